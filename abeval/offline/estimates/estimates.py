@@ -6,7 +6,6 @@ the result from it, `pairs.py`, `slices.py` and `curves.py` take single values.
 
 from collections.abc import Iterator
 
-from abeval.offline.candidates.traffic import masks
 from abeval.offline.estimates.exclusions import left_out, refusal
 from abeval.offline.estimates.group_values import ByGroup, GroupValues
 from abeval.offline.estimates.inference import Columns, Value, columns_of, estimate
@@ -33,8 +32,8 @@ class Estimates:
         self.alpha = scoring.alpha
         self._sums = sums
         self._policy = scoring.policy
-        self._masks = masks(sums.traffic)
-        self._by_group = ByGroup(sums, self._masks)
+        self._masks = sums.units.masks
+        self._by_group = ByGroup(sums)
         self._known: dict[tuple[str, str, str], tuple[Value, float]] = {}
 
     @property

@@ -1,95 +1,123 @@
 """Ranking metrics over arrays: the same numbers as `queries/offline`, faster.
 
-Each function names the query that defines its numbers; tests compare both.
+Each part names the query that defines its numbers; tests compare both.
 `offline/kernels/choice.py` calls it with `Rows`, and adds the sums to the model's `UnitValues`.
 """
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from functools import cached_property
-from typing import NamedTuple
+from functools import partial
 
 import numpy as np
 
-from abeval.offline.candidates.rows import Rows, listed_of
-from abeval.offline.kernels.hits import Hits, fine, hits_of
-from abeval.offline.metrics.definitions import OfflineMetric
+from abeval.offline.candidates.grouping import starts
+from abeval.offline.candidates.rows import Rows
+from abeval.offline.kernels.ranks import Ranks
+from abeval.offline.metrics.definitions import UNCUT, OfflineMetric
 from abeval.offline.metrics.formulas import full_ideal, ratio
 from abeval.offline.metrics.units import FINE, cut_column
-from abeval.stats.arrays import Bools, Floats, Integers
-from abeval.threads import in_threads
+from abeval.stats.arrays import Floats, Integers
+
+
+class Hits:
+    """The relevant items of each request that has any, in the order of their places (`hits.sql`).
+
+    Args:
+        rows: All items.
+        ranks: Their ranks in requests by the scores of a model.
+    """
+
+    def __init__(self, rows: Rows, ranks: Ranks) -> None:
+        self.start = starts(ranks.group)
+        self.request = ranks.group[self.start[:-1]]
+        self.relevant = np.diff(self.start)
+        self._place = ranks.place
+        self._number = np.arange(1, ranks.group.size + 1) - np.repeat(
+            self.start[:-1], self.relevant
+        )
+        self._grade = rows.grade[ranks.row].astype(np.float64)
+        self._is_constant = bool((self._grade == self._grade[:1]).all())
+        self._terms: dict[str, tuple[Floats, Integers]] = {}
+
+    def column(self, name: str) -> str:
+        """A column of the same values: where every grade is 1, all three gains are equal."""
+        is_one = self._is_constant and self._grade[:1].sum() == 1
+        return name.replace("_lin", "_bin").replace("_exp", "_bin") if is_one else name
+
+    def term(self, name: str) -> tuple[Floats, Integers]:
+        """Each hit's term of a sum in `list_values.sql`, and the cut-off from which it counts.
+
+        Terms are whole numbers, many of them multiples of 1e-12: sums do not depend on the order.
+        """
+        if name not in self._terms:
+            self._terms[name] = self._term(name)
+        return self._terms[name]
+
+    def _term(self, name: str) -> tuple[Floats, Integers]:
+        is_listed, place = self._place > 0, np.maximum(self._place, 1)
+        depth, number = np.where(is_listed, place, UNCUT + 1), self._number
+        match name:
+            case "hits":
+                return np.ones(place.size), depth
+            case "places":
+                return place.astype(np.float64), depth
+            case "precisions":
+                return fine(number / place), depth
+            case "recalls":
+                return number.astype(np.float64), depth
+            case "reciprocals":
+                return fine(1 / place), depth
+            case "first":
+                return np.where(number == 1, 1 / place, 0.0), depth
+            case "gain":
+                return fine(self._grade), depth
+            case "early":
+                return (place <= np.repeat(self.relevant, self.relevant)).astype(np.float64), depth
+        order, kind = name.split("_")
+        if order == "dcg":
+            return fine(_gain(kind, self._grade) / _discount(place)), depth
+        grade = self._grade if order == "ideal" else np.where(is_listed, self._grade, 0.0)
+        return fine(_gain(kind, self._best(grade)) / _discount(number)), number
+
+    def _best(self, grade: Floats) -> Floats:
+        """The grades of each request, the highest first."""
+        # With equal grades any order is best, and hits without a place are last already.
+        if self._is_constant:
+            return grade
+        request = np.repeat(np.arange(self.relevant.size), self.relevant)
+        return grade[np.lexsort((-grade, request))]
 
 
 class Cut:
     """Sums of terms at one cut-off, per request with a relevant item (`list_values.sql`).
 
-    As in the query, terms are whole multiples of 1e-12. `listed` counts the scored items of each
-    request.
+    Args:
+        hits: The relevant items.
+        listed: Scored items of each of these requests.
+        k: The cut-off.
     """
 
     def __init__(self, hits: Hits, listed: Integers, k: int) -> None:
-        self._hits = hits
-        self._listed = listed
-        self._sums: dict[str, Floats] = {}
-        self._masks: dict[str, Floats] = {}
         self.k = k
-        self.relevant = hits.groups.size.astype(np.float64)
+        self.shown = np.minimum(listed, k)
+        self.relevant = hits.relevant.astype(np.float64)
+        self.best = np.minimum(self.relevant, k)
+        self._hits = hits
+        self._sums: dict[str, Floats] = {}
 
     def __getitem__(self, name: str) -> Floats:
-        """Σ of a term over the hits that are inside the cut-off."""
+        """Sum of a term over the hits that are inside the cut-off."""
         if name not in self._sums:
-            self._sums[name] = self._sum(self._hits.term(name) * self._inside(name))
+            term, depth = self._hits.term(name)
+            inside = np.where(depth <= self.k, term, 0.0)
+            self._sums[name] = np.add.reduceat(inside, self._hits.start[:-1]) if term.size else term
         return self._sums[name]
 
-    def dcg(self, kind: str) -> Floats:
-        """Σ gain / log2(1 + place)."""
-        return self[f"dcg_{self._hits.gain(kind)}"]
 
-    def ideal(self, kind: str) -> Floats:
-        """DCG in the best order of all relevant items."""
-        return self[f"ideal_{self._hits.gain(kind)}"]
-
-    def list_ideal(self, kind: str) -> Floats:
-        """DCG in the best order of the list."""
-        return self[f"list_{self._hits.gain(kind)}"]
-
-    @cached_property
-    def best(self) -> Floats:
-        """The largest possible number of hits."""
-        return np.minimum(self.relevant, self.k)
-
-    @cached_property
-    def steps(self) -> Floats:
-        """Σ places of the list from each hit to the cut-off."""
-        shown = np.minimum(self._listed, self.k)[self._hits.request]
-        return self._sum((shown - self._hits.place + 1) * self._inside("hits"))
-
-    @cached_property
-    def early(self) -> Floats:
-        """Hits in the first R places, R the number of relevant items."""
-        hits = self._hits
-        relevant = np.repeat(hits.groups.size, hits.groups.size)
-        inside = (hits.place > 0) & (hits.place <= relevant)
-        return self._sum(inside.astype(np.float64))
-
-    def _inside(self, name: str) -> Floats:
-        """1 for hits inside the cut-off, by the order of places that the term uses."""
-        order = name.split("_")[0] if name.startswith(("ideal", "list")) else "place"
-        if order not in self._masks:
-            self._masks[order] = self._mask(order).astype(np.float64)
-        return self._masks[order]
-
-    def _mask(self, order: str) -> Bools:
-        hits = self._hits
-        if order == "ideal":
-            return hits.ideal <= self.k
-        place = hits.list_ideal if order == "list" else hits.place
-        return (hits.place > 0) & (place <= self.k)
-
-    def _sum(self, term: Floats) -> Floats:
-        if not term.size:
-            return np.zeros(0)
-        return np.asarray(np.add.reduceat(term, self._hits.groups.start[:-1]))
+def _of_gains(
+    name: str, value: Callable[[str, Cut], Floats]
+) -> Mapping[str, Callable[[Cut], Floats]]:
+    return {name.format(gain): partial(value, gain) for gain in ("bin", "lin", "exp")}
 
 
 VALUES: Mapping[str, Callable[[Cut], Floats]] = {
@@ -102,53 +130,59 @@ VALUES: Mapping[str, Callable[[Cut], Floats]] = {
     "map_min": lambda c: c["precisions"] * FINE / c.best,
     "map_hits": lambda c: ratio(c["precisions"] * FINE, c["hits"]),
     "map_k": lambda c: c["precisions"] * FINE / c.k,
-    "mar_mean": lambda c: c.steps / (c.k * c.relevant),
+    # Σ places of the list from each hit to the cut-off.
+    "mar_mean": lambda c: ((c.shown + 1) * c["hits"] - c["places"]) / (c.k * c.relevant),
     "mar_all": lambda c: c["recalls"] / c.relevant**2,
     "mar_min": lambda c: c["recalls"] / (c.relevant * c.best),
     "mrr": lambda c: c["first"],
     "arhr": lambda c: c["reciprocals"] * FINE,
     "cg": lambda c: c["gain"] * FINE,
-    "dcg_bin": lambda c: c.dcg("bin") * FINE,
-    "dcg_lin": lambda c: c.dcg("lin") * FINE,
-    "dcg_exp": lambda c: c.dcg("exp") * FINE,
-    "ndcg_bin": lambda c: c.dcg("bin") / c.ideal("bin"),
-    "ndcg_lin": lambda c: c.dcg("lin") / c.ideal("lin"),
-    "ndcg_exp": lambda c: c.dcg("exp") / c.ideal("exp"),
-    "ndcg_bin_list": lambda c: ratio(c.dcg("bin"), c.list_ideal("bin")),
-    "ndcg_lin_list": lambda c: ratio(c.dcg("lin"), c.list_ideal("lin")),
-    "ndcg_exp_list": lambda c: ratio(c.dcg("exp"), c.list_ideal("exp")),
-    "ndcg_bin_k": lambda c: c.dcg("bin") / (full_ideal(c.k) or math.inf),
-    "rprec": lambda c: c.early / c.relevant,
+    **_of_gains("dcg_{}", lambda gain, c: c[f"dcg_{gain}"] * FINE),
+    **_of_gains("ndcg_{}", lambda gain, c: c[f"dcg_{gain}"] / c[f"ideal_{gain}"]),
+    **_of_gains("ndcg_{}_list", lambda gain, c: ratio(c[f"dcg_{gain}"], c[f"list_{gain}"])),
+    "ndcg_bin_k": lambda c: c["dcg_bin"] / (full_ideal(c.k) or math.inf),
+    "rprec": lambda c: c["early"] / c.relevant,
 }
 """Column of `list_values.sql` (or `r_precision.sql`) → its value per request."""
 
 
-def list_sums(rows: Rows, model: str, metrics: Sequence[OfflineMetric]) -> dict[str, Floats]:
-    """Sums per unit of the ranking metrics of one model (`unit_values.sql`), by column."""
-    parts = in_threads(lambda part: _request_values(part, model, metrics), rows.parts())
-    unit = np.concatenate([part.unit for part in parts])
+def list_sums(
+    rows: Rows, model: str, ranks: Ranks, metrics: Sequence[OfflineMetric]
+) -> dict[str, Floats]:
+    """Sums per unit of the ranking metrics of one model (`unit_values.sql`), by column.
+
+    `ranks` has the ranks in requests by the scores of the model.
+    """
+    hits = Hits(rows, ranks)
+    unit, listed = rows.unit[hits.request], rows.listed[model][hits.request]
+    cuts = {k: Cut(hits, listed, k) for k in {m.cutoff for m in metrics}}
+    known: dict[tuple[str, int], Floats] = {}
     sums: dict[str, Floats] = {}
-    for column in parts[0].values:
-        values = np.concatenate([part.values[column] for part in parts])
-        sums[column] = FINE * np.bincount(unit, values, minlength=rows.units).astype(np.float64)
+    for metric in metrics:
+        column, k = hits.column(metric.definition.numerator), metric.cutoff
+        if (column, k) not in known:
+            values = fine(VALUES[column](cuts[k]))
+            known[column, k] = FINE * np.bincount(unit, values, rows.units).astype(np.float64)
+        sums[cut_column(metric.definition.numerator, k)] = known[column, k]
     return sums
 
 
-class _RequestValues(NamedTuple):
-    """Values of the requests with a relevant item, in multiples of 1e-12, and their units."""
+def _gain(kind: str, grade: Floats) -> Floats:
+    match kind:
+        case "bin":
+            return np.sign(grade)
+        case "lin":
+            return grade
+        case _:
+            # Exponential gains stop at 2^20; metrics of larger relevance are refused.
+            return 2.0 ** np.minimum(grade, 20) - 1
 
-    unit: Integers
-    values: dict[str, Floats]
+
+def _discount(place: Integers) -> Floats:
+    discounts: Floats = np.log2(1 + np.arange(place.max(initial=0) + 1.0))
+    return discounts[place]
 
 
-def _request_values(rows: Rows, model: str, metrics: Sequence[OfflineMetric]) -> _RequestValues:
-    hits = hits_of(rows, model)
-    listed = listed_of(rows.requests, rows.scores[model])
-    cuts = {m.cutoff: Cut(hits, listed, m.cutoff) for m in metrics}
-    values = {
-        cut_column(m.definition.numerator, m.cutoff): fine(
-            VALUES[m.definition.numerator](cuts[m.cutoff])
-        )
-        for m in metrics
-    }
-    return _RequestValues(rows.unit[hits.request[hits.groups.start[:-1]]], values)
+def fine(term: Floats) -> Floats:
+    """Round to whole multiples of 1e-12, whose sums do not depend on the order."""
+    return np.rint(term / FINE)
