@@ -5,8 +5,10 @@ Each part names the query that defines its numbers; tests compare both.
 """
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+import re
+from collections.abc import Callable, Collection, Mapping, Sequence
 from functools import partial
+from typing import NamedTuple
 
 import numpy as np
 
@@ -17,6 +19,7 @@ from abeval.offline.metrics.definitions import UNCUT, OfflineMetric
 from abeval.offline.metrics.formulas import full_ideal, ratio
 from abeval.offline.metrics.units import FINE, cut_column
 from abeval.stats.arrays import Floats, Integers
+from abeval.threads import in_threads
 
 
 class Hits:
@@ -28,24 +31,17 @@ class Hits:
     """
 
     def __init__(self, rows: Rows, ranks: Ranks) -> None:
-        self.start = starts(ranks.group)
-        self.request = ranks.group[self.start[:-1]]
-        self.relevant = np.diff(self.start)
-        self._place = ranks.place
-        self._number = np.arange(1, ranks.group.size + 1) - np.repeat(
-            self.start[:-1], self.relevant
-        )
+        start = starts(ranks.group)
+        self.request = ranks.group[start[:-1]]
+        self.relevant = np.diff(start)
+        self.place = np.where(ranks.place > 0, ranks.place, UNCUT + 1)
+        self.list = np.repeat(np.arange(self.relevant.size), self.relevant)
+        self.number = np.arange(1, ranks.group.size + 1) - start[self.list]
         self._grade = rows.grade[ranks.row].astype(np.float64)
-        self._is_constant = bool((self._grade == self._grade[:1]).all())
-        self._terms: dict[str, tuple[Floats, Integers]] = {}
+        self._terms: dict[str, Floats] = {}
 
-    def column(self, name: str) -> str:
-        """A column of the same values: where every grade is 1, all three gains are equal."""
-        is_one = self._is_constant and self._grade[:1].sum() == 1
-        return name.replace("_lin", "_bin").replace("_exp", "_bin") if is_one else name
-
-    def term(self, name: str) -> tuple[Floats, Integers]:
-        """Each hit's term of a sum in `list_values.sql`, and the cut-off from which it counts.
+    def term(self, name: str) -> Floats:
+        """Each hit's term of a sum in `list_values.sql`.
 
         Terms are whole numbers, many of them multiples of 1e-12: sums do not depend on the order.
         """
@@ -53,39 +49,36 @@ class Hits:
             self._terms[name] = self._term(name)
         return self._terms[name]
 
-    def _term(self, name: str) -> tuple[Floats, Integers]:
-        is_listed, place = self._place > 0, np.maximum(self._place, 1)
-        depth, number = np.where(is_listed, place, UNCUT + 1), self._number
+    def _term(self, name: str) -> Floats:
+        place, number = self.place, self.number
         match name:
             case "hits":
-                return np.ones(place.size), depth
+                return np.ones(place.size)
             case "places":
-                return place.astype(np.float64), depth
+                return place.astype(np.float64)
             case "precisions":
-                return fine(number / place), depth
+                return fine(number / place)
             case "recalls":
-                return number.astype(np.float64), depth
+                return number.astype(np.float64)
             case "reciprocals":
-                return fine(1 / place), depth
+                return fine(1 / place)
             case "first":
-                return np.where(number == 1, 1 / place, 0.0), depth
+                return np.where(number == 1, 1 / place, 0.0)
             case "gain":
-                return fine(self._grade), depth
+                return fine(self._grade)
             case "early":
-                return (place <= np.repeat(self.relevant, self.relevant)).astype(np.float64), depth
-        order, kind = name.split("_")
+                return (place <= self.relevant[self.list]).astype(np.float64)
+        (order, kind), is_listed = name.split("_"), place <= UNCUT
         if order == "dcg":
-            return fine(_gain(kind, self._grade) / _discount(place)), depth
+            return fine(_gain(kind, self._grade) / _discount(np.where(is_listed, place, 1)))
         grade = self._grade if order == "ideal" else np.where(is_listed, self._grade, 0.0)
-        return fine(_gain(kind, self._best(grade)) / _discount(number)), number
+        return fine(_gain(kind, self._best(grade)) / _discount(number))
 
     def _best(self, grade: Floats) -> Floats:
         """The grades of each request, the highest first."""
         # With equal grades any order is best, and hits without a place are last already.
-        if self._is_constant:
-            return grade
-        request = np.repeat(np.arange(self.relevant.size), self.relevant)
-        return grade[np.lexsort((-grade, request))]
+        is_constant = self._grade.min() == self._grade.max()
+        return grade if is_constant else grade[np.lexsort((-grade, self.list))]
 
 
 class Cut:
@@ -103,14 +96,21 @@ class Cut:
         self.relevant = hits.relevant.astype(np.float64)
         self.best = np.minimum(self.relevant, k)
         self._hits = hits
+        self._inside = {
+            ordered: np.flatnonzero((hits.number if ordered else hits.place) <= k)
+            for ordered in (False, True)
+        }
         self._sums: dict[str, Floats] = {}
 
     def __getitem__(self, name: str) -> Floats:
         """Sum of a term over the hits that are inside the cut-off."""
         if name not in self._sums:
-            term, depth = self._hits.term(name)
-            inside = np.where(depth <= self.k, term, 0.0)
-            self._sums[name] = np.add.reduceat(inside, self._hits.start[:-1]) if term.size else term
+            # The ideal orders have their own places, which the hits' numbers are.
+            inside = self._inside[name.startswith(("ideal", "list"))]
+            terms = self._hits.term(name)[inside]
+            sums = np.bincount(self._hits.list[inside], terms, self.relevant.size)
+            # Of nothing, the sums are whole numbers.
+            self._sums[name] = sums.astype(np.float64, copy=False)
         return self._sums[name]
 
 
@@ -153,18 +153,39 @@ def list_sums(
 
     `ranks` has the ranks in requests by the scores of the model.
     """
+    # Where every grade is 1, all three gains are equal, and computed once.
+    is_one = rows.is_binary and rows.grade.max(initial=0) == 1
+    column = {
+        m: re.sub("_(lin|exp)", "_bin", m.definition.numerator)
+        if is_one
+        else m.definition.numerator
+        for m in metrics
+    }
+    wanted = {(name, m.cutoff) for m, name in column.items()}
+    parts = in_threads(lambda part: _values(rows, model, part, wanted), ranks.parts())
+    unit = np.concatenate([np.zeros(0, np.int64), *(of.unit for of in parts)])
+    sums: dict[tuple[str, int], Floats] = {}
+    for key in wanted:
+        values = np.concatenate([np.zeros(0), *(of.values[key] for of in parts)])
+        sums[key] = FINE * np.bincount(unit, values, rows.units).astype(np.float64, copy=False)
+    return {
+        cut_column(m.definition.numerator, m.cutoff): sums[column[m], m.cutoff] for m in metrics
+    }
+
+
+class _Values(NamedTuple):
+    """Values of requests with a relevant item, in multiples of 1e-12, and their units."""
+
+    unit: Integers
+    values: Mapping[tuple[str, int], Floats]
+
+
+def _values(rows: Rows, model: str, ranks: Ranks, wanted: Collection[tuple[str, int]]) -> _Values:
     hits = Hits(rows, ranks)
-    unit, listed = rows.unit[hits.request], rows.listed[model][hits.request]
-    cuts = {k: Cut(hits, listed, k) for k in {m.cutoff for m in metrics}}
-    known: dict[tuple[str, int], Floats] = {}
-    sums: dict[str, Floats] = {}
-    for metric in metrics:
-        column, k = hits.column(metric.definition.numerator), metric.cutoff
-        if (column, k) not in known:
-            values = fine(VALUES[column](cuts[k]))
-            known[column, k] = FINE * np.bincount(unit, values, rows.units).astype(np.float64)
-        sums[cut_column(metric.definition.numerator, k)] = known[column, k]
-    return sums
+    listed = rows.listed[model][hits.request]
+    cuts = {k: Cut(hits, listed, k) for _, k in wanted}
+    values = {(name, k): fine(VALUES[name](cuts[k])) for name, k in wanted}
+    return _Values(rows.unit[hits.request], values)
 
 
 def _gain(kind: str, grade: Floats) -> Floats:
@@ -179,7 +200,7 @@ def _gain(kind: str, grade: Floats) -> Floats:
 
 
 def _discount(place: Integers) -> Floats:
-    discounts: Floats = np.log2(1 + np.arange(place.max(initial=0) + 1.0))
+    discounts: Floats = np.log2(1 + np.arange(place.max() + 1.0))
     return discounts[place]
 
 

@@ -4,13 +4,18 @@
 compute all their metrics from these `Ranks`.
 """
 
+from collections.abc import Iterator
+from itertools import pairwise
 from typing import NamedTuple
 
 import numpy as np
 
-from abeval.offline.candidates.grouping import Block, Groups
+from abeval.offline.candidates.grouping import Block, Groups, starts
 from abeval.stats.arrays import Bools, Floats, Integers
 from abeval.threads import in_threads
+
+_PART = 1 << 16
+"""Relevant rows of a part."""
 
 
 class Ranks(NamedTuple):
@@ -31,6 +36,14 @@ class Ranks(NamedTuple):
     place: Integers
     first: Integers
     last: Integers
+
+    def parts(self) -> Iterator["Ranks"]:
+        """The same, in parts of whole groups that fit in a processor's cache."""
+        start = starts(self.group)
+        wanted = np.append(np.arange(0, start[-1], _PART), start[-1])
+        edges = np.unique(start[np.searchsorted(start, wanted)]).tolist()
+        for first, end in pairwise(edges):
+            yield Ranks(*(column[first:end] for column in self))
 
 
 def ranks_of(groups: Groups, score: Floats, tie: Integers, relevant: Bools) -> Ranks:
