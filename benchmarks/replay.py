@@ -3,7 +3,8 @@
     python benchmarks/replay.py DIR [--users 200000] [--runs 5] [--without slow]
 
 Writes DIR/log.parquet where there is none. Each side is a whole process, imports included, from
-the Parquet file to the printed number; all must print the same one. `abeval` is
+the Parquet file to the printed number, and they run in turns; all must print the same one. What
+matters are the ratios of processor time to polars', and of all metrics to one. `abeval` is
 `abeval.evaluate_log`, which like the others is told of no experiment, but counts duplicates and
 gives an interval clustered by user; `abeval replay` is the whole command, with the units of an
 experiment. `--without slow` leaves out pytrec_eval and the group-by, which take minutes and run
@@ -11,14 +12,15 @@ once. Needs polars, scikit-learn, pyarrow and pytrec_eval (`pip install pytrec-e
 """
 
 import argparse
-import os
+import math
+import re
 import statistics
 import sys
 from pathlib import Path
 
 import numpy as np
 import pandas as pd
-from process import run
+from process import in_turns, medians
 
 EXPERIMENT = """
 name = "replay"
@@ -37,8 +39,8 @@ path = "log.parquet"
 EVALUATE = """
 from abeval.offline.evaluate_log import JudgedColumns, evaluate_log
 columns = JudgedColumns("user_id", None, "item_id", "click")
-found = evaluate_log("log.parquet", {scores}, columns=columns, metrics={metrics})
-print(found.result.rows[0].value)
+evaluation = evaluate_log("log.parquet", {scores}, columns=columns, metrics={metrics})
+print(evaluation.result.rows[0].value)
 """
 
 ALL = """
@@ -161,37 +163,45 @@ def commands() -> dict[str, list[str]]:
 
 
 def main() -> None:
-    """Run every side, print medians and ratios."""
+    """Run every side in turns, print medians and ratios."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("directory", type=Path)
     parser.add_argument("--users", type=int, default=200_000)
     parser.add_argument("--runs", type=int, default=5)
     parser.add_argument("--without", choices=["slow"], default=None)
-    given = parser.parse_args()
-    given.directory.mkdir(parents=True, exist_ok=True)
-    if not (given.directory / "log.parquet").exists():
-        write_log(given.directory / "log.parquet", given.users)
-    (given.directory / "experiment.toml").write_text(EXPERIMENT)
-    clock: dict[str, float] = {}
-    cores: dict[str, float] = {}
-    print(f"runs: {given.runs} (medians); cores: {os.cpu_count()}; load: {os.getloadavg()}")
+    options = parser.parse_args()
+    options.directory.mkdir(parents=True, exist_ok=True)
+    if not (options.directory / "log.parquet").exists():
+        write_log(options.directory / "log.parquet", options.users)
+    (options.directory / "experiment.toml").write_text(EXPERIMENT)
+    slow, sides = {}, {}
     for name, command in commands().items():
-        slow = name.endswith(("pytrec_eval", "group-by"))
-        if slow and given.without:
-            continue
+        (slow if name.endswith(("pytrec_eval", "group-by")) else sides)[name] = command
+    costs = in_turns(sides, options.runs, options.directory)
+    if options.without is None:
         # Minutes a run need no five of them.
-        runs = [run(command, given.directory) for _ in range(1 if slow else given.runs)]
-        clock[name] = statistics.median(cost.seconds for cost in runs)
-        cores[name] = statistics.median(cost.cores for cost in runs)
-        last = runs[0].printed.strip().splitlines()[-1]
-        print(f"{name:20} {clock[name]:8.2f} s {cores[name]:8.2f} s of cores   {last}")
-    for name in clock:
-        ours = f"{name.split()[0]} abeval"
-        if ours != name and ours in clock:
-            ratio = f"{clock[name] / clock[ours]:6.2f}, of cores {cores[name] / cores[ours]:6.2f}"
-            print(f"{name} / {ours}: {ratio}")
-    both = f"{clock['all abeval'] / clock['ndcg abeval']:.2f}"
-    print(f"two models, all of 1, 5, 10 / one nDCG@10: {both}")
+        costs |= in_turns(slow, 1, options.directory)
+    cores = {name: statistics.median(c.cores for c in of) for name, of in costs.items()}
+    values: dict[str, set[float]] = {}
+    for name, seconds in medians(costs).items():
+        of, value = costs[name], _value(costs[name][0].printed)
+        values.setdefault(name.split()[0], set()).add(value)
+        memory = max(cost.megabytes for cost in of)
+        print(f"{name:20}{seconds:8.2f} s{cores[name]:8.2f} s of cores{memory:8.0f} MB   {value}")
+    if any(len(of) > 1 for of in values.values()):
+        raise SystemExit(f"the sides differ: {values}")
+    for name in cores:
+        metric, _, side = name.partition(" ")
+        if side not in ("polars", "") and f"{metric} polars" in cores:
+            print(f"{name} / polars, of cores: {cores[name] / cores[f'{metric} polars']:.2f}")
+    both = cores["all abeval"] / cores["ndcg abeval"]
+    print(f"two models, all metrics at 1, 5, 10 / one nDCG@10, of cores: {both:.2f}")
+
+
+def _value(printed: str) -> float:
+    """The first fraction that a side prints, to the digits that the command shows."""
+    match = re.search(r"\b0\.\d+", printed)
+    return round(float(match[0]), 5) if match else math.nan
 
 
 if __name__ == "__main__":

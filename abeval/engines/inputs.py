@@ -8,19 +8,22 @@ import glob
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from abeval.engines import sources
 from abeval.errors import LogError
-from abeval.experiment.model import Experiment
-from abeval.experiment.sources import LogSource
+
+if TYPE_CHECKING:
+    from abeval.experiment.model import Experiment
+    from abeval.experiment.sources import LogSource
 
 
-def logs_of(experiment: Experiment) -> Mapping[str, LogSource]:
+def logs_of(experiment: "Experiment") -> "Mapping[str, LogSource]":
     """The logs and tables that an experiment has, by name."""
     return {**experiment.logs.named, **experiment.tables}
 
 
-def files_of_log(log: str, source: LogSource, folder: Path) -> list[str]:
+def files_of_log(log: str, source: "LogSource", folder: Path) -> list[str]:
     """The files of a log that are there; the run itself says if there are none."""
     if source.database is not None:
         return [str(folder / source.database)]
@@ -31,7 +34,7 @@ def files_of_log(log: str, source: LogSource, folder: Path) -> list[str]:
     return []
 
 
-def files_of_experiment(experiment: Experiment) -> list[str]:
+def files_of_experiment(experiment: "Experiment") -> list[str]:
     """The files of all logs."""
     logs = logs_of(experiment).items()
     return [file for log, source in logs for file in files_of_log(log, source, experiment.folder)]

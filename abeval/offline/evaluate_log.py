@@ -140,7 +140,7 @@ def _name(engine: DuckDBEngine, columns: JudgedColumns, scores: Sequence[str], t
         engine,
         f"select {quoted(columns.unit)} as unit_id, {quoted(request)} as request_id, "
         f"{quoted(columns.item)} as item_id, {position} as position, null as category, "
-        f"{', '.join(models)}, {_grade(columns.relevance, has)} as grade from raw_log",
+        f"{', '.join(models)}, coalesce({_grade(columns.relevance, has)}, 0) as grade from raw_log",
         "select * from candidate_rows where unit_id is not null",
     )
     write_traffic(engine, one_traffic("analysed_rows"))
@@ -148,7 +148,7 @@ def _name(engine: DuckDBEngine, columns: JudgedColumns, scores: Sequence[str], t
 
 def _missing(engine: DuckDBEngine, columns: JudgedColumns) -> list[tuple[str, int]]:
     """Rows without a unit, which are left out, and rows without relevance, which count as 0."""
-    grade = finite_sql(quoted(columns.relevance))
+    grade = _grade(columns.relevance, engine.columns("raw_log"))
     ((rows, units, grades),) = engine.rows(
         f"select count(*), count({quoted(columns.unit)}), count({grade}) from raw_log"
     )
@@ -159,5 +159,5 @@ def _missing(engine: DuckDBEngine, columns: JudgedColumns) -> list[tuple[str, in
 
 
 def _grade(column: str, types: Mapping[str, str]) -> str:
-    """SQL of relevance; integers stay as they are, which is less to fetch."""
-    return quoted(column) if types[column] in INTEGER_TYPES else finite_sql(quoted(column), 0)
+    """SQL of relevance, null where unknown; integers stay as they are, which is less to fetch."""
+    return quoted(column) if types[column] in INTEGER_TYPES else finite_sql(quoted(column))

@@ -37,13 +37,17 @@ class Groups:
 
     @classmethod
     def of(cls, key: NDArray[np.generic]) -> "Groups":
-        """Groups of equal keys. In most logs they are adjacent already, which saves a sort."""
-        start = _starts(key)
-        heads = np.sort(key[start[:-1]])
-        if (heads[1:] != heads[:-1]).all():
+        """Groups of equal keys. Runs of a key are sorted; in most logs, each key has one run."""
+        start = starts(key)
+        heads = key[start[:-1]]
+        by_key = np.argsort(heads, kind="stable")
+        of_groups = starts(heads[by_key])
+        if of_groups.size == start.size:
             return cls(start)
-        order = np.argsort(key, kind="stable").astype(np.int64)
-        return cls(_starts(key[order]), order)
+        size = np.diff(start)[by_key]
+        ends = np.concatenate([[0], np.cumsum(size)])
+        order = np.arange(key.size) + np.repeat(start[by_key] - ends[:-1], size)
+        return cls(ends[of_groups], order)
 
     def __len__(self) -> int:
         return self.start.size - 1
@@ -59,10 +63,7 @@ class Groups:
 
     def sums(self, column: Bools) -> Integers:
         """True values per group, of a column in group order."""
-        counts = np.zeros(len(self), dtype=np.int64)
-        for block in self.blocks():
-            counts[block.groups] = np.count_nonzero(block.matrix(column), axis=1)
-        return counts
+        return np.diff(np.searchsorted(np.flatnonzero(column), self.start))
 
     def blocks(self) -> Iterator["Block"]:
         """All groups, in blocks of equal length."""
@@ -101,7 +102,13 @@ class Block:
         return np.asarray(column[rows])
 
 
-def _starts(key: NDArray[np.generic]) -> Integers:
+def starts(key: NDArray[np.generic]) -> Integers:
+    """Where runs of equal keys start, and last the number of rows.
+
+    Example:
+        >>> starts(np.array([7, 7, 3])).tolist()
+        [0, 2, 3]
+    """
     if not key.size:
         return np.zeros(1, dtype=np.int64)
     edges = np.flatnonzero(key[1:] != key[:-1]) + 1

@@ -4,20 +4,16 @@
 `offline/sums/run.py` hands them to the kernels. Without them, queries compute the same.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
-from itertools import pairwise
 
 import numpy as np
 from numpy.typing import NDArray
 
 from abeval.engines.protocol import ArrayEngine, Engine
-from abeval.offline.candidates.grouping import Groups
+from abeval.offline.candidates.grouping import Groups, starts
 from abeval.stats.arrays import Bools, Floats, Integers
-
-_PART = 1 << 17
-"""Rows of a part, which fit in a processor's cache."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -36,7 +32,7 @@ class Rows:
     requests: Groups
     unit: Integers
     tie: Integers
-    grade: Floats
+    grade: NDArray[np.int64 | np.float64]
     scores: Mapping[str, Floats]
     ids: NDArray[np.generic]
 
@@ -46,14 +42,24 @@ class Rows:
         return self.ids.size
 
     @cached_property
+    def is_relevant(self) -> Bools:
+        """Whether each row is relevant."""
+        return np.asarray(self.grade > 0)
+
+    @cached_property
     def relevant(self) -> Integers:
         """Relevant items of each request."""
-        return self.requests.sums(self.grade > 0)
+        return self.requests.sums(self.is_relevant)
+
+    @cached_property
+    def listed(self) -> Mapping[str, Integers]:
+        """Model → scored items of each request."""
+        return {model: scored(self.requests, score) for model, score in self.scores.items()}
 
     @cached_property
     def is_binary(self) -> bool:
         """Whether all relevant items have the same grade."""
-        relevant = self.grade[self.grade > 0]
+        relevant = self.grade[self.is_relevant]
         return not relevant.size or bool(relevant.min() == relevant.max())
 
     @cached_property
@@ -61,25 +67,18 @@ class Rows:
         """Number of items in the longest request that has a relevant one."""
         return int(self.requests.size[self.relevant > 0].max(initial=0))
 
-    def parts(self) -> Iterator["Rows"]:
-        """The rows in parts of whole requests."""
-        start = self.requests.start
-        if start[-1] <= _PART:
-            yield self
-            return
-        ends = np.searchsorted(start, np.arange(_PART, start[-1] + _PART, _PART), side="right") - 1
-        edges = np.unique(np.concatenate([[0], ends, [start.size - 1]]))
-        for first, end in pairwise(edges.tolist()):
-            yield self._slice(first, end)
-
-    def _slice(self, first: int, end: int) -> "Rows":
-        start = self.requests.start[first : end + 1]
-        row = slice(int(start[0]), int(start[-1]))
-        return self._part(Groups(start - start[0]), self.unit[first:end], row)
+    @cached_property
+    def by_unit(self) -> tuple[Groups, Integers]:
+        """The rows of each unit, and the index of the unit; `requests` if each unit has one."""
+        if np.bincount(self.unit, minlength=1).max() <= 1:
+            return self.requests, self.unit
+        unit = np.repeat(self.unit, self.requests.size)
+        groups = Groups.of(unit)
+        return groups, groups.sorted(unit)[groups.start[:-1]]
 
     def uncompared(self) -> Bools:
         """Requests that some models score and others do not (`uncompared.sql`)."""
-        listed = [listed_of(self.requests, score) > 0 for score in self.scores.values()]
+        listed = [items > 0 for items in self.listed.values()]
         # A model without any score does not count.
         scored = [mask for mask in listed if mask.any()]
         if len(scored) < 2:
@@ -91,11 +90,15 @@ class Rows:
     def only(self, kept: Bools) -> "Rows":
         """The rows of the requests where `kept` is true."""
         start = np.concatenate([[0], np.cumsum(self.requests.size[kept])]).astype(np.int64)
-        return self._part(Groups(start), self.unit[kept], np.repeat(kept, self.requests.size))
-
-    def _part(self, requests: Groups, unit: Integers, row: slice | Bools) -> "Rows":
-        scores = {model: score[row] for model, score in self.scores.items()}
-        return Rows(requests, unit, self.tie[row], self.grade[row], scores, self.ids)
+        row = np.repeat(kept, self.requests.size)
+        return replace(
+            self,
+            requests=Groups(start),
+            unit=self.unit[kept],
+            tie=self.tie[row],
+            grade=self.grade[row],
+            scores={model: score[row] for model, score in self.scores.items()},
+        )
 
     def of_units(self, ids: NDArray[np.generic]) -> "Rows | None":
         """The rows of units with these ascending ids, renumbered; None if ids are not integers."""
@@ -109,10 +112,10 @@ class Rows:
         return rows if known.all() else rows.only(known[self.unit])
 
 
-def listed_of(requests: Groups, score: Floats) -> Integers:
-    """Scored items of each request."""
+def scored(groups: Groups, score: Floats) -> Integers:
+    """Rows of each group that have a score."""
     missing = np.isnan(score)
-    return requests.sums(~missing) if missing.any() else requests.size
+    return groups.sums(~missing) if missing.any() else groups.size
 
 
 def read_rows(
@@ -141,10 +144,23 @@ def read_rows(
     columns = engine.arrays(f"select {', '.join([*keys, 'grade', *models])} from {source}")
     if any(np.ma.is_masked(columns[name]) for name in (*keys, "grade")):
         return None
-    ids = {name: _whole(columns[name]) for name in keys}
-    ids |= {"tie": ids[tie], "request_id": ids[request]}
-    of_models = {model: _floats(columns[f"m_{i}"]) for i, model in enumerate(scores)}
-    return _grouped(ids, _floats(columns["grade"]), of_models)
+    ids = {name: np.ma.getdata(columns[name]) for name in keys}
+    requests = Groups.of(ids[request])
+    unit, heads = requests.sorted(ids["unit_id"]), requests.start[:-1]
+    several = request != "unit_id" and not np.isin(starts(unit), requests.start).all()
+    if several or _repeats(requests, requests.sorted(ids["item_id"])):
+        return None
+    known, number = np.unique(unit[heads], return_inverse=True)
+    return Rows(
+        requests=Groups(requests.start),
+        unit=number.astype(np.int64),
+        tie=requests.sorted(ids[tie]),
+        grade=requests.sorted(np.ma.getdata(columns["grade"])),
+        scores={
+            model: requests.sorted(_floats(columns[f"m_{i}"])) for i, model in enumerate(scores)
+        },
+        ids=known,
+    )
 
 
 _KEYS = ("unit_id", "item_id")
@@ -153,39 +169,11 @@ INTEGER_TYPES = ("TINYINT", "SMALLINT", "INTEGER", "BIGINT", "UTINYINT", "USMALL
 """Types of ids that arrays can hold."""
 
 
-def _whole(column: NDArray[np.generic]) -> Integers:
-    return np.ma.getdata(column).astype(np.int64, copy=False)
-
-
 def _floats(column: NDArray[np.generic]) -> Floats:
-    values = np.ma.getdata(column).astype(np.float64, copy=False)
-    return (
-        np.where(np.ma.getmaskarray(column), np.nan, values) if np.ma.is_masked(column) else values
-    )
+    return np.asarray(np.ma.filled(column.astype(np.float64, copy=False), np.nan))
 
 
-def _grouped(
-    ids: Mapping[str, Integers], grade: Floats, scores: Mapping[str, Floats]
-) -> Rows | None:
-    requests = Groups.of(ids["request_id"])
-    unit, item = requests.sorted(ids["unit_id"]), requests.sorted(ids["item_id"])
-    heads = requests.start[:-1]
-    first = np.zeros(unit.size, dtype=np.bool_)
-    first[heads] = True
-    if ((unit[1:] != unit[:-1]) & ~first[1:]).any() or _repeats(requests, item):
-        return None
-    known, number = np.unique(unit[heads], return_inverse=True)
-    return Rows(
-        requests=Groups(requests.start),
-        unit=number.astype(np.int64),
-        tie=requests.sorted(ids["tie"]),
-        grade=requests.sorted(grade),
-        scores={model: requests.sorted(score) for model, score in scores.items()},
-        ids=known,
-    )
-
-
-def _repeats(requests: Groups, item: Integers) -> bool:
+def _repeats(requests: Groups, item: NDArray[np.generic]) -> bool:
     """Whether an item is repeated in a request."""
     for block in requests.blocks():
         items = np.sort(block.matrix(item), axis=1)

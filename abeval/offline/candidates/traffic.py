@@ -6,13 +6,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
 
 from abeval.engines.protocol import ArrayEngine, Engine
+from abeval.engines.sql import literal
 from abeval.results.replay import POOLED
 from abeval.stats.arrays import Bools, Integers
 
@@ -26,18 +28,33 @@ class Units:
 
     Attributes:
         ids: Ascending.
-        traffic: The variant of each, or `all`.
         group: The jackknife group of each, from 0.
+        names: The variants, ascending, or `all` for units without.
+        traffic: The index of the variant of each.
     """
 
     ids: NDArray[np.generic]
-    traffic: NDArray[np.str_]
     group: Integers
+    names: Sequence[str]
+    traffic: Integers
 
     @classmethod
     def of_one_traffic(cls, ids: NDArray[np.generic]) -> Units:
         """Units without variants; groups by their order."""
-        return cls(ids, np.full(ids.size, "all"), np.arange(1, ids.size + 1) % UNIT_GROUPS)
+        order = np.arange(1, ids.size + 1)
+        return cls(ids, order % UNIT_GROUPS, ["all"], np.zeros_like(order))
+
+    @cached_property
+    def masks(self) -> Mapping[str, Bools]:
+        """The units of each traffic, and of all of them where there are several.
+
+        Example:
+            >>> units = Units(np.array([7, 8]), np.array([0, 1]), ["a", "b"], np.array([1, 0]))
+            >>> {name: mask.tolist() for name, mask in units.masks.items()}
+            {'a': [False, True], 'b': [True, False], 'pooled': [True, True]}
+        """
+        every = {POOLED: np.ones(self.ids.size, dtype=np.bool_)} if len(self.names) > 1 else {}
+        return {name: self.traffic == i for i, name in enumerate(self.names)} | every
 
 
 def write_traffic(engine: Engine, sql: str) -> None:
@@ -47,10 +64,15 @@ def write_traffic(engine: Engine, sql: str) -> None:
 
 def read_units(engine: Engine) -> Units:
     """The units of the relation `traffic`."""
-    sql = "select unit_id, traffic, unit_group from traffic order by unit_id"
+    names = [
+        str(name) for (name,) in engine.rows("select distinct traffic from traffic order by 1")
+    ]
+    cases = " ".join(f"when traffic = {literal(name)} then {i}" for i, name in enumerate(names))
+    number = f"case {cases} end" if names else "0"
+    sql = f"select unit_id, unit_group, {number} as traffic from traffic order by unit_id"
     columns = engine.arrays(sql) if isinstance(engine, ArrayEngine) else engine.frame(sql)
-    ids, traffic, group = (np.asarray(columns[c]) for c in ("unit_id", "traffic", "unit_group"))
-    return Units(ids, traffic.astype(np.str_), group.astype(np.int64))
+    ids, group, traffic = (np.asarray(columns[c]) for c in ("unit_id", "unit_group", "traffic"))
+    return Units(ids, group.astype(np.int64), names, traffic.astype(np.int64))
 
 
 def one_traffic(rows: str) -> str:
@@ -60,15 +82,3 @@ def one_traffic(rows: str) -> str:
         f"select unit_id, 'all' as traffic, {number} % {UNIT_GROUPS} as unit_group "
         f"from (select distinct unit_id from {rows}) as u"
     )
-
-
-def masks(traffic: NDArray[np.str_]) -> Mapping[str, Bools]:
-    """The units of each traffic, and of all of them where there are several.
-
-    Example:
-        >>> {name: mask.tolist() for name, mask in masks(np.array(["b", "a"])).items()}
-        {'a': [False, True], 'b': [True, False], 'pooled': [True, True]}
-    """
-    names = sorted(set(traffic.tolist()))
-    every = {POOLED: np.ones(len(traffic), dtype=np.bool_)} if len(names) > 1 else {}
-    return {name: traffic == name for name in names} | every

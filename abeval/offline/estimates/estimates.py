@@ -5,8 +5,8 @@ the result from it, `pairs.py`, `slices.py` and `curves.py` take single values.
 """
 
 from collections.abc import Iterator
+from functools import partial
 
-from abeval.offline.candidates.traffic import masks
 from abeval.offline.estimates.exclusions import left_out, refusal
 from abeval.offline.estimates.group_values import ByGroup, GroupValues
 from abeval.offline.estimates.inference import Columns, Value, columns_of, estimate
@@ -33,9 +33,10 @@ class Estimates:
         self.alpha = scoring.alpha
         self._sums = sums
         self._policy = scoring.policy
-        self._masks = masks(sums.traffic)
-        self._by_group = ByGroup(sums, self._masks)
+        self._masks = sums.units.masks
+        self._by_group = ByGroup(sums)
         self._known: dict[tuple[str, str, str], tuple[Value, float]] = {}
+        self._totals: dict[tuple[str, str, str], int] = {}
 
     @property
     def models(self) -> list[str]:
@@ -77,9 +78,19 @@ class Estimates:
 
     def _row(self, model: str, traffic: str, metric: OfflineMetric) -> ReplayRow:
         value, counted = self._counted(model, metric, traffic)
-        sums, mask = self._sums.models.get(model), self._masks[traffic]
-        excluded = () if sums is None else left_out(metric, sums.values, mask, self._policy)
-        return value.row((model, traffic, metric.id), int(mask.sum()), counted, excluded)
+        excluded: tuple[tuple[str, int], ...] = ()
+        if model in self._sums.models:
+            excluded = left_out(metric, partial(self._total, model, traffic), self._policy)
+        units = int(self._masks[traffic].sum())
+        return value.row((model, traffic, metric.id), units, counted, excluded)
+
+    def _total(self, model: str, traffic: str, column: str) -> int:
+        """The sum of a column over the units of a traffic, computed once."""
+        key = (model, traffic, column)
+        if key not in self._totals:
+            values = self._sums.models[model].values[column]
+            self._totals[key] = int(values[self._masks[traffic]].sum())
+        return self._totals[key]
 
     def _counted(self, model: str, metric: OfflineMetric, traffic: str) -> tuple[Value, float]:
         """A value and its denominator, computed once: rows and pairs both read it."""

@@ -6,7 +6,6 @@ for their intervals, `offline/estimates/pairs.py` compares models by them.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import NamedTuple
 
 import numpy as np
@@ -19,7 +18,7 @@ from abeval.offline.sums.beyond import Listed
 from abeval.offline.sums.scores import Bins
 from abeval.offline.sums.sums import Sums
 from abeval.results.replay import POOLED
-from abeval.stats.arrays import Bools, Floats
+from abeval.stats.arrays import Floats
 
 _LARGEST_BIAS = 0.25
 """Largest bias of a calibration error with an interval, as a share of its standard error."""
@@ -54,12 +53,11 @@ class ByGroup:
 
     Args:
         sums: The sums per unit.
-        masks: Traffic → its units.
     """
 
-    def __init__(self, sums: Sums, masks: Mapping[str, Bools]) -> None:
+    def __init__(self, sums: Sums) -> None:
         self._sums = sums
-        self._masks = masks
+        self._masks = sums.units.masks
         self._values: dict[tuple[str, str, str], GroupValues | str] = {}
         self._listed: dict[tuple[str, int, str], Listed | None] = {}
 
@@ -79,7 +77,7 @@ class ByGroup:
         if rows.empty:
             return "no_scores"
         bins = Bins.of(rows, UNIT_GROUPS)
-        groups = jackknife.used(self._sums.group[self._masks[traffic]])
+        groups = jackknife.used(self._sums.units.group[self._masks[traffic]])
         groups = groups[bins.rows.sum() > bins.rows[groups]]
         bias = bins.bias(groups) if groups.size > 1 else 0.0
         return GroupValues(bins.error(), bins.errors_without(groups), bias, float(bins.rows.sum()))
@@ -92,7 +90,7 @@ class ByGroup:
         whole = None if listed is None else listed.whole().values(name)
         if listed is None or whole is None:
             return "no_lists"
-        groups = jackknife.used(self._sums.group[self._masks[traffic]])
+        groups = jackknife.used(self._sums.units.group[self._masks[traffic]])
         without = listed.without(groups).values(name)
         if without is None:
             without = np.zeros(0)
@@ -104,7 +102,7 @@ class ByGroup:
             return None
         where = (sums.listed["traffic"] == traffic) & (sums.listed["k"] == k)
         every = sums.values["listed"]
-        group, lists = self._sums.group[mask], every[mask]
+        group, lists = self._sums.units.group[mask], every[mask]
         total, units = (
             np.bincount(group, weights=weights, minlength=UNIT_GROUPS).astype(np.float64)
             for weights in (lists, lists > 0)

@@ -8,9 +8,10 @@ from collections.abc import Iterator, Sequence
 
 import numpy as np
 
-from abeval.offline.candidates.rows import Rows, listed_of
+from abeval.offline.candidates.rows import Rows
 from abeval.offline.kernels.lists import list_sums
 from abeval.offline.kernels.pairs import pair_sums
+from abeval.offline.kernels.ranks import ranks_of
 from abeval.offline.metrics.definitions import OfflineMetric
 from abeval.offline.metrics.formulas import GRADED
 from abeval.offline.metrics.units import UnitValues
@@ -34,7 +35,7 @@ def needs_queries(metrics: Sequence[OfflineMetric], rows: Rows | None) -> bool:
 def coverage(rows: Rows) -> Iterator[ModelCoverage]:
     """Rows, requests and units that each model scores (`coverage.sql`)."""
     for model in sorted(rows.scores):
-        listed = listed_of(rows.requests, rows.scores[model])
+        listed = rows.listed[model]
         scored = int((listed > 0).sum())
         total = int(rows.requests.start[-1])
         units = [_distinct(rows.unit[mask]) for mask in (listed >= 0, listed > 0)]
@@ -50,20 +51,21 @@ def add(
     rows: Rows, model: str, metrics: Sequence[OfflineMetric], values: UnitValues
 ) -> tuple[float, float]:
     """Add the sums of the metrics that have a kernel, and return the model's score range."""
-    covered = [m for m in metrics if covers(m, rows)]
+    score, covered = rows.scores[model], [m for m in metrics if covers(m, rows)]
     values.columns.update(_request_counts(rows, model))
+    if covered:
+        ranks = ranks_of(rows.requests, score, rows.tie, rows.is_relevant)
     if lists := [m for m in covered if m.definition.family != "pairs"]:
-        values.columns.update(list_sums(rows, model, lists))
+        values.columns.update(list_sums(rows, model, ranks, lists))
     if any(m.definition.family == "pairs" for m in covered):
-        values.columns.update(pair_sums(rows, model))
-    score = rows.scores[model]
+        values.columns.update(pair_sums(rows, model, ranks))
     return float(np.nanmin(score)), float(np.nanmax(score))
 
 
 def _request_counts(rows: Rows, model: str) -> dict[str, Floats]:
     """Requests per unit: all, with a relevant item, with a score, with both (`unit_requests`)."""
     relevant = rows.relevant > 0
-    listed = listed_of(rows.requests, rows.scores[model]) > 0
+    listed = rows.listed[model] > 0
     every = np.ones(listed.size, dtype=np.bool_)
     counts = {
         "requests": every,

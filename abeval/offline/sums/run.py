@@ -72,8 +72,7 @@ def run_models(
         step(f"metrics of {model}")
         models[model] = summation.sums(model, UnitValues(units.ids))
     return Sums(
-        traffic=units.traffic,
-        group=units.group,
+        units=units,
         models=models,
         coverage=overview.coverage,
         uncompared=overview.uncompared,

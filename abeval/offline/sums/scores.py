@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from abeval.aggregates.metric_queries import show_scored
 from abeval.engines.protocol import Engine, whole_number
 from abeval.engines.queries import query
 from abeval.offline.metrics.definitions import OfflineMetric
@@ -80,7 +79,8 @@ def add_auc(engine: Engine, metrics: Sequence[OfflineMetric], values: UnitValues
     if not any(m.definition.family == "auc" for m in metrics):
         return
     variant = "traffic" if by == "traffic" else "'pooled'"
-    show_scored(engine, f"select {variant} as variant, unit_id, score, click from traffic_rows")
+    sql = f"select {variant} as variant, unit_id, score, click from traffic_rows"
+    engine.view("scored", sql)
     frame = engine.frame(query("units/auc"))
     values.add(frame, {"c_auc": f"auc:{by}"}, SCALE)
     values.add(frame, {"c_scored_units": f"units:{by}"})

@@ -9,12 +9,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-import numpy as np
-from numpy.typing import NDArray
-
+from abeval.offline.candidates.traffic import Units
 from abeval.offline.metrics.units import UnitValues
 from abeval.results.replay import ModelCoverage
-from abeval.stats.arrays import Integers
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -51,8 +48,7 @@ class Sums:
     """The sums of a replay.
 
     Attributes:
-        traffic: The traffic of each unit, in the order of every model's values.
-        group: The jackknife group of each unit.
+        units: The units, in the order of every model's values.
         models: Model → its sums; models without any score are left out.
         coverage: How much each model scores.
         uncompared: Requests that only some of the models score.
@@ -63,8 +59,7 @@ class Sums:
         same_lists: Whether all models order the same items of a request.
     """
 
-    traffic: NDArray[np.str_]
-    group: Integers
+    units: Units
     models: Mapping[str, ModelSums]
     coverage: tuple[ModelCoverage, ...]
     uncompared: int
