@@ -1,12 +1,12 @@
 -- grain: one row per traffic, kind of bin, bin and group of units: rows, clicks, summed score
--- reads: traffic_rows (traffic, unit_group, unit_id, request_id, item_id, score, click), bin_count (bins)
--- width: bins of equal width over [0, 1]; mass: bins of equal counts, ties in the order of ids
+-- reads: traffic_rows (traffic, unit_group, request_id, item_id, score, click), bin_count (bins)
+-- width: bins of equal width over [0, 1]; mass: bins of equal counts, ties in the order of the ids of requests and items
 with binned as (
   select
     traffic, unit_group, score, click,
     least(cast(floor(score * bins) as bigint), bins - 1) as width_bin,
     row_number() over (
-      partition by traffic order by score, unit_id, request_id, item_id
+      partition by traffic order by score, request_id, item_id, unit_group, click
     ) - 1 as place,
     count(*) over (partition by traffic) as n,
     bins
