@@ -44,19 +44,19 @@ def counted(rows: list[AuditRow], audit: str) -> dict[str, tuple[int, ...]]:
     return {row[1]: (row[3], row[5], row[6]) for row in rows if row[0] == audit and row[2] == "a"}
 
 
-def test_a_day_stands_beside_the_three_before_and_after_it_in_local_time() -> None:
-    hours = [DAY_0 + 24 * day + 23 for day in range(6)]
-    given = columns(
-        unit=[0] * 6 + [1], hour=[*hours, NO_HOUR], impressions=[1, 2, 4, 8, 16, 32, 64]
-    )
+def test_a_day_stands_beside_the_seven_before_and_after_it_in_local_time() -> None:
+    hours = [DAY_0 + 24 * day + 23 for day in range(10)]
+    rows_of = [1 << day for day in range(10)]
+    given = columns(unit=[0] * 10 + [1], hour=[*hours, NO_HOUR], impressions=[*rows_of, 5_000])
     rows = list(hour_rows(units(3, HEAVY), given, ZoneInfo("UTC")))
     before, after = counted(rows, "day_before"), counted(rows, "day_after")
-    assert before["2024-10-08"] == (1, 16, 2 + 4 + 8)
-    assert after["2024-10-08"] == (1, 16, 32)
-    assert set(before) - set(after) == {"2024-10-09"}
+    assert before["2024-10-12"] == (1, 1 << 8, sum(rows_of[1:8]))
+    assert after["2024-10-12"] == (1, 1 << 8, 1 << 9)
+    assert after["2024-10-05"] == (1, 1 << 1, sum(rows_of[2:9]))
+    assert set(before) - set(after) == {"2024-10-13"}
     assert "2024-10-04" not in before
     later = list(hour_rows(units(3, HEAVY), given, ZoneInfo("Europe/Berlin")))
-    assert counted(later, "day_before")["2024-10-09"] == (1, 16, 2 + 4 + 8)
+    assert counted(later, "day_before")["2024-10-13"] == (1, 1 << 8, sum(rows_of[1:8]))
 
 
 def test_the_mean_direction_of_the_clock_is_that_of_the_hours() -> None:
