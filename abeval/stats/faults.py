@@ -114,13 +114,16 @@ class Difference(NamedTuple):
     sure: float
 
 
-def difference(control: Sums, treatment: Sums, cells: int = 1) -> Difference | None:
+def difference(
+    control: Sums, treatment: Sums, cells: int = 1, chance: float = SURE
+) -> Difference | None:
     """By how much two shares differ for sure: the near end of an interval for their difference.
 
     Args:
         control: Of the first group.
         treatment: Of the second.
-        cells: How many differences are looked at; the chance `SURE` is for all of them together.
+        cells: How many differences are looked at; the chance is for all of them together.
+        chance: That a difference is called sure although it is not.
 
     Example:
         >>> control = Sums(64, 0, 64_000, 0, 0, 64_000_000)
@@ -132,7 +135,7 @@ def difference(control: Sums, treatment: Sums, cells: int = 1) -> Difference | N
         return None
     first, second = pair
     error = math.hypot(first.error, second.error)
-    quantile = two_sided_quantile(SURE / cells, df=_df(first, second))
+    quantile = two_sided_quantile(chance / cells, df=_df(first, second))
     sure = abs(second.value - first.value) - quantile * error
     return Difference(first.value, second.value, max(0.0, sure))
 

@@ -15,7 +15,7 @@ from abeval.inference.comparison import MIN_UNITS
 from abeval.inference.trust.finding import skipped
 from abeval.results import Check
 from abeval.results import format as fmt
-from abeval.stats.faults import Difference, Sums, difference
+from abeval.stats.faults import SURE, Difference, Sums, difference
 
 Cells = Mapping[str, Mapping[str, Sums]]
 """Cell → variant → sums."""
@@ -86,12 +86,18 @@ def without_few(analysis: Analysis, check: Check) -> Check:
     return replace(check, message=message)
 
 
-def uneven(analysis: Analysis, cells: Cells) -> list[Uneven]:
-    """Every cell in which a variant differs from control for sure, the most different first."""
+def uneven(analysis: Analysis, cells: Cells, chance: float = SURE) -> list[Uneven]:
+    """Every cell in which a variant differs from control for sure, the most different first.
+
+    Args:
+        analysis: Which variants are compared.
+        cells: The cells.
+        chance: That any of them is called different although it is not.
+    """
     experiment = analysis.experiment
     several = max(1, len(cells) * len(experiment.treatments))
     pairs = (
-        (cell, variant, difference(sums[experiment.control], sums[variant], several))
+        (cell, variant, difference(sums[experiment.control], sums[variant], several, chance))
         for cell, sums in cells.items()
         for variant in compared(analysis)
         if experiment.control in sums and variant in sums

@@ -30,7 +30,7 @@ MOST_HOURS = 24 * 400
 """Of a longer log, as one time of 1970 makes it, hours are not compared; a [period] cuts it."""
 
 _NAMES = ("clock", "short_days", "missing_hours", "late_data")
-_DAY_WARN, _DAY_FAIL = 0.25, 0.4
+_DAY_WARN, _DAY_FAIL, _DAY_CHANCE = 0.25, 0.4, 1e-4
 _LAST_HOURS = 6
 _FEWEST_DAYS = 3
 _FEWEST_ROWS = 200.0
@@ -181,8 +181,8 @@ def _short_days(analysis: Analysis, shifted: bool) -> Check:
         "variant; load them again, or leave the day out of [period]",
     )
     reason = (
-        "a variant's rows of one day against those of three days before and after, over the same "
-        "of the other variant (sure: an error has the chance 1e-6); an effect that grows or fades "
+        "a variant's rows of one day against those of seven days before and after, over the same "
+        "of the other variant (sure: an error has the chance 1e-4); an effect that grows or fades "
         "does not take a quarter of a single day"
     )
     value = max((1 - one.kept for one in short), default=0.0)
@@ -191,9 +191,16 @@ def _short_days(analysis: Analysis, shifted: bool) -> Check:
 
 def _shortest(analysis: Analysis, before: Cells, after: Cells) -> Iterator[_Short]:
     control = analysis.experiment.control
+    # The last day is the one that most often lacks rows: half of the chance is for it.
+    last = max(before)
+    earlier = {day: cells for day, cells in before.items() if day != last}
     low = {
-        side: {(one.cell, one.variant): one.difference for one in uneven(analysis, cells)}
-        for side, cells in (("before", before), ("after", after))
+        side: {
+            (one.cell, one.variant): one.difference
+            for cells in parts
+            for one in uneven(analysis, cells, _DAY_CHANCE / 2)
+        }
+        for side, parts in (("before", ({last: before[last]}, earlier)), ("after", (after,)))
     }
     for (day, variant), first in low["before"].items():
         second = low["after"].get((day, variant))

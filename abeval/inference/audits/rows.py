@@ -259,7 +259,8 @@ def _told(check: ShareCheck, told: Mapping[str, float], cells: int) -> Words:
     listed = ", ".join(f"{variant} {percent(share)}" for variant, share in told.items())
     within = "; compared within the stretches of one split" if cells > 1 else ""
     message = f"{check.alarm}: {listed}{within}"
-    return Words(message, message, check.remedy)
+    calm = check.calm if check.calm and not any(told.values()) else message
+    return Words(calm, message, check.remedy)
 
 
 def _words(analysis: Analysis, check: ShareCheck, shown: Sequence[Uneven]) -> Words:

@@ -1,0 +1,144 @@
+"""What the audits count of arrays of units, hours and lists."""
+
+from __future__ import annotations
+
+from zoneinfo import ZoneInfo
+
+import numpy as np
+
+from abeval.aggregates.audit_arrays import (
+    AuditedUnits,
+    AuditRow,
+    hour_rows,
+    list_rows,
+    machine_rows,
+    machines,
+)
+from abeval.logs.audited import HEAVY, NO_HOUR
+from abeval.logs.unit_arrays import Labels
+
+SECOND, HOUR = 1_000, 3_600_000
+DAY_0 = 24 * 20_000
+"""Hours from 1970 to a midnight, 2024-10-04."""
+
+
+def units(*clusters: int, variants: tuple[int, ...] = (), **segments: list[int]) -> AuditedUnits:
+    """Units of `a`, or of other variants, each in a group."""
+    size = len(clusters)
+    return AuditedUnits(
+        np.arange(size),
+        np.array(variants or (0,) * size),
+        np.array(clusters),
+        np.zeros(size, np.int64),
+        {name: Labels(np.array(code, np.int32), ["x", "y"]) for name, code in segments.items()},
+        ["a", "b"],
+    )
+
+
+def columns(**values: list[int]) -> dict[str, np.ndarray]:
+    return {name: np.array(column, np.int64) for name, column in values.items()}
+
+
+def counted(rows: list[AuditRow], audit: str) -> dict[str, tuple[int, ...]]:
+    """Cell → clusters, y and x of `a`."""
+    return {row[1]: (row[3], row[5], row[6]) for row in rows if row[0] == audit and row[2] == "a"}
+
+
+def test_a_day_stands_beside_the_seven_before_and_after_it_in_local_time() -> None:
+    hours = [DAY_0 + 24 * day + 23 for day in range(10)]
+    rows_of = [1 << day for day in range(10)]
+    given = columns(unit=[0] * 10 + [1], hour=[*hours, NO_HOUR], impressions=[*rows_of, 5_000])
+    rows = list(hour_rows(units(3, HEAVY), given, ZoneInfo("UTC")))
+    before, after = counted(rows, "day_before"), counted(rows, "day_after")
+    assert before["2024-10-12"] == (1, 1 << 8, sum(rows_of[1:8]))
+    assert after["2024-10-12"] == (1, 1 << 8, 1 << 9)
+    assert after["2024-10-05"] == (1, 1 << 1, sum(rows_of[2:9]))
+    assert set(before) - set(after) == {"2024-10-13"}
+    assert "2024-10-04" not in before
+    later = list(hour_rows(units(3, HEAVY), given, ZoneInfo("Europe/Berlin")))
+    assert counted(later, "day_before")["2024-10-13"] == (1, 1 << 8, sum(rows_of[1:8]))
+
+
+def test_the_mean_direction_of_the_clock_is_that_of_the_hours() -> None:
+    given = columns(unit=[0, 0, 1], hour=[DAY_0, DAY_0 + 6, DAY_0 + 12], impressions=[3, 2, 5])
+    rows = list(hour_rows(units(0, 1, device=[0, 1]), given, ZoneInfo("UTC")))
+    whole, of_device = counted(rows, "rhythm"), counted(rows, "rhythm:device")
+    assert (whole["cos"], whole["sin"]) == ((2, 3_000 - 5_000, 10), (2, 2_000, 10))
+    assert (of_device["cos x"], of_device["cos y"]) == ((1, 3_000, 5), (1, -5_000, 5))
+    assert (whole["6"], of_device["12 y"]) == ((2, 2, 10), (1, 5, 5))
+
+
+def shown(*lists: tuple[int, int, str], first: int = 1) -> dict[str, np.ndarray]:
+    """Lists of three items: unit, second, and what was shown."""
+    numbers = [[ord(item) for item in items] for _, _, items in lists]
+    size = len(lists)
+    return columns(
+        unit=[unit for unit, _, _ in lists],
+        time_ms=[at * SECOND for _, at, _ in lists],
+        first_place=[first] * size,
+        last_place=[first + 2] * size,
+        places=[7 << first] * size,
+        shown=[len(items) for _, _, items in lists],
+        items=[sum(items) for items in numbers],
+        items_placed=[sum(n * item for n, item in enumerate(items)) for items in numbers],
+        items_twice_placed=[sum(n * n * item for n, item in enumerate(items)) for items in numbers],
+    )
+
+
+def test_lists_are_repeated_at_once_again_to_others_and_most() -> None:
+    lists = shown(
+        *((0, 0, "abc"), (0, 10, "abc"), (0, 21, "abc"), (0, 40, "acb"), (0, 50, "abc")),
+        *((1, 0, "xyz"), (1, 5, "abc"), (2, 0, "uvw"), (2, 5, "ab")),
+    )
+    rows = list(list_rows(units(0, 1, 2), lists, has_items=True))
+    assert counted(rows, "list_repeat") == {
+        "at once": (3, 1, 8),
+        "again": (3, 1, 8),
+        "one": (3, 5, 8),
+        "of others": (3, 5, 8),
+    }
+    assert counted(list(list_rows(units(0, 1, 2), lists, has_items=False)), "list_repeat") == {}
+
+
+def test_a_list_that_begins_at_0_or_behind_1_is_counted_as_such() -> None:
+    for first, starts in ((0, (2, 0)), (1, (0, 0)), (2, (0, 2)), (5, (0, 2))):
+        rows = list(list_rows(units(0, 1), shown((0, 0, "abc"), (1, 0, "b"), first=first), True))
+        found = counted(rows, "list_start")
+        assert (found["0"][1], found["2"][1]) == starts
+        assert counted(rows, "holes")[""] == (2, 0, 6)
+
+
+def machines_of(gaps: list[float]) -> tuple[bool, bool, int]:
+    """Whether a unit is looked at, and is regular, and the usual distance of its lists."""
+    time = np.round(np.cumsum([0.0, *gaps]) * SECOND).astype(np.int64)
+    moments = columns(unit=[1] * len(time), time_ms=time.tolist())
+    found = machines(units(0, 1), columns(unit=[], hour=[]), moments)
+    assert not found.regular[0]
+    return bool(found.looked_at[1]), bool(found.regular[1]), int(found.gap_ms[1])
+
+
+def test_lists_at_one_distance_are_of_a_machine_and_those_of_people_are_not() -> None:
+    random = np.random.default_rng(1)
+    assert machines_of([10.0] * 50) == (True, True, 10_000)
+    assert machines_of([10.0] * 49) == (False, False, 0)
+    assert machines_of((10 * random.uniform(0.8, 1.2, 200)).tolist())[1]
+    nights = [10.0] * 100 + [40_000.0] * 14 + [200_000.0] * 5
+    assert machines_of(nights)[:2] == (True, True)
+    people = [machines_of((60 * random.lognormal(0, 0.7, 60)).tolist()) for _ in range(300)]
+    assert {(looked_at, regular) for looked_at, regular, _ in people} == {(True, False)}
+
+
+def test_who_is_active_in_22_hours_of_a_day_is_no_person() -> None:
+    hours = [*range(DAY_0, DAY_0 + 22), *range(DAY_0, DAY_0 + 42, 2), NO_HOUR]
+    given = columns(unit=[0] * 22 + [1] * 22, hour=hours)
+    found = machines(units(0, 1), given, columns(unit=[], time_ms=[]))
+    assert found.awake.tolist() == [True, False]
+
+
+def test_machines_make_a_share_of_their_variant_that_a_sample_is_scaled_to() -> None:
+    everyone = units(0, 1, HEAVY, 2, variants=(0, 0, 0, 1))
+    hours = columns(unit=[2] * 22, hour=list(range(DAY_0, DAY_0 + 22)))
+    found = machines(everyone, hours, columns(unit=[], time_ms=[]))
+    sums = {"impressions": np.array([10, 20, 150, 7])}
+    rows = list(machine_rows(everyone, found, sums, share=0.1))
+    assert counted(rows, "machine") == {"impressions": (1, 150, 300), "gap": (0, 0, 0)}
