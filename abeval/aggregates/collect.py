@@ -4,27 +4,27 @@ It gets a `Run` and metrics from `pipeline.py` or `api/`, which hand the aggrega
 `inference/`; `store/collect.py` calls `gathered` on logs that it prepared itself.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import NamedTuple
 
 import pandas as pd
 
-from abeval.aggregates.aggregates import Aggregates
+from abeval.aggregates.aggregates import Aggregates, Quantile
 from abeval.aggregates.audits import audit_sums, no_audits, seen_in
 from abeval.aggregates.buckets import deals_units
 from abeval.aggregates.cells import joined_cells
 from abeval.aggregates.cuts import CutSums, cut_sums
-from abeval.aggregates.kernels.reach_pass import reach_table
 from abeval.aggregates.lacking import lacking_sums
 from abeval.aggregates.metric_queries import MetricQueries
 from abeval.aggregates.moment_rows import DAY, MOMENT_COLUMNS
 from abeval.aggregates.per_unit import Besides, per_unit_sums
-from abeval.aggregates.quantiles import QuantileSums, collect_quantiles
+from abeval.aggregates.quantiles import collect_quantiles
+from abeval.aggregates.row_pass import KERNELS, RowSums, row_sums
 from abeval.aggregates.spreads import spread_metrics
 from abeval.aggregates.terms import Row
 from abeval.aggregates.wanted import Wanted, wanted_of
-from abeval.engines.protocol import ArrayEngine, Engine
+from abeval.engines.protocol import ArrayEngine
 from abeval.engines.queries import query
 from abeval.experiment.covariates import covariate_means
 from abeval.experiment.model import Experiment
@@ -75,7 +75,8 @@ def collect_prepared(
 ) -> Collected:
     """Aggregate the logs as `collect` does, and keep what was read of them."""
     read = [*metrics, *covariate_means(run.experiment), *spread_metrics(metrics)]
-    prepared = prepare(run, read, sums=sums, cuts=tuple(run.experiment.cuts))
+    by_arrays = KERNELS if isinstance(run.engine, ArrayEngine) else frozenset()
+    prepared = prepare(run, read, sums=sums, cuts=tuple(run.experiment.cuts), by_arrays=by_arrays)
     check_some_left(run.experiment, prepared, run.engine)
     aggregates = gathered(run, metrics, prepared, sums is one_pass, by_bucket)
     check_all_counted(prepared, aggregates.accounts)
@@ -105,17 +106,18 @@ def gathered(
     """
     experiment, engine = run.experiment, run.engine
     wanted = wanted_of(experiment, metrics, prepared)
-    queries = _queries(run, prepared)
+    rows = row_sums(run, prepared, wanted)
+    queries = _queries(run, prepared, rows)
     units = engine.frame(query("units/unit_counts"))
     besides = _besides(experiment, prepared, units, audited, by_bucket)
     per_unit = per_unit_sums(queries, wanted, besides, run.step)
     lacking = lacking_sums(experiment, prepared, queries) if prepared.lacking else []
     cuts = _cuts(queries, wanted, units, run.step) if prepared.summed.has_rows else CutSums()
     quantiles = _quantiles(queries, wanted, run.step)
-    catalogue = _catalogue(run, prepared.shape, CATALOGUE in wanted.sources)
+    catalogue = _catalogue(run, prepared.shape, rows, CATALOGUE in wanted.sources)
     counted = accounts(prepared, engine)
     return Aggregates(
-        moments=_moments(per_unit.rows, [*quantiles.rows, *lacking, *cuts.rows]),
+        moments=_moments(per_unit.rows, [*lacking, *cuts.rows]),
         caps=per_unit.caps,
         reach=catalogue.reach,
         group_units=catalogue.group_units,
@@ -125,7 +127,7 @@ def gathered(
         days=engine.frame(query("units/days")),
         refused=wanted.refused,
         facts=facts(prepared, engine) | count_other_variants(experiment, counted, engine),
-        quantiles=quantiles.quantiles,
+        quantiles=quantiles,
         buckets=per_unit.buckets,
         entered=prepared.entries.counts,
         stretches=prepared.entries.stretches,
@@ -138,13 +140,14 @@ def gathered(
     )
 
 
-def _queries(run: Run, prepared: Prepared) -> MetricQueries:
+def _queries(run: Run, prepared: Prepared, rows: RowSums | None) -> MetricQueries:
     return MetricQueries(
         run.experiment,
         prepared.shape,
         run.engine,
         by_stretch=bool(prepared.entries.stretches),
         covered=prepared.covered,
+        rows=rows,
     )
 
 
@@ -172,9 +175,11 @@ def _cuts(queries: MetricQueries, wanted: Wanted, units: pd.DataFrame, step: Ste
     return cut_sums(queries, wanted.metrics, of_variant, step)
 
 
-def _quantiles(queries: MetricQueries, wanted: Wanted, step: Step) -> QuantileSums:
+def _quantiles(
+    queries: MetricQueries, wanted: Wanted, step: Step
+) -> Mapping[str, Mapping[str, Quantile]]:
     if not (wanted.quantiles or wanted.spreads):
-        return QuantileSums([], {})
+        return {}
     step(QUANTILE.title)
     return collect_quantiles(queries, wanted.quantiles, wanted.spreads)
 
@@ -187,21 +192,14 @@ class _Catalogue(NamedTuple):
     size: int | None
 
 
-def _catalogue(run: Run, shape: LogShape, wanted: bool) -> _Catalogue:
+def _catalogue(run: Run, shape: LogShape, rows: RowSums | None, wanted: bool) -> _Catalogue:
     run.step("catalogue" if wanted else "accounting")
     if not wanted:
         return _Catalogue(pd.DataFrame(), pd.DataFrame(), None)
-    reach = _reach(run.experiment, run.engine)
+    reach = None if rows is None else rows.reach
+    if reach is None:
+        reach = run.engine.frame(query("catalogue/reach"))
     items = set(reach["item_id"].unique())
     if shape.items is not None:
         items |= {row[0] for row in run.engine.rows("select item_id from items")}
     return _Catalogue(reach, run.engine.frame(query("catalogue/group_units")), len(items))
-
-
-def _reach(experiment: Experiment, engine: Engine) -> pd.DataFrame:
-    """The rows of `catalogue/reach`, by the kernel where the engine has arrays."""
-    reach = None
-    if isinstance(engine, ArrayEngine):
-        folder = experiment.engine.temp_directory
-        reach = reach_table(engine, list(experiment.variants), folder)
-    return engine.frame(query("catalogue/reach")) if reach is None else reach

@@ -6,13 +6,9 @@ They read what `logs/prepare.py` created, and `slice_sums.py` adds up. `collect.
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import cached_property
 from itertools import combinations
 
-import pandas as pd
-
 from abeval.aggregates.buckets import BucketSums
-from abeval.aggregates.kernels.auc_pass import ScoreTables, score_tables
 from abeval.aggregates.moment_rows import (
     BUCKET,
     BUCKETS,
@@ -23,17 +19,18 @@ from abeval.aggregates.moment_rows import (
     SEGMENT,
     WHOLE,
 )
+from abeval.aggregates.row_pass import RowSums
 from abeval.aggregates.slice_sums import SliceQueries, condition_of
 from abeval.aggregates.terms import Row, SliceTerms, SourceSums, Terms
 from abeval.aggregates.unit_events import write_unit_event
-from abeval.engines.protocol import ArrayEngine, Engine, whole
+from abeval.engines.protocol import Engine, whole
 from abeval.engines.queries import query
 from abeval.engines.sql import by_value, literal, quoted
 from abeval.experiment.model import Experiment
 from abeval.logs.outcomes import Coverage
 from abeval.logs.shape import LogShape
 from abeval.metrics.definition import Metric, RowTerm, Term, UnitTerm
-from abeval.metrics.sources import AUC, GAUC, UNIT_DAY, Source
+from abeval.metrics.sources import UNIT_DAY, Source
 
 
 @dataclass(frozen=True)
@@ -48,6 +45,7 @@ class MetricQueries:
             window has its own.
         by_stretch: Whether the split changed, so that units are summed by stretch.
         covered: Log that units are judged by since their exposure → up to when it is whole.
+        rows: Sources that were computed over arrays already.
     """
 
     experiment: Experiment
@@ -56,6 +54,7 @@ class MetricQueries:
     units: str = "units"
     by_stretch: bool = False
     covered: Mapping[str, Coverage | None] = field(default_factory=dict)
+    rows: RowSums | None = None
 
     def of_source(
         self,
@@ -111,9 +110,10 @@ class MetricQueries:
             write_unit_event(self.experiment, self.engine, self.shape, self.covered, metrics)
         if source.scored:
             show_scored(self.engine, self.scored(("unit_id", "click")))
-        kernel = self._kernel(source)
+        kernel = None if self.rows is None else self.rows.frame(source)
         if kernel is not None:
-            self.engine.add_frame(source.name, kernel)
+            self.engine.add_frame(f"{source}_rows", kernel)
+            self.engine.view(source.name, f"select * replace ({_DATE} as day) from {source}_rows")
         elif source is not UNIT_DAY:
             self.engine.table(source.name, query(source.query))
         self.show_days(f"select * from {source}")
@@ -144,22 +144,6 @@ class MetricQueries:
         )
         select * from served where score is not null
         """
-
-    def _kernel(self, source: Source) -> pd.DataFrame | None:
-        """The rows of a source's query, by a kernel; None where there is none."""
-        if source is GAUC:
-            return None if self._scores is None else self._scores.gauc
-        if source is AUC:
-            return None if self._scores is None else self._scores.auc
-        return None
-
-    @cached_property
-    def _scores(self) -> ScoreTables | None:
-        """GAUC and AUC come from one sort, which the first of them pays for."""
-        if not isinstance(self.engine, ArrayEngine):
-            return None
-        folder = self.experiment.engine.temp_directory
-        return score_tables(self.engine, list(self.experiment.variants), folder)
 
     def judged_terms(self, metric: Metric) -> Terms:
         """The terms of the scorecard over `source_unit`: capped if the metric is."""
@@ -275,6 +259,9 @@ class MetricQueries:
             return next(iter(columns.values()))
         cases = " ".join(f"when {literal(v)} then {column}" for v, column in columns.items())
         return f"case variant {cases} end"
+
+
+_DATE = "date '1970-01-01' + day"
 
 
 def show_scored(engine: Engine, sql: str) -> None:

@@ -13,7 +13,7 @@ from abeval.aggregates.balance import balance_slices
 from abeval.aggregates.buckets import BucketSums
 from abeval.aggregates.extremes import extreme_units, no_extremes
 from abeval.aggregates.metric_queries import MetricQueries
-from abeval.aggregates.terms import Row, SourceSums
+from abeval.aggregates.terms import Row, SliceTerms, SourceSums
 from abeval.aggregates.unit_values import no_values, unit_values
 from abeval.aggregates.wanted import Wanted
 from abeval.engines.protocol import Engine
@@ -76,7 +76,8 @@ def per_unit_sums(
         step: Called with the name of each step.
     """
     parts = []
-    for source in dict.fromkeys([*wanted.sources, *([UNIT_DAY] if besides.before else [])]):
+    further = [UNIT_DAY] if besides.before or _left_out(queries, wanted) else []
+    for source in dict.fromkeys([*wanted.sources, *further]):
         if source.per_unit:
             step(source.title)
             parts.append(_of_source(queries, wanted, source, besides))
@@ -87,9 +88,9 @@ def _of_source(
     queries: MetricQueries, wanted: Wanted, source: Source, besides: Besides
 ) -> _OfSource:
     chosen, resampled = (_of(source, metrics) for metrics in (wanted.metrics, wanted.resampled))
-    balance = balance_slices(queries, besides.before if source is UNIT_DAY else ())
+    more = [*balance_slices(queries, besides.before), *_left_out(queries, wanted)]
     return _OfSource(
-        sums=queries.of_source(source, chosen, resampled, balance),
+        sums=queries.of_source(source, chosen, resampled, more if source is UNIT_DAY else ()),
         unit_aucs=_unit_aucs(queries.engine) if source is GAUC else None,
         extremes=extreme_units(queries, chosen) if besides.extremes else None,
         values=unit_values(queries, chosen),
@@ -97,6 +98,11 @@ def _of_source(
         if besides.buckets
         else {},
     )
+
+
+def _left_out(queries: MetricQueries, wanted: Wanted) -> list[SliceTerms]:
+    """Impressions that the definitions of quantiles leave out."""
+    return [part for metric in wanted.quantiles for part in queries.left_out(metric)]
 
 
 def _of(source: Source, metrics: Sequence[Metric]) -> list[Metric]:

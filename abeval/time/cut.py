@@ -12,6 +12,7 @@ import pandas as pd
 from abeval.aggregates.aggregates import Aggregates
 from abeval.aggregates.metric_queries import MetricQueries
 from abeval.aggregates.moment_rows import MOMENT_COLUMNS
+from abeval.aggregates.quantile_values import QueriedValues
 from abeval.aggregates.quantiles import events_of, quantile_groups, quantiles_of
 from abeval.aggregates.terms import Row
 from abeval.engines.queries import query
@@ -147,14 +148,18 @@ def _quantiles(queries: MetricQueries, metrics: Sequence[Metric]) -> Reader:
     groups = quantile_groups(metrics)
     for i, group in enumerate(groups):
         queries.engine.table(f"dated_event_{i}", events_of(queries, group[0]))
-    events = [
-        f"select e.variant, e.unit_id, e.value from dated_event_{i} e cross join cut c "
-        "where e.day between c.first_day and c.last_day"
-        for i in range(len(groups))
+    values = [
+        QueriedValues(
+            queries,
+            group[0],
+            f"select e.variant, e.unit_id, e.value from dated_event_{i} e cross join cut c "
+            "where e.day between c.first_day and c.last_day",
+        )
+        for i, group in enumerate(groups)
     ]
 
     def read(window: Aggregates) -> Aggregates:
-        return replace(window, quantiles=quantiles_of(queries, metrics, events))
+        return replace(window, quantiles=quantiles_of(metrics, values))
 
     return read
 

@@ -1,0 +1,343 @@
+"""One scan of the impressions for all sources that are no sums of them, and their kernels.
+
+`collect.py` makes `RowSums` where the engine has arrays; they take the place of the queries
+`units/page_views` to `units/auc`, of `catalogue/reach` and of the values of quantiles. It reads the
+views `logged`, and the tables `units` and `unit_names`.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import closing
+from dataclasses import dataclass
+from functools import cached_property
+from typing import NamedTuple
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+from abeval.aggregates.kernels import lists, reach
+from abeval.aggregates.kernels.auc import Scores, score_sums
+from abeval.aggregates.kernels.blocks import Column
+from abeval.aggregates.kernels.events import Events
+from abeval.aggregates.kernels.rows import BLOCK, NONE, Block, Choice, UnitBlocks
+from abeval.aggregates.kernels.sessions import sessions
+from abeval.aggregates.row_words import INTEGERS, Categories, Items, hashed
+from abeval.aggregates.wanted import Wanted
+from abeval.engines.protocol import ArrayEngine
+from abeval.engines.sql import numbered
+from abeval.errors import QueryError
+from abeval.experiment.model import Experiment
+from abeval.logs.faults import faulty_expression
+from abeval.logs.prepare import Prepared
+from abeval.logs.run import Run
+from abeval.logs.shape import LogShape, value_columns
+from abeval.logs.unit_arrays import NO_DAY, UnitDays, Whole
+from abeval.logs.views import ITEM_GROUPS
+from abeval.metrics.sources import (
+    AUC,
+    CATALOGUE,
+    CATEGORY_DIVERSITY,
+    GAUC,
+    PAGE_VIEWS,
+    QUANTILE,
+    SERVED_RANKING,
+    SESSIONS,
+    Source,
+)
+from abeval.threads import in_threads
+
+LISTS = (PAGE_VIEWS, SERVED_RANKING, CATEGORY_DIVERSITY)
+
+KERNELS = frozenset((*LISTS, SESSIONS, GAUC, AUC, QUANTILE, CATALOGUE))
+"""Sources that are computed over arrays where the engine has them."""
+
+_SCORE = "score"
+
+
+class LoggedUnits(NamedTuple):
+    """The analysed units, sorted by hash.
+
+    Attributes:
+        hash: Of the unit as logged, shape (units,).
+        number: By which relations know it.
+        arm: Place of its variant.
+        stretch: Number of the stretch in which it entered.
+        sub_bucket: On which resampling runs.
+    """
+
+    hash: Whole
+    number: Whole
+    arm: NDArray[np.int16]
+    stretch: NDArray[np.int16]
+    sub_bucket: Whole
+
+    @classmethod
+    def of(cls, engine: ArrayEngine, variants: Sequence[str]) -> "LoggedUnits":
+        """Read `units`."""
+        columns = engine.arrays(
+            f"select {hashed('n.logged_id')} as hash, u.unit_id as number, "
+            f"{numbered('u.variant', variants)} as arm, u.stretch, u.sub_bucket "
+            "from units u join unit_names n on u.unit_id = n.unit_id"
+        )
+        own = {name: np.asarray(columns[name]) for name in cls._fields}
+        order = np.argsort(own["hash"])
+        if len(order) and not np.diff(own["hash"][order]).all():
+            raise ValueError("two units have the same hash of 64 bits")
+        kinds = (np.int64, np.int64, np.int16, np.int16, np.int64)
+        return cls(*(own[n][order].astype(k) for n, k in zip(cls._fields, kinds, strict=True)))
+
+
+@dataclass(frozen=True)
+class RowSums:
+    """What the asked sources are over all impressions of analysed units.
+
+    Attributes:
+        number: By which relations know each unit, shape (units,).
+        days: Source → its sums by unit, phase and day.
+        reach: The rows of `catalogue/reach`; None where nothing asked for it.
+        values: Columns of values by variant → the impressions of the period that have one.
+    """
+
+    number: Whole
+    days: Mapping[Source, UnitDays]
+    reach: pd.DataFrame | None
+    values: Mapping[tuple[str, ...], Events]
+
+    def frame(self, source: Source) -> pd.DataFrame | None:
+        """The rows of a source's query, days as numbers; None for a source that is not here."""
+        days = self.days.get(source)
+        if days is None:
+            return None
+        return frame_of(days, self.number)
+
+    def events(self, columns: Mapping[str, str]) -> Events:
+        """The impressions that have a value; variant → the column of its values."""
+        return self.values[tuple(columns.values())]
+
+
+def frame_of(days: UnitDays, number: Whole) -> pd.DataFrame:
+    """Sums by unit and day as rows; `number` is that of each unit."""
+    day = pd.Series(days.day, dtype="Int32").mask(days.day == NO_DAY)
+    known = {"unit_id": number[days.unit], "in_period": days.in_period, "day": day}
+    return pd.DataFrame({**known, **days.columns})
+
+
+@dataclass(frozen=True)
+class RowPass:
+    """The scan of the impressions for some sources.
+
+    Attributes:
+        experiment: The experiment.
+        shape: Columns of its logs.
+        engine: After `units` and `unit_names` were made.
+        sources: What is computed.
+        values: Columns of the values of each variant, for each value that is ranked.
+        rows: About how many impressions there are.
+    """
+
+    experiment: Experiment
+    shape: LogShape
+    engine: ArrayEngine
+    sources: frozenset[Source]
+    values: Sequence[tuple[str, ...]]
+    rows: int
+
+    def sums(self) -> RowSums:
+        """Read the impressions once, and run the kernel of every source."""
+        scores = Scores(len(self.experiment.variants))
+        events: list[list[tuple[NDArray[np.int32], Whole]]] = [[] for _ in self.values]
+        with closing(self._blocks()) as blocks:
+            for chunk in self.engine.chunks(self._sql):
+                placed = blocks.place(self._numbered(chunk))
+                if self._is_scored:
+                    scores.add(placed.block, self._units.arm)
+                for i, listed in enumerate(events):
+                    listed.append(_with_value(placed.block, f"value_{i}"))
+                blocks.add(placed.without([f"value_{i}" for i in range(len(events))]))
+            days = self._days(blocks)
+            if self._is_scored:
+                of_scores = score_sums(blocks, self._units.arm, scores)
+                days |= {GAUC: of_scores.gauc, AUC: of_scores.auc}
+            found = self._reach(blocks) if CATALOGUE in self.sources else None
+        units, variants = self._units, list(self.experiment.variants)
+        values = {
+            columns: Events(variants, units.arm, units.stretch, *_together(listed))
+            for columns, listed in zip(self.values, events, strict=True)
+        }
+        return RowSums(units.number, days, found, values)
+
+    def _blocks(self) -> UnitBlocks:
+        choices = {f"value_{i}": self._choice(columns) for i, columns in enumerate(self.values)}
+        if self._is_scored:
+            of_variant = [self.shape.score_of.get(v, "") for v in self.experiment.variants]
+            choices[_SCORE] = self._choice(of_variant)._replace(none=np.nan)
+        gap = self._gap_ms if SESSIONS in self.sources else 1
+        count = min(max(1, self.rows // BLOCK), max(1, len(self._units.hash)))
+        folder = self.experiment.engine.temp_directory
+        return UnitBlocks(self._units.hash, count, gap, choices, folder)
+
+    def _choice(self, columns: Sequence[str]) -> Choice:
+        """A column that each variant has of its own; an empty name for none."""
+        listed = [*dict.fromkeys(filter(None, columns))]
+        place = [listed.index(name) if name else -1 for name in columns]
+        return Choice(listed, np.array(place, dtype=np.int16)[self._units.arm])
+
+    @cached_property
+    def _units(self) -> LoggedUnits:
+        return LoggedUnits.of(self.engine, list(self.experiment.variants))
+
+    @cached_property
+    def _items(self) -> Items | None:
+        by_item = self.shape.has_item_categories and CATEGORY_DIVERSITY in self.sources
+        return Items.of(self.engine) if by_item or CATALOGUE in self.sources else None
+
+    @cached_property
+    def _categories(self) -> Categories | None:
+        if CATEGORY_DIVERSITY not in self.sources:
+            return None
+        items = self._items if self.shape.has_item_categories else None
+        return Categories.of(self.engine, "category" in self.shape.impressions, items)
+
+    @property
+    def _is_scored(self) -> bool:
+        return any(source.scored for source in self.sources)
+
+    @property
+    def _gap_ms(self) -> int:
+        return max(1, round(self.experiment.sessions.gap_minutes * 60_000))
+
+    @property
+    def _sql(self) -> str:
+        """The columns that the sources need, and nothing null."""
+        listed = {"unit": hashed("unit_id"), "in_period": "in_period"}
+        has_lists = any(source in self.sources for source in LISTS)
+        if has_lists or SESSIONS in self.sources:
+            since = "date_diff('day', date '1970-01-01', day)"
+            listed["day"] = f"cast(coalesce({since}, {NO_DAY}) as integer)"
+        if has_lists:
+            is_number = self.engine.columns("logged")["request_id"] in INTEGERS
+            word = "cast(request_id as bigint)" if is_number else hashed("request_id")
+            listed["request"] = f"coalesce({word}, 0)"
+            listed["is_named"] = "request_id is not null"
+        if SESSIONS in self.sources:
+            listed["time_ms"] = f"coalesce(time_ms, {NONE})"
+        if SERVED_RANKING in self.sources:
+            listed["position"] = f"coalesce(position, {NONE})"
+        if SERVED_RANKING in self.sources or self._is_scored:
+            listed["click"] = "click = 1"
+        if self._items is not None:
+            listed["item"] = self._items.sql
+        if self._categories is not None and "category" in self.shape.impressions:
+            word = hashed("category")
+            listed["category"] = f"case when category is null then {NONE} else {word} end"
+        if self._is_scored:
+            scores = dict.fromkeys(self.shape.score_of.values())
+            listed |= {name: f"coalesce({name}, cast('nan' as double))" for name in scores}
+        values = dict.fromkeys(name for columns in self.values for name in columns)
+        listed |= {name: f"coalesce({name}, {NONE})" for name in values}
+        only = "" if has_lists or SESSIONS in self.sources else " and in_period"
+        columns = ", ".join(f"{sql} as {name}" for name, sql in listed.items())
+        return f"select {columns} from logged where counts{only}"
+
+    def _numbered(self, chunk: Mapping[str, Column]) -> Mapping[str, Column]:
+        """Rows whose items and categories are numbers."""
+        rows = dict(chunk)
+        words = rows.pop("category", None)
+        item = None if self._items is None else self._items.numbers(rows.pop("item"))
+        if item is not None and CATALOGUE in self.sources:
+            rows["item"] = item
+        if self._categories is not None:
+            rows["category"] = self._categories.numbers(words, item)
+        return rows
+
+    def _days(self, blocks: UnitBlocks) -> dict[Source, UnitDays]:
+        """The sums of sources that need the rows of one block alone."""
+
+        def work(number: int) -> dict[Source, UnitDays]:
+            return dict(self._of_block(blocks.read(number)))
+
+        parts = in_threads(work, blocks)
+        return {s: _joined([part[s] for part in parts]) for s in (parts[0] if parts else ())}
+
+    def _of_block(self, block: Block) -> Iterator[tuple[Source, UnitDays]]:
+        if SESSIONS in self.sources:
+            yield SESSIONS, sessions(block, self._gap_ms)
+        if not any(source in self.sources for source in LISTS):
+            return
+        of_block = lists.lists_of(block)
+        if PAGE_VIEWS in self.sources:
+            yield PAGE_VIEWS, lists.page_views(of_block)
+        if SERVED_RANKING in self.sources:
+            yield SERVED_RANKING, lists.served_ranking(block, of_block)
+        if CATEGORY_DIVERSITY in self.sources:
+            yield CATEGORY_DIVERSITY, lists.category_diversity(block, of_block)
+
+    def _reach(self, blocks: UnitBlocks) -> pd.DataFrame | None:
+        """The rows of `catalogue/reach`; None where its numbers are too large for arrays."""
+        units, variants, items = self._units, list(self.experiment.variants), self._items
+        if items is None:
+            return None
+        arms = len(variants) * ITEM_GROUPS
+        sizes = reach.Sizes(arms, max(len(items.ids), 1), max(len(units.hash), 1))
+        if not sizes.fit:
+            return None
+        group = units.arm * np.int64(ITEM_GROUPS) + units.sub_bucket % ITEM_GROUPS
+        parts = reach.Reach(
+            *map(np.concatenate, zip(*reach.reach_of(blocks, group, sizes), strict=True))
+        )
+        names = pd.Index(variants)
+        columns = {
+            "variant": pd.Categorical.from_codes(parts.group // ITEM_GROUPS, categories=names),
+            "item_id": np.asarray(items.ids)[parts.item],
+            "item_group": parts.group % ITEM_GROUPS,
+            "units": parts.units,
+            "impressions": parts.impressions,
+        }
+        # There may be ten million rows: pandas need not copy them.
+        return pd.DataFrame(columns, copy=False)
+
+
+def row_sums(run: Run, prepared: Prepared, wanted: Wanted) -> RowSums | None:
+    """What the wanted metrics need of the rows; None where queries compute it.
+
+    Raises:
+        ExperimentError: The expression of a value cannot be computed.
+        QueryError: The engine could not read the log.
+    """
+    ranked = [*wanted.quantiles, *wanted.spreads]
+    sources = KERNELS & {*wanted.sources, *(metric.source for metric in ranked)}
+    engine, shape, experiment = run.engine, prepared.shape, run.experiment
+    if not sources or not prepared.summed.has_rows or not isinstance(engine, ArrayEngine):
+        return None
+    columns = (tuple(value_columns(shape, experiment, one).values()) for one in ranked)
+    values = tuple(dict.fromkeys(columns))
+    run.step("impressions")
+    try:
+        return RowPass(experiment, shape, engine, sources, values, prepared.rows).sums()
+    except QueryError as error:
+        raise faulty_expression(experiment, ranked, shape, engine, error) from error
+
+
+def _with_value(block: Block, name: str) -> tuple[NDArray[np.int32], Whole]:
+    """The unit and the value of the impressions of the period that have one."""
+    rows = np.flatnonzero(block.rows[name] != NONE)
+    run = block.run[rows]
+    used = block.runs["in_period"][run]
+    return block.runs["unit"][run[used]], block.rows[name][rows[used]]
+
+
+def _together(
+    parts: Sequence[tuple[NDArray[np.int32], Whole]],
+) -> tuple[NDArray[np.int32], Whole]:
+    nothing = (np.zeros(0, dtype=np.int32), np.zeros(0, dtype=np.int64))
+    unit, value = zip(nothing, *parts, strict=True)
+    return np.concatenate(unit), np.concatenate(value)
+
+
+def _joined(parts: Sequence[UnitDays]) -> UnitDays:
+    """The sums of blocks, whose units follow each other."""
+    columns = {
+        name: np.concatenate([part.columns[name] for part in parts]) for name in parts[0].columns
+    }
+    unit, phase, day = (np.concatenate([part[i] for part in parts]) for i in range(3))
+    return UnitDays(unit, phase, day, columns)
