@@ -21,7 +21,7 @@ from abeval.aggregates.kernels.blocks import Column
 from abeval.aggregates.kernels.events import Events
 from abeval.aggregates.kernels.rows import BLOCK, NONE, Block, Choice, UnitBlocks
 from abeval.aggregates.kernels.sessions import sessions
-from abeval.aggregates.row_words import INTEGERS, Categories, Items, hashed
+from abeval.aggregates.row_words import INTEGERS, Categories, Items, hashed, word_of
 from abeval.aggregates.wanted import Wanted
 from abeval.engines.protocol import ArrayEngine
 from abeval.engines.sql import numbered
@@ -216,9 +216,7 @@ class RowPass:
             listed["day"] = f"cast(coalesce({since}, {NO_DAY}) as integer)"
         if has_lists:
             is_number = self.engine.columns("logged")["request_id"] in INTEGERS
-            word = "cast(request_id as bigint)" if is_number else hashed("request_id")
-            listed["request"] = f"coalesce({word}, 0)"
-            listed["is_named"] = "request_id is not null"
+            listed["request"] = word_of("request_id", is_number)
         if SESSIONS in self.sources:
             listed["time_ms"] = f"coalesce(time_ms, {NONE})"
         if SERVED_RANKING in self.sources:
@@ -228,8 +226,7 @@ class RowPass:
         if self._items is not None:
             listed["item"] = self._items.sql
         if self._categories is not None and "category" in self.shape.impressions:
-            word = hashed("category")
-            listed["category"] = f"case when category is null then {NONE} else {word} end"
+            listed["category"] = word_of("category", is_number=False)
         if self._is_scored:
             scores = dict.fromkeys(self.shape.score_of.values())
             listed |= {name: f"coalesce({name}, cast('nan' as double))" for name in scores}

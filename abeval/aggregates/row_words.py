@@ -46,8 +46,9 @@ class Items(NamedTuple):
             )
             first, last = int(low or 0), int(high or 0)
             if last - first < _SPAN:
-                sql = f"coalesce(cast(item_id as bigint), {NONE})"
-                return cls(sql, first, None, np.arange(first, last + 1))
+                return cls(
+                    word_of("item_id", is_number=True), first, None, np.arange(first, last + 1)
+                )
         known = engine.frame(
             f"select item_id, {hashed('item_id')} as hash from "
             "(select distinct item_id from logged where item_id is not null) order by 2"
@@ -55,8 +56,7 @@ class Items(NamedTuple):
         if known["hash"].duplicated().any():
             raise ValueError("two items have the same hash of 64 bits")
         index = HashIndex(known["hash"].to_numpy(np.int64))
-        sql = f"case when item_id is null then {NONE} else {hashed('item_id')} end"
-        return cls(sql, 0, index, known["item_id"].to_numpy())
+        return cls(word_of("item_id", is_number=False), 0, index, known["item_id"].to_numpy())
 
     def numbers(self, words: Whole) -> NDArray[np.int32]:
         """The number of each word, -1 for no known item."""
@@ -87,9 +87,12 @@ class Categories(NamedTuple):
             hashes = _column(engine, f"select {hashed('category')} as word from ({distinct}) as c")
         if items is None:
             return cls(HashIndex(np.unique(hashes)), None)
+        # Equal numbers of two types have different hashes.
+        kind = engine.columns("logged")["item_id"]
         listed = engine.arrays(
-            f"select {items.sql} as item, {hashed('category')} as category from items "
-            "where category is not null"
+            f"select {items.sql} as item, {hashed('category')} as category from "
+            f"(select try_cast(item_id as {kind}) as item_id, category from items) as i "
+            "where category is not null and item_id is not null"
         )
         words = np.asarray(listed["category"], dtype=np.int64)
         index = HashIndex(np.unique(np.append(hashes, words)))
@@ -117,6 +120,13 @@ def _places(index: HashIndex, words: Whole) -> NDArray[np.int32]:
 
 def _column(engine: ArrayEngine, sql: str) -> Whole:
     return np.asarray(engine.arrays(sql)["word"], dtype=np.int64)
+
+
+def word_of(column: str, is_number: bool) -> str:
+    """SQL of a word of 64 bits that stands for a value, `NONE` for null."""
+    if is_number:
+        return f"coalesce(cast({column} as bigint), {NONE})"
+    return f"case when {column} is null then {NONE} else {hashed(column)} end"
 
 
 def hashed(sql: str) -> str:

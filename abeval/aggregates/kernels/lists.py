@@ -51,7 +51,7 @@ class Lists(NamedTuple):
 def lists_of(block: Block) -> Lists:
     """Put the runs of a block together that are of one list."""
     runs = block.runs
-    named = np.flatnonzero(runs["is_named"])
+    named = np.flatnonzero(runs["request"] != NONE)
     unit, phase, request = (runs[name][named] for name in ("unit", "in_period", "request"))
     groups = Groups.of(key_of(unit, phase, request))
     of_run = np.full(len(runs["unit"]), -1, dtype=np.intp)

@@ -21,7 +21,7 @@ BLOCK = 1_000_000
 NONE = -(2**62)
 """Stands for null in a column of whole numbers."""
 
-_KEPT = ("in_period", "day", "request", "is_named")
+_KEPT = ("in_period", "day", "request")
 """Columns of a chunk that are the same within a run."""
 
 
@@ -31,7 +31,7 @@ class Block:
 
     Attributes:
         runs: `unit` (its place), `in_period`, `length` (impressions), and as asked: `day` (local,
-            since 1970), `request` and `is_named` (whether there is one), `first_ms` and `last_ms`.
+            since 1970), `request`, `first_ms` and `last_ms`.
         rows: Columns of each impression, in the order of the runs.
     """
 
