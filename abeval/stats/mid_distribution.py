@@ -74,7 +74,7 @@ def place(n: int, level: float) -> float:
 class Distribution(NamedTuple):
     """The values that occur, in order, and the middles of `Step`."""
 
-    values: Floats | Integers
+    values: Floats
     middles: Integers
 
     def step(self, at: float) -> Step | None:
@@ -86,7 +86,7 @@ class Distribution(NamedTuple):
         return Step(lower, int(self.middles[i]), upper, int(self.middles[i + 1]))
 
 
-def distribution_of(values: Floats | Integers) -> Distribution:
+def distribution_of(values: Floats) -> Distribution:
     """The distribution of some values, shape (n,).
 
     Example:

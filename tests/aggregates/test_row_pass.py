@@ -224,11 +224,11 @@ def table(rows: Sequence[Sequence[object]]) -> pd.DataFrame:
     frame = pd.DataFrame(rows, columns=NAMES, dtype=object)
     frame["unit_id"] = "u" + frame["unit_id"].astype(str)
     frame["day"] = [None if t is None else local_day(t) for t in frame["time_ms"]]
-    text = {name: "str" for name in ("unit_id", "category")}
+    text = dict.fromkeys(("unit_id", "category"), "str")
     return frame.astype(text).astype(
-        {name: "Int64" for name in ("time_ms", "request_id", "item_id", "position", "click", "v_1")}
-        | {name: "float64" for name in ("score_1", "score_2")}
-        | {name: "bool" for name in ("in_period", "counts")}
+        dict.fromkeys(("time_ms", "request_id", "item_id", "position", "click", "v_1"), "Int64")
+        | dict.fromkeys(("score_1", "score_2"), "float64")
+        | dict.fromkeys(("in_period", "counts"), "bool")
     )
 
 

@@ -6,7 +6,7 @@ The queries `metric/quantile_levels`, `metric/quantile_values` and `units/quanti
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -75,7 +75,9 @@ class Events:
 
     @cached_property
     def _levels(self) -> dict[str, Distribution]:
-        return {name: distribution_of(self.value[own]) for name, own in self._rows.items()}
+        # As whole numbers, which doubles could not tell apart beyond 2^53.
+        values: dict[str, NDArray[Any]] = {n: self.value[own] for n, own in self._rows.items()}
+        return {name: distribution_of(own) for name, own in values.items()}
 
     @cached_property
     def _counts(self) -> Whole:

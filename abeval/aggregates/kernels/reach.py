@@ -75,7 +75,9 @@ def _keys(block: Block, group: Groups, sizes: Sizes) -> Whole:
     key = group[unit] * (sizes.items * sizes.units) + unit
     used = block.of_run("in_period") & (block.rows["item"] >= 0)
     rows = slice(None) if used.all() else np.flatnonzero(used)
-    return key[block.run[rows]] + block.rows["item"][rows] * np.int64(sizes.units)
+    item = block.rows["item"][rows].astype(np.int64)
+    keys: Whole = key[block.run[rows]] + item * sizes.units
+    return keys
 
 
 def _counted(keys: Whole, sizes: Sizes) -> Reach:
