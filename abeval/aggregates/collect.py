@@ -12,13 +12,13 @@ from abeval.aggregates.audits import audit_sums
 from abeval.aggregates.buckets import deals_units
 from abeval.aggregates.cells import joined_cells
 from abeval.aggregates.cuts import CutSums, cut_sums
-from abeval.aggregates.kernels.reach_pass import reach_table
 from abeval.aggregates.lacking import lacking_sums
 from abeval.aggregates.metric_queries import MetricQueries
 from abeval.aggregates.moment_rows import DAY, SLICE
 from abeval.aggregates.per_unit import Besides, per_unit_sums
 from abeval.aggregates.quantiles import collect_quantiles
 from abeval.aggregates.reach import NO_REACH, Reach, queried_reach
+from abeval.aggregates.row_pass import KERNELS, RowSums, row_sums
 from abeval.aggregates.rows import GroupUnits, VariantUnits
 from abeval.aggregates.spreads import spread_metrics
 from abeval.aggregates.unit_sums import Row
@@ -77,7 +77,8 @@ def collect_prepared(
 ) -> Collected:
     """Aggregate the logs as `collect` does, and keep what was read of them."""
     read = [*metrics, *covariate_means(run.experiment), *spread_metrics(metrics)]
-    prepared = prepare(run, read, sums=sums, cuts=tuple(run.experiment.cuts))
+    by_arrays = KERNELS if isinstance(run.engine, ArrayEngine) else frozenset()
+    prepared = prepare(run, read, sums=sums, cuts=tuple(run.experiment.cuts), by_arrays=by_arrays)
     check_some_left(run.experiment, prepared, run.engine)
     aggregates = _gathered(run, metrics, prepared, by_bucket)
     check_all_counted(prepared, aggregates.accounts)
@@ -89,14 +90,15 @@ def _gathered(
 ) -> Aggregates:
     experiment, engine, has_rows = run.experiment, run.engine, prepared.summed.has_rows
     wanted = wanted_of(experiment, metrics, prepared)
-    queries = _queries(run, prepared)
+    rows = row_sums(run, prepared, wanted)
+    queries = _queries(run, prepared, rows)
     units = unit_counts(experiment, prepared.placed.units)
     besides = _besides(experiment, units, has_rows, by_bucket)
     per_unit = per_unit_sums(queries, prepared, wanted, besides, run.step)
     lacking = lacking_sums(experiment, prepared, queries) if prepared.lacking else []
     cuts = _cuts(queries, wanted, units, run.step) if has_rows else CutSums()
     quantiles = _quantiles(queries, wanted, run.step)
-    catalogue = _catalogue(run, prepared.shape, CATALOGUE in wanted.sources)
+    catalogue = _catalogue(run, prepared.shape, rows, CATALOGUE in wanted.sources)
     counted = accounts(prepared, engine)
     return Aggregates(
         moments=_moments(per_unit.rows, [*lacking, *cuts.rows]),
@@ -132,13 +134,14 @@ def unit_counts(experiment: Experiment, units: Units) -> list[VariantUnits]:
     ]
 
 
-def _queries(run: Run, prepared: Prepared) -> MetricQueries:
+def _queries(run: Run, prepared: Prepared, rows: RowSums | None) -> MetricQueries:
     return MetricQueries(
         run.experiment,
         prepared.shape,
         run.engine,
         by_stretch=bool(prepared.placed.stretches),
         covered=prepared.covered,
+        rows=rows,
     )
 
 
@@ -184,23 +187,18 @@ class _Catalogue(NamedTuple):
     size: int | None
 
 
-def _catalogue(run: Run, shape: LogShape, wanted: bool) -> _Catalogue:
+def _catalogue(run: Run, shape: LogShape, rows: RowSums | None, wanted: bool) -> _Catalogue:
     run.step("catalogue" if wanted else "accounting")
     if not wanted:
         return _Catalogue(NO_REACH, (), None)
-    reach = _reach(run.experiment, run.engine)
+    reach = None if rows is None else rows.reach
+    if reach is None:
+        variants = [*run.experiment.variants]
+        reach = queried_reach(run.engine, query("catalogue/reach"), variants)
     items = set(reach.items)
     if shape.items is not None:
         items |= {str(row[0]) for row in run.engine.rows("select item_id from items")}
     return _Catalogue(reach, group_units(run.engine), len(items))
-
-
-def _reach(experiment: Experiment, engine: Engine) -> Reach:
-    """The rows of `catalogue/reach`, by the kernel where the engine has arrays."""
-    reach, variants = None, list(experiment.variants)
-    if isinstance(engine, ArrayEngine):
-        reach = reach_table(engine, variants, experiment.engine.temp_directory)
-    return queried_reach(engine, query("catalogue/reach"), variants) if reach is None else reach
 
 
 def group_units(engine: Engine, units: str = "units") -> list[GroupUnits]:

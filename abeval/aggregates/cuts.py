@@ -8,19 +8,24 @@ cells, with a unit in a cell in place of a unit.
 """
 
 from collections.abc import Mapping, Sequence
+from contextlib import closing
 from dataclasses import dataclass
 from itertools import product
 from typing import NamedTuple
 
+import numpy as np
+
 from abeval.aggregates.cut_cells import CutCells, cut_cells, cut_sizes, cut_value, write_cut_sums
-from abeval.aggregates.kernels.auc_pass import score_tables
+from abeval.aggregates.kernels.auc import Scores, score_sums
+from abeval.aggregates.kernels.rows import UnitBlocks
 from abeval.aggregates.metric_queries import MetricQueries, show_scored
 from abeval.aggregates.moment_rows import LABELS, MOMENT_COLUMNS
+from abeval.aggregates.row_words import hashed
 from abeval.aggregates.slice_sums import SqlSlice
 from abeval.aggregates.unit_sums import Row
 from abeval.engines.protocol import ArrayEngine
 from abeval.engines.queries import query
-from abeval.engines.sql import literal, quoted
+from abeval.engines.sql import literal, numbered, quoted
 from abeval.logs.row_sql import cut_name
 from abeval.metrics.definition import Metric, no_cuts, scales, splits_by_cut
 from abeval.metrics.sources import AUC, GAUC, UNIT_DAY, Source
@@ -33,6 +38,9 @@ CUT = "cut:"
 
 WITHIN, MIX = "within:", "mix:"
 """Slices with the influence of units on both parts of a difference; a cell is a treatment."""
+
+UNITS = 20_000
+"""Units in cells of a block, about."""
 
 INFLUENCE_STEP = 1e-7
 """Influences are whole multiples of this share of the metric's value."""
@@ -163,9 +171,22 @@ def _write_scores(queries: MetricQueries, sources: Sequence[Source], cells: CutC
             engine.table(f"cut_{source}", query(source.query))
         return
     names = [f"{number}:{v}" for number in range(len(cells.names)) for v in variants]
-    tables = score_tables(engine, names, queries.experiment.engine.temp_directory)
-    engine.add_frame(f"cut_{GAUC}", tables.gauc)
-    engine.add_frame(f"cut_{AUC}", tables.auc)
+    units = f"select distinct unit_id, {numbered('variant', names)} as arm from scored"
+    known = engine.arrays(
+        f"select *, {hashed('unit_id')} as hash from ({units}) as u order by hash"
+    )
+    number, arm, hashes = (np.asarray(known[name]) for name in ("unit_id", "arm", "hash"))
+    scores, count = Scores(len(names)), len(hashes) // UNITS + 1
+    folder = queries.experiment.engine.temp_directory
+    with closing(UnitBlocks(hashes, count, folder=folder)) as blocks:
+        rows = f"{hashed('unit_id')} as unit, true as in_period, score, click = 1 as click"
+        for chunk in engine.chunks(f"select {rows} from scored"):
+            placed = blocks.place(chunk)
+            scores.add(placed.block, arm)
+            blocks.add(placed)
+        sums = score_sums(blocks, arm, scores)
+    for source, days in ((GAUC, sums.gauc), (AUC, sums.auc)):
+        engine.add_arrays(f"cut_{source}", {"unit_id": number[days.unit], **days.columns})
 
 
 def _influences(

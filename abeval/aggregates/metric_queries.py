@@ -6,25 +6,19 @@ them for the cells of a cut.
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import cached_property
-from typing import TYPE_CHECKING
 
-from abeval.aggregates.kernels.auc_pass import ScoreTables, score_tables
+from abeval.aggregates.row_pass import RowSums
 from abeval.aggregates.slice_sums import SqlSlice, relation_sums
 from abeval.aggregates.unit_events import write_unit_event
 from abeval.aggregates.unit_sums import Row
-from abeval.engines.protocol import ArrayEngine, Engine
+from abeval.engines.protocol import Engine
 from abeval.engines.queries import query
 from abeval.engines.sql import by_value
 from abeval.experiment.model import Experiment
 from abeval.logs.outcomes import Coverage
 from abeval.logs.shape import LogShape
 from abeval.metrics.definition import Metric, Term
-from abeval.metrics.sources import AUC, GAUC, Source
-
-if TYPE_CHECKING:
-    import numpy as np
-    from numpy.typing import NDArray
+from abeval.metrics.sources import Source
 
 
 @dataclass(frozen=True)
@@ -39,6 +33,7 @@ class MetricQueries:
             window has its own.
         by_stretch: Whether the split changed, so that units are summed by stretch.
         covered: Log that units are judged by since their exposure → up to when it is whole.
+        rows: Sources that were computed over arrays already.
     """
 
     experiment: Experiment
@@ -47,6 +42,7 @@ class MetricQueries:
     units: str = "units"
     by_stretch: bool = False
     covered: Mapping[str, Coverage | None] = field(default_factory=dict)
+    rows: RowSums | None = None
 
     def load(self, source: Source, metrics: Sequence[Metric] = ()) -> None:
         """Run the query of a source, as the relation of its name.
@@ -59,11 +55,7 @@ class MetricQueries:
             write_unit_event(self.experiment, self.engine, self.shape, self.covered, metrics)
         if source.scored:
             show_scored(self.engine, self.scored(("unit_id", "click")))
-        kernel = self._kernel(source)
-        if kernel is not None:
-            self.engine.add_arrays(source.name, kernel)
-        else:
-            self.engine.table(source.name, query(source.query))
+        self.engine.table(source.name, query(source.query))
 
     def scored(self, columns: Sequence[str]) -> str:
         """SQL of the period's impressions: variant, score of the variant's model, and columns."""
@@ -77,22 +69,6 @@ class MetricQueries:
         )
         select * from served where score is not null
         """
-
-    def _kernel(self, source: Source) -> "Mapping[str, NDArray[np.generic]] | None":
-        """The rows of a source's query, by a kernel; None where there is none."""
-        if source is GAUC:
-            return None if self._scores is None else self._scores.gauc
-        if source is AUC:
-            return None if self._scores is None else self._scores.auc
-        return None
-
-    @cached_property
-    def _scores(self) -> ScoreTables | None:
-        """GAUC and AUC come from one sort, which the first of them pays for."""
-        if not isinstance(self.engine, ArrayEngine):
-            return None
-        folder = self.experiment.engine.temp_directory
-        return score_tables(self.engine, list(self.experiment.variants), folder)
 
     def sums(self, slices: Sequence[SqlSlice], relation: str) -> list[Row]:
         """Exact sums by cell, variant and stretch: rows of `moment_rows.MOMENT_COLUMNS`."""
@@ -111,6 +87,9 @@ class MetricQueries:
         if len(set(columns.values())) == 1:
             return next(iter(columns.values()))
         return by_value("variant", columns)
+
+
+_DATE = "date '1970-01-01' + day"
 
 
 def show_scored(engine: Engine, sql: str) -> None:

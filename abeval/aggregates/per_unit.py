@@ -22,7 +22,7 @@ from abeval.logs.names import sub_buckets
 from abeval.logs.prepare import Prepared
 from abeval.logs.unit_arrays import NO_DAY, UnitDays, Units, Whole
 from abeval.metrics.definition import Metric
-from abeval.metrics.sources import GAUC, UNIT_DAY
+from abeval.metrics.sources import GAUC, UNIT_DAY, Source
 from abeval.steps import Step
 
 
@@ -90,10 +90,7 @@ def per_unit_sums(
         step(source.title)
         metrics = [metric for metric in wanted.metrics if metric.source == source]
         resampled = [metric for metric in wanted.resampled if metric.source == source]
-        own = active
-        if source is not UNIT_DAY:
-            queries.load(source, [*metrics, *resampled])
-            own = days_of(queries.engine, source.name)
+        own = source_days(queries, active, source, [*metrics, *resampled])
         of = values_of(queries, units, own)
         slices = [one for metric in metrics for one in of.slices(metric)]
         slices += [of.in_buckets(metric, bucket) for metric in resampled]
@@ -122,6 +119,25 @@ def per_unit_sums(
         values=values,
         unit_aucs=unit_aucs,
     )
+
+
+def source_days(
+    queries: MetricQueries, active: UnitDays, source: Source, metrics: Sequence[Metric]
+) -> UnitDays:
+    """A source by unit and day: the sums of the log, those of a kernel, or those of its query.
+
+    Args:
+        queries: Over prepared logs.
+        active: The sums of the log.
+        source: Any that has values per unit.
+        metrics: Of a source of events: the metrics whose values it computes.
+    """
+    if source is UNIT_DAY:
+        return active
+    if queries.rows is not None and source in queries.rows.days:
+        return queries.rows.days[source]
+    queries.load(source, metrics)
+    return days_of(queries.engine, source.name)
 
 
 def values_of(queries: MetricQueries, units: Units, days: UnitDays) -> SourceValues:

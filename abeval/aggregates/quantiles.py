@@ -5,39 +5,28 @@ windows; `inference/other_kinds.py` compares variants by the result. What the qu
 wide the ends stand, is in `stats/quantiles.py`.
 """
 
-import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from itertools import groupby
 from typing import NamedTuple
 
 from abeval.aggregates.aggregates import Quantile
+from abeval.aggregates.kernels.events import Place, Span
 from abeval.aggregates.metric_queries import MetricQueries
-from abeval.aggregates.moment_rows import MOMENT_COLUMNS, moments_by_variant
-from abeval.aggregates.slice_sums import SqlSlice
+from abeval.aggregates.quantile_values import QueriedValues, Values
 from abeval.aggregates.spreads import COMPARED, CURVE, at_level, value_of
-from abeval.aggregates.unit_sums import Row
-from abeval.engines.protocol import whole
-from abeval.engines.queries import query
-from abeval.engines.sql import by_value, literal
-from abeval.metrics.definition import Metric, RowTerm
+from abeval.engines.sql import by_value
+from abeval.logs.shape import value_columns
+from abeval.metrics.definition import Metric
 from abeval.stats import quantiles
-from abeval.stats.mid_distribution import PARTS, Step, place
+from abeval.stats.mid_distribution import Step, place
 from abeval.stats.moments import Moments
 from abeval.stats.records import Refusal, RefusalReason
-
-
-class _Values(NamedTuple):
-    """The values of a variant's impressions: how many, and the outermost."""
-
-    events: int
-    lowest: int
-    highest: int
 
 
 def collect_quantiles(
     queries: MetricQueries, metrics: Sequence[Metric], spreads: Sequence[Metric] = ()
 ) -> dict[str, Mapping[str, Quantile]]:
-    """Quantiles of every metric; one sort for all quantiles of the same value.
+    """Quantiles of every metric over the period; one sort for all quantiles of the same value.
 
     Args:
         queries: The metric queries.
@@ -47,11 +36,16 @@ def collect_quantiles(
     """
     every = [*metrics, *(at_level(one, level) for one in spreads for level in COMPARED)]
     bare = [at_level(one, lv) for one in spreads for lv in CURVE if lv not in COMPARED]
-    events = [
-        f"select variant, unit_id, value from ({events_of(queries, group[0])}) as events"
-        for group in quantile_groups(every)
-    ]
-    return quantiles_of(queries, every, events, bare)
+    values = [_values_of(queries, group[0]) for group in quantile_groups(every)]
+    return quantiles_of(every, values, bare)
+
+
+def _values_of(queries: MetricQueries, metric: Metric) -> Values:
+    """The values that a metric ranks, over the period."""
+    if queries.rows is not None:
+        return queries.rows.events(value_columns(queries.shape, queries.experiment, metric))
+    events = f"select variant, unit_id, value from ({events_of(queries, metric)}) as events"
+    return QueriedValues(queries, metric, events)
 
 
 def quantile_groups(metrics: Sequence[Metric]) -> list[list[Metric]]:
@@ -60,27 +54,19 @@ def quantile_groups(metrics: Sequence[Metric]) -> list[list[Metric]]:
 
 
 def quantiles_of(
-    queries: MetricQueries,
-    metrics: Sequence[Metric],
-    events: Sequence[str],
-    bare: Sequence[Metric] = (),
+    metrics: Sequence[Metric], values: Sequence[Values], bare: Sequence[Metric] = ()
 ) -> dict[str, Mapping[str, Quantile]]:
     """Quantiles of every metric over some impressions: metric → variant → its quantile.
 
     Args:
-        queries: The metric queries.
         metrics: Quantile metrics.
-        events: SQL of `variant, unit_id, value` for each of `quantile_groups(metrics)`.
+        values: Those of each of `quantile_groups(metrics)`.
         bare: Further quantiles of the same values, without the ends of their intervals.
     """
     of_metric: dict[str, Mapping[str, Quantile]] = {}
-    for group, sql in zip(quantile_groups(metrics), events, strict=True):
-        queries.engine.table("quantile_event", sql)
-        queries.engine.table("quantile_level", query("metric/quantile_levels"))
-        rows = queries.engine.rows(query("metric/quantile_events"))
-        values = {str(row[0]): _Values(*(whole(one) for one in row[1:])) for row in rows}
+    for group, ranked in zip(quantile_groups(metrics), values, strict=True):
         more = [metric for metric in bare if value_of(metric) == value_of(group[0])]
-        of_metric |= _of_group(queries, group, more, values)
+        of_metric |= _of_group(ranked, group, more)
     return of_metric
 
 
@@ -89,13 +75,11 @@ def events_of(queries: MetricQueries, metric: Metric) -> str:
 
     Where variants differ in the value, such as the score of their model, each has its own.
     """
-    if not isinstance(metric.value, RowTerm):
-        raise TypeError(f"the quantile {metric.name!r} has no value of an impression")
-    shape, variants = queries.shape, queries.experiment.variants
-    columns = {v: f"i.{shape.event(metric.value, v)}" for v in variants}
+    columns = value_columns(queries.shape, queries.experiment, metric)
+    listed = {variant: f"i.{column}" for variant, column in columns.items()}
     return f"""
     with valued as (
-      select u.variant, i.unit_id, i.day, {by_value("u.variant", columns)} as value
+      select u.variant, i.unit_id, i.day, {by_value("u.variant", listed)} as value
       from impressions i
       join units u on i.unit_id = u.unit_id
       where i.in_period
@@ -104,30 +88,24 @@ def events_of(queries: MetricQueries, metric: Metric) -> str:
     """
 
 
-Place = tuple[str, float]
-"""A variant, and a place on the scale of the middles of its values."""
-
-
 def _of_group(
-    queries: MetricQueries,
-    metrics: Sequence[Metric],
-    bare: Sequence[Metric],
-    values: Mapping[str, _Values],
+    ranked: Values, metrics: Sequence[Metric], bare: Sequence[Metric]
 ) -> dict[str, Mapping[str, Quantile]]:
-    """Metric → variant → its quantile of the values in `quantile_event`."""
+    """Metric → variant → its quantile of the values."""
+    values = ranked.spans
     levels = {metric.name: metric.level or 0.5 for metric in (*metrics, *bare)}
     centres = {
         level: {variant: place(own.events, level) for variant, own in values.items()}
         for level in sorted(set(levels.values()))
     }
-    steps = _steps(queries, [pair for places in centres.values() for pair in places.items()])
+    steps = ranked.steps([pair for places in centres.values() for pair in places.items()])
     judged = sorted({levels[metric.name] for metric in metrics})
-    below = _below(queries, metrics[0], [_at(steps, centres[level]) for level in judged])
+    below = ranked.below([_at(steps, centres[level]) for level in judged])
     ends = {
         level: _ends_of(values, level, counts) for level, counts in zip(judged, below, strict=True)
     }
     places = [(v, at) for own in ends.values() for v, pair in own.items() for at in pair.places]
-    steps |= _steps(queries, places)
+    steps |= ranked.steps(places)
     of_level = {
         level: {
             variant: _of_places(own, level, steps, variant, at, ends.get(level, {}).get(variant))
@@ -145,7 +123,7 @@ def _at(steps: Mapping[Place, Step], places: Mapping[str, float]) -> dict[Place,
 
 
 def _ends_of(
-    values: Mapping[str, _Values], level: float, counts: Mapping[str, Moments]
+    values: Mapping[str, Span], level: float, counts: Mapping[str, Moments]
 ) -> dict[str, "_Ends"]:
     """Variant → the places of the ends of its quantile.
 
@@ -159,7 +137,7 @@ def _ends_of(
 
 
 def _of_places(
-    values: _Values,
+    values: Span,
     level: float,
     steps: Mapping[Place, Step],
     variant: str,
@@ -203,7 +181,7 @@ def _design_effects(counts: Mapping[str, Moments], level: float) -> dict[str, fl
 
 
 def _quantile(
-    values: _Values, level: float, read: Sequence[float | None], refused: RefusalReason | None
+    values: Span, level: float, read: Sequence[float | None], refused: RefusalReason | None
 ) -> Quantile:
     """A quantile of what was read at its own place and at those of its ends."""
     value, *ends = read
@@ -219,62 +197,3 @@ def _quantile(
 def _between(steps: Mapping[Place, Step], at: Place) -> float | None:
     """The value at a place; None beyond the middle of the lowest or the highest value."""
     return steps[at].value(at[1]) if at in steps else None
-
-
-def _steps(queries: MetricQueries, places: Sequence[Place]) -> dict[Place, Step]:
-    """The neighbouring values of each place that lies between two."""
-    if not places:
-        return {}
-    # A middle is a whole number: it is at or below a place where it is at or below its floor.
-    listed = {(variant, math.floor(at)) for variant, at in places}
-    rows = [(literal(variant), str(at)) for variant, at in sorted(listed)]
-    _show(queries, "wanted_place", ("variant", "place"), rows)
-    steps = {
-        (str(variant), whole(at)): Step(*(whole(one) for one in step))
-        for variant, at, *step in queries.engine.rows(query("metric/quantile_values"))
-    }
-    return {
-        (variant, at): steps[variant, math.floor(at)]
-        for variant, at in places
-        if (variant, math.floor(at)) in steps
-    }
-
-
-def _below(
-    queries: MetricQueries, metric: Metric, steps: Sequence[Mapping[Place, Step]]
-) -> list[dict[str, Moments]]:
-    """Of each quantile: variant → moments over units of the values below it, and of all.
-
-    One pass over the values for all quantiles.
-    """
-    columns = ("number", "lower", "upper", "whole", "at_lower", "at_upper")
-    rows = [
-        (literal(variant), *map(str, (i, step.lower, step.upper, PARTS, *step.weights(at))))
-        for i, of_quantile in enumerate(steps)
-        for (variant, at), step in sorted(of_quantile.items())
-    ]
-    if not rows:
-        return [{} for _ in steps]
-    _show(queries, "quantile_step", ("step_variant", *columns), rows)
-    queries.engine.view("quantile_unit", query("units/quantile_below", queries.units))
-    terms = SqlSlice(metric.name, "quantile", "t_below", "t_events", "number")
-    summed: dict[str, list[Row]] = {str(i): [] for i in range(len(steps))}
-    for row in queries.sums([terms], "quantile_unit"):
-        summed[str(row[MOMENT_COLUMNS.index("cell")])].append(row)
-    moments = [moments_by_variant(own, (1 / PARTS, 1.0)) for own in summed.values()]
-    return [
-        {variant: counts[variant] for variant, _ in of_quantile}
-        for of_quantile, counts in zip(steps, moments, strict=True)
-    ]
-
-
-def _show(
-    queries: MetricQueries, name: str, columns: Sequence[str], rows: Iterable[Sequence[str]]
-) -> None:
-    """Show whole numbers of each variant, which the first column names, as a relation."""
-    listed = ", ".join(
-        f"({', '.join([variant, *(f'cast({one} as bigint)' for one in numbers)])})"
-        for variant, *numbers in rows
-    )
-    named = ", ".join(columns)
-    queries.engine.view(name, f"select * from (values {listed}) as v ({named})")

@@ -20,6 +20,9 @@ _TYPES = {
 }
 """Format of the interface → type of the values in its buffer."""
 
+_BITS = b"b"
+"""The format of true and false, of which a byte holds eight."""
+
 
 class _Schema(ctypes.Structure):
     """`ArrowSchema`."""
@@ -80,7 +83,7 @@ class ArrayStream:
         """The next rows, some 100,000; None after the last.
 
         Raises:
-            duckdb.Error: The query fails, or a column has other values than numbers of 64 bits.
+            duckdb.Error: The query fails, or a column has other values than numbers, true and false.
         """
         rows = _Array()
         self._check(self._stream.contents.get_next(self._stream, byref(rows)))
@@ -101,8 +104,13 @@ class ArrayStream:
 
 
 def _copied(name: str, column: _Array, kind: bytes) -> NDArray[np.generic]:
-    if kind not in _TYPES or column.null_count:
-        raise duckdb.ConversionException(f"column {name} has other values than numbers of 64 bits")
+    if (kind not in _TYPES and kind != _BITS) or column.null_count:
+        raise duckdb.ConversionException(f"column {name} has other values than numbers, true and false")
+    if kind == _BITS:
+        end = column.offset + column.length
+        buffer = (c_char * ((end + 7) // 8)).from_address(column.buffers[1]) if end else b""
+        bits = np.unpackbits(np.frombuffer(buffer, np.uint8), count=end, bitorder="little")
+        return bits[column.offset :].astype(bool)
     values = np.dtype(_TYPES[kind])
     size, start = column.length * values.itemsize, column.offset * values.itemsize
     buffer = (c_char * size).from_address(column.buffers[1] + start) if size else b""

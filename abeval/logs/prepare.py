@@ -29,6 +29,7 @@ from abeval.logs.sums import Summed, Sums, one_pass
 from abeval.logs.unit_segments import exposures_view
 from abeval.logs.unit_table import missing_note, write_unit_rows
 from abeval.metrics.definition import Metric
+from abeval.metrics.sources import Source
 
 Extra = Callable[[LogColumns], Sequence[str]]
 """Chooses columns of the impressions that the views keep."""
@@ -77,6 +78,7 @@ def prepare(
     extra: Sequence[str] | Extra = (),
     sums: Sums = one_pass,
     cuts: Sequence[str] = (),
+    by_arrays: frozenset[Source] = frozenset(),
 ) -> Prepared:
     """Open the logs and create the canonical views and the tables `unit_day` and `units`.
 
@@ -90,6 +92,7 @@ def prepare(
             them, once the log's columns are known.
         sums: Computes the sums per unit and day.
         cuts: Names of the cuts whose values, and the sums of whose rows, `impressions` keeps.
+        by_arrays: Sources that read the log themselves, not `impressions`.
 
     Raises:
         LogError: A log is missing, unreadable, or not what the file says.
@@ -110,7 +113,7 @@ def prepare(
     repeated = find_repeated_units(engine, logs[rows]) if experiment.of_units else 0
     join = click_join(experiment, shape)
     try:
-        written = _write(run, metrics, shape, join, sums, cuts)
+        written = _write(run, metrics, shape, join, sums, cuts, by_arrays)
     except QueryError as error:
         raise faulty_expression(experiment, metrics, shape, engine, error) from error
     return Prepared(
@@ -152,6 +155,7 @@ def _write(
     join: ClickJoin,
     sums: Sums,
     cuts: Sequence[str],
+    by_arrays: frozenset[Source],
 ) -> _Written:
     """Create the views and tables, in the order in which one reads another."""
     _write_views(run, shape, join)
@@ -163,7 +167,8 @@ def _write(
     write_names(run.engine, shape)
     placed = _described(run, shape, place_units(run, shape, cells))
     with_rows = summed.has_rows
-    _write_impressions(run, metrics if with_rows else [], shape, cuts if with_rows else ())
+    read = _columns_read(metrics, shape, run.experiment.unit, by_arrays) if with_rows else []
+    _write_impressions(run, read, shape, cuts if with_rows else ())
     checks.check_outcomes(bool(shape.outcomes), knows_entries(shape))
     return _Written(summed, cells, placed, write_outcomes(run, shape, metrics, cells))
 
@@ -199,13 +204,11 @@ def _write_views(run: Run, shape: LogShape, join: ClickJoin) -> None:
 
 
 def _write_impressions(
-    run: Run, metrics: Sequence[Metric], shape: LogShape, cuts: Sequence[str]
+    run: Run, columns: Sequence[str], shape: LogShape, cuts: Sequence[str]
 ) -> None:
     engine = run.engine
     engine.view("logged_impressions", views.impressions_view(run.experiment, shape))
-    read = _columns_read(metrics, shape, run.experiment.unit)
-    if cuts:
-        read = list(dict.fromkeys([*read, *views.cut_columns(shape, cuts)]))
+    read = list(dict.fromkeys([*columns, *(views.cut_columns(shape, cuts) if cuts else ())]))
     if read:
         run.step("impressions")
     create = engine.table if read else engine.view
@@ -213,10 +216,13 @@ def _write_impressions(
     create("impressions", f"select {columns} from logged_impressions")
 
 
-def _columns_read(metrics: Sequence[Metric], shape: LogShape, unit: str) -> list[str]:
+def _columns_read(
+    metrics: Sequence[Metric], shape: LogShape, unit: str, by_arrays: frozenset[Source]
+) -> list[str]:
     """The columns of the impressions that metrics read besides the sums per unit and day."""
     has = shape.needs_met(unit)
-    sources = dict.fromkeys(m.source for m in metrics if m.needs <= has)
+    sources = {m.source: None for m in metrics if m.needs <= has and m.source not in by_arrays}
     read = [column for source in sources for column in source.reads]
     scores = views.score_columns(shape) if any(source.scored for source in sources) else []
-    return list(dict.fromkeys([*read, *scores, *views.event_columns(shape)]))
+    values = views.event_columns(shape) if read or not by_arrays else []
+    return list(dict.fromkeys([*read, *scores, *values]))

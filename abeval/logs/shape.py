@@ -154,6 +154,13 @@ class LogShape:
         return component_name(self.components.index(sql))
 
 
+def value_columns(shape: LogShape, experiment: Experiment, metric: Metric) -> dict[str, str]:
+    """Variant → the column of the impressions with the value that a quantile ranks."""
+    if not isinstance(metric.value, RowTerm):
+        raise TypeError(f"the quantile {metric.name!r} has no value of an impression")
+    return {variant: shape.event(metric.value, variant) for variant in experiment.variants}
+
+
 CLICKED = RowTerm("click")
 SCORED = RowTerm("case when score is not null then 1 else 0 end")
 

@@ -9,13 +9,12 @@ from dataclasses import replace
 
 from abeval.aggregates.buckets import BucketSums, deals_units
 from abeval.aggregates.collect import unit_counts
-from abeval.aggregates.per_unit import days_of, values_of
+from abeval.aggregates.per_unit import source_days, values_of
 from abeval.inference.aa import aa_replays
 from abeval.logs.cells import unit_days
 from abeval.logs.names import sub_buckets
 from abeval.logs.run import Run
 from abeval.metrics.definition import Metric, scales
-from abeval.metrics.sources import UNIT_DAY
 from abeval.results.aa import AAResult
 from abeval.time.open import by_source, open_logs
 
@@ -39,17 +38,14 @@ def collect_buckets(
     counts = {one.variant: one.units for one in unit_counts(run.experiment, units)}
     by_units = deals_units(sum(counts.values()))
     bucket = None if by_units else sub_buckets(run.engine, run.experiment, units.hash)
+    active = unit_days(prepared.cells, prepared.placed.unit_of)
     sums: dict[str, BucketSums] = {}
     for source, group in by_source(logs.metrics).items():
         if source.no_replays is not None:
             refused |= dict.fromkeys((m.name for m in group), source.no_replays)
             continue
         run.step(f"sums per sub-bucket of {source}")
-        if source is UNIT_DAY:
-            days = unit_days(prepared.cells, prepared.placed.unit_of)
-        else:
-            queries.load(source, group)
-            days = days_of(run.engine, source.name)
+        days = source_days(queries, active, source, group)
         values = values_of(queries, units, days)
         sums |= {m.name: values.buckets(m, bucket).scaled(*scales(m)) for m in group}
     return sums, refused, counts

@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from abeval.aggregates.aggregates import Aggregates
 from abeval.aggregates.collect import group_units
 from abeval.aggregates.metric_queries import MetricQueries
+from abeval.aggregates.quantile_values import QueriedValues
 from abeval.aggregates.quantiles import events_of, quantile_groups, quantiles_of
 from abeval.aggregates.reach import queried_reach
 from abeval.aggregates.rows import VariantUnits
@@ -153,19 +154,22 @@ def _catalogue(timed: TimedLogs, metrics: Sequence[Metric]) -> Reader:
 
 def _quantiles(timed: TimedLogs, metrics: Sequence[Metric]) -> Reader:
     """Reads the quantiles of a window, by the queries of the whole period."""
-    groups = quantile_groups(metrics)
+    groups, engine = quantile_groups(metrics), timed.logs.queries.engine
     for i, group in enumerate(groups):
-        sql = events_of(timed.logs.queries, group[0])
-        timed.logs.queries.engine.table(f"dated_event_{i}", sql)
-    events = [
-        f"select e.variant, e.unit_id, e.value from dated_event_{i} e cross join cut c "
-        "where e.day between c.first_day and c.last_day"
-        for i in range(len(groups))
-    ]
+        engine.table(f"dated_event_{i}", events_of(timed.logs.queries, group[0]))
 
     def read(window: Aggregates, span: Span, units: Places) -> Aggregates:
         queries = _show(timed, span, units)
-        return replace(window, quantiles=quantiles_of(queries, metrics, events))
+        values = [
+            QueriedValues(
+                queries,
+                group[0],
+                f"select e.variant, e.unit_id, e.value from dated_event_{i} e cross join cut c "
+                "where e.day between c.first_day and c.last_day",
+            )
+            for i, group in enumerate(groups)
+        ]
+        return replace(window, quantiles=quantiles_of(metrics, values))
 
     return read
 

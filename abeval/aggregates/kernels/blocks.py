@@ -1,82 +1,90 @@
-"""Sorts rows into blocks, kept in one temporary file, while they are read once in any order.
+"""Sorts rows into blocks while they are read once in any order.
 
-`auc_pass.py` and `reach_pass.py` add chunks of rows as the engine reads them, then read each block
-to compute on it.
+They stay in memory up to a limit; what comes after it lies in one temporary file.
 """
 
 from collections.abc import Sequence
 from pathlib import Path
 from tempfile import TemporaryFile
 from threading import Lock
-from typing import NamedTuple
+from typing import IO, Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-Whole = NDArray[np.int64]
+Column = NDArray[Any]
 
-_BYTES = 8
-"""Of each value."""
+MEMORY = 1 << 29
+"""Bytes of rows that are kept in memory."""
 
 
 class _Chunk(NamedTuple):
-    """Where the rows of a chunk lie: column after column, each by block."""
+    """The rows of a chunk by block: columns, in memory or in the file, and where each begins."""
 
-    offset: int
-    edges: list[int]
+    columns: Sequence[Column]
+    edges: Sequence[int]
 
 
 class Blocks:
-    """Columns of rows by block: written in chunks, then read a block at a time.
+    """Columns of rows by block: added in chunks, then read a block at a time.
 
     Args:
         count: Of blocks, below 65,536.
-        types: Of the columns, of eight bytes each.
         folder: Where the file lies, which nobody else sees; None for the system's folder.
 
     Example:
-        >>> blocks = Blocks(2, ["i8", "f8"])
-        >>> blocks.add(np.array([1, 0]), np.array([7, 8]), np.array([0.5, 0.1]))
-        >>> [column.tolist() for column in blocks.read(0)]
-        [[8], [0.1]]
+        >>> blocks = Blocks(2)
+        >>> blocks.add([np.array([8, 7]), np.array([0.1, 0.5])], [0, 1, 2])
+        >>> [column.tolist() for column in blocks.read(1)]
+        [[7], [0.5]]
         >>> blocks.close()
     """
 
-    def __init__(self, count: int, types: Sequence[str], folder: str | None = None) -> None:
-        if folder is not None:
-            Path(folder).mkdir(parents=True, exist_ok=True)
-        self._count, self._types = count, [np.dtype(name) for name in types]
-        self._file = TemporaryFile(prefix="abeval-", dir=folder)  # noqa: SIM115 (see close)
-        self._reading = Lock()
+    def __init__(self, count: int, folder: str | None = None) -> None:
+        self._count, self._folder = count, folder
         self._chunks: list[_Chunk] = []
+        self._bytes, self._adding = 0, Lock()
+        self._file: IO[bytes] | None = None
 
     def __len__(self) -> int:
         return self._count
 
-    def add(self, block: Whole, *columns: NDArray[np.generic]) -> None:
-        """Put each row of a chunk into its block.
+    def add(self, columns: Sequence[Column], edges: Sequence[int]) -> None:
+        """Keep a chunk whose rows are sorted by block.
 
         Args:
-            block: The number of each row's block.
-            columns: Of the types that were named.
+            columns: Of the same rows; a type may differ from that of other chunks.
+            edges: Where each block begins, and the end.
         """
-        short = block.astype(np.uint16)
-        order = np.argsort(short, kind="stable")
-        edges = np.searchsorted(short[order], np.arange(self._count + 1))
-        self._chunks.append(_Chunk(self._file.tell(), edges.tolist()))
-        for column, kind in zip(columns, self._types, strict=True):
-            self._file.write(column[order].astype(kind, copy=False).tobytes())
+        with self._adding:
+            self._bytes += sum(column.nbytes for column in columns)
+            if self._bytes > MEMORY:
+                columns = [self._filed(column) for column in columns]
+            self._chunks.append(_Chunk(columns, edges))
 
-    def read(self, number: int) -> list[NDArray[np.generic]]:
+    def read(self, number: int) -> list[Column]:
         """The columns of a block, its rows in the order in which they came."""
-        columns = [bytearray() for _ in self._types]
-        with self._reading:
-            for offset, edges in self._chunks:
-                for place, column in enumerate(columns):
-                    self._file.seek(offset + (place * edges[-1] + edges[number]) * _BYTES)
-                    column += self._file.read((edges[number + 1] - edges[number]) * _BYTES)
-        return [np.frombuffer(c, dtype=k) for c, k in zip(columns, self._types, strict=True)]
+        parts = [
+            [column[edges[number] : edges[number + 1]] for column in columns]
+            for columns, edges in self._chunks
+        ]
+        return [np.concatenate(column) for column in zip(*parts, strict=True)]
 
     def close(self) -> None:
-        """Remove the file."""
-        self._file.close()
+        """Forget the rows, and remove the file."""
+        self._chunks.clear()
+        if self._file is not None:
+            self._file.close()
+
+    def _filed(self, column: Column) -> Column:
+        """Write a column to the file, and read it from there."""
+        if not len(column):
+            return column
+        if self._file is None:
+            if self._folder is not None:
+                Path(self._folder).mkdir(parents=True, exist_ok=True)
+            self._file = TemporaryFile(prefix="abeval-", dir=self._folder)  # noqa: SIM115 (see close)
+        offset = self._file.tell()
+        self._file.write(column.tobytes())
+        self._file.flush()
+        return np.memmap(self._file, column.dtype, "r", offset, column.shape)

@@ -1,47 +1,34 @@
-"""Units and impressions of each item, by one sort of whole numbers: `catalogue/reach.sql`.
+"""Units and impressions of each item, by one sort of whole numbers: `catalogue/reach`.
 
-`reach_pass.py` packs group, item and unit of each impression into one key, and hands it the keys of
-a block; their counts become rows of `catalogue/reach`.
+Group, item and unit of each impression become one number. Blocks of units are dealt to blocks of
+groups, each of which is then sorted by itself.
 """
 
+from contextlib import closing
 from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-Whole = NDArray[np.int64]
+from abeval.aggregates.kernels.blocks import Blocks
+from abeval.aggregates.kernels.grouping import Whole, heads
+from abeval.aggregates.kernels.rows import Block, UnitBlocks
+from abeval.threads import in_threads
+
+Groups = NDArray[np.int64]
 
 
-class Keys(NamedTuple):
-    """Packs a group, an item and a unit into one whole number, in this order.
+class Sizes(NamedTuple):
+    """How many groups, items and units there are; all numbers are below these."""
 
-    Attributes:
-        item_bits: Enough for the number of every item.
-        unit_bits: Enough for the number of every unit.
-    """
+    groups: int
+    items: int
+    units: int
 
-    item_bits: int
-    unit_bits: int
-
-    @classmethod
-    def of(cls, items: int, units: int) -> "Keys":
-        """Room for items below one number and units below another.
-
-        Example:
-            >>> Keys.of(items=10, units=100)
-            Keys(item_bits=4, unit_bits=7)
-        """
-        return cls((items - 1).bit_length(), (units - 1).bit_length())
-
-    def fits(self, groups: int) -> bool:
-        """Whether the keys of so many groups are whole numbers of 64 bits, their parts of 32."""
-        if max(self.item_bits, self.unit_bits) > 31:
-            return False
-        return (groups - 1).bit_length() + self.item_bits + self.unit_bits < 64
-
-    def group(self, key: Whole) -> Whole:
-        """The group of each key."""
-        return key >> (self.item_bits + self.unit_bits)
+    @property
+    def fit(self) -> bool:
+        """Whether group, item and unit are one whole number of 64 bits together."""
+        return self.groups * self.items * self.units < 1 << 63
 
 
 class Reach(NamedTuple):
@@ -60,28 +47,53 @@ class Reach(NamedTuple):
     impressions: Whole
 
 
-def reach_of(keys: Whole, packing: Keys) -> Reach:
-    """Count the units and impressions of every item in every group.
+def reach_of(blocks: UnitBlocks, group: Groups, sizes: Sizes) -> list[Reach]:
+    """Count the units and impressions of every item in every group, over the period.
 
     Args:
-        keys: One for each impression, in any order.
-        packing: How they were packed.
+        blocks: With `item`: the number of the item, -1 without one.
+        group: Of each unit.
+        sizes: They fit.
+    """
+    count = min(blocks.count, sizes.groups)
+    with closing(Blocks(count, blocks.folder)) as of_groups:
+
+        def deal(number: int) -> None:
+            keys = _keys(blocks.read(number), group, sizes)
+            place = (keys // (sizes.items * sizes.units) * count // sizes.groups).astype(np.uint16)
+            order = np.argsort(place, kind="stable")
+            edges = np.searchsorted(place[order], np.arange(count + 1))
+            of_groups.add([keys[order]], edges.tolist())
+
+        in_threads(deal, blocks)
+        return in_threads(lambda number: _counted(of_groups.read(number)[0], sizes), range(count))
+
+
+def _keys(block: Block, group: Groups, sizes: Sizes) -> Whole:
+    """Group, item and unit of each impression of the period as one number."""
+    unit = block.runs["unit"].astype(np.int64)
+    key = group[unit] * (sizes.items * sizes.units) + unit
+    used = block.of_run("in_period") & (block.rows["item"] >= 0)
+    rows = slice(None) if used.all() else np.flatnonzero(used)
+    item = block.rows["item"][rows].astype(np.int64)
+    keys: Whole = key[block.run[rows]] + item * sizes.units
+    return keys
+
+
+def _counted(keys: Whole, sizes: Sizes) -> Reach:
+    """Count the distinct units of each group and item, and how often each was met.
 
     Example:
-        >>> packing = Keys(item_bits=4, unit_bits=8)
-        >>> reach = reach_of(np.array([0x2305, 0x2305, 0x2306, 0x0107]), packing)
-        >>> reach.group.tolist(), reach.item.tolist()
-        ([0, 2], [1, 3])
-        >>> reach.units.tolist(), reach.impressions.tolist()
-        ([1, 2], [1, 3])
+        >>> reach = _counted(np.array([14, 14, 15, 0]), Sizes(groups=1, items=3, units=7))
+        >>> reach.item.tolist(), reach.units.tolist(), reach.impressions.tolist()
+        ([0, 2], [1, 2], [1, 3])
     """
     ordered = np.sort(keys)
-    met = np.flatnonzero(np.diff(ordered, prepend=-1))
-    cell = ordered[met] >> packing.unit_bits
-    first = np.flatnonzero(np.diff(cell, prepend=-1))
+    met = heads(ordered)
+    cell = ordered[met] // sizes.units
+    first = heads(cell)
     units = np.diff(first, append=met.size)
     impressions = np.diff(met[first], append=ordered.size)
-    cell = cell[first]
-    item, group = cell & ((1 << packing.item_bits) - 1), cell >> packing.item_bits
+    group, item = np.divmod(cell[first], sizes.items)
     small = [column.astype(np.int32) for column in (group, item, units)]
     return Reach(small[0], small[1], small[2], impressions)

@@ -1,0 +1,231 @@
+"""Impressions of units as narrow columns by block: what the kernels of rows compute on.
+
+Consecutive impressions of one unit, request and day form a run, so that what they share is kept
+once. `row_pass.py` fills `UnitBlocks` from one scan, and hands each block to the kernels.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from abeval.aggregates.kernels.blocks import Blocks, Column
+from abeval.aggregates.kernels.grouping import Places
+
+BLOCK = 1_000_000
+"""Impressions of a block, about: some 100 MB while it is worked on."""
+
+NONE = -(2**62)
+"""Stands for null in a column of whole numbers."""
+
+_KEPT = ("in_period", "day", "request")
+"""Columns of a chunk that are the same within a run."""
+
+
+@dataclass(frozen=True)
+class Block:
+    """All impressions of some units.
+
+    Attributes:
+        runs: `unit` (its place), `in_period`, `length` (impressions), and as asked: `day` (local,
+            since 1970), `request`, `first_ms` and `last_ms`.
+        rows: Columns of each impression, in the order of the runs.
+    """
+
+    runs: Mapping[str, Column]
+    rows: Mapping[str, Column]
+
+    @cached_property
+    def run(self) -> Places:
+        """The number of each impression's run."""
+        length = self.runs["length"]
+        return np.repeat(np.arange(len(length)), length)
+
+    def of_run(self, name: str) -> Column:
+        """A column of the runs, for each impression."""
+        return self.runs[name][self.run]
+
+
+class HashIndex:
+    """Finds the places of hashes among sorted ones.
+
+    A table says where the hashes of each prefix begin, so that few are compared.
+
+    Args:
+        known: Hashes of 63 bits, each once, ascending.
+
+    Example:
+        >>> index = HashIndex(np.array([5, 1 << 62]))
+        >>> index.places(np.array([1 << 62, 6, 5])).tolist()
+        [1, -1, 0]
+    """
+
+    def __init__(self, known: NDArray[np.int64]) -> None:
+        bits = len(known).bit_length() + 1
+        self._shift = 63 - bits
+        prefixes = np.arange(1 << bits, dtype=np.int64) << self._shift
+        self._first = np.searchsorted(known, prefixes).astype(np.int32)
+        self._known = np.append(known, np.iinfo(np.int64).max)
+
+    def places(self, hashes: NDArray[np.int64]) -> NDArray[np.int32]:
+        """The place of each hash, -1 where it is not among those that are known."""
+        place = self._first[hashes >> self._shift]
+        behind = np.flatnonzero(self._known[place] < hashes)
+        while len(behind):
+            place[behind] += 1
+            behind = behind[self._known[place[behind]] < hashes[behind]]
+        return np.where(self._known[place] == hashes, place, np.int32(-1))
+
+
+class Choice(NamedTuple):
+    """A column that is another one for each kind of unit.
+
+    Attributes:
+        columns: Those of a chunk that it may be.
+        of_unit: Which of them each unit has, -1 for none.
+        none: The value then.
+    """
+
+    columns: Sequence[str]
+    of_unit: NDArray[np.int16]
+    none: float = NONE
+
+
+class Placed(NamedTuple):
+    """Impressions in the order of their blocks, and where those begin, in runs and in rows."""
+
+    block: Block
+    runs: Sequence[int]
+    rows: Sequence[int]
+
+    def without(self, names: Sequence[str]) -> "Placed":
+        """The same without some columns of the rows."""
+        rows = {name: column for name, column in self.block.rows.items() if name not in names}
+        return self._replace(block=Block(self.block.runs, rows))
+
+
+@dataclass
+class UnitBlocks:
+    """Blocks of all impressions of some units, which are added in any order.
+
+    Attributes:
+        hashes: Of the analysed units, ascending; impressions of others are left out.
+        count: Of blocks.
+        slot_ms: A run ends where time enters another slot of this length.
+        choices: Further columns of the rows.
+        folder: Where to keep what does not fit into memory.
+    """
+
+    hashes: NDArray[np.int64]
+    count: int
+    slot_ms: int = 1
+    choices: Mapping[str, Choice] = field(default_factory=dict)
+    folder: str | None = None
+    _index: HashIndex = field(init=False)
+    _runs: Blocks = field(init=False)
+    _rows: Blocks = field(init=False)
+    _names: tuple[Sequence[str], Sequence[str]] = field(init=False, default=((), ()))
+
+    def __post_init__(self) -> None:
+        """Open the blocks."""
+        self._index = HashIndex(self.hashes)
+        self._runs = Blocks(self.count, self.folder)
+        self._rows = Blocks(self.count, self.folder)
+
+    def place(self, chunk: Mapping[str, Column]) -> Placed:
+        """Put the impressions of analysed units in the order of their blocks.
+
+        Args:
+            chunk: Columns `unit` (hash), `time_ms`, those of a block, and those of `choices`.
+        """
+        start = _starts(chunk, self.slot_ms)
+        place = self._index.places(chunk["unit"][start])
+        known = np.flatnonzero(place >= 0)
+        block = place[known] * np.int64(self.count) // max(len(self.hashes), 1)
+        order = known[np.argsort(block.astype(np.uint16), kind="stable")]
+        lengths = np.diff(start, append=len(chunk["unit"]))[order]
+        runs = {"unit": place[order]}
+        runs |= {name: chunk[name][start[order]] for name in _KEPT if name in chunk}
+        if "time_ms" in chunk and len(start):
+            for name, least in (("first_ms", np.minimum), ("last_ms", np.maximum)):
+                runs[name] = least.reduceat(chunk["time_ms"], start)[order]
+        at = _ranges(start[order], lengths)
+        chosen = [name for one in self.choices.values() for name in one.columns]
+        rows = {
+            name: column[at]
+            for name, column in chunk.items()
+            if name not in (*_KEPT, "unit", "time_ms", *chosen)
+        }
+        for name, choice in self.choices.items():
+            kind = np.repeat(choice.of_unit[runs["unit"]], lengths)
+            rows[name] = _chosen([chunk[one] for one in choice.columns], at, kind, choice.none)
+        edges = np.searchsorted(np.sort(block), np.arange(self.count + 1))
+        row_edges = np.append(0, np.cumsum(lengths))[edges]
+        runs["length"] = lengths.astype(np.int32)
+        return Placed(Block(runs, rows), edges.tolist(), row_edges.tolist())
+
+    def add(self, placed: Placed) -> None:
+        """Keep impressions."""
+        runs, rows = placed.block.runs, placed.block.rows
+        self._names = tuple(runs), tuple(rows)
+        self._runs.add([_narrow(column) for column in runs.values()], placed.runs)
+        self._rows.add([_narrow(column) for column in rows.values()], placed.rows)
+
+    def __iter__(self) -> Iterator[int]:
+        """The number of each block."""
+        return iter(range(self.count if self._names[0] else 0))
+
+    def read(self, number: int) -> Block:
+        """One block; none of its units is in another."""
+        runs, rows = self._names
+        return Block(
+            dict(zip(runs, self._runs.read(number), strict=True)),
+            dict(zip(rows, self._rows.read(number), strict=True)) if rows else {},
+        )
+
+    def close(self) -> None:
+        """Forget the rows."""
+        self._runs.close()
+        self._rows.close()
+
+
+def _starts(chunk: Mapping[str, Column], slot_ms: int) -> Places:
+    """Where each run begins."""
+    changes = np.ones(len(chunk["unit"]), dtype=bool)
+    columns = [chunk[name] for name in ("unit", *_KEPT) if name in chunk]
+    if "time_ms" in chunk:
+        columns.append(chunk["time_ms"] // slot_ms)
+    changes[1:] = False
+    for column in columns:
+        changes[1:] |= column[1:] != column[:-1]
+    return np.flatnonzero(changes)
+
+
+def _chosen(columns: Sequence[Column], at: Places, kind: Column, none: float) -> Column:
+    """The value of each row from the column of its kind."""
+    values = columns[0][at]
+    for number, column in enumerate(columns[1:], start=1):
+        np.copyto(values, column[at], where=kind == number)
+    values[kind < 0] = none
+    return values
+
+
+def _ranges(start: Places, length: Places) -> Places:
+    """The numbers from each start on, as many as its length says, one after the other."""
+    before = np.cumsum(length) - length
+    return np.repeat(start - before, length) + np.arange(int(length.sum()))
+
+
+def _narrow(column: Column) -> Column:
+    """Whole numbers in the fewest bytes."""
+    if column.dtype.kind not in "iu" or not len(column):
+        return column
+    low, high = column.min(), column.max()
+    for kind in (np.int16, np.int32):
+        limits = np.iinfo(kind)
+        if limits.min <= low and high <= limits.max:
+            return column.astype(kind, copy=False)
+    return column

@@ -1,0 +1,333 @@
+"""Kernels over rows, from one scan, against the queries that define them: to the last digit."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from datetime import date, timedelta
+from functools import cache
+from types import MappingProxyType
+
+import numpy as np
+import pandas as pd
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import abeval
+from abeval.aggregates import row_pass
+from abeval.aggregates.kernels import blocks
+from abeval.aggregates.kernels.grouping import half_away, key_of
+from abeval.aggregates.kernels.reach import Sizes
+from abeval.aggregates.metric_queries import MetricQueries
+from abeval.aggregates.quantile_values import QueriedValues
+from abeval.aggregates.quantiles import events_of
+from abeval.aggregates.row_pass import KERNELS, RowPass, RowSums
+from abeval.engines.duckdb import DuckDBEngine
+from abeval.engines.queries import query
+from abeval.experiment.model import Experiment
+from abeval.logs.mapping import LogColumns
+from abeval.logs.row_sql import event_sql
+from abeval.logs.shape import LogShape
+from abeval.metrics.builtin import builtin_metrics
+from abeval.metrics.sources import (
+    AUC,
+    CATEGORY_DIVERSITY,
+    GAUC,
+    PAGE_VIEWS,
+    SERVED_RANKING,
+    SESSIONS,
+    Source,
+)
+from abeval.stats.mid_distribution import place
+
+DAY, HOUR, MINUTE = 86_400_000, 3_600_000, 60_000
+BACK = 19_800 * DAY + 6 * HOUR
+"""Here clocks go back, at the midnight that ends a day: it comes twice."""
+
+GAP = 7 * MINUTE
+P50, P90 = (builtin_metrics(30, GAP / MINUTE)[name] for name in ("dwell_p50", "dwell_p90"))
+
+TYPES = MappingProxyType(
+    {
+        "unit_id": "varchar",
+        "in_period": "boolean",
+        "day": "date",
+        "time_ms": "bigint",
+        "request_id": "varchar",
+        "item_id": "varchar",
+        "position": "bigint",
+        "category": "varchar",
+        "click": "integer",
+        "score_1": "double",
+        "score_2": "double",
+        "v_1": "bigint",
+        "counts": "boolean",
+    }
+)
+
+
+def local_day(time_ms: int) -> date:
+    """The day on a clock that is six hours behind, and seven from `BACK` on."""
+    local = time_ms - (6 if time_ms < BACK else 7) * HOUR
+    return date(1970, 1, 1) + timedelta(days=local // DAY)
+
+
+@cache
+def experiment() -> Experiment:
+    return abeval.define(
+        name="x",
+        unit="user_id",
+        control="a",
+        variants={"a": {"model": "old"}, "b": {"model": "new"}, "absent": {}},
+        models={"old": {"score": "s"}, "new": {"score": "t"}},
+        logs={"impressions": {}},
+        sessions={"gap_minutes": GAP / MINUTE},
+        metrics=[{"name": "dwell_p50"}],
+    ).experiment
+
+
+def shape(by_item: bool, own_category: bool) -> LogShape:
+    named = ["item_id", *(["category"] if own_category else [])]
+    log = LogColumns("impressions", {}, dict.fromkeys(named, "x"))
+    items = LogColumns("items", {}, {"category": "x"}) if by_item else None
+    value = event_sql(P50.value, None)
+    return LogShape(
+        log, None, items, None, ("s", "t"), {"a": "score_1", "b": "score_2"}, events=(value,)
+    )
+
+
+@contextmanager
+def held(
+    impressions: pd.DataFrame, ids: str = "varchar", by_item: bool = False
+) -> Iterator[DuckDBEngine]:
+    """An engine with the impressions; units 6 and 7 are not analysed."""
+    engine = DuckDBEngine()
+    kinds = {**TYPES, "item_id": ids, "request_id": ids}
+    listed = ", ".join(f"cast({name} as {kind}) as {name}" for name, kind in kinds.items())
+    engine.add_frame("given", impressions)
+    engine.table("logged", f"select {listed} from given")
+    engine.table(
+        "unit_names",
+        "select cast(i * 3 as bigint) as unit_id, 'u' || i as logged_id from range(8) r(i)",
+    )
+    engine.table(
+        "units",
+        "select unit_id, case when unit_id % 2 = 0 then 'a' else 'b' end as variant, "
+        "cast(unit_id * 7 as bigint) as sub_bucket, unit_id // 9 as stretch "
+        "from unit_names where unit_id < 18",
+    )
+    engine.table(
+        "items",
+        f"select cast(i as {ids}) as item_id, nullif('k' || (i % 3), 'k2') as category "
+        "from range(5) r(i)",
+    )
+    category = "coalesce(l.category, t.category)" if by_item else "l.category"
+    joined = "left join items t on l.item_id = t.item_id" if by_item else ""
+    engine.table(
+        "impressions",
+        f"select l.* replace (n.unit_id as unit_id, {category} as category) from logged l "
+        f"join unit_names n on l.unit_id = n.logged_id join units u on n.unit_id = u.unit_id "
+        f"{joined} where l.counts",
+    )
+    engine.view("experiment", f"select cast({GAP} as bigint) as session_gap_ms, 64 as item_groups")
+    yield engine
+    engine.close()
+
+
+def summed(
+    engine: DuckDBEngine,
+    of: LogShape,
+    sources: frozenset[Source] = KERNELS,
+    rows: int = 3_000_000,
+    values: Sequence[tuple[str, ...]] = (("v_1", "v_1", "v_1"),),
+) -> RowSums:
+    return RowPass(experiment(), of, engine, sources, values, rows).sums()
+
+
+def lines(frame: pd.DataFrame) -> list[tuple[object, ...]]:
+    """Rows in an order of their own, days as text."""
+    columns = sorted(frame.columns)
+    plain = frame[columns].astype(object).where(frame[columns].notna(), None)
+    return sorted(tuple(map(str, row)) for row in plain.to_numpy().tolist())
+
+
+def assert_as_queries(engine: DuckDBEngine, of: LogShape, rows: int = 3_000_000) -> None:
+    found = summed(engine, of, rows=rows)
+    queries = MetricQueries(experiment(), of, engine, by_stretch=True)
+    engine.view("scored", queries.scored(("unit_id", "click")))
+    for source in (PAGE_VIEWS, SERVED_RANKING, CATEGORY_DIVERSITY, SESSIONS, GAUC, AUC):
+        defined = engine.frame(query(source.query))
+        mine = found.frame(source)
+        assert mine is not None
+        if "day" in defined:
+            mine["day"] = pd.to_datetime(mine["day"].astype("float"), unit="D")
+            defined["day"] = pd.to_datetime(defined["day"])
+        assert lines(mine[list(defined.columns)]) == lines(defined), source
+    assert found.reach is not None
+    reach = engine.frame(query("catalogue/reach"))
+    assert lines(found.reach[list(reach.columns)]) == lines(reach)
+    assert_quantiles(found, queries)
+
+
+def assert_quantiles(found: RowSums, queries: MetricQueries) -> None:
+    events = f"select variant, unit_id, value from ({events_of(queries, P50)}) as e"
+    defined = QueriedValues(queries, P50, events)
+    mine = found.events({"a": "v_1", "b": "v_1", "absent": "v_1"})
+    spans = dict(defined.spans)
+    assert mine.spans == spans
+    levels = (0.1, 0.5, 0.9)
+    wanted = [(name, place(own.events, lv)) for name, own in spans.items() for lv in levels]
+    steps = defined.steps(wanted)
+    assert mine.steps(wanted) == steps
+    of_levels = [
+        {pair: step for pair, step in steps.items() if pair[1] == place(spans[pair[0]].events, lv)}
+        for lv in levels
+    ]
+    for own, other in zip(mine.below(of_levels), defined.below(of_levels), strict=True):
+        assert own.keys() == other.keys()
+        for name, moments in own.items():
+            assert moments.n == other[name].n
+            assert moments.mean.tolist() == other[name].mean.tolist()
+            assert moments.comoment.tolist() == other[name].comoment.tolist()
+
+
+SCORES = st.one_of(
+    st.none(),
+    st.sampled_from([0.0, -0.0, 0.25, -0.5, 1.0]),
+    st.floats(-1e6, 1e6),
+)
+TIMES = st.one_of(
+    st.none(),
+    st.sampled_from([BACK - 1, BACK, BACK + HOUR, BACK - HOUR, BACK + GAP, BACK + GAP + 1]),
+    st.integers(BACK - 2 * DAY, BACK + 2 * DAY),
+    st.integers(-3 * GAP, 3 * GAP),
+)
+ROW = st.tuples(
+    st.integers(0, 7),
+    st.booleans(),
+    TIMES,
+    st.one_of(st.none(), st.integers(0, 4)),
+    st.one_of(st.none(), st.sampled_from([0, 1, 4, 5, 900])),
+    st.one_of(st.none(), st.sampled_from([1, 2, 3, 4096, 4097, 10**7])),
+    st.one_of(st.none(), st.sampled_from(["x", "y", "k1", ""])),
+    st.integers(0, 1),
+    SCORES,
+    SCORES,
+    st.one_of(st.none(), st.integers(-3, 3)),
+    st.sampled_from([True, True, True, False]),
+)
+NAMES = [name for name in TYPES if name != "day"]
+
+
+def table(rows: Sequence[Sequence[object]]) -> pd.DataFrame:
+    frame = pd.DataFrame(rows, columns=NAMES, dtype=object)
+    frame["unit_id"] = "u" + frame["unit_id"].astype(str)
+    frame["day"] = [None if t is None else local_day(t) for t in frame["time_ms"]]
+    text = dict.fromkeys(("unit_id", "category"), "str")
+    return frame.astype(text).astype(
+        dict.fromkeys(("time_ms", "request_id", "item_id", "position", "click", "v_1"), "Int64")
+        | dict.fromkeys(("score_1", "score_2"), "float64")
+        | dict.fromkeys(("in_period", "counts"), "bool")
+    )
+
+
+FIRST = (0, True, 0, 0, 0, 1, "x", 1, 0.5, 0.5, 1, True)
+"""An impression that counts: a log without one is refused earlier."""
+
+
+@settings(max_examples=40, deadline=None)
+@given(
+    st.lists(ROW, max_size=60),
+    st.sampled_from(["varchar", "bigint"]),
+    st.sampled_from(["own", "of items", "both"]),
+)
+def test_kernels_give_what_the_queries_give(drawn, ids, categories):
+    by_item, own = categories != "own", categories != "of items"
+    frame = table([FIRST, *drawn])
+    with held(frame if own else frame.assign(category=None), ids, by_item) as engine:
+        assert_as_queries(engine, shape(by_item, own))
+
+
+def many(count: int, decimals: int | None = None) -> pd.DataFrame:
+    """Impressions of several chunks, each request in one place but every tenth."""
+    rng = np.random.default_rng(2)
+    request = np.arange(count) // 10
+    strays = rng.random(count) < 0.1
+    request[strays] = rng.integers(0, count // 10, strays.sum())
+    owner = rng.integers(0, 8, count // 10 + 1)
+    scores = rng.random((2, count)) * 3 - 1
+    rows = {
+        "unit_id": owner[request],
+        "in_period": request % 3 > 0,
+        "time_ms": BACK + (request - count // 20) * 3 * MINUTE,
+        "request_id": request,
+        "item_id": rng.integers(0, 50, count),
+        "position": rng.integers(1, 30, count),
+        "category": rng.choice(["x", "y", "z"], count),
+        "click": (rng.random(count) < 0.2).astype(int),
+        "score_1": scores[0] if decimals is None else scores[0].round(decimals),
+        "score_2": scores[1] if decimals is None else scores[1].round(decimals),
+        "v_1": rng.integers(0, 40, count),
+        "counts": rng.random(count) < 0.95,
+    }
+    return table(pd.DataFrame(rows)[NAMES].to_numpy(dtype=object).tolist())
+
+
+@pytest.mark.parametrize(("block", "memory"), [(900, 1 << 29), (900, 0), (10**6, 0)])
+@pytest.mark.parametrize("decimals", [None, 3])
+def test_chunks_and_blocks_of_any_size_give_the_same(
+    block, memory, decimals, monkeypatch, tmp_path
+):
+    monkeypatch.setattr("abeval.engines.duckdb._VECTORS", 1)
+    monkeypatch.setattr(row_pass, "BLOCK", block)
+    monkeypatch.setattr(blocks, "MEMORY", memory)
+    with held(many(5000, decimals), "bigint") as engine:
+        assert len(list(engine.chunks("select unit_id from logged"))) > 2
+        assert_as_queries(engine, shape(by_item=False, own_category=True), rows=5000)
+
+
+def test_what_does_not_fit_into_memory_lies_where_it_is_told_to(monkeypatch, tmp_path):
+    monkeypatch.setattr(blocks, "MEMORY", 0)
+    kept = blocks.Blocks(1, str(tmp_path / "new"))
+    kept.add([np.arange(3), np.zeros(0)], [0, 3])
+    assert (tmp_path / "new").is_dir()
+    assert kept.read(0)[0].tolist() == [0, 1, 2]
+    kept.close()
+    assert list((tmp_path / "new").iterdir()) == []
+
+
+@pytest.mark.parametrize("far", [7, 2**40])
+def test_items_far_apart_are_as_well_told_apart(far):
+    frame = many(300)
+    frame["item_id"] = frame["item_id"] * far - 5
+    with held(frame, "bigint") as engine:
+        assert_as_queries(engine, shape(by_item=False, own_category=True))
+
+
+def test_only_the_columns_of_the_asked_sources_are_read():
+    with held(many(100)) as engine:
+        of = shape(by_item=False, own_category=True)
+        engine.table("logged", "select unit_id, in_period, counts, time_ms, day from logged")
+        sums = summed(engine, of, frozenset({SESSIONS}), values=[])
+        assert set(sums.days) == {SESSIONS}
+        assert (sums.reach, dict(sums.values)) == (None, {})
+
+
+def test_sizes_that_do_not_fit_into_one_number_are_left_to_the_query():
+    assert Sizes(groups=128, items=1 << 20, units=1 << 30).fit
+    assert not Sizes(groups=128, items=1 << 28, units=1 << 28).fit
+
+
+def test_halves_round_away_from_zero_as_in_sql():
+    values = np.array([0.5, 1.5, -0.5, -2.5, 0.49999999999999994, 7.0])
+    engine = DuckDBEngine()
+    asked = ", ".join(f"cast(round({v!r}::double) as bigint)" for v in values.tolist())
+    assert half_away(values).tolist() == list(engine.rows(f"select {asked}")[0])
+    engine.close()
+
+
+def test_columns_wider_than_one_number_are_grouped_as_well():
+    wide = np.array([2**62, -(2**62), 0, 0])
+    key = key_of(wide, wide[::-1], np.array([1, 0, 1, 0]))
+    assert np.argsort(key).tolist() == [1, 2, 3, 0]
