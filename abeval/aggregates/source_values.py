@@ -178,7 +178,9 @@ class SourceValues:
     def in_buckets(self, metric: Metric, sub_bucket: Whole) -> Slice:
         """A metric by group of sub-buckets."""
         terms = self.terms(metric)
-        groups = Labels(sub_bucket % BUCKETS, [str(number) for number in range(BUCKETS)])
+        groups = Labels(
+            (sub_bucket % BUCKETS).astype(np.int32), [str(number) for number in range(BUCKETS)]
+        )
         return Slice(metric.name, BUCKET, Terms(terms.y, terms.x), groups, self.among(metric))
 
     def buckets(self, metric: Metric, sub_bucket: Whole | None) -> BucketSums:
@@ -240,15 +242,18 @@ class SourceValues:
         among = self.among(metric)
         values = [self._of_units(v, among).astype(np.float64) for v in self.judged(metric)]
         arm = self.units.variant if among is None else self.units.variant[among]
-        order = np.lexsort([*values[::-1], arm])
-        table = np.stack([arm, *values])[:, order]
-        starts = starts_of(table.T) if len(order) else np.empty(0, dtype=np.intp)
+        table = np.stack([arm, *values])
+        table = table[:, np.lexsort(table[::-1])]
+        starts = starts_of(table.T) if len(arm) else np.empty(0, dtype=np.intp)
         if len(starts) > most:
             return []
-        units = np.diff(np.append(starts, len(order))).tolist()
+        units = np.diff(np.append(starts, len(arm))).tolist()
         names = [*self.experiment.variants]
         rows = zip(table[:, starts].T.tolist(), units, strict=True)
-        return [UnitValue(metric.name, names[int(own)], *row, n) for (own, *row), n in rows]
+        return [
+            UnitValue(metric.name, names[int(own)], y, x, y0, x0, z, n)
+            for (own, y, x, y0, x0, z), n in rows
+        ]
 
 
 def _capped(terms: Terms, caps: Caps) -> Terms:

@@ -105,7 +105,9 @@ class ArrayStream:
 
 def _copied(name: str, column: _Array, kind: bytes) -> NDArray[np.generic]:
     if (kind not in _TYPES and kind != _BITS) or column.null_count:
-        raise duckdb.ConversionException(f"column {name} has other values than numbers, true and false")
+        raise duckdb.ConversionException(
+            f"column {name} has other values than numbers, true and false"
+        )
     if kind == _BITS:
         end = column.offset + column.length
         buffer = (c_char * ((end + 7) // 8)).from_address(column.buffers[1]) if end else b""

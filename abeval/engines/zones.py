@@ -63,7 +63,9 @@ def local_ms(milliseconds: NDArray[np.int64], timezone: str) -> NDArray[np.int64
     known = offsets(timezone)
     since = np.array([offset.since_ms for offset in known])
     add = np.array([offset.add_ms for offset in known])
-    local = milliseconds + add[np.maximum(np.searchsorted(since, milliseconds, "right") - 1, 0)]
+    local: NDArray[np.int64] = (
+        milliseconds + add[np.maximum(np.searchsorted(since, milliseconds, "right") - 1, 0)]
+    )
     zone = ZoneInfo(timezone)
     for place in np.flatnonzero((milliseconds < since[0]) | (milliseconds >= _ms(UNTIL))):
         moment = datetime(1970, 1, 1, tzinfo=UTC) + timedelta(milliseconds=int(milliseconds[place]))

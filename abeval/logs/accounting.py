@@ -275,8 +275,8 @@ def seen_in(prepared: Prepared) -> list[SeenUnits]:
     values, units = np.unique(keys, axis=1, return_counts=True)
     names = [*logged.names, None]
     return [
-        SeenUnits(*(names[code] for code in codes), units=count)
-        for codes, count in zip(values.T.tolist(), units.tolist(), strict=True)
+        SeenUnits(names[low], names[high], names[first], names[rule], count)
+        for (low, high, first, rule), count in zip(values.T.tolist(), units.tolist(), strict=True)
     ]
 
 

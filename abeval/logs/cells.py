@@ -143,7 +143,7 @@ def _sorted(
     kinds: Sequence[Kind],
     nameless: Sequence[int],
 ) -> Cells:
-    unit = arrays["unit"]
+    unit = arrays["unit"].astype(np.int64, copy=False)
     order = named[np.argsort(unit[named], kind="stable")]
     unit, twin = unit[order], arrays["twin"][order]
     starts = starts_of(unit)
@@ -224,7 +224,8 @@ def unit_days(cells: Cells, unit_of: Codes) -> UnitDays:
     rows = np.flatnonzero(cells.counts & (unit_of[cells.unit] != NONE))
     unit, in_period, day = unit_of[cells.unit[rows]], cells.in_period[rows], cells.day[rows]
     order = np.lexsort((day, in_period, unit))
-    rows, unit, in_period, day = (one[order] for one in (rows, unit, in_period, day))
+    rows, unit = rows[order], unit[order]
+    in_period, day = in_period[order], day[order]
     starts = starts_of(np.stack([unit, in_period, day], axis=1))
     day = day[starts]
     sums = {"c_days": (day != NO_DAY).astype(np.int64)}

@@ -7,6 +7,7 @@ relations of units that queries join with rows of the logs.
 from collections.abc import Sequence
 
 import numpy as np
+from numpy.typing import NDArray
 
 from abeval.assignment import SLOTS, SUB_BUCKETS
 from abeval.assignment.draws import Rule
@@ -66,7 +67,7 @@ def of_names(engine: Engine, sql: str, hashes: Whole) -> Whole:
         hashes: Of the units, sorted.
     """
     arrays = engine.arrays(f"select unit_hash, cast({sql} as bigint) as value from logged_names")
-    place = places_of_hashes(arrays["unit_hash"], hashes)
+    place = places_of_hashes(arrays["unit_hash"].astype(np.int64), hashes)
     values = np.zeros(len(hashes), dtype=np.int64)
     values[place[place != NONE]] = arrays["value"][place != NONE]
     return values
@@ -89,7 +90,7 @@ def expected_by_rule(engine: Engine, rule: Rule, hashes: Whole, names: Sequence[
         return of_names(engine, f"coalesce({numbered(f'({expected})', names)}, {NONE})", hashes)
     ids = engine.arrays(f"select unit_hash, {_ID} as id from logged_names")
     code = np.array([place_of(names, variant) for variant in rule.variants(ids["id"])])
-    place = places_of_hashes(ids["unit_hash"], hashes)
+    place = places_of_hashes(ids["unit_hash"].astype(np.int64), hashes)
     values = np.full(len(hashes), NONE)
     values[place[place != NONE]] = code[place != NONE]
     return values
@@ -108,7 +109,7 @@ def write_unit_names(engine: Engine, units: Units) -> None:
 
 def write_units(engine: Engine, experiment: Experiment, units: Units) -> None:
     """Create `units`: what is known of each analysed unit, for queries over rows of the logs."""
-    of_units = {
+    of_units: dict[str, NDArray[np.generic]] = {
         "unit_id": np.arange(len(units.hash)),
         "arm": units.variant,
         "stretch": units.stretch,

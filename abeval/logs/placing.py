@@ -58,7 +58,7 @@ class Logged(NamedTuple):
     @property
     def crosses(self) -> NDArray[np.bool_]:
         """Whether the log shows a unit in more than one variant."""
-        return self.low != self.high
+        return np.not_equal(self.low, self.high)
 
 
 @dataclass(frozen=True, eq=False)
@@ -166,8 +166,14 @@ def seen_units(cells: Cells, names: Sequence[str]) -> Logged:
     most = reduced(np.maximum, unit[several], variant[several], units, NONE)
     present = np.unique(unit)
     first_variant = np.where(least == most, most, NONE)
-    columns = (one[present] for one in (cells.hashes, first_ms, low, high, first_variant))
-    return Logged(*columns, names)
+    return Logged(
+        cells.hashes[present],
+        first_ms[present],
+        low[present],
+        high[present],
+        first_variant[present],
+        names,
+    )
 
 
 def exposed_units(engine: Engine, seen: Logged) -> Logged:
@@ -191,8 +197,10 @@ def exposed_units(engine: Engine, seen: Logged) -> Logged:
     place = places_of_hashes(hashes, seen.hashes)
     of_log = (at(at(renumbered, own), place) for own in (seen.low, seen.high, seen.first))
     is_named = exposed[0] != NONE
-    codes = (np.where(is_named, own, log) for own, log in zip(exposed, of_log, strict=True))
-    return Logged(hashes, first_ms, *codes, names)
+    low, high, first = (
+        np.where(is_named, own, log) for own, log in zip(exposed, of_log, strict=True)
+    )
+    return Logged(hashes, first_ms, low, high, first, names)
 
 
 def _ties(

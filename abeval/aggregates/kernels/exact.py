@@ -30,7 +30,9 @@ Three conversions, two products and 2^14 additions are fewer than 2^15 roundings
 
 
 def exact_sums(
-    columns: Sequence[Whole], products: Iterable[Product], starts: Sequence[int] = (0,)
+    columns: Sequence[Whole],
+    products: Iterable[Product],
+    starts: Sequence[int] | NDArray[np.integer] = (0,),
 ) -> dict[Product, list[int]] | None:
     """The sum over the rows of each group of each product of columns.
 
