@@ -108,13 +108,13 @@ class MetricQueries:
         """
         if source.events is not None:
             write_unit_event(self.experiment, self.engine, self.shape, self.covered, metrics)
-        if source.scored:
-            show_scored(self.engine, self.scored(("unit_id", "click")))
         kernel = None if self.rows is None else self.rows.frame(source)
         if kernel is not None:
             self.engine.add_frame(f"{source}_rows", kernel)
             self.engine.view(source.name, f"select * replace ({_DATE} as day) from {source}_rows")
         elif source is not UNIT_DAY:
+            if source.scored:
+                show_scored(self.engine, self.scored(("unit_id", "click")))
             self.engine.table(source.name, query(source.query))
         self.show_days(f"select * from {source}")
 
