@@ -167,7 +167,9 @@ def _write(
     write_names(run.engine, shape)
     placed = _described(run, shape, place_units(run, shape, cells))
     with_rows = summed.has_rows
-    read = _columns_read(metrics, shape, run.experiment.unit, by_arrays) if with_rows else []
+    # Sums by cut read the rows themselves.
+    spared = frozenset[Source]() if cuts else by_arrays
+    read = _columns_read(metrics, shape, run.experiment.unit, spared) if with_rows else []
     _write_impressions(run, read, shape, cuts if with_rows else ())
     checks.check_outcomes(bool(shape.outcomes), knows_entries(shape))
     return _Written(summed, cells, placed, write_outcomes(run, shape, metrics, cells))
@@ -219,10 +221,14 @@ def _write_impressions(
 def _columns_read(
     metrics: Sequence[Metric], shape: LogShape, unit: str, by_arrays: frozenset[Source]
 ) -> list[str]:
-    """The columns of the impressions that metrics read besides the sums per unit and day."""
+    """The columns of the impressions that metrics read besides the sums per unit and day.
+
+    None where nothing but `by_arrays` reads them.
+    """
     has = shape.needs_met(unit)
-    sources = {m.source: None for m in metrics if m.needs <= has and m.source not in by_arrays}
+    sources = dict.fromkeys(m.source for m in metrics if m.needs <= has and m.source.reads)
+    if by_arrays.issuperset(sources):
+        return []
     read = [column for source in sources for column in source.reads]
     scores = views.score_columns(shape) if any(source.scored for source in sources) else []
-    values = views.event_columns(shape) if read or not by_arrays else []
-    return list(dict.fromkeys([*read, *scores, *values]))
+    return list(dict.fromkeys([*read, *scores, *views.event_columns(shape)]))
