@@ -62,7 +62,7 @@ def collect(
         LogError: A log is missing, unreadable, or not what the experiment file says.
         QueryError: The engine could not run a query.
     """
-    return collect_prepared(run, metrics, sums, by_bucket).aggregates
+    return collect_prepared(run, metrics, sums, by_bucket, units_read=False).aggregates
 
 
 class Collected(NamedTuple):
@@ -73,12 +73,25 @@ class Collected(NamedTuple):
 
 
 def collect_prepared(
-    run: Run, metrics: Sequence[Metric], sums: Sums = one_pass, by_bucket: bool = False
+    run: Run,
+    metrics: Sequence[Metric],
+    sums: Sums = one_pass,
+    by_bucket: bool = False,
+    units_read: bool = True,
 ) -> Collected:
-    """Aggregate the logs as `collect` does, and keep what was read of them."""
+    """Aggregate the logs as `collect` does, and keep what was read of them.
+
+    Args:
+        run: As of `collect`, like the next three.
+        metrics: The metrics.
+        sums: Makes the sums.
+        by_bucket: Whether every metric is summed by sub-bucket.
+        units_read: Whether further queries read the relations of the units.
+    """
     read = [*metrics, *covariate_means(run.experiment), *spread_metrics(metrics)]
     by_arrays = KERNELS if isinstance(run.engine, ArrayEngine) else frozenset()
-    prepared = prepare(run, read, sums=sums, cuts=tuple(run.experiment.cuts), by_arrays=by_arrays)
+    cuts = tuple(run.experiment.cuts)
+    prepared = prepare(run, read, (), sums, cuts, by_arrays, units_read or not by_arrays)
     check_some_left(run.experiment, prepared, run.engine)
     aggregates = _gathered(run, metrics, prepared, by_bucket)
     check_all_counted(prepared, aggregates.accounts)
@@ -191,14 +204,16 @@ def _catalogue(run: Run, shape: LogShape, rows: RowSums | None, wanted: bool) ->
     run.step("catalogue" if wanted else "accounting")
     if not wanted:
         return _Catalogue(NO_REACH, (), None)
-    reach = None if rows is None else rows.reach
-    if reach is None:
+    if rows is not None and rows.reach is not None:
+        reach, groups = rows.reach, rows.group_units
+    else:
         variants = [*run.experiment.variants]
         reach = queried_reach(run.engine, query("catalogue/reach"), variants)
+        groups = group_units(run.engine)
     items = set(reach.items)
     if shape.items is not None:
         items |= {str(row[0]) for row in run.engine.rows("select item_id from items")}
-    return _Catalogue(reach, group_units(run.engine), len(items))
+    return _Catalogue(reach, groups, len(items))
 
 
 def group_units(engine: Engine, units: str = "units") -> list[GroupUnits]:

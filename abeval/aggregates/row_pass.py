@@ -21,6 +21,7 @@ from abeval.aggregates.kernels.rows import BLOCK, NONE, Block, Choice, UnitBlock
 from abeval.aggregates.kernels.sessions import sessions
 from abeval.aggregates.reach import Reach
 from abeval.aggregates.row_words import INTEGERS, Categories, Items, hashed, word_of
+from abeval.aggregates.rows import GroupUnits
 from abeval.aggregates.wanted import Wanted
 from abeval.engines.protocol import ArrayEngine
 from abeval.errors import QueryError
@@ -60,11 +61,13 @@ class RowSums:
     Attributes:
         days: Source → its sums by unit, phase and day.
         reach: Who was shown what; None where nothing asked for it.
+        group_units: Units of the groups by which it counts.
         values: Columns of values by variant → the impressions of the period that have one.
     """
 
     days: Mapping[Source, UnitDays]
     reach: Reach | None
+    group_units: Sequence[GroupUnits]
     values: Mapping[tuple[str, ...], Events]
 
     def events(self, columns: Mapping[str, str]) -> Events:
@@ -116,7 +119,8 @@ class RowPass:
             columns: Events(variants, self._arm, units.stretch, *_together(listed))
             for columns, listed in zip(self.values, events, strict=True)
         }
-        return RowSums(days, found, values)
+        groups = [] if found is None else self._group_units()
+        return RowSums(days, found, groups, values)
 
     def _blocks(self) -> UnitBlocks:
         choices = {f"value_{i}": self._choice(columns) for i, columns in enumerate(self.values)}
@@ -221,6 +225,20 @@ class RowPass:
         if CATEGORY_DIVERSITY in self.sources:
             yield CATEGORY_DIVERSITY, lists.category_diversity(block, of_block)
 
+    @cached_property
+    def _group(self) -> Whole:
+        """The variant and the group of each unit, as one number."""
+        bucket = sub_buckets(self.engine, self.experiment, self.units.hash)
+        return self._arm * np.int64(ITEM_GROUPS) + bucket % ITEM_GROUPS
+
+    def _group_units(self) -> list[GroupUnits]:
+        groups, units = np.unique(self._group, return_counts=True)
+        names = [*self.experiment.variants]
+        return [
+            GroupUnits(names[group // ITEM_GROUPS], group % ITEM_GROUPS, count)
+            for group, count in zip(groups.tolist(), units.tolist(), strict=True)
+        ]
+
     def _reach(self, blocks: UnitBlocks) -> Reach | None:
         """Who was shown what; None where its numbers are too large for arrays."""
         variants, items = [*self.experiment.variants], self._items
@@ -230,10 +248,8 @@ class RowPass:
         sizes = reach.Sizes(arms, max(len(items.ids), 1), max(len(self.units.hash), 1))
         if not sizes.fit:
             return None
-        bucket = sub_buckets(self.engine, self.experiment, self.units.hash)
-        group = self._arm * np.int64(ITEM_GROUPS) + bucket % ITEM_GROUPS
         parts = reach.Reach(
-            *map(np.concatenate, zip(*reach.reach_of(blocks, group, sizes), strict=True))
+            *map(np.concatenate, zip(*reach.reach_of(blocks, self._group, sizes), strict=True))
         )
         # Sorted by their ids, so that sums over items are the same to the last digit in every run.
         shown = np.unique(parts.item)

@@ -83,7 +83,7 @@ class ArrayStream:
         """The next rows, some 100,000; None after the last.
 
         Raises:
-            duckdb.Error: The query fails, or a column has other values than numbers, true and false.
+            duckdb.Error: The query fails, or a column is neither numbers nor true and false.
         """
         rows = _Array()
         self._check(self._stream.contents.get_next(self._stream, byref(rows)))

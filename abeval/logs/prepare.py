@@ -79,11 +79,13 @@ def prepare(
     sums: Sums = one_pass,
     cuts: Sequence[str] = (),
     by_arrays: frozenset[Source] = frozenset(),
+    units_read: bool = True,
 ) -> Prepared:
-    """Open the logs and create the canonical views and the tables `unit_day` and `units`.
+    """Open the logs, read their cells, and place the units.
 
-    `impressions` is a table of the columns that metrics read besides the sums per unit and day. If
-    they read none, it is a view, which reads the log again.
+    Relations: the canonical views, `units` and `unit_names`, and `impressions`: a table of the
+    columns that metrics read besides the sums per unit and day. If they read none, it is a view,
+    which reads the log again.
 
     Args:
         run: The experiment, its logs and an engine.
@@ -93,6 +95,7 @@ def prepare(
         sums: Computes the sums per unit and day.
         cuts: Names of the cuts whose values, and the sums of whose rows, `impressions` keeps.
         by_arrays: Sources that read the log themselves, not `impressions`.
+        units_read: Whether queries read `units` and `impressions` also where no metric needs them.
 
     Raises:
         LogError: A log is missing, unreadable, or not what the file says.
@@ -113,7 +116,9 @@ def prepare(
     repeated = find_repeated_units(engine, logs[rows]) if experiment.of_units else 0
     join = click_join(experiment, shape)
     try:
-        written = _write(run, metrics, shape, join, sums, cuts, by_arrays)
+        written = _write(
+            run, metrics, shape, join, sums, cuts, by_arrays, units_read or bool(lacking)
+        )
     except QueryError as error:
         raise faulty_expression(experiment, metrics, shape, engine, error) from error
     return Prepared(
@@ -156,6 +161,7 @@ def _write(
     sums: Sums,
     cuts: Sequence[str],
     by_arrays: frozenset[Source],
+    units_read: bool,
 ) -> _Written:
     """Create the views and tables, in the order in which one reads another."""
     _write_views(run, shape, join)
@@ -165,12 +171,14 @@ def _write(
     run.step("assignment")
     cells = read_cells(run.engine, shape, _compared(run.experiment, shape))
     write_names(run.engine, shape)
-    placed = _described(run, shape, place_units(run, shape, cells))
+    placed = place_units(run, shape, cells)
     with_rows = summed.has_rows
     # Sums by cut read the rows themselves.
     spared = frozenset[Source]() if cuts else by_arrays
     read = _columns_read(metrics, shape, run.experiment.unit, spared) if with_rows else []
-    _write_impressions(run, read, shape, cuts if with_rows else ())
+    if units_read or read or cuts or shape.outcomes or shape.table is not None:
+        placed = _described(run, shape, placed)
+        _write_impressions(run, read, shape, cuts if with_rows else ())
     checks.check_outcomes(bool(shape.outcomes), knows_entries(shape))
     return _Written(summed, cells, placed, write_outcomes(run, shape, metrics, cells))
 
