@@ -163,8 +163,8 @@ def _write_scores(queries: MetricQueries, sources: Sequence[Source], cells: CutC
         return
     names = [f"{number}:{v}" for number in range(len(cells.names)) for v in variants]
     tables = score_tables(engine, names, queries.experiment.engine.temp_directory)
-    engine.add_frame(f"cut_{GAUC}", tables.gauc)
-    engine.add_frame(f"cut_{AUC}", tables.auc)
+    engine.add_arrays(f"cut_{GAUC}", tables.gauc)
+    engine.add_arrays(f"cut_{AUC}", tables.auc)
 
 
 def _influences(
