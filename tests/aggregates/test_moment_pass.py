@@ -78,14 +78,10 @@ def test_moments_and_extremes_are_those_of_the_queries(monkeypatch, factor):
     monkeypatch.setattr(slice_sums, "sums_by_arrays", lambda *_: None)
     monkeypatch.setattr(extremes, "extremes_by_arrays", lambda *_: None)
     by_queries = aggregates_of(frame)
-    labels = list(by_queries.moments.columns[:5])
-    ours, theirs = (
-        a.moments.astype(str).sort_values(labels, ignore_index=True)
-        for a in (by_arrays, by_queries)
-    )
+    ours, theirs = (sorted(tuple(map(str, r)) for r in a.moments) for a in (by_arrays, by_queries))
     assert len(theirs) > 40
-    pd.testing.assert_frame_equal(ours, theirs)
-    pd.testing.assert_frame_equal(by_arrays.extremes, by_queries.extremes, check_dtype=False)
+    assert ours == theirs
+    assert by_arrays.extremes == by_queries.extremes
 
 
 def test_a_row_a_unit_adds_up_to_what_groups_do():
