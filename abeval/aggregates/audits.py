@@ -38,7 +38,6 @@ from abeval.logs.audited import (
     flags,
     logged_cells,
 )
-from abeval.logs.cells import unit_days
 from abeval.logs.names import places_of_hashes
 from abeval.logs.prepare import Prepared
 from abeval.logs.run import Run
@@ -174,7 +173,7 @@ def _units(
 
 def _busiest(prepared: Prepared) -> Whole:
     """The units with the 64 busiest days of each variant."""
-    days, units = unit_days(prepared.cells, prepared.placed.unit_of), prepared.placed.units
+    days, units = prepared.days, prepared.placed.units
     most = np.zeros(len(units.hash), dtype=np.int64)
     np.maximum.at(most, days.unit[days.in_period], days.columns["c_1"][days.in_period])
     order = np.argsort(-most, kind="stable")

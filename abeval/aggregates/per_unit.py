@@ -17,7 +17,6 @@ from abeval.aggregates.unit_values import FEW_UNITS, FEW_VALUES, UnitValue
 from abeval.aggregates.wanted import Wanted
 from abeval.engines.protocol import Engine, whole
 from abeval.engines.queries import query
-from abeval.logs.cells import unit_days
 from abeval.logs.names import sub_buckets
 from abeval.logs.prepare import Prepared
 from abeval.logs.unit_arrays import NO_DAY, UnitDays, Units, Whole
@@ -70,7 +69,7 @@ def per_unit_sums(
         step: Called with the name of each step.
     """
     experiment, units = queries.experiment, prepared.placed.units
-    active = unit_days(prepared.cells, prepared.placed.unit_of)
+    active = prepared.days
     needs_buckets = wanted.resampled or (besides.buckets and not besides.by_units)
     bucket = (
         sub_buckets(queries.engine, experiment, units.hash)

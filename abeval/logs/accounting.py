@@ -16,12 +16,12 @@ from abeval.errors import LogError
 from abeval.experiment.model import Experiment
 from abeval.experiment.spelling import meant_by
 from abeval.logs import checks
-from abeval.logs.cells import reduced
+from abeval.logs.cells import reduced, starts_of
 from abeval.logs.checks import USED, USED_BEFORE
 from abeval.logs.outcomes import relation
 from abeval.logs.placing import REASONS, at
 from abeval.logs.prepare import Prepared
-from abeval.logs.unit_arrays import NO_DAY, NO_FIRST, NO_LAST, NONE, Whole
+from abeval.logs.unit_arrays import NO_DAY, NO_FIRST, NO_LAST, NONE, Whole, counted
 from abeval.logs.unit_table import UNITS
 
 
@@ -220,12 +220,10 @@ def expected_variants(prepared: Prepared) -> list[tuple[str | None, str, str | N
     first_day[placed.place[present]] = days[present]
     compared = [*(name in prepared.variants for name in logged.names), False]
     chosen = np.flatnonzero(np.array(compared)[shown])
-    keys = np.stack([first_day[chosen], shown[chosen], expected[chosen]])
-    values, units = np.unique(keys, axis=1, return_counts=True)
     names = [*logged.names, None]
     return [
         (day_text(day), str(names[own]), names[rule], count)
-        for (day, own, rule), count in zip(values.T.tolist(), units.tolist(), strict=True)
+        for day, own, rule, count in counted(first_day[chosen], shown[chosen], expected[chosen])
     ]
 
 
@@ -234,26 +232,28 @@ def days_of(prepared: Prepared) -> list[DayRows]:
 
     The times are of all impressions that count, those of other units among them.
     """
-    cells, unit_of = prepared.cells, prepared.placed.unit_of
-    day = cells.day
-    rows = np.flatnonzero(cells.counts & cells.in_period & (day != NO_DAY))
-    days, number = np.unique(day[rows], return_inverse=True)
-    first = np.full(len(days), NO_FIRST)
-    last = np.full(len(days), NO_LAST)
-    np.minimum.at(first, number, cells.first_ms[rows])
-    np.maximum.at(last, number, cells.last_ms[rows])
-    analysed = unit_of[cells.unit[rows]] != NONE
-    unit, number, rows = cells.unit[rows][analysed], number[analysed], rows[analysed]
-    active = np.unique(unit * max(len(days), 1) + number) % max(len(days), 1)
-    first_day = reduced(np.minimum, unit, number, len(cells.hashes), len(days))
-    counts = (
-        np.bincount(active, minlength=len(days)),
-        np.bincount(first_day, minlength=len(days))[: len(days)],
-        np.bincount(number, cells.sums["c_1"][rows], len(days)).astype(np.int64),
-    )
-    texts = [str(day_text(one)) for one in days.tolist()]
-    columns = zip(texts, *(one.tolist() for one in (*counts, first, last)), strict=True)
-    return [DayRows(*row) for row in columns if row[1]]
+    cells, days = prepared.cells, prepared.days
+    rows = np.flatnonzero(days.in_period & (days.day != NO_DAY))
+    unit, day = days.unit[rows], days.day[rows]
+    if not len(rows):
+        return []
+    low = int(day.min())
+    size = int(day.max()) - low + 1
+    units = np.bincount(day - low, minlength=size)
+    new = np.bincount(day[starts_of(unit)] - low, minlength=size)
+    impressions = np.bincount(day - low, days.columns["c_1"][rows], size).astype(np.int64)
+    first, last = np.full(size, NO_FIRST), np.full(size, NO_LAST)
+    every = np.flatnonzero(cells.counts & cells.in_period & (cells.hour != NO_DAY))
+    place = cells.day[every] - low
+    inside = (place >= 0) & (place < size)
+    np.minimum.at(first, place[inside], cells.first_ms[every][inside])
+    np.maximum.at(last, place[inside], cells.last_ms[every][inside])
+    columns = (units, new, impressions, first, last)
+    return [
+        DayRows(str(day_text(low + number)), *row)
+        for number, row in enumerate(zip(*(one.tolist() for one in columns), strict=True))
+        if row[0]
+    ]
 
 
 def day_text(day: int) -> str | None:
@@ -271,12 +271,10 @@ def seen_in(prepared: Prepared) -> list[SeenUnits]:
     logged, expected = prepared.placed.logged, prepared.placed.expected
     first = np.where(logged.crosses, logged.first, NONE)
     ruled = np.full(len(first), NONE) if expected is None else expected
-    keys = np.stack([logged.low, logged.high, first, ruled])
-    values, units = np.unique(keys, axis=1, return_counts=True)
     names = [*logged.names, None]
     return [
-        SeenUnits(names[low], names[high], names[first], names[rule], count)
-        for (low, high, first, rule), count in zip(values.T.tolist(), units.tolist(), strict=True)
+        SeenUnits(names[low], names[high], names[own], names[rule], count)
+        for low, high, own, rule, count in counted(logged.low, logged.high, first, ruled)
     ]
 
 

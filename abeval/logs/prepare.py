@@ -6,13 +6,14 @@
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import NamedTuple
 
 from abeval.engines.queries import query
 from abeval.errors import QueryError
 from abeval.experiment.model import Experiment
 from abeval.logs import checks, views
-from abeval.logs.cells import Cells, read_cells
+from abeval.logs.cells import Cells, read_cells, unit_days
 from abeval.logs.click_join import ClickJoin, click_join, join_notes, write_clicks
 from abeval.logs.duplicates import find_duplicates, find_repeated_units
 from abeval.logs.faults import faulty_expression
@@ -26,6 +27,7 @@ from abeval.logs.run import Run
 from abeval.logs.shape import LogShape, columns_read
 from abeval.logs.shaping import shape_of
 from abeval.logs.sums import Summed, Sums, one_pass
+from abeval.logs.unit_arrays import UnitDays
 from abeval.logs.unit_segments import exposures_view
 from abeval.logs.unit_table import missing_note, write_unit_rows
 from abeval.metrics.definition import Metric
@@ -70,6 +72,11 @@ class Prepared:
     rows: int
     lacking: Sequence[str] = ()
     notes: tuple[str, ...] = ()
+
+    @cached_property
+    def days(self) -> UnitDays:
+        """The sums of analysed units by day."""
+        return unit_days(self.cells, self.placed.unit_of)
 
 
 def prepare(

@@ -20,7 +20,7 @@ from abeval.engines.zones import local_ms
 from abeval.experiment.model import Experiment
 from abeval.experiment.sources import ROW_UNIT
 from abeval.experiment.values import moment
-from abeval.logs.unit_arrays import NO_FIRST, Whole
+from abeval.logs.unit_arrays import NO_FIRST, Whole, counted
 from abeval.stats import changed_split
 
 
@@ -95,17 +95,12 @@ def entered(experiment: Experiment, first_ms: Whole, variant: Whole) -> list[Ent
     known = first_ms != NO_FIRST
     local = local_ms(first_ms[known], experiment.timezone)
     starts = [plan.start for plan in planned_splits(experiment)[1:] if plan.start is not None]
-    names = np.array([*experiment.variants])
-    keys = np.stack([_over(local, starts), local // _HOUR_MS, variant[known]])
-    cells, counts = np.unique(keys, axis=1, return_counts=True)
-    planned, hours, arms = cells
-    days = np.datetime_as_string((hours // 24).astype("datetime64[D]"))
-    rows = zip(
-        *(planned.tolist(), days.tolist(), (hours % 24).tolist()),
-        *(names[arms].tolist(), counts.tolist()),
-        strict=True,
+    names = [*experiment.variants]
+    hours = counted(_over(local, starts), local // _HOUR_MS, variant[known])
+    return sorted(
+        Entered(planned, str(np.datetime64(hour // 24, "D")), hour % 24, names[arm], units)
+        for planned, hour, arm, units in hours
     )
-    return [Entered(*row) for row in sorted(rows)]
 
 
 def entered_by(

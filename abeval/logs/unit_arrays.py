@@ -46,6 +46,36 @@ def labels(texts: NDArray[np.generic]) -> Labels:
     return Labels(code.astype(np.int32), names.tolist())
 
 
+def counted(*columns: NDArray[np.integer]) -> list[tuple[int, ...]]:
+    """Each combination of values once, with how many rows have it at the end; in order.
+
+    Example:
+        >>> counted(np.array([2, 0, 2]), np.array([5, 5, 5]))
+        [(0, 5, 1), (2, 5, 2)]
+    """
+    if not len(columns[0]):
+        return []
+    lows = [int(column.min()) for column in columns]
+    spans = [int(column.max()) - low + 1 for column, low in zip(columns, lows, strict=True)]
+    code = np.zeros(len(columns[0]), dtype=np.int64)
+    for column, low, span in zip(columns, lows, spans, strict=True):
+        code = code * span + (column - low)
+    if np.prod(spans, dtype=float) <= _FEW_CODES:
+        known = np.flatnonzero(counts := np.bincount(code))
+        counts = counts[known]
+    else:
+        known, counts = np.unique(code, return_counts=True)
+    values = [counts]
+    for low, span in zip(reversed(lows), reversed(spans), strict=True):
+        known, rest = np.divmod(known, span)
+        values.append(rest + low)
+    return list(zip(*(value.tolist() for value in reversed(values)), strict=True))
+
+
+_FEW_CODES = 2**22
+"""So many combinations are counted one by one; more are sorted."""
+
+
 class Units(NamedTuple):
     """The analysed units, sorted by their hash; a unit is named by its place.
 

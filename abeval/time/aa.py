@@ -11,7 +11,6 @@ from abeval.aggregates.buckets import BucketSums, deals_units
 from abeval.aggregates.collect import unit_counts
 from abeval.aggregates.per_unit import source_days, values_of
 from abeval.inference.aa import aa_replays
-from abeval.logs.cells import unit_days
 from abeval.logs.names import sub_buckets
 from abeval.logs.run import Run
 from abeval.metrics.definition import Metric, scales
@@ -38,7 +37,7 @@ def collect_buckets(
     counts = {one.variant: one.units for one in unit_counts(run.experiment, units)}
     by_units = deals_units(sum(counts.values()))
     bucket = None if by_units else sub_buckets(run.engine, run.experiment, units.hash)
-    active = unit_days(prepared.cells, prepared.placed.unit_of)
+    active = prepared.days
     sums: dict[str, BucketSums] = {}
     for source, group in by_source(logs.metrics).items():
         if source.no_replays is not None:

@@ -21,7 +21,6 @@ from abeval.errors import LogError
 from abeval.experiment.model import Experiment
 from abeval.inference.context import partial_days
 from abeval.logs.accounting import days_of
-from abeval.logs.cells import unit_days
 from abeval.logs.prepare import Prepared
 from abeval.logs.stretches import Stretches
 from abeval.logs.unit_arrays import NO_DAY, NO_FIRST, Units, Whole
@@ -108,7 +107,7 @@ def timed(logs: OpenLogs, step: Step) -> TimedLogs:
     entry = np.full(len(units.hash), NO_DAY, dtype=np.int64)
     known = units.first_ms != NO_FIRST
     entry[known] = local_ms(units.first_ms[known], experiment.timezone) // _DAY_MS
-    active = unit_days(logs.prepared.cells, logs.prepared.placed.unit_of)
+    active = logs.prepared.days
     rows = np.flatnonzero(active.in_period & (active.day != NO_DAY))
     panel = Panel(units, entry - first, active.unit[rows], active.day[rows] - first, len(days))
     sources = {}
