@@ -117,6 +117,8 @@ class Logs:
             yield
         finally:
             self._connection.unregister(_FRAME)
+            if isinstance(rows, frames.Stream):
+                rows.close()
 
     def _leave_out(self, name: str, types: Mapping[str, str], load: Callable[[], None]) -> None:
         """Note that a relation has not all columns, and what reads them all."""
@@ -124,7 +126,7 @@ class Logs:
             self._left_out[name] = types, load
 
     def columns(self, name: str) -> dict[str, str]:
-        """Column names and types of a relation, in order; of a log, also those that are left out."""
+        """Column names and types of a relation, in order; of a log, also those left out."""
         types = column_types(self._rows, quoted(name))
         return {**self._left_out[name][0], **types} if name in self._left_out else types
 

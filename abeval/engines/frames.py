@@ -4,9 +4,12 @@
 columns that are read, and none becomes a pandas frame on the way.
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
+import duckdb
+
+from abeval.engines.duckdb_errors import log_errors
 from abeval.engines.sql import quoted
 from abeval.errors import LogError
 
@@ -22,21 +25,48 @@ class AdbcTable(NamedTuple):
     connection: Any
     name: str
 
-    def rows(self, condition: str = "") -> Any:  # noqa: ANN401
+    def rows(self, condition: str = "") -> "Stream":
         """A stream of its rows; of all columns, because databases quote names differently."""
         cursor = self.connection.cursor()
         cursor.execute(f"select * from {self.name} {condition}")
-        return cursor.fetch_record_batch()
+        return Stream(cursor.fetch_record_batch(), cursor.close)
 
 
-class _Stream:
-    """The Arrow stream of a frame, and nothing else, so that DuckDB needs no other package."""
+class Stream:
+    """The Arrow stream of a frame, and nothing else, so that DuckDB needs no other package.
 
-    def __init__(self, frame: Any) -> None:  # noqa: ANN401
+    Args:
+        frame: Has the stream.
+        close: Called when it has been read.
+    """
+
+    def __init__(self, frame: Any, close: Callable[[], object] | None = None) -> None:  # noqa: ANN401
         self._frame = frame
+        self.close = close or (lambda: None)
 
     def __arrow_c_stream__(self, requested_schema: object = None) -> object:
         return self._frame.__arrow_c_stream__(requested_schema)
+
+
+def table_of(connection: Any, name: str) -> object:  # noqa: ANN401
+    """A table of an open connection, as a frame.
+
+    Args:
+        connection: Of DuckDB, or of an ADBC driver.
+        name: The table, as SQL names it.
+
+    Raises:
+        LogError: There is no such table, or the connection is of another kind.
+    """
+    if isinstance(connection, duckdb.DuckDBPyConnection):
+        with log_errors(f"table {name!r} cannot be read", "name a table or view of the connection"):
+            return connection.table(name)
+    if hasattr(connection, "adbc_get_table_schema"):
+        return AdbcTable(connection, name)
+    raise LogError(
+        f"connection: {type(connection).__name__} is neither of DuckDB nor of ADBC",
+        "give one of these, or the table's rows as a frame",
+    )
 
 
 def described(frame: Any) -> object:  # noqa: ANN401
@@ -48,15 +78,15 @@ def described(frame: Any) -> object:  # noqa: ANN401
         case "pandas.DataFrame":
             return frame.head(_LOOKED_AT).copy()
         case "polars.DataFrame" | "pyarrow.Table":
-            return _Stream(frame.slice(0, 0))
+            return Stream(frame.slice(0, 0))
         case "polars.LazyFrame":
-            return _Stream(frame.limit(0).collect())
+            return Stream(frame.limit(0).collect())
         case "ibis.Table":
-            return _Stream(_of_ibis(frame.limit(0)))
+            return Stream(_of_ibis(frame.limit(0)))
         case "duckdb.DuckDBPyRelation":
-            return _Stream(frame.limit(0))
+            return Stream(frame.limit(0))
         case "abeval.AdbcTable":
-            return _Stream(frame.rows("where 1 = 0"))
+            return frame.rows("where 1 = 0")
     return None
 
 
@@ -80,21 +110,21 @@ def scanned(frame: Any, columns: Mapping[str, int] | None, log: str) -> object: 
             # A copy, because DuckDB cannot read the strided columns of a reversed or sliced frame.
             return (frame if columns is None else frame.iloc[:, [*columns.values()]]).copy()
         case "polars.LazyFrame":
-            return _Stream((frame if columns is None else frame.select(*columns)).collect())
+            return Stream((frame if columns is None else frame.select(*columns)).collect())
         case "ibis.Table":
-            return _Stream(_of_ibis(frame if columns is None else frame.select(*columns)))
+            return Stream(_of_ibis(frame if columns is None else frame.select(*columns)))
         case "abeval.AdbcTable":
-            return _Stream(frame.rows())
+            return frame.rows()
         case "duckdb.DuckDBPyRelation" if columns is not None:
-            return _Stream(frame.project(", ".join(map(quoted, columns))))
+            return Stream(frame.project(", ".join(map(quoted, columns))))
         case "polars.DataFrame" | "pyarrow.Table" if columns is not None:
-            return _Stream(frame.select([*columns]))
+            return Stream(frame.select([*columns]))
     if not hasattr(frame, "__arrow_c_stream__"):
         raise LogError(
             f"{log}: {type(frame).__name__} is not a frame",
             "give a pandas, Polars, Arrow or Ibis table, or a DuckDB relation",
         )
-    return _Stream(frame)
+    return Stream(frame)
 
 
 def _kind(frame: object) -> str:

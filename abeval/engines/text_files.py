@@ -27,7 +27,6 @@ Rows = Callable[[str], Sequence[tuple[object, ...]]]
 """Runs SQL and fetches its rows."""
 
 
-
 class Reader(NamedTuple):
     """What runs the statements that read files.
 
@@ -41,7 +40,6 @@ class Reader(NamedTuple):
     rows: Rows
     types: Callable[[str], Mapping[str, str]]
     keep: Callable[[str, str, str], Mapping[str, str]]
-
 
 
 def parquet_relation(files: Files, source: LogSource) -> str:
