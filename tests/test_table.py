@@ -368,7 +368,7 @@ def test_names_of_variants_in_a_file_are_text(frame: pd.DataFrame, tmp_path: Pat
 def test_unnamed_columns_of_a_file_tell_duplicates_from_repeated_units(
     frame: pd.DataFrame, tmp_path: Path
 ) -> None:
-    noted = frame.assign(note=frame.index)
+    noted = frame.assign(note=frame.index, request_id=7)
     equal, other = noted.head(3), noted.iloc[10:15].assign(note="again")
     file = tmp_path / "users.csv"
     pd.concat([noted, equal, other]).to_csv(file, index=False)

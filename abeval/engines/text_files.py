@@ -101,7 +101,7 @@ def _load_csv(
         if _NOT_AS_WRITTEN not in str(error):
             raise
         kept = reader.keep(name, f"{read})", f"select {', '.join(map(quoted, columns))}")
-    ids = [c for c in _ids(source, types) if types[c] != "VARCHAR" and kept[c] == "VARCHAR"]
+    ids = [c for c in _ids(source, types) if types[c] != "VARCHAR" and kept.get(c) == "VARCHAR"]
     return {**types, **kept, **_settle_ids(name, ids, reader.rows)}
 
 
