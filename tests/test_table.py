@@ -361,3 +361,71 @@ def test_names_of_variants_in_a_file_are_text(frame: pd.DataFrame, tmp_path: Pat
     found = abeval.analyze(table, metrics=["revenue"], **COLUMNS)
     assert {v.name: v.units for v in found.experiment.variants}.keys() == {"00", "01", "1"}
     assert found["revenue", "01"].p_value == pytest.approx(TEA_TASTING["b", "revenue"][1])
+
+
+def test_unnamed_columns_of_a_file_tell_duplicates_from_repeated_units(
+    frame: pd.DataFrame, tmp_path: Path
+) -> None:
+    noted = frame.assign(note=frame.index, request_id=7)
+    equal, other = noted.head(3), noted.iloc[10:15].assign(note="again")
+    file = tmp_path / "users.csv"
+    pd.concat([noted, equal, other]).to_csv(file, index=False)
+    read = abeval.analyze(file, metrics=METRICS, **COLUMNS)
+    assert aside(read, "units") == {"used": 5995, "duplicate": 3, "repeated_unit": 10}
+    kept = frame.drop(index=range(10, 15))
+    assert read["revenue", "b"].p_value == pytest.approx(
+        abeval.analyze(kept, metrics=METRICS, **COLUMNS)["revenue", "b"].p_value, rel=1e-12
+    )
+    with pytest.raises(AbevalError, match=r"no column 'noted'.*note"):
+        abeval.analyze(file, metrics=["noted"], **COLUMNS)
+
+
+def numbers(result: Result) -> dict[str, Any]:
+    """Everything of a result that is computed."""
+    said = json.loads(result.to_json())
+    return {key: said[key] for key in ("scorecard", "trust", "adjustments")}
+
+
+def test_tables_of_a_connection_are_read_as_frames(frame: pd.DataFrame, result: Result) -> None:
+    connection = duckdb.connect()
+    connection.register("frame", frame)
+    connection.execute("create temporary table people as select * from frame").fetchall()
+    read = abeval.analyze("people", connection=connection, metrics=METRICS, **COLUMNS)
+    assert numbers(read) == numbers(result)
+    with pytest.raises(AbevalError, match="'persons' cannot be read"):
+        abeval.analyze("persons", connection=connection, metrics=METRICS, **COLUMNS)
+    with pytest.raises(AbevalError, match="neither of DuckDB nor of ADBC"):
+        abeval.analyze("people", connection=object(), metrics=METRICS, **COLUMNS)
+
+
+def test_lazy_polars_computes_only_what_is_named(frame: pd.DataFrame, result: Result) -> None:
+    polars = pytest.importorskip("polars", reason="lazy frames need Polars")
+
+    def refuse(_: object) -> float:
+        raise AssertionError("a column that nobody named was computed")
+
+    unread = polars.col("revenue").map_elements(refuse, return_dtype=polars.Float64)
+    lazy = polars.LazyFrame(frame.to_dict("list")).with_columns(unread.alias("unread"))
+    assert numbers(abeval.analyze(lazy, metrics=METRICS, **COLUMNS)) == numbers(result)
+
+
+@pytest.mark.filterwarnings("ignore:fetch_arrow_table:DeprecationWarning")
+def test_ibis_tables_are_read_by_their_own_backend(frame: pd.DataFrame, result: Result) -> None:
+    ibis = pytest.importorskip("ibis", reason="its tables need Ibis")
+    backend = ibis.duckdb.connect()
+    backend.con.register("frame", frame)
+    backend.con.execute("create table people as select * from frame").fetchall()
+    people = backend.table("people")
+    lazy = people.mutate(views=people.views * 2).mutate(views=lambda t: t.views / 2)
+    assert numbers(abeval.analyze(lazy, metrics=METRICS, **COLUMNS)) == numbers(result)
+
+
+def test_adbc_tables_are_streams(frame: pd.DataFrame, result: Result) -> None:
+    sqlite = pytest.importorskip("adbc_driver_sqlite.dbapi", reason="needs an ADBC driver")
+    arrow = pytest.importorskip("pyarrow", reason="ADBC fetches Arrow")
+    with sqlite.connect() as connection:
+        with connection.cursor() as cursor:
+            cursor.adbc_ingest("people", arrow.Table.from_pandas(frame))
+        connection.commit()
+        read = abeval.analyze("people", connection=connection, metrics=METRICS, **COLUMNS)
+    assert numbers(read) == numbers(result)

@@ -38,12 +38,15 @@ def analyze(
     segments: Sequence[str] | Mapping[str, str] = (),
     control: str | None = None,
     weights: Mapping[str, float] | None = None,
+    connection: object = None,
     **entries: Any,  # noqa: ANN401
 ) -> "Result":
     """Analyse a table of one row a unit, without an experiment file.
 
     Args:
-        table: A frame (pandas, Polars, Arrow, a DuckDB relation), or the path of a file.
+        table: A frame (pandas, Polars, Arrow, Ibis, a DuckDB relation), of which a lazy one
+            computes no column but those that are named; the path of a file; or, with a
+            `connection`, the name of its table.
         variant: The column of the variant.
         unit: The column of the unit; without it each row is a unit.
         metrics: Columns, whose means are compared; `"name = expression"`; a ratio of sums,
@@ -56,6 +59,7 @@ def analyze(
             else the first by name.
         weights: Variant → intended share. Without it the shares are to be equal, and if they are
             far from it, the split is not checked.
+        connection: An open connection of DuckDB or of an ADBC driver that has the table.
         **entries: More top-level entries of an experiment file.
 
     Raises:
@@ -70,6 +74,7 @@ def analyze(
         (2.0, 3.5)
     """
     from abeval.api.table import load_table
+    from abeval.engines.frames import table_of
     from abeval.table.options import TableOptions
 
     options = TableOptions(
@@ -82,6 +87,8 @@ def analyze(
         weights=weights,
         entries=entries,
     )
+    if connection is not None:
+        table = table_of(connection, str(table))
     loaded = load_table(table, options)
     return loaded.analyze(logs={} if isinstance(table, str | Path) else {"units": table})
 

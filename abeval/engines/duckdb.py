@@ -22,7 +22,6 @@ from abeval.engines.duckdb_logs import Logs
 from abeval.engines.protocol import Cell
 from abeval.engines.sql import literal, quoted
 from abeval.engines.tables import Tables
-from abeval.engines.text_files import column_types
 from abeval.errors import QueryError
 
 if TYPE_CHECKING:
@@ -66,9 +65,7 @@ class DuckDBEngine:
         self._logs = Logs(self._connection, self._fetched, self._tables, folder, self._reads_remote)
         try:
             with query_errors():
-                self._run("set timezone = 'UTC'")
-                for macro in builders.duckdb_macros():
-                    self._run(macro)
+                self._run("; ".join(["set timezone = 'UTC'", *builders.duckdb_macros()]))
         except QueryError:
             self.close()
             raise
@@ -89,21 +86,33 @@ class DuckDBEngine:
             for statement in confinement(files, folders):
                 self._run(statement)
 
-    def add_log(self, name: str, source: "LogSource") -> None:
-        """Make files or a table readable as the relation `name`."""
+    def add_log(self, name: str, source: "LogSource", reads: str | None = None) -> None:
+        """Make files or a table readable as the relation `name`; see `Engine.add_log`."""
         with query_errors():
-            self._logs.add(name, source)
+            self._logs.add(name, source, reads)
 
-    def add_frame(self, name: str, frame: object, source: "LogSource | None" = None) -> None:
-        """Copy a frame (pandas, Polars, Arrow, a relation) into the relation `name`.
+    def add_frame(
+        self,
+        name: str,
+        frame: object,
+        source: "LogSource | None" = None,
+        reads: str | None = None,
+    ) -> None:
+        """Copy a frame (pandas, Polars, Arrow, Ibis, a relation) into the relation `name`.
 
         Args:
             name: The relation.
             frame: The frame.
             source: The log's entry in the experiment file, where the frame is a log.
+            reads: As of `add_log`.
         """
         with query_errors():
-            self._logs.add_frame(name, frame, source)
+            self._logs.add_frame(name, frame, source, reads)
+
+    def complete(self, name: str) -> None:
+        """Read a log once more with every column, where some were left out."""
+        with query_errors():
+            self._logs.complete(name)
 
     def add_arrays(self, name: str, columns: "Mapping[str, NDArray[np.generic]]") -> None:
         """Make arrays of one length the columns of the relation `name`."""
@@ -117,8 +126,9 @@ class DuckDBEngine:
         self._logs.spare(name)
 
     def columns(self, relation: str) -> Mapping[str, str]:
-        """Column names and types of a relation, in order."""
-        return column_types(self.rows, quoted(relation))
+        """Column names and types of a relation, in order; of a log, also those left out."""
+        with query_errors():
+            return self._logs.columns(relation)
 
     def view(self, name: str, sql: str) -> None:
         """Name a query, to be run each time it is read."""

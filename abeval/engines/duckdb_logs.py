@@ -3,25 +3,30 @@
 `duckdb.py` hands it what `add_log` and `add_frame` are given.
 """
 
-import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from functools import cache, partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import duckdb
 
-from abeval.engines import sources, text_files
+from abeval.engines import frames, sources, text_files
 from abeval.engines.duckdb_errors import log_errors
 from abeval.engines.names import log_name
 from abeval.engines.spare import SpareTables
 from abeval.engines.sql import quoted
 from abeval.engines.tables import Tables
-from abeval.engines.text_files import Rows, column_types
+from abeval.engines.text_files import Reader, Rows, column_types, read_columns
 from abeval.engines.text_times import Time, time_column, time_of_text
 from abeval.errors import LogError
 
 if TYPE_CHECKING:
     from abeval.experiment.sources import LogSource
+
+
+_FRAME = "abeval_frame"
+"""The relation of a frame while it is copied."""
 
 
 class Logs:
@@ -46,12 +51,18 @@ class Logs:
         self._connection, self._rows, self._tables = connection, rows, tables
         self._folder, self._reads_remote = folder, reads_remote
         self._spare = SpareTables()
+        self._reader = Reader(rows, cache(partial(column_types, rows)), self._keep)
+        self._left_out: dict[str, tuple[Mapping[str, str], Callable[[], None]]] = {}
 
-    def add(self, name: str, source: "LogSource") -> None:
-        """Make files or a table readable as the relation `name`."""
+    def add(self, name: str, source: "LogSource", reads: str | None = None) -> None:
+        """Make files or a table readable as the relation `name`.
+
+        Of CSV files, only the columns that are named in `reads` are kept, if that is given.
+        """
+        self._left_out.pop(name, None)
         self._check_remote(log_name(name), source.paths)
         if source.table is None:
-            self._add_files(name, source)
+            self._add_files(name, source, reads)
             return
         table = self._tables.find(log_name(name), source.table, source.database)
         if isinstance(table, str):
@@ -59,33 +70,70 @@ class Logs:
             with log_errors(what, "a view of a database may read its own tables, and no file"):
                 self._view_rows(name, f"select * from {table}", source)
         else:
-            self.add_frame(name, table, source)
+            self.add_frame(name, table, source, reads)
 
-    def add_frame(self, name: str, frame: object, source: "LogSource | None") -> None:
+    def add_frame(
+        self, name: str, frame: object, source: "LogSource | None", reads: str | None = None
+    ) -> None:
         """Copy a frame into the relation `name`.
 
         Args:
             name: The relation.
             frame: The frame.
             source: The log's entry in the experiment file, where the frame is a log.
+            reads: Text that names the columns of a log to be copied; None for all.
         """
-        if source is None:
-            self._copy(name, frame)
-            return
-        if not self._take_over(name, frame):
-            self._copy(name, frame)
-            self._spare.keep(name, frame)
-        self._type_time(name, source)
-
-    def _copy(self, name: str, frame: object) -> None:
-        # A copy, because DuckDB cannot read the strided columns of a reversed or sliced frame.
-        packed = _packed(frame)
-        stream = _ArrowStream(frame, log_name(name)) if packed is None else packed
+        self._left_out.pop(name, None)
         hint = "each column needs one type and a unique name"
         with log_errors(f"{log_name(name)}: the frame cannot be read", hint):
-            self._connection.register("abeval_frame", stream)
-            self._rows(f"create or replace table {quoted(name)} as select * from abeval_frame")
-            self._connection.unregister("abeval_frame")
+            if source is None:
+                self._copy(name, frame, None)
+                return
+            types = {} if reads is None else self._types_of(frame)
+            if not self._take_over(name, frame, reads is None):
+                columns = read_columns(name, source, types, reads)
+                self._copy(name, frame, {c: i for i, c in enumerate(types) if c in columns} or None)
+                self._spare.keep(name, frame)
+        self._leave_out(name, types, partial(self.add_frame, name, frame, source))
+        self._type_time(name, source)
+
+    def _types_of(self, frame: object) -> Mapping[str, str]:
+        """The columns of a frame; none of one that can be read only once."""
+        empty = frames.described(frame)
+        if empty is None:
+            return {}
+        with self._registered(empty):
+            return column_types(self._rows, _FRAME)
+
+    def _copy(self, name: str, frame: object, columns: Mapping[str, int] | None) -> None:
+        listed = "*" if columns is None else ", ".join(map(quoted, columns))
+        with self._registered(frames.scanned(frame, columns, log_name(name))):
+            self._rows(f"create or replace table {quoted(name)} as select {listed} from {_FRAME}")
+
+    @contextmanager
+    def _registered(self, rows: object) -> Iterator[None]:
+        self._connection.register(_FRAME, rows)
+        try:
+            yield
+        finally:
+            self._connection.unregister(_FRAME)
+            if isinstance(rows, frames.Stream):
+                rows.close()
+
+    def _leave_out(self, name: str, types: Mapping[str, str], load: Callable[[], None]) -> None:
+        """Note that a relation has not all columns, and what reads them all."""
+        if len(column_types(self._rows, quoted(name))) < len(types):
+            self._left_out[name] = types, load
+
+    def columns(self, name: str) -> dict[str, str]:
+        """Column names and types of a relation, in order; of a log, also those left out."""
+        types = column_types(self._rows, quoted(name))
+        return {**self._left_out[name][0], **types} if name in self._left_out else types
+
+    def complete(self, name: str) -> None:
+        """Read a log once more with every column, where some were left out."""
+        if name in self._left_out:
+            self._left_out[name][1]()
 
     def spare(self, name: str) -> None:
         """Leave a relation that is read no more to the next log of the same rows."""
@@ -101,7 +149,7 @@ class Logs:
                 "loads its extension to read it; or copy the files to this machine",
             )
 
-    def _add_files(self, name: str, source: "LogSource") -> None:
+    def _add_files(self, name: str, source: "LogSource", reads: str | None) -> None:
         """Make files readable as the relation `name`: Parquet as a view, text as a table."""
         log = log_name(name)
         files = sources.files_of(log, source.paths, self._folder, source.format)
@@ -115,22 +163,31 @@ class Logs:
                 # fetched: Python may lack what some types need, such as pytz for times with a zone.
                 self._rows(f"select columns(*) is null from {quoted(name)} limit 1")
                 return
-            load = text_files.load_csv if files.kind == "csv" else text_files.load_json
-            load(name, files, source, self._rows, self._keep)
-        if files.kind == "csv":
-            sources.check_split(log, list(column_types(self._rows, quoted(name))), files.read)
+            if files.kind == "csv":
+                types = text_files.load_csv(name, files, source, self._reader, reads)
+                sources.check_split(log, list(types), files.read)
+                self._leave_out(name, types, partial(self.add, name, source))
+            else:
+                text_files.load_json(name, files, source, self._reader)
         self._type_time(name, source)
 
-    def _keep(self, name: str, sql: str) -> None:
-        """Keep the rows of files as a table."""
-        if not self._take_over(name, sql):
-            self._rows(f"create or replace table {quoted(name)} as {sql}")
-            self._spare.keep(name, sql)
+    def _keep(self, name: str, read: str, select: str) -> Mapping[str, str]:
+        """Keep columns of files as a table; those of a spare table are enough for its next log."""
+        if not self._take_over(name, read, is_whole=False):
+            self._rows(f"create or replace table {quoted(name)} as {select} from {read}")
+            self._spare.keep(name, read)
+        return column_types(self._rows, quoted(name))
 
-    def _take_over(self, name: str, rows: object) -> bool:
-        """Whether there is a spare table of these rows, which has this name from now on."""
+    def _take_over(self, name: str, rows: object, is_whole: bool) -> bool:
+        """Whether there is a spare table of these rows, which has this name from now on.
+
+        Args:
+            name: The relation.
+            rows: What they are made of.
+            is_whole: Whether every column is needed.
+        """
         spare = self._spare.take(rows)
-        if spare is None:
+        if spare is None or (is_whole and spare in self._left_out):
             return False
         self._rows(f"drop table if exists {quoted(name)}")
         self._rows(f"alter table {quoted(spare)} rename to {quoted(name)}")
@@ -161,24 +218,3 @@ class Logs:
         if column is None:
             return None
         return column, time_of_text(log, name, column, source, self._rows)
-
-
-def _packed(frame: object) -> object | None:
-    """A copy of a pandas frame, None for any other; without pandas imported it cannot be one."""
-    pandas = sys.modules.get("pandas")
-    return frame.copy() if pandas is not None and isinstance(frame, pandas.DataFrame) else None
-
-
-class _ArrowStream:
-    """The Arrow stream of a frame, and nothing else, so that DuckDB needs no other package."""
-
-    def __init__(self, frame: object, name: str) -> None:
-        if not hasattr(frame, "__arrow_c_stream__"):
-            raise LogError(
-                f"{name}: {type(frame).__name__} is not a frame",
-                "give a pandas, Polars or Arrow table, or a DuckDB relation",
-            )
-        self._frame = frame
-
-    def __arrow_c_stream__(self, requested_schema: object = None) -> object:
-        return self._frame.__arrow_c_stream__(requested_schema)

@@ -24,17 +24,30 @@ class Engine(Protocol):
     expression builders are for what every dialect writes differently.
     """
 
-    def add_log(self, name: str, source: "LogSource") -> None:
-        """Make a log readable as the relation `name`."""
+    def add_log(self, name: str, source: "LogSource", reads: str | None = None) -> None:
+        """Make a log readable as the relation `name`.
 
-    def add_frame(self, name: str, frame: object, source: "LogSource | None" = None) -> None:
+        Columns whose names do not stand in the text `reads`, if it is given, may be left out until
+        `complete` is called.
+        """
+
+    def add_frame(
+        self,
+        name: str,
+        frame: object,
+        source: "LogSource | None" = None,
+        reads: str | None = None,
+    ) -> None:
         """Make a frame of the caller's (anything with an Arrow stream) the relation `name`.
 
         `source` is the log's entry in the experiment file, where the frame is a log.
         """
 
+    def complete(self, name: str) -> None:
+        """Make every column of a log readable, where some were left out."""
+
     def columns(self, relation: str) -> Mapping[str, str]:
-        """Column names and types of a relation, in order."""
+        """Column names and types of a relation, in order; of a log, also those left out."""
 
     def view(self, name: str, sql: str) -> None:
         """Name a query, to be run each time it is read."""

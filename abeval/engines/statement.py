@@ -105,8 +105,8 @@ class _Recorder(builders.CallBuilders, DuckDBEngine):
         self._relations: dict[str, Relation] = {}
         self._target = query(name).strip()
 
-    def add_log(self, name: str, source: LogSource) -> None:
-        super().add_log(name, source)
+    def add_log(self, name: str, source: LogSource, reads: str | None = None) -> None:
+        super().add_log(name, source, reads)
         self._relations[name] = Relation(name, None, list(self.columns(name)), {})
 
     def view(self, name: str, sql: str) -> None:

@@ -9,6 +9,7 @@ until `text_times.py` has looked at all of them.
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import NamedTuple
 
 import duckdb
 
@@ -25,8 +26,20 @@ _NOT_AS_WRITTEN = "abeval: a value would not keep its digits"
 Rows = Callable[[str], Sequence[tuple[object, ...]]]
 """Runs SQL and fetches its rows."""
 
-Keep = Callable[[str, str], None]
-"""Keeps the rows of a query as the table of a name."""
+
+class Reader(NamedTuple):
+    """What runs the statements that read files.
+
+    Attributes:
+        rows: Runs SQL and fetches its rows.
+        types: The columns and types that DuckDB finds by what reads files.
+        keep: Keeps, under a name, what reads files through a `select` of its columns; it returns
+            the types of these.
+    """
+
+    rows: Rows
+    types: Callable[[str], Mapping[str, str]]
+    keep: Callable[[str, str, str], Mapping[str, str]]
 
 
 def parquet_relation(files: Files, source: LogSource) -> str:
@@ -37,28 +50,40 @@ def parquet_relation(files: Files, source: LogSource) -> str:
     return f"read_parquet({_listed(files)}, {options}{_as_text('hive_types', names)})"
 
 
-def load_csv(name: str, files: Files, source: LogSource, rows: Rows, keep: Keep) -> None:
+def load_csv(
+    name: str, files: Files, source: LogSource, reader: Reader, reads: str | None
+) -> Mapping[str, str]:
     """Parse CSV files into the table `name`.
 
     Types are those of the first rows; where a later row does not fit, those of all rows.
+
+    Args:
+        name: The relation.
+        files: What is parsed.
+        source: The log's entry in the experiment file.
+        reader: Runs the statements.
+        reads: As of `read_columns`.
+
+    Returns:
+        Type of each column of the files, also of those that are not in the table.
 
     Raises:
         duckdb.Error: They cannot be parsed.
     """
     try:
-        _load_csv(name, files, source, rows, keep, "")
+        return _load_csv(name, files, source, reader, reads, "")
     except duckdb.Error:
-        _load_csv(name, files, source, rows, keep, ", sample_size = -1")
+        return _load_csv(name, files, source, reader, reads, ", sample_size = -1")
 
 
 def _load_csv(
-    name: str, files: Files, source: LogSource, rows: Rows, keep: Keep, sample: str
-) -> None:
+    name: str, files: Files, source: LogSource, reader: Reader, reads: str | None, sample: str
+) -> Mapping[str, str]:
     # By itself DuckDB leaves out lines at the top, up to a second header, and "comments".
     every = "union_by_name = true, header = true, skip = 0, comment = ''"
     options = f"{every}, dateformat = '%Y-%m-%d'{sample}"
     read = f"read_csv({_listed(files)}, {options}"
-    types = column_types(rows, f"{read})")
+    types = reader.types(f"{read})")
     texts = [
         *_ids(source, types),
         *_mapped(source, types, _NAMES),
@@ -67,21 +92,43 @@ def _load_csv(
     folders = {name.lower() for name in partitions(files.read)}
     read += _as_text("hive_types", [column for column in texts if column.lower() in folders])
     read += _as_text("types", [column for column in texts if column.lower() not in folders])
+    columns = read_columns(name, source, types, reads)
     whole = [column for column in _ids(source, types) if types[column] in WHOLE]
-    if whole:
-        checked = ", ".join(f"{_checked(column)} as {quoted(column)}" for column in whole)
-        try:
-            keep(name, f"select * replace ({checked}) from {read})")
-        except duckdb.Error as error:
-            if _NOT_AS_WRITTEN not in str(error):
-                raise
-        else:
-            return
-    keep(name, f"from {read})")
-    numbers = [column for column in _ids(source, types) if types[column] != "VARCHAR"]
-    # Those of a table that was read before are settled.
-    kept = column_types(rows, quoted(name)) if numbers else {}
-    _settle_ids(name, [column for column in numbers if kept[column] == "VARCHAR"], rows)
+    listed = [f"{_checked(c)} as {quoted(c)}" if c in whole else quoted(c) for c in columns]
+    try:
+        kept = reader.keep(name, f"{read})", f"select {', '.join(listed)}")
+    except duckdb.Error as error:
+        if _NOT_AS_WRITTEN not in str(error):
+            raise
+        kept = reader.keep(name, f"{read})", f"select {', '.join(map(quoted, columns))}")
+    ids = [c for c in _ids(source, types) if types[c] != "VARCHAR" and kept.get(c) == "VARCHAR"]
+    return {**types, **kept, **_settle_ids(name, ids, reader.rows)}
+
+
+def read_columns(
+    name: str, source: LogSource, types: Iterable[str], reads: str | None
+) -> Sequence[str]:
+    """The columns of a log that are kept of all that it has.
+
+    Args:
+        name: Its relation.
+        source: Its entry in the experiment file.
+        types: All columns.
+        reads: Text in which each column that is read by its own name stands somewhere, as
+            experiments name them; None to keep all columns.
+    """
+    columns = [*types]
+    if reads is None:
+        return columns
+    text = reads.lower()
+    mapped = _mapped(source, columns, [*canonical_columns(log_name(name)), *source.columns])
+    named = [c for c in columns if c in mapped or c.lower() in text or not _is_plain(c)]
+    return named or columns
+
+
+def _is_plain(column: str) -> bool:
+    """Whether a text names a column as it is; some characters are escaped."""
+    return column.isprintable() and not {*column} & {*"\"'\\"}
 
 
 def _is_as_written(column: str) -> str:
@@ -99,11 +146,15 @@ def _checked(column: str) -> str:
     )
 
 
-def _settle_ids(name: str, columns: Sequence[str], rows: Rows) -> None:
+def _settle_ids(name: str, columns: Sequence[str], rows: Rows) -> dict[str, str]:
     """Make whole numbers of the ids that all are; numbers with a point, which are no ids, doubles.
 
     `mapping.py` refuses those: 123 and 123.0 would be two ids.
+
+    Returns:
+        The types of columns that are no text any more.
     """
+    types = dict[str, str]()
     for column in columns:
         text = quoted(column)
         decimal = f"regexp_full_match(trim({text}), '-?[0-9]+([.][0-9]*)?')"
@@ -111,15 +162,17 @@ def _settle_ids(name: str, columns: Sequence[str], rows: Rows) -> None:
             f"select bool_and({_is_as_written(column)}), "
             f"bool_and({decimal}) and bool_or(contains({text}, '.')) from {quoted(name)}"
         )
-        kind = "bigint" if whole else "double" if decimals else None
+        kind = "BIGINT" if whole else "DOUBLE" if decimals else None
         if kind is not None:
+            types[column] = kind
             rows(
                 f"alter table {quoted(name)} alter {text} set data type {kind} "
                 f"using cast({text} as {kind})"
             )
+    return types
 
 
-def load_json(name: str, files: Files, source: LogSource, rows: Rows, keep: Keep) -> None:
+def load_json(name: str, files: Files, source: LogSource, reader: Reader) -> Mapping[str, str]:
     """Parse JSON files into the table `name`.
 
     All rows are looked at for keys and types: a key that only later rows have would be dropped.
@@ -129,7 +182,7 @@ def load_json(name: str, files: Files, source: LogSource, rows: Rows, keep: Keep
     """
     every = f"{_listed(files)}, union_by_name = true"
     read = f"read_json({every}, sample_size = -1, maximum_sample_files = {len(files.read)})"
-    types = column_types(rows, read)
+    types = reader.types(read)
     texts = [
         *_ids(source, types),
         *_mapped(source, types, _NAMES),
@@ -140,7 +193,7 @@ def load_json(name: str, files: Files, source: LogSource, rows: Rows, keep: Keep
         typed = {**types, **dict.fromkeys(strings, "VARCHAR")}
         listed = ", ".join(f"{literal(c)}: {literal(kind)}" for c, kind in typed.items())
         read = f"read_json({every}, columns = {{{listed}}})"
-    keep(name, f"from {read}")
+    return reader.keep(name, read, "select *")
 
 
 _OF_STRINGS = ("DATE", "TIME", "TIMESTAMP", "TIMESTAMP WITH TIME ZONE", "UUID")

@@ -1,11 +1,16 @@
 """Exact duplicate rows, kept once: only rows that share a key can be duplicates.
 
-`prepare.py` hands it the log on the engine as `raw_impressions`; the views read `kept_impressions`.
+`prepare.py` hands it the log on the engine as `raw_impressions` or `raw_units`; the views read
+`kept_impressions`.
 """
 
 from collections.abc import Iterable, Sequence
+from typing import NamedTuple
 
-from abeval.engines.protocol import Engine, whole_number
+import numpy as np
+
+from abeval.engines.names import relation_of
+from abeval.engines.protocol import ArrayEngine, Engine, whole_number
 from abeval.engines.queries import query
 from abeval.engines.sql import quoted
 from abeval.experiment.settings import Cleaning
@@ -15,31 +20,60 @@ _MOST_POSITIONS = 62
 """Positions that fit a set of bits in a signed 64-bit number."""
 
 
-def find_duplicates(engine: Engine, log: LogColumns, cleaning: Cleaning) -> int | None:
-    """Create `kept_impressions`, and count the rows that repeat another.
+class Repeats(NamedTuple):
+    """Rows that are not what `kept_impressions` reads.
+
+    Attributes:
+        duplicates: Rows beyond the first of equal ones; None where none were looked for, because
+            the check is switched off or the rows have no id: then equal rows may be different
+            people.
+        dropped: How many of these are set aside: all, unless the file says to keep them.
+        units: Rows of a table of units that are set aside, because their unit has several.
+    """
+
+    duplicates: int | None
+    dropped: int
+    units: int
+
+
+def find_repeats(engine: Engine, log: LogColumns, cleaning: Cleaning) -> Repeats:
+    """Create `kept_impressions`, without rows that repeat another.
 
     Rows that are equal in all columns are equal in any few of them: only rows that share a key
     with another are compared in full.
-
-    Returns:
-        The rows beyond the first of each; None where none were looked for, because the check is
-        switched off or the rows have no id: then equal rows may be different people.
     """
+    of_units = log.log == "units" and "unit_id" in log
+    # By the ids alone most tables are known to have each unit once, and each row.
+    once = of_units and isinstance(engine, ArrayEngine) and _each_once(engine, log)
     checked = cleaning.duplicates != "unchecked" and _identified(log, cleaning)
-    repeats = _separate_repeats(engine, log, cleaning.duplicate_key) if checked else None
+    named = cleaning.duplicate_key
+    looked_for = checked and not (once and named is None)
+    repeats = _separate_repeats(engine, log, named) if looked_for else None
     drops = repeats is not None and cleaning.duplicates == "drop"
+    rows = relation_of("raw", log.log)
     keep_impressions(
         engine,
-        f"select r.* from raw_impressions r anti join repeated_keys k on {repeats} "
+        f"select r.* from {rows} r anti join repeated_keys k on {repeats} "
         "union all select * from restored_rows"
         if drops
-        else "select * from raw_impressions",
+        else f"select * from {rows}",
     )
-    if not checked:
-        return None
-    return (
-        0 if repeats is None else _count(engine, "repeated_rows") - _count(engine, "restored_rows")
+    duplicates = 0
+    if repeats is not None:
+        duplicates = _count(engine, "repeated_rows") - _count(engine, "restored_rows")
+    return Repeats(
+        duplicates if checked else None,
+        duplicates if drops else 0,
+        _set_units_aside(engine, log) if of_units and not once else 0,
     )
+
+
+def _each_once(engine: ArrayEngine, log: LogColumns) -> bool:
+    """Whether no two rows have the same unit, so far as 64 bits of its hash tell."""
+    unit = quoted(log.mapped["unit_id"])
+    hashes = engine.arrays(f"select hash({unit}) as h from raw_units")["h"]
+    ordered = np.sort(hashes)
+    return not bool((ordered[1:] == ordered[:-1]).any())
 
 
 def _identified(log: LogColumns, cleaning: Cleaning) -> bool:
@@ -50,7 +84,7 @@ def _identified(log: LogColumns, cleaning: Cleaning) -> bool:
 _IDS = ("impression_id", "unit_id", "request_id")
 
 
-def find_repeated_units(engine: Engine, log: LogColumns) -> int:
+def _set_units_aside(engine: Engine, log: LogColumns) -> int:
     """Set the rows of units with several rows aside, in a table of one row a unit.
 
     They differ, and nothing says which is the unit's: no choice of one would favour no variant.
@@ -58,8 +92,6 @@ def find_repeated_units(engine: Engine, log: LogColumns) -> int:
     Returns:
         Their number.
     """
-    if "unit_id" not in log:
-        return 0
     unit = quoted(log.mapped["unit_id"])
     repeated = (
         f"select {unit} as unit_id, count(*) as n from kept_impressions "
@@ -90,27 +122,30 @@ def _separate_repeats(engine: Engine, log: LogColumns, named: list[str] | None) 
     key = _find_repeated_keys(engine, log, named)
     if _count(engine, "repeated_keys") == 0:
         return None
+    rows = relation_of("raw", log.log)
+    engine.complete(rows)
     same = " and ".join(f"r.{quoted(c)} is not distinct from k.{quoted(c)}" for c in key)
-    engine.table(
-        "repeated_rows", f"select r.* from raw_impressions r join repeated_keys k on {same}"
-    )
+    engine.table("repeated_rows", f"select r.* from {rows} r join repeated_keys k on {same}")
     engine.table("restored_rows", _first_rows(log, named or list(log.types)))
     return same
 
 
 def _find_repeated_keys(engine: Engine, log: LogColumns, named: list[str] | None) -> Sequence[str]:
     """Create `repeated_keys`; its columns are the user's, or as few as distinguish rows."""
+    rows = relation_of("raw", log.log)
     if named is None and _positions_fit(engine, log):
         request, position = quoted(log.mapped["request_id"]), quoted(log.mapped["position"])
         engine.view(
             "positioned_impressions",
-            f"select {request} as request_id, {position} as position from raw_impressions",
+            f"select {request} as request_id, {position} as position from {rows}",
         )
         key = [log.mapped["request_id"]]
         keys = f"select request_id as {request} from ({query('log/repeated_positions')})"
     else:
         key = named or _distinguishing_columns(log)
-        engine.view("keyed_impressions", f"select {_list(key)} from raw_impressions")
+        if len(key) == len(log.types):
+            engine.complete(rows)
+        engine.view("keyed_impressions", f"select {_list(key)} from {rows}")
         keys = query("log/repeated_keys")
     engine.table("repeated_keys", keys)
     return key
@@ -131,7 +166,7 @@ def _positions_fit(engine: Engine, log: LogColumns) -> bool:
     position, request = quoted(log.mapped["position"]), quoted(log.mapped["request_id"])
     ((low, high, missing),) = engine.rows(
         f"select min({position}), max({position}), "
-        f"count_if({position} is null or {request} is null) from raw_impressions"
+        f"count_if({position} is null or {request} is null) from {relation_of('raw', log.log)}"
     )
     if low is None or high is None or missing:
         return False

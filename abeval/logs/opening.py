@@ -43,9 +43,6 @@ class OpenLogs(NamedTuple):
 
 _LOGS = ("impressions", "units", "clicks", "items", "exposures")
 
-_ROWS = "impressions"
-"""A table of units is read as one impression of each."""
-
 
 def _unit_column(
     experiment: Experiment, log: str, source: LogSource, types: Mapping[str, str]
@@ -56,12 +53,14 @@ def _unit_column(
     return ROW_UNIT if log == "items" or (log == "clicks" and lacks) else experiment.unit
 
 
-def open_logs(run: Run, outcomes: Sequence[str]) -> OpenLogs:
+def open_logs(run: Run, outcomes: Sequence[str], reads: str | None = None) -> OpenLogs:
     """Make every log readable as `raw_NAME`, map its columns, and count its rows.
 
     Args:
         run: The experiment and its engine.
         outcomes: The outcome logs that are read.
+        reads: Text that names every column of the impressions that is read, in which others may be
+            left out; None where all are to be readable.
 
     Raises:
         LogError: A log cannot be read, or only in part.
@@ -73,7 +72,8 @@ def open_logs(run: Run, outcomes: Sequence[str]) -> OpenLogs:
     for log, source in experiment.logs.named.items():
         if log not in (*_LOGS, *outcomes):
             continue
-        opened = open_log(engine, experiment, run.frames, log)
+        named = reads if log == experiment.logs.rows_name else None
+        opened = open_log(engine, experiment, run.frames, log, named)
         types = engine.columns(relation_of("raw", log))
         # In a text file without rows every column is text, and its time a day.
         is_untyped = {*types.values()} <= {"VARCHAR", "DATE"}
@@ -89,8 +89,6 @@ def open_logs(run: Run, outcomes: Sequence[str]) -> OpenLogs:
         notes += opened.notes
     for log in outcomes:
         check_outcome(columns[log])
-    if experiment.of_units:
-        engine.view(f"raw_{_ROWS}", "select * from raw_units")
     return OpenLogs(columns, files, rows, notes)
 
 
@@ -138,9 +136,20 @@ class OpenLog(NamedTuple):
 
 
 def open_log(
-    engine: Engine, experiment: Experiment, frames: Mapping[str, object], log: str
+    engine: Engine,
+    experiment: Experiment,
+    frames: Mapping[str, object],
+    log: str,
+    reads: str | None = None,
 ) -> OpenLog:
     """Make a log of the experiment readable as `raw_NAME` (an outcome log as `raw_events_NAME`).
+
+    Args:
+        engine: Where it is read.
+        experiment: What says where it is.
+        frames: Logs from Python, by name.
+        log: Its path in the file below `logs`.
+        reads: As of `open_logs`; a filter or a query may read every column.
 
     Raises:
         LogError: It cannot be read.
@@ -152,7 +161,7 @@ def open_log(
     rows = raw if is_plain else relation_of("log", log)
     # A query may read [tables] only.
     if _frame_of(log) in frames or source.table is not None or source.paths or source.query is None:
-        _add(engine, experiment, frames, log, rows, source)
+        _add(engine, experiment, frames, log, rows, source, reads if is_plain else None)
     else:
         rows = ""
     read = left = _count(engine, rows) if rows else 0
@@ -180,12 +189,13 @@ def _add(
     name: str,
     relation: str,
     source: LogSource,
+    reads: str | None = None,
 ) -> None:
     frame = frames.get(_frame_of(name))
     if frame is None:
-        engine.add_log(relation, source.with_unit(experiment.unit))
+        engine.add_log(relation, source.with_unit(experiment.unit), reads)
     else:
-        engine.add_frame(relation, frame, source)
+        engine.add_frame(relation, frame, source, reads)
 
 
 def _frame_of(log: str) -> str:

@@ -15,7 +15,7 @@ from abeval.experiment.model import Experiment
 from abeval.logs import checks, views
 from abeval.logs.cells import Cells, read_cells, unit_days
 from abeval.logs.click_join import ClickJoin, click_join, join_notes, write_clicks
-from abeval.logs.duplicates import find_duplicates, find_repeated_units
+from abeval.logs.duplicates import find_repeats
 from abeval.logs.faults import faulty_expression
 from abeval.logs.files import FileFacts, lacking_columns
 from abeval.logs.mapping import LogColumns
@@ -110,7 +110,9 @@ def prepare(
     """
     experiment, engine = run.experiment, run.engine
     run.step("reading the logs")
-    opened = open_logs(run, outcome_logs(experiment, metrics))
+    # Columns that are chosen once the log's are known need not be named anywhere.
+    reads = None if extra else f"{experiment!r} {metrics!r}"
+    opened = open_logs(run, outcome_logs(experiment, metrics), reads)
     logs = opened.columns
     checks.check_opened(experiment, logs)
     rows = experiment.logs.rows_name
@@ -119,8 +121,7 @@ def prepare(
     files = opened.files[rows]
     lacking = lacking_columns(files, columns_read(experiment, metrics, shape))
     run.step("duplicates")
-    duplicates = find_duplicates(engine, logs[rows], experiment.cleaning)
-    repeated = find_repeated_units(engine, logs[rows]) if experiment.of_units else 0
+    repeats = find_repeats(engine, logs[rows], experiment.cleaning)
     join = click_join(experiment, shape)
     try:
         written = _write(
@@ -130,9 +131,9 @@ def prepare(
         raise faulty_expression(experiment, metrics, shape, engine, error) from error
     return Prepared(
         shape=shape,
-        duplicates=duplicates,
-        dropped=duplicates or 0 if experiment.cleaning.duplicates == "drop" else 0,
-        repeated=repeated,
+        duplicates=repeats.duplicates,
+        dropped=repeats.dropped,
+        repeated=repeats.units,
         summed=written.summed,
         cells=written.cells,
         placed=written.placed,

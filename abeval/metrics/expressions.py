@@ -107,6 +107,11 @@ def expression_problem(text: str) -> str | None:
 
 def parsed(text: str) -> exp.Expr:
     """The syntax tree of one expression, without its comments; SqlglotError if it is not one."""
+    return _parsed_once(text).copy()
+
+
+@lru_cache(maxsize=4096)
+def _parsed_once(text: str) -> exp.Expr:
     # The grammar of expressions has no statements.
     trees = Dialect.get_or_raise("duckdb").parse_into(exp.Condition, text)
     if len(trees) != 1 or trees[0] is None:

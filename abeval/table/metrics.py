@@ -2,7 +2,7 @@
 
 import re
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 from sqlglot import exp
 
@@ -12,33 +12,40 @@ from abeval.errors import ExperimentError
 from abeval.metrics.expressions import parse_expression
 from abeval.table.columns import Columns, reference
 from abeval.table.options import MetricSpec, TableOptions
-from abeval.table.resolution import is_share, step_of
+from abeval.table.resolution import Values
 
 
-def metrics_of(engine: Engine, columns: Columns, options: TableOptions) -> list[dict[str, Any]]:
-    """Entries of metrics, each with a resolution that fits its values.
+class Measures(NamedTuple):
+    """Entries of what is measured of a unit.
+
+    Attributes:
+        metrics: As of `[[metrics]]`.
+        covariates: As of `logs.units.covariates`.
+    """
+
+    metrics: list[dict[str, Any]]
+    covariates: list[dict[str, Any]]
+
+
+def measures_of(engine: Engine, columns: Columns, options: TableOptions) -> Measures:
+    """Entries of metrics and covariates, each with a resolution that fits its values.
 
     Raises:
         LogError: A column is missing, or is no number.
         ExperimentError: A ratio is not of two, or there are too many.
     """
+    covariates = [columns.sql(text) for text in options.covariates]
     specs = _specs(columns, options)
     if len(specs) > MAX_METRICS:
         what = f"{len(specs):,} metrics, but at most {MAX_METRICS} are analysed at once"
         raise ExperimentError(what, "name some columns of the table: --metric clicks")
-    return [_fitted(engine, columns, entry) for entry in specs]
-
-
-def covariates_of(
-    engine: Engine, columns: Columns, covariates: Sequence[str]
-) -> list[dict[str, Any]]:
-    """Entries of covariates.
-
-    Raises:
-        LogError: A column is missing, or is no number.
-    """
-    texts = [columns.sql(text) for text in covariates]
-    return [{"value": sql, "resolution": step_of(engine, columns, [sql])} for sql in texts]
+    summed = [_summed(columns, entry) for entry in specs]
+    groups = [*filter(None, summed), *([sql] for sql in covariates)]
+    values = Values(engine, columns, groups)
+    return Measures(
+        [_fitted(values, *pair) for pair in zip(specs, summed, strict=True)],
+        [{"value": sql, "resolution": values.step([sql])} for sql in covariates],
+    )
 
 
 def segments_of(columns: Columns, segments: Sequence[str] | Mapping[str, str]) -> dict[str, str]:
@@ -100,16 +107,23 @@ def _mean_or_ratio(value: str) -> dict[str, str]:
     return dict(zip(("numerator", "denominator"), parts, strict=True))
 
 
-def _fitted(engine: Engine, columns: Columns, entry: dict[str, Any]) -> dict[str, Any]:
-    """An entry with a resolution that fits the values, and as a share if it is one."""
+def _summed(columns: Columns, entry: Mapping[str, Any]) -> list[str]:
+    """The expressions that an entry sums; none where a resolution would not fit it."""
+    if "function" in entry:
+        return []
     texts = [entry[key] for key in ("value", "numerator", "denominator") if key in entry]
-    if not texts or "function" in entry:
-        return entry
     for text in texts:
         columns.sql(text)
+    return texts
+
+
+def _fitted(values: Values, entry: dict[str, Any], texts: Sequence[str]) -> dict[str, Any]:
+    """An entry with a resolution that fits the values, and as a share if it is one."""
+    if not texts:
+        return entry
     may_be_share = "value" in entry and "quantile" not in entry
-    unit = {"unit": "share"} if may_be_share and is_share(engine, columns, entry["value"]) else {}
-    return {"resolution": step_of(engine, columns, texts), **unit, **entry}
+    unit = {"unit": "share"} if may_be_share and values.is_share(entry["value"]) else {}
+    return {"resolution": values.step(texts), **unit, **entry}
 
 
 def _word(text: str) -> str:

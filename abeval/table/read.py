@@ -18,7 +18,7 @@ from abeval.experiment.sources import ROW_UNIT, LogSource
 from abeval.experiment.spelling import check_spelled_once
 from abeval.files import real
 from abeval.table.columns import TABLE, Columns
-from abeval.table.metrics import covariates_of, metrics_of, segments_of
+from abeval.table.metrics import measures_of, segments_of
 from abeval.table.options import TableOptions
 from abeval.table.variants import control_of, weights_of
 
@@ -54,10 +54,11 @@ def read_table(table: object, options: TableOptions) -> ReadTable:
     ).with_unit(options.unit or ROW_UNIT)
     with ExitStack() as stack:
         engine = stack.enter_context(closing(DuckDBEngine()))
+        reads = None if options.metrics is None else repr(options)
         if path is None:
-            engine.add_frame(TABLE, table, source)
+            engine.add_frame(TABLE, table, source, reads)
         else:
-            engine.add_log(TABLE, source)
+            engine.add_log(TABLE, source, reads)
         entries = _entries(engine, options, "table" if path is None else path.stem or "table")
         if path is not None:
             entries["logs"]["units"]["path"] = str(real(path))
@@ -78,17 +79,17 @@ def _entries(engine: Engine, options: TableOptions, name: str) -> dict[str, Any]
         check_spelled_once(f"column {variant!r}", counts, _JOIN)
     control = control_of(options.control, list(options.entries.get("variants", counts)))
     weights, whence = weights_of(options.weights, counts)
-    covariates = covariates_of(engine, columns, options.covariates)
+    measures = measures_of(engine, columns, options)
     return {
         "name": name,
         "unit": unit,
         "control": control,
         "weights": whence,
         "variants": {label: {"weight": weights[label]} for label in counts},
-        "logs": {"units": {"columns": {"variant": variant}, "covariates": covariates}},
-        "inference": {"adjust": "cuped" if covariates else "none"},
+        "logs": {"units": {"columns": {"variant": variant}, "covariates": measures.covariates}},
+        "inference": {"adjust": "cuped" if measures.covariates else "none"},
         "segments": segments_of(columns, options.segments),
-        "metrics": metrics_of(engine, columns, options),
+        "metrics": measures.metrics,
     }
 
 

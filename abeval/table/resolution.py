@@ -2,8 +2,9 @@
 
 import math
 from collections.abc import Sequence
+from typing import NamedTuple
 
-from abeval.engines.protocol import Engine, whole
+from abeval.engines.protocol import Cell, Engine
 from abeval.table.columns import TABLE, Columns
 
 _DIGITS = 14
@@ -16,51 +17,99 @@ _LOOKED_AT = 10_000
 """Rows that say how many decimals to look for."""
 
 
-def is_share(engine: Engine, columns: Columns, text: str) -> bool:
-    """Whether values are 0 and 1; nothing but zeros may be counts of what is rare."""
-    value = _double(text)
-    ((odd, most, least),) = engine.rows(
-        f"select count_if({value} not in (0, 1)), max({value}), min({value}) from {TABLE}"
-    )
-    return not odd and (most != least or columns.type_of(text) == "BOOLEAN")
+class _Range(NamedTuple):
+    """What values lie between.
 
-
-def step_of(engine: Engine, columns: Columns, texts: Sequence[str]) -> float:
-    """A step to which values can be rounded without a loss that would be seen."""
-    if all(columns.is_whole(text) for text in texts):
-        return 1.0
-    sizes = [f"max(case when abs({_double(t)}) < 1e300 then abs({_double(t)}) end)" for t in texts]
-    (row,) = engine.rows(f"select {', '.join(sizes)} from {TABLE}")
-    largest = [float(size) for size in row if size]
-    if not largest:
-        return 1e-6
-    # The smaller of two needs its digits too, as far as the larger one leaves room.
-    exponent = max(_exponent(min(largest)), _exponent(max(largest)) - 1) - _DIGITS
-    decimals = _decimals(engine, texts)
-    least = -12 if decimals is None else -decimals
-    return float(f"1e{min(max(exponent, least), 0)}")
-
-
-def _decimals(engine: Engine, texts: Sequence[str]) -> int | None:
-    """The decimals that are enough for every value; None for more than six.
-
-    Sums of few digits cost less.
+    Attributes:
+        odd: How many are neither 0 nor 1.
+        most: The largest.
+        least: The smallest.
+        size: The largest finite one without its sign; None where there is none.
     """
-    some = f"(select * from {TABLE} limit {_LOOKED_AT})"
-    of_some = _odd(engine, texts, range(_DECIMALS + 1), some)
-    enough = of_some.index(0) if 0 in of_some else None
-    return None if enough is None or _odd(engine, texts, [enough], TABLE)[0] else enough
+
+    odd: Cell
+    most: Cell
+    least: Cell
+    size: Cell
 
 
-def _odd(engine: Engine, texts: Sequence[str], decimals: Sequence[int], relation: str) -> list[int]:
-    """For each number of decimals: the rows with a value that has more."""
-    same = (
-        " or ".join(f"round({_double(text)}, {place}) <> {_double(text)}" for text in texts)
-        for place in decimals
+class Values:
+    """What the values of some groups of expressions are like, by three statements for all of them.
+
+    Args:
+        engine: Has the table.
+        columns: Its columns.
+        groups: The expressions of each metric or covariate, which share a step.
+    """
+
+    def __init__(self, engine: Engine, columns: Columns, groups: Sequence[Sequence[str]]) -> None:
+        self._engine, self._columns = engine, columns
+        texts = list(dict.fromkeys(text for group in groups for text in group))
+        cells = self._row([_range_sql(text) for text in texts], TABLE)
+        self._ranges = {
+            text: _Range(*cells[4 * i : 4 * i + 4])  # as `_range_sql` lists them
+            for i, text in enumerate(texts)
+        }
+        broken = [tuple(g) for g in dict.fromkeys(map(tuple, groups)) if not self._is_whole(g)]
+        self._decimals = self._enough(broken)
+
+    def is_share(self, text: str) -> bool:
+        """Whether values are 0 and 1; nothing but zeros may be counts of what is rare."""
+        one = self._ranges[text]
+        varies = one.most != one.least
+        return not one.odd and (varies or self._columns.type_of(text) == "BOOLEAN")
+
+    def step(self, texts: Sequence[str]) -> float:
+        """A step to which values can be rounded without a loss that would be seen."""
+        if self._is_whole(texts):
+            return 1.0
+        largest = [float(size) for text in texts if (size := self._ranges[text].size)]
+        if not largest:
+            return 1e-6
+        # The smaller of two needs its digits too, as far as the larger one leaves room.
+        exponent = max(_exponent(min(largest)), _exponent(max(largest)) - 1) - _DIGITS
+        decimals = self._decimals[tuple(texts)]
+        least = -12 if decimals is None else -decimals
+        return float(f"1e{min(max(exponent, least), 0)}")
+
+    def _is_whole(self, texts: Sequence[str]) -> bool:
+        return all(self._columns.is_whole(text) for text in texts)
+
+    def _enough(self, groups: Sequence[tuple[str, ...]]) -> dict[tuple[str, ...], int | None]:
+        """The decimals that are enough for every value of a group; None for more than six.
+
+        Sums of few digits cost less.
+        """
+        places = range(_DECIMALS + 1)
+        some = f"(select * from {TABLE} limit {_LOOKED_AT})"
+        counts = self._row([_odd_sql(group, place) for group in groups for place in places], some)
+        enough = dict[tuple[str, ...], int | None]()
+        for i, group in enumerate(groups):
+            odd = counts[i * len(places) : (i + 1) * len(places)]
+            enough[group] = next((place for place in places if not odd[place]), None)
+        likely = {group: place for group, place in enough.items() if place is not None}
+        odd = self._row([_odd_sql(group, place) for group, place in likely.items()], TABLE)
+        return enough | {group: None for group, more in zip(likely, odd, strict=True) if more}
+
+    def _row(self, sums: Sequence[str], relation: str) -> Sequence[Cell]:
+        if not sums:
+            return ()
+        (row,) = self._engine.rows(f"select {', '.join(sums)} from {relation}")
+        return row
+
+
+def _range_sql(text: str) -> str:
+    value = _double(text)
+    return (
+        f"count_if({value} not in (0, 1)), max({value}), min({value}), "
+        f"max(case when abs({value}) < 1e300 then abs({value}) end)"
     )
-    counts = ", ".join(f"count_if({odd})" for odd in same)
-    (row,) = engine.rows(f"select {counts} from {relation}")
-    return [whole(count) for count in row]
+
+
+def _odd_sql(texts: Sequence[str], place: int) -> str:
+    """The rows with a value that has more decimals."""
+    rounded = (f"round({_double(text)}, {place}) <> {_double(text)}" for text in texts)
+    return f"count_if({' or '.join(rounded)})"
 
 
 def _double(text: str) -> str:

@@ -31,15 +31,20 @@ class Both(CallBuilders):
         # Types of a frame are compared once a text: windows ask the same of other rows.
         self._framed: set[str] = set()
 
-    def add_log(self, name: str, source: Any) -> None:
+    def add_log(self, name: str, source: Any, reads: str | None = None) -> None:
         self.duck.add_log(name, source)
         self.spark.add_log(name, source)
         self._compare(name, f"select * from {name}")
 
-    def add_frame(self, name: str, frame: object, source: Any = None) -> None:
+    def add_frame(
+        self, name: str, frame: object, source: Any = None, reads: str | None = None
+    ) -> None:
         self.duck.add_frame(name, frame, source)
         self.spark.add_frame(name, frame, source)
         self._compare(name, f"select * from {name}")
+
+    def complete(self, name: str) -> None:
+        """Both have every column: `reads` is not handed on."""
 
     def columns(self, relation: str) -> Mapping[str, str]:
         mine, theirs = self.duck.columns(relation), self.spark.columns(relation)

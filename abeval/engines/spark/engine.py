@@ -72,8 +72,8 @@ class SparkEngine(CallBuilders):
             for name, value in SETTINGS.items():
                 self._session.conf.set(name, value)
 
-    def add_log(self, name: str, source: LogSource) -> None:
-        """Make files or a table readable as the relation `name`."""
+    def add_log(self, name: str, source: LogSource, reads: str | None = None) -> None:
+        """Make files or a table readable as the relation `name`, with every column."""
         log = log_name(name)
         if source.table is not None and source.database is None:
             self._add(name, self._table_of(log, source.table))
@@ -86,7 +86,16 @@ class SparkEngine(CallBuilders):
                 return
         self._stage(name, source)
 
-    def add_frame(self, name: str, frame: object, source: LogSource | None = None) -> None:
+    def complete(self, name: str) -> None:
+        """Make every column of a log readable: they are."""
+
+    def add_frame(
+        self,
+        name: str,
+        frame: object,
+        source: LogSource | None = None,
+        reads: str | None = None,
+    ) -> None:
         """Make a frame (Spark's own, pandas, Polars, Arrow) the relation `name`.
 
         `source` is the log's entry in the experiment file, where the frame is a log.
