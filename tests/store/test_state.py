@@ -154,7 +154,7 @@ def test_a_state_comes_back_as_it_was_written(tmp_path: Path) -> None:
         ("metric/moments", True),
         ("store/closed_cells", True),
         ("offline/units", False),
-        ("time/returns", False),
+        ("time/unit_hour", False),
     ],
 )
 def test_the_queries_of_an_analysis_are_in_its_digest(
