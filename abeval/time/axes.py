@@ -42,6 +42,7 @@ class Axis:
     last_cohort: tuple[int, ...]
     partial: tuple[bool, ...]
     _known: dict[Hashable, ByStretch] = field(default_factory=dict, init=False, repr=False)
+    _parts: dict[Sequence[int], "Axis"] = field(default_factory=dict, init=False, repr=False)
 
     def window(self, span: Span, entered: bool = False) -> ByStretch:
         """Moments of (y, x) by group of cohorts and variant, over the units of a window.
@@ -71,8 +72,11 @@ class Axis:
         return self._known[key]
 
     def of_cohorts(self, cohorts: Sequence[int]) -> "Axis":
-        """The same axis for some of the cohorts."""
-        return replace(self, strata=_kept(self.strata, set(cohorts)))
+        """The same axis for some of the cohorts, the same each time."""
+        own = tuple(cohorts)
+        if own not in self._parts:
+            self._parts[own] = replace(self, strata=_kept(self.strata, set(own)))
+        return self._parts[own]
 
     def _observed(self, day: int) -> Strata:
         """The cohorts that were observed to the end of a day."""
