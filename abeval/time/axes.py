@@ -4,9 +4,8 @@
 as `time/windows.py`, compute effects on a `Course` along them.
 """
 
-from collections.abc import Callable, Container, Mapping, Sequence
-from dataclasses import dataclass, replace
-from functools import cache, cached_property
+from collections.abc import Callable, Container, Hashable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 
 from abeval.aggregates.moment_rows import ByStretch
 from abeval.inference.comparison import Arms, Comparison, Rule
@@ -42,42 +41,42 @@ class Axis:
     strata: Strata
     last_cohort: tuple[int, ...]
     partial: tuple[bool, ...]
+    _known: dict[Hashable, ByStretch] = field(default_factory=dict, init=False, repr=False)
+    _parts: dict[Sequence[int], "Axis"] = field(default_factory=dict, init=False, repr=False)
 
-    @cached_property
-    def window(self) -> Callable[[Span, bool], ByStretch]:
+    def window(self, span: Span, entered: bool = False) -> ByStretch:
         """Moments of (y, x) by group of cohorts and variant, over the units of a window.
 
-        Its arguments are the window, and whether units count from their entry on. Days since entry
-        take only the cohorts that were observed to the window's end, so that all its units had the
-        same time. Every variant is compared with the same control: each window is summed once.
+        Days since entry take only the cohorts that were observed to the window's end, so that
+        all its units had the same time. Every variant is compared with the same control: each
+        window is summed once.
         """
-        return cache(
-            lambda span, entered: self._grouped(
-                self._observed(span[1]), lambda one, c: one.window(c, span, entered)
-            )
+        return self._once(
+            (span, entered), span[1], lambda one, cohorts: one.window(cohorts, span, entered)
         )
 
-    @cached_property
-    def by_day(self) -> Callable[[tuple[int, ...]], ByStretch]:
-        """Moments of some days' numerators and denominators, by group of cohorts and variant."""
-        pick = min if self.name == "exposure" else max
-        return cache(
-            lambda days: self._grouped(
-                self._observed(pick(days)), lambda one, c: one.by_day(c, days)
-            )
-        )
+    def by_day(self, days: tuple[int, ...]) -> ByStretch:
+        """Moments of the days' numerators and denominators, by group of cohorts and variant."""
+        last = min(days) if self.name == "exposure" else max(days)
+        return self._once(days, last, lambda one, cohorts: one.by_day(cohorts, days))
 
-    def _grouped(
-        self, strata: Strata, moments: Callable[[DaySums, Sequence[int]], Moments]
+    def _once(
+        self, key: Hashable, last: int, moments: Callable[[DaySums, Sequence[int]], Moments]
     ) -> ByStretch:
-        return [
-            {name: moments(sums, cohorts) for name, sums in self.sums.items()}
-            for cohorts in strata or ((),)
-        ]
+        """Moments of the cohorts that were observed to the end of a day, computed once."""
+        if key not in self._known:
+            self._known[key] = [
+                {name: moments(sums, cohorts) for name, sums in self.sums.items()}
+                for cohorts in self._observed(last) or ((),)
+            ]
+        return self._known[key]
 
     def of_cohorts(self, cohorts: Sequence[int]) -> "Axis":
-        """The same axis for some of the cohorts."""
-        return replace(self, strata=_kept(self.strata, set(cohorts)))
+        """The same axis for some of the cohorts, the same each time."""
+        own = tuple(cohorts)
+        if own not in self._parts:
+            self._parts[own] = replace(self, strata=_kept(self.strata, set(own)))
+        return self._parts[own]
 
     def _observed(self, day: int) -> Strata:
         """The cohorts that were observed to the end of a day."""
@@ -102,7 +101,7 @@ class Course:
 
     def window(self, span: Span) -> tuple[Moments | None, Moments | None]:
         """Moments of (y, x) over the units of a window, in control and in the variant."""
-        return pair_of(self.axis.window(span, False), self.arms)
+        return pair_of(self.axis.window(span), self.arms)
 
     @property
     def arms(self) -> Arms:

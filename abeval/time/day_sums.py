@@ -103,8 +103,7 @@ class Presence:
         A unit counts on its first active day of the window, the one whose active day before lies
         before the window.
         """
-        first, last = span
-        return _box(self._returns, 0, cohorts, (0, first), span) if first <= last else 0
+        return _box(self._returns, 0, cohorts, (0, span[0]), span)
 
     def sums(
         self, y: ArrayLike, x: ArrayLike, scales: tuple[float, float], per_unit: bool
@@ -257,6 +256,9 @@ class MetricDays:
         }
 
 
+_SIGNS = {2: np.array([1, -1, -1, 1]), 3: np.array([-1, 1, 1, -1, 1, -1, -1, 1])}
+"""Of the corners of a box of so many sides."""
+
 NO_DAYS = MetricDays({}, {}, {}, {})
 """Of a metric whose values do not add up over days."""
 
@@ -286,11 +288,8 @@ def _cumulate(sums: Whole) -> None:
 
 def _box(sums: Whole, bits: int, *sides: Span) -> int:
     """The sum over a box of cumulated sums, from the first to the last place on every axis."""
-    corners = [
-        (-1 if sum(low for _, low in corner) % 2 else 1, tuple(place for place, _ in corner))
-        for corner in product(*(((last + 1, False), (first, True)) for first, last in sides))
-    ]
-    return sum(
-        sum(sign * sums.item(part, *places) for sign, places in corners) << bits * part
-        for part in range(len(sums))
-    )
+    if any(last < first for first, last in sides):
+        return 0
+    corners = [slice(first, last + 2, last + 1 - first) for first, last in sides]
+    totals = sums[:, *corners].reshape(len(sums), -1) @ _SIGNS[len(sides)]
+    return sum(total << bits * part for part, total in enumerate(totals.tolist()))

@@ -32,8 +32,8 @@ from abeval.results.power import DecisionPlan
 from abeval.stats import design
 from abeval.stats.arrays import Floats, Integers
 from abeval.stats.moments import Moments
-from abeval.time.day_sums import DaySums
 from abeval.time.growth import growth
+from benchmarks.calibration.worlds import Arm, metric_days
 
 PEOPLE, LOG_DAYS, LAST = 20_000, 14, 28
 BUYS = 0.5
@@ -141,9 +141,10 @@ def growths(seed: int, users: str) -> dict[Metric, Growth]:
     found: dict[Metric, Growth] = {}
     for metric in METRICS:
         y, x = parts(metric, logged)
-        sums = DaySums.of(entry, on, y, on if x is None else x)
-        per_unit = DaySums(**{**vars(sums), "per_unit": x is None})
-        one = growth(metric, per_unit, {"control": sums.activity}, LOG_DAYS)
+        arm = Arm(entry, on, y, on if x is None else x)
+        days = metric_days({"control": arm}, per_unit=x is None)
+        control = days.sums(days.days)["control"]
+        one = growth(metric, control, {"control": control.presence.entered})
         if one is None:
             raise ValueError(f"{metric.name} does not vary")
         found[metric] = one

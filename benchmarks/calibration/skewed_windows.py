@@ -19,9 +19,10 @@ from abeval.metrics.definition import Metric
 from abeval.stats.arrays import Bools, Floats, Integers
 from abeval.stats.moments import Moments
 from abeval.time.axes import Course, calendar, since_entry
-from abeval.time.day_sums import DaySums, Span
+from abeval.time.day_sums import Span
 from abeval.time.skew import Thirds, known_of
 from benchmarks.calibration.logs import Split
+from benchmarks.calibration.worlds import Arm, metric_days
 
 DAYS = 14
 RULE = Rule()
@@ -81,15 +82,15 @@ def courses(control: Units, treatment: Units, known: bool = True) -> tuple[Cours
     """The metric by day and by days since entry."""
     arms = {"a": control, "b": treatment}
     labels = tuple(str(day) for day in range(DAYS))
-    sums = {name: _sums(one) for name, one in arms.items()}
-    axis = calendar(sums, "a", ((*range(DAYS),),), labels, frozenset())
+    by_day = metric_days(
+        {n: Arm(one.entry, one.active, one.spent, one.active) for n, one in arms.items()}, True
+    )
+    strata = ((*range(DAYS),),)
+    axis = calendar(by_day, "a", strata, labels, frozenset())
     what = known_of(METRIC, _thirds(arms, labels), Arms("a", "b"), labels) if known else None
-    return Course(METRIC, "b", axis, what), Course(METRIC, "b", since_entry(axis), what)
-
-
-def _sums(one: Units) -> DaySums:
-    sums = DaySums.of(one.entry, one.active, one.spent, one.active)
-    return DaySums(**{**vars(sums), "per_unit": True})
+    return Course(METRIC, "b", axis, what), Course(
+        METRIC, "b", since_entry(by_day, "a", strata), what
+    )
 
 
 def _thirds(arms: Mapping[str, Units], labels: tuple[str, ...]) -> Thirds:

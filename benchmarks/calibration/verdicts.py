@@ -16,15 +16,16 @@ from functools import partial
 
 from abeval.inference.comparison import Rule
 from abeval.metrics.definition import INCREASE, Metric, RowTerm
-from abeval.time.analysis import Timeline, daily_snapshots, metric_over_time
+from abeval.time.analysis import Timeline, metric_over_time, snapshots
 from abeval.time.axes import Course, calendar
 from abeval.time.peeking import follow
+from abeval.time.windows import windows_of
 from benchmarks.calibration.worlds import (
     DAYS,
     WORLDS,
     World,
+    days_of,
     experiment_of,
-    sums_of,
     time_sums,
     units_of,
 )
@@ -77,7 +78,8 @@ class PeekingRates:
 def verdict_of(seed: int, world: str, days: int = DAYS, units: int = 8000) -> str:
     """Stability verdict on one simulated experiment in the world of this name."""
     timeline = Timeline(experiment_of(), time_sums(units_of(_NAMED[world], seed, units, days)))
-    return metric_over_time(timeline, CTR, "treatment").stability.verdict
+    (result,) = metric_over_time(timeline, CTR)
+    return result.stability.verdict
 
 
 def verdicts(world: World, seeds: Sequence[int], days: int = DAYS) -> Verdicts:
@@ -93,10 +95,11 @@ def looks_of(seed: int, units: int = 3000) -> list[tuple[bool, bool, bool]]:
     simulated = units_of(WORLDS[0], seed, units)
     rejected = []
     for metric in (CLICKS, CTR):
-        sums = sums_of(simulated, per_unit=metric.kind == "mean")
+        by_day = days_of(simulated, per_unit=metric.kind == "mean")
         labels = [str(day) for day in range(DAYS)]
-        axis = calendar(sums, "control", (tuple(range(DAYS)),), labels, frozenset())
-        path = follow(daily_snapshots(Course(metric, "treatment", axis), Rule()), 0.05)
+        axis = calendar(by_day, "control", (tuple(range(DAYS)),), labels, frozenset())
+        windows = windows_of(Course(metric, "treatment", axis), Rule(), ())
+        path = follow(snapshots(metric, windows), 0.05)
         p_values = [snapshot.effect.p_value for snapshot in path.snapshots]
         always = min(look.p_value for look in path.looks) <= 0.05
         rejected.append((always, min(p_values) <= 0.05, p_values[-1] <= 0.05))

@@ -1,8 +1,9 @@
 """Simulated days of units with a known effect over time, to calibrate verdicts."""
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import date, timedelta
+from typing import NamedTuple
 
 import numpy as np
 
@@ -11,7 +12,7 @@ from abeval.experiment.model import Experiment
 from abeval.logs.stretches import Entered, entry_stretches
 from abeval.results.windows import StabilityVerdict
 from abeval.stats.arrays import Bools, Floats, Integers
-from abeval.time.day_sums import DaySums
+from abeval.time.day_sums import MetricDays, Presence
 from abeval.time.time_sums import TimeSums
 
 DAYS = 28
@@ -98,15 +99,44 @@ def units_of(world: World, seed: int, units: int = 8000, days: int = DAYS) -> Un
     return Units(cohort, treated, shown, rng.binomial(shown, np.minimum(rate, 1.0)))
 
 
-def sums_of(units: Units, per_unit: bool = False) -> Mapping[str, DaySums]:
-    """Sums by variant of clicks per impression, or of clicks per unit."""
-    sums = {}
+class Arm(NamedTuple):
+    """The units of one variant: day of entry, and by day whether they are active, y and x."""
+
+    cohort: Integers
+    active: Bools
+    y: Integers
+    x: Integers
+
+
+def presence_of(cohort: Integers, active: Bools) -> Presence:
+    """When units are active, whose values by day are in rows of units."""
+    order, days = np.argsort(cohort, kind="stable"), active.shape[1]
+    unit, day = np.nonzero(active[order])
+    return Presence(cohort[order], unit, day, order[unit] * days + day, days, days)
+
+
+def metric_days(
+    arms: Mapping[str, Arm], per_unit: bool = False, observed: int | None = None
+) -> MetricDays:
+    """The values of a metric by day, of which the last days may be observed in part."""
+    days = {name: presence_of(arm.cohort, arm.active) for name, arm in arms.items()}
+    return MetricDays(
+        days=days,
+        ages={name: one.by_age(observed or one.days) for name, one in days.items()},
+        y={name: arm.y.astype(np.int64).ravel() for name, arm in arms.items()},
+        x={name: arm.x.astype(np.int64).ravel() for name, arm in arms.items()},
+        per_unit=per_unit,
+    )
+
+
+def days_of(units: Units, per_unit: bool = False) -> MetricDays:
+    """Clicks per impression, or clicks per unit, by variant and day."""
+    arms = {}
     for name, rows in (("control", ~units.treated), ("treatment", units.treated)):
         active = units.shown[rows] > 0
         denominator = active if per_unit else units.shown[rows]
-        of_variant = DaySums.of(units.cohort[rows], active, units.clicks[rows], denominator)
-        sums[name] = replace(of_variant, per_unit=per_unit)
-    return sums
+        arms[name] = Arm(units.cohort[rows], active, units.clicks[rows], denominator)
+    return metric_days(arms, per_unit)
 
 
 def experiment_of(alpha: float = 0.05) -> Experiment:
@@ -124,15 +154,15 @@ def experiment_of(alpha: float = 0.05) -> Experiment:
 
 
 def time_sums(units: Units, name: str = "ctr") -> TimeSums:
-    """Sums as the queries return them, for days from 1 March on."""
-    sums = sums_of(units)
+    """Values as the log has them, for days from 1 March on."""
+    clicks = days_of(units)
     first = date(2027, 3, 1)
     days = tuple(str(first + timedelta(days=i)) for i in range(units.shown.shape[1]))
-    activity = {variant: of_variant.activity for variant, of_variant in sums.items()}
+    entered = {variant: one.entered for variant, one in clicks.days.items()}
     rows = [
-        Entered(0, day, 12, variant, int(of_variant.entered[i]))
-        for variant, of_variant in activity.items()
+        Entered(0, day, 12, variant, int(of_variant[i]))
+        for variant, of_variant in entered.items()
         for i, day in enumerate(days)
     ]
     stretches = entry_stretches(experiment_of(), rows)
-    return TimeSums(days, frozenset(), activity, {name: sums}, {}, stretches=stretches)
+    return TimeSums(days, frozenset(), entered, {name: clicks}, {}, stretches=stretches)

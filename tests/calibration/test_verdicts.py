@@ -8,19 +8,21 @@ import pytest
 from abeval.experiment.design import Event
 from abeval.inference.comparison import Rule
 from abeval.stats.records import Refusal
-from abeval.time.analysis import Timeline, daily_snapshots, metric_over_time
+from abeval.time.analysis import Timeline, metric_over_time, snapshots
 from abeval.time.axes import Course, calendar
 from abeval.time.peeking import follow
+from abeval.time.windows import windows_of
 from benchmarks.calibration import verdicts as calibration
 from benchmarks.calibration.verdicts import CTR, experiment_of, looks_of, verdicts
-from benchmarks.calibration.worlds import DAYS, WORLDS, sums_of, time_sums, units_of
+from benchmarks.calibration.worlds import DAYS, WORLDS, days_of, time_sums, units_of
 
 NAMED = {world.name: world for world in WORLDS}
 
 
 def analysed(made, experiment=None):
     timeline = Timeline(experiment or experiment_of(), time_sums(made), widths=(7,))
-    return metric_over_time(timeline, CTR, "treatment")
+    (result,) = metric_over_time(timeline, CTR)
+    return result
 
 
 @pytest.mark.parametrize("name", list(NAMED))
@@ -150,8 +152,9 @@ def test_daily_looks_short():
 
 def test_a_real_effect_is_declared_by_looks():
     made = units_of(NAMED["constant"], 11, 16_000)
-    axis = calendar(sums_of(made), "control", (tuple(range(DAYS)),), [""] * DAYS, frozenset())
-    path = follow(daily_snapshots(Course(CTR, "treatment", axis), Rule()), 0.05)
+    axis = calendar(days_of(made), "control", (tuple(range(DAYS)),), [""] * DAYS, frozenset())
+    windows = windows_of(Course(CTR, "treatment", axis), Rule(), ())
+    path = follow(snapshots(CTR, windows), 0.05)
     assert path.looks[-1].p_value < 0.01
     assert path.information[0] >= 1
     assert list(path.information) == sorted(path.information)

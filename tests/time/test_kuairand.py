@@ -6,9 +6,9 @@ import pytest
 
 from abeval.assignment import Assignment
 from abeval.time.analysis import Timeline, metric_over_time
-from abeval.time.day_sums import DaySums
 from abeval.time.time_sums import TimeSums
 from benchmarks.calibration.verdicts import CTR, experiment_of
+from benchmarks.calibration.worlds import Arm, metric_days
 from tests.real_logs import kuairand, need
 
 DAYS = tuple(f"2022-04-{day}" for day in range(24, 31))
@@ -40,12 +40,14 @@ def analysed(log, salt, more=0.0):
     clicks = clicks + np.where(late, np.rint(more * (shown - clicks)), 0).astype(np.int64)
     entry = (shown > 0).argmax(axis=1)
     arms = {
-        name: DaySums.of(entry[rows], shown[rows] > 0, clicks[rows], shown[rows])
+        name: Arm(entry[rows], shown[rows] > 0, clicks[rows], shown[rows])
         for name, rows in (("control", ~treated), ("treatment", treated))
     }
-    activity = {name: sums.activity for name, sums in arms.items()}
-    sums = TimeSums(DAYS, PARTIAL, activity, {"ctr": arms}, {})
-    return metric_over_time(Timeline(experiment_of(), sums), CTR, "treatment")
+    by_day = metric_days(arms, observed=len(DAYS) - 1)
+    entered = {name: one.entered for name, one in by_day.days.items()}
+    sums = TimeSums(DAYS, PARTIAL, entered, {"ctr": by_day}, {})
+    (result,) = metric_over_time(Timeline(experiment_of(), sums), CTR)
+    return result
 
 
 def test_the_quick_way_is_the_whole_way(log):

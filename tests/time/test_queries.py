@@ -7,7 +7,6 @@ from datetime import date
 from tests.relations import Row, answer, relation
 
 FIRST, SECOND, THIRD, FOURTH = (date(2027, 3, day) for day in (1, 2, 3, 4))
-ENTRY = "unit_id, variant, entry_day"
 
 
 def test_sums_of_a_sub_bucket_are_over_all_of_its_units() -> None:
@@ -22,35 +21,6 @@ def test_products_of_large_values_do_not_overflow() -> None:
     values = relation("sub_bucket, y, x", (1, 10**15, 10**12))
     rows = answer("time/bucket_sums", "y_y, y_x, x_x", bucket_value=values)
     assert rows == [(1e30, 1e27, 1e24)]
-
-
-def test_units_of_a_cell_are_counted_by_variant_and_day_of_entry() -> None:
-    rows = relation(
-        "unit_id, variant, entry_day, day",
-        *((1, "a", FIRST, 3), (2, "a", FIRST, 3), (2, "a", FIRST, 4), (3, "a", SECOND, 3)),
-        (4, "b", FIRST, 3),
-    )
-    assert answer("time/cell_units", unit_cell=rows).as_set() == {
-        ("a", "2027-03-01", "3", 2),
-        ("a", "2027-03-01", "4", 1),
-        ("a", "2027-03-02", "3", 1),
-        ("b", "2027-03-01", "3", 1),
-    }
-
-
-def test_products_of_two_days_are_summed_over_units() -> None:
-    rows = relation(
-        "variant, entry_day, day, later_day, p_1, p_2",
-        *(("a", FIRST, FIRST, SECOND, 2, 3), ("a", FIRST, FIRST, SECOND, 4, 5)),
-        *(("a", FIRST, SECOND, SECOND, 6, 7), ("a", SECOND, SECOND, SECOND, 8, 9)),
-        ("b", FIRST, FIRST, SECOND, 10, 11),
-    )
-    assert answer("time/co_moments", day_pair=rows).as_set() == {
-        ("a", "2027-03-01", "2027-03-01", "2027-03-02", "6", "8"),
-        ("a", "2027-03-01", "2027-03-02", "2027-03-02", "6", "7"),
-        ("a", "2027-03-02", "2027-03-02", "2027-03-02", "8", "9"),
-        ("b", "2027-03-01", "2027-03-01", "2027-03-02", "10", "11"),
-    }
 
 
 def test_a_unit_that_is_shown_an_item_twice_in_a_window_reaches_it_once() -> None:
@@ -75,46 +45,13 @@ def test_a_unit_that_is_shown_an_item_twice_in_a_window_reaches_it_once() -> Non
     }
 
 
-def units_of_a_window(by_entry: int) -> set[int]:
-    """The units of the window from the second day to the third."""
-    days = relation(
-        "unit_id, in_period, day",
-        *((1, True, FIRST), (2, True, SECOND), (3, True, THIRD), (4, True, FOURTH)),
-        *((5, False, SECOND), (2, True, THIRD), (9, True, THIRD)),
-    )
-    entries = relation(
-        ENTRY,
-        *((1, "a", FIRST), (2, "a", SECOND), (3, "a", THIRD), (4, "a", FOURTH)),
-        *((5, "a", FOURTH), (6, "b", THIRD), (7, "b", FOURTH)),
-    )
+def test_a_window_has_the_units_that_are_chosen() -> None:
     units = "unit_id, first_ms, variant, crossover, sub_bucket, stretch, is_new, s_device, u_age, o"
     listed: list[Row] = [(unit, 0, "a", False, 3, 0, True, "tv", 8, 1) for unit in range(1, 8)]
-    rows = answer(
-        "time/cut_units",
-        unit_day=days,
-        entry=entries,
-        units=relation(units, *listed),
-        cut=relation("first_day, last_day, by_entry", (SECOND, THIRD, by_entry)),
-    )
+    chosen = relation("chosen_unit_id", (2,), (6,))
+    rows = answer("time/cut_units", units=relation(units, *listed), chosen_unit=chosen)
     assert rows.columns == units.replace(", o", "").split(", ")
-    return {unit for (unit,) in rows.by_key("unit_id")}
-
-
-def test_a_window_has_the_units_that_are_active_in_it() -> None:
-    assert units_of_a_window(by_entry=0) == {2, 3}
-
-
-def test_a_window_by_entry_has_the_units_that_entered_by_its_end_too() -> None:
-    assert units_of_a_window(by_entry=1) == {1, 2, 3, 6}
-
-
-def test_units_that_enter_are_counted_by_variant_and_day() -> None:
-    rows = relation(ENTRY, (1, "a", FIRST), (2, "a", FIRST), (3, "b", FIRST), (4, "a", SECOND))
-    assert answer("time/entered", entry=rows).as_set() == {
-        ("a", "2027-03-01", 2),
-        ("a", "2027-03-02", 1),
-        ("b", "2027-03-01", 1),
-    }
+    assert {unit for (unit,) in rows.by_key("unit_id")} == {2, 6}
 
 
 def test_gauc_of_a_day_pairs_clicks_of_a_unit_with_its_own_impressions_of_that_day() -> None:
@@ -156,22 +93,6 @@ def test_gauc_of_a_day_of_many_pairs_counts_those_of_the_unit_and_the_day_alone(
     }
 
 
-def test_returns_are_counted_by_the_active_day_before() -> None:
-    days = relation(
-        "unit_id, in_period, day",
-        *((1, True, FIRST), (1, True, THIRD), (1, True, FOURTH), (2, True, FIRST)),
-        *((2, True, THIRD), (3, True, THIRD), (1, False, SECOND)),
-        *((3, True, None), (4, True, FIRST)),
-    )
-    entries = relation(ENTRY, (1, "a", FIRST), (2, "a", FIRST), (3, "b", SECOND))
-    assert answer("time/returns", unit_day=days, entry=entries).as_set() == {
-        ("a", "2027-03-01", "", "2027-03-01", 2),
-        ("a", "2027-03-01", "2027-03-01", "2027-03-03", 2),
-        ("a", "2027-03-01", "2027-03-03", "2027-03-04", 1),
-        ("b", "2027-03-02", "", "2027-03-03", 1),
-    }
-
-
 def test_who_was_shown_what_is_counted_by_the_day_before() -> None:
     rows = relation(
         "unit_id, item_id, in_period, day",
@@ -201,33 +122,13 @@ def test_sums_of_an_hour_are_over_all_days_of_a_unit() -> None:
         (1, True, "2027-03-02 07:50:00", 1, 4, 5),
         (1, True, "2027-03-02 23:00:00", 1, 6, 7),
         (2, True, "2027-03-01 07:10:00", 1, 8, 9),
-        # Before the period, without a time, of a unit that is not analysed.
+        # Before the period, without a time.
         *((1, False, "2027-02-28 07:10:00", 1, 2, 3), (1, True, None, 1, 2, 3)),
-        (3, True, "2027-03-01 07:10:00", 1, 2, 3),
     )
-    assert answer(
-        "time/unit_hour",
-        logged_impressions=rows,
-        entry=relation(ENTRY, (1, "a", FIRST), (2, "b", SECOND)),
-    ).as_set() == {
-        (1, "a", FIRST, 7, 2, 6, 8),
-        (1, "a", FIRST, 23, 1, 6, 7),
-        (2, "b", SECOND, 7, 1, 8, 9),
-    }
-
-
-def test_sums_of_a_weekday_are_over_all_weeks_of_a_unit() -> None:
-    later = date(2027, 3, 8)
-    rows = relation(
-        "unit_id, variant, entry_day, day, c_days, c_1",
-        *((1, "a", FIRST, FIRST, 1, 2), (1, "a", FIRST, later, 1, 5)),
-        *((1, "a", FIRST, SECOND, 1, 7), (2, "b", SECOND, SECOND, 1, 11)),
-    )
-    weekdays = relation("date, weekday", (FIRST, 1), (SECOND, 2), (later, 1))
-    assert answer("time/unit_weekday", placed_day=rows, weekday_of=weekdays).as_set() == {
-        (1, "a", FIRST, 1, 2, 7),
-        (1, "a", FIRST, 2, 1, 7),
-        (2, "b", SECOND, 2, 1, 11),
+    assert answer("time/unit_hour", logged_impressions=rows).as_set() == {
+        (1, True, 7, 2, 6, 8),
+        (1, True, 23, 1, 6, 7),
+        (2, True, 7, 1, 8, 9),
     }
 
 

@@ -6,7 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from abeval.stats.moments import Moments
-from abeval.time.day_sums import Activity, DaySums
+from benchmarks.calibration.worlds import Arm, metric_days
 
 
 def units(seed, n=60, days=6):
@@ -15,7 +15,12 @@ def units(seed, n=60, days=6):
     age = np.arange(days) - cohort[:, None]
     active = (age == 0) | ((age > 0) & (rng.random((n, days)) < 0.4))
     x = np.where(active, rng.poisson(4, (n, days)), 0)
-    return cohort, active, rng.binomial(x, 0.3), x
+    return Arm(cohort, active, rng.binomial(x, 0.3), x)
+
+
+def summed(arm, per_unit=False, by_age=False, observed=None):
+    of = metric_days({"a": arm}, per_unit, observed)
+    return of.sums(of.ages if by_age else of.days)["a"]
 
 
 def same(found, y, x):
@@ -26,62 +31,64 @@ def same(found, y, x):
 
 
 spans = st.tuples(st.integers(0, 5), st.integers(0, 5)).map(lambda p: (min(p), max(p)))
+cohorts = st.tuples(st.integers(0, 5), st.integers(0, 5)).map(lambda p: (min(p), max(p)))
 
 
-@given(seed=st.integers(0, 10_000), span=spans, last=st.integers(0, 5))
+@given(seed=st.integers(0, 10_000), span=spans, among=cohorts)
 @settings(deadline=None, max_examples=60)
-def test_windows_of_a_ratio_and_of_a_mean(seed, span, last):
-    cohort, active, y, x = units(seed)
+def test_windows_of_a_ratio_and_of_a_mean(seed, span, among):
+    arm = units(seed)
     days = slice(span[0], span[1] + 1)
-    rows = (cohort <= last) & active[:, days].any(axis=1)
-    chosen = range(last + 1)
-    ratio = DaySums.of(cohort, active, y, x)
-    same(ratio.window(chosen, span), y[rows][:, days].sum(axis=1), x[rows][:, days].sum(axis=1))
-    mean = DaySums(
-        ratio.activity, y=ratio.y, x=ratio.x, yy=ratio.yy, yx=ratio.yx, xx=ratio.xx, per_unit=True
-    )
-    same(mean.window(chosen, span), y[rows][:, days].sum(axis=1), np.ones(rows.sum()))
-    everybody = cohort <= last
+    everybody = (arm.cohort >= among[0]) & (arm.cohort <= among[1])
+    rows = everybody & arm.active[:, days].any(axis=1)
+    chosen = range(among[0], among[1] + 1)
+    y, x = (v[:, days].sum(axis=1) for v in (arm.y, arm.x))
+    same(summed(arm).window(chosen, span), y[rows], x[rows])
+    mean = summed(arm, per_unit=True)
+    same(mean.window(chosen, span), y[rows], np.ones(rows.sum()))
     found = mean.window(chosen, span, entered=True)
-    same(found, y[everybody][:, days].sum(axis=1), np.ones(everybody.sum()))
+    same(found, y[everybody], np.ones(everybody.sum()))
 
 
-@given(seed=st.integers(0, 10_000), span=spans)
+@given(seed=st.integers(0, 10_000), span=spans, observed=st.integers(1, 6))
 @settings(deadline=None, max_examples=40)
-def test_days_since_entry(seed, span):
-    cohort, active, y, x = units(seed)
-    moved = [np.zeros_like(v) for v in (active, y, x)]
-    for made, values in zip(moved, (active, y, x), strict=True):
-        for i, c in enumerate(cohort):
-            made[i, : 6 - c] = values[i, c:]
-    rows = moved[0][:, span[0] : span[1] + 1].any(axis=1)
-    found = DaySums.of(cohort, active, y, x).by_age().window(range(6), span)
+def test_days_since_entry(seed, span, observed):
+    arm = units(seed)
+    moved = [np.zeros_like(v) for v in (arm.active, arm.y, arm.x)]
+    for made, values in zip(moved, (arm.active, arm.y, arm.x), strict=True):
+        for i, c in enumerate(arm.cohort):
+            made[i, : max(0, observed - c)] = values[i, c:observed]
+    span = (min(span[0], observed - 1), min(span[1], observed - 1))
     days = slice(span[0], span[1] + 1)
+    rows = moved[0][:, days].any(axis=1)
+    found = summed(arm, by_age=True, observed=observed).window(range(6), span)
     same(found, moved[1][rows][:, days].sum(axis=1), moved[2][rows][:, days].sum(axis=1))
 
 
+def test_no_cohort_has_no_units():
+    assert summed(units(1)).window((), (0, 5), entered=True).n == 0
+
+
 def test_all_days_at_once_with_their_covariance():
-    cohort, active, y, x = units(7)
-    found = DaySums.of(cohort, active, y, x).by_day(range(6), [1, 3, 4])
-    expected = Moments.of(*y[:, [1, 3, 4]].T, *x[:, [1, 3, 4]].T)
+    arm = units(7)
+    kept = arm.cohort >= 1
+    found = summed(arm).by_day(range(1, 6), [1, 3, 4])
+    expected = Moments.of(*arm.y[kept][:, [1, 3, 4]].T, *arm.x[kept][:, [1, 3, 4]].T)
     np.testing.assert_allclose(found.comoment, expected.comoment, rtol=1e-10, atol=1e-10)
 
 
-def test_first_days_alone():
-    cohort, active, y, x = units(8)
-    kept = cohort < 4
-    cut = DaySums.of(cohort, active, y, x).upto(4)
-    same(cut.window(range(4), (0, 3), entered=True), y[kept, :4].sum(1), x[kept, :4].sum(1))
-
-
-def test_sums_beyond_64_bits_stay_exact():
-    big = 4 * 10**9
-    y = np.array([[big], [big + 1]], dtype=object)
-    one = np.ones((2, 1, 1), dtype=object)
-    there = Activity.of([0, 0], [[True], [True]])
-    yy = np.array([[[int(sum(v * v for v in y[:, 0]))]]], dtype=object)
-    total = np.array([[int(y.sum())]], dtype=object)
-    sums = DaySums(
-        there, total, 2 * one[:1, 0], yy, np.array([[[int(y.sum())]]]), 2 * one[:1], per_unit=True
-    )
-    assert sums.window([0], (0, 0)).covariance[0, 0] == pytest.approx(0.5, rel=1e-12)
+@pytest.mark.parametrize("size", [1, 2**20, 3 * 2**30, 2**52])
+def test_sums_beyond_64_bits_stay_exact(size):
+    """Values of any sign, whose squares need one part or several."""
+    arm = units(9)
+    y = (arm.y - 1) * arm.active * size + arm.active
+    found = summed(arm._replace(y=y)).window(range(6), (1, 4))
+    rows = arm.active[:, 1:5].any(axis=1)
+    totals = [
+        (int(a), int(b)) for a, b in zip(y[rows, 1:5].sum(1), arm.x[rows, 1:5].sum(1), strict=True)
+    ]
+    n, sums = len(totals), [sum(pair[i] for pair in totals) for i in (0, 1)]
+    products = [[sum(pair[i] * pair[j] for pair in totals) for j in (0, 1)] for i in (0, 1)]
+    expected = Moments.from_sums(n, sums, products, (1.0, 1.0))
+    assert found.mean.tolist() == expected.mean.tolist()
+    assert found.comoment.tolist() == expected.comoment.tolist()
