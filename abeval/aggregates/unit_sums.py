@@ -180,8 +180,8 @@ def _products(terms: Terms, place: Callable[[Whole], int]) -> list[Product | Non
     products: list[Product | None] = []
     for factors in _factors():
         values = [terms[factor] for factor in factors]
-        # A unit that is new has no values from before.
-        is_nothing = 4 in factors and (2 in factors or 3 in factors)
+        # Third moments of newness are those with values of now.
+        is_nothing = len(factors) == 3 and 4 in factors and (2 in factors or 3 in factors)
         if is_nothing or any(isinstance(value, int) and value == 0 for value in values):
             products.append(None)
         else:

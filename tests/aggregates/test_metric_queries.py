@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import math
 from collections import Counter
 
 import numpy as np
-import pytest
 
 from tests.relations import Row, answer, relation
 
@@ -20,52 +18,6 @@ UNITS = relation(
     "unit_id bigint, variant varchar, stretch bigint, sub_bucket bigint, is_new bigint",
     *UNIT_ROWS,
 )
-
-
-def test_a_unit_has_its_sums_of_the_period_and_of_before_or_zeros() -> None:
-    rows: list[Row] = [
-        *((1, True, 3, 5), (1, True, 4, 6), (1, False, 10, 20), (1, False, 11, 21)),
-        *((3, False, 7, 8), (4, True, 1, 1)),
-    ]
-    sums = answer(
-        "units/unit_total",
-        "unit_id, variant, stretch, sub_bucket, is_new, t_1, t_2, p_1, p_2",
-        units=UNITS,
-        source_day=relation("unit_id bigint, in_period boolean, c_1 bigint, c_2 bigint", *rows),
-    )
-    assert sums == [
-        (1, "a", 0, 10, 0, 7, 11, 21, 41),
-        (2, "b", 0, 11, 1, 0, 0, 0, 0),
-        (3, "a", 1, 12, 0, 0, 0, 7, 8),
-        (5, "b", 1, 30, 1, 0, 0, 0, 0),
-    ]
-
-
-def test_a_unit_of_a_table_has_what_its_row_says() -> None:
-    rows = relation("unit_id bigint, c_1 bigint", (1, 3), (2, 4), (4, 5))
-    assert answer("units/row_total", "unit_id, variant, t_1", units=UNITS, source_day=rows) == [
-        (1, "a", 3),
-        (2, "b", 4),
-    ]
-
-
-def test_an_active_day_of_a_unit_has_the_sums_of_its_source_or_zeros() -> None:
-    first, second = "2024-03-01", "2024-03-02"
-    active: list[Row] = [(1, True, first), (1, True, second), (2, True, first), (3, False, first)]
-    values: list[Row] = [(1, True, first, 5), (1, False, second, 6), (2, True, second, 7)]
-    days = answer(
-        "units/placed_day",
-        "unit_id, variant, stretch, cast(day as varchar), c_1",
-        units=UNITS,
-        unit_day=relation(
-            "unit_id bigint, in_period boolean, day date",
-            *active,
-            (4, True, first),
-            (5, True, None),
-        ),
-        source_day=relation("unit_id bigint, in_period boolean, day date, c_1 bigint", *values),
-    )
-    assert days == [(1, "a", 0, first, 5), (1, "a", 0, second, 0), (2, "b", 0, first, 0)]
 
 
 def test_rows_of_a_log_count_once_their_unit_was_in_the_experiment() -> None:
@@ -177,19 +129,6 @@ def test_a_cell_without_a_scored_impression_has_zeros() -> None:
         (2, "b", 1, "x", 13),
         (2, "b", 1, "y", 0),
     ]
-
-
-@pytest.mark.parametrize("level", [0.0, 0.5, 0.6, 0.75, 1.0])
-def test_a_cap_is_the_value_at_its_rank_or_the_next(level: float) -> None:
-    y, x = [50, 10, 30, 20, 40], [3, 1, 2, 2, 9]
-    at = math.ceil(level * 4)
-    caps = answer(
-        "metric/cap",
-        "y_cap, x_cap",
-        metric=relation("y bigint, x bigint", *zip(y, x, strict=True)),
-        cap_level=relation("level double", (level,)),
-    )
-    assert caps == [(sorted(y)[at], sorted(x)[at])]
 
 
 VALUES = {"a": [3, 3, 5, 9, 9, 9], "b": [5, 7]}

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from typing import Any
 
-import pandas as pd
 import pytest
 
 from abeval.assignment import Assignment
@@ -12,27 +12,87 @@ from abeval.engines.duckdb import DuckDBEngine
 from abeval.errors import LogError
 from abeval.experiment.load import parse_experiment
 from abeval.experiment.model import Experiment
-from abeval.logs.accounting import check_some_left, count_other_variants, other_variants
-from abeval.logs.checks import USED
+from abeval.logs.accounting import (
+    accounts,
+    check_all_counted,
+    check_some_left,
+    count_other_variants,
+    expected_variants,
+    facts,
+    other_variants,
+    seen_in,
+)
+from abeval.logs.cells import BEFORE, OUTSIDE
+from abeval.logs.checks import USED, USED_BEFORE
 from abeval.logs.prepare import prepare
 from abeval.logs.run import Run
-from tests.logs.small import analyze, small_log
-from tests.relations import Row, answer, relation
+from tests.logs.cells import DAY, Shown, small_log
+from tests.logs.small import analyze
+from tests.logs.small import small_log as frame_of_log
 
 
-def test_impressions_are_summed_over_the_cells_of_a_reason_and_a_phase() -> None:
-    cells = relation(
-        "set_aside, in_period, c_1",
-        (None, True, 30),
-        (None, True, 12),
-        (None, False, 5),
-        ("null_unit", True, 2),
-    )
-    assert answer("log/impression_accounting", logged_cells=cells).as_set() == {
-        (None, True, 42),
-        (None, False, 5),
-        ("null_unit", True, 2),
+def test_every_impression_is_used_or_set_aside_for_one_reason() -> None:
+    shown = [
+        *(Shown("u", "a", 10, impressions=30), Shown("u", "a", 11, city="x", impressions=12)),
+        *(Shown("v", "b", 1, phase=BEFORE, impressions=5), Shown(None, "a", 1, impressions=2)),
+        *(Shown("t", "a", 1, impressions=3), Shown("t", "b", 1, impressions=4)),
+        *(Shown("t", "a", 1, phase=BEFORE, impressions=8), Shown("c", "c", 1, impressions=64)),
+        *(Shown("c", "c", 1, phase=BEFORE, impressions=256), Shown("n", None, 1, impressions=128)),
+        *(Shown("o", "a", 1, phase=OUTSIDE, impressions=7), Shown("u", "a", 1, impressions=512)),
+    ]
+    with small_log(shown) as log:
+        prepared = log.prepared()
+        rows = [row[1:] for row in accounts(prepared, log.run.engine)]
+        check_all_counted(prepared, accounts(prepared, log.run.engine))
+    assert rows == [
+        *((USED, 30 + 12 + 512), (USED_BEFORE, 0)),
+        *(("no_variant", 64 + 128 + 256), ("not_in_experiment", 5), ("null_unit", 2)),
+        *(("outside_period", 7), ("tied_crossover", 3 + 4 + 8)),
+    ]
+
+
+def test_crossovers_and_ties_are_counted() -> None:
+    shown = [
+        *(Shown("one", "a", 1), Shown("two", "a", 1), Shown("two", "b", 2), Shown("no", None, 1)),
+        *(Shown("tie", "a", 1, clicks=1), Shown("tie", "b", 1, clicks=2), Shown("d", "d", 1)),
+        *(Shown("d", "e", 2), Shown("past", "a", 1, phase=BEFORE)),
+    ]
+    with small_log(shown) as log:
+        counts = facts(log.prepared())
+    assert {name: counts[name] for name in ("units", "crossovers", "tied", "tied_out")} == {
+        **{"units": 6 - 1, "crossovers": 3, "tied": 1, "tied_out": 1}
     }
+    assert counts["clicks"] == 3
+
+
+def test_units_are_counted_by_first_day_and_by_logged_and_expected_variant() -> None:
+    split = Assignment("s", {"a": 1, "b": 1})
+    shown = [
+        *(Shown("u1", "a", DAY), Shown("u1", "a", 3), Shown("u2", "b", DAY), Shown("u3", "c", 1)),
+        *(Shown("u4", "a", DAY), Shown("u4", "b", 2 * DAY), Shown("u5", "a", 1)),
+        *(Shown("u5", "b", 1), Shown("u6", "b", None), Shown("u7", "b", 1, phase=BEFORE)),
+    ]
+    with small_log(shown, assignment={"salt": "s"}) as log:
+        rows = expected_variants(log.prepared())
+    days = {"u1": ("1970-01-01", "a"), "u2": ("1970-01-02", "b"), "u4": ("1970-01-02", "a")}
+    days["u6"] = (None, "b")
+    expected = Counter((*row, split.assign(unit).variant) for unit, row in days.items())
+    assert {row[:3]: row[3] for row in rows} == expected
+
+
+def test_units_are_counted_by_where_they_were_seen_and_where_the_rule_puts_them() -> None:
+    split = Assignment("s", {"a": 1, "b": 1})
+    units = [f"u{number}" for number in range(30)]
+    shown = [Shown(unit, "a", 1) for unit in units] + [Shown(unit, "b", 2) for unit in units[:9]]
+    with small_log(shown, assignment={"salt": "s"}) as log:
+        rows = seen_in(log.prepared())
+    expected = Counter(
+        ("a", "b", "a", split.assign(unit).variant)
+        if place < 9
+        else ("a", "a", None, split.assign(unit).variant)
+        for place, unit in enumerate(units)
+    )
+    assert {tuple(row[:4]): row.units for row in rows} == expected
 
 
 def experiment(**entries: Any) -> Experiment:
@@ -46,34 +106,29 @@ NAMES = [f"arm {number}" for number in range(12)]
 
 
 def test_of_other_variants_the_ten_largest_and_other_spellings_are_counted() -> None:
-    engine = DuckDBEngine()
-    cells: list[Row] = [
-        (name, 100 + 10 * number, "not_compared") for number, name in enumerate(NAMES)
+    shown = [
+        Shown(f"{name} {n}", name, 1, impressions=50 + 5 * number)
+        for number, name in enumerate(NAMES)
+        for n in range(2)
     ]
-    cells += [("B ", 1, "not_compared"), ("arm 11", 5, "not_compared"), ("a", 900, None)]
-    engine.table("logged_cells", relation("variant, c_1, set_aside", *cells))
-    engine.table(
-        "unit_day", relation("unit_id, c_1, in_period", (1, 4, True), (1, 7, False), (2, 9, True))
-    )
-    engine.table(
-        "candidates",
-        relation("unit_id, variant, set_aside", (1, "arm 2", "no_variant"), (2, "a", None)),
-    )
-    accounts = pd.DataFrame({"reason": [USED, "not_compared"]})
-    counts = count_other_variants(experiment(), accounts, engine)
-    ten = {name: 100 + 10 * number for number, name in enumerate(NAMES)} | {"arm 11": 215}
+    shown += [Shown("spelled", "B ", 1), Shown("u", "a", 1, impressions=900)]
+    shown += [Shown("more", "arm 2", 1, impressions=4), Shown("none", None, 1, impressions=99)]
+    ten = {name: 100 + 10 * number for number, name in enumerate(NAMES)}
     del ten["arm 0"], ten["arm 1"]
     ten["arm 2"] += 4
-    assert other_variants({**counts, "units": 3}) == {**ten, "B ": 1}
-    assert list(other_variants(counts)) == [*reversed(NAMES[2:]), "B "]
-    assert count_other_variants(experiment(), accounts[accounts.reason == USED], engine) == {}
-    engine.close()
+    for only in (["a", "b"], None):
+        with small_log(shown, only=only) as log:
+            counts = count_other_variants(log.run.experiment, log.prepared())
+        assert other_variants({**counts, "units": 3}) == {**ten, "B ": 1}
+        assert list(other_variants(counts)) == [*reversed(NAMES[2:]), "B "]
+    with small_log([Shown("u", "a", 1)]) as log:
+        assert count_other_variants(log.run.experiment, log.prepared()) == {}
 
 
 def test_nothing_is_left_only_if_no_unit_has_anything() -> None:
     engine = DuckDBEngine()
     period = {"start": "2030-01-01", "end": "2030-01-08"}
-    run = Run(experiment(period=period), engine, {"impressions": small_log()})
+    run = Run(experiment(period=period), engine, {"impressions": frame_of_log()})
     prepared = prepare(run, [])
     with pytest.raises(LogError, match=r"nothing is left to analyse: all 240 .*outside_period 240"):
         check_some_left(run.experiment, prepared, engine)
@@ -81,7 +136,7 @@ def test_nothing_is_left_only_if_no_unit_has_anything() -> None:
 
 
 def test_units_in_another_variant_than_the_rule_gives_are_counted() -> None:
-    log, rule = small_log(), Assignment("small", {"a": 1, "b": 1})
+    log, rule = frame_of_log(), Assignment("small", {"a": 1, "b": 1})
     log["variant"] = [rule.assign(unit).variant for unit in log.user_id]
     units = log.user_id.nunique()
     for moved in (0, 2):

@@ -1,65 +1,24 @@
-"""The queries that sum a unit's rows and tell its days and segments, over a few rows."""
+"""The sums of units by day, their days and segments, from a few cells of a log."""
 
 from __future__ import annotations
 
+from abeval.logs.accounting import days_of
+from abeval.logs.cells import BEFORE, NO_TIME, OUTSIDE, unit_days
+from abeval.logs.unit_arrays import NO_DAY, NO_FIRST
+from abeval.logs.unit_segments import segments_of
+from tests.logs.cells import DAY, Exposed, Shown, SmallLog, small_log
 from tests.relations import answer, relation
 
-FIRST, SECOND, THIRD = "2024-03-01", "2024-03-02", "2024-03-03"
-
-
-class TestUnitsOfTheLog:
-    CELLS = relation(
-        "unit_id varchar, in_period boolean, day date, variant varchar, first_ms bigint, "
-        "last_ms bigint, s_city varchar, c_1 bigint, c_10 bigint, set_aside varchar",
-        ("u", True, FIRST, "a", 10, 20, "Rome", 3, 30, None),
-        ("u", True, FIRST, "a", 5, 15, "Oslo", 4, 40, "null_time"),
-        ("v", False, FIRST, "b", 1, 2, "Rome", 5, 50, None),
-        ("w", True, FIRST, None, 1, 2, "Rome", 6, 60, "null_variant"),
-    )
-
-    def test_are_those_with_a_row_that_counts(self) -> None:
-        assert answer("units/logged_units", "logged_id", logged_cells=self.CELLS) == [
-            ("u",),
-            ("v",),
-        ]
-
-    def test_or_that_were_exposed(self) -> None:
-        exposed = relation("unit_id varchar", ("v",), ("x",))
-        units = answer(
-            "units/logged_and_exposed_units", "logged_id", logged_cells=self.CELLS, exposed=exposed
-        )
-        assert units == [("u",), ("v",), ("x",)]
-
-    def test_get_numbers_in_the_order_of_their_names(self) -> None:
-        units = relation("logged_id varchar", ("v",), ("x",), ("u",))
-        names = answer("units/unit_names", "unit_id, logged_id", known_units=units)
-        assert names == [(1, "u"), (2, "v"), (3, "x")]
-
-    def test_have_cells_of_rows_that_count_under_their_number(self) -> None:
-        cells = answer(
-            "units/unit_cells",
-            "unit_id, in_period, variant, first_ms, s_city, c_1, c_10",
-            logged_cells=self.CELLS,
-            unit_names=relation("unit_id bigint, logged_id varchar", (1, "u"), (2, "v")),
-        )
-        assert cells == [(1, True, "a", 10, "Rome", 3, 30), (2, False, "b", 1, "Rome", 5, 50)]
-
-    def test_are_named_as_logged_where_they_are_analysed(self) -> None:
-        names = relation("unit_id bigint, logged_id varchar", (1, "u"), (2, "v"))
-        analysed = relation("unit_id bigint", (2,), (3,))
-        assert answer(
-            "units/analysed_names", "unit_id, logged_id", unit_names=names, units=analysed
-        ) == [(2, "v")]
-
+FIRST, SECOND, THIRD = "1970-01-01", "1970-01-02", "1970-01-03"
 
 LOGGED = (
-    "unit_id varchar, phase integer, day date, variant varchar, is_exposed boolean, "
+    "unit_id varchar, phase integer, hour bigint, variant varchar, is_exposed boolean, "
     "s_city varchar, time_ms bigint, c_1 bigint, c_0 bigint"
 )
 
 
-def test_rows_of_a_unit_and_day_are_one_with_their_first_and_last_time() -> None:
-    key = ("u", 3, FIRST, "a", True)
+def test_rows_of_a_unit_and_hour_are_one_with_their_first_and_last_time() -> None:
+    key = ("u", 3, 7, "a", True)
     logged = relation(
         LOGGED,
         (*key, "Rome", 20, 1, 5),
@@ -76,173 +35,130 @@ def test_rows_of_a_unit_and_day_are_one_with_their_first_and_last_time() -> None
 
 
 def test_a_row_of_a_table_stays_a_row() -> None:
-    logged = relation(LOGGED, ("u", 3, FIRST, "a", True, "Rome", 20, 1, 5))
+    logged = relation(LOGGED, ("u", 3, None, "a", True, "Rome", 20, 1, 5))
     columns = "unit_id, variant, first_ms, last_ms, c_1, c_0"
     assert answer("units/logged_rows", columns, logged=logged) == [("u", "a", 20, 20, 1, 5)]
 
 
-CELLS = (
-    "unit_id bigint, in_period boolean, day date, first_ms bigint, last_ms bigint, "
-    "variant varchar, c_1 bigint, c_0 bigint"
-)
-
-
-def test_a_day_of_a_unit_joins_its_variants_and_segments() -> None:
-    cells = relation(
-        CELLS,
-        (1, True, FIRST, 30, 40, "a", 1, 10),
-        (1, True, FIRST, 20, 35, "b", 2, 20),
-        (1, True, FIRST, 25, 50, "c", 4, 40),
-        (1, True, SECOND, 60, 60, "b", 8, 80),
-        (1, False, FIRST, 1, 2, "a", 16, 160),
-    )
-    columns = (
-        "unit_id, in_period, cast(day as varchar), first_ms, last_ms, variant_low, variant_high, "
-        "c_days, c_1, c_0"
-    )
-    assert answer("units/unit_day", columns, unit_cells=cells) == [
-        (1, False, FIRST, 1, 2, "a", "a", 1, 16, 160),
-        (1, True, FIRST, 20, 50, "a", "c", 1, 7, 70),
-        (1, True, SECOND, 60, 60, "b", "b", 1, 8, 80),
+def test_cells_are_read_with_the_units_together_and_the_nameless_apart() -> None:
+    shown = [
+        *(Shown("v", "a", 10, impressions=2), Shown("u", "a", 3, impressions=4)),
+        *(Shown("v", "b", 20, impressions=8), Shown(None, "a", 10, impressions=16)),
+        Shown(None, "c", 10, impressions=32),
     ]
+    with small_log(shown) as log:
+        cells = log.cells
+        units = log.units(cells.hashes)
+        assert sorted(units) == ["u", "v"]
+        assert cells.hashes.tolist() == sorted(cells.hashes.tolist())
+        rows = zip(
+            cells.unit.tolist(), cells.kind.tolist(), cells.sums["c_1"].tolist(), strict=True
+        )
+        assert sorted((units[unit], cells.kinds[kind].variant, n) for unit, kind, n in rows) == [
+            *(("u", "a", 4), ("v", "a", 2), ("v", "b", 8))
+        ]
+        assert cells.unit.tolist() == sorted(cells.unit.tolist())
+        nameless = zip(cells.kinds, cells.nameless, strict=True)
+        assert {kind.variant: count for kind, count in nameless} == {"a": 16, "b": 0, "c": 32}
 
 
-def test_a_row_of_a_table_of_units_is_of_no_day() -> None:
-    cells = relation(CELLS, (1, True, None, None, None, "a", 1, 10))
-    columns = "unit_id, in_period, day, variant_low, variant_high, c_days, c_1, c_0"
-    rows = [(1, True, None, "a", "a", 0, 1, 10)]
-    assert answer("units/unit_row", columns, unit_cells=cells) == rows
-    assert answer("units/unit_day", columns, unit_cells=cells) == rows
+def days_by_unit(log: SmallLog, *units: str) -> list[tuple[object, ...]]:
+    """Unit, phase, day, and the sums."""
+    days = unit_days(log.cells, log.unit_of(*units))
+    names = ("first_ms", "last_ms", "c_days", "c_1", "c_2")
+    columns = [days.in_period, days.day, *(days.columns[name] for name in names)]
+    rows = zip(days.unit.tolist(), *(one.tolist() for one in columns), strict=True)
+    return [(units[unit], *row) for unit, *row in rows]
 
 
-DAYS = (
-    "unit_id bigint, in_period boolean, day date, first_ms bigint, last_ms bigint, "
-    "variant_low varchar, variant_high varchar, c_1 bigint"
-)
-UNIT_DAY = relation(
-    DAYS,
-    (1, True, SECOND, 30, 45, "b", "b", 1),
-    (1, True, FIRST, 10, 20, "a", "b", 2),
-    (1, False, FIRST, 1, 2, "c", "c", 4),
-    (2, True, SECOND, 25, 60, "c", "d", 8),
-    (2, True, THIRD, 70, 80, "a", "a", 16),
-    (3, False, FIRST, 3, 4, "a", "a", 32),
-    (4, True, SECOND, 12, 90, "a", "a", 64),
-    (4, True, None, 5, 6, "a", "a", 128),
-    (4, True, "2024-03-04", 92, 94, "a", "a", 512),
-    (6, True, SECOND, 50, 55, "a", "a", 256),
-)
-
-
-def test_a_unit_is_seen_from_its_first_impression_of_the_period() -> None:
-    columns = "unit_id, first_ms, cast(first_day as varchar), variant_low, variant_high"
-    assert answer("units/seen_units", columns, unit_day=UNIT_DAY) == [
-        (1, 10, FIRST, "a", "b"),
-        (2, 25, SECOND, "a", "d"),
-        (4, 5, SECOND, "a", "a"),
-        (6, 50, SECOND, "a", "a"),
+def test_a_day_of_a_unit_joins_its_variants_segments_and_hours() -> None:
+    at = DAY // 2
+    shown = [
+        Shown("u", "a", at + 30, at + 40, impressions=1, clicks=10),
+        Shown("u", "b", at + 20, at + 35, impressions=2, clicks=20, city="Rome"),
+        Shown("u", "c", 25, at + 50, impressions=4, clicks=40),
+        Shown("u", "b", DAY, impressions=8, clicks=80),
+        Shown("u", "a", 1, 2, phase=BEFORE, impressions=16, clicks=160),
+        Shown("v", "a", 5, impressions=32),
+        # Rows that do not count, and a unit that is not asked for.
+        *(Shown("u", "a", 7, phase=OUTSIDE), Shown("u", "a", 7, is_exposed=False)),
+        Shown("w", "a", 7),
     ]
+    with small_log(shown) as log:
+        assert days_by_unit(log, "u", "v") == [
+            ("u", False, 0, 1, 2, 1, 16, 160),
+            ("u", True, 0, 25, at + 50, 1, 7, 70),
+            ("u", True, 1, DAY, DAY, 1, 8, 80),
+            ("v", True, 0, 5, 5, 1, 32, 0),
+        ]
+
+
+def test_a_row_without_a_time_is_of_no_day() -> None:
+    with small_log([Shown("u", "a", clicks=3), Shown("u", "a", clicks=4)]) as log:
+        ((unit, in_period, day, first, _, days, rows, clicks),) = days_by_unit(log, "u")
+    assert (unit, in_period, day, first) == ("u", True, NO_DAY, NO_FIRST)
+    assert (days, rows, clicks) == (0, 2, 7)
 
 
 def test_a_day_with_analysed_units_counts_them_and_the_new_ones_among_them() -> None:
-    days = answer(
-        "units/days",
-        "day, units, new_units, impressions, first_ms, last_ms",
-        unit_day=UNIT_DAY,
-        units=relation("unit_id bigint", (1,), (2,), (6,)),
-        seen_units=relation(
-            "unit_id bigint, first_day date",
-            *((1, FIRST), (2, SECOND), (4, SECOND), (6, SECOND), (9, FIRST)),
-        ),
-    )
-    assert days == [
-        (FIRST, 1, 1, 2, 10, 20),
-        (SECOND, 3, 2, 265, 12, 90),
-        (THIRD, 1, 0, 16, 70, 80),
+    shown = [
+        *(Shown("u1", "a", DAY + 30, DAY + 45), Shown("u1", "a", 10, 20, impressions=2)),
+        Shown("u1", "a", 1, phase=BEFORE, impressions=4),
+        *(Shown("u2", "b", DAY + 25, impressions=8), Shown("u2", "b", 2 * DAY, impressions=16)),
+        # Of no variant of the file: its times count, its impressions do not; its own day is none.
+        *(Shown("u4", "c", DAY + 12, DAY + 90), Shown("u4", "c", 3 * DAY)),
+        *(Shown("u6", "a", DAY + 50, impressions=256), Shown("u6", "a", None, phase=NO_TIME)),
     ]
+    with small_log(shown) as log:
+        assert days_of(log.prepared()) == [
+            (FIRST, 1, 1, 2, 10, 20),
+            (SECOND, 3, 2, 265, DAY + 12, DAY + 90),
+            (THIRD, 1, 0, 16, 2 * DAY, 2 * DAY),
+        ]
 
 
-def test_a_unit_is_new_where_it_was_not_seen_before_the_period() -> None:
-    stretched = (
-        "unit_id bigint, first_ms bigint, variant varchar, crossover boolean, sub_bucket bigint, "
-        "stretch bigint, set_aside varchar"
-    )
-    candidates = relation(
-        stretched,
-        (1, 10, "a", True, 7, 0, None),
-        (2, 25, "b", False, 8, 1, None),
-        (3, 3, "a", False, 9, 0, "no_variant"),
-        (4, 5, "a", False, 9, 0, None),
-    )
-    columns = "unit_id, first_ms, variant, crossover, sub_bucket, stretch, is_new"
-    units = [
-        (1, 10, "a", True, 7, 0, 0),
-        (2, 25, "b", False, 8, 1, 1),
-        (4, 5, "a", False, 9, 0, 1),
-    ]
-    assert answer("units/units", columns, stretched=candidates, unit_day=UNIT_DAY) == units
-    segmented = answer(
-        "units/segmented_units",
-        f"{columns}, s_city",
-        stretched=candidates,
-        unit_day=UNIT_DAY,
-        first_segments=relation(
-            "unit_id bigint, s_city varchar", (1, "Rome"), (2, None), (3, "Bern"), (5, "Cork")
-        ),
-    )
-    cities = ("Rome", "", "")
-    assert segmented == [(*unit, city) for unit, city in zip(units, cities, strict=True)]
+CITIES = [
+    *(Shown("u1", "a", 10, city="Rome"), Shown("u1", "b", 10, city="Oslo")),
+    *(Shown("u1", "a", 11, city="Bern"), Shown("u1", "a", 3, 7, BEFORE, "Cork")),
+    *(Shown("u1", "a", 4, 8, BEFORE, "Nice"), Shown("u1", "b", 5, 8, BEFORE, "Metz")),
+    *(Shown("u1", "a", 1, 6, BEFORE, "Bari"), Shown("u2", "a", None, city="Pisa")),
+    *(Shown("u2", "b", None, city="Lodi"), Shown("u3", "a", 5, 9, BEFORE, "Rome")),
+    *(Shown("u3", "a", 6, 8, city="Asti"), Shown("u4", "a", 9, 20, city="Como")),
+]
 
 
-def test_a_unit_without_a_row_in_the_table_of_units_has_empty_values() -> None:
-    units = answer(
-        "units/described_units",
-        "unit_id, first_ms, variant, crossover, sub_bucket, stretch, is_new, s_city, u_age",
-        listed_units=relation(
-            "unit_id bigint, first_ms bigint, variant varchar, crossover boolean, "
-            "sub_bucket bigint, stretch bigint, is_new integer",
-            *((unit, 10, "a", False, 7, 0, 1) for unit in (1, 2, 3, 4)),
-        ),
-        described_rows=relation(
-            "known_unit_id bigint, s_city varchar, u_age bigint, set_aside varchar",
-            *((1, "Rome", 30, None), (2, None, None, None), (3, "Oslo", 40, "repeated_key")),
-            *((5, "Bern", 50, None), (6, "Bern", 50, "repeated_key")),
-        ),
-    )
-    unit = (10, "a", False, 7, 0, 1)
-    assert units == [(1, *unit, "Rome", 30), *((n, *unit, "", 0) for n in (2, 3, 4))]
+def cities(log: SmallLog, *units: str) -> dict[str, str]:
+    """The city of each unit, in an order of its own."""
+    hashes = log.cells.hashes
+    names = [name for name in log.units(hashes) if name in units]
+    own = hashes[[name in units for name in log.units(hashes)]]
+    unit_of = log.unit_of(*names)
+    run = log.run
+    one = segments_of(run.experiment, run.engine, log.shape, log.cells, own, unit_of)["city"]
+    return dict(zip(names, (one.names[code] for code in one.code.tolist()), strict=True))
 
 
 class TestSegments:
-    CELLS = relation(
-        "unit_id bigint, in_period boolean, first_ms bigint, last_ms bigint, s_city varchar",
-        *((1, True, 10, 20, "Rome"), (1, True, 10, 15, "Oslo"), (1, True, 11, 30, "Bern")),
-        *((1, False, 3, 7, "Cork"), (1, False, 4, 8, "Nice"), (1, False, 5, 8, "Metz")),
-        *((1, False, 10, 6, "Bari"), (2, True, None, None, "Pisa"), (2, True, None, None, "Lodi")),
-        *((3, False, 5, 9, "Rome"), (3, True, 6, 8, "Asti"), (4, True, 9, 20, "Como")),
-    )
-
     def test_of_a_unit_are_those_of_its_first_impression(self) -> None:
-        seen = relation("unit_id bigint, first_ms bigint", (1, 10), (2, None), (3, 6))
-        cities = answer(
-            "units/first_segments", "unit_id, s_city", seen_units=seen, unit_cells=self.CELLS
-        )
-        assert cities == [(1, "Oslo"), (2, "Lodi"), (3, "Asti")]
+        with small_log(CITIES) as log:
+            assert cities(log, "u1", "u2", "u3") == {"u1": "Oslo", "u2": "Lodi", "u3": "Asti"}
 
     def test_from_before_are_those_of_its_last_impression_then(self) -> None:
-        cities = answer("units/earlier_segments", "unit_id, s_city", unit_cells=self.CELLS)
-        assert cities == [(1, "Metz"), (3, "Rome")]
+        dates = {
+            "period": {"start": "2026-01-08", "end": "2026-01-09"},
+            "pre_period": {"start": "2026-01-01", "end": "2026-01-08"},
+        }
+        before = {"city": {"value": "city", "known": "before"}}
+        with small_log(CITIES, segments=before, **dates) as log:
+            assert cities(log, "u1", "u3", "u4") == {"u1": "Metz", "u3": "Rome", "u4": ""}
 
     def test_of_exposures_are_those_of_the_first_one(self) -> None:
-        cities = answer(
-            "units/exposure_segments",
-            "unit_id, s_city",
-            exposures=relation(
-                "unit_id varchar, time_ms bigint, s_city varchar",
-                *(("u", 10, "Rome"), ("u", 10, "Oslo"), ("u", 12, "Bern")),
-                *(("v", None, "Pisa"), ("v", None, "Lodi"), ("w", 10, "Como")),
-            ),
-            exposed=relation("unit_id varchar, first_ms bigint", ("u", 10), ("v", None), ("w", 10)),
-            unit_names=relation("unit_id bigint, logged_id varchar", (1, "u"), (2, "v")),
+        rows = (
+            *(("u", 10, "Rome"), ("u", 10, "Oslo"), ("u", 12, "Bern")),
+            *(("v", None, "Pisa"), ("v", None, "Lodi"), ("w", 10, None), ("x", 10, "Como")),
         )
-        assert cities == [(1, "Oslo"), (2, "Lodi")]
+        exposures = [Exposed(unit, "a", time, city) for unit, time, city in rows]
+        known = {"city": {"value": "city", "known": "exposure"}}
+        shown = [Shown(unit, "a", 20, city="Nice") for unit in "uvwz"]
+        with small_log(shown, exposures, segments=known) as log:
+            assert cities(log, "u", "v", "w", "z") == {"u": "Oslo", "v": "Lodi", "w": "", "z": ""}

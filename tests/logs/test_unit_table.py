@@ -18,8 +18,7 @@ def test_a_row_of_the_table_counts_if_its_unit_is_analysed_and_has_no_other() ->
             (None, 1, "", 0, 0, 20),
             (None, 1, "", 0, 0, 21),
         ),
-        unit_names=relation("unit_id, logged_id", (5, "five"), (6, "six"), (8, "eight")),
-        candidates=relation("unit_id, set_aside", (5, None), (6, "crossover"), (8, None)),
+        unit_names=relation("unit_id, logged_id", (5, "five"), (8, "eight")),
     ).as_set()
     assert rows == {
         (5, 3, None, "", 0, 0, 15),

@@ -5,16 +5,15 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-import pandas as pd
-
 import abeval
 from abeval.aggregates.aggregates import Aggregates
 from abeval.aggregates.moment_rows import MOMENT_COLUMNS
+from abeval.aggregates.rows import VariantUnits
+from abeval.aggregates.unit_sums import Row
 from abeval.experiment.model import Experiment
-from abeval.logs.stretches import ENTERED
+from abeval.logs.accounting import DayRows, LogRows
 
 _SUMS = len(MOMENT_COLUMNS) - 6
-_DAYS = ("day", "units", "new_units", "impressions", "first_ms", "last_ms")
 
 
 def plan(**entries: Any) -> Experiment:
@@ -38,8 +37,6 @@ def aggregates(**changes: Any) -> Aggregates:
     """Aggregates of no units, but for what is given."""
     base: dict[str, Any] = {
         "moments": moments(),
-        "reach": pd.DataFrame(),
-        "group_units": pd.DataFrame(),
         "catalogue_size": None,
         "units": units(),
         "accounts": accounts(),
@@ -47,24 +44,22 @@ def aggregates(**changes: Any) -> Aggregates:
         "refused": {},
         "facts": {},
         "caps": {},
-        "entered": pd.DataFrame(columns=list(ENTERED)),
     }
     return Aggregates(**{**base, **changes})
 
 
-def moments(*rows: tuple[str, str, int, int]) -> pd.DataFrame:
+def moments(*rows: tuple[str, str, int, int]) -> list[Row]:
     """Rows of a metric and a variant: its units, and what every sum of them is."""
-    filled = [(m, "whole", "", v, 0, n, *[str(total)] * _SUMS) for m, v, n, total in rows]
-    return pd.DataFrame(filled, columns=list(MOMENT_COLUMNS))
+    return [(m, "whole", "", v, 0, n, *[str(total)] * _SUMS) for m, v, n, total in rows]
 
 
-def units(*rows: tuple[str, int, int]) -> pd.DataFrame:
-    return pd.DataFrame(rows, columns=["variant", "units", "crossovers"])
+def units(*rows: tuple[str, int, int]) -> list[VariantUnits]:
+    return [VariantUnits(*row) for row in rows]
 
 
-def accounts(*rows: tuple[str, str, int]) -> pd.DataFrame:
-    return pd.DataFrame(rows, columns=["log", "reason", "rows"])
+def accounts(*rows: tuple[str, str, int]) -> list[LogRows]:
+    return [LogRows(*row) for row in rows]
 
 
-def days(*rows: tuple[str, int, int, int, int, int]) -> pd.DataFrame:
-    return pd.DataFrame(rows, columns=list(_DAYS))
+def days(*rows: tuple[str, int, int, int, int, int]) -> list[DayRows]:
+    return [DayRows(*row) for row in rows]
