@@ -17,6 +17,8 @@ import abeval
 from abeval.cli.main import app
 from abeval.errors import AbevalError
 from abeval.results.analysis import Result
+from abeval.table.options import TableOptions
+from abeval.table.read import read_table
 from tests.logs.small import aside
 
 METRICS = ["revenue", "converted", "ctr = click / views"]
@@ -429,3 +431,18 @@ def test_adbc_tables_are_streams(frame: pd.DataFrame, result: Result) -> None:
         connection.commit()
         read = abeval.analyze("people", connection=connection, metrics=METRICS, **COLUMNS)
     assert numbers(read) == numbers(result)
+
+
+def test_decimals_of_a_table_are_its_resolution() -> None:
+    random = np.random.default_rng(5)
+    frame = pd.DataFrame({"id": np.arange(500), "arm": random.choice(["a", "b"], 500)})
+    frame["spent"] = random.exponential(9.0, 500).round(2)
+    frame["exact"] = random.normal(size=500)
+    frame["bought"] = random.integers(0, 2, 500)
+    options = TableOptions(variant="arm", unit="id", metrics=["spent", "exact", "bought"])
+    experiment, engine = read_table(frame, options)
+    engine.close()
+    steps = {m.name: m.resolution for m in experiment.metrics}
+    assert steps["spent"] == 0.01
+    assert steps["exact"] < 1e-9
+    assert steps["bought"] == 1

@@ -86,9 +86,9 @@ def is_query(sql: str) -> bool:
     """Whether a text is that of a query in `queries/`, over whatever units.
 
     Example:
-        >>> is_query(query("units/units")), is_query("select 1")
+        >>> is_query(query("units/auc")), is_query("select 1")
         (True, False)
-        >>> is_query(query("units/unit_total", units="cut_units"))
+        >>> is_query(query("catalogue/group_units", units="cut_units"))
         True
     """
     over = _OVER_UNITS.fullmatch(sql)

@@ -1,12 +1,15 @@
 """Local time by arithmetic is that of the engine's own calendar."""
 
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from zoneinfo import ZoneInfo
 
+import numpy as np
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from abeval.engines.duckdb import DuckDBEngine
-from abeval.engines.zones import SINCE, UNTIL, offsets
+from abeval.engines.zones import SINCE, UNTIL, local_ms, offsets
 
 ZONES = (
     "Europe/Berlin",
@@ -54,3 +57,27 @@ def test_years_that_are_not_looked_up_are_left_to_the_engine(zone: str) -> None:
     ]
     for ms, local, calendar in local_times(zone, beyond):
         assert local == calendar, (zone, ms)
+
+
+EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+DAY = 86_400_000
+
+
+@settings(max_examples=150, deadline=None)
+@given(
+    st.sampled_from([*ZONES, "Asia/Kolkata", "America/St_Johns", "UTC"]),
+    st.lists(st.integers(-70 * 365 * DAY, 90 * 365 * DAY), max_size=8),
+    st.lists(st.tuples(st.integers(0, 200), st.integers(-2 * 3_600_000, 2 * 3_600_000))),
+)
+def test_local_times_of_arrays_are_those_of_the_zone(
+    zone: str, moments: list[int], around: list[tuple[int, int]]
+) -> None:
+    """Anywhere in 160 years, and within two hours of where clocks change."""
+    known = offsets(zone)
+    times = [*moments, *(known[place % len(known)].since_ms + by for place, by in around)]
+    expected = [
+        (EPOCH + timedelta(milliseconds=ms)).astimezone(ZoneInfo(zone)).replace(tzinfo=UTC) - EPOCH
+        for ms in times
+    ]
+    local = local_ms(np.array(times, dtype=np.int64), zone)
+    assert local.tolist() == [one // timedelta(milliseconds=1) for one in expected]

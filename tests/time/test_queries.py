@@ -9,20 +9,6 @@ from tests.relations import Row, answer, relation
 FIRST, SECOND, THIRD, FOURTH = (date(2027, 3, day) for day in (1, 2, 3, 4))
 
 
-def test_sums_of_a_sub_bucket_are_over_all_of_its_units() -> None:
-    rows = answer(
-        "time/bucket_sums",
-        bucket_value=relation("sub_bucket, y, x", (7, 2, 3), (7, 5, 10), (9, 1, 4)),
-    )
-    assert rows == [(7, 2, 7, 13, 29, 56, 109), (9, 1, 1, 4, 1, 4, 16)]
-
-
-def test_products_of_large_values_do_not_overflow() -> None:
-    values = relation("sub_bucket, y, x", (1, 10**15, 10**12))
-    rows = answer("time/bucket_sums", "y_y, y_x, x_x", bucket_value=values)
-    assert rows == [(1e30, 1e27, 1e24)]
-
-
 def test_a_unit_that_is_shown_an_item_twice_in_a_window_reaches_it_once() -> None:
     rows = relation(
         "variant, item_id, item_group, previous_day, day, units, impressions",
@@ -113,26 +99,3 @@ def test_who_was_shown_what_is_counted_by_the_day_before() -> None:
         ("a", 5, 4, None, FIRST, 1, 1),
         ("a", 6, 3, None, SECOND, 1, 1),
     }
-
-
-def test_sums_of_an_hour_are_over_all_days_of_a_unit() -> None:
-    rows = relation(
-        "unit_id, in_period, ts timestamp, c_1, c_2, c_10",
-        (1, True, "2027-03-01 07:10:00", 1, 2, 3),
-        (1, True, "2027-03-02 07:50:00", 1, 4, 5),
-        (1, True, "2027-03-02 23:00:00", 1, 6, 7),
-        (2, True, "2027-03-01 07:10:00", 1, 8, 9),
-        # Before the period, without a time.
-        *((1, False, "2027-02-28 07:10:00", 1, 2, 3), (1, True, None, 1, 2, 3)),
-    )
-    assert answer("time/unit_hour", logged_impressions=rows).as_set() == {
-        (1, True, 7, 2, 6, 8),
-        (1, True, 23, 1, 6, 7),
-        (2, True, 7, 1, 8, 9),
-    }
-
-
-def test_values_of_units_are_in_the_order_of_values() -> None:
-    values = relation("y, x, y0, x0, is_new", (2, 1, 0, 0, 1), (1, 3, 0, 0, 0), (1, 2, 9, 9, 0))
-    rows = answer("time/unit_values", bucket_value=values)
-    assert rows == [(1, 2, 9, 9, 0), (1, 3, 0, 0, 0), (2, 1, 0, 0, 1)]
