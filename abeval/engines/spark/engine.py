@@ -160,7 +160,7 @@ class SparkEngine(CallBuilders):
     def hash64(self, values: Sequence[str]) -> str:
         """SQL: a whole number of 64 bits that stands for values, nulls among them."""
         # Without the text for a null, its place among the values would not matter.
-        texts = (f"coalesce(cast({value} as varchar), chr(1))" for value in values)
+        texts = (f"coalesce(cast({value} as varchar), '\x1f')" for value in values)
         return f"xxhash64({', '.join(texts)})"
 
     def close(self) -> None:
