@@ -22,6 +22,7 @@ from abeval.aggregates.audit_arrays import (
     unit_shares,
 )
 from abeval.aggregates.rows import AuditSums
+from abeval.engines.file_columns import without_nulls
 from abeval.engines.protocol import Cell, Engine, whole
 from abeval.engines.queries import query
 from abeval.engines.sql import quoted
@@ -82,7 +83,7 @@ class _Audited(NamedTuple):
         hours: Impressions of the period of every unit by local hour.
         impressions: Of each unit.
         clicked: Clicked impressions of each unit; None of a log without clicks.
-        flags: What the columns `f_…` of `flagged` count, and after them among what, where not all.
+        flags: What the columns of `flagged` count: `f_0`, `f_2`, …, and `f_1`, … among what.
         flagged: Flags of the impressions by unit; empty without flags.
         lists: Positions and items of each list; None where the log has no lists.
         moments: When each unit had a list, or an impression; None without times.
@@ -105,15 +106,16 @@ class _Audited(NamedTuple):
 def _audited(experiment: Experiment, engine: Engine, prepared: Prepared) -> _Audited:
     """The only place where audits read a log."""
     shape = prepared.shape
-    chosen = flags(experiment, shape)
+    chosen = flags(experiment, shape, _never_null(experiment, prepared))
     has_lists = "request_id" in shape.impressions and "position" in shape.impressions
     hours = _hours(prepared, shape)
     size = len(prepared.placed.units.hash)
     units, sample = _units(experiment, prepared, int(hours["impressions"].sum()))
     lists = moments = clicks = None
-    if chosen or has_lists or shape.has_time:
+    if has_lists or shape.has_time or any(flag.sql or flag.among for flag in chosen):
         engine.table("audited", audited_view(engine, chosen, has_lists, sample))
-    flagged = _arrays(engine, "audit/flags", units) if chosen else {}
+    is_flagged = any(flag.sql or flag.among for flag in chosen)
+    flagged = _arrays(engine, "audit/flags", units) if is_flagged else {}
     if has_lists:
         engine.table("audited_items", query("audit/items"))
         lists = _arrays(engine, "audit/lists", units)
@@ -137,6 +139,14 @@ def _audited(experiment: Experiment, engine: Engine, prepared: Prepared) -> _Aud
         clicks=clicks,
         has_items="item_id" in shape.impressions,
     )
+
+
+def _never_null(experiment: Experiment, prepared: Prepared) -> frozenset[str]:
+    """The columns without a null, where the files of the log say so."""
+    source, files = experiment.logs.rows, prepared.files
+    if not files.files or files.are_lines or source.where or source.query:
+        return frozenset()
+    return without_nulls(files.files)
 
 
 def _hours(prepared: Prepared, shape: LogShape) -> Arrays:
@@ -207,13 +217,13 @@ def _of_impressions(audited: _Audited) -> Iterator[AuditRow]:
 
 
 def _of_flags(audited: _Audited) -> Iterator[AuditRow]:
-    units, among = audited.units, len(audited.flags)
+    units = audited.units
     for number, flag in enumerate(audited.flags):
-        y = units.totals(audited.flagged["unit"], audited.flagged[f"f_{number}"])
-        x = audited.impressions
+        y, x = np.zeros_like(audited.impressions), audited.impressions
+        if flag.sql:
+            y = units.totals(audited.flagged["unit"], audited.flagged[f"f_{2 * number}"])
         if flag.among:
-            x = units.totals(audited.flagged["unit"], audited.flagged[f"f_{among}"])
-            among += 1
+            x = units.totals(audited.flagged["unit"], audited.flagged[f"f_{2 * number + 1}"])
         if flag.variants:
             serves = np.isin(units.variant, [units.variants.index(v) for v in flag.variants])
             y, x = y * serves, x * serves

@@ -62,6 +62,19 @@ def _of_footers(
     return columns
 
 
+def without_nulls(files: Sequence[str]) -> frozenset[str]:
+    """The columns of Parquet files, in lower case, that have no null, as their footers say."""
+    listed = ", ".join(literal(exact(file)) for file in files)
+    with reader() as connection:
+        rows = connection.execute(
+            "select lower(path_in_schema) from "
+            f"parquet_metadata([{listed}]) group by all "
+            f"having count(distinct file_name) = {len(set(files))} "
+            "and max(coalesce(stats_null_count, 1)) = 0"
+        ).fetchall()
+    return frozenset(str(name) for (name,) in rows)
+
+
 def _of_text(connection: duckdb.DuckDBPyConnection, kind: str, file: str) -> dict[str, str]:
     options = ", header = true, skip = 0, comment = ''" if kind == "csv" else ", sample_size = -1"
     read = f"read_{kind}({literal(exact(file))}, hive_partitioning = false{options})"

@@ -47,7 +47,7 @@ class Flag(NamedTuple):
     Attributes:
         audit: `null` for a missing value, `served` for one of `SERVED_FLAGS`.
         name: The column, by its canonical name or the log's own.
-        sql: True where it is flagged.
+        sql: True where it is flagged; empty where no impression can be.
         among: Of which impressions; all of them if empty.
         variants: Of which variants it is counted; of all if empty.
     """
@@ -59,8 +59,14 @@ class Flag(NamedTuple):
     variants: Sequence[str] = ()
 
 
-def flags(experiment: Experiment, shape: LogShape) -> list[Flag]:
-    """The flags of each impression that these columns can give."""
+def flags(experiment: Experiment, shape: LogShape, never_null: frozenset[str]) -> list[Flag]:
+    """The flags of each impression that these columns can give.
+
+    Args:
+        experiment: Its variants.
+        shape: Its columns.
+        never_null: Columns of the log in lower case that have no null.
+    """
     log = shape.impressions
     columns = {
         "request_id": "i.request_id",
@@ -69,7 +75,11 @@ def flags(experiment: Experiment, shape: LogShape) -> list[Flag]:
         "category": "i.own_category",
         "propensity": "i.propensity",
     }
-    nulls = [Flag("null", name, f"{sql} is null") for name, sql in columns.items() if name in log]
+    nulls = [
+        Flag("null", name, "" if log.mapped[name].lower() in never_null else f"{sql} is null")
+        for name, sql in columns.items()
+        if name in log
+    ]
     if "dwell" in log and "click" in log:
         clicked = "i.own_click = 1"
         nulls.append(Flag("null", "dwell", f"{clicked} and i.own_dwell_ms is null", clicked))
@@ -83,7 +93,11 @@ def flags(experiment: Experiment, shape: LogShape) -> list[Flag]:
         ]
     mapped = {column.lower() for column in log.mapped.values()}
     nulls += [
-        Flag("null", name, f"i.{quoted(own_name(name))} is null")
+        Flag(
+            "null",
+            name,
+            "" if name.lower() in never_null else f"i.{quoted(own_name(name))} is null",
+        )
         for name in shape.own_columns
         if name.lower() not in mapped
     ]
@@ -113,12 +127,10 @@ def audited_keys(engine: Engine, sample: Sample) -> str:
 def audited_view(engine: Engine, chosen: list[Flag], has_lists: bool, sample: Sample) -> str:
     """One row per impression in the period of a unit of the sample."""
     listed = [
-        f"case when {flag.sql} then 1 else 0 end as f_{number}"
+        f"cast(case when {sql} then 1 else 0 end as tinyint) as f_{number}"
         for number, flag in enumerate(chosen)
-    ]
-    listed += [
-        f"case when {flag.among} then 1 else 0 end as f_{len(chosen) + number}"
-        for number, flag in enumerate(flag for flag in chosen if flag.among)
+        for sql, number in ((flag.sql, 2 * number), (flag.among, 2 * number + 1))
+        if sql
     ]
     lists = ["i.request_id", "i.position", "i.item_id"] if has_lists else []
     unit = engine.hash64(["i.unit_id"])
