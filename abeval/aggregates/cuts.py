@@ -18,7 +18,7 @@ import numpy as np
 from abeval.aggregates.cut_cells import CutCells, cut_cells, cut_sizes, cut_value, write_cut_sums
 from abeval.aggregates.kernels.auc import Scores, score_sums
 from abeval.aggregates.kernels.rows import UnitBlocks
-from abeval.aggregates.metric_queries import MetricQueries, show_scored
+from abeval.aggregates.metric_queries import MetricQueries
 from abeval.aggregates.moment_rows import LABELS, MOMENT_COLUMNS
 from abeval.aggregates.row_words import hashed
 from abeval.aggregates.slice_sums import SqlSlice
@@ -27,6 +27,7 @@ from abeval.engines.protocol import ArrayEngine
 from abeval.engines.queries import query
 from abeval.engines.sql import literal, numbered, quoted
 from abeval.logs.row_sql import cut_name
+from abeval.logs.views import show_scored
 from abeval.metrics.definition import Metric, no_cuts, scales, splits_by_cut
 from abeval.metrics.sources import AUC, GAUC, UNIT_DAY, Source
 from abeval.stats import mix

@@ -17,6 +17,7 @@ from abeval.engines.sql import by_value
 from abeval.experiment.model import Experiment
 from abeval.logs.outcomes import Coverage
 from abeval.logs.shape import LogShape
+from abeval.logs.views import show_scored
 from abeval.metrics.definition import Metric, Term
 from abeval.metrics.sources import Source
 
@@ -87,11 +88,3 @@ class MetricQueries:
         if len(set(columns.values())) == 1:
             return next(iter(columns.values()))
         return by_value("variant", columns)
-
-
-_DATE = "date '1970-01-01' + day"
-
-
-def show_scored(engine: Engine, sql: str) -> None:
-    """Show impressions or candidates (variant, unit_id, score, click) as `scored`."""
-    engine.view("scored", sql)

@@ -85,15 +85,6 @@ def by_stretch(
     return moments
 
 
-def moments_of_rows(
-    rows: Iterable[Sequence[object]], stretches: int, scales: tuple[float, float]
-) -> list[dict[str, Moments]]:
-    """Moments of (y, x) by stretch and variant, of rows of `MOMENT_COLUMNS` of one cell."""
-    named = [dict(zip(MOMENT_COLUMNS, row, strict=True)) for row in rows]
-    moments = by_stretch({group_of(row): row for row in named}, stretches, scales)
-    return [{name: one.pick(0, 1) for name, one in variants.items()} for variants in moments]
-
-
 def moments_by_variant(
     rows: Iterable[Sequence[object]], scales: tuple[float, float]
 ) -> dict[str, Moments]:

@@ -180,8 +180,10 @@ def _products(terms: Terms, place: Callable[[Whole], int]) -> list[Product | Non
     products: list[Product | None] = []
     for factors in _factors():
         values = [terms[factor] for factor in factors]
-        # Third moments of newness are those with values of now.
-        is_nothing = len(factors) == 3 and 4 in factors and (2 in factors or 3 in factors)
+        # Third moments of newness are those with values of now; the denominator may be 1 of all.
+        past = [terms[factor] for factor in factors if factor in (2, 3)]
+        is_third = len(factors) == 3 and 4 in factors
+        is_nothing = is_third and any(not isinstance(value, int) for value in past)
         if is_nothing or any(isinstance(value, int) and value == 0 for value in values):
             products.append(None)
         else:

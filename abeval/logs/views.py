@@ -259,3 +259,8 @@ def _is_exposed(shape: LogShape) -> str:
         return "true"
     before = "in_period and i.time_ms < e.first_ms"
     return f"e.unit_id is not null and not coalesce({before}, false)"
+
+
+def show_scored(engine: Engine, sql: str) -> None:
+    """Show impressions or candidates (variant, unit_id, score, click) as `scored`."""
+    engine.view("scored", sql)
