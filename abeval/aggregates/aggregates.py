@@ -90,7 +90,7 @@ class Aggregates:
         stretches: Stretches of entry days of one split each; none where it did not change.
         notes: What a reader of the result must know about how they were computed.
         audits: What the audits count.
-        extremes: The ten units that deviate most from the value of their variant, without their
+        extremes: The twenty units that deviate most from the value of their variant, without their
             ids.
         unit_values: The values of single units, in counted units and without their ids, of metrics
             that have few; of units in stretches, none.

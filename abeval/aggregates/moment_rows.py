@@ -1,6 +1,6 @@
 """Rows of exact sums: their columns, the slices that they are of, and moments from them.
 
-Queries and kernels return these rows (`terms.py`, `collect.py`); `Aggregates` finds its moments in
+Queries and kernels return these rows (`unit_sums.py`, `collect.py`); `Aggregates` finds its moments in
 them, `time/` those of windows.
 """
 

@@ -1,6 +1,6 @@
 """Who was shown what: the rows of `catalogue/reach` as arrays, for there may be millions.
 
-`collect.py` keeps them in the aggregates, by `kernels/reach_pass.py` where the engine has arrays;
+`collect.py` keeps them in the aggregates, by `row_pass.py` where the engine has arrays;
 `time/cut.py` makes those of a window, and `store/saved.py` those of a file.
 """
 

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 def sql(
-    name: Annotated[str | None, typer.Argument(help="A query, such as units/unit_day.")] = None,
+    name: Annotated[str | None, typer.Argument(help="A query, such as units/logged_sums.")] = None,
     dialect: Annotated[
         str, typer.Option(help="spark, bigquery, snowflake, trino, clickhouse, …")
     ] = "duckdb",
@@ -55,7 +55,7 @@ def run_of(experiment: "Experiment", name: str) -> "Analysis":
     runs: Mapping[str, Analysis] = {
         "offline": lambda engine: _replay(experiment, engine),
         "offline_policy": lambda engine: _off_policy(experiment, engine),
-        "time": lambda engine: _windows(experiment, engine, name),
+        "time": lambda engine: _windows(experiment, engine),
     }
     return runs.get(folder, lambda engine: _analyze(experiment, engine))
 
@@ -86,15 +86,11 @@ def _off_policy(experiment: "Experiment", engine: "DuckDBEngine") -> None:
     off_policy(Run(experiment, engine), experiment.control, choice, OffPolicyOptions())
 
 
-def _windows(experiment: "Experiment", engine: "DuckDBEngine", name: str) -> None:
+def _windows(experiment: "Experiment", engine: "DuckDBEngine") -> None:
     from abeval.experiment.metrics import chosen_metrics
     from abeval.logs.run import Run
-    from abeval.time.aa import aa
     from abeval.time.analysis import windows
     from abeval.time.clock import CLOCKS
 
     metrics = chosen_metrics(experiment)
-    if name in ("time/bucket_sums", "time/unit_values"):
-        aa(Run(experiment, engine), metrics, 1, 0)
-    else:
-        windows(Run(experiment, engine), metrics, (3,), (), CLOCKS)
+    windows(Run(experiment, engine), metrics, (3,), (), CLOCKS)

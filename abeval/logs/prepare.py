@@ -1,4 +1,4 @@
-"""Logs → canonical views, `unit_day` and `units`; later steps are queries over these.
+"""Logs → canonical views, cells and placed units, and relations that later queries read.
 
 `aggregates/collect.py` and `time/open.py` hand it a `Run` and metrics; so do
 `offline/replay.py` and `off_policy/log.py`.

@@ -19,7 +19,7 @@ class Source:
         name: Its id, and the name of its relation.
         title: The step that computes it, as a progress bar shows it.
         reads: Columns of `impressions` that its query reads, `in_period` among them; empty if it
-            reads `unit_day` only.
+            reads the sums per unit and day only.
         scored: Whether it reads the score of the model that a variant serves.
         per_unit: Whether each unit has one value; if not, other queries compute it.
         daily: Whether its query has a row per day (column `day`), and days add up. Only such

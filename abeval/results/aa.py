@@ -95,6 +95,8 @@ class AAResult(DrawnRecord):
 
     def to_frame(self) -> "pd.DataFrame":
         """One row per metric."""
+        import pandas as pd
+
         return pd.DataFrame([asdict(row) for row in self.metrics])
 
 

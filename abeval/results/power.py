@@ -91,4 +91,6 @@ class Plans(Record):
 
     def to_frame(self) -> "pd.DataFrame":
         """One row per metric."""
+        import pandas as pd
+
         return pd.DataFrame([asdict(plan) for plan in self.plans])

@@ -75,7 +75,7 @@ def _columns(shape: LogShape) -> dict[str, str]:
     sums = {component_name(i): "bigint" for i in range(len(shape.components))}
     unit = shape.impressions.type_of("unit_id")
     return {
-        **{"unit_id": unit, "phase": "integer", "day": "date", "variant": "varchar"},
+        **{"unit_id": unit, "phase": "integer", "hour": "bigint", "variant": "varchar"},
         **{"is_exposed": "boolean", **segments, "first_ms": "bigint", "last_ms": "bigint"},
         **sums,
     }

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pandas as pd
 import pytest
+from abeval.logs.expected import write_expected_units
 
 from abeval.assignment import Assignment, Holdout, Layer, Plan
 from abeval.engines.spark.engine import SparkEngine
-from abeval.logs.expected import write_expected_units
 from tests.assignment.schemes import SETTINGS, WEIGHTS, odd_ids, scheme
 from tests.engines.sessions import spark_session
 
