@@ -111,8 +111,9 @@ def _covariance(moments: Moments, values: Floats, relative: bool) -> Floats:
     """Covariance of the values, or of their logarithms if relative."""
     days = len(values)
     denominator = moments.mean[days:] * (values if relative else 1.0)
-    gradient = np.hstack([np.diag(1 / denominator), np.diag(-values / denominator)])
-    return np.asarray(gradient @ (moments.covariance / moments.n) @ gradient.T)
+    covariance, of_y, of_x = moments.covariance / moments.n, 1 / denominator, -values / denominator
+    rows = of_y[:, None] * covariance[:days] + of_x[:, None] * covariance[days:]
+    return np.asarray(rows[:, :days] * of_y + rows[:, days:] * of_x)
 
 
 def _df(parts: Sequence[Floats], dfs: Sequence[float]) -> float:

@@ -28,7 +28,11 @@ Span = tuple[int, int]
 """First and last day of a window, as places on its axis."""
 
 _CELLS = 1 << 21
-"""Units × days whose products are summed at once."""
+"""Units × days whose values are written out at once."""
+
+_SERIAL = 1 << 18
+"""Products of matrices that need fewer multiplications are not shared out to threads: to share them
+out costs more than to multiply."""
 
 _BITS = 20
 """A part of a value is smaller than 2^20, so that 2^13 products are summed in doubles exactly."""
@@ -87,12 +91,12 @@ class Presence:
         return np.split(self.rows[order], bounds)
 
     @cached_property
-    def _returns(self) -> Whole:
+    def _returns(self) -> NDArray[np.int32]:
         """Units by day of entry, 1 + active day before (0: none) and active day; cumulated."""
         before = np.zeros(len(self.day), dtype=np.int64)
         again = np.flatnonzero(self.unit[1:] == self.unit[:-1]) + 1
         before[again] = 1 + self.day[again - 1]
-        returns = np.zeros((1, self.cohorts + 1, self.days + 2, self.days + 1), dtype=np.int64)
+        returns = np.zeros((1, self.cohorts + 1, self.days + 2, self.days + 1), dtype=np.int32)
         np.add.at(returns[0], (1 + self.cohort[self.unit], 1 + before, 1 + self.day), 1)
         _cumulate(returns)
         return returns
@@ -116,9 +120,13 @@ class Presence:
             scales: What one counted unit of y and of x is worth.
             per_unit: Whether the metric divides by units instead of by x.
         """
-        bits = (60 - (len(self.cohort) * self.days**2).bit_length()) // 2
-        bits = min(_BITS, bits)
-        y_parts, x_parts = (_parts(np.asarray(v)[self.rows], bits) for v in (y, x))
+        bits = min(_BITS, (60 - (len(self.cohort) * self.days**2).bit_length()) // 2)
+        values = [np.asarray(v)[self.rows] for v in (y, x)]
+        # Amounts in cents, say, are multiples of many steps of their resolution.
+        steps = [max(1, int(np.gcd.reduce(own))) for own in values]
+        y_parts, x_parts = (
+            _parts(own // step, bits) for own, step in zip(values, steps, strict=True)
+        )
         of_y, of_x = len(y_parts), len(x_parts)
         size = self.cohorts + 1, self.days + 1
 
@@ -127,11 +135,15 @@ class Presence:
 
         sums = zeros(of_y + of_x)
         yy, yx, xx = (zeros(n - 1, size[1]) for n in (2 * of_y, of_y + of_x, 2 * of_x))
-        for cohort, first, values in self._blocks([*y_parts, *x_parts]):
-            units, count, days = values.shape
-            rows = values.reshape(units, count * days)
-            products = (rows.T @ rows).reshape(count, days, count, days).astype(np.int64)
-            sums[:, cohort + 1, first + 1 :] += values.sum(axis=0).astype(np.int64)
+        for cohort, first, dense in self._blocks([*y_parts, *x_parts]):
+            units, count, days = dense.shape
+            rows = dense.reshape(units, count * days)
+            added = np.zeros((count * days, count * days))
+            few = max(1, _SERIAL // added.size)
+            for start in range(0, units, few):
+                added += rows[start : start + few].T @ rows[start : start + few]
+            products = added.reshape(count, days, count, days).astype(np.int64)
+            sums[:, cohort + 1, first + 1 :] += dense.sum(axis=0).astype(np.int64)
             for i, j in product(range(count), repeat=2):
                 if i >= of_y > j:
                     continue
@@ -140,7 +152,8 @@ class Presence:
                 kept[part, cohort + 1, first + 1 :, first + 1 :] += products[i, :, j]
         for one in (sums, yy, yx, xx):
             _cumulate(one)
-        return DaySums(self, sums[:of_y], sums[of_y:], yy, yx, xx, bits, scales, per_unit)
+        of_both = sums[:of_y], sums[of_y:], yy, yx, xx
+        return DaySums(self, *of_both, bits, (steps[0], steps[1]), scales, per_unit)
 
     def _blocks(self, columns: Sequence[Whole]) -> Iterator[tuple[int, int, NDArray[np.float64]]]:
         """Some units of a cohort at a time: the cohort, its first day, values by column and day."""
@@ -164,7 +177,8 @@ class Presence:
 class DaySums:
     """One metric in one variant: sums over units by cohort and day, cumulated over both.
 
-    Sums are in parts along the first axis, of which each is worth 2^`bits` of the one before.
+    Sums are in parts along the first axis, of which each is worth 2^`bits` of the one before, and
+    of values that are divided by their `steps`.
 
     Attributes:
         presence: When its units were active.
@@ -174,6 +188,7 @@ class DaySums:
         yx: Of y on a day with x on another.
         xx: Of x on two days.
         bits: See above.
+        steps: What every y, and every x, is a multiple of.
         scales: What one counted unit of y and of x is worth.
         per_unit: Whether the metric divides by units instead of by x.
     """
@@ -185,6 +200,7 @@ class DaySums:
     yx: Whole
     xx: Whole
     bits: int
+    steps: tuple[int, int]
     scales: tuple[float, float]
     per_unit: bool
 
@@ -201,11 +217,14 @@ class DaySums:
             units = int(self.presence.entered[group[0] : group[1] + 1].sum())
         else:
             units = self.presence.active(group, span)
-        y, yy = _box(self.y, self.bits, group, span), _box(self.yy, self.bits, group, span, span)
+        of_y, of_x = self.steps
+        y = of_y * _box(self.y, self.bits, group, span)
+        yy = of_y**2 * _box(self.yy, self.bits, group, span, span)
         if self.per_unit:
             return Moments.from_sums(units, [y, units], [[yy, y], [y, units]], self.scales)
-        x, xx = _box(self.x, self.bits, group, span), _box(self.xx, self.bits, group, span, span)
-        yx = _box(self.yx, self.bits, group, span, span)
+        x = of_x * _box(self.x, self.bits, group, span)
+        yx = of_y * of_x * _box(self.yx, self.bits, group, span, span)
+        xx = of_x**2 * _box(self.xx, self.bits, group, span, span)
         return Moments.from_sums(units, [y, x], [[yy, yx], [yx, xx]], self.scales)
 
     def by_day(self, cohorts: Sequence[int], days: Sequence[int]) -> Moments:
@@ -214,18 +233,23 @@ class DaySums:
         n = int(self.presence.entered[start : last + 1].sum())
         chosen = np.ix_(range(len(days)), days)[1][0]
 
-        def cells(sums: Whole) -> NDArray[np.object_]:
+        def cells(sums: Whole, step: int) -> NDArray[np.object_]:
             own = sums[:, last + 1] - sums[:, start]
             for axis in range(1, own.ndim):
                 own = np.diff(own, axis=axis).take(chosen, axis=axis)
-            worth = np.array([1 << self.bits * i for i in range(len(own))], dtype=object)
+            worth = np.array([step << self.bits * i for i in range(len(own))], dtype=object)
             return np.tensordot(worth, own.astype(object), axes=1)
 
-        yx = cells(self.yx)
-        products = np.block([[cells(self.yy), yx], [yx.T, cells(self.xx)]])
-        steps = [scale for scale in self.scales for _ in days]
-        sums = [*cells(self.y), *cells(self.x)]
-        return Moments.from_sums(n, sums, products.tolist(), steps)
+        of_y, of_x = self.steps
+        yx = cells(self.yx, of_y * of_x)
+        yy, xx = cells(self.yy, of_y**2), cells(self.xx, of_x**2)
+        products = np.block([[yy, yx], [yx.T, xx]])
+        scales = np.repeat(self.scales, len(days))
+        sums = np.append(cells(self.y, of_y), cells(self.x, of_x))
+        units = max(n, 1)
+        comoment = ((units * products - np.multiply.outer(sums, sums)) / units).astype(float)
+        mean = (sums / units).astype(float)
+        return Moments(n, mean * scales, comoment * np.outer(scales, scales))
 
 
 @dataclass(frozen=True, eq=False)
@@ -280,13 +304,13 @@ def _parts(values: Whole, bits: int) -> list[Whole]:
     return [*low, values >> bits * (count - 1)]
 
 
-def _cumulate(sums: Whole) -> None:
+def _cumulate(sums: NDArray[np.integer]) -> None:
     """Put the sums up to each place on every axis but the first in the place of the sums."""
     for axis in range(1, sums.ndim):
         np.cumsum(sums, axis=axis, out=sums)
 
 
-def _box(sums: Whole, bits: int, *sides: Span) -> int:
+def _box(sums: NDArray[np.integer], bits: int, *sides: Span) -> int:
     """The sum over a box of cumulated sums, from the first to the last place on every axis."""
     if any(last < first for first, last in sides):
         return 0
