@@ -37,7 +37,6 @@ from abeval.logs.audited import (
     audited_keys,
     audited_view,
     flags,
-    logged_cells,
 )
 from abeval.logs.names import places_of_hashes
 from abeval.logs.prepare import Prepared
@@ -60,7 +59,6 @@ def audit_sums(run: Run, prepared: Prepared) -> list[AuditSums]:
     if experiment.unit == ROW_UNIT or not prepared.summed.has_rows:
         return []
     run.step("audits")
-    engine.view("logged_cells", logged_cells(experiment, shape))
     audited = _audited(experiment, engine, prepared)
     rows = [
         *_of_impressions(audited),

@@ -1,7 +1,6 @@
 """Rows of exact sums: their columns, the slices that they are of, and moments from them.
 
-Queries and kernels return these rows (`unit_sums.py`, `collect.py`); `Aggregates` finds its moments in
-them, `time/` those of windows.
+`unit_sums.py` makes these rows; `Aggregates` finds its moments in them, `time/` those of windows.
 """
 
 from collections.abc import Iterable, Mapping, Sequence

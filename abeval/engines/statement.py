@@ -6,7 +6,9 @@
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
+import numpy as np
 import pandas as pd
+from numpy.typing import NDArray
 from sqlglot import exp
 
 from abeval.engines import builders
@@ -91,11 +93,15 @@ class _Reached(Exception):  # noqa: N818 (it reports a result, not an error)
         self.relation = relation
 
 
+_OF_ARRAYS = {"unit_names": "units/unit_names", "units": "units/units"}
+"""Relations that are made of arrays → the query that defines them."""
+
+
 class _Recorder(builders.CallBuilders, DuckDBEngine):
     """Runs an analysis until it reaches one query, and records every relation on the way."""
 
     # Hides the method of DuckDB, so that the analysis runs queries instead of kernels over arrays.
-    arrays = None  # type: ignore[assignment]
+    chunks = None  # type: ignore[assignment]
 
     def __init__(self, experiment: Experiment, name: str) -> None:
         super().__init__(
@@ -104,6 +110,8 @@ class _Recorder(builders.CallBuilders, DuckDBEngine):
         self.confine(files_of_experiment(experiment))
         self._relations: dict[str, Relation] = {}
         self._target = query(name).strip()
+        of_log = experiment.logs.exposures is None and not experiment.schedule
+        self._is_placed_by_log = of_log and not experiment.assigns
 
     def add_log(self, name: str, source: LogSource, reads: str | None = None) -> None:
         super().add_log(name, source, reads)
@@ -127,11 +135,22 @@ class _Recorder(builders.CallBuilders, DuckDBEngine):
         self._stop_at_target(sql)
         return super().frame(sql)
 
+    def arrays(self, sql: str) -> "Mapping[str, NDArray[np.generic]]":
+        self._stop_at_target(sql)
+        return super().arrays(sql)
+
     def _stop_at_target(self, sql: str) -> None:
         if self._target in sql:
             raise _Reached(Relation("answer", sql, [], self._reads(sql)))
 
     def _record(self, name: str, sql: str) -> None:
+        if name in _OF_ARRAYS:
+            if not self._is_placed_by_log:
+                raise QueryError(
+                    f"{name} cannot be written as SQL: the impressions alone do not place units",
+                    "with exposures, a rule of assignment or a schedule, let abeval read the log",
+                )
+            sql = query(_OF_ARRAYS[name])
         columns, reads = list(self.columns(name)), self._reads(sql)
         self._relations[name] = Relation(name, sql, columns, reads)
 

@@ -10,11 +10,9 @@ from typing import NamedTuple
 from abeval.engines.protocol import Engine
 from abeval.engines.sql import quoted
 from abeval.experiment.model import Experiment
-from abeval.logs.cells import IN_PERIOD
 from abeval.logs.mapping import SERVED_FLAGS
 from abeval.logs.row_sql import own_name
 from abeval.logs.shape import LogShape
-from abeval.logs.views import set_aside
 
 CLUSTERS = 64
 """Units are put into so many groups, which are the clusters of every test of an audit."""
@@ -106,16 +104,6 @@ def flags(experiment: Experiment, shape: LogShape, never_null: frozenset[str]) -
         for name in SERVED_FLAGS
         if name in log
     ]
-
-
-def logged_cells(experiment: Experiment, shape: LogShape) -> str:
-    """The cells of the log, each with the reason if its impressions are set aside."""
-    reason = set_aside(experiment, shape)
-    return (
-        f"select *, phase = {IN_PERIOD} as in_period, hour // 24 as day, "
-        f"coalesce({reason}, case when not is_exposed then 'not_exposed' end) as set_aside "
-        "from logged_sums"
-    )
 
 
 def audited_keys(engine: Engine, sample: Sample) -> str:

@@ -177,6 +177,8 @@ def _write(
     checks.check_positions(metrics, shape, run.engine)
     summed = sums(run, metrics, shape)
     run.step("assignment")
+    run.engine.view("logged_cells", views.logged_cells(run.experiment, shape))
+    run.engine.view("variants", views.variants_view(run.experiment))
     cells = read_cells(run.engine, shape, _compared(run.experiment, shape))
     write_names(run.engine, shape)
     placed = place_units(run, shape, cells)

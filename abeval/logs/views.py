@@ -29,8 +29,16 @@ def experiment_view(experiment: Experiment) -> str:
     select
       cast({round(experiment.sessions.gap_minutes * 60_000)} as bigint) as session_gap_ms,
       cast({attribution} as bigint) as attribution_ms,
-      cast({ITEM_GROUPS} as bigint) as item_groups
+      cast({ITEM_GROUPS} as bigint) as item_groups,
+      {literal(experiment.salt)} as salt,
+      {str(experiment.cleaning.crossover == "exclude").lower()} as excludes
     """
+
+
+def variants_view(experiment: Experiment) -> str:
+    """One row per variant of the experiment."""
+    listed = ", ".join(f"({literal(name)})" for name in experiment.variants)
+    return f"select * from (values {listed}) as v (variant)"
 
 
 def seen_view(experiment: Experiment, shape: LogShape, engine: Engine, join: Sequence[str]) -> str:
@@ -228,6 +236,16 @@ def set_aside(experiment: Experiment, shape: LogShape) -> str:
         ]
     cases = " ".join(f"when {test} then {literal(reason)}" for test, reason in reasons)
     return f"case {cases} end"
+
+
+def logged_cells(experiment: Experiment, shape: LogShape) -> str:
+    """The cells of the log, each with the reason if its impressions are set aside."""
+    reason = set_aside(experiment, shape)
+    return (
+        f"select *, phase = {IN_PERIOD} as in_period, hour // 24 as day, "
+        f"coalesce({reason}, case when not is_exposed then 'not_exposed' end) as set_aside "
+        "from logged_sums"
+    )
 
 
 def _clicked(shape: LogShape) -> str:

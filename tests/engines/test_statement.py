@@ -22,7 +22,7 @@ from abeval.simulate import simulate
 DIALECTS = ["spark", "databricks", "bigquery", "snowflake", "trino", "clickhouse", "postgres"]
 NEEDS_EXPERIMENT = [name for name in query_names() if "columns(" in query(name)]
 
-REACHED_SOON = ("log/repeated_keys", "units/logged_sums", "units/unit_cells")
+REACHED_SOON = ("log/repeated_keys", "units/logged_sums")
 """The others come late in an analysis."""
 
 
@@ -118,7 +118,7 @@ def test_unknown_names_are_refused(
 
 @pytest.mark.parametrize(
     "name",
-    ["units/unit_day", "units/gauc", "units/sessions", "units/placed_day", "offline/hits"],
+    ["units/logged_sums", "units/gauc", "units/sessions", "offline/hits"],
 )
 def test_a_whole_statement_runs_on_nothing_but_the_logs(
     name: str,
@@ -157,7 +157,7 @@ def test_the_logs_and_what_is_undefined_are_named(
     folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     file = folder / "experiment.toml"
-    arguments = ["units/unit_day", "--experiment", file, "--dialect"]
+    arguments = ["units/logged_sums", "--experiment", file, "--dialect"]
     _, out, _ = sql(monkeypatch, capsys, *arguments, "clickhouse")
     assert "-- raw_impressions: impressions/*.parquet" in out
     assert "-- to be defined: abeval_epoch_ms" in out
