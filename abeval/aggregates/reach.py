@@ -15,12 +15,12 @@ from abeval.engines.sql import numbered
 
 
 class Reach(NamedTuple):
-    """One entry per variant, item and group of units that met; arrays have shape (entries,).
+    """One entry per variant, group of units and item that met, in this order, shape (entries,).
 
     Attributes:
         variants: Their names.
-        items: Ids of all items that were shown, sorted, so that sums over them are the same to the
-            last digit in every run.
+        items: Ids of all items that were shown, sorted as texts, so that sums over them are the
+            same to the last digit in every run.
         variant: Place of the variant.
         item: Place of the item.
         item_group: Group of the units of the variant.
@@ -48,15 +48,17 @@ NO_REACH = Reach((), (), _NONE, _NONE, _NONE, _NONE, _NONE)
 
 def items_sql(relation: str) -> str:
     """SQL of the items of a relation with the columns of `catalogue/reach`."""
-    return f"select distinct item_id from {relation} order by item_id"
+    item = "cast(item_id as varchar) as item_id"
+    return f"select distinct {item} from {relation} order by item_id"
 
 
 def entries_sql(relation: str, variants: Sequence[str]) -> str:
     """SQL of the arrays of its entries, in the order of the fields of `Reach`."""
     return (
         f"select {numbered('variant', variants)} as variant, "
-        "dense_rank() over (order by item_id) - 1 as item, item_group, units, impressions "
-        f"from {relation}"
+        "dense_rank() over (order by cast(item_id as varchar)) - 1 as item, "
+        "item_group, units, impressions "
+        f"from {relation} order by variant, item_group, item"
     )
 
 

@@ -253,18 +253,20 @@ class RowPass:
         )
         # Sorted by their ids, so that sums over items are the same to the last digit in every run.
         shown = np.unique(parts.item)
-        ids = np.asarray(items.ids)[shown]
+        ids = np.asarray(items.ids)[shown].astype(str)
         order = np.argsort(ids)
         place = np.zeros(len(items.ids) + 1, dtype=np.int32)
         place[shown[order]] = np.arange(len(shown))
+        item = place[parts.item]
+        entries = np.lexsort((item, parts.group))
         return Reach(
             variants,
-            [str(one) for one in ids[order].tolist()],
-            parts.group // ITEM_GROUPS,
-            place[parts.item],
-            parts.group % ITEM_GROUPS,
-            parts.units,
-            parts.impressions,
+            ids[order].tolist(),
+            parts.group[entries] // ITEM_GROUPS,
+            item[entries],
+            parts.group[entries] % ITEM_GROUPS,
+            parts.units[entries],
+            parts.impressions[entries],
         )
 
 

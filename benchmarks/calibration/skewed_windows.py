@@ -83,7 +83,11 @@ def courses(control: Units, treatment: Units, known: bool = True) -> tuple[Cours
     arms = {"a": control, "b": treatment}
     labels = tuple(str(day) for day in range(DAYS))
     by_day = metric_days(
-        {n: Arm(one.entry, one.active, one.spent, one.active) for n, one in arms.items()}, True
+        {
+            n: Arm(one.entry, one.active, one.spent, one.active.astype(np.int64))
+            for n, one in arms.items()
+        },
+        True,
     )
     strata = ((*range(DAYS),),)
     axis = calendar(by_day, "a", strata, labels, frozenset())

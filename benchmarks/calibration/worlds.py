@@ -134,7 +134,7 @@ def days_of(units: Units, per_unit: bool = False) -> MetricDays:
     arms = {}
     for name, rows in (("control", ~units.treated), ("treatment", units.treated)):
         active = units.shown[rows] > 0
-        denominator = active if per_unit else units.shown[rows]
+        denominator = active.astype(np.int64) if per_unit else units.shown[rows]
         arms[name] = Arm(units.cohort[rows], active, units.clicks[rows], denominator)
     return metric_days(arms, per_unit)
 
