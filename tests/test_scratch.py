@@ -27,7 +27,7 @@ RUN = """
 import sys, time
 from abeval.cli import main
 from abeval.engines.duckdb import DuckDBEngine
-def slow(engine, name, source):
+def slow(engine, name, source, reads=None):
     print("begun", flush=True)
     engine.rows("select sum(hash(i) % 7) from range(5000000000) t(i)")
 DuckDBEngine.add_log = slow

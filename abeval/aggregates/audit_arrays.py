@@ -147,7 +147,7 @@ def hour_rows(units: AuditedUnits, hours: Arrays) -> Iterator[AuditRow]:
     for name, labels in {"": everyone, **units.segments}.items():
         audit = f"rhythm:{name}" if name else "rhythm"
         yield from _rhythms(units, audit, labels, (unit, of_day, rows))
-    yield from _days(units, unit, rows, code, known // 24)
+    yield from _days(units, unit, rows, code, (known // 24).astype("datetime64[D]"))
 
 
 def _rhythms(
@@ -169,7 +169,7 @@ def _rhythms(
 
 
 def _days(
-    units: AuditedUnits, unit: Whole, rows: Whole, code: Whole, days: Whole
+    units: AuditedUnits, unit: Whole, rows: Whole, code: Whole, days: NDArray[np.datetime64]
 ) -> Iterator[AuditRow]:
     """Rows of each day beside those of the days before it, and beside those of the days after."""
     known, day = np.unique(days, return_inverse=True)

@@ -38,6 +38,7 @@ from abeval.logs.audited import (
     audited_view,
     flags,
 )
+from abeval.logs.cells import starts_of
 from abeval.logs.names import places_of_hashes
 from abeval.logs.prepare import Prepared
 from abeval.logs.run import Run
@@ -151,9 +152,17 @@ def _hours(prepared: Prepared, shape: LogShape) -> Arrays:
     """The impressions and clicks of the period of analysed units, by local hour."""
     cells, unit_of = prepared.cells, prepared.placed.unit_of
     rows = np.flatnonzero(cells.counts & cells.in_period & (unit_of[cells.unit] != NONE))
+    unit, hour = unit_of[cells.unit[rows]], cells.hour[rows]
+    order = np.lexsort((hour, unit))
+    rows, unit, hour = rows[order], unit[order], hour[order]
+    # A unit may have several cells in an hour, of several segments.
+    starts = starts_of(np.stack([unit, hour], axis=1))
     columns = {"impressions": "c_1", "clicks": shape.clicks_component}
-    sums = {name: cells.sums[column][rows] for name, column in columns.items()}
-    return {"unit": unit_of[cells.unit[rows]], "hour": cells.hour[rows], **sums}
+    sums = {
+        name: np.add.reduceat(cells.sums[column][rows], starts) if len(rows) else rows
+        for name, column in columns.items()
+    }
+    return {"unit": unit[starts], "hour": hour[starts], **sums}
 
 
 def _units(

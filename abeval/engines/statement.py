@@ -11,6 +11,7 @@ import pandas as pd
 from numpy.typing import NDArray
 from sqlglot import exp
 
+from abeval.assignment import SLOTS, SUB_BUCKETS
 from abeval.engines import builders
 from abeval.engines.duckdb import DuckDBEngine
 from abeval.engines.inputs import files_of_experiment
@@ -111,6 +112,7 @@ class _Recorder(builders.CallBuilders, DuckDBEngine):
         self._relations: dict[str, Relation] = {}
         self._target = query(name).strip()
         of_log = experiment.logs.exposures is None and not experiment.schedule
+        self._salt = experiment.salt
         self._is_placed_by_log = of_log and not experiment.assigns
 
     def add_log(self, name: str, source: LogSource, reads: str | None = None) -> None:
@@ -151,6 +153,12 @@ class _Recorder(builders.CallBuilders, DuckDBEngine):
                     "with exposures, a rule of assignment or a schedule, let abeval read the log",
                 )
             sql = query(_OF_ARRAYS[name])
+            if name == "units":
+                h60 = self.hash60(self._salt, "cast(n.logged_id as varchar)")
+                sql = (
+                    f"select p.*, cast(floor({h60} / {SLOTS}) as bigint) % {SUB_BUCKETS} "
+                    f"as sub_bucket from ({sql}) p join unit_names n on p.unit_id = n.unit_id"
+                )
         columns, reads = list(self.columns(name)), self._reads(sql)
         self._relations[name] = Relation(name, sql, columns, reads)
 

@@ -30,7 +30,6 @@ def experiment_view(experiment: Experiment) -> str:
       cast({round(experiment.sessions.gap_minutes * 60_000)} as bigint) as session_gap_ms,
       cast({attribution} as bigint) as attribution_ms,
       cast({ITEM_GROUPS} as bigint) as item_groups,
-      {literal(experiment.salt)} as salt,
       {str(experiment.cleaning.crossover == "exclude").lower()} as excludes
     """
 

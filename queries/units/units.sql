@@ -1,5 +1,5 @@
 -- grain: one row per analysed unit: its first variant in the period, its segments then, whether it is new
--- reads: logged_cells, unit_names, variants (variant), experiment (salt, excludes)
+-- reads: logged_cells, unit_names, variants (variant), experiment (excludes)
 -- abeval places units over arrays; `abeval sql` writes this for the user's warehouse, and a test holds the
 -- two together. A unit whose first impressions are of several variants is left out
 with counted as (
@@ -36,7 +36,6 @@ earlier as (
 select
   unit_id, first_ms, first_variant as variant, crossover, 0 as stretch,
   case when earlier_unit_id is null then 1 else 0 end as is_new,
-  cast(floor(abeval_hash60(salt, cast(logged_id as varchar)) / 1000000) as bigint) % 4096 as sub_bucket,
   coalesce(columns('^s_'), '')
 from firsts
 join variants on first_variant = variants.variant

@@ -23,12 +23,14 @@ from abeval.aggregates.metric_queries import MetricQueries
 from abeval.aggregates.quantile_values import QueriedValues
 from abeval.aggregates.quantiles import events_of
 from abeval.aggregates.row_pass import KERNELS, RowPass, RowSums
+from abeval.assignment import SLOTS, SUB_BUCKETS
 from abeval.engines.duckdb import DuckDBEngine
 from abeval.engines.queries import query
 from abeval.experiment.model import Experiment
 from abeval.logs.mapping import LogColumns
 from abeval.logs.row_sql import event_sql
 from abeval.logs.shape import LogShape
+from abeval.logs.unit_arrays import NO_DAY, Units
 from abeval.metrics.builtin import builtin_metrics
 from abeval.metrics.sources import (
     AUC,
@@ -107,15 +109,22 @@ def held(
     listed = ", ".join(f"cast({name} as {kind}) as {name}" for name, kind in kinds.items())
     engine.add_frame("given", impressions)
     engine.table("logged", f"select {listed} from given")
+    unit_hash = engine.hash64(["logged_id"])
+    engine.view(
+        "logged_names",
+        f"select *, {unit_hash} as unit_hash "
+        "from (select 'u' || i as logged_id from range(6) r(i))",
+    )
     engine.table(
         "unit_names",
-        "select cast(i * 3 as bigint) as unit_id, 'u' || i as logged_id from range(8) r(i)",
+        "select row_number() over (order by unit_hash) - 1 as unit_id, logged_id from logged_names",
     )
+    h60 = engine.hash60(experiment().salt, "logged_id")
     engine.table(
         "units",
         "select unit_id, case when unit_id % 2 = 0 then 'a' else 'b' end as variant, "
-        "cast(unit_id * 7 as bigint) as sub_bucket, unit_id // 9 as stretch "
-        "from unit_names where unit_id < 18",
+        f"cast(floor({h60} / {SLOTS}) as bigint) % {SUB_BUCKETS} as sub_bucket, "
+        "unit_id // 3 as stretch from unit_names",
     )
     engine.table(
         "items",
@@ -142,7 +151,27 @@ def summed(
     rows: int = 3_000_000,
     values: Sequence[tuple[str, ...]] = (("v_1", "v_1", "v_1"),),
 ) -> RowSums:
-    return RowPass(experiment(), of, engine, sources, values, rows).sums()
+    return RowPass(experiment(), of, engine, units_of(engine), sources, values, rows).sums()
+
+
+def units_of(engine: DuckDBEngine) -> Units:
+    """The analysed units, sorted by hash; the relations get their places as numbers."""
+    hashed = engine.hash64(["n.logged_id"])
+    known = engine.frame(
+        f"select {hashed} as hash, case u.variant when 'a' then 0 else 1 end as arm, u.stretch, "
+        "u.unit_id from units u join unit_names n on u.unit_id = n.unit_id order by 1"
+    )
+    size = len(known)
+    return Units(
+        hash=known["hash"].to_numpy(np.int64),
+        variant=known["arm"].to_numpy(np.int8),
+        stretch=known["stretch"].to_numpy(np.int16),
+        is_new=np.zeros(size, np.int8),
+        first_ms=np.zeros(size, np.int64),
+        segments={},
+        covariates={},
+        crosses=np.zeros(size, bool),
+    )
 
 
 def lines(frame: pd.DataFrame) -> list[tuple[object, ...]]:
@@ -158,15 +187,27 @@ def assert_as_queries(engine: DuckDBEngine, of: LogShape, rows: int = 3_000_000)
     engine.view("scored", queries.scored(("unit_id", "click")))
     for source in (PAGE_VIEWS, SERVED_RANKING, CATEGORY_DIVERSITY, SESSIONS, GAUC, AUC):
         defined = engine.frame(query(source.query))
-        mine = found.frame(source)
-        assert mine is not None
+        days = found.days[source]
+        known = {"unit_id": days.unit, "in_period": days.in_period}
+        mine = pd.DataFrame({**known, **days.columns})
         if "day" in defined:
-            mine["day"] = pd.to_datetime(mine["day"].astype("float"), unit="D")
+            day = pd.Series(days.day, dtype="float").mask(days.day == NO_DAY)
+            mine["day"] = pd.to_datetime(day, unit="D")
             defined["day"] = pd.to_datetime(defined["day"])
         assert lines(mine[list(defined.columns)]) == lines(defined), source
     assert found.reach is not None
     reach = engine.frame(query("catalogue/reach"))
-    assert lines(found.reach[list(reach.columns)]) == lines(reach)
+    shown = found.reach
+    mine = pd.DataFrame(
+        {
+            "variant": np.array(shown.variants)[shown.variant],
+            "item_id": np.array(shown.items)[shown.item],
+            "item_group": shown.item_group,
+            "units": shown.units,
+            "impressions": shown.impressions,
+        }
+    )
+    assert lines(mine[list(reach.columns)]) == lines(reach)
     assert_quantiles(found, queries)
 
 
@@ -279,11 +320,9 @@ def many(count: int, decimals: int | None = None) -> pd.DataFrame:
 def test_chunks_and_blocks_of_any_size_give_the_same(
     block, memory, decimals, monkeypatch, tmp_path
 ):
-    monkeypatch.setattr("abeval.engines.duckdb._VECTORS", 1)
     monkeypatch.setattr(row_pass, "BLOCK", block)
     monkeypatch.setattr(blocks, "MEMORY", memory)
     with held(many(5000, decimals), "bigint") as engine:
-        assert len(list(engine.chunks("select unit_id from logged"))) > 2
         assert_as_queries(engine, shape(by_item=False, own_category=True), rows=5000)
 
 

@@ -275,7 +275,7 @@ def test_mistakes_of_assign(
             "give a CSV file of ids",
         ),
         (["assign", "--explain", "1", "--salt", "a:b", "--variants", "a=1"], "salt 'a:b' cannot"),
-        (["sql", "units/unit_days"], "no query is called 'units/unit_days'"),
+        (["sql", "units/logged_sumss"], "no query is called 'units/logged_sumss'"),
         (["simulate", "x", "--impressions", "5"], "5 impressions are too few"),
         (["simulate", "x", "--seed", "-1"], "Invalid value for '--seed'"),
         (["analyze"], "name an experiment file, a table, or --sums"),
@@ -336,8 +336,8 @@ def test_schema_is_a_json_schema_of_the_file(
 def test_sql_prints_names_and_queries(monkeypatch: pytest.MonkeyPatch, capsys: Capture) -> None:
     assert call(monkeypatch, "sql") == 0
     assert capsys.readouterr().out.splitlines() == list(query_names())
-    assert call(monkeypatch, "sql", "units/unit_day") == 0
-    assert capsys.readouterr().out == query("units/unit_day")
+    assert call(monkeypatch, "sql", "units/logged_sums") == 0
+    assert capsys.readouterr().out == query("units/logged_sums")
 
 
 def test_simulate_says_where_the_experiment_is(

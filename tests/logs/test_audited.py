@@ -254,7 +254,7 @@ IDS = {"user_id": "BIGINT", "variant": "VARCHAR"}
 def test_what_is_flagged_follows_from_the_columns(
     columns: dict[str, str], names: list[str]
 ) -> None:
-    found = flags(experiment(), shape_for({**IDS, **columns}))
+    found = flags(experiment(), shape_for({**IDS, **columns}), frozenset())
     assert [f"{flag.audit} {flag.name}" for flag in found] == names
 
 
@@ -266,10 +266,10 @@ MODELS: dict[str, Any] = {
 
 def test_a_score_is_missing_if_the_model_of_the_variant_has_none() -> None:
     types = {**IDS, "old": "DOUBLE", "new": "DOUBLE"}
-    chosen = flags(experiment(**MODELS), shape_for(types, **MODELS))
+    chosen = flags(experiment(**MODELS), shape_for(types, **MODELS), frozenset())
     assert [(flag.name, flag.variants) for flag in chosen] == [("score", ["a"]), ("score", ["b"])]
     same = {**MODELS, "variants": {"a": {"model": "old"}, "b": {"model": "old"}}}
-    (flag,) = flags(experiment(**same), shape_for(types, **same))
+    (flag,) = flags(experiment(**same), shape_for(types, **same), frozenset())
     assert flag.variants == ["a", "b"]
     rows = [
         ("one", 5, None, 1.0, True, None),
@@ -283,5 +283,5 @@ def test_a_score_is_missing_if_the_model_of_the_variant_has_none() -> None:
         engine.table("seen", relation(columns, *rows))
         every = Sample(PARTS, [])
         engine.table("audited", audited_view(engine, chosen, has_lists=False, sample=every))
-        flagged = Counter(engine.rows("select time_ms, f_0, f_1 from audited"))
+        flagged = Counter(engine.rows("select time_ms, f_0, f_2 from audited"))
     assert flagged == Counter([(5, 1, 0), (6, 0, 1), (None, 1, 1)])

@@ -10,6 +10,13 @@ import pytest
 from tests.relations import Relations, answer, chance, near
 
 
+class Name(NamedTuple):
+    """A unit, and its id as logged."""
+
+    unit_id: str
+    logged_id: str
+
+
 class PolicyRow(NamedTuple):
     """A row of `policy_rows`."""
 
@@ -93,6 +100,7 @@ def served_rows(count: int) -> list[Served]:
 
 
 SERVED = served_rows(60)
+NAMES = [Name(unit, unit) for unit in sorted({row.unit_id for row in SERVED})]
 COMPARISON = Comparison("a", "b", by_column=False)
 POLICY = [
     Policy(position, item, 1 / (1 + position + item))
@@ -159,7 +167,7 @@ def test_items_of_the_log_and_of_the_policy_are_numbered_in_order() -> None:
 
 def test_units_of_the_source_are_numbered_in_order() -> None:
     units = sorted({row.unit_id for row in of_variant("a")})
-    tables: Relations = {"served": SERVED, "comparison": [COMPARISON]}
+    tables: Relations = {"served": SERVED, "comparison": [COMPARISON], "unit_names": NAMES}
     numbers = answer("offline_policy/policy_units", **tables).by_key("unit_id")
     assert numbers == {(unit,): {"unit_no": number} for number, unit in enumerate(units)}
 
@@ -214,5 +222,5 @@ def test_the_target_earned_the_rewards_of_its_units() -> None:
     for row in of_variant("b"):
         rewards[row.unit_id,].append(row.reward)
     expected = {key: {"reward": sum(of), "impressions": len(of)} for key, of in rewards.items()}
-    tables: Relations = {"served": SERVED, "comparison": [COMPARISON]}
+    tables: Relations = {"served": SERVED, "comparison": [COMPARISON], "unit_names": NAMES}
     assert answer("offline_policy/realised", **tables).by_key("unit_id") == near(expected, 1e-5)

@@ -185,7 +185,10 @@ def traffic_rows(count: int) -> list[TrafficRow]:
 def curve(rows: list[TrafficRow], bins: int) -> Keyed:
     sums: dict[tuple[object, ...], Counter[str]] = defaultdict(Counter)
     for traffic in "ab":
-        own = sorted((r for r in rows if r.traffic == traffic), key=lambda r: (r.score, *r[2:5]))
+        own = sorted(
+            (r for r in rows if r.traffic == traffic),
+            key=lambda r: (r.score, *r[3:5], r.unit_group, r.click),
+        )
         equal = np.array_split(np.arange(len(own)), bins)
         mass = {place: number for number, places in enumerate(equal) for place in places}
         for place, row in enumerate(own):
