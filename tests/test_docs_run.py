@@ -39,7 +39,7 @@ ELSEWHERE = {
 NO_CODE = {
     "README.md": ("$ abeval init orders.csv", "auc of candidate against baseline"),
     "docs/agreement.md": ("model   = ½",),
-    "docs/design.md": ("logs ──views",),
+    "docs/design.md": ("logs ──views", "plan     experiment"),
     "docs/history.md": ("$ abeval history prior",),
 }
 """Blocks that are formulas, drawings, or what a command prints."""

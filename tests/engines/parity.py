@@ -85,6 +85,21 @@ class Both(CallBuilders):
             assert len(kinds) < 2 or not len(mine), (sql, column, kinds)
         return mine
 
+    def arrays(self, sql: str) -> Any:
+        self._note(sql)
+        self._compare(sql, sql)
+        return self.duck.arrays(sql)
+
+    def add_arrays(self, name: str, columns: Any) -> None:
+        self.duck.add_arrays(name, columns)
+        self.spark.add_arrays(name, columns)
+        self._compare(name, f"select * from {name}")
+
+    def hash64(self, values: Sequence[str]) -> str:
+        """The same number on both, which their own hashes are not."""
+        texts = (f"coalesce(cast({value} as varchar), '-')" for value in values)
+        return self.hash60("both", " || '|' || ".join(texts))
+
     def close(self) -> None:
         self.duck.close()
         self.spark.close()
