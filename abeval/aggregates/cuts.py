@@ -16,7 +16,7 @@ from typing import NamedTuple
 import numpy as np
 
 from abeval.aggregates.cut_cells import CutCells, cut_cells, cut_sizes, cut_value, write_cut_sums
-from abeval.aggregates.kernels.auc import Scores, score_sums
+from abeval.aggregates.kernels.auc import score_sums
 from abeval.aggregates.kernels.rows import UnitBlocks
 from abeval.aggregates.metric_queries import MetricQueries
 from abeval.aggregates.moment_rows import LABELS, MOMENT_COLUMNS
@@ -177,15 +177,12 @@ def _write_scores(queries: MetricQueries, sources: Sequence[Source], cells: CutC
         f"select *, {hashed('unit_id')} as hash from ({units}) as u order by hash"
     )
     number, arm, hashes = (np.asarray(known[name]) for name in ("unit_id", "arm", "hash"))
-    scores, count = Scores(len(names)), len(hashes) // UNITS + 1
-    folder = queries.experiment.engine.temp_directory
+    count, folder = len(hashes) // UNITS + 1, queries.experiment.engine.temp_directory
     with closing(UnitBlocks(hashes, count, folder=folder)) as blocks:
         rows = f"{hashed('unit_id')} as unit, true as in_period, score, click = 1 as click"
         for chunk in engine.chunks(f"select {rows} from scored"):
-            placed = blocks.place(chunk)
-            scores.add(placed.block, arm)
-            blocks.add(placed)
-        sums = score_sums(blocks, arm, scores)
+            blocks.add(blocks.place(chunk))
+        sums = score_sums(blocks, arm, len(names))
     for source, days in ((GAUC, sums.gauc), (AUC, sums.auc)):
         engine.add_arrays(f"cut_{source}", {"unit_id": number[days.unit], **days.columns})
 

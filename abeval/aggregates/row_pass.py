@@ -14,13 +14,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from abeval.aggregates.kernels import lists, reach
-from abeval.aggregates.kernels.auc import Scores, score_sums
+from abeval.aggregates.kernels.auc import score_sums
 from abeval.aggregates.kernels.blocks import Column
 from abeval.aggregates.kernels.events import Events
 from abeval.aggregates.kernels.rows import BLOCK, NONE, Block, Choice, UnitBlocks
 from abeval.aggregates.kernels.sessions import sessions
 from abeval.aggregates.reach import Reach
-from abeval.aggregates.row_words import INTEGERS, Categories, Items, hashed, word_of
+from abeval.aggregates.row_words import INTEGERS, Categories, Items, hashed, places_of, word_of
 from abeval.aggregates.rows import GroupUnits
 from abeval.aggregates.wanted import Wanted
 from abeval.engines.protocol import ArrayEngine
@@ -99,19 +99,16 @@ class RowPass:
 
     def sums(self) -> RowSums:
         """Read the impressions once, and run the kernel of every source."""
-        scores = Scores(len(self.experiment.variants))
         events: list[list[tuple[NDArray[np.int32], Whole]]] = [[] for _ in self.values]
         with closing(self._blocks()) as blocks:
             for chunk in self.engine.chunks(self._sql):
                 placed = blocks.place(self._numbered(chunk))
-                if self._is_scored:
-                    scores.add(placed.block, self._arm)
                 for i, listed in enumerate(events):
                     listed.append(_with_value(placed.block, f"value_{i}"))
                 blocks.add(placed.without([f"value_{i}" for i in range(len(events))]))
             days = self._days(blocks)
             if self._is_scored:
-                of_scores = score_sums(blocks, self._arm, scores)
+                of_scores = score_sums(blocks, self._arm, len(self.experiment.variants))
                 days |= {GAUC: of_scores.gauc, AUC: of_scores.auc}
             found = self._reach(blocks) if CATALOGUE in self.sources else None
         units, variants = self.units, list(self.experiment.variants)
@@ -152,7 +149,7 @@ class RowPass:
         if CATEGORY_DIVERSITY not in self.sources:
             return None
         items = self._items if self.shape.has_item_categories else None
-        return Categories.of(self.engine, "category" in self.shape.impressions, items)
+        return Categories.among(self.engine, "category" in self.shape.impressions, items)
 
     @property
     def _is_scored(self) -> bool:
@@ -195,19 +192,18 @@ class RowPass:
     def _numbered(self, chunk: Mapping[str, Column]) -> Mapping[str, Column]:
         """Rows whose items and categories are numbers."""
         rows = dict(chunk)
-        words = rows.pop("category", None)
-        item = None if self._items is None else self._items.numbers(rows.pop("item"))
-        if item is not None and CATALOGUE in self.sources:
-            rows["item"] = item
-        if self._categories is not None:
-            rows["category"] = self._categories.numbers(words, item)
+        if self._items is not None:
+            rows["item"] = self._items.numbers(rows["item"])
+        if "category" in rows and self._categories is not None:
+            rows["category"] = places_of(self._categories.known, rows["category"])
         return rows
 
     def _days(self, blocks: UnitBlocks) -> dict[Source, UnitDays]:
         """The sums of sources that need the rows of one block alone."""
 
         def work(number: int) -> dict[Source, UnitDays]:
-            return dict(self._of_block(blocks.read(number)))
+            columns = ("click", "position", "item", "category")
+            return dict(self._of_block(blocks.read(number, *columns)))
 
         parts = in_threads(work, blocks)
         return {s: _joined([part[s] for part in parts]) for s in (parts[0] if parts else ())}
@@ -222,8 +218,9 @@ class RowPass:
             yield PAGE_VIEWS, lists.page_views(of_block)
         if SERVED_RANKING in self.sources:
             yield SERVED_RANKING, lists.served_ranking(block, of_block)
-        if CATEGORY_DIVERSITY in self.sources:
-            yield CATEGORY_DIVERSITY, lists.category_diversity(block, of_block)
+        if self._categories is not None:
+            category = self._categories.of(block.rows.get("category"), block.rows.get("item"))
+            yield CATEGORY_DIVERSITY, lists.category_diversity(block, of_block, category)
 
     @cached_property
     def _group(self) -> Whole:
@@ -248,26 +245,16 @@ class RowPass:
         sizes = reach.Sizes(arms, max(len(items.ids), 1), max(len(self.units.hash), 1))
         if not sizes.fit:
             return None
-        parts = reach.Reach(
-            *map(np.concatenate, zip(*reach.reach_of(blocks, self._group, sizes), strict=True))
-        )
         # Sorted by their ids, so that sums over items are the same to the last digit in every run.
-        shown = np.unique(parts.item)
+        shown = reach.shown_in(blocks, len(items.ids))
         ids = np.asarray(items.ids)[shown].astype(str)
         order = np.argsort(ids)
-        place = np.zeros(len(items.ids) + 1, dtype=np.int32)
+        place = np.zeros(len(items.ids), dtype=np.int32)
         place[shown[order]] = np.arange(len(shown))
-        item = place[parts.item]
-        entries = np.lexsort((item, parts.group))
-        return Reach(
-            variants,
-            ids[order].tolist(),
-            parts.group[entries] // ITEM_GROUPS,
-            item[entries],
-            parts.group[entries] % ITEM_GROUPS,
-            parts.units[entries],
-            parts.impressions[entries],
-        )
+        listed = reach.reach_of(blocks, self._group, place, sizes)
+        group, item, units, impressions = map(np.concatenate, zip(*listed, strict=True))
+        arm, group = np.divmod(group, ITEM_GROUPS)
+        return Reach(variants, ids[order].tolist(), arm, item, group, units, impressions)
 
 
 def row_sums(run: Run, prepared: Prepared, wanted: Wanted) -> RowSums | None:

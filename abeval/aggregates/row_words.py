@@ -61,9 +61,12 @@ class Items(NamedTuple):
     def numbers(self, words: Whole) -> NDArray[np.int32]:
         """The number of each word, -1 for no known item."""
         if self.known is not None:
-            return _places(self.known, words)
+            return places_of(self.known, words)
         known = (words >= self.first) & (words < self.first + len(self.ids))
-        return np.where(known, words - self.first, -1).astype(np.int32)
+        number = (words - self.first).astype(np.int32)
+        if not known.all():
+            number[~known] = -1
+        return number
 
 
 class Categories(NamedTuple):
@@ -79,7 +82,7 @@ class Categories(NamedTuple):
     of_item: NDArray[np.int32] | None
 
     @classmethod
-    def of(cls, engine: ArrayEngine, own: bool, items: Items | None) -> "Categories":
+    def among(cls, engine: ArrayEngine, own: bool, items: Items | None) -> "Categories":
         """The categories of impressions, and those of a catalogue of items."""
         hashes, words = np.zeros(0, np.int64), np.zeros(0, np.int64)
         if own:
@@ -102,9 +105,10 @@ class Categories(NamedTuple):
         of_item[number[known]] = index.places(words[known])
         return cls(index, of_item)
 
-    def numbers(self, words: Whole | None, item: NDArray[np.int32] | None) -> NDArray[np.int32]:
-        """The category of each impression, else that of its item; -1 for none."""
-        own = None if words is None else _places(self.known, words)
+    def of(
+        self, own: NDArray[np.integer] | None, item: NDArray[np.integer] | None
+    ) -> NDArray[np.integer]:
+        """The number of each impression's own category, else that of its item's; -1 for none."""
         if self.of_item is None or item is None:
             if own is None:
                 raise ValueError("neither impressions nor items have categories")
@@ -113,7 +117,7 @@ class Categories(NamedTuple):
         return of_item if own is None else np.where(own >= 0, own, of_item)
 
 
-def _places(index: HashIndex, words: Whole) -> NDArray[np.int32]:
+def places_of(index: HashIndex, words: Whole) -> NDArray[np.int32]:
     """The place of each hash, -1 for `NONE`."""
     return np.where(words < 0, -1, index.places(np.maximum(words, 0))).astype(np.int32)
 

@@ -5,11 +5,11 @@ Scores of a few decimals are whole multiples of one fraction, and those are the 
 scores only the place among the clicked scores of the variant counts, for it orders an impression
 against the clicks of its own unit (GAUC) and against all clicks (AUC).
 
-`row_pass.py` hands it the blocks, and shows a chunk to `Scores` when it is read.
+`row_pass.py` hands it the blocks.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from contextlib import closing
 from itertools import pairwise
 from threading import Lock
 from typing import NamedTuple, Protocol
@@ -17,8 +17,9 @@ from typing import NamedTuple, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from abeval.aggregates.kernels.blocks import Blocks
 from abeval.aggregates.kernels.grouping import Floats, Whole, added, half_away, heads
-from abeval.aggregates.kernels.rows import Block, UnitBlocks
+from abeval.aggregates.kernels.rows import Block, UnitBlocks, narrow
 from abeval.logs.unit_arrays import NO_DAY, UnitDays
 from abeval.threads import in_threads
 
@@ -102,56 +103,45 @@ class AmongClicked(NamedTuple):
         return level
 
 
-@dataclass
-class Scores:
-    """What is known of the scores of the period, chunk by chunk.
+class _Decimals(NamedTuple):
+    """The fewest decimals that some scores have, None for no such number, and their ends."""
 
-    Attributes:
-        arms: How many variants there are.
-    """
+    digits: int | None
+    lowest: float
+    highest: float
 
-    arms: int
-    _digits: int | None = field(init=False, default=0)
-    _ends: tuple[float, float] = field(init=False, default=(np.inf, -np.inf))
-    _clicked: list[list[Floats]] = field(init=False)
-
-    def __post_init__(self) -> None:
-        """Begin without a score."""
-        self._clicked = [[np.zeros(0)] for _ in range(self.arms)]
-
-    def add(self, block: Block, arm: Arms) -> None:
-        """Look at some impressions; `arm` is the variant of each unit."""
-        rows = scored(block, arm)
-        if not len(rows.score):
-            return
-        self._ends = (
-            min(self._ends[0], float(rows.score.min())),
-            max(self._ends[1], float(rows.score.max())),
-        )
-        self._digits = _digits(rows.score, self._digits)
-        hits = np.flatnonzero(rows.click)
-        for number, listed in enumerate(self._clicked):
-            listed.append(rows.score[hits[rows.arm[hits] == number]])
-
-    @property
-    def levels(self) -> Levels:
-        """The levels of all scores that were shown."""
-        if self._digits is not None and self._ends[0] <= self._ends[1]:
-            low, high = (round(end * 10.0**self._digits) for end in self._ends)
-            if (high - low + 1) * self.arms <= _LEVELS:
-                return Decimals(self._digits, low, high - low + 1, self.arms)
-        return AmongClicked([np.unique(np.concatenate(listed)) for listed in self._clicked])
+    @classmethod
+    def of(cls, score: Floats) -> "_Decimals":
+        known = score[~np.isnan(score)]
+        if not len(known):
+            return cls(0, np.inf, -np.inf)
+        for digits in range(_DIGITS):
+            for some in (known[:1000], known):
+                if not (np.rint(some * 10.0**digits) / 10.0**digits == some).all():
+                    break
+            else:
+                return cls(digits, float(known.min()), float(known.max()))
+        return cls(None, 0.0, 0.0)
 
 
-def _digits(score: Floats, least: int | None) -> int | None:
-    """The fewest decimals that all scores have, from `least` on; None for no such number."""
-    for digits in range(_DIGITS if least is None else least, _DIGITS):
-        for some in (score[:1000], score):
-            if not (np.rint(some * 10.0**digits) / 10.0**digits == some).all():
-                break
-        else:
-            return digits
-    return None
+def _levels(blocks: UnitBlocks, arm: Arms, arms: int) -> Levels:
+    """The levels of all scores."""
+    parts = in_threads(lambda n: _Decimals.of(blocks.read(n, "score").rows["score"]), blocks)
+    digits = [part.digits for part in parts if part.digits is not None]
+    if len(digits) == len(parts):
+        most = max(digits)
+        ends = min(part.lowest for part in parts), max(part.highest for part in parts)
+        low, high = (round(end * 10.0**most) if np.isfinite(end) else 0 for end in ends)
+        if (high - low + 1) * arms <= _LEVELS:
+            return Decimals(most, low, high - low + 1, arms)
+
+    def clicked(number: int) -> list[Floats]:
+        rows = scored(blocks.read(number, "score", "click"), arm)
+        return [rows.score[rows.click & (rows.arm == one)] for one in range(arms)]
+
+    of_arms = zip(*in_threads(clicked, blocks), strict=True)
+    # The negative zero equals the other one, and could be told apart from it.
+    return AmongClicked([np.unique(np.concatenate(listed) + 0.0) for listed in of_arms])
 
 
 class Scored(NamedTuple):
@@ -173,11 +163,11 @@ class Scored(NamedTuple):
 def scored(block: Block, arm: Arms) -> Scored:
     """The scored impressions of a block; `arm` is the variant of each unit."""
     score = block.rows["score"]
-    used = block.of_run("in_period") & ~np.isnan(score)
+    used = block.of_run(block.runs["in_period"])
+    used &= ~np.isnan(score)
     rows = slice(None) if used.all() else np.flatnonzero(used)
-    unit = block.of_run("unit")[rows]
-    # The negative zero equals the other one, and would sort apart from it.
-    return Scored(unit, arm[unit], score[rows] + 0.0, block.rows["click"][rows])
+    unit = block.of_run(block.runs["unit"])[rows]
+    return Scored(unit, arm[unit], score[rows], block.rows["click"][rows])
 
 
 class UnitPairs(NamedTuple):
@@ -196,20 +186,27 @@ class UnitPairs(NamedTuple):
     halves: Whole
 
 
-def unit_pairs(unit: NDArray[np.int32], level: Whole, click: NDArray[np.bool_]) -> UnitPairs:
-    """What `units/gauc` counts for each unit.
+def unit_pairs(unit: NDArray[np.int32], result: Whole) -> tuple[UnitPairs, Whole]:
+    """What `units/gauc` counts for each unit, and its results in their order.
+
+    Args:
+        unit: Place of the unit of each impression.
+        result: Twice its level, and one more where it was clicked.
 
     Example:
-        >>> unit, level = np.array([5, 5, 6]), np.array([1, 0, 1])
-        >>> unit_pairs(unit, level, np.array([True, False, False])).halves.tolist()
-        [2, 0]
+        >>> pairs, ordered = unit_pairs(np.array([5, 5, 6]), np.array([3, 0, 2]))
+        >>> pairs.halves.tolist(), ordered.tolist()
+        ([2, 0], [0, 3, 2])
     """
     if not len(unit):
         nothing = np.zeros(0, dtype=np.int64)
-        return UnitPairs(unit, nothing, nothing, nothing)
-    first, bits = int(unit.min()), int(level.max()).bit_length() + 1
-    # Unit, level and click in one number: a sort of numbers is many times one of rows.
-    key = np.sort(((unit - first).astype(np.int64) << bits) | (level << 1) | click)
+        return UnitPairs(unit, nothing, nothing, nothing), nothing
+    first, bits = int(unit.min()), int(result.max()).bit_length()
+    # Unit and result in one number: a sort of numbers is many times one of rows.
+    key = (unit - first).astype(np.int64)
+    key <<= bits
+    key |= result
+    key.sort()
     start = heads(key >> bits)
     clicked = key & 1
     hits = np.flatnonzero(clicked)
@@ -220,7 +217,8 @@ def unit_pairs(unit: NDArray[np.int32], level: Whole, click: NDArray[np.bool_]) 
     halves = np.bincount(starts, weights=won, minlength=len(start)).astype(np.int64)
     impressions = np.diff(start, append=len(key))
     clicks = added(clicked, start)
-    return UnitPairs(((key[start] >> bits) + first).astype(np.int32), impressions, clicks, halves)
+    units = ((key[start] >> bits) + first).astype(np.int32)
+    return UnitPairs(units, impressions, clicks, halves), key & ((1 << bits) - 1)
 
 
 def gauc_of(pairs: UnitPairs) -> UnitDays:
@@ -252,47 +250,48 @@ class ScoreSums(NamedTuple):
     auc: UnitDays
 
 
-def score_sums(blocks: UnitBlocks, arm: Arms, scores: Scores) -> ScoreSums:
+def score_sums(blocks: UnitBlocks, arm: Arms, arms: int) -> ScoreSums:
     """GAUC and AUC of the units of some blocks.
 
     Args:
         blocks: With `click` and `score`, NaN where there is none.
         arm: The variant of each unit.
-        scores: After all of them.
+        arms: How many variants there are.
     """
-    levels = scores.levels
+    levels = _levels(blocks, arm, arms)
     counts, adding = np.zeros((levels.edges[-1], 2), dtype=np.int64), Lock()
+    with closing(Blocks(blocks.count, blocks.folder)) as results:
 
-    def paired(number: int) -> UnitPairs:
-        rows = scored(blocks.read(number), arm)
-        level = levels.of(rows.score, rows.arm)
-        own = np.bincount(2 * level + rows.click, minlength=counts.size)
-        with adding:
-            np.add(counts, own.reshape(counts.shape), out=counts)
-        return unit_pairs(rows.unit, level, rows.click)
+        def paired(number: int) -> UnitPairs:
+            rows = scored(blocks.read(number, "score", "click"), arm)
+            result = 2 * levels.of(rows.score, rows.arm) + rows.click
+            own = np.bincount(result, minlength=counts.size)
+            with adding:
+                np.add(counts, own.reshape(counts.shape), out=counts)
+            pairs, ordered = unit_pairs(rows.unit, result)
+            results.put(number, narrow(ordered))
+            return pairs
 
-    pairs = UnitPairs(*map(np.concatenate, zip(*in_threads(paired, blocks), strict=True)))
-    worth = _worth(counts, levels.edges)
+        parts = in_threads(paired, blocks)
+        worth = _worth(counts, levels.edges)
 
-    def won(number: int) -> tuple[int, Whole]:
-        rows = scored(blocks.read(number), arm)
-        halves = worth[2 * levels.of(rows.score, rows.arm) + rows.click]
-        first = int(rows.unit.min()) if len(rows.unit) else 0
-        return first, np.bincount(rows.unit - first, halves).astype(np.int64)
+        def won(number: int) -> Whole:
+            impressions = parts[number].impressions
+            (result,) = results.read(number)
+            return added(worth[result], np.cumsum(impressions) - impressions)
 
-    halves = np.zeros(len(arm), dtype=np.int64)
-    for first, own in in_threads(won, blocks):
-        halves[first : first + len(own)] += own
-    return ScoreSums(gauc_of(pairs), auc_of(pairs, halves[pairs.unit], arm, counts, levels.edges))
+        halves = np.concatenate(in_threads(won, blocks))
+    pairs = UnitPairs(*map(np.concatenate, zip(*parts, strict=True)))
+    return ScoreSums(gauc_of(pairs), auc_of(pairs, halves, arm, counts, levels.edges))
 
 
-def _worth(counts: Whole, edges: Sequence[int]) -> Floats:
+def _worth(counts: Whole, edges: Sequence[int]) -> Whole:
     """Half-points of an impression against all others of its variant, by level and click.
 
     A click wins against those without below it and half against those at its level; against one
     without, all clicks win likewise.
     """
-    worth = np.empty(counts.shape, dtype=np.float64)
+    worth = np.empty(counts.shape, dtype=np.int64)
     for first, end in pairwise(edges):
         misses, clicks = counts[first:end].T
         worth[first:end, 1] = 2 * np.cumsum(misses) - misses

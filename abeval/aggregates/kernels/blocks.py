@@ -62,13 +62,26 @@ class Blocks:
                 columns = [self._filed(column) for column in columns]
             self._chunks.append(_Chunk(columns, edges))
 
-    def read(self, number: int) -> list[Column]:
-        """The columns of a block, its rows in the order in which they came."""
+    def read(self, number: int, places: Sequence[int] | None = None) -> list[Column]:
+        """Columns of a block, its rows in the order in which they came.
+
+        Args:
+            number: Of the block.
+            places: Of the columns; None for all.
+        """
         parts = [
-            [column[edges[number] : edges[number + 1]] for column in columns]
+            [
+                column[edges[number] : edges[number + 1]]
+                for column in (columns if places is None else [columns[at] for at in places])
+            ]
             for columns, edges in self._chunks
         ]
         return [np.concatenate(column) for column in zip(*parts, strict=True)]
+
+    def put(self, number: int, column: Column) -> None:
+        """Keep a chunk of one column, all rows of which are of one block."""
+        size = len(column)
+        self.add([column], [0] * (number + 1) + [size] * (self._count - number))
 
     def close(self) -> None:
         """Forget the rows, and remove the file."""

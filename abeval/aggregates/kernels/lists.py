@@ -66,23 +66,27 @@ def page_views(lists: Lists) -> UnitDays:
     return _by_day(lists, c_page_views=np.ones(len(lists.unit), dtype=np.int64))
 
 
-def category_diversity(block: Block, lists: Lists) -> UnitDays:
+def category_diversity(block: Block, lists: Lists, category: NDArray[np.int32]) -> UnitDays:
     """Sum the share of pairs of a list's impressions that differ in their category.
 
     Args:
-        block: With `category`: a number from 0, -1 where there is none.
+        block: The impressions.
         lists: Of the block.
+        category: Of each impression: a number from 0, -1 where there is none.
     """
-    number = lists.of_run[block.run]
-    listed = np.flatnonzero(number >= 0)
-    category = block.rows["category"][listed].astype(np.int64) + 1
-    width = int(category.max(initial=0)) + 1
-    key = number[listed] * width + category
-    key = np.sort(key.astype(np.int32) if len(lists.unit) * width < _LATE else key)
+    bits = (int(category.max(initial=0)) + 1).bit_length()
+    small = len(lists.unit) << bits <= _LATE
+    number = lists.of_run.astype(np.int32 if small else np.int64)
+    # Impressions of no list have negative keys.
+    key = block.of_run(number << bits)
+    key += category
+    key += 1
+    key.sort()
+    key = key[np.searchsorted(key, 0) :]
     start = heads(key)
     count = np.diff(start, append=len(key))
-    own = key[start] // width
-    of_list, known = heads(own), np.where(key[start] > own * width, count, 0)
+    own = key[start] >> bits
+    of_list, known = heads(own), np.where(key[start] > own << bits, count, 0)
     alike = added(known * (known - 1), of_list)
     n, impressions = added(known, of_list), added(count, of_list)
     several = n >= 2

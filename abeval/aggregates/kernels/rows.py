@@ -41,12 +41,11 @@ class Block:
     @cached_property
     def run(self) -> Places:
         """The number of each impression's run."""
-        length = self.runs["length"]
-        return np.repeat(np.arange(len(length)), length)
+        return self.of_run(np.arange(len(self.runs["length"])))
 
-    def of_run(self, name: str) -> Column:
-        """A column of the runs, for each impression."""
-        return self.runs[name][self.run]
+    def of_run(self, column: Column) -> Column:
+        """The value of each impression's run."""
+        return np.repeat(column, self.runs["length"])
 
 
 class HashIndex:
@@ -152,16 +151,16 @@ class UnitBlocks:
         if "time_ms" in chunk and len(start):
             for name, least in (("first_ms", np.minimum), ("last_ms", np.maximum)):
                 runs[name] = least.reduceat(chunk["time_ms"], start)[order]
-        at = _ranges(start[order], lengths)
+        columns = dict(chunk)
+        for name, choice in self.choices.items():
+            columns[name] = _chosen(chunk, choice, place, np.diff(start, append=len(chunk["unit"])))
         chosen = [name for one in self.choices.values() for name in one.columns]
+        at = _ranges(start[order], lengths)
         rows = {
             name: column[at]
-            for name, column in chunk.items()
+            for name, column in columns.items()
             if name not in (*_KEPT, "unit", "time_ms", *chosen)
         }
-        for name, choice in self.choices.items():
-            kind = np.repeat(choice.of_unit[runs["unit"]], lengths)
-            rows[name] = _chosen([chunk[one] for one in choice.columns], at, kind, choice.none)
         edges = np.searchsorted(np.sort(block), np.arange(self.count + 1))
         row_edges = np.append(0, np.cumsum(lengths))[edges]
         runs["length"] = lengths.astype(np.int32)
@@ -171,19 +170,24 @@ class UnitBlocks:
         """Keep impressions."""
         runs, rows = placed.block.runs, placed.block.rows
         self._names = tuple(runs), tuple(rows)
-        self._runs.add([_narrow(column) for column in runs.values()], placed.runs)
-        self._rows.add([_narrow(column) for column in rows.values()], placed.rows)
+        self._runs.add([narrow(column) for column in runs.values()], placed.runs)
+        self._rows.add([narrow(column) for column in rows.values()], placed.rows)
 
     def __iter__(self) -> Iterator[int]:
         """The number of each block."""
         return iter(range(self.count if self._names[0] else 0))
 
-    def read(self, number: int) -> Block:
-        """One block; none of its units is in another."""
+    def read(self, number: int, *columns: str) -> Block:
+        """One block, with those of some columns of the rows that there are.
+
+        None of its units is in another block.
+        """
         runs, rows = self._names
+        named = [name for name in rows if name in columns]
+        read = self._rows.read(number, [rows.index(name) for name in named]) if named else []
         return Block(
             dict(zip(runs, self._runs.read(number), strict=True)),
-            dict(zip(rows, self._rows.read(number), strict=True)) if rows else {},
+            dict(zip(named, read, strict=True)),
         )
 
     def close(self) -> None:
@@ -204,12 +208,17 @@ def _starts(chunk: Mapping[str, Column], slot_ms: int) -> Places:
     return np.flatnonzero(changes)
 
 
-def _chosen(columns: Sequence[Column], at: Places, kind: Column, none: float) -> Column:
-    """The value of each row from the column of its kind."""
-    values = columns[0][at]
-    for number, column in enumerate(columns[1:], start=1):
-        np.copyto(values, column[at], where=kind == number)
-    values[kind < 0] = none
+def _chosen(
+    chunk: Mapping[str, Column], choice: Choice, unit: NDArray[np.int32], length: Places
+) -> Column:
+    """The value of each row from the column of its unit; any where the unit is not known."""
+    kind = choice.of_unit[unit]
+    values = chunk[choice.columns[0]].copy()
+    others = [(number, chunk[name]) for number, name in enumerate(choice.columns)][1:]
+    for number, other in (*others, (-1, choice.none)):
+        own = kind == number
+        if own.any():
+            np.copyto(values, other, where=np.repeat(own, length))
     return values
 
 
@@ -219,7 +228,7 @@ def _ranges(start: Places, length: Places) -> Places:
     return np.repeat(start - before, length) + np.arange(int(length.sum()))
 
 
-def _narrow(column: Column) -> Column:
+def narrow(column: Column) -> Column:
     """Whole numbers in the fewest bytes."""
     if column.dtype.kind not in "iu" or not len(column):
         return column
