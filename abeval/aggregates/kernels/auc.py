@@ -18,7 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from abeval.aggregates.kernels.blocks import Blocks
-from abeval.aggregates.kernels.grouping import Floats, Whole, added, half_away, heads
+from abeval.aggregates.kernels.grouping import Floats, Places, Whole, added, half_away, heads
 from abeval.aggregates.kernels.rows import Block, UnitBlocks, narrow
 from abeval.logs.unit_arrays import NO_DAY, UnitDays
 from abeval.threads import in_threads
@@ -208,15 +208,18 @@ def unit_pairs(unit: NDArray[np.int32], result: Whole) -> tuple[UnitPairs, Whole
     key |= result
     key.sort()
     start = heads(key >> bits)
-    clicked = key & 1
-    hits = np.flatnonzero(clicked)
-    without = np.concatenate([[0], np.cumsum(1 - clicked)])
-    below = without[np.searchsorted(key, key[hits] - 1)]
-    starts = np.searchsorted(start, hits, side="right") - 1
-    won = below + without[hits] - 2 * without[start[starts]]
-    halves = np.bincount(starts, weights=won, minlength=len(start)).astype(np.int64)
+    hits = np.flatnonzero(key & 1)
+
+    def misses(place: Places) -> Whole:
+        """How many of the impressions before a place have no click."""
+        return place - np.searchsorted(hits, place)
+
+    own = np.searchsorted(start, hits, side="right") - 1
+    below = misses(np.searchsorted(key, key[hits] - 1))
+    won = below + misses(hits) - 2 * misses(start)[own]
+    halves = np.bincount(own, weights=won, minlength=len(start)).astype(np.int64)
     impressions = np.diff(start, append=len(key))
-    clicks = added(clicked, start)
+    clicks = np.bincount(own, minlength=len(start))
     units = ((key[start] >> bits) + first).astype(np.int32)
     return UnitPairs(units, impressions, clicks, halves), key & ((1 << bits) - 1)
 
