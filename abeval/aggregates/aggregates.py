@@ -41,6 +41,7 @@ from abeval.aggregates.unit_values import FEW_UNITS, UnitValue, units_of, with_u
 from abeval.engines.protocol import Cell
 from abeval.logs.accounting import DayRows, LogRows, SeenUnits
 from abeval.logs.stretches import Entered, Stretches
+from abeval.logs.views import ITEM_GROUPS
 from abeval.stats.catalogue import Incidence
 from abeval.stats.moments import Moments, Units
 from abeval.stats.records import RefusalReason
@@ -194,12 +195,12 @@ class Aggregates:
         """Who was shown what in a variant, with items and groups numbered alike in all variants."""
         groups = sorted({one.item_group for one in self.group_units})
         of_variant = {o.item_group: o.units for o in self.group_units if o.variant == variant}
-        shown = self.reach.of(variant)
+        shown, place = self.reach.of(variant), np.searchsorted(groups, np.arange(ITEM_GROUPS))
         return Incidence(
-            item=self.reach.item[shown].astype(np.int64),
-            group=np.searchsorted(groups, self.reach.item_group[shown]),
-            units=self.reach.units[shown].astype(np.int64),
-            impressions=self.reach.impressions[shown].astype(np.int64, copy=False),
+            item=self.reach.item[shown],
+            group=place[self.reach.item_group[shown]],
+            units=self.reach.units[shown],
+            impressions=self.reach.impressions[shown],
             units_in_group=np.array([of_variant.get(group, 0) for group in groups], dtype=np.int64),
             catalogue_size=self.catalogue_size or len(self.reach.items),
         )

@@ -36,9 +36,10 @@ class Reach(NamedTuple):
     units: NDArray[np.integer]
     impressions: NDArray[np.integer]
 
-    def of(self, variant: str) -> NDArray[np.intp]:
+    def of(self, variant: str) -> slice:
         """Places of the entries of a variant."""
-        return np.flatnonzero(self.variant == [*self.variants, variant].index(variant))
+        number = [*self.variants, variant].index(variant)
+        return slice(*np.searchsorted(self.variant, [number, number + 1]).tolist())
 
 
 _NONE = np.zeros(0, dtype=np.int64)

@@ -25,7 +25,7 @@ def catalogue_uses(analysis: Analysis) -> tuple[CatalogueUse, ...]:
     reach = aggregates.reach
     if not reach.items or not aggregates.catalogue_size:
         return ()
-    variants = [name for name in analysis.experiment.variants if len(reach.of(name))]
+    variants = [name for name in analysis.experiment.variants if len(reach.item[reach.of(name)])]
     fewest = min(aggregates.units_of(name) for name in variants)
     return tuple(_use(aggregates, name, fewest) for name in variants)
 

@@ -101,7 +101,7 @@ def _precision(arms: Sequence[Incidence], values: Sequence[Numbers]) -> type[np.
 
 def _arm(arm: Incidence, values: Numbers, seen: Bools, precision: type[np.floating]) -> Arm:
     groups, column = len(arm.units_in_group), np.cumsum(seen) - 1
-    counts = np.zeros((groups, np.count_nonzero(seen)), precision)
-    cell = np.asarray(arm.group, dtype=np.int64) * counts.shape[1] + column[arm.item]
-    np.add.at(counts.reshape(-1), cell, values.astype(precision))
-    return Arm(counts, np.asarray(arm.units_in_group, dtype=np.float64))
+    items = np.count_nonzero(seen)
+    cell = np.asarray(arm.group, dtype=np.int64) * items + column[arm.item]
+    counts = np.bincount(cell, values, groups * items).astype(precision, copy=False)
+    return Arm(counts.reshape(groups, items), np.asarray(arm.units_in_group, dtype=np.float64))
