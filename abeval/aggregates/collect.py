@@ -7,6 +7,8 @@ It gets a `Run` and metrics from `pipeline.py` or `api/`, which hand the aggrega
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
+import numpy as np
+
 from abeval.aggregates.aggregates import Aggregates, Quantile
 from abeval.aggregates.audits import audit_sums
 from abeval.aggregates.buckets import deals_units
@@ -36,6 +38,7 @@ from abeval.logs.accounting import (
     facts,
     seen_in,
 )
+from abeval.logs.names import sub_buckets
 from abeval.logs.prepare import Prepared, prepare
 from abeval.logs.run import Run
 from abeval.logs.shape import LogShape
@@ -103,11 +106,17 @@ def _gathered(
 ) -> Aggregates:
     experiment, engine, has_rows = run.experiment, run.engine, prepared.summed.has_rows
     wanted = wanted_of(experiment, metrics, prepared)
-    rows = row_sums(run, prepared, wanted)
-    queries = _queries(run, prepared, rows)
     units = unit_counts(experiment, prepared.placed.units)
     besides = _besides(experiment, units, has_rows, by_bucket)
-    per_unit = per_unit_sums(queries, prepared, wanted, besides, run.step)
+    by_bucket = wanted.resampled or (besides.buckets and not besides.by_units)
+    bucket = (
+        sub_buckets(engine, experiment, prepared.placed.units.hash)
+        if by_bucket or CATALOGUE in wanted.sources
+        else np.zeros(0, dtype=np.int16)
+    )
+    rows = row_sums(run, prepared, wanted, bucket)
+    queries = _queries(run, prepared, rows)
+    per_unit = per_unit_sums(queries, prepared, wanted, besides, bucket, run.step)
     lacking = lacking_sums(experiment, prepared, queries) if prepared.lacking else []
     cuts = _cuts(queries, wanted, units, run.step) if has_rows else CutSums()
     quantiles = _quantiles(queries, wanted, run.step)

@@ -17,7 +17,7 @@ from abeval.aggregates.unit_values import FEW_UNITS, FEW_VALUES, UnitValue
 from abeval.aggregates.wanted import Wanted
 from abeval.engines.protocol import Engine, whole
 from abeval.engines.queries import query
-from abeval.logs.names import sub_buckets
+from abeval.logs.names import SubBuckets
 from abeval.logs.prepare import Prepared
 from abeval.logs.unit_arrays import NO_DAY, UnitDays, Units, Whole
 from abeval.metrics.definition import Metric
@@ -57,7 +57,12 @@ class PerUnitSums(NamedTuple):
 
 
 def per_unit_sums(
-    queries: MetricQueries, prepared: Prepared, wanted: Wanted, besides: Besides, step: Step
+    queries: MetricQueries,
+    prepared: Prepared,
+    wanted: Wanted,
+    besides: Besides,
+    bucket: SubBuckets,
+    step: Step,
 ) -> PerUnitSums:
     """Sums of every metric that has a value per unit.
 
@@ -66,16 +71,11 @@ def per_unit_sums(
         prepared: What is known of them.
         wanted: The metrics.
         besides: What else is taken of each source.
+        bucket: The sub-bucket of each unit, where sums by them are taken.
         step: Called with the name of each step.
     """
     experiment, units = queries.experiment, prepared.placed.units
     active = prepared.days
-    needs_buckets = wanted.resampled or (besides.buckets and not besides.by_units)
-    bucket = (
-        sub_buckets(queries.engine, experiment, units.hash)
-        if needs_buckets
-        else np.empty(0, dtype=np.int64)
-    )
     rows, days = list[Row](), list[Row]()
     extremes, values = list[ExtremeUnit](), list[UnitValue]()
     caps, buckets, unit_aucs = dict[str, Caps](), dict[str, BucketSums](), list[UnitsByAuc]()

@@ -27,7 +27,7 @@ from abeval.engines.protocol import ArrayEngine
 from abeval.errors import QueryError
 from abeval.experiment.model import Experiment
 from abeval.logs.faults import faulty_expression
-from abeval.logs.names import sub_buckets
+from abeval.logs.names import SubBuckets
 from abeval.logs.prepare import Prepared
 from abeval.logs.run import Run
 from abeval.logs.shape import LogShape, value_columns
@@ -87,6 +87,7 @@ class RowPass:
         sources: What is computed.
         values: Columns of the values of each variant, for each value that is ranked.
         rows: About how many impressions there are.
+        bucket: The sub-bucket of each unit, where the catalogue is among the sources.
     """
 
     experiment: Experiment
@@ -96,6 +97,7 @@ class RowPass:
     sources: frozenset[Source]
     values: Sequence[tuple[str, ...]]
     rows: int
+    bucket: SubBuckets
 
     def sums(self) -> RowSums:
         """Read the impressions once, and run the kernel of every source."""
@@ -225,8 +227,7 @@ class RowPass:
     @cached_property
     def _group(self) -> Whole:
         """The variant and the group of each unit, as one number."""
-        bucket = sub_buckets(self.engine, self.experiment, self.units.hash)
-        return self._arm * np.int64(ITEM_GROUPS) + bucket % ITEM_GROUPS
+        return self._arm * np.int64(ITEM_GROUPS) + self.bucket % ITEM_GROUPS
 
     def _group_units(self) -> list[GroupUnits]:
         groups, units = np.unique(self._group, return_counts=True)
@@ -257,7 +258,7 @@ class RowPass:
         return Reach(variants, ids[order].tolist(), arm, item, group, units, impressions)
 
 
-def row_sums(run: Run, prepared: Prepared, wanted: Wanted) -> RowSums | None:
+def row_sums(run: Run, prepared: Prepared, wanted: Wanted, bucket: SubBuckets) -> RowSums | None:
     """What the wanted metrics need of the rows; None where queries compute it.
 
     Raises:
@@ -273,8 +274,9 @@ def row_sums(run: Run, prepared: Prepared, wanted: Wanted) -> RowSums | None:
     values = tuple(dict.fromkeys(columns))
     run.step("impressions")
     try:
+        units = prepared.placed.units
         return RowPass(
-            experiment, shape, engine, prepared.placed.units, sources, values, prepared.rows
+            experiment, shape, engine, units, sources, values, prepared.rows, bucket
         ).sums()
     except QueryError as error:
         raise faulty_expression(experiment, ranked, shape, engine, error) from error

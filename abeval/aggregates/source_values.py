@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 from abeval.aggregates.buckets import BucketSums
 from abeval.aggregates.kernels.exact import exact_sums
+from abeval.aggregates.kernels.grouping import added
 from abeval.aggregates.moment_rows import (
     BALANCE,
     BUCKET,
@@ -31,6 +32,7 @@ from abeval.assignment import SUB_BUCKETS
 from abeval.experiment.model import Experiment
 from abeval.logs.accounting import day_text
 from abeval.logs.cells import starts_of
+from abeval.logs.names import SubBuckets
 from abeval.logs.shape import LogShape
 from abeval.logs.unit_arrays import NO_DAY, Labels, UnitDays, Units, Whole
 from abeval.metrics.definition import Metric, RowTerm, Term, UnitTerm
@@ -175,7 +177,7 @@ class SourceValues:
         (term,) = metric.covariates
         return Slice(metric.name, BALANCE, Terms(self.value(term, self.now)))
 
-    def in_buckets(self, metric: Metric, sub_bucket: Whole) -> Slice:
+    def in_buckets(self, metric: Metric, sub_bucket: SubBuckets) -> Slice:
         """A metric by group of sub-buckets."""
         terms = self.terms(metric)
         groups = Labels(
@@ -183,7 +185,7 @@ class SourceValues:
         )
         return Slice(metric.name, BUCKET, Terms(terms.y, terms.x), groups, self.among(metric))
 
-    def buckets(self, metric: Metric, sub_bucket: Whole | None) -> BucketSums:
+    def buckets(self, metric: Metric, sub_bucket: SubBuckets | None) -> BucketSums:
         """Sums for A/A replays: by sub-bucket, or by unit where there is none."""
         terms, among = self.judged(metric), self.among(metric)
         values = [self._of_units(value, among) for value in terms]
@@ -195,11 +197,12 @@ class SourceValues:
             return BucketSums.of_units(y, x, np.stack(before, axis=1))
         bucket = sub_bucket if among is None else sub_bucket[among]
         order = np.argsort(bucket, kind="stable")
-        number, starts, units = np.unique(bucket[order], return_index=True, return_counts=True)
+        starts = starts_of(bucket[order])
+        number = bucket[order[starts]]
         products = ((0,), (1,), (0, 0), (0, 1), (1, 1))
-        sums = exact_sums([value[order] for value in values[:2]], products, starts.tolist())
+        sums = exact_sums([value[order] for value in values[:2]], products, starts)
         table = np.zeros((SUB_BUCKETS, 6))
-        table[number, 0] = units
+        table[number, 0] = np.diff(starts, append=len(order))
         for place, product in enumerate(products, start=1):
             table[number, place] = [float(one) for one in (sums or {})[product]]
         return BucketSums(table[:, 0], table[:, 1:])
@@ -282,22 +285,14 @@ def _cap(value: Variable, among: NDArray[np.bool_] | None, level: float) -> int:
 def totals(days: UnitDays, in_period: bool, units: int) -> dict[str, Whole]:
     """What the days of each unit add up to, in the period or before it; 0 without one."""
     rows = np.flatnonzero(days.in_period == in_period)
-    unit = days.unit[rows]
-    is_whole = len(rows) == units and bool((np.diff(unit) == 1).all())
-    return {
-        name: column[rows] if is_whole else _added(unit, column[rows], units)
-        for name, column in days.columns.items()
-        if name not in ("first_ms", "last_ms")
-    }
-
-
-def _added(unit: NDArray[np.int32], values: Whole, units: int) -> Whole:
-    """The sum of the values of each unit; rows of a unit are together."""
-    totals = np.zeros(units, dtype=np.int64)
-    if len(unit):
-        starts = np.flatnonzero(np.append(True, unit[1:] != unit[:-1]))
-        totals[unit[starts]] = np.add.reduceat(values, starts)
-    return totals
+    starts = starts_of(days.unit[rows])
+    unit = days.unit[rows[starts]]
+    sums = {}
+    for name, column in days.columns.items():
+        if name not in ("first_ms", "last_ms"):
+            sums[name] = np.zeros(units, dtype=np.int64)
+            sums[name][unit] = added(column[rows], starts)
+    return sums
 
 
 def _exact_sum(values: Whole) -> int:

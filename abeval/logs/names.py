@@ -18,6 +18,8 @@ from abeval.experiment.model import Experiment
 from abeval.logs.shape import LogShape
 from abeval.logs.unit_arrays import NO_FIRST, NONE, Codes, Units, Whole
 
+SubBuckets = NDArray[np.int16]
+
 _ID = "cast(logged_id as varchar)"
 
 
@@ -78,9 +80,9 @@ def drawn(engine: Engine, experiment: Experiment, hashes: Whole) -> Whole:
     return of_names(engine, engine.hash60(experiment.salt, _ID), hashes)
 
 
-def sub_buckets(engine: Engine, experiment: Experiment, hashes: Whole) -> Whole:
+def sub_buckets(engine: Engine, experiment: Experiment, hashes: Whole) -> SubBuckets:
     """The sub-bucket of each unit."""
-    return drawn(engine, experiment, hashes) // SLOTS % SUB_BUCKETS
+    return (drawn(engine, experiment, hashes) // SLOTS % SUB_BUCKETS).astype(np.int16)
 
 
 def expected_by_rule(engine: Engine, rule: Rule, hashes: Whole, names: Sequence[str]) -> Codes:

@@ -28,6 +28,7 @@ from abeval.engines.duckdb import DuckDBEngine
 from abeval.engines.queries import query
 from abeval.experiment.model import Experiment
 from abeval.logs.mapping import LogColumns
+from abeval.logs.names import sub_buckets
 from abeval.logs.row_sql import event_sql
 from abeval.logs.shape import LogShape
 from abeval.logs.unit_arrays import NO_DAY, Units
@@ -151,7 +152,9 @@ def summed(
     rows: int = 3_000_000,
     values: Sequence[tuple[str, ...]] = (("v_1", "v_1", "v_1"),),
 ) -> RowSums:
-    return RowPass(experiment(), of, engine, units_of(engine), sources, values, rows).sums()
+    units = units_of(engine)
+    bucket = sub_buckets(engine, experiment(), units.hash)
+    return RowPass(experiment(), of, engine, units, sources, values, rows, bucket).sums()
 
 
 def units_of(engine: DuckDBEngine) -> Units:
