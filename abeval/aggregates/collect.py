@@ -108,12 +108,10 @@ def _gathered(
     wanted = wanted_of(experiment, metrics, prepared)
     units = unit_counts(experiment, prepared.placed.units)
     besides = _besides(experiment, units, has_rows, by_bucket)
-    by_bucket = wanted.resampled or (besides.buckets and not besides.by_units)
-    bucket = (
-        sub_buckets(engine, experiment, prepared.placed.units.hash)
-        if by_bucket or CATALOGUE in wanted.sources
-        else np.zeros(0, dtype=np.int16)
-    )
+    dealt = wanted.resampled or CATALOGUE in wanted.sources
+    bucket = np.zeros(0, dtype=np.int16)
+    if dealt or (besides.buckets and not besides.by_units):
+        bucket = sub_buckets(engine, experiment, prepared.placed.units.hash)
     rows = row_sums(run, prepared, wanted, bucket)
     queries = _queries(run, prepared, rows)
     per_unit = per_unit_sums(queries, prepared, wanted, besides, bucket, run.step)

@@ -35,10 +35,10 @@ class Incidence(NamedTuple):
         catalogue_size: Items that could have been shown.
     """
 
-    item: Integers
+    item: NDArray[np.integer]
     group: Integers
-    units: Integers
-    impressions: Integers
+    units: NDArray[np.integer]
+    impressions: NDArray[np.integer]
     units_in_group: Integers
     catalogue_size: int
 

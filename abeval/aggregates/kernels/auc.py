@@ -103,35 +103,24 @@ class AmongClicked(NamedTuple):
         return level
 
 
-class _Decimals(NamedTuple):
-    """The fewest decimals that some scores have, None for no such number, and their ends."""
-
-    digits: int | None
-    lowest: float
-    highest: float
-
-    @classmethod
-    def of(cls, score: Floats) -> "_Decimals":
-        known = score[~np.isnan(score)]
-        if not len(known):
-            return cls(0, np.inf, -np.inf)
-        for digits in range(_DIGITS):
-            for some in (known[:1000], known):
-                if not (np.rint(some * 10.0**digits) / 10.0**digits == some).all():
-                    break
-            else:
-                return cls(digits, float(known.min()), float(known.max()))
-        return cls(None, 0.0, 0.0)
+def _decimals(score: Floats) -> tuple[int, float, float]:
+    """The fewest decimals that all scores have, `_DIGITS` for no such number, and their ends."""
+    known = score[~np.isnan(score)]
+    ends = float(known.min(initial=np.inf)), float(known.max(initial=-np.inf))
+    for digits in range(_DIGITS):
+        step = 10.0**digits
+        if all((np.rint(some * step) / step == some).all() for some in (known[:1000], known)):
+            return digits, *ends
+    return _DIGITS, *ends
 
 
 def _levels(blocks: UnitBlocks, arm: Arms, arms: int) -> Levels:
     """The levels of all scores."""
-    parts = in_threads(lambda n: _Decimals.of(blocks.read(n, "score").rows["score"]), blocks)
-    digits = [part.digits for part in parts if part.digits is not None]
-    if len(digits) == len(parts):
-        most = max(digits)
-        ends = min(part.lowest for part in parts), max(part.highest for part in parts)
-        low, high = (round(end * 10.0**most) if np.isfinite(end) else 0 for end in ends)
+    parts = in_threads(lambda n: _decimals(blocks.read(n, "score").rows["score"]), blocks)
+    digits, lowest, highest = zip(*parts, strict=True)
+    most = max(digits)
+    if most < _DIGITS and min(lowest) <= max(highest):
+        low, high = (round(end * 10.0**most) for end in (min(lowest), max(highest)))
         if (high - low + 1) * arms <= _LEVELS:
             return Decimals(most, low, high - low + 1, arms)
 
@@ -198,10 +187,8 @@ def unit_pairs(unit: NDArray[np.int32], result: Whole) -> tuple[UnitPairs, Whole
         >>> pairs.halves.tolist(), ordered.tolist()
         ([2, 0], [0, 3, 2])
     """
-    if not len(unit):
-        nothing = np.zeros(0, dtype=np.int64)
-        return UnitPairs(unit, nothing, nothing, nothing), nothing
-    first, bits = int(unit.min()), int(result.max()).bit_length()
+    first = int(unit.min()) if len(unit) else 0
+    bits = int(result.max(initial=0)).bit_length()
     # Unit and result in one number: a sort of numbers is many times one of rows.
     key = (unit - first).astype(np.int64)
     key <<= bits

@@ -66,7 +66,7 @@ def page_views(lists: Lists) -> UnitDays:
     return _by_day(lists, c_page_views=np.ones(len(lists.unit), dtype=np.int64))
 
 
-def category_diversity(block: Block, lists: Lists, category: NDArray[np.int32]) -> UnitDays:
+def category_diversity(block: Block, lists: Lists, category: Column) -> UnitDays:
     """Sum the share of pairs of a list's impressions that differ in their category.
 
     Args:
@@ -76,7 +76,7 @@ def category_diversity(block: Block, lists: Lists, category: NDArray[np.int32]) 
     """
     bits = (int(category.max(initial=0)) + 1).bit_length()
     small = len(lists.unit) << bits <= _LATE
-    number = lists.of_run.astype(np.int32 if small else np.int64)
+    number: Column = lists.of_run.astype(np.int32 if small else np.int64)
     # Impressions of no list have negative keys.
     key = block.of_run(number << bits)
     key += category

@@ -214,8 +214,8 @@ def _chosen(
     """The value of each row from the column of its unit; any where the unit is not known."""
     kind = choice.of_unit[unit]
     values = chunk[choice.columns[0]].copy()
-    others = [(number, chunk[name]) for number, name in enumerate(choice.columns)][1:]
-    for number, other in (*others, (-1, choice.none)):
+    others: list[Column | float] = [*(chunk[name] for name in choice.columns[1:]), choice.none]
+    for other, number in zip(others, (*range(1, len(others)), -1), strict=True):
         own = kind == number
         if own.any():
             np.copyto(values, other, where=np.repeat(own, length))
