@@ -19,13 +19,13 @@ from abeval.aggregates.metric_queries import MetricQueries
 from abeval.aggregates.moment_rows import DAY, SLICE
 from abeval.aggregates.per_unit import Besides, per_unit_sums
 from abeval.aggregates.quantiles import collect_quantiles
-from abeval.aggregates.reach import NO_REACH, Reach, queried_reach
+from abeval.aggregates.reach import NO_REACH, Reach
 from abeval.aggregates.row_pass import KERNELS, RowSums, row_sums
 from abeval.aggregates.rows import GroupUnits, VariantUnits
 from abeval.aggregates.spreads import spread_metrics
 from abeval.aggregates.unit_sums import Row
 from abeval.aggregates.wanted import Wanted, wanted_of
-from abeval.engines.protocol import ArrayEngine, Engine, whole
+from abeval.engines.protocol import Engine, whole
 from abeval.engines.queries import query
 from abeval.experiment.covariates import covariate_means
 from abeval.experiment.model import Experiment
@@ -92,9 +92,8 @@ def collect_prepared(
         units_read: Whether further queries read the relations of the units.
     """
     read = [*metrics, *covariate_means(run.experiment), *spread_metrics(metrics)]
-    by_arrays = KERNELS if isinstance(run.engine, ArrayEngine) else frozenset()
     cuts = tuple(run.experiment.cuts)
-    prepared = prepare(run, read, (), sums, cuts, by_arrays, units_read or not by_arrays)
+    prepared = prepare(run, read, (), sums, cuts, KERNELS, units_read)
     check_some_left(run.experiment, prepared, run.engine)
     aggregates = _gathered(run, metrics, prepared, by_bucket)
     check_all_counted(prepared, aggregates.accounts)
@@ -211,16 +210,13 @@ def _catalogue(run: Run, shape: LogShape, rows: RowSums | None, wanted: bool) ->
     run.step("catalogue" if wanted else "accounting")
     if not wanted:
         return _Catalogue(NO_REACH, (), None)
-    if rows is not None and rows.reach is not None:
-        reach, groups = rows.reach, rows.group_units
-    else:
-        variants = [*run.experiment.variants]
-        reach = queried_reach(run.engine, query("catalogue/reach"), variants)
-        groups = group_units(run.engine)
+    if rows is None or rows.reach is None:
+        raise ValueError("nothing has read who was shown what")
+    reach = rows.reach
     items = set(reach.items)
     if shape.items is not None:
         items |= {str(row[0]) for row in run.engine.rows("select item_id from items")}
-    return _Catalogue(reach, groups, len(items))
+    return _Catalogue(reach, rows.group_units, len(items))
 
 
 def group_units(engine: Engine, units: str = "units") -> list[GroupUnits]:

@@ -1,14 +1,13 @@
 """Sums by cut: each metric over the impressions of a part of the traffic, by unit.
 
 A cut is a second grouping of a unit's impressions: a unit counts in every cell in which it has one,
-and is still the unit of variance. A source of scores runs its query, or its kernel, once for all
-cells, with a unit in a cell in place of a unit.
+and is still the unit of variance. The kernel of scores runs once for all cells, with a unit in a
+cell in place of a unit.
 
 `collect.py` calls it after all other sums; the rows go into `Aggregates`, for `inference/cuts.py`.
 """
 
 from collections.abc import Mapping, Sequence
-from contextlib import closing
 from dataclasses import dataclass
 from itertools import product
 from typing import NamedTuple
@@ -17,19 +16,18 @@ import numpy as np
 
 from abeval.aggregates.cut_cells import CutCells, cut_cells, cut_sizes, cut_value, write_cut_sums
 from abeval.aggregates.kernels.auc import score_sums
-from abeval.aggregates.kernels.rows import UnitBlocks
+from abeval.aggregates.kernels.rows import Placing
 from abeval.aggregates.metric_queries import MetricQueries
 from abeval.aggregates.moment_rows import LABELS, MOMENT_COLUMNS
-from abeval.aggregates.row_words import hashed
 from abeval.aggregates.slice_sums import SqlSlice
+from abeval.aggregates.unit_rows import Scan, unit_rows
 from abeval.aggregates.unit_sums import Row
-from abeval.engines.protocol import ArrayEngine
 from abeval.engines.queries import query
 from abeval.engines.sql import literal, numbered, quoted
 from abeval.logs.row_sql import cut_name
 from abeval.logs.views import show_scored
 from abeval.metrics.definition import Metric, no_cuts, scales, splits_by_cut
-from abeval.metrics.sources import AUC, GAUC, UNIT_DAY, Source
+from abeval.metrics.sources import AUC, GAUC, UNIT_DAY
 from abeval.stats import mix
 from abeval.stats.records import Refusal
 from abeval.steps import Step
@@ -145,7 +143,7 @@ def _of_scores(
     engine, rows = queries.engine, list[Row]()
     served = queries.scored(("unit_id", "click", quoted(cut_name(name))))
     show_scored(engine, _scored_in_cells(served, name))
-    _write_scores(queries, list(sources), cells)
+    _write_scores(queries, cells)
     for source in sources:
         engine.view("cut_source", f"select * from cut_{source}")
         engine.table("cut_scores", query("units/cut_scores"))
@@ -164,25 +162,19 @@ def _scored_in_cells(served: str, name: str) -> str:
     """
 
 
-def _write_scores(queries: MetricQueries, sources: Sequence[Source], cells: CutCells) -> None:
-    """Create `cut_gauc` and `cut_auc`: the rows of the sources' queries, or of their kernel."""
+def _write_scores(queries: MetricQueries, cells: CutCells) -> None:
+    """Create `cut_gauc` and `cut_auc`: the sums of both sources."""
     engine, variants = queries.engine, queries.experiment.variants
-    if not isinstance(engine, ArrayEngine):
-        for source in sources:
-            engine.table(f"cut_{source}", query(source.query))
-        return
     names = [f"{number}:{v}" for number in range(len(cells.names)) for v in variants]
     units = f"select distinct unit_id, {numbered('variant', names)} as arm from scored"
-    known = engine.arrays(
-        f"select *, {hashed('unit_id')} as hash from ({units}) as u order by hash"
-    )
+    unit_hash = engine.hash64(["unit_id"])
+    known = engine.arrays(f"select *, {unit_hash} as hash from ({units}) as u order by hash")
     number, arm, hashes = (np.asarray(known[name]) for name in ("unit_id", "arm", "hash"))
-    count, folder = len(hashes) // UNITS + 1, queries.experiment.engine.temp_directory
-    with closing(UnitBlocks(hashes, count, folder=folder)) as blocks:
-        rows = f"{hashed('unit_id')} as unit, true as in_period, score, click = 1 as click"
-        for chunk in engine.chunks(f"select {rows} from scored"):
-            blocks.add(blocks.place(chunk))
-        sums = score_sums(blocks, arm, len(names))
+    sql = f"select {unit_hash} as unit, true as in_period, score, click = 1 as click from scored"
+    folder = queries.experiment.engine.temp_directory
+    scan = Scan(sql, Placing(hashes, len(hashes) // UNITS + 1), folder=folder)
+    with unit_rows(engine, scan) as (rows, _):
+        sums = score_sums(rows, arm, len(names))
     for source, days in ((GAUC, sums.gauc), (AUC, sums.auc)):
         engine.add_arrays(f"cut_{source}", {"unit_id": number[days.unit], **days.columns})
 

@@ -1,7 +1,7 @@
 """The values that quantiles rank: what stands next to a place, and what lies below a quantile.
 
-`quantiles.py` asks for it. `QueriedValues` answers by queries; where the engine has arrays,
-`kernels/events.py` does for the whole period.
+`quantiles.py` asks for it. `kernels/events.py` answers for the whole period, `QueriedValues` by
+queries for windows.
 """
 
 import math

@@ -12,7 +12,7 @@ from typing import NamedTuple
 from abeval.aggregates.aggregates import Quantile
 from abeval.aggregates.kernels.events import Place, Span
 from abeval.aggregates.metric_queries import MetricQueries
-from abeval.aggregates.quantile_values import QueriedValues, Values
+from abeval.aggregates.quantile_values import Values
 from abeval.aggregates.spreads import COMPARED, CURVE, at_level, value_of
 from abeval.engines.sql import by_value
 from abeval.logs.shape import value_columns
@@ -42,10 +42,9 @@ def collect_quantiles(
 
 def _values_of(queries: MetricQueries, metric: Metric) -> Values:
     """The values that a metric ranks, over the period."""
-    if queries.rows is not None:
-        return queries.rows.events(value_columns(queries.shape, queries.experiment, metric))
-    events = f"select variant, unit_id, value from ({events_of(queries, metric)}) as events"
-    return QueriedValues(queries, metric, events)
+    if queries.rows is None:
+        raise ValueError("nothing has read the values of impressions")
+    return queries.rows.events(value_columns(queries.shape, queries.experiment, metric))
 
 
 def quantile_groups(metrics: Sequence[Metric]) -> list[list[Metric]]:

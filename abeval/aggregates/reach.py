@@ -1,7 +1,6 @@
 """Who was shown what: the rows of `catalogue/reach` as arrays, for there may be millions.
 
-`collect.py` keeps them in the aggregates, by `row_pass.py` where the engine has arrays;
-`time/cut.py` makes those of a window, and `store/saved.py` those of a file.
+`collect.py` keeps those of `row_pass.py` in the aggregates; `time/cut.py` makes those of a window, and `store/saved.py` those of a file.
 """
 
 from collections.abc import Sequence
@@ -10,7 +9,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from abeval.engines.protocol import ArrayEngine, Engine
+from abeval.engines.protocol import Engine
 from abeval.engines.sql import numbered
 
 
@@ -67,9 +66,5 @@ def queried_reach(engine: Engine, sql: str, variants: Sequence[str]) -> Reach:
     """The answer of a query with the columns of `catalogue/reach`."""
     engine.table("reached", sql)
     items = [str(item) for (item,) in engine.rows(items_sql("reached"))]
-    entries = entries_sql("reached", variants)
-    if isinstance(engine, ArrayEngine):
-        columns = [np.asarray(column) for column in engine.arrays(entries).values()]
-    else:
-        columns = list(np.array(engine.rows(entries), dtype=np.int64).reshape(-1, 5).T)
-    return Reach(variants, items, *columns)
+    columns = engine.arrays(entries_sql("reached", variants)).values()
+    return Reach(variants, items, *map(np.asarray, columns))

@@ -1,29 +1,27 @@
 """One scan of the impressions for all sources that are no sums of them, and their kernels.
 
-`collect.py` makes `RowSums` where the engine has arrays; they take the place of the queries
-`units/page_views` to `units/auc`, of `catalogue/reach` and of the values of quantiles. It reads the
-view `logged`.
+`collect.py` asks for `RowSums`. The queries `units/page_views` to `units/auc`, `catalogue/reach`
+and those of quantiles define them. It reads the view `logged`.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import closing
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 
 import numpy as np
 from numpy.typing import NDArray
 
 from abeval.aggregates.kernels import lists, reach
 from abeval.aggregates.kernels.auc import score_sums
-from abeval.aggregates.kernels.blocks import Column
 from abeval.aggregates.kernels.events import Events
-from abeval.aggregates.kernels.rows import BLOCK, NONE, Block, Choice, UnitBlocks
+from abeval.aggregates.kernels.rows import BLOCK, NONE, Block, Choice, Placing, UnitRows
 from abeval.aggregates.kernels.sessions import sessions
 from abeval.aggregates.reach import Reach
-from abeval.aggregates.row_words import INTEGERS, Categories, Items, hashed, places_of, word_of
+from abeval.aggregates.row_words import INTEGERS, Categories, Items, Numbering, word_of
 from abeval.aggregates.rows import GroupUnits
+from abeval.aggregates.unit_rows import Scan, unit_rows
 from abeval.aggregates.wanted import Wanted
-from abeval.engines.protocol import ArrayEngine
+from abeval.engines.protocol import Engine
 from abeval.errors import QueryError
 from abeval.experiment.model import Experiment
 from abeval.logs.faults import faulty_expression
@@ -44,12 +42,11 @@ from abeval.metrics.sources import (
     SESSIONS,
     Source,
 )
-from abeval.threads import in_threads
 
 LISTS = (PAGE_VIEWS, SERVED_RANKING, CATEGORY_DIVERSITY)
 
 KERNELS = frozenset((*LISTS, SESSIONS, GAUC, AUC, QUANTILE, CATALOGUE))
-"""Sources that are computed over arrays where the engine has them."""
+"""Sources that are computed over arrays."""
 
 _SCORE = "score"
 
@@ -92,7 +89,7 @@ class RowPass:
 
     experiment: Experiment
     shape: LogShape
-    engine: ArrayEngine
+    engine: Engine
     units: Units
     sources: frozenset[Source]
     values: Sequence[tuple[str, ...]]
@@ -101,35 +98,32 @@ class RowPass:
 
     def sums(self) -> RowSums:
         """Read the impressions once, and run the kernel of every source."""
-        events: list[list[tuple[NDArray[np.int32], Whole]]] = [[] for _ in self.values]
-        with closing(self._blocks()) as blocks:
-            for chunk in self.engine.chunks(self._sql):
-                placed = blocks.place(self._numbered(chunk))
-                for i, listed in enumerate(events):
-                    listed.append(_with_value(placed.block, f"value_{i}"))
-                blocks.add(placed.without([f"value_{i}" for i in range(len(events))]))
-            days = self._days(blocks)
+        places = [f"value_{place}" for place in range(len(self.values))]
+        with unit_rows(self.engine, self._scan, places) as (rows, events):
+            days = self._days(rows)
             if self._is_scored:
-                of_scores = score_sums(blocks, self._arm, len(self.experiment.variants))
+                of_scores = score_sums(rows, self._arm, len(self.experiment.variants))
                 days |= {GAUC: of_scores.gauc, AUC: of_scores.auc}
-            found = self._reach(blocks) if CATALOGUE in self.sources else None
+            shown = self._reach(rows) if CATALOGUE in self.sources else None
         units, variants = self.units, list(self.experiment.variants)
         values = {
-            columns: Events(variants, self._arm, units.stretch, *_together(listed))
+            columns: Events(variants, self._arm, units.stretch, *listed)
             for columns, listed in zip(self.values, events, strict=True)
         }
-        groups = [] if found is None else self._group_units()
-        return RowSums(days, found, groups, values)
+        groups = [] if shown is None else self._group_units()
+        return RowSums(days, shown, groups, values)
 
-    def _blocks(self) -> UnitBlocks:
+    @property
+    def _scan(self) -> Scan:
         choices = {f"value_{i}": self._choice(columns) for i, columns in enumerate(self.values)}
         if self._is_scored:
             of_variant = [self.shape.score_of.get(v, "") for v in self.experiment.variants]
             choices[_SCORE] = self._choice(of_variant)._replace(none=np.nan)
         gap = self._gap_ms if SESSIONS in self.sources else 1
         count = min(max(1, self.rows // BLOCK), max(1, len(self.units.hash)))
-        folder = self.experiment.engine.temp_directory
-        return UnitBlocks(self.units.hash, count, gap, choices, folder)
+        placing = Placing(self.units.hash, count, gap, choices)
+        numbered = Numbering(self._items, self._categories)
+        return Scan(self._sql, placing, numbered, self.experiment.engine.temp_directory)
 
     def _choice(self, columns: Sequence[str]) -> Choice:
         """A column that each variant has of its own; an empty name for none."""
@@ -164,14 +158,14 @@ class RowPass:
     @property
     def _sql(self) -> str:
         """The columns that the sources need, and nothing null."""
-        listed = {"unit": hashed("unit_id"), "in_period": "in_period"}
+        listed = {"unit": self.engine.hash64(["unit_id"]), "in_period": "in_period"}
         has_lists = any(source in self.sources for source in LISTS)
         if has_lists or SESSIONS in self.sources:
             since = "date_diff('day', date '1970-01-01', day)"
             listed["day"] = f"cast(coalesce({since}, {NO_DAY}) as integer)"
         if has_lists:
             is_number = self.engine.columns("logged")["request_id"] in INTEGERS
-            listed["request"] = word_of("request_id", is_number)
+            listed["request"] = word_of(self.engine, "request_id", is_number)
         if SESSIONS in self.sources:
             listed["time_ms"] = f"coalesce(time_ms, {NONE})"
         if SERVED_RANKING in self.sources:
@@ -181,7 +175,7 @@ class RowPass:
         if self._items is not None:
             listed["item"] = self._items.sql
         if self._categories is not None and "category" in self.shape.impressions:
-            listed["category"] = word_of("category", is_number=False)
+            listed["category"] = word_of(self.engine, "category", is_number=False)
         if self._is_scored:
             scores = dict.fromkeys(self.shape.score_of.values())
             listed |= {name: f"coalesce({name}, cast('nan' as double))" for name in scores}
@@ -191,38 +185,13 @@ class RowPass:
         columns = ", ".join(f"{sql} as {name}" for name, sql in listed.items())
         return f"select {columns} from logged where counts{only}"
 
-    def _numbered(self, chunk: Mapping[str, Column]) -> Mapping[str, Column]:
-        """Rows whose items and categories are numbers."""
-        rows = dict(chunk)
-        if self._items is not None:
-            rows["item"] = self._items.numbers(rows["item"])
-        if "category" in rows and self._categories is not None:
-            rows["category"] = places_of(self._categories.known, rows["category"])
-        return rows
-
-    def _days(self, blocks: UnitBlocks) -> dict[Source, UnitDays]:
+    def _days(self, rows: UnitRows) -> dict[Source, UnitDays]:
         """The sums of sources that need the rows of one block alone."""
-
-        def work(number: int) -> dict[Source, UnitDays]:
-            columns = ("click", "position", "item", "category")
-            return dict(self._of_block(blocks.read(number, *columns)))
-
-        parts = in_threads(work, blocks)
-        return {s: _joined([part[s] for part in parts]) for s in (parts[0] if parts else ())}
-
-    def _of_block(self, block: Block) -> Iterator[tuple[Source, UnitDays]]:
-        if SESSIONS in self.sources:
-            yield SESSIONS, sessions(block, self._gap_ms)
-        if not any(source in self.sources for source in LISTS):
-            return
-        of_block = lists.lists_of(block)
-        if PAGE_VIEWS in self.sources:
-            yield PAGE_VIEWS, lists.page_views(of_block)
-        if SERVED_RANKING in self.sources:
-            yield SERVED_RANKING, lists.served_ranking(block, of_block)
-        if self._categories is not None:
-            category = self._categories.of(block.rows.get("category"), block.rows.get("item"))
-            yield CATEGORY_DIVERSITY, lists.category_diversity(block, of_block, category)
+        if self.sources.isdisjoint({*LISTS, SESSIONS}):
+            return {}
+        work = partial(_of_block, self.sources, self._gap_ms, self._categories)
+        parts = rows.each(work, "click", "position", "item", "category")
+        return {source: _joined([part[source] for part in parts]) for source in parts[0]}
 
     @cached_property
     def _group(self) -> Whole:
@@ -237,29 +206,29 @@ class RowPass:
             for group, count in zip(groups.tolist(), units.tolist(), strict=True)
         ]
 
-    def _reach(self, blocks: UnitBlocks) -> Reach | None:
-        """Who was shown what; None where its numbers are too large for arrays."""
-        variants, items = [*self.experiment.variants], self._items
-        if items is None:
-            return None
+    def _reach(self, rows: UnitRows) -> Reach:
+        """Who was shown what."""
+        variants, listed = (
+            [*self.experiment.variants],
+            () if self._items is None else self._items.ids,
+        )
         arms = len(variants) * ITEM_GROUPS
-        sizes = reach.Sizes(arms, max(len(items.ids), 1), max(len(self.units.hash), 1))
+        sizes = reach.Sizes(arms, max(len(listed), 1), max(len(self.units.hash), 1))
         if not sizes.fit:
-            return None
+            raise QueryError("units and items are too many to count who was shown what")
         # Sorted by their ids, so that sums over items are the same to the last digit in every run.
-        shown = reach.shown_in(blocks, len(items.ids))
-        ids = np.asarray(items.ids)[shown].astype(str)
+        shown = reach.shown_in(rows, len(listed))
+        ids = np.asarray(listed)[shown].astype(str)
         order = np.argsort(ids)
-        place = np.zeros(len(items.ids), dtype=np.int32)
+        place = np.zeros(len(listed), dtype=np.int32)
         place[shown[order]] = np.arange(len(shown))
-        listed = reach.reach_of(blocks, self._group, place, sizes)
-        group, item, units, impressions = map(np.concatenate, zip(*listed, strict=True))
+        group, item, units, impressions = reach.reach_of(rows, self._group, place, sizes)
         arm, group = np.divmod(group, ITEM_GROUPS)
         return Reach(variants, ids[order].tolist(), arm, item, group, units, impressions)
 
 
 def row_sums(run: Run, prepared: Prepared, wanted: Wanted, bucket: SubBuckets) -> RowSums | None:
-    """What the wanted metrics need of the rows; None where queries compute it.
+    """What the wanted metrics need of the rows; None where they need nothing.
 
     Raises:
         ExperimentError: The expression of a value cannot be computed.
@@ -268,7 +237,7 @@ def row_sums(run: Run, prepared: Prepared, wanted: Wanted, bucket: SubBuckets) -
     ranked = [*wanted.quantiles, *wanted.spreads]
     sources = KERNELS & {*wanted.sources, *(metric.source for metric in ranked)}
     engine, shape, experiment = run.engine, prepared.shape, run.experiment
-    if not sources or not prepared.summed.has_rows or not isinstance(engine, ArrayEngine):
+    if not sources or not prepared.summed.has_rows:
         return None
     columns = (tuple(value_columns(shape, experiment, one).values()) for one in ranked)
     values = tuple(dict.fromkeys(columns))
@@ -282,26 +251,30 @@ def row_sums(run: Run, prepared: Prepared, wanted: Wanted, bucket: SubBuckets) -
         raise faulty_expression(experiment, ranked, shape, engine, error) from error
 
 
-def _with_value(block: Block, name: str) -> tuple[NDArray[np.int32], Whole]:
-    """The unit and the value of the impressions of the period that have one."""
-    rows = np.flatnonzero(block.rows[name] != NONE)
-    run = block.run[rows]
-    used = block.runs["in_period"][run]
-    return block.runs["unit"][run[used]], block.rows[name][rows[used]]
-
-
-def _together(
-    parts: Sequence[tuple[NDArray[np.int32], Whole]],
-) -> tuple[NDArray[np.int32], Whole]:
-    nothing = (np.zeros(0, dtype=np.int32), np.zeros(0, dtype=np.int64))
-    unit, value = zip(nothing, *parts, strict=True)
-    return np.concatenate(unit), np.concatenate(value)
+def _of_block(
+    sources: frozenset[Source], gap_ms: int, categories: Categories | None, block: Block
+) -> dict[Source, UnitDays]:
+    """The sums of the units of a block."""
+    days = {SESSIONS: sessions(block, gap_ms)} if SESSIONS in sources else {}
+    if sources.isdisjoint(LISTS):
+        return days
+    of_block = lists.lists_of(block)
+    if PAGE_VIEWS in sources:
+        days[PAGE_VIEWS] = lists.page_views(of_block)
+    if SERVED_RANKING in sources:
+        days[SERVED_RANKING] = lists.served_ranking(block, of_block)
+    if categories is not None:
+        category = categories.of(block.rows.get("category"), block.rows.get("item"))
+        days[CATEGORY_DIVERSITY] = lists.category_diversity(block, of_block, category)
+    return days
 
 
 def _joined(parts: Sequence[UnitDays]) -> UnitDays:
-    """The sums of blocks, whose units follow each other."""
-    columns = {
-        name: np.concatenate([part.columns[name] for part in parts]) for name in parts[0].columns
-    }
+    """The sums of blocks, by unit: blocks of another machine have units from here and there."""
     unit, phase, day = (np.concatenate([part[i] for part in parts]) for i in range(3))
-    return UnitDays(unit, phase, day, columns)
+    order = np.argsort(unit, kind="stable")
+    columns = {
+        name: np.concatenate([part.columns[name] for part in parts])[order]
+        for name in parts[0].columns
+    }
+    return UnitDays(unit[order], phase[order], day[order], columns)

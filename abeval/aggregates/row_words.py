@@ -3,14 +3,15 @@
 `row_pass.py` puts their SQL into its scan, and gets numbers for the words that come back.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
+from abeval.aggregates.kernels.blocks import Column
 from abeval.aggregates.kernels.rows import NONE, HashIndex
-from abeval.engines.protocol import ArrayEngine
+from abeval.engines.protocol import Engine
 from abeval.logs.unit_arrays import Whole
 
 INTEGERS = frozenset(
@@ -38,7 +39,7 @@ class Items(NamedTuple):
     ids: "Sequence[object] | NDArray[np.generic]"
 
     @classmethod
-    def of(cls, engine: ArrayEngine) -> "Items":
+    def of(cls, engine: Engine) -> "Items":
         """The items of all impressions."""
         if engine.columns("logged")["item_id"] in INTEGERS:
             ((low, high),) = engine.rows(
@@ -46,22 +47,22 @@ class Items(NamedTuple):
             )
             first, last = int(low or 0), int(high or 0)
             if last - first < _SPAN:
-                return cls(
-                    word_of("item_id", is_number=True), first, None, np.arange(first, last + 1)
-                )
+                word = word_of(engine, "item_id", is_number=True)
+                return cls(word, first, None, np.arange(first, last + 1))
         known = engine.frame(
-            f"select item_id, {hashed('item_id')} as hash from "
+            f"select item_id, {engine.hash64(['item_id'])} as hash from "
             "(select distinct item_id from logged where item_id is not null) order by 2"
         )
         if known["hash"].duplicated().any():
             raise ValueError("two items have the same hash of 64 bits")
         index = HashIndex(known["hash"].to_numpy(np.int64))
-        return cls(word_of("item_id", is_number=False), 0, index, known["item_id"].to_numpy())
+        word = word_of(engine, "item_id", is_number=False)
+        return cls(word, 0, index, known["item_id"].to_numpy())
 
     def numbers(self, words: Whole) -> NDArray[np.int32]:
         """The number of each word, -1 for no known item."""
         if self.known is not None:
-            return places_of(self.known, words)
+            return _places(self.known, words)
         known = (words >= self.first) & (words < self.first + len(self.ids))
         number = (words - self.first).astype(np.int32)
         if not known.all():
@@ -82,18 +83,20 @@ class Categories(NamedTuple):
     of_item: NDArray[np.int32] | None
 
     @classmethod
-    def among(cls, engine: ArrayEngine, own: bool, items: Items | None) -> "Categories":
+    def among(cls, engine: Engine, own: bool, items: Items | None) -> "Categories":
         """The categories of impressions, and those of a catalogue of items."""
-        hashes, words = np.zeros(0, np.int64), np.zeros(0, np.int64)
+        hashes, word = np.zeros(0, np.int64), engine.hash64(["category"])
         if own:
             distinct = "select distinct category from logged where category is not null"
-            hashes = _column(engine, f"select {hashed('category')} as word from ({distinct}) as c")
+            hashes = np.asarray(
+                engine.arrays(f"select {word} as word from ({distinct}) as c")["word"]
+            )
         if items is None:
             return cls(HashIndex(np.unique(hashes)), None)
         # Equal numbers of two types have different hashes.
         kind = engine.columns("logged")["item_id"]
         listed = engine.arrays(
-            f"select {items.sql} as item, {hashed('category')} as category from "
+            f"select {items.sql} as item, {word} as category from "
             f"(select try_cast(item_id as {kind}) as item_id, category from items) as i "
             "where category is not null and item_id is not null"
         )
@@ -117,22 +120,29 @@ class Categories(NamedTuple):
         return of_item if own is None else np.where(own >= 0, own, of_item)
 
 
-def places_of(index: HashIndex, words: Whole) -> NDArray[np.int32]:
+def _places(index: HashIndex, words: Whole) -> NDArray[np.int32]:
     """The place of each hash, -1 for `NONE`."""
     return np.where(words < 0, -1, index.places(np.maximum(words, 0))).astype(np.int32)
 
 
-def _column(engine: ArrayEngine, sql: str) -> Whole:
-    return np.asarray(engine.arrays(sql)["word"], dtype=np.int64)
-
-
-def word_of(column: str, is_number: bool) -> str:
+def word_of(engine: Engine, column: str, is_number: bool) -> str:
     """SQL of a word of 64 bits that stands for a value, `NONE` for null."""
     if is_number:
         return f"coalesce(cast({column} as bigint), {NONE})"
-    return f"case when {column} is null then {NONE} else {hashed(column)} end"
+    return f"case when {column} is null then {NONE} else {engine.hash64([column])} end"
 
 
-def hashed(sql: str) -> str:
-    """63 bits that stand for a value."""
-    return f"cast(hash({sql}) >> 1 as bigint)"
+class Numbering(NamedTuple):
+    """Makes numbers of the words of items and categories, where there are such."""
+
+    items: Items | None
+    categories: Categories | None
+
+    def __call__(self, chunk: Mapping[str, Column]) -> Mapping[str, Column]:
+        """Rows whose items and categories are numbers."""
+        rows = dict(chunk)
+        if self.items is not None:
+            rows["item"] = self.items.numbers(rows["item"])
+        if "category" in rows and self.categories is not None:
+            rows["category"] = _places(self.categories.known, rows["category"])
+        return rows

@@ -5,7 +5,7 @@ aggregates and offline, take an engine by this type.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Protocol, runtime_checkable
+from typing import TYPE_CHECKING, Protocol, TypeVar, runtime_checkable
 
 if TYPE_CHECKING:
     import numpy as np
@@ -14,7 +14,11 @@ if TYPE_CHECKING:
 
     from abeval.experiment.sources import LogSource
 
+    Columns = Mapping[str, NDArray[np.generic]]
+
 Cell = str | int | float | bool | None
+
+Result = TypeVar("Result")
 
 
 class Engine(Protocol):
@@ -76,10 +80,10 @@ class Engine(Protocol):
     def hash64(self, values: Sequence[str]) -> str:
         """SQL: a whole number of 64 bits that stands for values, nulls among them."""
 
-    def arrays(self, sql: str) -> "Mapping[str, NDArray[np.generic]]":
+    def arrays(self, sql: str) -> "Columns":
         """Run a query and fetch its columns as arrays, masked where something is null."""
 
-    def add_arrays(self, name: str, columns: "Mapping[str, NDArray[np.generic]]") -> None:
+    def add_arrays(self, name: str, columns: "Columns") -> None:
         """Make arrays of one length the columns of the relation `name`."""
 
     def close(self) -> None:
@@ -90,10 +94,31 @@ class Engine(Protocol):
 class ArrayEngine(Engine, Protocol):
     """An engine in this process, which can fetch many rows as arrays."""
 
-    def chunks(self, sql: str) -> "Iterator[Mapping[str, NDArray[np.generic]]]":
+    def chunks(self, sql: str) -> "Iterator[Columns]":
         """Run a query of numbers without nulls and fetch some rows at a time, in any order.
 
         No other query may run until all rows are fetched.
+        """
+
+
+class Spread(Protocol):
+    """The rows of a query on other machines, in parts."""
+
+    def each(self, work: "Callable[[Columns], Result]") -> "list[Result]":
+        """Run a function beside each part that has rows, and fetch what it returns."""
+
+    def close(self) -> None:
+        """Forget the rows."""
+
+
+@runtime_checkable
+class SpreadEngine(Engine, Protocol):
+    """An engine on other machines, which can run functions there."""
+
+    def spread(self, sql: str, by: str, parts: int) -> Spread:
+        """Run a query of numbers without nulls, and keep its rows in so many parts.
+
+        Rows that are equal in the column `by` are in one part.
         """
 
 

@@ -102,10 +102,13 @@ def shape(by_item: bool, own_category: bool) -> LogShape:
 
 @contextmanager
 def held(
-    impressions: pd.DataFrame, ids: str = "varchar", by_item: bool = False
+    impressions: pd.DataFrame,
+    ids: str = "varchar",
+    by_item: bool = False,
+    kind: type[DuckDBEngine] = DuckDBEngine,
 ) -> Iterator[DuckDBEngine]:
     """An engine with the impressions; units 6 and 7 are not analysed."""
-    engine = DuckDBEngine()
+    engine = kind()
     kinds = {**TYPES, "item_id": ids, "request_id": ids}
     listed = ", ".join(f"cast({name} as {kind}) as {name}" for name, kind in kinds.items())
     engine.add_frame("given", impressions)
@@ -329,6 +332,40 @@ def test_chunks_and_blocks_of_any_size_give_the_same(
         assert_as_queries(engine, shape(by_item=False, own_category=True), rows=5000)
 
 
+class Parts:
+    """Rows apart by one of their columns."""
+
+    def __init__(self, columns, by, count):
+        part = columns[by] % 7 % count
+        masks = [part == number for number in range(count)]
+        self._parts = [{n: c[mask] for n, c in columns.items()} for mask in masks if mask.any()]
+        self.is_open = True
+
+    def each(self, work):
+        return [work(part) for part in self._parts]
+
+    def close(self):
+        self.is_open = False
+
+
+class Elsewhere(DuckDBEngine):
+    """An engine that keeps rows in parts, as those of other machines do."""
+
+    opened: Parts
+
+    def spread(self, sql, by, parts):
+        self.opened = Parts(self.arrays(sql), by, parts)
+        return self.opened
+
+
+@pytest.mark.parametrize("decimals", [None, 3])
+def test_parts_on_other_machines_give_the_same(decimals, monkeypatch):
+    monkeypatch.setattr(row_pass, "BLOCK", 900)
+    with held(many(5000, decimals), "bigint", kind=Elsewhere) as engine:
+        assert_as_queries(engine, shape(by_item=False, own_category=True), rows=5000)
+        assert not engine.opened.is_open
+
+
 def test_what_does_not_fit_into_memory_lies_where_it_is_told_to(monkeypatch, tmp_path):
     monkeypatch.setattr(blocks, "MEMORY", 0)
     kept = blocks.Blocks(1, str(tmp_path / "new"))
@@ -356,7 +393,7 @@ def test_only_the_columns_of_the_asked_sources_are_read():
         assert (sums.reach, dict(sums.values)) == (None, {})
 
 
-def test_sizes_that_do_not_fit_into_one_number_are_left_to_the_query():
+def test_sizes_must_fit_into_one_number():
     assert Sizes(groups=128, items=1 << 20, units=1 << 30).fit
     assert not Sizes(groups=128, items=1 << 28, units=1 << 28).fit
 

@@ -9,19 +9,15 @@ against the clicks of its own unit (GAUC) and against all clicks (AUC).
 """
 
 from collections.abc import Sequence
-from contextlib import closing
 from itertools import pairwise
-from threading import Lock
 from typing import NamedTuple, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
-from abeval.aggregates.kernels.blocks import Blocks
-from abeval.aggregates.kernels.grouping import Floats, Places, Whole, added, half_away, heads
-from abeval.aggregates.kernels.rows import Block, UnitBlocks, narrow
+from abeval.aggregates.kernels.grouping import Floats, Groups, Places, Whole, half_away, heads
+from abeval.aggregates.kernels.rows import Block, UnitRows
 from abeval.logs.unit_arrays import NO_DAY, UnitDays
-from abeval.threads import in_threads
 
 _DIGITS = 7
 """The most decimals of scores that are levels themselves."""
@@ -114,9 +110,9 @@ def _decimals(score: Floats) -> tuple[int, float, float]:
     return _DIGITS, *ends
 
 
-def _levels(blocks: UnitBlocks, arm: Arms, arms: int) -> Levels:
+def _levels(rows: UnitRows, arm: Arms, arms: int) -> Levels:
     """The levels of all scores."""
-    parts = in_threads(lambda n: _decimals(blocks.read(n, "score").rows["score"]), blocks)
+    parts = rows.each(lambda block: _decimals(block.rows["score"]), "score")
     digits, lowest, highest = zip(*parts, strict=True)
     most = max(digits)
     if most < _DIGITS and min(lowest) <= max(highest):
@@ -124,11 +120,11 @@ def _levels(blocks: UnitBlocks, arm: Arms, arms: int) -> Levels:
         if (high - low + 1) * arms <= _LEVELS:
             return Decimals(most, low, high - low + 1, arms)
 
-    def clicked(number: int) -> list[Floats]:
-        rows = scored(blocks.read(number, "score", "click"), arm)
-        return [rows.score[rows.click & (rows.arm == one)] for one in range(arms)]
+    def clicked(block: Block) -> list[Floats]:
+        own = scored(block, arm)
+        return [own.score[own.click & (own.arm == one)] for one in range(arms)]
 
-    of_arms = zip(*in_threads(clicked, blocks), strict=True)
+    of_arms = zip(*rows.each(clicked, "score", "click"), strict=True)
     # The negative zero equals the other one, and could be told apart from it.
     return AmongClicked([np.unique(np.concatenate(listed) + 0.0) for listed in of_arms])
 
@@ -175,17 +171,16 @@ class UnitPairs(NamedTuple):
     halves: Whole
 
 
-def unit_pairs(unit: NDArray[np.int32], result: Whole) -> tuple[UnitPairs, Whole]:
-    """What `units/gauc` counts for each unit, and its results in their order.
+def unit_pairs(unit: NDArray[np.int32], result: Whole) -> UnitPairs:
+    """What `units/gauc` counts for each unit.
 
     Args:
         unit: Place of the unit of each impression.
         result: Twice its level, and one more where it was clicked.
 
     Example:
-        >>> pairs, ordered = unit_pairs(np.array([5, 5, 6]), np.array([3, 0, 2]))
-        >>> pairs.halves.tolist(), ordered.tolist()
-        ([2, 0], [0, 3, 2])
+        >>> unit_pairs(np.array([5, 5, 6]), np.array([3, 0, 2])).halves.tolist()
+        [2, 0]
     """
     first = int(unit.min()) if len(unit) else 0
     bits = int(result.max(initial=0)).bit_length()
@@ -208,7 +203,7 @@ def unit_pairs(unit: NDArray[np.int32], result: Whole) -> tuple[UnitPairs, Whole
     impressions = np.diff(start, append=len(key))
     clicks = np.bincount(own, minlength=len(start))
     units = ((key[start] >> bits) + first).astype(np.int32)
-    return UnitPairs(units, impressions, clicks, halves), key & ((1 << bits) - 1)
+    return UnitPairs(units, impressions, clicks, halves)
 
 
 def gauc_of(pairs: UnitPairs) -> UnitDays:
@@ -240,39 +235,40 @@ class ScoreSums(NamedTuple):
     auc: UnitDays
 
 
-def score_sums(blocks: UnitBlocks, arm: Arms, arms: int) -> ScoreSums:
-    """GAUC and AUC of the units of some blocks.
+def score_sums(rows: UnitRows, arm: Arms, arms: int) -> ScoreSums:
+    """GAUC and AUC of some units.
 
     Args:
-        blocks: With `click` and `score`, NaN where there is none.
+        rows: With `click` and `score`, NaN where there is none.
         arm: The variant of each unit.
         arms: How many variants there are.
     """
-    levels = _levels(blocks, arm, arms)
-    counts, adding = np.zeros((levels.edges[-1], 2), dtype=np.int64), Lock()
-    with closing(Blocks(blocks.count, blocks.folder)) as results:
+    levels = _levels(rows, arm, arms)
 
-        def paired(number: int) -> UnitPairs:
-            rows = scored(blocks.read(number, "score", "click"), arm)
-            result = 2 * levels.of(rows.score, rows.arm) + rows.click
-            own = np.bincount(result, minlength=counts.size)
-            with adding:
-                np.add(counts, own.reshape(counts.shape), out=counts)
-            pairs, ordered = unit_pairs(rows.unit, result)
-            results.put(number, narrow(ordered))
-            return pairs
+    def paired(block: Block) -> tuple[UnitPairs, Places, Whole]:
+        own = scored(block, arm)
+        result = 2 * levels.of(own.score, own.arm) + own.click
+        times = np.bincount(result)
+        met = np.flatnonzero(times)
+        return unit_pairs(own.unit, result), met, times[met]
 
-        parts = in_threads(paired, blocks)
-        worth = _worth(counts, levels.edges)
+    parts = rows.each(paired, "score", "click")
+    counts = np.zeros((levels.edges[-1], 2), dtype=np.int64)
+    for _, met, times in parts:
+        counts.ravel()[met] += times
+    worth = _worth(counts, levels.edges)
 
-        def won(number: int) -> Whole:
-            impressions = parts[number].impressions
-            (result,) = results.read(number)
-            return added(worth[result], np.cumsum(impressions) - impressions)
+    def won(block: Block) -> Whole:
+        own = scored(block, arm)
+        halves = worth[2 * levels.of(own.score, own.arm) + own.click]
+        return Groups.of(own.unit.astype(np.int64)).sum(halves)
 
-        halves = np.concatenate(in_threads(won, blocks))
-    pairs = UnitPairs(*map(np.concatenate, zip(*parts, strict=True)))
-    return ScoreSums(gauc_of(pairs), auc_of(pairs, halves, arm, counts, levels.edges))
+    halves = np.concatenate(rows.each(won, "score", "click"))
+    columns = [*map(np.concatenate, zip(*(pairs for pairs, *_ in parts), strict=True))]
+    # Blocks of another machine have units from here and there.
+    order = np.argsort(columns[0], kind="stable")
+    pairs = UnitPairs(*(column[order] for column in columns))
+    return ScoreSums(gauc_of(pairs), auc_of(pairs, halves[order], arm, counts, levels.edges))
 
 
 def _worth(counts: Whole, edges: Sequence[int]) -> Whole:

@@ -1,19 +1,16 @@
 """Units and impressions of each item, by one sort of whole numbers: `catalogue/reach`.
 
-Group, item and unit of each impression become one number. Blocks of units are dealt to blocks of
-groups, each of which is then sorted by itself.
+Group, item and unit of each impression become one number. Units of different blocks
+differ, so that what each block counts adds up.
 """
 
-from contextlib import closing
 from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from abeval.aggregates.kernels.blocks import Blocks
-from abeval.aggregates.kernels.grouping import Whole, heads
-from abeval.aggregates.kernels.rows import Block, UnitBlocks
-from abeval.threads import in_threads
+from abeval.aggregates.kernels.grouping import Places, Whole, heads
+from abeval.aggregates.kernels.rows import Block, UnitRows
 
 Groups = NDArray[np.int64]
 
@@ -52,37 +49,38 @@ class Reach(NamedTuple):
     impressions: Whole
 
 
-def shown_in(blocks: UnitBlocks, items: int) -> NDArray[np.intp]:
-    """The numbers of the items of some blocks, ascending."""
-    shown = np.zeros(items + 1, dtype=bool)
-    for number in blocks:
-        block = blocks.read(number, "item")
+def shown_in(rows: UnitRows, items: int) -> Places:
+    """The numbers of the items that were shown in the period, ascending."""
+
+    def shown(block: Block) -> NDArray[np.bool_]:
+        met = np.zeros(items + 1, dtype=bool)
         # Only the last place, which is no item, stands for -1.
-        shown[block.rows["item"][block.of_run(block.runs["in_period"])]] = True
-    return np.flatnonzero(shown[:-1])
+        met[block.rows["item"][block.of_run(block.runs["in_period"])]] = True
+        return met[:-1]
+
+    return np.flatnonzero(np.any(rows.each(shown, "item"), axis=0))
 
 
-def reach_of(
-    blocks: UnitBlocks, group: Groups, item: NDArray[np.int32], sizes: Sizes
-) -> list[Reach]:
+def reach_of(rows: UnitRows, group: Groups, item: NDArray[np.int32], sizes: Sizes) -> Reach:
     """Count the units and impressions of every item in every group, over the period.
 
     Args:
-        blocks: With `item`: the number of the item, -1 without one.
+        rows: With `item`: the number of the item, -1 without one.
         group: Of each unit.
         item: What stands for each item, in whose order entries of a group are to be.
         sizes: They fit.
     """
-    count = min(blocks.count, sizes.groups)
-    first = np.arange(count + 1) * sizes.groups // count << sum(sizes.bits)
-    with closing(Blocks(count, blocks.folder)) as of_groups:
-
-        def deal(number: int) -> None:
-            keys = np.sort(_keys(blocks.read(number, "item"), group, item, sizes))
-            of_groups.add([keys], np.searchsorted(keys, first).tolist())
-
-        in_threads(deal, blocks)
-        return in_threads(lambda number: _counted(of_groups.read(number)[0], sizes), range(count))
+    parts = rows.each(lambda block: _counted(_keys(block, group, item, sizes), sizes), "item")
+    cell, units, impressions = map(np.concatenate, zip(*parts, strict=True))
+    # Blocks are sorted already, and a stable sort joins them.
+    order = np.argsort(cell, kind="stable")
+    cell = cell[order]
+    first = heads(cell)
+    units, impressions = (np.add.reduceat(one[order], first) for one in (units, impressions))
+    of_items, _ = sizes.bits
+    number, shown = cell[first] >> of_items, cell[first] & ((1 << of_items) - 1)
+    small = [column.astype(np.int32) for column in (number, shown, units)]
+    return Reach(small[0], small[1], small[2], impressions)
 
 
 def _keys(block: Block, group: Groups, item: NDArray[np.int32], sizes: Sizes) -> Whole:
@@ -99,21 +97,26 @@ def _keys(block: Block, group: Groups, item: NDArray[np.int32], sizes: Sizes) ->
     return keys
 
 
-def _counted(keys: Whole, sizes: Sizes) -> Reach:
+class _Counted(NamedTuple):
+    """Group and item as one number, the units of the group that met the item, and how often."""
+
+    cell: Whole
+    units: NDArray[np.int32]
+    impressions: NDArray[np.int32]
+
+
+def _counted(keys: Whole, sizes: Sizes) -> _Counted:
     """Count the distinct units of each group and item, and how often each was met.
 
     Example:
-        >>> reach = _counted(np.array([16, 16, 17, 0]), Sizes(groups=1, items=3, units=7))
-        >>> reach.item.tolist(), reach.units.tolist(), reach.impressions.tolist()
-        ([0, 2], [1, 2], [1, 3])
+        >>> counted = _counted(np.array([16, 16, 17, 0]), Sizes(groups=1, items=3, units=7))
+        >>> [column.tolist() for column in counted]
+        [[0, 2], [1, 2], [1, 3]]
     """
-    of_items, of_units = sizes.bits
     ordered = np.sort(keys)
     met = heads(ordered)
-    cell = ordered[met] >> of_units
+    cell = ordered[met] >> sizes.bits[1]
     first = heads(cell)
-    units = np.diff(first, append=met.size)
-    impressions = np.diff(met[first], append=ordered.size)
-    group, item = cell[first] >> of_items, cell[first] & ((1 << of_items) - 1)
-    small = [column.astype(np.int32) for column in (group, item, units)]
-    return Reach(small[0], small[1], small[2], impressions)
+    units = np.diff(first, append=met.size).astype(np.int32)
+    impressions = np.diff(met[first], append=ordered.size).astype(np.int32)
+    return _Counted(cell[first], units, impressions)

@@ -1,19 +1,22 @@
 """Impressions of units as narrow columns by block: what the kernels of rows compute on.
 
 Consecutive impressions of one unit, request and day form a run, so that what they share is kept
-once. `row_pass.py` fills `UnitBlocks` from one scan, and hands each block to the kernels.
+once. `unit_rows.py` places what a scan returns, and hands each block to the kernels.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import NamedTuple
+from typing import NamedTuple, Protocol, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from abeval.aggregates.kernels.blocks import Blocks, Column
 from abeval.aggregates.kernels.grouping import Places
+from abeval.threads import in_threads
+
+Result = TypeVar("Result")
 
 BLOCK = 1_000_000
 """Impressions of a block, about: some 100 MB while it is worked on."""
@@ -106,33 +109,37 @@ class Placed(NamedTuple):
         return self._replace(block=Block(self.block.runs, rows))
 
 
-@dataclass
-class UnitBlocks:
-    """Blocks of all impressions of some units, which are added in any order.
+class UnitRows(Protocol):
+    """All impressions of some units, in blocks; none of the units of a block is in another."""
+
+    def each(self, work: Callable[[Block], Result], *columns: str) -> list[Result]:
+        """Give what the work returns for each block, here or on another machine.
+
+        Args:
+            work: It gets a block.
+            columns: Those of its rows that the work reads, where there are such.
+        """
+
+
+@dataclass(frozen=True)
+class Placing:
+    """Puts impressions in the order of the blocks of their units.
 
     Attributes:
         hashes: Of the analysed units, ascending; impressions of others are left out.
         count: Of blocks.
         slot_ms: A run ends where time enters another slot of this length.
         choices: Further columns of the rows.
-        folder: Where to keep what does not fit into memory.
     """
 
     hashes: NDArray[np.int64]
     count: int
     slot_ms: int = 1
     choices: Mapping[str, Choice] = field(default_factory=dict)
-    folder: str | None = None
-    _index: HashIndex = field(init=False)
-    _runs: Blocks = field(init=False)
-    _rows: Blocks = field(init=False)
-    _names: tuple[Sequence[str], Sequence[str]] = field(init=False, default=((), ()))
 
-    def __post_init__(self) -> None:
-        """Open the blocks."""
-        self._index = HashIndex(self.hashes)
-        self._runs = Blocks(self.count, self.folder)
-        self._rows = Blocks(self.count, self.folder)
+    @cached_property
+    def _index(self) -> HashIndex:
+        return HashIndex(self.hashes)
 
     def place(self, chunk: Mapping[str, Column]) -> Placed:
         """Put the impressions of analysed units in the order of their blocks.
@@ -166,22 +173,32 @@ class UnitBlocks:
         runs["length"] = lengths.astype(np.int32)
         return Placed(Block(runs, rows), edges.tolist(), row_edges.tolist())
 
+
+class UnitBlocks:
+    """Blocks of placed impressions in this process, which are added in any order.
+
+    Args:
+        count: Of blocks.
+        folder: Where to keep what does not fit into memory.
+    """
+
+    def __init__(self, count: int, folder: str | None = None) -> None:
+        self._runs, self._rows = Blocks(count, folder), Blocks(count, folder)
+        self._names: tuple[Sequence[str], Sequence[str]] = ((), ())
+
     def add(self, placed: Placed) -> None:
         """Keep impressions."""
         runs, rows = placed.block.runs, placed.block.rows
         self._names = tuple(runs), tuple(rows)
-        self._runs.add([narrow(column) for column in runs.values()], placed.runs)
-        self._rows.add([narrow(column) for column in rows.values()], placed.rows)
+        self._runs.add([_narrow(column) for column in runs.values()], placed.runs)
+        self._rows.add([_narrow(column) for column in rows.values()], placed.rows)
 
-    def __iter__(self) -> Iterator[int]:
-        """The number of each block."""
-        return iter(range(self.count if self._names[0] else 0))
+    def each(self, work: Callable[[Block], Result], *columns: str) -> list[Result]:
+        """Give what the work returns for each block, of which it reads some columns."""
+        numbers = range(len(self._runs) if self._names[0] else 0)
+        return in_threads(lambda number: work(self._read(number, columns)), numbers)
 
-    def read(self, number: int, *columns: str) -> Block:
-        """One block, with those of some columns of the rows that there are.
-
-        None of its units is in another block.
-        """
+    def _read(self, number: int, columns: Sequence[str]) -> Block:
         runs, rows = self._names
         named = [name for name in rows if name in columns]
         read = self._rows.read(number, [rows.index(name) for name in named]) if named else []
@@ -228,7 +245,7 @@ def _ranges(start: Places, length: Places) -> Places:
     return np.repeat(start - before, length) + np.arange(int(length.sum()))
 
 
-def narrow(column: Column) -> Column:
+def _narrow(column: Column) -> Column:
     """Whole numbers in the fewest bytes."""
     if column.dtype.kind not in "iu" or not len(column):
         return column

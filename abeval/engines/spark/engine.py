@@ -19,8 +19,8 @@ from abeval.engines.protocol import Cell
 from abeval.engines.queries import is_query
 from abeval.engines.spark.arrow import arrays_of, frame_of, rows_of, without_unsigned
 from abeval.engines.spark.errors import query_errors
-from abeval.engines.spark.numbering import numbered, numbering_of
 from abeval.engines.spark.session import SETTINGS, open_session
+from abeval.engines.spark.spread import SparkRows
 from abeval.engines.spark.staging import staged, types_of
 from abeval.engines.transpile import parsed, transpiled
 from abeval.errors import LogError, QueryError
@@ -119,21 +119,13 @@ class SparkEngine(CallBuilders):
             self.table(name, sql)
             return
         with query_errors():
-            text = self._text(tree, is_query(sql))
-            self._session.sql(f"create or replace temporary view {self._prefix}{name} as {text}")
-            self._types[name] = self._typed(self._session.table(self._prefix + name))
+            # A view of a frame keeps its plan; one of a text would be parsed at each read.
+            self._add(name, self._session.sql(self._text(tree, is_query(sql))))
 
     def table(self, name: str, sql: str) -> None:
         """Run a query and keep its rows as the relation `name`."""
-        tree, trusted = parsed(sql), is_query(sql)
-        numbering = numbering_of(tree)
         with query_errors():
-            if numbering is None:
-                rows = self._session.sql(self._text(tree, trusted))
-            else:
-                rows = self._session.sql(self._text(numbering.select, trusted))
-                rows = numbered(rows, numbering)
-            self._add(name, rows.localCheckpoint(eager=True))
+            self._add(name, self._query(sql).localCheckpoint(eager=True))
 
     def rows(self, sql: str) -> Sequence[tuple[Cell, ...]]:
         """Run a query and fetch its rows as plain Python values."""
@@ -159,9 +151,15 @@ class SparkEngine(CallBuilders):
 
     def hash64(self, values: Sequence[str]) -> str:
         """SQL: a whole number of 64 bits that stands for values, nulls among them."""
-        # Without the text for a null, its place among the values would not matter.
-        texts = (f"coalesce(cast({value} as varchar), '\x1f')" for value in values)
-        return f"xxhash64({', '.join(texts)})"
+        # Spark passes nulls over; and it hashes on from each value to the next, so that a constant
+        # comes first: hashes of values that collide must differ with it.
+        parts = (f"{value} is null, {value}" for value in reversed(values))
+        return f"(xxhash64({', '.join(parts)}) & {2**63 - 1})"
+
+    def spread(self, sql: str, by: str, parts: int) -> "SparkRows":
+        """Run a query of numbers without nulls, and keep its rows in so many parts."""
+        with query_errors():
+            return SparkRows(self._query(sql).repartition(parts, by))
 
     def close(self) -> None:
         """Drop views, restore settings, and stop a session that was started here."""

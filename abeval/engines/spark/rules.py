@@ -67,7 +67,17 @@ def _rule(node: exp.Expr) -> Rule | None:
 
 _UNKNOWN = "is not known to mean the same on Spark"
 
-_NAMED = (EPOCH_MS, LOCAL_TIME, UTC_TIME, HASH60, MD5_HEX, SHA1_HEX, SHA256_HEX, "bit_count")
+_NAMED = (
+    EPOCH_MS,
+    LOCAL_TIME,
+    UTC_TIME,
+    HASH60,
+    MD5_HEX,
+    SHA1_HEX,
+    SHA256_HEX,
+    "bit_count",
+    "xxhash64",
+)
 """Functions that SQLGlot knows only by name, and that mean the same."""
 
 

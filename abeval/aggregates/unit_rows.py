@@ -1,0 +1,104 @@
+"""One scan of impressions → rows of analysed units, block by block, for the kernels.
+
+`row_pass.py` and `cuts.py` open it. An engine in this process hands over chunks, which are kept
+here; one on other machines keeps the rows there, and the kernels run beside them.
+"""
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import closing, contextmanager
+from functools import partial
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from abeval.aggregates.kernels.blocks import Column
+from abeval.aggregates.kernels.rows import NONE, Block, Placing, Result, UnitBlocks, UnitRows
+from abeval.engines.protocol import ArrayEngine, Engine, Spread, SpreadEngine
+from abeval.logs.unit_arrays import Whole
+
+Values = tuple[NDArray[np.int32], Whole]
+"""Unit and value of each impression that has one."""
+
+Columns = Mapping[str, Column]
+
+
+class Scan(NamedTuple):
+    """A scan of impressions.
+
+    Attributes:
+        sql: Its query: `unit` (hash), and what `placing` and `numbered` need; nothing null.
+        placing: Of the analysed units.
+        numbered: What becomes of the columns before they are placed.
+        folder: Where to keep what does not fit into memory.
+    """
+
+    sql: str
+    placing: Placing
+    numbered: Callable[[Columns], Columns] = dict
+    folder: str | None = None
+
+    def block(self, columns: Columns) -> Block:
+        """The impressions of analysed units, placed."""
+        return self.placing.place(self.numbered(columns)).block
+
+
+@contextmanager
+def unit_rows(
+    engine: Engine, scan: Scan, values: Sequence[str] = ()
+) -> Iterator[tuple[UnitRows, list[Values]]]:
+    """Run a scan; give its rows, and the unit and the value of each impression that has one.
+
+    Args:
+        engine: It runs the query.
+        scan: The query, and the units.
+        values: Columns of values, which are not kept among the rows.
+    """
+    look = partial(_values, values)
+    if isinstance(engine, SpreadEngine):
+        with closing(engine.spread(scan.sql, "unit", scan.placing.count)) as spread:
+            rows = _SpreadRows(spread, scan)
+            yield rows, _together(rows.each(look) if values else [], len(values))
+        return
+    if not isinstance(engine, ArrayEngine):
+        raise TypeError(f"{type(engine).__name__} has neither chunks nor parts of rows")
+    with closing(UnitBlocks(scan.placing.count, scan.folder)) as blocks:
+        parts = []
+        for chunk in engine.chunks(scan.sql):
+            placed = scan.placing.place(scan.numbered(chunk))
+            parts.append(look(placed.block))
+            blocks.add(placed.without(values))
+        yield blocks, _together(parts, len(values))
+
+
+def _values(names: Sequence[str], block: Block) -> list[Values]:
+    """Unit and value of the impressions of the period that have one."""
+    listed = []
+    for name in names:
+        rows = np.flatnonzero(block.rows[name] != NONE)
+        run = block.run[rows]
+        used = block.runs["in_period"][run]
+        listed.append((block.runs["unit"][run[used]], block.rows[name][rows[used]]))
+    return listed
+
+
+def _together(parts: Sequence[Sequence[Values]], count: int) -> list[Values]:
+    """The values of all parts."""
+    nothing = (np.zeros(0, dtype=np.int32), np.zeros(0, dtype=np.int64))
+    return [
+        (np.concatenate(unit), np.concatenate(value))
+        for place in range(count)
+        for unit, value in (zip(nothing, *(part[place] for part in parts), strict=True),)
+    ]
+
+
+class _SpreadRows(NamedTuple):
+    """Impressions on other machines."""
+
+    spread: Spread
+    scan: Scan
+
+    def each(self, work: Callable[[Block], Result], *columns: str) -> list[Result]:
+        """Give what the work returns for each block, which has all columns."""
+        scan = self.scan
+        return self.spread.each(lambda columns: work(scan.block(columns)))
