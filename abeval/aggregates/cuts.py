@@ -169,7 +169,8 @@ def _write_scores(queries: MetricQueries, cells: CutCells) -> None:
     units = f"select distinct unit_id, {numbered('variant', names)} as arm from scored"
     unit_hash = engine.hash64(["unit_id"])
     known = engine.arrays(f"select *, {unit_hash} as hash from ({units}) as u order by hash")
-    number, arm, hashes = (np.asarray(known[name]) for name in ("unit_id", "arm", "hash"))
+    number, hashes = (known[name].astype(np.int64) for name in ("unit_id", "hash"))
+    arm = known["arm"].astype(np.int16)
     sql = f"select {unit_hash} as unit, true as in_period, score, click = 1 as click from scored"
     folder = queries.experiment.engine.temp_directory
     scan = Scan(sql, Placing(hashes, len(hashes) // UNITS + 1), folder=folder)

@@ -1,6 +1,7 @@
 """Who was shown what: the rows of `catalogue/reach` as arrays, for there may be millions.
 
-`collect.py` keeps those of `row_pass.py` in the aggregates; `time/cut.py` makes those of a window, and `store/saved.py` those of a file.
+`collect.py` keeps those of `row_pass.py` in the aggregates; `time/cut.py` makes those of a window,
+and `store/saved.py` those of a file.
 """
 
 from collections.abc import Sequence
@@ -67,4 +68,4 @@ def queried_reach(engine: Engine, sql: str, variants: Sequence[str]) -> Reach:
     engine.table("reached", sql)
     items = [str(item) for (item,) in engine.rows(items_sql("reached"))]
     columns = engine.arrays(entries_sql("reached", variants)).values()
-    return Reach(variants, items, *map(np.asarray, columns))
+    return Reach(variants, items, *(column.astype(np.int64) for column in columns))

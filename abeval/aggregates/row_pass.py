@@ -122,7 +122,7 @@ class RowPass:
         gap = self._gap_ms if SESSIONS in self.sources else 1
         count = min(max(1, self.rows // BLOCK), max(1, len(self.units.hash)))
         placing = Placing(self.units.hash, count, gap, choices)
-        numbered = Numbering(self._items, self._categories)
+        numbered = Numbering(self._items, self._categories).numbered
         return Scan(self._sql, placing, numbered, self.experiment.engine.temp_directory)
 
     def _choice(self, columns: Sequence[str]) -> Choice:

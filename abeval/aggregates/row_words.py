@@ -138,9 +138,9 @@ class Numbering(NamedTuple):
     items: Items | None
     categories: Categories | None
 
-    def __call__(self, chunk: Mapping[str, Column]) -> Mapping[str, Column]:
+    def numbered(self, columns: Mapping[str, Column]) -> Mapping[str, Column]:
         """Rows whose items and categories are numbers."""
-        rows = dict(chunk)
+        rows = dict(columns)
         if self.items is not None:
             rows["item"] = self.items.numbers(rows["item"])
         if "category" in rows and self.categories is not None:

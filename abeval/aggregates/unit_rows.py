@@ -35,7 +35,7 @@ class Scan(NamedTuple):
 
     sql: str
     placing: Placing
-    numbered: Callable[[Columns], Columns] = dict
+    numbered: Callable[[Columns], Columns] = dict[str, Column]
     folder: str | None = None
 
     def block(self, columns: Columns) -> Block:

@@ -80,7 +80,7 @@ class Engine(Protocol):
     def hash64(self, values: Sequence[str]) -> str:
         """SQL: a whole number of 64 bits that stands for values, nulls among them."""
 
-    def arrays(self, sql: str) -> "Columns":
+    def arrays(self, sql: str) -> "Mapping[str, NDArray[np.generic]]":
         """Run a query and fetch its columns as arrays, masked where something is null."""
 
     def add_arrays(self, name: str, columns: "Columns") -> None:
