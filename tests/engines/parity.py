@@ -95,6 +95,12 @@ class Both(CallBuilders):
         self.spark.add_arrays(name, columns)
         self._compare(name, f"select * from {name}")
 
+    def spread(self, sql: str, by: str, parts: int) -> Any:
+        """Kernels run on Spark, on rows that are those of DuckDB."""
+        self._note(sql)
+        self._compare(sql, sql)
+        return self.spark.spread(sql, by, parts)
+
     def hash64(self, values: Sequence[str]) -> str:
         """The same number on both, which their own hashes are not."""
         texts = (f"coalesce(cast({value} as varchar), '-')" for value in values)
