@@ -15,6 +15,7 @@ import pandas as pd
 import pytest
 
 import abeval
+from abeval.aggregates.row_pass import KERNELS
 from abeval.agreement.agree import read_offline
 from abeval.engines.duckdb import DuckDBEngine
 from abeval.engines.queries import query, query_names
@@ -114,7 +115,7 @@ def _sources(engine: Any) -> None:
     """The definitions of what kernels compute."""
     logs = open_logs(Run(NUMBERS, engine, nasty.numbers()), metrics(NUMBERS))
     for source, group in by_source(logs.metrics).items():
-        if source.query and source.events is None:
+        if source in KERNELS and source.per_unit:
             logs.queries.load(source, group)
     engine.rows(query("catalogue/reach"))
     engine.rows(query("catalogue/group_units"))
