@@ -30,7 +30,7 @@ from abeval.aggregates.unit_values import UnitValue
 from abeval.assignment import SUB_BUCKETS
 from abeval.experiment.model import Experiment
 from abeval.logs.accounting import day_text
-from abeval.logs.cells import starts_of
+from abeval.logs.grouping import heads
 from abeval.logs.shape import LogShape
 from abeval.logs.unit_arrays import NO_DAY, Labels, UnitDays, Units, Whole
 from abeval.metrics.definition import Metric, RowTerm, Term, UnitTerm
@@ -244,7 +244,7 @@ class SourceValues:
         arm = self.units.variant if among is None else self.units.variant[among]
         table = np.stack([arm, *values])
         table = table[:, np.lexsort(table[::-1])]
-        starts = starts_of(table.T) if len(arm) else np.empty(0, dtype=np.intp)
+        starts = heads(table.T)
         if len(starts) > most:
             return []
         units = np.diff(np.append(starts, len(arm))).tolist()

@@ -17,8 +17,8 @@ from typing import NamedTuple, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from abeval.aggregates.kernels.grouping import Floats, Whole, added, half_away, heads
 from abeval.aggregates.kernels.rows import Block, UnitBlocks
+from abeval.logs.grouping import Floats, Whole, added, half_away, heads
 from abeval.logs.unit_arrays import NO_DAY, UnitDays
 from abeval.threads import in_threads
 

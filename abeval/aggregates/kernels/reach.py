@@ -11,8 +11,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from abeval.aggregates.kernels.blocks import Blocks
-from abeval.aggregates.kernels.grouping import Whole, heads
 from abeval.aggregates.kernels.rows import Block, UnitBlocks
+from abeval.logs.grouping import Whole, heads
 from abeval.threads import in_threads
 
 Groups = NDArray[np.int64]

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from abeval.aggregates.kernels.blocks import Blocks, Column
-from abeval.aggregates.kernels.grouping import Places
+from abeval.logs.grouping import Places
 
 BLOCK = 1_000_000
 """Impressions of a block, about: some 100 MB while it is worked on."""
