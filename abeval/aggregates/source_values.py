@@ -30,7 +30,7 @@ from abeval.aggregates.unit_values import UnitValue
 from abeval.assignment import SUB_BUCKETS
 from abeval.experiment.model import Experiment
 from abeval.logs.accounting import day_text
-from abeval.logs.grouping import heads
+from abeval.logs.grouping import added, heads
 from abeval.logs.shape import LogShape
 from abeval.logs.unit_arrays import NO_DAY, Labels, UnitDays, Units, Whole
 from abeval.metrics.definition import Metric, RowTerm, Term, UnitTerm
@@ -186,22 +186,24 @@ class SourceValues:
     def buckets(self, metric: Metric, sub_bucket: Whole | None) -> BucketSums:
         """Sums for A/A replays: by sub-bucket, or by unit where there is none."""
         terms, among = self.judged(metric), self.among(metric)
-        values = [self._of_units(value, among) for value in terms]
         if sub_bucket is None:
-            columns = [value.astype(np.float64) for value in values]
+            columns = [self._of_units(value, among).astype(np.float64) for value in terms]
             # Ordered by value, so that a draw by position does not depend on the order of the log.
             order = np.lexsort(columns[::-1])
             y, x, *before = (column[order] for column in columns)
             return BucketSums.of_units(y, x, np.stack(before, axis=1))
-        bucket = sub_bucket if among is None else sub_bucket[among]
+        # Numbers of 16 bits are sorted by counting.
+        bucket = (sub_bucket if among is None else sub_bucket[among]).astype(np.int16)
         order = np.argsort(bucket, kind="stable")
-        number, starts, units = np.unique(bucket[order], return_index=True, return_counts=True)
+        starts = heads(bucket[order])
         products = ((0,), (1,), (0, 0), (0, 1), (1, 1))
-        sums = exact_sums([value[order] for value in values[:2]], products, starts.tolist())
+        pair = [self._of_units(value, among)[order] for value in terms[:2]]
+        sums = exact_sums(pair, products, starts) or {}
+        number = bucket[order[starts]]
         table = np.zeros((SUB_BUCKETS, 6))
-        table[number, 0] = units
+        table[number, 0] = np.diff(starts, append=len(order))
         for place, product in enumerate(products, start=1):
-            table[number, place] = [float(one) for one in (sums or {})[product]]
+            table[number, place] = [float(one) for one in sums[product]]
         return BucketSums(table[:, 0], table[:, 1:])
 
     def _of_units(self, value: Variable, among: NDArray[np.bool_] | None) -> Whole:
@@ -283,21 +285,15 @@ def totals(days: UnitDays, in_period: bool, units: int) -> dict[str, Whole]:
     """What the days of each unit add up to, in the period or before it; 0 without one."""
     rows = np.flatnonzero(days.in_period == in_period)
     unit = days.unit[rows]
-    is_whole = len(rows) == units and bool((np.diff(unit) == 1).all())
-    return {
-        name: column[rows] if is_whole else _added(unit, column[rows], units)
-        for name, column in days.columns.items()
-        if name not in ("first_ms", "last_ms")
-    }
-
-
-def _added(unit: NDArray[np.int32], values: Whole, units: int) -> Whole:
-    """The sum of the values of each unit; rows of a unit are together."""
-    totals = np.zeros(units, dtype=np.int64)
-    if len(unit):
-        starts = np.flatnonzero(np.append(True, unit[1:] != unit[:-1]))
-        totals[unit[starts]] = np.add.reduceat(values, starts)
-    return totals
+    start = heads(unit)
+    sums = {n: c for n, c in days.columns.items() if n not in ("first_ms", "last_ms")}
+    if len(rows) == len(days.unit) == len(start) == units:
+        # A row of each unit, in their order.
+        return sums
+    whole = {name: np.zeros(units, dtype=np.int64) for name in sums}
+    for name, column in sums.items():
+        whole[name][unit[start]] = added(column[rows], start)
+    return whole
 
 
 def _exact_sum(values: Whole) -> int:

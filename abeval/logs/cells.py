@@ -12,7 +12,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from abeval.engines.protocol import Cell, Engine, whole
+from abeval.engines.protocol import ArrayEngine, Cell, Engine, whole
 from abeval.engines.sql import quoted
 from abeval.errors import LogError
 from abeval.logs.grouping import Groups, heads, key_of
@@ -101,41 +101,57 @@ def read_cells(engine: Engine, shape: LogShape, variants: Sequence[str] | None) 
     listed, kind_hash = ", ".join(names), engine.hash64(names)
     rows = engine.rows(
         f"select {kind_hash} as kind, cast(sum(case when unit_id is null then c_1 else 0 end) "
-        f"as bigint) as nameless, {listed} from logged_sums group by {listed} order by kind"
+        f"as bigint) as nameless, count(unit_id) as named, {listed} "
+        f"from logged_sums group by {listed} order by kind"
     )
     kind_hashes = np.array([row[0] for row in rows], dtype=np.int64)
     if len({*kind_hashes.tolist()}) < len(kind_hashes):
         raise LogError("two kinds of impressions have the same hash", "report it with the file")
     sums = [component_name(i) for i in range(len(shape.components))]
-    values = {"hour": NO_DAY, "first_ms": NO_FIRST, "last_ms": NO_LAST, **dict.fromkeys(sums, 0)}
-    arrays = dict(
-        engine.arrays(
-            f"select {engine.hash64(['unit_id'])} as unit, "
-            f"{engine.hash64(['unit_id', '1'])} as twin, {kind_hash} as kind, "
-            + ", ".join(f"cast(coalesce({n}, {no}) as bigint) as {n}" for n, no in values.items())
-            + " from logged_sums where unit_id is not null"
-        )
-    )
+    hashed = {"unit": engine.hash64(["unit_id"]), "twin": engine.hash64(["unit_id", "1"])}
+    absent = {"hour": NO_DAY, "first_ms": NO_FIRST, "last_ms": NO_LAST, **dict.fromkeys(sums, 0)}
+    values = {n: f"cast(coalesce({n}, {value}) as bigint)" for n, value in absent.items()}
+    columns = {**hashed, "kind": kind_hash, **values}
+    arrays = _fetched(engine, columns, sum(whole(row[2]) for row in rows))
     order = np.argsort(arrays["unit"])
     # Each column as fetched goes before the next is sorted: together they would take twice as much.
-    unit, twin, kind, *ordered = (
-        arrays.pop(name)[order].astype(np.int64, copy=False)
-        for name in ("unit", "twin", "kind", *values)
-    )
+    ordered = {name: _ordered(arrays.pop(name), order) for name in columns}
+    unit, twin = ordered["unit"], ordered.pop("twin")
     is_same = unit[1:] == unit[:-1]
     if (is_same & (twin[1:] != twin[:-1])).any():
         raise LogError("two units have the same hash of 128 bits", "report it with the log")
     starts = heads(unit)
-    columns = dict(zip(values, ordered, strict=True))
     return Cells(
         hashes=unit[starts],
         unit=np.repeat(np.arange(len(starts)), np.diff(starts, append=len(unit))),
-        kind=np.searchsorted(kind_hashes, kind),
-        **{name: columns.pop(name) for name in ("hour", "first_ms", "last_ms")},
-        sums=columns,
-        kinds=[_kind(row[2:], variants) for row in rows],
+        kind=np.searchsorted(kind_hashes, ordered["kind"]),
+        **{name: ordered[name] for name in ("hour", "first_ms", "last_ms")},
+        sums={name: ordered[name] for name in sums},
+        kinds=[_kind(row[3:], variants) for row in rows],
         nameless=[whole(row[1]) for row in rows],
     )
+
+
+def _fetched(engine: Engine, columns: Mapping[str, str], size: int) -> dict[str, Whole]:
+    """Fetch columns of the rows of `logged_sums` that have a unit; `size` is their number."""
+    listed = ", ".join(f"{sql} as {name}" for name, sql in columns.items())
+    sql = f"select {listed} from logged_sums where unit_id is not null"
+    if not isinstance(engine, ArrayEngine):
+        return {n: a.astype(np.int64, copy=False) for n, a in engine.arrays(sql).items()}
+    arrays = {name: np.empty(size, dtype=np.int64) for name in columns}
+    end = 0
+    for rows in engine.chunks(sql):
+        start, end = end, end + len(rows["unit"])
+        for name, values in rows.items():
+            arrays[name][start:end] = values
+    return arrays
+
+
+def _ordered(values: Whole, order: NDArray[np.intp]) -> Whole:
+    """Put values in an order; equal ones are kept once, and shown as many."""
+    if len(values) and (values == values[0]).all():
+        return np.broadcast_to(values[0], len(values))
+    return values[order]
 
 
 def _kind(row: Sequence[Cell], variants: Sequence[str] | None) -> Kind:
@@ -158,8 +174,14 @@ def unit_days(cells: Cells, unit_of: Codes) -> UnitDays:
         cells: The cells of the log.
         unit_of: Place of each unit among the analysed ones, `NONE` where it is not.
     """
-    rows = np.flatnonzero(cells.counts & (unit_of[cells.unit] != NONE))
-    key = key_of(unit_of[cells.unit[rows]], cells.in_period[rows], cells.day[rows])
+    place = unit_of[cells.unit]
+    if cells.counts.all() and np.array_equal(place, np.arange(len(place))):
+        # A table of units: each has one row.
+        times = {"first_ms": cells.first_ms, "last_ms": cells.last_ms}
+        sums = {"c_days": (cells.day != NO_DAY).astype(np.int64), **times, **cells.sums}
+        return UnitDays(place.astype(np.int32), cells.in_period, cells.day.astype(np.int32), sums)
+    rows = np.flatnonzero(cells.counts & (place != NONE))
+    key = key_of(place[rows], cells.in_period[rows], cells.day[rows])
     groups = Groups.of(key, rows)
     own = groups.first
     day = cells.day[own]
@@ -169,5 +191,5 @@ def unit_days(cells: Cells, unit_of: Codes) -> UnitDays:
         "last_ms": groups.max(cells.last_ms),
         **{name: groups.sum(values) for name, values in cells.sums.items()},
     }
-    unit = unit_of[cells.unit[own]].astype(np.int32)
+    unit = place[own].astype(np.int32)
     return UnitDays(unit, cells.in_period[own], day.astype(np.int32), sums)

@@ -6,7 +6,6 @@
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from abeval.engines.protocol import Engine
 from abeval.engines.queries import query
 from abeval.logs.checks import check_clicks
 from abeval.logs.run import Run
@@ -31,13 +30,11 @@ Sums = Callable[[Run, Sequence[Metric], LogShape], Summed]
 """Makes `logged_sums`."""
 
 
-def load_sums(engine: Engine, sql: str) -> None:
-    """Make `logged_sums`; a cell may have several rows, as whoever reads them adds them up."""
-    engine.table("logged_sums", sql)
-
-
 def one_pass(run: Run, metrics: Sequence[Metric], shape: LogShape) -> Summed:
     """Sum the whole log; a table of units has one row of each, so nothing is to be summed."""
     check_clicks(shape, run.engine)
-    load_sums(run.engine, query(f"units/logged_{'rows' if run.experiment.of_units else 'sums'}"))
+    if run.experiment.of_units:
+        run.engine.view("logged_sums", query("units/logged_rows"))
+    else:
+        run.engine.table("logged_sums", query("units/logged_sums"))
     return Summed()

@@ -75,6 +75,8 @@ def segments_of(
         unit_of: Place of each unit of the cells among them, `NONE` where it is not.
     """
     before, exposed = (known_from(experiment, source) for source in ("before", "exposure"))
+    if not shape.segments:
+        return _of_exposures(engine, [*exposed], hashes)
     counts = cells.counts & (unit_of[cells.unit] != NONE)
     now, then = (np.flatnonzero(counts & (cells.in_period == part)) for part in (True, False))
     now = now[_is_extreme(np.minimum, cells.first_ms[now], cells.unit[now])]
