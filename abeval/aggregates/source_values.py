@@ -75,7 +75,10 @@ class SourceValues:
             return 0 if table is None else self.units.covariates[table.covariate(term)]
         names = [self.shape.component(term, variant) for variant in self.experiment.variants]
         if len({*names}) == 1:
-            return columns[names[0]]
+            column = columns[names[0]]
+            # What all units have in common is kept once (`logs/cells.py`).
+            is_one = not column.strides[0] and len(column) and column[0] in (0, 1)
+            return int(column[0]) if is_one else column
         key = (id(columns), *names)
         if key not in self._of_variants:
             chosen = np.stack([columns[name] for name in names])

@@ -73,7 +73,8 @@ class Cells:
     @cached_property
     def day(self) -> NDArray[np.int64]:
         """Local day since 1970 of each cell, `NO_DAY` without a time."""
-        return np.where(self.hour == NO_DAY, NO_DAY, self.hour // HOURS)
+        no_time = self.hour == NO_DAY
+        return self.hour if no_time.all() else np.where(no_time, NO_DAY, self.hour // HOURS)
 
     @cached_property
     def counts(self) -> NDArray[np.bool_]:

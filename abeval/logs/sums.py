@@ -6,6 +6,7 @@
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
+from abeval.engines.protocol import Engine
 from abeval.engines.queries import query
 from abeval.logs.checks import check_clicks
 from abeval.logs.run import Run
@@ -30,11 +31,15 @@ Sums = Callable[[Run, Sequence[Metric], LogShape], Summed]
 """Makes `logged_sums`."""
 
 
+def load_sums(engine: Engine, sql: str, is_kept: bool = True) -> None:
+    """Make `logged_sums`; a cell may have several rows, as whoever reads them adds them up."""
+    create = engine.table if is_kept else engine.view
+    create("logged_sums", sql)
+
+
 def one_pass(run: Run, metrics: Sequence[Metric], shape: LogShape) -> Summed:
     """Sum the whole log; a table of units has one row of each, so nothing is to be summed."""
     check_clicks(shape, run.engine)
-    if run.experiment.of_units:
-        run.engine.view("logged_sums", query("units/logged_rows"))
-    else:
-        run.engine.table("logged_sums", query("units/logged_sums"))
+    of_units = run.experiment.of_units
+    load_sums(run.engine, query(f"units/logged_{'rows' if of_units else 'sums'}"), not of_units)
     return Summed()

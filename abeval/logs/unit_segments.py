@@ -97,8 +97,8 @@ def segments_of(
 def _is_extreme(by: np.ufunc, times: Whole, unit: Whole) -> NDArray[np.bool_]:
     """Tell which cells have the first, or the last, time of their unit."""
     start = heads(unit)
-    sizes = np.diff(start, append=len(unit))
-    return np.equal(times, np.repeat(reduced(by, times, start), sizes))
+    extremes: Whole = np.repeat(reduced(by, times, start), np.diff(start, append=len(unit)))
+    return times == extremes
 
 
 def _of_exposures(engine: Engine, names: Sequence[str], hashes: Whole) -> dict[str, Labels]:
