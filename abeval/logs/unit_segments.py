@@ -97,8 +97,9 @@ def segments_of(
 def _is_extreme(by: np.ufunc, times: Whole, unit: Whole) -> NDArray[np.bool_]:
     """Tell which cells have the first, or the last, time of their unit."""
     start = heads(unit)
-    extremes: Whole = np.repeat(reduced(by, times, start), np.diff(start, append=len(unit)))
-    return times == extremes
+    extremes = np.repeat(reduced(by, times, start), np.diff(start, append=len(unit)))
+    is_extreme: NDArray[np.bool_] = times == extremes
+    return is_extreme
 
 
 def _of_exposures(engine: Engine, names: Sequence[str], hashes: Whole) -> dict[str, Labels]:
