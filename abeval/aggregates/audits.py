@@ -38,7 +38,7 @@ from abeval.logs.audited import (
     audited_view,
     flags,
 )
-from abeval.logs.cells import starts_of
+from abeval.logs.grouping import heads
 from abeval.logs.names import places_of_hashes
 from abeval.logs.prepare import Prepared
 from abeval.logs.run import Run
@@ -156,7 +156,7 @@ def _hours(prepared: Prepared, shape: LogShape) -> Arrays:
     order = np.lexsort((hour, unit))
     rows, unit, hour = rows[order], unit[order], hour[order]
     # A unit may have several cells in an hour, of several segments.
-    starts = starts_of(np.stack([unit, hour], axis=1))
+    starts = heads(np.stack([unit, hour], axis=1))
     columns = {"impressions": "c_1", "clicks": shape.clicks_component}
     sums = {
         name: np.add.reduceat(cells.sums[column][rows], starts) if len(rows) else rows

@@ -13,7 +13,6 @@ from numpy.typing import NDArray
 
 from abeval.aggregates.buckets import BucketSums
 from abeval.aggregates.kernels.exact import exact_sums
-from abeval.aggregates.kernels.grouping import added
 from abeval.aggregates.moment_rows import (
     BALANCE,
     BUCKET,
@@ -31,7 +30,7 @@ from abeval.aggregates.unit_values import UnitValue
 from abeval.assignment import SUB_BUCKETS
 from abeval.experiment.model import Experiment
 from abeval.logs.accounting import day_text
-from abeval.logs.cells import starts_of
+from abeval.logs.grouping import added, heads
 from abeval.logs.names import SubBuckets
 from abeval.logs.shape import LogShape
 from abeval.logs.unit_arrays import NO_DAY, Labels, UnitDays, Units, Whole
@@ -77,7 +76,10 @@ class SourceValues:
             return 0 if table is None else self.units.covariates[table.covariate(term)]
         names = [self.shape.component(term, variant) for variant in self.experiment.variants]
         if len({*names}) == 1:
-            return columns[names[0]]
+            column = columns[names[0]]
+            # What all units have in common is kept once (`logs/cells.py`).
+            is_one = not column.strides[0] and len(column) and column[0] in (0, 1)
+            return int(column[0]) if is_one else column
         key = (id(columns), *names)
         if key not in self._of_variants:
             chosen = np.stack([columns[name] for name in names])
@@ -188,23 +190,24 @@ class SourceValues:
     def buckets(self, metric: Metric, sub_bucket: SubBuckets | None) -> BucketSums:
         """Sums for A/A replays: by sub-bucket, or by unit where there is none."""
         terms, among = self.judged(metric), self.among(metric)
-        values = [self._of_units(value, among) for value in terms]
         if sub_bucket is None:
-            columns = [value.astype(np.float64) for value in values]
+            columns = [self._of_units(value, among).astype(np.float64) for value in terms]
             # Ordered by value, so that a draw by position does not depend on the order of the log.
             order = np.lexsort(columns[::-1])
             y, x, *before = (column[order] for column in columns)
             return BucketSums.of_units(y, x, np.stack(before, axis=1))
-        bucket = sub_bucket if among is None else sub_bucket[among]
+        # Numbers of 16 bits are sorted by counting.
+        bucket = (sub_bucket if among is None else sub_bucket[among]).astype(np.int16)
         order = np.argsort(bucket, kind="stable")
-        starts = starts_of(bucket[order])
-        number = bucket[order[starts]]
+        starts = heads(bucket[order])
         products = ((0,), (1,), (0, 0), (0, 1), (1, 1))
-        sums = exact_sums([value[order] for value in values[:2]], products, starts)
+        pair = [self._of_units(value, among)[order] for value in terms[:2]]
+        sums = exact_sums(pair, products, starts) or {}
+        number = bucket[order[starts]]
         table = np.zeros((SUB_BUCKETS, 6))
         table[number, 0] = np.diff(starts, append=len(order))
         for place, product in enumerate(products, start=1):
-            table[number, place] = [float(one) for one in (sums or {})[product]]
+            table[number, place] = [float(one) for one in sums[product]]
         return BucketSums(table[:, 0], table[:, 1:])
 
     def _of_units(self, value: Variable, among: NDArray[np.bool_] | None) -> Whole:
@@ -247,7 +250,7 @@ class SourceValues:
         arm = self.units.variant if among is None else self.units.variant[among]
         table = np.stack([arm, *values])
         table = table[:, np.lexsort(table[::-1])]
-        starts = starts_of(table.T) if len(arm) else np.empty(0, dtype=np.intp)
+        starts = heads(table.T)
         if len(starts) > most:
             return []
         units = np.diff(np.append(starts, len(arm))).tolist()
@@ -285,14 +288,16 @@ def _cap(value: Variable, among: NDArray[np.bool_] | None, level: float) -> int:
 def totals(days: UnitDays, in_period: bool, units: int) -> dict[str, Whole]:
     """What the days of each unit add up to, in the period or before it; 0 without one."""
     rows = np.flatnonzero(days.in_period == in_period)
-    starts = starts_of(days.unit[rows])
-    unit = days.unit[rows[starts]]
-    sums = {}
-    for name, column in days.columns.items():
-        if name not in ("first_ms", "last_ms"):
-            sums[name] = np.zeros(units, dtype=np.int64)
-            sums[name][unit] = added(column[rows], starts)
-    return sums
+    unit = days.unit[rows]
+    start = heads(unit)
+    sums = {n: c for n, c in days.columns.items() if n not in ("first_ms", "last_ms")}
+    if len(rows) == len(days.unit) == len(start) == units:
+        # A row of each unit, in their order.
+        return sums
+    whole = {name: np.zeros(units, dtype=np.int64) for name in sums}
+    for name, column in sums.items():
+        whole[name][unit[start]] = added(column[rows], start)
+    return whole
 
 
 def _exact_sum(values: Whole) -> int:

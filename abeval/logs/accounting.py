@@ -16,8 +16,8 @@ from abeval.errors import LogError
 from abeval.experiment.model import Experiment
 from abeval.experiment.spelling import meant_by
 from abeval.logs import checks
-from abeval.logs.cells import reduced, starts_of
 from abeval.logs.checks import USED, USED_BEFORE
+from abeval.logs.grouping import heads, reduced
 from abeval.logs.outcomes import relation
 from abeval.logs.placing import REASONS, at
 from abeval.logs.prepare import Prepared
@@ -214,10 +214,11 @@ def expected_variants(prepared: Prepared) -> list[tuple[str | None, str, str | N
         return []
     shown = np.where(logged.crosses, logged.first, logged.low)
     rows = np.flatnonzero(cells.counts & cells.in_period)
-    days = reduced(np.minimum, cells.unit[rows], cells.day[rows], len(cells.hashes), NO_DAY)
+    start = heads(cells.unit[rows])
+    place = placed.place[cells.unit[rows[start]]]
+    days = reduced(np.minimum, cells.day[rows], start)
     first_day = np.full(len(shown), NO_DAY)
-    present = placed.place != NONE
-    first_day[placed.place[present]] = days[present]
+    first_day[place[place != NONE]] = days[place != NONE]
     compared = [*(name in prepared.variants for name in logged.names), False]
     chosen = np.flatnonzero(np.array(compared)[shown])
     names = [*logged.names, None]
@@ -240,7 +241,7 @@ def days_of(prepared: Prepared) -> list[DayRows]:
     low = int(day.min())
     size = int(day.max()) - low + 1
     units = np.bincount(day - low, minlength=size)
-    new = np.bincount(day[starts_of(unit)] - low, minlength=size)
+    new = np.bincount(day[heads(unit)] - low, minlength=size)
     impressions = np.bincount(day - low, days.columns["c_1"][rows], size).astype(np.int64)
     first, last = np.full(size, NO_FIRST), np.full(size, NO_LAST)
     every = np.flatnonzero(cells.counts & cells.in_period & (cells.hour != NO_DAY))

@@ -12,9 +12,10 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from abeval.engines.protocol import Cell, Engine, whole
+from abeval.engines.protocol import ArrayEngine, Cell, Engine, whole
 from abeval.engines.sql import quoted
 from abeval.errors import LogError
+from abeval.logs.grouping import Groups, heads, key_of
 from abeval.logs.row_sql import component_name
 from abeval.logs.shape import LogShape
 from abeval.logs.unit_arrays import NO_DAY, NO_FIRST, NO_LAST, NONE, Codes, UnitDays, Whole
@@ -69,10 +70,11 @@ class Cells:
     kinds: Sequence[Kind]
     nameless: Sequence[int]
 
-    @property
+    @cached_property
     def day(self) -> NDArray[np.int64]:
         """Local day since 1970 of each cell, `NO_DAY` without a time."""
-        return np.where(self.hour == NO_DAY, NO_DAY, self.hour // HOURS)
+        no_time = self.hour == NO_DAY
+        return self.hour if no_time.all() else np.where(no_time, NO_DAY, self.hour // HOURS)
 
     @cached_property
     def counts(self) -> NDArray[np.bool_]:
@@ -86,7 +88,7 @@ class Cells:
 
 
 def read_cells(engine: Engine, shape: LogShape, variants: Sequence[str] | None) -> Cells:
-    """The rows of `logged_sums` as arrays.
+    """Read the rows of `logged_sums` as arrays.
 
     Args:
         engine: After the pass.
@@ -94,36 +96,67 @@ def read_cells(engine: Engine, shape: LogShape, variants: Sequence[str] | None) 
         variants: Those whose impressions count; None where other logs place the units.
 
     Raises:
-        LogError: Two units have the same hash.
+        LogError: Two units, or two kinds, have the same hash.
     """
-    sums = [component_name(i) for i in range(len(shape.components))]
     names = ["phase", "variant", "is_exposed", *(quoted(f"s_{name}") for name in shape.segments)]
-    whole = [f"cast({name} as bigint) as {name}" for name in sums]
-    arrays = engine.arrays(
-        f"select {engine.hash64(['unit_id'])} as unit, {engine.hash64(['unit_id', '1'])} as twin, "
-        f"unit_id is null as is_nameless, {engine.hash64(names)} as kind, "
-        f"cast(coalesce(hour, {NO_DAY}) as bigint) as hour, "
-        f"cast(coalesce(first_ms, {NO_FIRST}) as bigint) as first_ms, "
-        f"cast(coalesce(last_ms, {NO_LAST}) as bigint) as last_ms, {', '.join(whole)} "
-        "from logged_sums"
-    )
+    listed, kind_hash = ", ".join(names), engine.hash64(names)
     rows = engine.rows(
-        f"select distinct {', '.join(names)}, {engine.hash64(names)} from logged_sums"
+        f"select {kind_hash} as kind, cast(sum(case when unit_id is null then c_1 else 0 end) "
+        f"as bigint) as nameless, count(unit_id) as named, {listed} "
+        f"from logged_sums group by {listed} order by kind"
     )
-    by_hash = sorted((int(str(row[-1])), row) for row in rows)
-    kinds = [_kind(row[:-1], variants) for _, row in by_hash]
-    hashes = np.array([one for one, _ in by_hash], dtype=np.int64)
-    if len({*hashes.tolist()}) < len(hashes):
+    kind_hashes = np.array([row[0] for row in rows], dtype=np.int64)
+    if len({*kind_hashes.tolist()}) < len(kind_hashes):
         raise LogError("two kinds of impressions have the same hash", "report it with the file")
-    kind = np.searchsorted(hashes, arrays["kind"])
-    is_nameless = np.asarray(arrays["is_nameless"], dtype=bool)
-    nameless = np.zeros(len(kinds), dtype=np.int64)
-    np.add.at(nameless, kind[is_nameless], arrays["c_1"][is_nameless])
-    return _sorted(arrays, kind, np.flatnonzero(~is_nameless), sums, kinds, nameless.tolist())
+    sums = [component_name(i) for i in range(len(shape.components))]
+    hashed = {"unit": engine.hash64(["unit_id"]), "twin": engine.hash64(["unit_id", "1"])}
+    absent = {"hour": NO_DAY, "first_ms": NO_FIRST, "last_ms": NO_LAST, **dict.fromkeys(sums, 0)}
+    values = {n: f"cast(coalesce({n}, {value}) as bigint)" for n, value in absent.items()}
+    columns = {**hashed, "kind": kind_hash, **values}
+    arrays = _fetched(engine, columns, sum(whole(row[2]) for row in rows))
+    order = np.argsort(arrays["unit"])
+    # Each column as fetched goes before the next is sorted: together they would take twice as much.
+    ordered = {name: _ordered(arrays.pop(name), order) for name in columns}
+    unit, twin = ordered["unit"], ordered.pop("twin")
+    is_same = unit[1:] == unit[:-1]
+    if (is_same & (twin[1:] != twin[:-1])).any():
+        raise LogError("two units have the same hash of 128 bits", "report it with the log")
+    starts = heads(unit)
+    return Cells(
+        hashes=unit[starts],
+        unit=np.repeat(np.arange(len(starts)), np.diff(starts, append=len(unit))),
+        kind=np.searchsorted(kind_hashes, ordered["kind"]),
+        **{name: ordered[name] for name in ("hour", "first_ms", "last_ms")},
+        sums={name: ordered[name] for name in sums},
+        kinds=[_kind(row[3:], variants) for row in rows],
+        nameless=[whole(row[1]) for row in rows],
+    )
+
+
+def _fetched(engine: Engine, columns: Mapping[str, str], size: int) -> dict[str, Whole]:
+    """Fetch columns of the rows of `logged_sums` that have a unit; `size` is their number."""
+    listed = ", ".join(f"{sql} as {name}" for name, sql in columns.items())
+    sql = f"select {listed} from logged_sums where unit_id is not null"
+    if not isinstance(engine, ArrayEngine):
+        return {n: a.astype(np.int64, copy=False) for n, a in engine.arrays(sql).items()}
+    arrays = {name: np.empty(size, dtype=np.int64) for name in columns}
+    end = 0
+    for rows in engine.chunks(sql):
+        start, end = end, end + len(rows["unit"])
+        for name, values in rows.items():
+            arrays[name][start:end] = values
+    return arrays
+
+
+def _ordered(values: Whole, order: NDArray[np.intp]) -> Whole:
+    """Put values in an order; equal ones are kept once, and shown as many."""
+    if len(values) and (values == values[0]).all():
+        return np.broadcast_to(values[0], len(values))
+    return values[order]
 
 
 def _kind(row: Sequence[Cell], variants: Sequence[str] | None) -> Kind:
-    """A kind, with the reason why its impressions do not count."""
+    """Read a kind, with the reason why its impressions do not count."""
     number, variant, is_exposed, *values = row
     phase, segments = whole(number), tuple(str(value or "") for value in values)
     set_aside = {NO_TIME: "null_time", OUTSIDE: "outside_period"}.get(phase)
@@ -135,104 +168,29 @@ def _kind(row: Sequence[Cell], variants: Sequence[str] | None) -> Kind:
     return Kind(phase, named, bool(is_exposed), segments, set_aside)
 
 
-def _sorted(
-    arrays: Mapping[str, NDArray[np.generic]],
-    kind: NDArray[np.int64],
-    named: NDArray[np.intp],
-    sums: Sequence[str],
-    kinds: Sequence[Kind],
-    nameless: Sequence[int],
-) -> Cells:
-    unit = arrays["unit"].astype(np.int64, copy=False)
-    order = named[np.argsort(unit[named], kind="stable")]
-    unit, twin = unit[order], arrays["twin"][order]
-    starts = starts_of(unit)
-    place = places_of(unit)
-    if (twin != twin[starts][place]).any():
-        raise LogError("two units have the same hash of 128 bits", "report it with the log")
-    whole = {name: arrays[name][order].astype(np.int64, copy=False) for name in arrays}
-    return Cells(
-        hashes=unit[starts],
-        unit=place,
-        kind=kind[order],
-        hour=whole["hour"],
-        first_ms=whole["first_ms"],
-        last_ms=whole["last_ms"],
-        sums={name: whole[name] for name in sums},
-        kinds=kinds,
-        nameless=nameless,
-    )
-
-
-def starts_of(sorted_values: NDArray[np.generic]) -> NDArray[np.intp]:
-    """Where each run of equal values, or of equal rows, begins.
-
-    Example:
-        >>> starts_of(np.array([4, 4, 7])).tolist()
-        [0, 2]
-    """
-    return np.flatnonzero(_begins(sorted_values))
-
-
-def places_of(sorted_values: NDArray[np.generic]) -> NDArray[np.int64]:
-    """The number of the run that each value is of.
-
-    Example:
-        >>> places_of(np.array([4, 4, 7])).tolist()
-        [0, 0, 1]
-    """
-    return np.cumsum(_begins(sorted_values)) - 1
-
-
-def _begins(values: NDArray[np.generic]) -> NDArray[np.bool_]:
-    begins = np.ones(len(values), dtype=bool)
-    changes = values[1:] != values[:-1]
-    begins[1:] = changes if values.ndim == 1 else changes.any(axis=1)
-    return begins
-
-
-def reduced(
-    by: np.ufunc, unit: NDArray[np.int64], values: Whole, units: int, default: int
-) -> Whole:
-    """The values of each unit reduced to one; `default` for units without any.
-
-    Args:
-        by: Such as `np.minimum`.
-        unit: Place of the unit, sorted, shape (rows,).
-        values: Of each row.
-        units: How many units there are.
-        default: Of units without a row.
-
-    Example:
-        >>> reduced(np.minimum, np.array([0, 0, 2]), np.array([5, 3, 4]), 3, -1).tolist()
-        [3, -1, 4]
-    """
-    whole = np.full(units, default, dtype=np.int64)
-    if len(unit):
-        starts = starts_of(unit)
-        whole[unit[starts]] = by.reduceat(values, starts)
-    return whole
-
-
 def unit_days(cells: Cells, unit_of: Codes) -> UnitDays:
-    """The sums of analysed units by day, with `c_days`, which counts days, and times.
+    """Sum the cells of analysed units by day, with `c_days`, which counts days, and times.
 
     Args:
         cells: The cells of the log.
         unit_of: Place of each unit among the analysed ones, `NONE` where it is not.
     """
-    rows = np.flatnonzero(cells.counts & (unit_of[cells.unit] != NONE))
-    unit, in_period, day = unit_of[cells.unit[rows]], cells.in_period[rows], cells.day[rows]
-    order = np.lexsort((day, in_period, unit))
-    rows, unit = rows[order], unit[order]
-    in_period, day = in_period[order], day[order]
-    starts = starts_of(np.stack([unit, in_period, day], axis=1))
-    day = day[starts]
-    sums = {"c_days": (day != NO_DAY).astype(np.int64)}
-    reduces = {"first_ms": np.minimum, "last_ms": np.maximum}
-    times = {"first_ms": cells.first_ms, "last_ms": cells.last_ms}
-    for name, values in {**times, **cells.sums}.items():
-        own = values[rows]
-        by = reduces.get(name, np.add)
-        sums[name] = own if len(starts) == len(rows) else by.reduceat(own, starts)
-    return UnitDays(unit[starts].astype(np.int32), in_period[starts], day.astype(np.int32), sums)
+    place = unit_of[cells.unit]
+    if cells.counts.all() and np.array_equal(place, np.arange(len(place))):
+        # A table of units: each has one row.
+        times = {"first_ms": cells.first_ms, "last_ms": cells.last_ms}
+        sums = {"c_days": (cells.day != NO_DAY).astype(np.int64), **times, **cells.sums}
+        return UnitDays(place.astype(np.int32), cells.in_period, cells.day.astype(np.int32), sums)
+    rows = np.flatnonzero(cells.counts & (place != NONE))
+    key = key_of(place[rows], cells.in_period[rows], cells.day[rows])
+    groups = Groups.of(key, rows)
+    own = groups.first
+    day = cells.day[own]
+    sums = {
+        "c_days": (day != NO_DAY).astype(np.int64),
+        "first_ms": groups.min(cells.first_ms),
+        "last_ms": groups.max(cells.last_ms),
+        **{name: groups.sum(values) for name, values in cells.sums.items()},
+    }
+    unit = place[own].astype(np.int32)
+    return UnitDays(unit, cells.in_period[own], day.astype(np.int32), sums)

@@ -17,6 +17,7 @@ from abeval.engines.sql import literal, numbered, quoted
 from abeval.experiment.model import Experiment
 from abeval.logs.shape import LogShape
 from abeval.logs.unit_arrays import NO_FIRST, NONE, Codes, Units, Whole
+from abeval.logs.unit_table import UNITS
 
 SubBuckets = NDArray[np.int16]
 
@@ -26,7 +27,9 @@ _ID = "cast(logged_id as varchar)"
 def write_names(engine: Engine, shape: LogShape) -> None:
     """Show the ids of all units as `logged_names`: `logged_id`, and its hash as `unit_hash`."""
     logged = "select unit_id as logged_id from logged_sums where unit_id is not null"
-    if shape.exposures is None:
+    if shape.impressions.log == UNITS:
+        named = logged
+    elif shape.exposures is None:
         named = f"select distinct logged_id from ({logged}) as ids"
     else:
         named = f"{logged} union select {same_ids(engine, 'exposed')} as logged_id from exposed"
@@ -42,7 +45,7 @@ def same_ids(engine: Engine, relation: str) -> str:
 
 
 def places_of_hashes(wanted: Whole, known: Whole) -> Codes:
-    """The place of each hash among sorted ones, `NONE` where it is not among them.
+    """Find the place of each hash among sorted ones, `NONE` where it is not among them.
 
     Example:
         >>> known = np.array([3, 5])
@@ -51,6 +54,12 @@ def places_of_hashes(wanted: Whole, known: Whole) -> Codes:
     """
     if not len(known):
         return np.full(len(wanted), NONE)
+    if (wanted[1:] < wanted[:-1]).any():
+        # In order, each look-up is beside the one before: many times as fast.
+        order = np.argsort(wanted)
+        places = np.empty(len(wanted), dtype=np.int64)
+        places[order] = places_of_hashes(wanted[order], known)
+        return places
     place = np.minimum(np.searchsorted(known, wanted), len(known) - 1)
     return np.where(known[place] == wanted, place, NONE)
 

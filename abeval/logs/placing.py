@@ -17,7 +17,8 @@ from abeval.engines.protocol import Engine
 from abeval.engines.sql import numbered
 from abeval.experiment.model import Experiment
 from abeval.logs import checks
-from abeval.logs.cells import Cells, reduced
+from abeval.logs.cells import Cells
+from abeval.logs.grouping import heads, reduced
 from abeval.logs.names import drawn, expected_by_rule, place_of, places_of_hashes, same_ids
 from abeval.logs.run import Run
 from abeval.logs.shape import LogShape
@@ -151,29 +152,24 @@ def place_units(run: Run, shape: LogShape, cells: Cells) -> Placed:
 
 
 def seen_units(cells: Cells, names: Sequence[str]) -> Logged:
-    """The units with an impression that counts in the period, and where the log shows them."""
+    """Find the units with an impression that counts in the period, and where the log shows them."""
     code = np.array([place_of(names, kind.variant) for kind in cells.kinds], dtype=np.int64)
     rows = np.flatnonzero(cells.counts & cells.in_period)
     unit, variant, first = cells.unit[rows], code[cells.kind[rows]], cells.first_ms[rows]
-    units = len(cells.hashes)
-    first_ms = reduced(np.minimum, unit, first, units, NO_FIRST)
-    known = variant != NONE
-    low = reduced(np.minimum, unit[known], variant[known], units, NONE)
-    high = reduced(np.maximum, unit[known], variant[known], units, NONE)
+    start = heads(unit)
+    first_ms = reduced(np.minimum, first, start)
+    high = reduced(np.maximum, variant, start)
+    named = np.where(variant == NONE, len(names), variant)
+    low = np.minimum(reduced(np.minimum, named, start), high)
     # Of units in several variants: the cells that may hold their first impression.
-    several = (low != high)[unit] & ((first == first_ms[unit]) | (first == NO_FIRST))
-    least = reduced(np.minimum, unit[several], variant[several], units, NONE)
-    most = reduced(np.maximum, unit[several], variant[several], units, NONE)
-    present = np.unique(unit)
-    first_variant = np.where(least == most, most, NONE)
-    return Logged(
-        cells.hashes[present],
-        first_ms[present],
-        low[present],
-        high[present],
-        first_variant[present],
-        names,
-    )
+    run = np.repeat(np.arange(len(start)), np.diff(start, append=len(unit)))
+    several = (low != high)[run] & ((first == first_ms[run]) | (first == NO_FIRST))
+    run, variant = run[several], variant[several]
+    own = heads(run)
+    least, most = (reduced(by, variant, own) for by in (np.minimum, np.maximum))
+    first_variant = np.full(len(start), NONE)
+    first_variant[run[own]] = np.where(least == most, most, NONE)
+    return Logged(cells.hashes[unit[start]], first_ms, low, high, first_variant, names)
 
 
 def exposed_units(engine: Engine, seen: Logged) -> Logged:

@@ -31,13 +31,15 @@ Sums = Callable[[Run, Sequence[Metric], LogShape], Summed]
 """Makes `logged_sums`."""
 
 
-def load_sums(engine: Engine, sql: str) -> None:
+def load_sums(engine: Engine, sql: str, is_kept: bool = True) -> None:
     """Make `logged_sums`; a cell may have several rows, as whoever reads them adds them up."""
-    engine.table("logged_sums", sql)
+    create = engine.table if is_kept else engine.view
+    create("logged_sums", sql)
 
 
 def one_pass(run: Run, metrics: Sequence[Metric], shape: LogShape) -> Summed:
     """Sum the whole log; a table of units has one row of each, so nothing is to be summed."""
     check_clicks(shape, run.engine)
-    load_sums(run.engine, query(f"units/logged_{'rows' if run.experiment.of_units else 'sums'}"))
+    of_units = run.experiment.of_units
+    load_sums(run.engine, query(f"units/logged_{'rows' if of_units else 'sums'}"), not of_units)
     return Summed()

@@ -6,6 +6,7 @@
 from collections.abc import Sequence
 
 import numpy as np
+from numpy.typing import NDArray
 
 from abeval.engines.protocol import Engine
 from abeval.engines.queries import query
@@ -14,12 +15,13 @@ from abeval.experiment.model import Experiment
 from abeval.experiment.segment_rules import known_from
 from abeval.experiment.sources import LogSource
 from abeval.logs import canonical
-from abeval.logs.cells import Cells, reduced
+from abeval.logs.cells import Cells
+from abeval.logs.grouping import heads, reduced
 from abeval.logs.mapping import LogColumns
 from abeval.logs.names import places_of_hashes, same_ids
 from abeval.logs.row_sql import UNIT_COLUMNS, in_view_names, own_columns_of, own_name
 from abeval.logs.shape import LogShape
-from abeval.logs.unit_arrays import NO_FIRST, NO_LAST, NONE, Codes, Labels, Whole, labels
+from abeval.logs.unit_arrays import NONE, Codes, Labels, Whole, labels
 
 
 def exposures_view(experiment: Experiment, log: LogColumns, engine: Engine) -> str:
@@ -73,24 +75,31 @@ def segments_of(
         unit_of: Place of each unit of the cells among them, `NONE` where it is not.
     """
     before, exposed = (known_from(experiment, source) for source in ("before", "exposure"))
-    counts = np.flatnonzero(cells.counts & (unit_of[cells.unit] != NONE))
-    now, then = (counts[cells.in_period[counts] == part] for part in (True, False))
-    units = len(cells.hashes)
-    first = reduced(np.minimum, cells.unit[now], cells.first_ms[now], units, NO_FIRST)
-    last = reduced(np.maximum, cells.unit[then], cells.last_ms[then], units, NO_LAST)
-    now = now[cells.first_ms[now] == first[cells.unit[now]]]
-    then = then[cells.last_ms[then] == last[cells.unit[then]]]
+    if not shape.segments:
+        return _of_exposures(engine, [*exposed], hashes)
+    counts = cells.counts & (unit_of[cells.unit] != NONE)
+    now, then = (np.flatnonzero(counts & (cells.in_period == part)) for part in (True, False))
+    now = now[_is_extreme(np.minimum, cells.first_ms[now], cells.unit[now])]
+    then = then[_is_extreme(np.maximum, cells.last_ms[then], cells.unit[then])]
     segments = {}
     for number, name in enumerate(shape.segments):
         names = sorted({"", *(kind.segments[number] for kind in cells.kinds)})
         code = np.array([names.index(kind.segments[number]) for kind in cells.kinds])
         rows = then if name in before and not experiment.of_units else now
-        least = reduced(np.minimum, cells.unit[rows], code[cells.kind[rows]], units, 0)
-        known = unit_of != NONE
+        start = heads(cells.unit[rows])
         of_units = np.zeros(len(hashes), dtype=np.int32)
-        of_units[unit_of[known]] = least[known]
+        least = reduced(np.minimum, code[cells.kind[rows]], start)
+        of_units[unit_of[cells.unit[rows[start]]]] = least
         segments[name] = Labels(of_units, names)
     return segments | _of_exposures(engine, [*exposed], hashes)
+
+
+def _is_extreme(by: np.ufunc, times: Whole, unit: Whole) -> NDArray[np.bool_]:
+    """Tell which cells have the first, or the last, time of their unit."""
+    start = heads(unit)
+    extremes = np.repeat(reduced(by, times, start), np.diff(start, append=len(unit)))
+    is_extreme: NDArray[np.bool_] = times == extremes
+    return is_extreme
 
 
 def _of_exposures(engine: Engine, names: Sequence[str], hashes: Whole) -> dict[str, Labels]:

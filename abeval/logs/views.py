@@ -68,7 +68,8 @@ def seen_view(experiment: Experiment, shape: LogShape, engine: Engine, join: Seq
     with named as (select {", ".join(columns)} from kept_impressions),
     timed as (select *, {local_time} as ts from named),
     dated as (
-      select *, cast(ts as date) as day, {local_hour(engine)} as hour, {phase(experiment)} as phase
+      select *, cast(ts as date) as day, {local_hour(experiment, engine)} as hour,
+        {phase(experiment)} as phase
       from timed
     )
     select *, phase = {IN_PERIOD} as in_period, {set_aside(experiment, shape)} as set_aside
@@ -198,9 +199,11 @@ _HOURS = 20_000_000
 """Added before a division that rounds toward zero, so that times before 1970 are rounded down."""
 
 
-def local_hour(engine: Engine) -> str:
-    """The local hour `ts` counted from 1970."""
-    return f"(({engine.epoch_ms('ts')}) + {_HOURS * _HOUR_MS}) // {_HOUR_MS} - {_HOURS}"
+def local_hour(experiment: Experiment, engine: Engine) -> str:
+    """Write the local hour `ts` counted from 1970."""
+    # In UTC the milliseconds are known: this spares a tenth of the pass over the log.
+    local_ms = "time_ms" if experiment.timezone == "UTC" else engine.epoch_ms("ts")
+    return f"({local_ms} + {_HOURS * _HOUR_MS}) // {_HOUR_MS} - {_HOURS}"
 
 
 def phase(experiment: Experiment) -> str:

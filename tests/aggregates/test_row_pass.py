@@ -17,7 +17,6 @@ from hypothesis import strategies as st
 import abeval
 from abeval.aggregates import row_pass
 from abeval.aggregates.kernels import blocks
-from abeval.aggregates.kernels.grouping import half_away, key_of
 from abeval.aggregates.kernels.reach import Sizes
 from abeval.aggregates.metric_queries import MetricQueries
 from abeval.aggregates.quantile_values import QueriedValues
@@ -27,6 +26,7 @@ from abeval.assignment import SLOTS, SUB_BUCKETS
 from abeval.engines.duckdb import DuckDBEngine
 from abeval.engines.queries import query
 from abeval.experiment.model import Experiment
+from abeval.logs.grouping import half_away, key_of
 from abeval.logs.mapping import LogColumns
 from abeval.logs.names import sub_buckets
 from abeval.logs.row_sql import event_sql

@@ -15,8 +15,8 @@ from typing import NamedTuple, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from abeval.aggregates.kernels.grouping import Floats, Groups, Places, Whole, half_away, heads
 from abeval.aggregates.kernels.rows import Block, UnitRows
+from abeval.logs.grouping import Floats, Groups, Places, Whole, half_away, heads
 from abeval.logs.unit_arrays import NO_DAY, UnitDays
 
 _DIGITS = 7

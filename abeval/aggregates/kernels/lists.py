@@ -12,7 +12,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from abeval.aggregates.kernels.blocks import Column
-from abeval.aggregates.kernels.grouping import (
+from abeval.aggregates.kernels.rows import NONE, Block
+from abeval.logs.grouping import (
     Groups,
     Places,
     Whole,
@@ -22,7 +23,6 @@ from abeval.aggregates.kernels.grouping import (
     key_of,
     unit_days,
 )
-from abeval.aggregates.kernels.rows import NONE, Block
 from abeval.logs.unit_arrays import NO_DAY, UnitDays
 
 _LATE = np.iinfo(np.int32).max

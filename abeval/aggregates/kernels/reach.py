@@ -9,8 +9,8 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from abeval.aggregates.kernels.grouping import Places, Whole, heads
 from abeval.aggregates.kernels.rows import Block, UnitRows
+from abeval.logs.grouping import Places, Whole, heads
 
 Groups = NDArray[np.int64]
 

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from abeval.aggregates.kernels.blocks import Blocks, Column
-from abeval.aggregates.kernels.grouping import Places
+from abeval.logs.grouping import Places
 from abeval.threads import in_threads
 
 Result = TypeVar("Result")

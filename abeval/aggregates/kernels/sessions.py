@@ -2,8 +2,8 @@
 
 import numpy as np
 
-from abeval.aggregates.kernels.grouping import Groups, key_of, unit_days
 from abeval.aggregates.kernels.rows import NONE, Block
+from abeval.logs.grouping import Groups, key_of, unit_days
 from abeval.logs.unit_arrays import UnitDays
 
 

@@ -1,4 +1,7 @@
-"""Groups rows of arrays by several whole numbers, and sums each group exactly."""
+"""Groups rows of arrays by several whole numbers, and sums each group exactly.
+
+`cells.py` and `placing.py` group the cells of a log by it, the kernels of `aggregates/` its rows.
+"""
 
 from collections.abc import Mapping
 from typing import Any, NamedTuple
@@ -51,15 +54,16 @@ def _ranks(column: Whole) -> Whole:
 
 
 def heads(ordered: NDArray[Any]) -> Places:
-    """Where each run of equal values begins.
+    """Find where each run of equal values, or of equal rows, begins.
 
     Example:
         >>> heads(np.array([3, 3, 7])).tolist()
         [0, 2]
     """
-    changes = np.ones(len(ordered), dtype=bool)
-    np.not_equal(ordered[1:], ordered[:-1], out=changes[1:])
-    return np.flatnonzero(changes)
+    begins = np.ones(len(ordered), dtype=bool)
+    changes = ordered[1:] != ordered[:-1]
+    begins[1:] = changes if ordered.ndim == 1 else changes.any(axis=1)
+    return np.flatnonzero(begins)
 
 
 class Groups(NamedTuple):
@@ -74,10 +78,15 @@ class Groups(NamedTuple):
     start: Places
 
     @classmethod
-    def of(cls, key: Whole) -> "Groups":
-        """The groups of rows of equal keys, in the order of the keys."""
+    def of(cls, key: Whole, rows: Places | None = None) -> "Groups":
+        """Group rows of equal keys, in the order of the keys.
+
+        Args:
+            key: Of each row.
+            rows: Places of these rows among more, to which the values belong; None for all.
+        """
         order = np.argsort(key)
-        return cls(order, heads(key[order]))
+        return cls(order if rows is None else rows[order], heads(key[order]))
 
     @property
     def first(self) -> Places:
@@ -98,13 +107,26 @@ class Groups(NamedTuple):
 
     def min(self, values: NDArray[Any]) -> NDArray[Any]:
         """The least value of each group."""
-        return np.minimum.reduceat(values[self.order], self.start) if len(values) else values
+        return reduced(np.minimum, values[self.order], self.start)
+
+    def max(self, values: NDArray[Any]) -> NDArray[Any]:
+        """The largest value of each group."""
+        return reduced(np.maximum, values[self.order], self.start)
+
+
+def reduced(by: np.ufunc, values: NDArray[Any], start: Places) -> NDArray[Any]:
+    """Reduce each run of values to one.
+
+    Example:
+        >>> reduced(np.minimum, np.array([5, 3, 4]), np.array([0, 2])).tolist()
+        [3, 4]
+    """
+    return by.reduceat(values, start) if len(values) else values
 
 
 def added(values: NDArray[Any], start: Places) -> Whole:
     """The exact sum of each run of values."""
-    wholes = values.astype(np.int64, copy=False)
-    return np.add.reduceat(wholes, start) if len(wholes) else wholes
+    return reduced(np.add, values.astype(np.int64, copy=False), start)
 
 
 def unit_days(
