@@ -209,7 +209,7 @@ def _days(units: AuditedUnits, days: Sequence[str], y: Whole) -> Iterator[AuditR
                 yield from audit_rows(f"day_{side}", [days[place]], units.variants, y[[place]], x)
 
 
-def list_rows(units: AuditedUnits, lists: Arrays, has_items: bool) -> Iterator[AuditRow]:
+def list_rows(units: AuditedUnits, lists: Arrays) -> Iterator[AuditRow]:
     """Count positions that lists lack, where they begin, and lists that are others over again."""
     unit, first, last = lists["unit"], lists["first_place"], lists["last_place"]
     spans = last - first + 1
@@ -221,7 +221,7 @@ def list_rows(units: AuditedUnits, lists: Arrays, has_items: bool) -> Iterator[A
         yield from _holes_at(units, lists)
     for cell, starts in (("0", first == 0), ("2", first > 1)):
         yield from shares(units, "list_start", unit, starts.astype(np.int64), one, cell)
-    if has_items:
+    if lists["items"].any():
         yield from _repeated(units, lists)
 
 

@@ -45,7 +45,8 @@ MOST_ROWS = 4_000_000
 FEWEST_ROWS = 600_000
 """Of a longer log so many are read at least, or a twenty-fourth: an hour of each day."""
 
-_BUSY = 32
+_EDGE_MS = 300_000
+_BUSY = 64
 _GOLDEN = (5**0.5 - 1) / 2
 
 
@@ -83,11 +84,10 @@ class _Audited(NamedTuple):
         impressions: Sums of `hours` by variant and group, shape (1, variants, groups).
         flags: What the columns of `flagged` count: `f_0`, `f_2`, …, and `f_1`, … among what.
         flagged: Impressions that were read and their flags, by unit; empty without flags.
-        lists: Positions and items of each list; None where the log has no lists.
-        moments: When each unit had a list, or an impression; None without times.
+        lists: Positions and items of each list that was read as a whole; empty without lists.
+        moments: When each unit had a list, or an impression; empty without times.
         longest_ms: The longest distance of two moments that tells something.
-        clicks: Clicks of each unit, by what is odd about them; None without a log of clicks.
-        has_items: Whether the log names items.
+        clicks: Clicks of each unit, by what is odd about them; empty without a log of clicks.
         has_clicks: Whether it says what was clicked, itself or by a log of clicks.
     """
 
@@ -96,11 +96,10 @@ class _Audited(NamedTuple):
     impressions: Whole
     flags: Sequence[Flag]
     flagged: Arrays
-    lists: Arrays | None
-    moments: Arrays | None
+    lists: Arrays
+    moments: Arrays
     longest_ms: int
-    clicks: Arrays | None
-    has_items: bool
+    clicks: Arrays
     has_clicks: bool
 
 
@@ -111,21 +110,22 @@ def _audited(run: Run, prepared: Prepared) -> _Audited:
     chosen = flags(experiment, shape, _never_null(experiment, prepared))
     is_flagged = any(flag.sql for flag in chosen)
     has_lists = "request_id" in shape.impressions and "position" in shape.impressions
-    named = "lists" if has_lists else "moments"
-    sample, flagged, lists, moments, clicks = _sample(hours), {}, None, None, None
-    if has_lists or shape.has_time or is_flagged:
-        engine.table("audited", audited_view(run, shape, sample, chosen, has_lists))
-        flagged = _arrays(engine, "audit/flags", units) if is_flagged else {}
-        lists = _arrays(engine, "audit/lists", units) if has_lists else None
-    if shape.has_time:
-        moments = lists or _arrays(engine, "audit/moments", units)
-        busy = _busiest(units, hours, lists) if sample.spans else Sample()
-        if busy.hashes:
-            engine.table("audited", audited_view(run, shape, busy, [], has_lists))
-            more = _arrays(engine, f"audit/{named}", units)
-            moments = {
-                name: np.concatenate([moments[name], more[name]]) for name in ("unit", "time_ms")
-            }
+    named = "audit/lists" if has_lists else "audit/moments"
+    sample = _sample(hours)
+    lists: Arrays = {}
+    moments: Arrays = {}
+    clicks: Arrays = {}
+    engine.view("audited", audited_view(run, shape, sample, chosen, has_lists))
+    flagged = _arrays(engine, "audit/flags", units) if is_flagged else {}
+    if has_lists or shape.has_time:
+        lists = moments = _arrays(engine, named, units)
+    busy = _busiest(units, hours, lists) if sample.spans else Sample()
+    if busy.hashes:
+        engine.view("audited", audited_view(run, shape, busy, chosen, has_lists))
+        more = _arrays(engine, named, units)
+        moments = {
+            name: np.concatenate([moments[name], more[name]]) for name in ("unit", "time_ms")
+        }
     if shape.clicks is not None:
         engine.view("audited_keys", audited_keys(engine, sample))
         clicks = _arrays(engine, "audit/clicks", units)
@@ -135,11 +135,10 @@ def _audited(run: Run, prepared: Prepared) -> _Audited:
         units.grouped(hours.unit, hours.impressions),
         chosen,
         flagged,
-        lists,
-        moments,
+        _whole_lists(lists, sample) if has_lists else {},
+        moments if shape.has_time else {},
         LONGEST_SAMPLED_MS if sample.spans else LONGEST_GAP_MS,
         clicks,
-        has_items="item_id" in shape.impressions,
         has_clicks=shape.clicks is not None or "click" in shape.impressions,
     )
 
@@ -208,13 +207,24 @@ def _spans(hours: Hours, chosen: Whole) -> list[tuple[int, int]]:
     return list(zip(first[chosen].tolist(), last[chosen].tolist(), strict=True))
 
 
-def _busiest(units: AuditedUnits, hours: Hours, lists: Arrays | None) -> Sample:
+def _whole_lists(lists: Arrays, sample: Sample) -> Arrays:
+    """The lists that begin so far from the ends of their span that all of their rows are in it."""
+    if not sample.spans:
+        return lists
+    first, last = np.array(sample.spans).T
+    time = lists["time_ms"]
+    span = np.searchsorted(first, time, "right") - 1
+    inside = (time - first[span] >= _EDGE_MS) & (last[span] - time >= _EDGE_MS)
+    return {name: column[inside] for name, column in lists.items()}
+
+
+def _busiest(units: AuditedUnits, hours: Hours, lists: Arrays) -> Sample:
     """The busiest hours of single units, if these have rows for as many lists as a machine has.
 
     A list of a machine may be half as long as is usual.
     """
-    length = 1 if lists is None or not lists["shown"].size else int(np.median(lists["shown"]))
-    many = hours.impressions > GAPS * max(1, length // 2)
+    length = np.median(lists["shown"]) if "shown" in lists else 1
+    many = hours.impressions > GAPS * max(1, length / 2)
     many = np.flatnonzero(many & (hours.first_ms < NO_FIRST))
     order = many[np.lexsort((hours.hour[many], hours.unit[many], -hours.impressions[many]))]
     variant, count = units.variant[hours.unit[order]], max(1, _BUSY // len(units.variants))
@@ -238,10 +248,10 @@ def _of_impressions(audited: _Audited) -> Iterator[AuditRow]:
     is_any = (impressions > 0).astype(np.int64)
     yield from audit_rows("impressions", [""], units.variants, impressions, is_any)
     yield from _of_flags(audited)
-    if audited.moments is not None:
+    if audited.moments:
         yield from hour_rows(units, audited.hours, impressions)
-    if audited.lists is not None:
-        yield from list_rows(units, audited.lists, audited.has_items)
+    if audited.lists:
+        yield from list_rows(units, audited.lists)
 
 
 def _of_flags(audited: _Audited) -> Iterator[AuditRow]:
@@ -260,7 +270,7 @@ def _of_flags(audited: _Audited) -> Iterator[AuditRow]:
 
 def _of_machines(experiment: Experiment, audited: _Audited) -> Iterator[AuditRow]:
     """Units that no person can be; none are looked for where single units are not to be seen."""
-    if audited.moments is None or experiment.privacy.min_units is not None:
+    if not audited.moments or experiment.privacy.min_units is not None:
         return
     units, hours = audited.units, audited.hours
     of_units = machines(units, hours, audited.moments, audited.longest_ms)
@@ -275,7 +285,7 @@ def _of_clicks(audited: _Audited) -> Iterator[AuditRow]:
     units, hours, clicks = audited.units, audited.hours, audited.clicks
     every = hours.unit, hours.clicks, hours.impressions
     yield from shares(units, "clicked", *every, by_segment=True)
-    if clicks is None:
+    if not clicks:
         return
     unit, of = clicks["unit"], clicks["different"]
     for cell in ("early", "same", "late", "unknown"):
@@ -329,7 +339,7 @@ def _set_aside(
 
 
 def _reasons(rows: Sequence[Sequence[Cell]], variants: Sequence[str]) -> Iterator[AuditRow]:
-    known = [(str(v), str(day), str(why), whole(n)) for v, day, why, n in rows if v in variants]
+    known = [(str(v), whole(day), str(why), whole(n)) for v, day, why, n in rows if v in variants]
     days = sorted({day for _, day, _, _ in known})
     for reason in ("null_unit", "not_exposed"):
         if not any(why == reason for _, _, why, _ in known):

@@ -177,19 +177,19 @@ CELLS = "unit_id, variant, day, set_aside, c_1"
 def test_impressions_are_counted_by_day_and_reason() -> None:
     cells = relation(
         CELLS,
-        (1, "a", "2026-03-01", None, 4),
-        (2, "a", "2026-03-01", None, 5),
-        (1, "b", "2026-03-01", None, 1),
-        (1, "a", "2026-03-02", None, 6),
-        (1, "a", "2026-03-01", "null_unit", 7),
-        (1, None, "2026-03-01", "null_variant", 8),
+        (1, "a", 20513, None, 4),
+        (2, "a", 20513, None, 5),
+        (1, "b", 20513, None, 1),
+        (1, "a", 20514, None, 6),
+        (1, "a", 20513, "null_unit", 7),
+        (1, None, 20513, "null_variant", 8),
         (1, "a", None, "null_time", 9),
     )
     assert answer("audit/set_aside", logged_cells=cells).as_set() == {
-        ("a", "2026-03-01", "", 9),
-        ("b", "2026-03-01", "", 1),
-        ("a", "2026-03-02", "", 6),
-        ("a", "2026-03-01", "null_unit", 7),
+        ("a", 20513, "", 9),
+        ("b", 20513, "", 1),
+        ("a", 20514, "", 6),
+        ("a", 20513, "null_unit", 7),
     }
 
 
