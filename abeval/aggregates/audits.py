@@ -32,7 +32,7 @@ from abeval.engines.queries import query
 from abeval.engines.sql import quoted
 from abeval.experiment.model import Experiment
 from abeval.experiment.sources import ROW_UNIT
-from abeval.logs.audited import CLUSTERS, PARTS, Flag, Sample, audited_keys, audited_view, flags
+from abeval.logs.audited import CLUSTERS, PARTS, Flag, Sample, audited_keys, flags, show_audited
 from abeval.logs.names import places_of_hashes
 from abeval.logs.prepare import Prepared
 from abeval.logs.run import Run
@@ -115,13 +115,13 @@ def _audited(run: Run, prepared: Prepared) -> _Audited:
     lists: Arrays = {}
     moments: Arrays = {}
     clicks: Arrays = {}
-    engine.view("audited", audited_view(run, shape, sample, chosen, has_lists))
+    show_audited(run, shape, sample, chosen, has_lists)
     flagged = _arrays(engine, "audit/flags", units) if is_flagged else {}
     if has_lists or shape.has_time:
         lists = moments = _arrays(engine, named, units)
     busy = _busiest(units, hours, lists) if sample.spans else Sample()
     if busy.hashes:
-        engine.view("audited", audited_view(run, shape, busy, chosen, has_lists))
+        show_audited(run, shape, busy, chosen, has_lists)
         more = _arrays(engine, named, units)
         moments = {
             name: np.concatenate([moments[name], more[name]]) for name in ("unit", "time_ms")

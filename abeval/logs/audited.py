@@ -139,10 +139,10 @@ def audited_keys(engine: Engine, sample: Sample) -> str:
     return f"select *, {unit} as unit_hash from clicked_keys where {sample.has(unit)}"
 
 
-def audited_view(
+def show_audited(
     run: Run, shape: LogShape, sample: Sample, chosen: Sequence[Flag], has_lists: bool
-) -> str:
-    """One row per impression in the period of the sample."""
+) -> None:
+    """Show one row per impression in the period of the sample, as `audited`."""
     engine, log, source = run.engine, shape.impressions, run.experiment.logs.rows
     listed = [
         f"cast(case when {sql} then 1 else 0 end as tinyint) as f_{number}"
@@ -154,12 +154,13 @@ def audited_view(
     lists = ["i.request_id", "i.position", f"{item} as item"] if has_lists else []
     unit = engine.hash64(["i.unit_id"])
     is_utc = source.ts_zone is None and "ts" in log and log.type_of("ts") in _UTC
-    return f"""
+    sql = f"""
     select {", ".join([f"{unit} as unit_hash", "i.time_ms", *lists, *listed])}
     from seen i
     where i.in_period and i.set_aside is null
       and {sample.has(unit, log.type_of("ts") if is_utc else None)}
     """
+    engine.view("audited", sql)
 
 
 _ITEMS = 2**31 - 1

@@ -12,7 +12,7 @@ import pytest
 from abeval.engines.duckdb import DuckDBEngine
 from abeval.experiment.load import parse_experiment
 from abeval.experiment.model import Experiment
-from abeval.logs.audited import PARTS, Sample, audited_view, flags
+from abeval.logs.audited import PARTS, Sample, flags, show_audited
 from abeval.logs.mapping import map_columns
 from abeval.logs.run import Run
 from abeval.logs.shape import LogShape
@@ -278,6 +278,6 @@ def test_a_score_is_missing_if_the_model_of_the_variant_has_none() -> None:
         engine.table("seen", relation(columns, *rows))
         run = Run(experiment(**MODELS), engine)
         shape = shape_for(types, **MODELS)
-        engine.table("audited", audited_view(run, shape, Sample(), chosen, has_lists=False))
+        show_audited(run, shape, Sample(), chosen, has_lists=False)
         flagged = Counter(engine.rows("select time_ms, f_0, f_2 from audited"))
     assert flagged == Counter([(5, 1, 0), (6, 0, 1), (None, 1, 1)])
