@@ -289,7 +289,9 @@ class Machines(NamedTuple):
     gap_ms: Whole
 
 
-def machines(units: AuditedUnits, hours: Hours, moments: Arrays, longest_ms: int) -> Machines:
+def machines(
+    units: AuditedUnits, hours: Hours, unit: Whole, time: Whole, longest_ms: int
+) -> Machines:
     """Tell units whose lists come at regular distances, or by day and by night.
 
     Between the lists of a person a second or a day may pass: few of the distances are alike. Those
@@ -298,24 +300,23 @@ def machines(units: AuditedUnits, hours: Hours, moments: Arrays, longest_ms: int
     Args:
         units: The audited units.
         hours: Their hours.
-        moments: `unit` and `time_ms` of their lists.
+        unit: Place of the unit of each list.
+        time: When it began, in milliseconds.
         longest_ms: The longest distance that counts.
     """
     size = units.number.size
     # Few units have so many lists, and only theirs are sorted.
-    own = np.flatnonzero((np.bincount(moments["unit"], minlength=size) > GAPS)[moments["unit"]])
-    unit, time = moments["unit"][own], moments["time_ms"][own]
-    order = np.lexsort((time, unit))
-    unit, time = unit[order], time[order]
+    own = np.flatnonzero((np.bincount(unit, minlength=size) > GAPS)[unit])
+    own = own[np.lexsort((time[own], unit[own]))]
+    unit, time = unit[own], time[own]
     gap = np.diff(time)
     own = np.flatnonzero((np.diff(unit) == 0) & (gap > 0) & (gap <= longest_ms))
     unit, gap = unit[1:][own], gap[own]
     count = np.bincount(unit, minlength=size)
     enough = count >= GAPS
     own = np.flatnonzero(enough[unit])
+    own = own[np.lexsort((gap[own], unit[own]))]
     unit, gap = unit[own], gap[own]
-    order = np.lexsort((gap, unit))
-    unit, gap = unit[order], gap[order]
     start = np.searchsorted(unit, np.flatnonzero(enough))
     median = np.zeros(size, np.int64)
     median[enough] = gap[start + count[enough] // 2]
@@ -338,33 +339,29 @@ def _awake(size: int, hours: Hours) -> NDArray[np.bool_]:
 
 
 def machine_rows(
-    units: AuditedUnits, machines: Machines, hours: Hours, sums: Mapping[str, Whole]
+    units: AuditedUnits, machines: Machines, hours: Hours, has_clicks: bool
 ) -> Iterator[AuditRow]:
-    """Sum what machines make of each sum of a variant; `clusters` counts the machines.
+    """Sum what machines make of the impressions and clicks of a variant; `clusters` counts them.
 
     Of the cell `gap` it counts the regular ones; y is their usual distance, x all units with enough
     lists to tell.
-
-    Args:
-        units: The audited units.
-        machines: What is known of them.
-        hours: Their hours.
-        sums: Name of a sum → its value in each row of the hours.
     """
     chosen = machines.regular | machines.awake
-    of_machines = np.flatnonzero(chosen[hours.unit])
-    wholes = {
-        name: units.grouped(hours.unit, values).sum(axis=2)[0] for name, values in sums.items()
+    is_theirs = chosen[hours.unit]
+    sums = {"impressions": hours.impressions, **({"clicks": hours.clicks} if has_clicks else {})}
+    of_variants = {
+        name: [
+            units.grouped(hours.unit, one).sum(axis=(0, 2)) for one in (values * is_theirs, values)
+        ]
+        for name, values in sums.items()
     }
     for number, variant in enumerate(units.variants):
         own = units.variant == number
         count = int((own & chosen).sum())
-        rows = of_machines[own[hours.unit[of_machines]]]
-        for name, values in sums.items():
-            part, whole = int(values[rows].sum()), int(wholes[name][number])
-            yield ("machine", name, variant, count, count, part, whole, 0, 0, 0)
-        steady = own & machines.regular
-        count = int(steady.sum())
-        gap = int(np.median(machines.gap_ms[steady])) if count else 0
+        for name, (part, whole) in of_variants.items():
+            sums_of = int(part[number]), int(whole[number])
+            yield ("machine", name, variant, count, count, *sums_of, 0, 0, 0)
+        gaps = machines.gap_ms[own & machines.regular]
+        gap = int(np.median(gaps)) if gaps.size else 0
         looked_at = int((own & machines.looked_at).sum())
-        yield ("machine", "gap", variant, count, count, gap, looked_at, 0, 0, 0)
+        yield ("machine", "gap", variant, gaps.size, gaps.size, gap, looked_at, 0, 0, 0)

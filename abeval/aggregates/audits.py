@@ -6,7 +6,6 @@ cells is counted of all rows.
 """
 
 from collections.abc import Iterator, Sequence
-from typing import NamedTuple
 
 import numpy as np
 
@@ -57,90 +56,62 @@ def audit_sums(run: Run, prepared: Prepared) -> list[AuditSums]:
         run: The experiment, on the engine where `prepare` created its relations.
         prepared: What is known of its logs.
     """
-    experiment, engine, shape = run.experiment, run.engine, prepared.shape
-    if experiment.unit == ROW_UNIT or not prepared.summed.has_rows:
+    shape = prepared.shape
+    if run.experiment.unit == ROW_UNIT or not prepared.summed.has_rows:
         return []
     run.step("audits")
-    audited = _audited(run, prepared)
-    rows = [
-        *_of_impressions(audited),
-        *_of_machines(experiment, audited),
-        *_of_clicks(audited),
-        *_set_aside(experiment, engine, prepared, audited.units),
-    ]
+    units, hours = _units(run.experiment, prepared), _hours(prepared)
+    impressions = units.grouped(hours.unit, hours.impressions)
+    is_any = (impressions > 0).astype(np.int64)
+    rows = [*audit_rows("impressions", [""], units.variants, impressions, is_any)]
+    if shape.has_time:
+        rows += hour_rows(units, hours, impressions)
+    if _has_clicks(shape):
+        every = hours.unit, hours.clicks, hours.impressions
+        rows += shares(units, "clicked", *every, by_segment=True)
+    rows += _of_rows(run, prepared, units, hours, impressions)
+    rows += _set_aside(run.experiment, run.engine, prepared, units)
     if prepared.duplicates:
-        rows += _of_duplicates(engine, shape, audited)
+        rows += _of_duplicates(run.engine, shape, units, impressions)
     if shape.exposures is not None:
-        rows += _silent(prepared, audited.units)
+        rows += _silent(units, hours)
     return [AuditSums(*row) for row in rows]
 
 
-class _Audited(NamedTuple):
-    """What is read of the units.
-
-    Attributes:
-        units: The analysed units.
-        hours: Impressions and clicks of the period of all of them, by local hour.
-        impressions: Sums of `hours` by variant and group, shape (1, variants, groups).
-        flags: What the columns of `flagged` count: `f_0`, `f_2`, …, and `f_1`, … among what.
-        flagged: Impressions that were read and their flags, by unit; empty without flags.
-        lists: Positions and items of each list that was read as a whole; empty without lists.
-        moments: When each unit had a list, or an impression; empty without times.
-        longest_ms: The longest distance of two moments that tells something.
-        clicks: Clicks of each unit, by what is odd about them; empty without a log of clicks.
-        has_clicks: Whether it says what was clicked, itself or by a log of clicks.
-    """
-
-    units: AuditedUnits
-    hours: Hours
-    impressions: Whole
-    flags: Sequence[Flag]
-    flagged: Arrays
-    lists: Arrays
-    moments: Arrays
-    longest_ms: int
-    clicks: Arrays
-    has_clicks: bool
+def _has_clicks(shape: LogShape) -> bool:
+    return shape.clicks is not None or "click" in shape.impressions
 
 
-def _audited(run: Run, prepared: Prepared) -> _Audited:
-    """The only place where audits read a log."""
+def _of_rows(
+    run: Run, prepared: Prepared, units: AuditedUnits, hours: Hours, impressions: Whole
+) -> Iterator[AuditRow]:
+    """Flags, lists, machines and clicks: the only place where audits read a log."""
     experiment, engine, shape = run.experiment, run.engine, prepared.shape
-    units, hours = _units(experiment, prepared), _hours(prepared)
     chosen = flags(experiment, shape, _never_null(experiment, prepared))
-    is_flagged = any(flag.sql for flag in chosen)
     has_lists = "request_id" in shape.impressions and "position" in shape.impressions
-    named = "audit/lists" if has_lists else "audit/moments"
     sample = _sample(hours)
-    lists: Arrays = {}
-    moments: Arrays = {}
-    clicks: Arrays = {}
     show_audited(run, shape, sample, chosen, has_lists)
-    flagged = _arrays(engine, "audit/flags", units) if is_flagged else {}
+    flagged = _arrays(engine, "audit/flags", units) if any(flag.sql for flag in chosen) else {}
+    yield from _of_flags(units, chosen, flagged, impressions)
     if has_lists or shape.has_time:
-        lists = moments = _arrays(engine, named, units)
-    busy = _busiest(units, hours, lists) if sample.spans else Sample()
-    if busy.hashes:
-        show_audited(run, shape, busy, chosen, has_lists)
-        more = _arrays(engine, named, units)
-        moments = {
-            name: np.concatenate([moments[name], more[name]]) for name in ("unit", "time_ms")
-        }
+        name = "audit/lists" if has_lists else "audit/moments"
+        lists = _arrays(engine, name, units)
+        if has_lists:
+            yield from list_rows(units, _whole_lists(lists, sample))
+        # None are looked for where single units are not to be seen.
+        if shape.has_time and experiment.privacy.min_units is None:
+            parts = [lists]
+            busy = _busiest(units, hours, lists) if sample.spans else sample
+            if busy.hashes:
+                show_audited(run, shape, busy, chosen, has_lists)
+                parts.append(_arrays(engine, name, units))
+            unit, time = (np.concatenate([part[n] for part in parts]) for n in ("unit", "time_ms"))
+            longest = LONGEST_SAMPLED_MS if sample.spans else LONGEST_GAP_MS
+            of_units = machines(units, hours, unit, time, longest)
+            yield from machine_rows(units, of_units, hours, _has_clicks(shape))
     if shape.clicks is not None:
         engine.view("audited_keys", audited_keys(engine, sample))
-        clicks = _arrays(engine, "audit/clicks", units)
-    return _Audited(
-        units,
-        hours,
-        units.grouped(hours.unit, hours.impressions),
-        chosen,
-        flagged,
-        _whole_lists(lists, sample) if has_lists else {},
-        moments if shape.has_time else {},
-        LONGEST_SAMPLED_MS if sample.spans else LONGEST_GAP_MS,
-        clicks,
-        has_clicks=shape.clicks is not None or "click" in shape.impressions,
-    )
+        yield from _of_clicks(units, _arrays(engine, "audit/clicks", units))
 
 
 def _never_null(experiment: Experiment, prepared: Prepared) -> frozenset[str]:
@@ -224,8 +195,8 @@ def _busiest(units: AuditedUnits, hours: Hours, lists: Arrays) -> Sample:
     A list of a machine may be half as long as is usual.
     """
     length = np.median(lists["shown"]) if "shown" in lists else 1
-    many = hours.impressions > GAPS * max(1, length / 2)
-    many = np.flatnonzero(many & (hours.first_ms < NO_FIRST))
+    is_busy = (hours.impressions > GAPS * max(1, length / 2)) & (hours.first_ms < NO_FIRST)
+    many = np.flatnonzero(is_busy)
     order = many[np.lexsort((hours.hour[many], hours.unit[many], -hours.impressions[many]))]
     variant, count = units.variant[hours.unit[order]], max(1, _BUSY // len(units.variants))
     top = np.concatenate([order[variant == v][:count] for v in range(len(units.variants))])
@@ -242,22 +213,11 @@ def _arrays(engine: Engine, name: str, units: AuditedUnits) -> Arrays:
     return {"unit": unit[rows], **{name: column[rows] for name, column in columns.items()}}
 
 
-def _of_impressions(audited: _Audited) -> Iterator[AuditRow]:
-    """Impressions, flags, hours and lists."""
-    units, impressions = audited.units, audited.impressions
-    is_any = (impressions > 0).astype(np.int64)
-    yield from audit_rows("impressions", [""], units.variants, impressions, is_any)
-    yield from _of_flags(audited)
-    if audited.moments:
-        yield from hour_rows(units, audited.hours, impressions)
-    if audited.lists:
-        yield from list_rows(units, audited.lists)
-
-
-def _of_flags(audited: _Audited) -> Iterator[AuditRow]:
-    units, flagged = audited.units, audited.flagged
-    for number, flag in enumerate(audited.flags):
-        y, x = np.zeros_like(audited.impressions), audited.impressions
+def _of_flags(
+    units: AuditedUnits, chosen: Sequence[Flag], flagged: Arrays, impressions: Whole
+) -> Iterator[AuditRow]:
+    for number, flag in enumerate(chosen):
+        y, x = np.zeros_like(impressions), impressions
         if flag.sql:
             among = f"f_{2 * number + 1}" if flag.among else "impressions"
             columns = flagged[f"f_{2 * number}"], flagged[among]
@@ -268,25 +228,7 @@ def _of_flags(audited: _Audited) -> Iterator[AuditRow]:
         yield from audit_rows(flag.audit, [flag.name], units.variants, y, x)
 
 
-def _of_machines(experiment: Experiment, audited: _Audited) -> Iterator[AuditRow]:
-    """Units that no person can be; none are looked for where single units are not to be seen."""
-    if not audited.moments or experiment.privacy.min_units is not None:
-        return
-    units, hours = audited.units, audited.hours
-    of_units = machines(units, hours, audited.moments, audited.longest_ms)
-    names = ["impressions", *(["clicks"] if audited.has_clicks else [])]
-    sums = {name: getattr(hours, name) for name in names}
-    yield from machine_rows(units, of_units, hours, sums)
-
-
-def _of_clicks(audited: _Audited) -> Iterator[AuditRow]:
-    if not audited.has_clicks:
-        return
-    units, hours, clicks = audited.units, audited.hours, audited.clicks
-    every = hours.unit, hours.clicks, hours.impressions
-    yield from shares(units, "clicked", *every, by_segment=True)
-    if not clicks:
-        return
+def _of_clicks(units: AuditedUnits, clicks: Arrays) -> Iterator[AuditRow]:
     unit, of = clicks["unit"], clicks["different"]
     for cell in ("early", "same", "late", "unknown"):
         yield from shares(units, "click_delay", unit, clicks[cell], clicks["clicks"], cell)
@@ -294,30 +236,28 @@ def _of_clicks(audited: _Audited) -> Iterator[AuditRow]:
     yield from shares(units, "clicks_each", unit, of, clicks["impressions"])
 
 
-def _of_duplicates(engine: Engine, shape: LogShape, audited: _Audited) -> Iterator[AuditRow]:
+def _of_duplicates(
+    engine: Engine, shape: LogShape, units: AuditedUnits, impressions: Whole
+) -> Iterator[AuditRow]:
     unit = engine.hash64([quoted(shape.impressions.mapped["unit_id"])])
     copies = " union all ".join(
         f"select {unit} as unit_hash, {sign} as copies from {relation}"
         for sign, relation in ((1, "repeated_rows"), (-1, "restored_rows"))
     )
     engine.view("repeated_copies", copies)
-    units, rows = audited.units, _arrays(engine, "audit/duplicates", audited.units)
+    rows = _arrays(engine, "audit/duplicates", units)
     y = units.grouped(rows["unit"], rows["duplicates"])
-    return audit_rows("duplicate", [""], units.variants, y, audited.impressions)
+    return audit_rows("duplicate", [""], units.variants, y, impressions)
 
 
-def _silent(prepared: Prepared, units: AuditedUnits) -> Iterator[AuditRow]:
+def _silent(units: AuditedUnits, hours: Hours) -> Iterator[AuditRow]:
     """Exposed units without an impression, by stretch: who entered late had less time."""
-    cells = prepared.cells
-    unit = prepared.placed.unit_of[cells.unit[cells.counts & cells.in_period]]
-    is_silent = np.ones(len(prepared.placed.units.hash) + 1, dtype=np.int64)
-    is_silent[unit] = 0
-    silent = is_silent[:-1]
-    every, count = np.arange(silent.size), int(units.stretch.max(initial=0)) + 1
-    y, x = (
-        units.grouped(every, one, units.stretch, count) for one in (silent, np.ones_like(silent))
-    )
-    return audit_rows("silent", [str(cell) for cell in range(count)], units.variants, y, x)
+    x = np.ones_like(units.number)
+    y = x.copy()
+    y[hours.unit] = 0
+    every, count = np.arange(x.size), int(units.stretch.max(initial=0)) + 1
+    sums = (units.grouped(every, one, units.stretch, count) for one in (y, x))
+    return audit_rows("silent", [str(cell) for cell in range(count)], units.variants, *sums)
 
 
 def _set_aside(
@@ -328,7 +268,8 @@ def _set_aside(
     reasons = {kind.set_aside for kind in cells.kinds}
     is_named = shape.names_variant and not experiment.assigns
     if is_named and (any(cells.nameless) or "not_exposed" in reasons):
-        yield from _reasons(engine.rows(query("audit/set_aside")), units.variants)
+        rows = engine.rows(query("audit/set_aside"))
+        yield from _reasons([row for row in rows if row[0] in units.variants], units.variants)
     if shape.has_time and "null_time" in reasons:
         unit = prepared.placed.unit_of[cells.unit]
         known = np.flatnonzero(unit != NONE)
@@ -339,14 +280,13 @@ def _set_aside(
 
 
 def _reasons(rows: Sequence[Sequence[Cell]], variants: Sequence[str]) -> Iterator[AuditRow]:
-    known = [(str(v), whole(day), str(why), whole(n)) for v, day, why, n in rows if v in variants]
+    known = [(variants.index(str(v)), whole(day), why, whole(n)) for v, day, why, n in rows]
     days = sorted({day for _, day, _, _ in known})
     for reason in ("null_unit", "not_exposed"):
-        if not any(why == reason for _, _, why, _ in known):
-            continue
         y, x = np.zeros((2, 1, len(variants), max(len(days), 1)), np.int64)
         for variant, day, why, count in known:
-            place = variants.index(variant), days.index(day)
-            x[0][place] += count
-            y[0][place] += count * (why == reason)
-        yield from audit_rows("set_aside", [reason], variants, y, x)
+            place = 0, variant, days.index(day)
+            x[place] += count
+            y[place] += count * (why == reason)
+        if y.any():
+            yield from audit_rows("set_aside", [reason], variants, y, x)

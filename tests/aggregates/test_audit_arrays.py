@@ -22,6 +22,7 @@ DAY_0 = 24 * 20_000
 
 
 DAY_MS, HOUR_MS = 86_400_000, 3_600_000
+NO_LISTS = np.zeros((2, 0), np.int64)
 
 
 def units(*groups: int, variants: tuple[int, ...] = (), **segments: list[int]) -> AuditedUnits:
@@ -124,8 +125,7 @@ def test_a_list_that_begins_at_0_or_behind_1_is_counted_as_such() -> None:
 def machines_of(gaps: list[float]) -> tuple[bool, bool, int]:
     """Whether a unit is looked at, and is regular, and the usual distance of its lists."""
     time = np.round(np.cumsum([0.0, *gaps]) * SECOND).astype(np.int64)
-    moments = columns(unit=[1] * len(time), time_ms=time.tolist())
-    found = machines(units(0, 1), hours_of([], [], []), moments, DAY_MS)
+    found = machines(units(0, 1), hours_of([], [], []), np.ones_like(time), time, DAY_MS)
     assert not found.regular[0]
     return bool(found.looked_at[1]), bool(found.regular[1]), int(found.gap_ms[1])
 
@@ -142,15 +142,15 @@ def test_lists_at_one_distance_are_of_a_machine_and_those_of_people_are_not() ->
 
 
 def test_a_distance_longer_than_what_was_read_at_once_is_none() -> None:
-    moments = columns(unit=[0] * 60, time_ms=[n * 2 * HOUR_MS for n in range(60)])
-    of_hours = [machines(units(0), hours_of([], [], []), moments, h * HOUR_MS) for h in (1, 2)]
+    unit, time = np.zeros(60, np.int64), np.arange(60) * 2 * HOUR_MS
+    of_hours = [machines(units(0), hours_of([], [], []), unit, time, h * HOUR_MS) for h in (1, 2)]
     assert [bool(one.regular[0]) for one in of_hours] == [False, True]
 
 
 def test_who_is_active_in_22_hours_of_a_day_is_no_person() -> None:
     hours = [*range(DAY_0, DAY_0 + 22), *range(DAY_0, DAY_0 + 42, 2), *[DAY_0] * 9, 0]
     shown = hours_of([0] * 22 + [1] * 31, hours, [1] * 53, untimed=1)
-    found = machines(units(0, 1), shown, columns(unit=[], time_ms=[]), DAY_MS)
+    found = machines(units(0, 1), shown, *NO_LISTS, DAY_MS)
     assert found.awake.tolist() == [True, False]
 
 
@@ -158,9 +158,8 @@ def test_machines_make_a_share_of_all_that_their_variant_has() -> None:
     everyone = units(0, 1, 0, 2, variants=(0, 0, 0, 1))
     by_day_and_night = [*range(DAY_0, DAY_0 + 22)]
     shown = hours_of([0, 1, 3, *[2] * 22], [DAY_0] * 3 + by_day_and_night, [10, 20, 7, *[6] * 22])
-    found = machines(everyone, shown, columns(unit=[], time_ms=[]), DAY_MS)
-    sums = {"impressions": shown.impressions, "clicks": shown.clicks}
-    rows = list(machine_rows(everyone, found, shown, sums))
+    found = machines(everyone, shown, *NO_LISTS, DAY_MS)
+    rows = list(machine_rows(everyone, found, shown, has_clicks=True))
     assert counted(rows, "machine") == {
         "impressions": (1, 132, 162),
         "clicks": (1, 66, 81),
