@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from abeval.logs.audited import CLUSTERS
-from abeval.logs.unit_arrays import NO_DAY, Labels, Whole
+from abeval.logs.unit_arrays import NONE, Labels, Whole
 
 Arrays = Mapping[str, Whole]
 """Columns of a query; `unit` is the place of the unit in `AuditedUnits`."""
@@ -20,17 +20,21 @@ Arrays = Mapping[str, Whole]
 AuditRow = tuple[str, str, str, int, int, int, int, int, int, int]
 """Audit, cell, variant, clusters, active, y, x, y_y, y_x, x_x."""
 
+GAPS = 50
+"""Distances between the lists of a unit that tell whether they are alike."""
+
+LONGEST_GAP_MS, LONGEST_SAMPLED_MS = 86_400_000, 3_600_000
+"""Longer distances are none between the lists of a visit; where some hours are read, of two."""
+
 TURN = 1_000
 """Cosine and sine of the hour of the day are counted in so many parts of 1."""
 
 _AT_ONCE_MS = 10_000
 _FEWEST_ITEMS = 3
 _AROUND = 7
-_CELLS_AT_ONCE = 256
+_SUMS_AT_ONCE = 2**17
 _LARGEST_CELLS = 50
-_GAPS = 50
 _ALIKE, _MOSTLY = 0.2, 0.6
-_LONGEST_GAP_MS = 86_400_000
 _AWAKE = 22
 
 
@@ -40,8 +44,7 @@ class AuditedUnits(NamedTuple):
     Attributes:
         number: Hash of each unit, shape (units,).
         variant: Place of its variant in `variants`.
-        group: Its group, from 0 on.
-        cluster: The same of units of the sample, `CLUSTERS` or more for others.
+        place: `variant` and the group of the unit, as one number.
         stretch: Number of the stretch in which it entered.
         segments: Name of each segment → its value.
         variants: Names.
@@ -49,26 +52,15 @@ class AuditedUnits(NamedTuple):
 
     number: Whole
     variant: Whole
-    group: Whole
-    cluster: Whole
+    place: Whole
     stretch: Whole
     segments: Mapping[str, Labels]
     variants: Sequence[str]
 
-    @property
-    def everyone(self) -> "AuditedUnits":
-        """All units as the sample, for what is known of all of them."""
-        return self._replace(cluster=self.group)
-
-    def totals(self, unit: Whole, weight: Whole) -> Whole:
-        """Sums by unit, shape (units,)."""
-        sums = np.bincount(unit, weight, self.number.size)
-        return sums.astype(np.int64)
-
     def grouped(
         self, unit: Whole, weight: Whole, cell: Whole | None = None, cells: int = 1
     ) -> Whole:
-        """Sums by cell, variant and group of the sampled units.
+        """Sum by cell, variant and group of units.
 
         Args:
             unit: Place of the unit of each row.
@@ -79,13 +71,33 @@ class AuditedUnits(NamedTuple):
         Returns:
             Shape (cells, variants, groups).
         """
-        own = np.flatnonzero(self.cluster[unit] < CLUSTERS)
-        place = self.variant[unit[own]] * CLUSTERS + self.cluster[unit[own]]
         shape = (cells, len(self.variants), CLUSTERS)
+        place = self.place[unit]
         if cell is not None:
-            place = place + cell[own] * (shape[1] * CLUSTERS)
-        sums = np.bincount(place, weight[own], int(np.prod(shape)))
-        return sums.astype(np.int64).reshape(shape)
+            place += cell * (shape[1] * CLUSTERS)
+        return np.bincount(place, weight, int(np.prod(shape))).astype(np.int64).reshape(shape)
+
+
+class Hours(NamedTuple):
+    """Impressions of units by local hour, a row or more for each hour in which a unit has any.
+
+    Attributes:
+        unit: Place of the unit, shape (rows,).
+        known: The hours since 1970, sorted; `NO_DAY` for rows without a time.
+        hour: Place of the hour in `known`.
+        first_ms: When the first impression was.
+        last_ms: When the last was.
+        impressions: How many there were.
+        clicks: How many were clicked.
+    """
+
+    unit: Whole
+    known: Whole
+    hour: Whole
+    first_ms: Whole
+    last_ms: Whole
+    impressions: Whole
+    clicks: Whole
 
 
 def audit_rows(
@@ -114,112 +126,117 @@ def audit_rows(
                 yield (audit, cell, variant, *row)
 
 
-def unit_shares(
-    units: AuditedUnits, audit: str, y: Whole, x: Whole, cell: str = "", by_segment: bool = False
+def shares(
+    units: AuditedUnits,
+    audit: str,
+    unit: Whole,
+    y: Whole,
+    x: Whole,
+    cell: str = "",
+    by_segment: bool = False,
 ) -> Iterator[AuditRow]:
-    """The share of sums of units: of all in one cell, and by cell of each segment, if asked for.
+    """Sum shares of rows of units: all in one cell, and by cell of each segment, if asked for.
 
     A segment is an audit of its own, `AUDIT:SEGMENT`.
     """
-    of = np.flatnonzero(x)
     yield from audit_rows(
-        *(audit, [cell], units.variants), units.grouped(of, y[of]), units.grouped(of, x[of])
+        audit, [cell], units.variants, units.grouped(unit, y), units.grouped(unit, x)
     )
     for name, labels in units.segments.items() if by_segment else ():
-        code, cells = labels.code[of].astype(np.int64), len(labels.names)
-        sums = (units.grouped(of, one[of], code, cells) for one in (y, x))
+        code, cells = labels.code[unit].astype(np.int64), len(labels.names)
+        sums = (units.grouped(unit, one, code, cells) for one in (y, x))
         yield from audit_rows(f"{audit}:{name}", labels.names, units.variants, *sums)
 
 
-def hour_rows(units: AuditedUnits, hours: Arrays) -> Iterator[AuditRow]:
-    """Rows by local hour, by hour of the day (in all and by segment), and by day beside others."""
-    timed = np.flatnonzero(hours["hour"] != NO_DAY)
-    unit, rows = hours["unit"][timed], hours["impressions"][timed]
-    known, code = np.unique(hours["hour"][timed], return_inverse=True)
-    totals = units.grouped(hours["unit"], hours["impressions"])
-    for start in range(0, known.size, _CELLS_AT_ONCE):
-        names = known[start : start + _CELLS_AT_ONCE]
-        own = np.flatnonzero((code >= start) & (code < start + names.size))
-        y = units.grouped(unit[own], rows[own], code[own] - start, names.size)
-        yield from audit_rows("hour", [str(name) for name in names], units.variants, y, totals)
-    of_day = known[code] % 24
+def hour_rows(units: AuditedUnits, hours: Hours, impressions: Whole) -> Iterator[AuditRow]:
+    """Count rows by local hour, by hour of the day (in all and by segment), and by day.
+
+    Args:
+        units: The audited units.
+        hours: Their hours.
+        impressions: All of them by variant and group, shape (1, variants, groups).
+    """
+    timed = np.flatnonzero(hours.hour != NONE)
+    unit, code, rows = hours.unit[timed], hours.hour[timed], hours.impressions[timed]
+    at_once = max(1, _SUMS_AT_ONCE // impressions.size)
+    for start in range(0, hours.known.size, at_once):
+        names = [str(hour) for hour in hours.known[start : start + at_once]]
+        own = np.flatnonzero((code >= start) & (code < start + at_once))
+        y = units.grouped(unit[own], rows[own], code[own] - start, len(names))
+        yield from audit_rows("hour", names, units.variants, y, impressions)
     everyone = Labels(np.zeros(units.number.size, np.int32), [""])
+    of_day = (hours.known % 24)[code]
     for name, labels in {"": everyone, **units.segments}.items():
         audit = f"rhythm:{name}" if name else "rhythm"
         yield from _rhythms(units, audit, labels, (unit, of_day, rows))
-    yield from _days(units, unit, rows, code, (known // 24).astype("datetime64[D]"))
+    days, day = np.unique(hours.known // 24, return_inverse=True)
+    y = units.grouped(unit, rows, day[code], days.size)
+    yield from _days(units, [str(one) for one in days.astype("datetime64[D]")], y)
 
 
 def _rhythms(
     units: AuditedUnits, audit: str, labels: Labels, rows: tuple[Whole, Whole, Whole]
 ) -> Iterator[AuditRow]:
-    """The hours of the day in each of the largest cells, and the mean direction of the clock."""
+    """Count hours of the day in each of the largest cells, and the mean direction of the clock."""
     unit, hour, weight = rows
     code = labels.code[unit].astype(np.int64)
     sizes = np.bincount(code, weight, len(labels.names))
+    largest = np.argsort(-sizes, kind="stable")[:_LARGEST_CELLS]
+    rank = np.full(sizes.size, largest.size)
+    rank[largest] = np.arange(largest.size)
+    # The cells that are none of the largest share the last place, which nobody reads.
+    sums = units.grouped(unit, weight, rank[code] * 24 + hour, (largest.size + 1) * 24)
     angle = np.arange(24) * (2 * np.pi / 24)
     turns = [np.round(TURN * f(angle)).astype(np.int64) for f in (np.cos, np.sin)]
-    for cell in np.argsort(-sizes, kind="stable")[:_LARGEST_CELLS].tolist():
-        own = np.flatnonzero(code == cell)
-        y = units.grouped(unit[own], weight[own], hour[own], 24)
+    for place, cell in enumerate(largest.tolist()):
+        y = sums[place * 24 : (place + 1) * 24]
         whole = y.sum(axis=0)
         y = np.concatenate([y, *[np.tensordot(turn, y, axes=1)[None] for turn in turns]])
         names = [f"{part} {labels.names[cell]}".rstrip() for part in (*range(24), "cos", "sin")]
         yield from audit_rows(audit, names, units.variants, y, whole)
 
 
-def _days(
-    units: AuditedUnits, unit: Whole, rows: Whole, code: Whole, days: NDArray[np.datetime64]
-) -> Iterator[AuditRow]:
+def _days(units: AuditedUnits, days: Sequence[str], y: Whole) -> Iterator[AuditRow]:
     """Rows of each day beside those of the days before it, and beside those of the days after."""
-    known, day = np.unique(days, return_inverse=True)
-    y = units.grouped(unit, rows, day[code], known.size)
-    for place in range(1, known.size):
+    for place in range(1, len(days)):
         sides = {
             "before": range(max(place - _AROUND, 0), place),
-            "after": range(place + 1, min(place + 1 + _AROUND, known.size)),
+            "after": range(place + 1, min(place + 1 + _AROUND, len(days))),
         }
         for side, around in sides.items():
             if around:
                 x = y[list(around)].sum(axis=0)
-                yield from audit_rows(
-                    f"day_{side}", [str(known[place])], units.variants, y[[place]], x
-                )
+                yield from audit_rows(f"day_{side}", [days[place]], units.variants, y[[place]], x)
 
 
-def list_rows(units: AuditedUnits, lists: Arrays, has_items: bool) -> Iterator[AuditRow]:
-    """Positions that lists lack, where they begin, and lists that are others over again."""
+def list_rows(units: AuditedUnits, lists: Arrays) -> Iterator[AuditRow]:
+    """Count positions that lists lack, where they begin, and lists that are others over again."""
     unit, first, last = lists["unit"], lists["first_place"], lists["last_place"]
     spans = last - first + 1
     holes = spans - np.bitwise_count(lists["places"]).astype(np.int64)
-    lengths = units.totals(unit, spans)
     one = np.ones(unit.size, np.int64)
-    count = units.totals(unit, one)
-    lacking = units.totals(unit, holes)
-    yield from unit_shares(units, "holes", lacking, lengths, by_segment=bool(lacking.any()))
-    yield from unit_shares(units, "list_length", lengths, count)
-    if lacking.any():
+    yield from shares(units, "holes", unit, holes, spans, by_segment=bool(holes.any()))
+    yield from shares(units, "list_length", unit, spans, one)
+    if holes.any():
         yield from _holes_at(units, lists)
     for cell, starts in (("0", first == 0), ("2", first > 1)):
-        begins = units.totals(unit, starts.astype(np.int64))
-        yield from unit_shares(units, "list_start", begins, count, cell)
-    if has_items:
+        yield from shares(units, "list_start", unit, starts.astype(np.int64), one, cell)
+    if lists["items"].any():
         yield from _repeated(units, lists)
 
 
 def _holes_at(units: AuditedUnits, lists: Arrays) -> Iterator[AuditRow]:
-    """Of the lists that begin before a place and go on behind it, those that lack it."""
+    """Of the lists that begin before a place and go on behind it, count those that lack it."""
     for place in range(1, 62):
         reach = np.flatnonzero((lists["first_place"] < place) & (lists["last_place"] > place))
         lacks = 1 - (lists["places"][reach] >> place & 1)
         if lacks.any():
             unit = lists["unit"][reach]
-            y, x = units.grouped(unit, lacks), units.grouped(unit, np.ones_like(lacks))
-            yield from audit_rows("holes_at", [str(place)], units.variants, y, x)
+            yield from shares(units, "holes_at", unit, lacks, np.ones_like(lacks), str(place))
 
 
 def _repeated(units: AuditedUnits, lists: Arrays) -> Iterator[AuditRow]:
-    """Lists of the same items in the same order: of the unit itself, of others, of most."""
+    """Count lists of the same items in the same order: of the unit itself, of others, of most."""
     long = np.flatnonzero(lists["shown"] >= _FEWEST_ITEMS)
     lists = {name: values[long] for name, values in lists.items()}
     key = _keys(lists)
@@ -242,10 +259,9 @@ def _repeated(units: AuditedUnits, lists: Arrays) -> Iterator[AuditRow]:
         "one": place == np.argmax(count),
         "of others": (firsts < lasts)[place],
     }
-    total = units.totals(unit, np.ones(unit.size, np.int64))
     for cell, chosen in cells.items():
-        repeated = units.totals(unit, chosen.astype(np.int64))
-        yield from unit_shares(units, "list_repeat", repeated, total, cell)
+        repeated = chosen.astype(np.int64)
+        yield from shares(units, "list_repeat", unit, repeated, np.ones_like(repeated), cell)
 
 
 def _keys(lists: Arrays) -> NDArray[np.uint64]:
@@ -273,70 +289,79 @@ class Machines(NamedTuple):
     gap_ms: Whole
 
 
-def machines(units: AuditedUnits, hours: Arrays, moments: Arrays) -> Machines:
-    """Units whose lists come at regular distances, or by day and by night.
+def machines(
+    units: AuditedUnits, hours: Hours, unit: Whole, time: Whole, longest_ms: int
+) -> Machines:
+    """Tell units whose lists come at regular distances, or by day and by night.
 
     Between the lists of a person a second or a day may pass: few of the distances are alike. Those
     of a machine are: of 50 or more, three of five are within a fifth of their median.
 
     Args:
         units: The audited units.
-        hours: `unit` and `hour` of their impressions.
-        moments: `unit` and `time_ms` of their lists.
+        hours: Their hours.
+        unit: Place of the unit of each list.
+        time: When it began, in milliseconds.
+        longest_ms: The longest distance that counts.
     """
     size = units.number.size
-    order = np.lexsort((moments["time_ms"], moments["unit"]))
-    unit, time = moments["unit"][order], moments["time_ms"][order]
+    # Few units have so many lists, and only theirs are sorted.
+    own = np.flatnonzero((np.bincount(unit, minlength=size) > GAPS)[unit])
+    own = own[np.lexsort((time[own], unit[own]))]
+    unit, time = unit[own], time[own]
     gap = np.diff(time)
-    own = np.flatnonzero((np.diff(unit) == 0) & (gap > 0) & (gap <= _LONGEST_GAP_MS))
+    own = np.flatnonzero((np.diff(unit) == 0) & (gap > 0) & (gap <= longest_ms))
     unit, gap = unit[1:][own], gap[own]
     count = np.bincount(unit, minlength=size)
-    many = np.flatnonzero(count[unit] >= _GAPS)
-    unit, gap = unit[many], gap[many]
-    unit, gap = (values[np.lexsort((gap, unit))] for values in (unit, gap))
-    start = np.searchsorted(unit, np.arange(size))
-    enough = count >= _GAPS
+    enough = count >= GAPS
+    own = np.flatnonzero(enough[unit])
+    own = own[np.lexsort((gap[own], unit[own]))]
+    unit, gap = unit[own], gap[own]
+    start = np.searchsorted(unit, np.flatnonzero(enough))
     median = np.zeros(size, np.int64)
-    median[enough] = gap[start[enough] + count[enough] // 2]
+    median[enough] = gap[start + count[enough] // 2]
     alike = np.abs(gap - median[unit]) <= _ALIKE * median[unit]
     regular = enough & (np.bincount(unit, alike, size) >= _MOSTLY * np.maximum(count, 1))
     return Machines(enough, regular, _awake(size, hours), median)
 
 
-def _awake(size: int, hours: Arrays) -> NDArray[np.bool_]:
-    timed = np.flatnonzero(hours["hour"] != NO_DAY)
-    unit, day = hours["unit"][timed], hours["hour"][timed] // 24
-    if not unit.size:
-        return np.zeros(size, bool)
-    span = int(day.max() - day.min()) + 1
-    of_day, active = np.unique(unit * span + (day - day.min()), return_counts=True)
+def _awake(size: int, hours: Hours) -> NDArray[np.bool_]:
+    timed = hours.hour != NONE
+    many = np.bincount(hours.unit[timed], minlength=size) >= _AWAKE
+    own = np.flatnonzero(timed & many[hours.unit])
+    # A unit may have several rows in an hour, of several segments.
+    active = np.unique(hours.unit[own] * hours.known.size + hours.hour[own])
+    unit, hour = np.divmod(active, max(hours.known.size, 1))
+    days, count = np.unique(np.stack([unit, hours.known[hour] // 24]), axis=1, return_counts=True)
     awake = np.zeros(size, bool)
-    awake[of_day[active >= _AWAKE] // span] = True
+    awake[days[0, count >= _AWAKE]] = True
     return awake
 
 
 def machine_rows(
-    units: AuditedUnits, found: Machines, sums: Mapping[str, Whole]
+    units: AuditedUnits, machines: Machines, hours: Hours, has_clicks: bool
 ) -> Iterator[AuditRow]:
-    """What machines make of each sum of a variant; `clusters` counts the machines.
+    """Sum what machines make of the impressions and clicks of a variant; `clusters` counts them.
 
     Of the cell `gap` it counts the regular ones; y is their usual distance, x all units with enough
     lists to tell.
-
-    Args:
-        units: The audited units.
-        found: What is known of them.
-        sums: Name of a sum → its value of each unit.
     """
+    chosen = machines.regular | machines.awake
+    is_theirs = chosen[hours.unit]
+    sums = {"impressions": hours.impressions, **({"clicks": hours.clicks} if has_clicks else {})}
+    of_variants = {
+        name: [
+            units.grouped(hours.unit, one).sum(axis=(0, 2)) for one in (values * is_theirs, values)
+        ]
+        for name, values in sums.items()
+    }
     for number, variant in enumerate(units.variants):
         own = units.variant == number
-        chosen = own & (found.regular | found.awake)
-        count = int(chosen.sum())
-        for name, values in sums.items():
-            part = int(values[chosen].sum())
-            whole = int(values[own].sum())
-            yield ("machine", name, variant, count, count, part, whole, 0, 0, 0)
-        steady = own & found.regular
-        count, gap = int(steady.sum()), int(np.median(found.gap_ms[steady])) if steady.any() else 0
-        looked_at = int((own & found.looked_at).sum())
-        yield ("machine", "gap", variant, count, count, gap, looked_at, 0, 0, 0)
+        count = int((own & chosen).sum())
+        for name, (part, whole) in of_variants.items():
+            sums_of = int(part[number]), int(whole[number])
+            yield ("machine", name, variant, count, count, *sums_of, 0, 0, 0)
+        gaps = machines.gap_ms[own & machines.regular]
+        gap = int(np.median(gaps)) if gaps.size else 0
+        looked_at = int((own & machines.looked_at).sum())
+        yield ("machine", "gap", variant, gaps.size, gaps.size, gap, looked_at, 0, 0, 0)

@@ -5,6 +5,7 @@
 """
 
 from collections.abc import Sequence
+from datetime import datetime, timedelta
 from typing import NamedTuple
 
 from abeval.engines.protocol import Engine
@@ -12,31 +13,57 @@ from abeval.engines.sql import quoted
 from abeval.experiment.model import Experiment
 from abeval.logs.mapping import SERVED_FLAGS
 from abeval.logs.row_sql import own_name
+from abeval.logs.run import Run
 from abeval.logs.shape import LogShape
 
 CLUSTERS = 64
 """Units are put into so many groups, which are the clusters of every test of an audit."""
-
-HEAVY = CLUSTERS
-"""The cluster of units that are read because they are heavy, and are not in the sample."""
 
 PARTS = 4096
 """Units are put into so many parts by their hash, of which a sample has some."""
 
 
 class Sample(NamedTuple):
-    """The units of which rows are read: those of some parts, and some by their hashes."""
+    """The impressions that are read; all of them without any of these.
 
-    parts: int
-    hashes: Sequence[int]
+    Attributes:
+        spans: The first and the last millisecond of each span of time.
+        parts: Of the units of so many of `PARTS`, where rows have no time.
+        hashes: Only of these units.
+    """
 
-    def has(self, unit_hash: str) -> str:
-        """SQL: whether a hash is of the sample."""
-        if self.parts == PARTS:
-            return "true"
-        listed = ", ".join(map(str, self.hashes))
-        some = f" or {unit_hash} in ({listed})" if listed else ""
-        return f"({unit_hash} % {PARTS} < {self.parts}{some})"
+    spans: Sequence[tuple[int, int]] = ()
+    parts: int = PARTS
+    hashes: Sequence[int] = ()
+
+    def has(self, unit_hash: str, kind: str | None = None) -> str:
+        """Write the SQL that tells whether an impression is of the sample.
+
+        Args:
+            unit_hash: SQL of the hash of its unit.
+            kind: Type of its column `own_ts`, if that is a time in UTC: of a column as it is the
+                engine knows between which times it lies in each part of a file.
+        """
+        tests = []
+        if self.spans:
+            column = "time_ms" if kind is None else "own_ts"
+            spans = (
+                f"{column} >= {_bound(first, kind)} and {column} < {_bound(last + 1, kind)}"
+                for first, last in self.spans
+            )
+            tests.append(f"({' or '.join(spans)})")
+        if self.parts < PARTS:
+            tests.append(f"abs({unit_hash} % {PARTS}) < {self.parts}")
+        if self.hashes:
+            tests.append(f"{unit_hash} in ({', '.join(map(str, self.hashes))})")
+        return " and ".join(tests) or "true"
+
+
+def _bound(milliseconds: int, kind: str | None) -> str:
+    if kind is None:
+        return str(milliseconds)
+    utc = datetime(1970, 1, 1) + timedelta(milliseconds=milliseconds)
+    return f"cast('{utc}{'' if kind == 'TIMESTAMP' else '+00:00'}' as {kind})"
 
 
 class Flag(NamedTuple):
@@ -112,18 +139,31 @@ def audited_keys(engine: Engine, sample: Sample) -> str:
     return f"select *, {unit} as unit_hash from clicked_keys where {sample.has(unit)}"
 
 
-def audited_view(engine: Engine, chosen: list[Flag], has_lists: bool, sample: Sample) -> str:
-    """One row per impression in the period of a unit of the sample."""
+def show_audited(
+    run: Run, shape: LogShape, sample: Sample, chosen: Sequence[Flag], has_lists: bool
+) -> None:
+    """Show one row per impression in the period of the sample, as `audited`."""
+    engine, log, source = run.engine, shape.impressions, run.experiment.logs.rows
     listed = [
         f"cast(case when {sql} then 1 else 0 end as tinyint) as f_{number}"
         for number, flag in enumerate(chosen)
         for sql, number in ((flag.sql, 2 * number), (flag.among, 2 * number + 1))
         if sql
     ]
-    lists = ["i.request_id", "i.position", "i.item_id"] if has_lists else []
+    item = f"case when i.item_id is not null then {engine.hash64(['i.item_id'])} % {_ITEMS} end"
+    lists = ["i.request_id", "i.position", f"{item} as item"] if has_lists else []
     unit = engine.hash64(["i.unit_id"])
-    return f"""
+    is_utc = source.ts_zone is None and "ts" in log and log.type_of("ts") in _UTC
+    sql = f"""
     select {", ".join([f"{unit} as unit_hash", "i.time_ms", *lists, *listed])}
     from seen i
-    where i.in_period and i.set_aside is null and {sample.has(unit)}
+    where i.in_period and i.set_aside is null
+      and {sample.has(unit, log.type_of("ts") if is_utc else None)}
     """
+    engine.view("audited", sql)
+
+
+_ITEMS = 2**31 - 1
+"""Items are told apart by hashes below this, so that sums of them fit into 64 bits."""
+
+_UTC = ("TIMESTAMP", "TIMESTAMP WITH TIME ZONE")

@@ -1,5 +1,5 @@
--- grain: one row per audited unit: how many of its impressions have each flag
+-- grain: one row per audited unit: its impressions, and how many of them have each flag
 -- reads: audited
-select unit_hash, cast(sum(columns('^f_[0-9]')) as bigint)
+select unit_hash, count(*) as impressions, cast(sum(columns('^f_[0-9]')) as bigint)
 from audited
 group by unit_hash

@@ -1,7 +1,7 @@
 -- grain: one row per logged variant, local day and reason why impressions are set aside, empty for none
 -- reads: logged_cells
 select
-  variant, cast(day as varchar) as day, coalesce(set_aside, '') as reason,
+  variant, day, coalesce(set_aside, '') as reason,
   cast(sum(c_1) as bigint) as impressions
 from logged_cells
 where variant is not null and day is not null

@@ -7,31 +7,46 @@ import numpy as np
 from abeval.aggregates.audit_arrays import (
     AuditedUnits,
     AuditRow,
+    Hours,
     hour_rows,
     list_rows,
     machine_rows,
     machines,
 )
-from abeval.logs.audited import HEAVY
-from abeval.logs.unit_arrays import NO_DAY, Labels
+from abeval.logs.audited import CLUSTERS
+from abeval.logs.unit_arrays import NONE, Labels
 
 SECOND, HOUR = 1_000, 3_600_000
 DAY_0 = 24 * 20_000
 """Hours from 1970 to a midnight, 2024-10-04."""
 
 
-def units(*clusters: int, variants: tuple[int, ...] = (), **segments: list[int]) -> AuditedUnits:
+DAY_MS, HOUR_MS = 86_400_000, 3_600_000
+NO_LISTS = np.zeros((2, 0), np.int64)
+
+
+def units(*groups: int, variants: tuple[int, ...] = (), **segments: list[int]) -> AuditedUnits:
     """Units of `a`, or of other variants, each in a group."""
-    size = len(clusters)
+    size = len(groups)
+    variant = np.array(variants or (0,) * size)
     return AuditedUnits(
         np.arange(size),
-        np.array(variants or (0,) * size),
-        np.array(clusters),
-        np.array(clusters),
+        variant,
+        variant * CLUSTERS + np.array(groups),
         np.zeros(size, np.int64),
         {name: Labels(np.array(code, np.int32), ["x", "y"]) for name, code in segments.items()},
         ["a", "b"],
     )
+
+
+def hours_of(unit: list[int], hour: list[int], impressions: list[int], untimed: int = 0) -> Hours:
+    """Impressions by hour; of the last rows without a time."""
+    known = np.unique(hour[: len(hour) - untimed]).astype(np.int64)
+    place = np.searchsorted(known, hour)
+    place[len(hour) - untimed :] = NONE
+    rows = np.array(impressions, np.int64)
+    at = np.array(hour, np.int64) * HOUR_MS
+    return Hours(np.array(unit, np.int64), known, place, at, at, rows, rows // 2)
 
 
 def columns(**values: list[int]) -> dict[str, np.ndarray]:
@@ -46,8 +61,8 @@ def counted(rows: list[AuditRow], audit: str) -> dict[str, tuple[int, ...]]:
 def test_a_day_stands_beside_the_seven_before_and_after_it_in_local_time() -> None:
     hours = [DAY_0 + 24 * day + 23 for day in range(10)]
     rows_of = [1 << day for day in range(10)]
-    given = columns(unit=[0] * 10 + [1], hour=[*hours, NO_DAY], impressions=[*rows_of, 5_000])
-    rows = list(hour_rows(units(3, HEAVY), given))
+    shown = hours_of([0] * 10 + [1], [*hours, 0], [*rows_of, 5_000], untimed=1)
+    rows = list(hour_rows(units(3, 4), shown, np.ones((1, 2, CLUSTERS), np.int64)))
     before, after = counted(rows, "day_before"), counted(rows, "day_after")
     assert before["2024-10-12"] == (1, 1 << 8, sum(rows_of[1:8]))
     assert after["2024-10-12"] == (1, 1 << 8, 1 << 9)
@@ -57,8 +72,9 @@ def test_a_day_stands_beside_the_seven_before_and_after_it_in_local_time() -> No
 
 
 def test_the_mean_direction_of_the_clock_is_that_of_the_hours() -> None:
-    given = columns(unit=[0, 0, 1], hour=[DAY_0, DAY_0 + 6, DAY_0 + 12], impressions=[3, 2, 5])
-    rows = list(hour_rows(units(0, 1, device=[0, 1]), given))
+    shown = hours_of([0, 0, 1], [DAY_0, DAY_0 + 6, DAY_0 + 12], [3, 2, 5])
+    both = units(0, 1, device=[0, 1])
+    rows = list(hour_rows(both, shown, both.grouped(shown.unit, shown.impressions)))
     whole, of_device = counted(rows, "rhythm"), counted(rows, "rhythm:device")
     assert (whole["cos"], whole["sin"]) == ((2, 3_000 - 5_000, 10), (2, 2_000, 10))
     assert (of_device["cos x"], of_device["cos y"]) == ((1, 3_000, 5), (1, -5_000, 5))
@@ -87,19 +103,20 @@ def test_lists_are_repeated_at_once_again_to_others_and_most() -> None:
         *((0, 0, "abc"), (0, 10, "abc"), (0, 21, "abc"), (0, 40, "acb"), (0, 50, "abc")),
         *((1, 0, "xyz"), (1, 5, "abc"), (2, 0, "uvw"), (2, 5, "ab")),
     )
-    rows = list(list_rows(units(0, 1, 2), lists, has_items=True))
+    rows = list(list_rows(units(0, 1, 2), lists))
     assert counted(rows, "list_repeat") == {
         "at once": (3, 1, 8),
         "again": (3, 1, 8),
         "one": (3, 5, 8),
         "of others": (3, 5, 8),
     }
-    assert counted(list(list_rows(units(0, 1, 2), lists, has_items=False)), "list_repeat") == {}
+    nameless = {**lists, **{name: lists[name] * 0 for name in lists if name.startswith("items")}}
+    assert counted(list(list_rows(units(0, 1, 2), nameless)), "list_repeat") == {}
 
 
 def test_a_list_that_begins_at_0_or_behind_1_is_counted_as_such() -> None:
     for first, starts in ((0, (2, 0)), (1, (0, 0)), (2, (0, 2)), (5, (0, 2))):
-        rows = list(list_rows(units(0, 1), shown((0, 0, "abc"), (1, 0, "b"), first=first), True))
+        rows = list(list_rows(units(0, 1), shown((0, 0, "abc"), (1, 0, "b"), first=first)))
         found = counted(rows, "list_start")
         assert (found["0"][1], found["2"][1]) == starts
         assert counted(rows, "holes")[""] == (2, 0, 6)
@@ -108,8 +125,7 @@ def test_a_list_that_begins_at_0_or_behind_1_is_counted_as_such() -> None:
 def machines_of(gaps: list[float]) -> tuple[bool, bool, int]:
     """Whether a unit is looked at, and is regular, and the usual distance of its lists."""
     time = np.round(np.cumsum([0.0, *gaps]) * SECOND).astype(np.int64)
-    moments = columns(unit=[1] * len(time), time_ms=time.tolist())
-    found = machines(units(0, 1), columns(unit=[], hour=[]), moments)
+    found = machines(units(0, 1), hours_of([], [], []), np.ones_like(time), time, DAY_MS)
     assert not found.regular[0]
     return bool(found.looked_at[1]), bool(found.regular[1]), int(found.gap_ms[1])
 
@@ -125,17 +141,27 @@ def test_lists_at_one_distance_are_of_a_machine_and_those_of_people_are_not() ->
     assert {(looked_at, regular) for looked_at, regular, _ in people} == {(True, False)}
 
 
+def test_a_distance_longer_than_what_was_read_at_once_is_none() -> None:
+    unit, time = np.zeros(60, np.int64), np.arange(60) * 2 * HOUR_MS
+    of_hours = [machines(units(0), hours_of([], [], []), unit, time, h * HOUR_MS) for h in (1, 2)]
+    assert [bool(one.regular[0]) for one in of_hours] == [False, True]
+
+
 def test_who_is_active_in_22_hours_of_a_day_is_no_person() -> None:
-    hours = [*range(DAY_0, DAY_0 + 22), *range(DAY_0, DAY_0 + 42, 2), NO_DAY]
-    given = columns(unit=[0] * 22 + [1] * 22, hour=hours)
-    found = machines(units(0, 1), given, columns(unit=[], time_ms=[]))
+    hours = [*range(DAY_0, DAY_0 + 22), *range(DAY_0, DAY_0 + 42, 2), *[DAY_0] * 9, 0]
+    shown = hours_of([0] * 22 + [1] * 31, hours, [1] * 53, untimed=1)
+    found = machines(units(0, 1), shown, *NO_LISTS, DAY_MS)
     assert found.awake.tolist() == [True, False]
 
 
 def test_machines_make_a_share_of_all_that_their_variant_has() -> None:
-    everyone = units(0, 1, HEAVY, 2, variants=(0, 0, 0, 1))
-    hours = columns(unit=[2] * 22, hour=list(range(DAY_0, DAY_0 + 22)))
-    found = machines(everyone, hours, columns(unit=[], time_ms=[]))
-    sums = {"impressions": np.array([10, 20, 150, 7])}
-    rows = list(machine_rows(everyone, found, sums))
-    assert counted(rows, "machine") == {"impressions": (1, 150, 180), "gap": (0, 0, 0)}
+    everyone = units(0, 1, 0, 2, variants=(0, 0, 0, 1))
+    by_day_and_night = [*range(DAY_0, DAY_0 + 22)]
+    shown = hours_of([0, 1, 3, *[2] * 22], [DAY_0] * 3 + by_day_and_night, [10, 20, 7, *[6] * 22])
+    found = machines(everyone, shown, *NO_LISTS, DAY_MS)
+    rows = list(machine_rows(everyone, found, shown, has_clicks=True))
+    assert counted(rows, "machine") == {
+        "impressions": (1, 132, 162),
+        "clicks": (1, 66, 81),
+        "gap": (0, 0, 0),
+    }

@@ -41,20 +41,25 @@ def aggregates(log: pd.DataFrame, clicks: pd.DataFrame) -> Aggregates:
     return aggregated(log, clicks)
 
 
-def aggregated(log: pd.DataFrame, clicks: pd.DataFrame) -> Aggregates:
+def aggregated(log: pd.DataFrame, clicks: pd.DataFrame | None = None) -> Aggregates:
+    timed = "ts" in log
     experiment = parse_experiment(
         {
             "name": "audited",
             "unit": "user_id",
             "control": "a",
             "variants": {"a": {}, "b": {}},
-            "period": PERIOD,
-            "logs": {"impressions": {}, "clicks": {}},
+            **({"period": PERIOD} if timed else {}),
+            "logs": {"impressions": {}, **({} if clicks is None else {"clicks": {}})},
             "segments": {"device": "device"},
             "metrics": [{"name": "ctr"}, {"name": "clicks_per_user"}],
         }
     )
-    frames = {"impressions": log.drop(columns=["click", "dwell"]), "clicks": clicks}
+    frames = {"impressions": log, "clicks": clicks}
+    if clicks is None:
+        del frames["clicks"]
+    else:
+        frames["impressions"] = log.drop(columns=["click", "dwell"])
     engine = DuckDBEngine()
     found = collect(Run(experiment, engine, frames), chosen_metrics(experiment))
     engine.close()
@@ -129,10 +134,88 @@ def test_the_extremes_are_the_units_that_deviate_most(
         assert {int(one.x) for one in ctr} <= set(joined[variant])
 
 
-def test_a_long_log_is_audited_on_some_of_its_units(
-    log: pd.DataFrame, clicks: pd.DataFrame, monkeypatch: pytest.MonkeyPatch
-) -> None:
+@pytest.fixture
+def short(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Logs are long from 1,000 impressions on."""
     monkeypatch.setattr(audits, "MOST_ROWS", 1_000)
-    some = counted(aggregated(log, clicks), "null")
-    read = sum(some["score", variant][1] for variant in "ab")
-    assert 200 < read < 3_000
+    monkeypatch.setattr(audits, "FEWEST_ROWS", 500)
+
+
+@pytest.mark.usefixtures("short")
+def test_a_long_log_is_audited_on_whole_hours_of_all_units(
+    log: pd.DataFrame, clicks: pd.DataFrame
+) -> None:
+    long = aggregated(log, clicks)
+    read = [counted(long, "null")["score", variant][1] for variant in "ab"]
+    assert 500 <= sum(read) < 800
+    hours = log["ts"].dt.floor("h")
+    of_hours = log.groupby([hours, "variant"]).size().unstack(fill_value=0)
+    assert counted(long, "hour") == counted(aggregated(log.iloc[::-1], clicks), "hour")
+    assert sum(y for y, _ in counted(long, "hour").values()) == of_hours.sum().sum()
+    # The clicks are those on the impressions that were read.
+    clicked = sum(counted(long, "click_delay")["early", variant][1] for variant in "ab")
+    assert 0.3 < clicked / sum(read) < 0.7
+
+
+@pytest.mark.usefixtures("short")
+@pytest.mark.parametrize("zone", ["UTC", "Asia/Kolkata"])
+def test_a_long_log_with_a_time_zone_is_audited_on_the_same_hours(
+    log: pd.DataFrame, clicks: pd.DataFrame, zone: str | None
+) -> None:
+    zoned = (
+        log if zone is None else log.assign(ts=log["ts"].dt.tz_localize("UTC").dt.tz_convert(zone))
+    )
+    assert counted(aggregated(zoned, clicks), "null") == counted(aggregated(log, clicks), "null")
+
+
+@pytest.mark.usefixtures("short")
+def test_a_long_log_without_times_is_audited_on_some_units(log: pd.DataFrame) -> None:
+    some = counted(aggregated(log.drop(columns="ts")), "null")
+    assert 200 < sum(some["score", variant][1] for variant in "ab") < 3_000
+
+
+@pytest.mark.usefixtures("short")
+def test_machines_of_a_long_log_are_seen_in_hours_of_which_nothing_else_is_read(
+    log: pd.DataFrame, clicks: pd.DataFrame
+) -> None:
+    """Machines that come in an hour each, spread over the log."""
+    machines, lists = 15, 120
+    number = np.arange(machines * lists)
+    hour = number // lists
+    start = log["ts"].min().floor("h") + pd.to_timedelta(4 * hour, unit="h")
+    own = pd.DataFrame(
+        {
+            "user_id": 1_000 + hour,
+            "variant": "b",
+            "ts": start + pd.to_timedelta(10 * (number % lists), unit="s"),
+            "request_id": 10**6 + number,
+            "impression_id": 10**6 + number,
+            "position": 1,
+            "item_id": 7,
+        }
+    )
+    long = aggregated(pd.concat([log, own]), clicks)
+    gap = {one.variant: (one.clusters, one.y) for one in long.audits if one.cell == "gap"}
+    assert gap == {"a": (0, 0), "b": (machines, 10_000)}
+
+
+def test_the_hours_of_a_long_log_lie_on_every_day_and_at_all_times_of_a_day() -> None:
+    days = 28
+    hour = np.arange(24 * days)
+    at = hour * 3_600_000
+    shown = np.full(hour.size, 10_000)
+    sample = audits._sample(audits.Hours(hour, hour, hour, at, at + 9, shown, shown))
+    chosen = [first // 3_600_000 for first, _ in sample.spans]
+    assert sample.spans == [(one * 3_600_000, one * 3_600_000 + 9) for one in chosen]
+    assert len(chosen) == 60
+    assert {one // 24 for one in chosen} == {*range(days)}
+    assert {one % 24 // 3 for one in chosen} == {*range(8)}
+
+
+def test_a_list_that_the_end_of_an_hour_may_cut_is_left_out() -> None:
+    minute = 60_000
+    lists = {"time_ms": np.array([1, 4, 5, 55, 56, 59, 121, 130]) * minute, "unit": np.arange(8)}
+    spans = [(0, 60 * minute), (120 * minute, 180 * minute)]
+    kept = audits._whole_lists(lists, audits.Sample(spans))
+    assert kept["unit"].tolist() == [2, 3, 7]
+    assert audits._whole_lists(lists, audits.Sample()) is lists

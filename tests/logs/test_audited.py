@@ -9,16 +9,14 @@ from typing import Any
 
 import pytest
 
-from abeval.aggregates.audits import _busiest
 from abeval.engines.duckdb import DuckDBEngine
 from abeval.experiment.load import parse_experiment
 from abeval.experiment.model import Experiment
-from abeval.logs.audited import PARTS, Sample, audited_view, flags
-from abeval.logs.cells import BEFORE
+from abeval.logs.audited import PARTS, Sample, flags, show_audited
 from abeval.logs.mapping import map_columns
+from abeval.logs.run import Run
 from abeval.logs.shape import LogShape
 from abeval.logs.shaping import shape_of
-from tests.logs.cells import DAY, Shown, small_log
 from tests.relations import Row, answer, relation
 
 DELAYS = [
@@ -101,24 +99,25 @@ def test_a_row_that_is_kept_is_taken_from_its_duplicates() -> None:
     assert rows.as_set() == {(1, 2), (3, 1)}
 
 
-AUDITED = "unit_hash, time_ms, request_id, position, item_id, f_0, f_1"
+AUDITED = "unit_hash, time_ms, request_id, position, item, f_0, f_1"
 
 
-def test_flags_are_counted_by_unit() -> None:
+def test_flags_and_impressions_are_counted_by_unit() -> None:
     rows = [
-        (1, 0, 1, 1, "x", 1, 0),
-        (1, 0, 1, 2, "x", 1, 1),
-        (1, 7, 1, 3, "x", 1, 0),
-        (3, 0, 1, 5, "x", 0, 1),
+        (1, 0, 1, 1, 5, 1, 0),
+        (1, 0, 1, 2, 5, 1, 1),
+        (1, 7, 1, 3, 5, 1, 0),
+        (3, 0, 1, 5, 5, 0, 1),
     ]
     audited = relation(AUDITED, *rows)
-    assert answer("audit/flags", audited=audited).as_set() == {(1, 3, 1), (3, 0, 1)}
+    assert answer("audit/flags", audited=audited).as_set() == {(1, 3, 3, 1), (3, 1, 0, 1)}
 
 
 def listed(request: int | None, unit: int, *shown: tuple[int, str | None]) -> list[Row]:
     """Rows of a list, a millisecond apart."""
     return [
-        (unit, 1_000 + n, request, position, item, 0, 0) for n, (position, item) in enumerate(shown)
+        (unit, 1_000 + n, request, position, item and ord(item), 0, 0)
+        for n, (position, item) in enumerate(shown)
     ]
 
 
@@ -126,13 +125,10 @@ def bits(*positions: int) -> int:
     return sum(1 << position for position in positions)
 
 
-ITEMS = relation("item_id, number", ("x", 1), ("y", 2), ("z", 3))
-
-
 def lists_of(rows: list[Row]) -> dict[int, Row]:
     """Lists by unit."""
     audited = relation(AUDITED, *rows)
-    found = answer("audit/lists", audited=audited, audited_items=ITEMS).as_set()
+    found = answer("audit/lists", audited=audited).as_set()
     return {row[0]: row[1:] for row in found}
 
 
@@ -164,28 +160,15 @@ def test_lists_of_other_items_or_of_another_order_have_other_sums() -> None:
     assert len(set(found.values())) == len(orders) - 1
 
 
-def test_items_are_numbered_once_and_times_of_a_unit_are_told_once() -> None:
+def test_times_of_a_unit_are_told_once() -> None:
     rows = [*listed(1, 1, (1, "b"), (2, "a"), (3, None)), *listed(2, 1, (1, "b"))]
-    rows.append((1, None, 2, 2, "a", 0, 0))
+    rows.append((1, None, 2, 2, 5, 0, 0))
     audited = relation(AUDITED, *rows)
-    assert answer("audit/items", audited=audited).as_set() == {("a", 1), ("b", 2)}
     assert answer("audit/moments", audited=audited).as_set() == {
         (1, 1_000),
         (1, 1_001),
         (1, 1_002),
     }
-
-
-def test_the_busiest_units_have_the_busiest_days_of_their_variant() -> None:
-    shown = [Shown(f"u{n}", "ba"[n % 2], 1, impressions=n + 1) for n in range(200)]
-    shown += [Shown("u0", "b", 2, impressions=1_000), Shown("u2", "b", DAY, impressions=151)]
-    shown += [Shown("u1", "a", 1, phase=BEFORE, impressions=1_000)]
-    shown += [Shown("u3", "a", DAY, impressions=50)]
-    with small_log(shown) as log:
-        prepared = log.prepared()
-        busiest = log.units(prepared.placed.units.hash[_busiest(prepared)])
-    assert len(busiest) == 128
-    assert {*busiest} == {f"u{n}" for n in (*range(73, 200, 2), *range(76, 200, 2), 0, 2)}
 
 
 CELLS = "unit_id, variant, day, set_aside, c_1"
@@ -194,19 +177,19 @@ CELLS = "unit_id, variant, day, set_aside, c_1"
 def test_impressions_are_counted_by_day_and_reason() -> None:
     cells = relation(
         CELLS,
-        (1, "a", "2026-03-01", None, 4),
-        (2, "a", "2026-03-01", None, 5),
-        (1, "b", "2026-03-01", None, 1),
-        (1, "a", "2026-03-02", None, 6),
-        (1, "a", "2026-03-01", "null_unit", 7),
-        (1, None, "2026-03-01", "null_variant", 8),
+        (1, "a", 20513, None, 4),
+        (2, "a", 20513, None, 5),
+        (1, "b", 20513, None, 1),
+        (1, "a", 20514, None, 6),
+        (1, "a", 20513, "null_unit", 7),
+        (1, None, 20513, "null_variant", 8),
         (1, "a", None, "null_time", 9),
     )
     assert answer("audit/set_aside", logged_cells=cells).as_set() == {
-        ("a", "2026-03-01", "", 9),
-        ("b", "2026-03-01", "", 1),
-        ("a", "2026-03-02", "", 6),
-        ("a", "2026-03-01", "null_unit", 7),
+        ("a", 20513, "", 9),
+        ("b", 20513, "", 1),
+        ("a", 20514, "", 6),
+        ("a", 20513, "null_unit", 7),
     }
 
 
@@ -221,18 +204,30 @@ def shape_for(types: dict[str, str], **entries: Any) -> LogShape:
     return shape_of(own, [], {"impressions": log})
 
 
-def test_a_sample_has_the_units_of_its_parts_and_those_by_their_hashes() -> None:
-    hashes = [0, 9, 10, PARTS + 9, PARTS + 10, 77_777]
+HOUR = 3_600_000
+ROWS = ((5, 0), (6, HOUR - 1), (PARTS + 5, HOUR), (6, 2 * HOUR), (5, 2 * HOUR + 1), (7, None))
+
+
+@pytest.mark.parametrize("kind", [None, "TIMESTAMP", "TIMESTAMP WITH TIME ZONE"])
+@pytest.mark.parametrize(
+    ("sample", "places"),
+    [
+        (Sample(), {0, 1, 2, 3, 4, 5}),
+        (Sample([(0, HOUR - 1)]), {0, 1}),
+        (Sample([(1, HOUR), (2 * HOUR, 2 * HOUR)]), {1, 2, 3}),
+        (Sample([(0, 2 * HOUR)], hashes=[5, PARTS + 5]), {0, 2}),
+        (Sample(parts=6), {0, 2, 4}),
+    ],
+)
+def test_a_sample_has_the_rows_of_its_times_of_its_parts_or_of_single_units(
+    sample: Sample, places: set[int], kind: str | None
+) -> None:
+    rows = ((place, *row) for place, row in enumerate(ROWS))
+    ts = f"cast(epoch_ms(time_ms) as {kind or 'timestamp'}) as own_ts"
     with closing(DuckDBEngine()) as engine:
-        engine.table("h", relation("unit_hash bigint", *((one,) for one in hashes)))
-
-        def chosen(sample: Sample) -> list[Row]:
-            has = sample.has("unit_hash")
-            return [*engine.rows(f"select unit_hash from h where {has} order by unit_hash")]
-
-        assert chosen(Sample(10, [])) == [(0,), (9,), (PARTS + 9,)]
-        assert chosen(Sample(10, [10, 77_777])) == [(0,), (9,), (10,), (PARTS + 9,), (77_777,)]
-        assert len(chosen(Sample(PARTS, []))) == len(hashes)
+        engine.table("r", relation("place, unit_hash, time_ms", *rows))
+        chosen = f"select place from (select *, {ts} from r) where {sample.has('unit_hash', kind)}"
+        assert {place for (place,) in engine.rows(chosen)} == places
 
 
 IDS = {"user_id": "BIGINT", "variant": "VARCHAR"}
@@ -281,7 +276,8 @@ def test_a_score_is_missing_if_the_model_of_the_variant_has_none() -> None:
     with closing(DuckDBEngine()) as engine:
         columns = "unit_id, time_ms, score_1, score_2, in_period, set_aside"
         engine.table("seen", relation(columns, *rows))
-        every = Sample(PARTS, [])
-        engine.table("audited", audited_view(engine, chosen, has_lists=False, sample=every))
+        run = Run(experiment(**MODELS), engine)
+        shape = shape_for(types, **MODELS)
+        show_audited(run, shape, Sample(), chosen, has_lists=False)
         flagged = Counter(engine.rows("select time_ms, f_0, f_2 from audited"))
     assert flagged == Counter([(5, 1, 0), (6, 0, 1), (None, 1, 1)])
