@@ -2,11 +2,13 @@
 
     python -m benchmarks.calibration.audits --impressions 400000 --seeds 20
     python -m benchmarks.calibration.audits --clean --seeds 200 --impressions 40000
+    python -m benchmarks.calibration.audits --impressions 400000 --seeds 40 --read 100000
 
 Each fault is planted into a simulated log and the whole analysis runs on it. A fault is `found` if
 its check warns or fails and says the words that name it, and `first` if it is the first of the
 checks that fail, or else warn. `--clean` counts the logs without a fault in which any check warns
 or fails, with and without an effect of the treatment that moves clicks, lists, delays and items.
+With `--read` a part of each log is audited, as of a long one.
 """
 
 import argparse
@@ -20,6 +22,7 @@ import numpy as np
 import pandas as pd
 
 import abeval
+from abeval.aggregates import audits
 from abeval.api import LoadedExperiment
 from abeval.results import Check
 from abeval.results.analysis import Result
@@ -446,7 +449,10 @@ def main() -> None:
     parser.add_argument("--first", type=int, default=0)
     parser.add_argument("--only", default="")
     parser.add_argument("--clean", action="store_true")
+    parser.add_argument("--read", type=int)
     options = parser.parse_args()
+    if options.read:
+        audits.MOST_ROWS, audits.FEWEST_ROWS = options.read, options.read
     seeds = range(options.first, options.first + options.seeds)
     if options.clean:
         _clean(options.impressions, seeds)
