@@ -13,7 +13,7 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
-from abeval.engines.protocol import ArrayEngine, Engine
+from abeval.engines.protocol import Engine
 from abeval.engines.sql import literal
 from abeval.results.replay import POOLED
 from abeval.stats.arrays import Bools, Integers
@@ -70,7 +70,7 @@ def read_units(engine: Engine) -> Units:
     cases = " ".join(f"when traffic = {literal(name)} then {i}" for i, name in enumerate(names))
     number = f"case {cases} end" if names else "0"
     sql = f"select unit_id, unit_group, {number} as traffic from traffic order by unit_id"
-    columns = engine.arrays(sql) if isinstance(engine, ArrayEngine) else engine.frame(sql)
+    columns = engine.arrays(sql)
     ids, group, traffic = (np.asarray(columns[c]) for c in ("unit_id", "unit_group", "traffic"))
     return Units(ids, group.astype(np.int64), names, traffic.astype(np.int64))
 
