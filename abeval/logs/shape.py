@@ -57,6 +57,7 @@ class LogShape:
         segments: Name of each segment → its SQL.
         cuts: Name of each cut → its SQL.
         own_columns: The log's columns that expressions read under their own names.
+        kept_columns: Those, and others that a caller reads.
         events: SQL of each value per impression that quantiles rank, or that units are judged by
             since their exposure; null for no value.
         outcomes: The outcome logs that metrics read, by name.
@@ -73,6 +74,7 @@ class LogShape:
     segments: Mapping[str, str] = field(default_factory=dict)
     cuts: Mapping[str, str] = field(default_factory=dict)
     own_columns: tuple[str, ...] = ()
+    kept_columns: tuple[str, ...] = ()
     events: tuple[str, ...] = ()
     outcomes: Mapping[str, OutcomeShape] = field(default_factory=dict)
     table: UnitTable | None = None
