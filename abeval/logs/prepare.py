@@ -127,7 +127,7 @@ def prepare(
         written = _write(
             *(run, metrics, shape, join, sums, cuts, by_arrays),
             units_read=units_read or bool(lacking),
-            has_extra=bool(kept),
+            has_extra=bool(extra),
         )
     except QueryError as error:
         raise faulty_expression(experiment, metrics, shape, engine, error) from error
@@ -189,7 +189,7 @@ def _write(
     # Sums by cut read the rows themselves.
     spared = frozenset[Source]() if cuts else by_arrays
     read = _columns_read(metrics, shape, run.experiment.unit, spared) if with_rows else []
-    if read and has_extra:
+    if has_extra and (read or cuts):
         read = list(dict.fromkeys([*read, *views.plain_columns(shape)]))
     if units_read or read or cuts or shape.outcomes or shape.table is not None:
         placed = _described(run, shape, placed)

@@ -23,8 +23,8 @@ from abeval.logs.row_sql import (
 )
 from abeval.logs.unit_table import UNITS, UnitTable
 from abeval.metrics.definition import ColumnTerm, Metric, Need, RowTerm, Term, UnitTerm
-from abeval.metrics.expressions import columns_of, parse_expression
 from abeval.metrics.per_unit import RowValue
+from abeval.metrics.row_text import columns_of
 
 
 @dataclass(frozen=True)
@@ -182,7 +182,7 @@ def columns_read(experiment: Experiment, metrics: Sequence[Metric], shape: LogSh
     log, has = shape.impressions, shape.needs_met(experiment.unit)
     needs = {need for metric in metrics if metric.needs <= has for need in metric.needs}
     texts = [*of_impressions(experiment).values(), *experiment.cuts.values()]
-    named = {name.lower() for text in texts for name in columns_of(parse_expression(text))}
+    named = {name.lower() for text in texts for name in columns_of(text)}
     canonical = {"unit_id", "variant", "ts", "click", *needs, *named}
     scores = shape.scores if "score" in needs else ()
     mapped = [column for name, column in log.mapped.items() if name in canonical]

@@ -15,7 +15,7 @@ from abeval.logs.cells import BEFORE, IN_PERIOD, NO_TIME, OUTSIDE
 from abeval.logs.mapping import SERVED_FLAGS, LogColumns
 from abeval.logs.row_sql import component_name, cut_name, event_name, own_name
 from abeval.logs.shape import LogShape
-from abeval.metrics.expressions import never_fails
+from abeval.metrics.row_text import never_fails
 
 ITEM_GROUPS = 64
 """Catalogue metrics need a row per item and group of units: sub-buckets form this many groups."""
