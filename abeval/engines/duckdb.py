@@ -84,8 +84,7 @@ class DuckDBEngine:
         if not self._is_own or (self._reads_remote and any("://" in file for file in files)):
             return
         with query_errors():
-            for statement in confinement(files, folders):
-                self._run(statement)
+            self._run("; ".join(confinement(files, folders)))
 
     def add_log(self, name: str, source: "LogSource", reads: str | None = None) -> None:
         """Make files or a table readable as the relation `name`; see `Engine.add_log`."""

@@ -11,8 +11,8 @@ from functools import lru_cache
 _WORDS = "and|case|coalesce|else|end|is|not|null|then|when"
 """The words of plain texts."""
 
-_RESERVED = (
-    f"{_WORDS}|alter|any|as|between|connect_by_root|create|cross|current_catalog|current_date|"
+_RESERVED = re.compile(
+    "alter|any|as|between|connect_by_root|create|cross|current_catalog|current_date|"
     "current_time|current_timestamp|current_user|distinct|drop|except|false|fetch|for|force|from|"
     "glob|grant|having|if|ilike|inner|insert|install|intersect|into|join|lateral|like|localtime|"
     "localtimestamp|map|notnull|on|only|or|outer|partitioned_by|positional|qualify|regexp|"
@@ -21,7 +21,7 @@ _RESERVED = (
 )
 """Words that alone are no names of columns."""
 
-_NAME = rf"(?!(?:{_RESERVED})\b)[a-z_][a-z0-9_]*"
+_NAME = rf"(?!(?:{_WORDS})\b)[a-z_][a-z0-9_]*"
 _VALUE = rf"(?:{_NAME}|[0-9]+|coalesce\({_NAME}, [0-9]+\))"
 _CONDITION = rf"{_NAME} (?:(?:=|>=) [0-9]+|is (?:not )?null)"
 _PLAIN = re.compile(
@@ -44,7 +44,8 @@ def is_plain(text: str) -> bool:
         >>> is_plain("case when click = 1 then dwell_ms end"), is_plain("sum(click)")
         (True, False)
     """
-    return _PLAIN.fullmatch(text) is not None
+    is_whole = _PLAIN.fullmatch(text) is not None
+    return is_whole and not any(map(_RESERVED.fullmatch, _COLUMN.findall(text)))
 
 
 def renamed(text: str, name: Callable[[str], str]) -> str:
