@@ -5,11 +5,10 @@ The long commands of `cli/` open it and pass it to the API as `step`.
 
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, field
 
 from rich.console import Console
-from rich.table import Table
 
 Fraction = Callable[[], float | None]
 
@@ -66,12 +65,15 @@ def steps(*, profile: bool = False) -> Iterator[Steps]:
     It shows a spinner if stderr is a terminal; with `profile`, also a table of seconds per step.
     """
     console, display = Console(stderr=True), Steps()
-    with console.status(display, spinner="dots"):
+    # A spinner takes longer to load than it may show.
+    with console.status(display, spinner="dots") if console.is_terminal else nullcontext():
         try:
             yield display
         finally:
             display.end()
     if profile:
+        from rich.table import Table
+
         table = Table("step", "seconds")
         for name, seconds in [*display.seconds, ("all", sum(s for _, s in display.seconds))]:
             table.add_row(name, f"{seconds:.2f}")

@@ -17,6 +17,9 @@ import numpy as np
 import pandas as pd
 
 import abeval
+from abeval.aggregates.collect import collect_prepared
+from abeval.experiment.metrics import named_metrics
+from abeval.logs.opened import opened
 from abeval.results.study import Study
 from abeval.study.run import analysed
 
@@ -101,7 +104,9 @@ class World:
         own = [m.model_dump(exclude_unset=True) for m in self.loaded.experiment.metrics]
         judging = [metric for metric in own if metric.get("role", "diagnostic") != "diagnostic"]
         loaded = self.loaded.replace(metrics=judging)
-        return self._renamed(analysed(loaded.experiment, {"logs": self.logs}))
+        with opened(loaded.experiment, {"logs": self.logs}) as run:
+            collected = collect_prepared(run, named_metrics(run.experiment))
+            return self._renamed(analysed(run, collected))
 
     def _renamed(self, study: Study) -> Study:
         if not self.names:

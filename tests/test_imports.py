@@ -13,6 +13,7 @@ import pytest
 
 HEAVY = {
     *("pandas", "pyarrow", "pyspark", "polars", "plotly", "jinja2", "tomlkit", "statsmodels"),
+    "sqlglot",
     *("scipy.linalg", "scipy.optimize", "scipy.sparse", "scipy.stats", "rich.markdown"),
 }
 """Packages that no command on the path of every day needs."""

@@ -18,8 +18,11 @@ from abeval.aggregates.moment_rows import (
     BUCKETS,
     CAPPED,
     COVARIATES,
+    DAY,
     LACKING,
     MOMENT_COLUMNS,
+    SEGMENT,
+    VARIABLES,
     WHOLE,
     ByStretch,
     Group,
@@ -134,7 +137,7 @@ class Aggregates:
         return sorted(self._slices.get((metric, slice_name), {}))
 
     def of(self, metric: str, slice_name: str, cell: str, scales: tuple[float, float]) -> ByStretch:
-        """Moments of (y, x, y0, x0, z) by stretch and variant.
+        """Moments of (y, x, y0, x0, z) by stretch and variant; of days and segments, of (y, x).
 
         Args:
             metric: Its name.
@@ -143,7 +146,8 @@ class Aggregates:
             scales: What one counted unit of y and of x is worth.
         """
         rows = self._slices.get((metric, slice_name), {}).get(cell, {})
-        moments = by_stretch(rows, len(self.places), scales)
+        width = 2 if slice_name == DAY or slice_name.startswith(SEGMENT) else len(VARIABLES)
+        moments = by_stretch(rows, len(self.places), scales, width)
         if slice_name != (CAPPED if metric in self.caps else WHOLE):
             return moments
         return [with_units(own, self._units_of.get(metric, {}), scales) for own in moments]

@@ -39,13 +39,13 @@ from abeval.logs.accounting import (
     seen_in,
 )
 from abeval.logs.names import sub_buckets
-from abeval.logs.prepare import Prepared, prepare
+from abeval.logs.prepare import Extra, Prepared, prepare
 from abeval.logs.run import Run
 from abeval.logs.shape import LogShape
 from abeval.logs.sums import Sums, one_pass
 from abeval.logs.unit_arrays import Units
 from abeval.metrics.definition import Metric
-from abeval.metrics.sources import CATALOGUE, QUANTILE
+from abeval.metrics.sources import CATALOGUE, QUANTILE, Source
 from abeval.steps import Step
 
 
@@ -65,14 +65,35 @@ def collect(
         LogError: A log is missing, unreadable, or not what the experiment file says.
         QueryError: The engine could not run a query.
     """
-    return collect_prepared(run, metrics, sums, by_bucket, units_read=False).aggregates
+    return collect_prepared(run, metrics, sums, by_bucket, Further(units=False)).aggregates
+
+
+class Further(NamedTuple):
+    """What is read of prepared logs after the aggregates.
+
+    Attributes:
+        units: Whether queries read the relations of the units.
+        rows: Whether queries read what metrics need of single impressions.
+        columns: More columns of the impressions that they read, as of `prepare`.
+    """
+
+    units: bool = True
+    rows: bool = False
+    columns: Sequence[str] | Extra = ()
 
 
 class Collected(NamedTuple):
-    """Aggregates, and the logs that they are of, for more sums of the same units."""
+    """Aggregates, and the logs that they are of, for more sums of the same units.
+
+    Attributes:
+        aggregates: The aggregates.
+        prepared: The logs.
+        rows: What kernels computed of single impressions; None without any.
+    """
 
     aggregates: Aggregates
     prepared: Prepared
+    rows: RowSums | None
 
 
 def collect_prepared(
@@ -80,7 +101,7 @@ def collect_prepared(
     metrics: Sequence[Metric],
     sums: Sums = one_pass,
     by_bucket: bool = False,
-    units_read: bool = True,
+    further: Further = Further(),  # noqa: B008 (it is immutable)
 ) -> Collected:
     """Aggregate the logs as `collect` does, and keep what was read of them.
 
@@ -89,20 +110,21 @@ def collect_prepared(
         metrics: The metrics.
         sums: Makes the sums.
         by_bucket: Whether every metric is summed by sub-bucket.
-        units_read: Whether further queries read the relations of the units.
+        further: What else will be read of the logs.
     """
     read = [*metrics, *covariate_means(run.experiment), *spread_metrics(metrics)]
     cuts = tuple(run.experiment.cuts)
-    prepared = prepare(run, read, (), sums, cuts, KERNELS, units_read)
+    spared = frozenset[Source]() if further.rows else KERNELS
+    prepared = prepare(run, read, further.columns, sums, cuts, spared, further.units)
     check_some_left(run.experiment, prepared, run.engine)
-    aggregates = _gathered(run, metrics, prepared, by_bucket)
+    aggregates, rows = _gathered(run, metrics, prepared, by_bucket)
     check_all_counted(prepared, aggregates.accounts)
-    return Collected(joined_cells(aggregates, run.experiment.privacy.min_units), prepared)
+    return Collected(joined_cells(aggregates, run.experiment.privacy.min_units), prepared, rows)
 
 
 def _gathered(
     run: Run, metrics: Sequence[Metric], prepared: Prepared, by_bucket: bool
-) -> Aggregates:
+) -> tuple[Aggregates, RowSums | None]:
     experiment, engine, has_rows = run.experiment, run.engine, prepared.summed.has_rows
     wanted = wanted_of(experiment, metrics, prepared)
     units = unit_counts(experiment, prepared.placed.units)
@@ -119,7 +141,7 @@ def _gathered(
     quantiles = _quantiles(queries, wanted, run.step)
     catalogue = _catalogue(run, prepared.shape, rows, CATALOGUE in wanted.sources)
     counted = accounts(prepared, engine)
-    return Aggregates(
+    aggregates = Aggregates(
         moments=_moments(per_unit.rows, [*lacking, *cuts.rows]),
         caps=per_unit.caps,
         reach=catalogue.reach,
@@ -141,6 +163,7 @@ def _gathered(
         seen_in=seen_in(prepared) if has_rows else (),
         unit_aucs=per_unit.unit_aucs,
     )
+    return aggregates, rows
 
 
 def unit_counts(experiment: Experiment, units: Units) -> list[VariantUnits]:

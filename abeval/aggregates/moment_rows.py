@@ -4,6 +4,7 @@
 """
 
 from collections.abc import Iterable, Mapping, Sequence
+from functools import cache
 from itertools import combinations_with_replacement
 from typing import NamedTuple
 
@@ -42,12 +43,6 @@ METRIC, SLICE, CELL = 0, 1, 2
 LABELS = 5
 """So many of `MOMENT_COLUMNS` are labels; sums follow."""
 
-_THIRD_COLUMNS = tuple(
-    "_".join(triple).replace("z_z", "z").replace("z_z", "z")
-    for triple in combinations_with_replacement(VARIABLES, 3)
-)
-"""The column of each product of three; z · z is z, for z is 0 or 1."""
-
 WHOLE = "whole"
 DAY = "day"
 LEFT_OUT = "left_out"
@@ -75,12 +70,12 @@ def group_of(row: Row) -> Group:
 
 
 def by_stretch(
-    rows: Mapping[Group, Row], stretches: int, scales: tuple[float, float]
+    rows: Mapping[Group, Row], stretches: int, scales: tuple[float, float], width: int
 ) -> list[dict[str, Moments]]:
-    """Moments of (y, x, y0, x0, z) by stretch and variant."""
+    """Moments of so many of (y, x, y0, x0, z), by stretch and variant."""
     moments: list[dict[str, Moments]] = [{} for _ in range(stretches)]
     for group, row in rows.items():
-        moments[group.stretch][group.variant] = _moments(row, scales)
+        moments[group.stretch][group.variant] = _moments(row, scales, width)
     return moments
 
 
@@ -90,8 +85,7 @@ def moments_by_variant(
     """Variant → moments of (y, x) of rows of `MOMENT_COLUMNS` of one cell, of all stretches."""
     named = [dict(zip(MOMENT_COLUMNS, row, strict=True)) for row in rows]
     stretches = 1 + max((group_of(row).stretch for row in named), default=0)
-    by_group = by_stretch({group_of(row): row for row in named}, stretches, scales)
-    return {name: one.pick(0, 1) for name, one in pooled(by_group).items()}
+    return pooled(by_stretch({group_of(row): row for row in named}, stretches, scales, width=2))
 
 
 def pooled(moments: ByStretch) -> dict[str, Moments]:
@@ -103,15 +97,36 @@ def pooled(moments: ByStretch) -> dict[str, Moments]:
     return whole
 
 
-def _moments(row: Row, scales: tuple[float, float]) -> Moments:
-    products = {frozenset(pair): int(str(row["_".join(pair)])) for pair in PRODUCTS}
+class _Columns(NamedTuple):
+    """Columns of the sums of some variables, of their products of two and of three."""
+
+    sums: Sequence[str]
+    products: Sequence[Sequence[str]]
+    thirds: Sequence[str]
+
+
+@cache
+def _columns(width: int) -> _Columns:
+    names = VARIABLES[:width]
+    pairs = {frozenset(pair): "_".join(pair) for pair in PRODUCTS}
+    # z · z is z, for z is 0 or 1.
+    thirds = ("_".join(triple) for triple in combinations_with_replacement(names, 3))
+    return _Columns(
+        names,
+        [[pairs[frozenset((a, b))] for b in names] for a in names],
+        [third.replace("z_z", "z").replace("z_z", "z") for third in thirds],
+    )
+
+
+def _moments(row: Row, scales: tuple[float, float], width: int) -> Moments:
+    sums, products, thirds = _columns(width)
     return Moments.from_sums(
         int(str(row["units"])),
-        [int(str(row[name])) for name in VARIABLES],
-        [[products[frozenset((a, b))] for b in VARIABLES] for a in VARIABLES],
-        (*scales, *scales, 1.0),
+        [int(str(row[name])) for name in sums],
+        [[int(str(row[name])) for name in names] for names in products],
+        (*scales, *scales, 1.0)[:width],
         # Sums from a warehouse have none.
-        None if row["y_y_y"] is None else [int(str(row[name])) for name in _THIRD_COLUMNS],
+        None if row["y_y_y"] is None else [int(str(row[name])) for name in thirds],
     )
 
 

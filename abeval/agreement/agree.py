@@ -1,10 +1,9 @@
-"""An experiment → analysis and replay, the facts of its logs, and their agreement.
+"""An analysis, a replay and the facts of the same logs → their agreement.
 
-`api/offline.py` calls it (`abeval agree`) and returns the `Agreement` to the user.
+`api/offline.py` (`abeval agree`) and `study/run.py` read the logs once for all of them.
 """
 
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import AbstractContextManager
+from collections.abc import Iterator, Mapping
 from typing import NamedTuple
 
 import pandas as pd
@@ -17,8 +16,9 @@ from abeval.agreement.facts import AgreementLog, extra_columns
 from abeval.errors import ExperimentError, LogError
 from abeval.experiment.model import Experiment
 from abeval.logs.mapping import LogColumns
-from abeval.logs.prepare import prepare
+from abeval.logs.prepare import Extra, prepare
 from abeval.logs.run import Run
+from abeval.logs.shape import LogShape
 from abeval.off_policy.log import PolicyChoice
 from abeval.off_policy.run import off_policy
 from abeval.offline.candidates.models import score_columns
@@ -35,25 +35,6 @@ OFFLINE = (
     *("mrr@10", "map@10[R]", "recall@5", "precision@5", "hit@5"),
 )
 """The offline metrics of the agreement table, unless others are named."""
-
-Opened = Callable[[], AbstractContextManager[Run]]
-
-
-def agree(result: Result, opened: Opened, options: ReplayOptions) -> Agreement:
-    """Replay the models of an analysed experiment, read what causes need, and join everything.
-
-    Args:
-        result: The analysis of the same logs.
-        opened: Opens the logs.
-        options: Of the replay.
-
-    Raises:
-        LogError: The logs do not have what a replay needs.
-    """
-    with opened() as run:
-        offline = read_offline(run, options)
-        experiment = run.experiment
-    return joined(result, offline, experiment)
 
 
 def joined(result: Result, offline: "Offline", experiment: Experiment) -> Agreement:
@@ -78,9 +59,32 @@ class Offline(NamedTuple):
     notes: tuple[str, ...]
 
 
-def read_offline(run: Run, options: ReplayOptions) -> Offline:
-    """Replay the models, and run the queries of the causes."""
-    known = _replayed(run, options)
+def offline_columns(experiment: Experiment) -> Extra:
+    """What chooses the columns of the impressions that `read_offline` reads: scores, and others."""
+
+    def columns(log: LogColumns) -> list[str]:
+        if experiment.of_units:
+            return []
+        has = {column.lower() for column in log.types}
+        scores = [column for column in score_columns(experiment) if column.lower() in has]
+        own = extra_columns(experiment, log).values()
+        return list(dict.fromkeys([*scores, *own, *columns_beside(experiment, log)]))
+
+    return columns
+
+
+def read_offline(run: Run, options: ReplayOptions, shape: LogShape | None = None) -> Offline:
+    """Replay the models, and run the queries of the causes.
+
+    Args:
+        run: The experiment and its engine.
+        options: Of the replay.
+        shape: Of logs that were prepared with `offline_columns`; without it they are opened.
+
+    Raises:
+        LogError: The logs do not have what a replay needs.
+    """
+    known = _replayed(run, options, shape)
     run.step("causes")
     facts = {name: _facts(known.log, name) for name in run.experiment.treatments}
     return Offline(known.replay, facts, tuple(_backtests(run, known.log)), known.notes)
@@ -94,7 +98,7 @@ class _Replayed(NamedTuple):
     notes: tuple[str, ...]
 
 
-def _replayed(run: Run, options: ReplayOptions) -> _Replayed:
+def _replayed(run: Run, options: ReplayOptions, shape: LogShape | None) -> _Replayed:
     experiment = run.experiment
     if experiment.of_units:
         raise ExperimentError(
@@ -102,29 +106,20 @@ def _replayed(run: Run, options: ReplayOptions) -> _Replayed:
             "add [logs.impressions] to the table of units",
         )
 
-    def extra(log: LogColumns) -> list[str]:
-        own = extra_columns(experiment, log).values()
-        return list(dict.fromkeys([*own, *columns_beside(experiment, log)]))
-
+    if shape is None:
+        shape = prepare(run, [], offline_columns(experiment)).shape
     models = {variant.model for variant in experiment.variants.values()} - {None}
     if len(models) < 2:
-        shape = prepare(run, [], lambda log: [*_scores_in(experiment, log), *extra(log)]).shape
         log = AgreementLog(experiment, run.engine, shape, open_training(run))
         return _Replayed(None, log, ("nothing is replayed: the variants have no two models",))
-    prepared = prepared_replay(run, options, extra)
-    log = AgreementLog(experiment, run.engine, prepared.shape, open_training(run))
+    prepared = prepared_replay(run, options, shape)
+    log = AgreementLog(experiment, run.engine, shape, open_training(run))
     try:
         check_relevance(prepared.shape, "click")
     except LogError as error:
         return _Replayed(None, log, (f"nothing is replayed: {error}",))
     replay = replayed(prepared)
     return _Replayed(replay, log, replay.notes)
-
-
-def _scores_in(experiment: Experiment, log: LogColumns) -> list[str]:
-    """The models' scores that the log has: causes read them where nothing is replayed too."""
-    has = {column.lower() for column in log.types}
-    return [column for column in score_columns(experiment) if column.lower() in has]
 
 
 def _facts(log: AgreementLog, variant: str) -> Frames:

@@ -5,7 +5,6 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Unpack
 
@@ -167,11 +166,19 @@ class OfflineCalls:
             >>> agreement.found[0].name
             'position'
         """
-        from abeval.agreement.agree import OFFLINE, agree
+        from abeval.aggregates.collect import Further, collect_prepared
+        from abeval.agreement.agree import OFFLINE, joined, offline_columns, read_offline
+        from abeval.experiment.metrics import named_metrics
         from abeval.logs.opened import opened
         from abeval.offline.options import ReplayOptions
-        from abeval.pipeline import analyze_logs
+        from abeval.pipeline import judged
 
         options = ReplayOptions(k=k, metrics=OFFLINE if metrics is None else metrics)
-        result = analyze_logs(self.experiment, inputs, None, None)
-        return agree(result, partial(opened, self.experiment, inputs), options)
+        further = Further(columns=offline_columns(self.experiment))
+        with opened(self.experiment, inputs) as run:
+            aggregates, prepared, _ = collect_prepared(
+                run, named_metrics(self.experiment), further=further
+            )
+            offline = read_offline(run, options, prepared.shape)
+        result = judged(self.experiment, aggregates, run.step)
+        return joined(result, offline, self.experiment)

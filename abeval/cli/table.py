@@ -43,9 +43,7 @@ _FLAGS: Mapping[str, object] = {
 
 def _load(file: Path | None, flags: Mapping[str, Any]) -> "LoadedExperiment":
     from abeval.api import load
-    from abeval.api.table import load_table
     from abeval.engines.sources import is_table
-    from abeval.table.options import TableOptions
 
     named = {name: value for name in _FLAGS if (value := flags[name])}
     if file is None:
@@ -60,6 +58,9 @@ def _load(file: Path | None, flags: Mapping[str, Any]) -> "LoadedExperiment":
                 "name its columns: --unit user_id --variant group",
             )
         return load(file)
+    from abeval.api.table import load_table
+    from abeval.table.options import TableOptions
+
     options = TableOptions(
         variant=variant,
         unit=named.get("unit"),

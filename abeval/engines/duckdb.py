@@ -62,6 +62,7 @@ class DuckDBEngine:
             connect(options, self._scratch) if connection is None else beside(connection)
         )
         self._tables = Tables(self._connection, connection, folder)
+        self._kinds: dict[str, str] = {}
         self._logs = Logs(self._connection, self._fetched, self._tables, folder, self._reads_remote)
         try:
             with query_errors():
@@ -83,8 +84,7 @@ class DuckDBEngine:
         if not self._is_own or (self._reads_remote and any("://" in file for file in files)):
             return
         with query_errors():
-            for statement in confinement(files, folders):
-                self._run(statement)
+            self._run("; ".join(confinement(files, folders)))
 
     def add_log(self, name: str, source: "LogSource", reads: str | None = None) -> None:
         """Make files or a table readable as the relation `name`; see `Engine.add_log`."""
@@ -133,12 +133,19 @@ class DuckDBEngine:
     def view(self, name: str, sql: str) -> None:
         """Name a query, to be run each time it is read."""
         with query_errors():
-            self._run(f"create or replace view {quoted(name)} as {sql}")
+            self._create("view", name, sql)
 
     def table(self, name: str, sql: str) -> None:
         """Run a query and keep its rows as the relation `name`."""
         with query_errors():
-            self._run(f"create or replace table {quoted(name)} as {sql}")
+            self._create("table", name, sql)
+
+    def _create(self, kind: str, name: str, sql: str) -> None:
+        """Make a relation in place of one of its name, also of the other kind."""
+        before = self._kinds.get(name, kind)
+        drop = "" if before == kind else f"drop {before} if exists {quoted(name)}; "
+        self._run(f"{drop}create or replace {kind} {quoted(name)} as {sql}")
+        self._kinds[name] = kind
 
     def rows(self, sql: str) -> Sequence[tuple[Cell, ...]]:
         """Run a query and fetch its rows as plain Python values."""

@@ -21,8 +21,8 @@ from abeval.experiment.segment_rules import segment_problems
 from abeval.experiment.shapes import shape_problems
 from abeval.experiment.sources import OWN_TABLE, ROW_UNIT, LogSource, UnitLog
 from abeval.experiment.values import moment
-from abeval.metrics.expressions import expression_problem
 from abeval.metrics.functions import function_problem
+from abeval.metrics.row_text import expression_problem
 
 
 def inconsistencies(experiment: Experiment) -> list[Problem]:

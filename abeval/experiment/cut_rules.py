@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 from abeval.experiment.model import Experiment
 from abeval.experiment.problems import Problem
-from abeval.metrics.expressions import expression_problem
+from abeval.metrics.row_text import expression_problem
 
 
 def cut_problems(experiment: Experiment) -> Iterator[Problem]:

@@ -9,8 +9,8 @@ from dataclasses import replace
 
 from abeval.experiment.chosen_metrics import MetricChoice
 from abeval.metrics.definition import ColumnTerm, Metric, Need, Term
-from abeval.metrics.expressions import columns_of, parse_expression
 from abeval.metrics.per_unit import Combine, PerUnit, RowValue, span_ms
+from abeval.metrics.row_text import columns_of
 from abeval.metrics.sources import events_of
 
 IMPRESSIONS, CLICKS, UNITS = "impressions", "clicks", "units"
@@ -192,7 +192,7 @@ def _needs(choice: MetricChoice, per_unit: PerUnit, needed_by: dict[str, Need]) 
 
 
 def _columns(texts: Iterable[str]) -> set[str]:
-    return {column for text in texts for column in columns_of(parse_expression(text))}
+    return {column for text in texts for column in columns_of(text)}
 
 
 def _left_out(choice: MetricChoice, per_unit: PerUnit) -> tuple[tuple[str, Term], ...]:

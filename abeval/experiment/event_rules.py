@@ -13,8 +13,8 @@ from abeval.experiment.event_metrics import CLICKS, IMPRESSIONS, UNITS, combined
 from abeval.experiment.model import Experiment
 from abeval.experiment.problems import Path, Problem, suggestion
 from abeval.experiment.sources import OWN_TABLE, ROW_UNIT
-from abeval.metrics.expressions import columns_of, expression_problem, parse_expression
 from abeval.metrics.per_unit import span_ms
+from abeval.metrics.row_text import columns_of, expression_problem
 
 _DAY_MS = 86_400_000
 _KEYS = ("log", "per_unit", "where", "within", "retention", "funnel")
@@ -119,10 +119,6 @@ def _values(i: int, choice: MetricChoice) -> Iterator[Problem]:
         text = getattr(choice, key)
         if text is None or expression_problem(text) is not None:
             continue
-        if (choice.log or IMPRESSIONS) == IMPRESSIONS and "score" in _columns(text):
+        if (choice.log or IMPRESSIONS) == IMPRESSIONS and "score" in columns_of(text):
             message = "reads `score`, which has no value per unit since exposure"
             yield Problem(("metrics", i, key), message)
-
-
-def _columns(text: str) -> list[str]:
-    return columns_of(parse_expression(text))

@@ -8,8 +8,6 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from sqlglot.errors import SqlglotError
-
 from abeval.errors import ExperimentError
 from abeval.files import real
 from abeval.metrics.functions import names_of
@@ -194,8 +192,12 @@ def _redefined(known: Entries, one: Entries) -> Entries:
 def _parts(metric: object) -> Sequence[str]:
     """The metrics that a function is of."""
     text = metric.get("function") if isinstance(metric, Mapping) else None
+    if not isinstance(text, str):
+        return ()
+    from sqlglot.errors import SqlglotError
+
     try:
-        return names_of(text) if isinstance(text, str) else ()
+        return names_of(text)
     except SqlglotError:
         # The check of the whole file says what is wrong with it.
         return ()

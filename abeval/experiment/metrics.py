@@ -29,8 +29,8 @@ from abeval.metrics.definition import (
     UnitTerm,
     own_terms,
 )
-from abeval.metrics.expressions import columns_of, parse_expression
 from abeval.metrics.functions import names_of
+from abeval.metrics.row_text import columns_of
 from abeval.metrics.sources import FUNCTION, QUANTILE, UNIT_DAY
 
 
@@ -171,9 +171,7 @@ def _own(choice: MetricChoice, *, of_unit: bool) -> Metric:
             "quantile",
             f"{choice.quantile:g} quantile of {choice.value} over {rows}",
         )
-    read = {
-        c for text in (value, per) if text is not None for c in columns_of(parse_expression(text))
-    }
+    read = {c for text in (value, per) if text is not None for c in columns_of(text)}
     canonical = () if of_unit else read & _NEEDED_BY.keys()
     needs = frozenset(_NEEDED_BY[column] for column in canonical)
     texts = [text for text in dict.fromkeys((value, per)) if text is not None]

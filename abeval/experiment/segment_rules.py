@@ -10,7 +10,7 @@ from typing import Literal
 from abeval.experiment.design import SegmentRule
 from abeval.experiment.model import Experiment
 from abeval.experiment.problems import Problem
-from abeval.metrics.expressions import expression_problem
+from abeval.metrics.row_text import expression_problem
 
 
 def known_from(experiment: Experiment, source: Literal["before", "exposure"]) -> dict[str, str]:

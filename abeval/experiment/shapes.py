@@ -6,13 +6,9 @@
 from collections.abc import Collection, Iterator
 from zoneinfo import ZoneInfo, available_timezones
 
-import sqlglot
-from sqlglot import exp
-from sqlglot.errors import SqlglotError
-
 from abeval.experiment.problems import Problem, suggestion
 from abeval.experiment.sources import OWN_TABLE, LogSource
-from abeval.metrics.expressions import expression_problem
+from abeval.metrics.row_text import expression_problem
 
 _ROWS = ("UNNEST", "RANGE", "GENERATE_SERIES")
 """Functions that make rows of values, and read nothing."""
@@ -54,6 +50,10 @@ def query_problem(text: str, tables: Collection[str]) -> str | None:
         >>> query_problem("select * from 'other.parquet'", ["log"])
         "reads 'other.parquet'; it may read: log"
     """
+    import sqlglot
+    from sqlglot import exp
+    from sqlglot.errors import SqlglotError
+
     try:
         trees = [tree for tree in sqlglot.parse(text, dialect="duckdb") if tree is not None]
     except (SqlglotError, RecursionError) as error:

@@ -125,7 +125,9 @@ def prepare(
     join = click_join(experiment, shape)
     try:
         written = _write(
-            run, metrics, shape, join, sums, cuts, by_arrays, units_read or bool(lacking)
+            *(run, metrics, shape, join, sums, cuts, by_arrays),
+            units_read=units_read or bool(lacking),
+            has_extra=bool(extra),
         )
     except QueryError as error:
         raise faulty_expression(experiment, metrics, shape, engine, error) from error
@@ -170,6 +172,7 @@ def _write(
     cuts: Sequence[str],
     by_arrays: frozenset[Source],
     units_read: bool,
+    has_extra: bool,
 ) -> _Written:
     """Create the views and tables, in the order in which one reads another."""
     _write_views(run, shape, join)
@@ -186,6 +189,8 @@ def _write(
     # Sums by cut read the rows themselves.
     spared = frozenset[Source]() if cuts else by_arrays
     read = _columns_read(metrics, shape, run.experiment.unit, spared) if with_rows else []
+    if has_extra and (read or cuts):
+        read = list(dict.fromkeys([*read, *views.plain_columns(shape)]))
     if units_read or read or cuts or shape.outcomes or shape.table is not None:
         placed = _described(run, shape, placed)
         _write_impressions(run, read, shape, cuts if with_rows else ())

@@ -6,14 +6,13 @@
 from collections.abc import Sequence
 from functools import cache
 
-from sqlglot import exp
-
+from abeval.engines.sql import quoted
 from abeval.errors import ExperimentError
 from abeval.experiment.problems import near_miss
 from abeval.logs.mapping import LogColumns
 from abeval.metrics.definition import RowTerm, UnitTerm
-from abeval.metrics.expressions import columns_of, missing_columns, parse_expression
 from abeval.metrics.per_unit import RowValue
+from abeval.metrics.row_text import columns_of, is_plain, renamed
 
 EXPRESSION_COLUMNS = (
     "impression_id",
@@ -105,20 +104,17 @@ def cut_name(name: str) -> str:
 def in_view_names(text: str, score: str | None, canonical: Sequence[str]) -> str:
     """An expression over the views' columns: canonical names stay, the log's own get a prefix."""
 
-    def renamed(node: exp.Expression) -> exp.Expression:
-        if isinstance(node, exp.Literal) and not node.is_string and "." in node.this:
-            # Engines keep different numbers of digits of a decimal; a double is the same on all.
-            number = repr(float(node.this))
-            return exp.Literal.number(number if "e" in number else f"{number}e0")
-        if not isinstance(node, exp.Column):
-            return node
-        if node.name.lower() not in canonical:
-            return exp.column(own_name(node.name))
-        if node.name.lower() != "score":
-            return node
-        return exp.null() if score is None else exp.column(score)
+    def name(column: str) -> str:
+        """The column of the views; empty for the score of a variant without one."""
+        if column.lower() not in canonical:
+            return own_name(column)
+        return column if column.lower() != "score" else score or ""
 
-    return parse_expression(text).transform(renamed).sql(dialect="duckdb", identify=True)
+    if is_plain(text):
+        return renamed(text, lambda column: quoted(own) if (own := name(column)) else "null")
+    from abeval.metrics.expressions import with_columns
+
+    return with_columns(text, name)
 
 
 def own_columns_of(
@@ -126,14 +122,14 @@ def own_columns_of(
 ) -> tuple[str, ...]:
     """The log's columns that expressions read, besides the canonical ones."""
     own: dict[str, None] = {}
+    known = {name.lower() for name in (*canonical, *impressions.types)}
     for text in texts:
-        tree = parse_expression(text)
-        missing = missing_columns(tree, (*canonical, *impressions.types))
+        missing = [column for column in columns_of(text) if column.lower() not in known]
         if missing:
             raise ExperimentError(
                 f"expression {text!r} reads {missing[0]!r}, which the {impressions.log} do not have"
                 f"{near_miss(missing[0], impressions.types)}",
                 f"the log has: {', '.join(impressions.types)}",
             )
-        own |= dict.fromkeys(c for c in columns_of(tree) if c.lower() not in canonical)
+        own |= dict.fromkeys(c for c in columns_of(text) if c.lower() not in canonical)
     return tuple(own)

@@ -23,8 +23,8 @@ from abeval.logs.row_sql import (
 )
 from abeval.logs.unit_table import UNITS, UnitTable
 from abeval.metrics.definition import ColumnTerm, Metric, Need, RowTerm, Term, UnitTerm
-from abeval.metrics.expressions import columns_of, parse_expression
 from abeval.metrics.per_unit import RowValue
+from abeval.metrics.row_text import columns_of
 
 
 @dataclass(frozen=True)
@@ -57,6 +57,7 @@ class LogShape:
         segments: Name of each segment → its SQL.
         cuts: Name of each cut → its SQL.
         own_columns: The log's columns that expressions read under their own names.
+        kept_columns: Those, and others that a caller reads.
         events: SQL of each value per impression that quantiles rank, or that units are judged by
             since their exposure; null for no value.
         outcomes: The outcome logs that metrics read, by name.
@@ -73,6 +74,7 @@ class LogShape:
     segments: Mapping[str, str] = field(default_factory=dict)
     cuts: Mapping[str, str] = field(default_factory=dict)
     own_columns: tuple[str, ...] = ()
+    kept_columns: tuple[str, ...] = ()
     events: tuple[str, ...] = ()
     outcomes: Mapping[str, OutcomeShape] = field(default_factory=dict)
     table: UnitTable | None = None
@@ -180,7 +182,7 @@ def columns_read(experiment: Experiment, metrics: Sequence[Metric], shape: LogSh
     log, has = shape.impressions, shape.needs_met(experiment.unit)
     needs = {need for metric in metrics if metric.needs <= has for need in metric.needs}
     texts = [*of_impressions(experiment).values(), *experiment.cuts.values()]
-    named = {name.lower() for text in texts for name in columns_of(parse_expression(text))}
+    named = {name.lower() for text in texts for name in columns_of(text)}
     canonical = {"unit_id", "variant", "ts", "click", *needs, *named}
     scores = shape.scores if "score" in needs else ()
     mapped = [column for name, column in log.mapped.items() if name in canonical]

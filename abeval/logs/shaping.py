@@ -59,7 +59,7 @@ def shape_of(
     )
     read = _read(metrics, shape.needs_met(experiment.unit))
     parts = {**of_impressions(experiment), **experiment.cuts}
-    own = _own_columns(experiment, read, parts.values(), impressions, extra)
+    own = _own_columns(experiment, read, parts.values(), impressions)
     served = list(dict.fromkeys(score_of.get(variant) for variant in experiment.variants))
     named = _as_text(experiment, parts)
     table = experiment.unit_table
@@ -70,6 +70,7 @@ def shape_of(
         segments={name: named.get(name, "cast('' as varchar)") for name in experiment.segments},
         cuts={name: named[name] for name in experiment.cuts},
         own_columns=own,
+        kept_columns=_with_extra(own, extra, impressions),
         events=_events(read, served),
         outcomes=_outcomes(experiment, read, logs),
         table=None if table is None else unit_table(logs[UNITS], table, read.metrics),
@@ -107,17 +108,12 @@ def _read(metrics: Sequence[Metric], has: frozenset[Need]) -> _Read:
 
 
 def _own_columns(
-    experiment: Experiment,
-    read: _Read,
-    parts: Iterable[str],
-    impressions: LogColumns,
-    extra: Sequence[str],
+    experiment: Experiment, read: _Read, parts: Iterable[str], impressions: LogColumns
 ) -> tuple[str, ...]:
-    """The columns of the impressions that are kept under names of the log."""
+    """The columns of the impressions that expressions read under names of the log."""
     texts = [term.expression for term in (*read.summed, *read.ranked)]
     texts += [value.expression for value in read.of_log("impressions")]
-    own = own_columns_of([*texts, *parts], impressions, canonical_columns(experiment.of_units))
-    return _with_extra(own, extra, impressions)
+    return own_columns_of([*texts, *parts], impressions, canonical_columns(experiment.of_units))
 
 
 def _as_text(experiment: Experiment, parts: Mapping[str, str]) -> dict[str, str]:

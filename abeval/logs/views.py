@@ -15,7 +15,7 @@ from abeval.logs.cells import BEFORE, IN_PERIOD, NO_TIME, OUTSIDE
 from abeval.logs.mapping import SERVED_FLAGS, LogColumns
 from abeval.logs.row_sql import component_name, cut_name, event_name, own_name
 from abeval.logs.shape import LogShape
-from abeval.metrics.expressions import never_fails
+from abeval.metrics.row_text import never_fails
 
 ITEM_GROUPS = 64
 """Catalogue metrics need a row per item and group of units: sub-buckets form this many groups."""
@@ -60,7 +60,7 @@ def seen_view(experiment: Experiment, shape: LogShape, engine: Engine, join: Seq
         f"{canonical.cast(log, 'propensity', 'double')} as propensity",
         *(f"{canonical.cast(log, n, 'double')} as {n}" for n in SERVED_FLAGS if n in log),
         *(f"{canonical.score(name)} as score_{i}" for i, name in enumerate(shape.scores, start=1)),
-        *(f"{canonical.own_column(log, c)} as {quoted(own_name(c))}" for c in shape.own_columns),
+        *(f"{canonical.own_column(log, c)} as {quoted(own_name(c))}" for c in shape.kept_columns),
         *canonical.click_keys(log, join, time_ms if "unit_id" in join else "0"),
     ]
     local_time = canonical.local_time(experiment, log, source, engine)
@@ -91,7 +91,7 @@ def logged_view(experiment: Experiment, shape: LogShape) -> str:
     ]
     segments = [f"{sql} as {quoted(f's_{name}')}" for name, sql in shape.segments.items()]
     segments += [f"{sql} as {quoted(cut_name(name))}" for name, sql in shape.cuts.items()]
-    own = [quoted(own_name(column)) for column in shape.own_columns]
+    own = [quoted(own_name(column)) for column in shape.kept_columns]
     item_join = _item_join(shape) if _reads_category(shape) else ""
     category = "coalesce(i.own_category, t.category)" if item_join else "i.own_category"
     return f"""
@@ -113,7 +113,7 @@ def logged_view(experiment: Experiment, shape: LogShape) -> str:
 def impressions_view(experiment: Experiment, shape: LogShape) -> str:
     """The impressions of analysed units, whose `unit_id` is the number in `unit_names`."""
     others = [f"i.{column}" for column in LOGGED if column not in ("unit_id", "category")]
-    own = [quoted(own_name(column)) for column in shape.own_columns]
+    own = [quoted(own_name(column)) for column in shape.kept_columns]
     sums = [component_name(i) for i in range(len(shape.components))]
     sums += event_columns(shape)
     segments = [quoted(f"s_{name}") for name in experiment.segments]
@@ -136,6 +136,12 @@ def score_columns(shape: LogShape) -> list[str]:
 def event_columns(shape: LogShape) -> list[str]:
     """The columns of the values that quantiles rank."""
     return [event_name(i) for i in range(len(shape.events))]
+
+
+def plain_columns(shape: LogShape) -> list[str]:
+    """The columns of the impressions, with the log's own, but for times and sums."""
+    plain = [column for column in LOGGED if column not in ("unit_id", "hour", "ts", "variant")]
+    return [*plain, *score_columns(shape), *(quoted(own_name(c)) for c in shape.kept_columns)]
 
 
 def cut_columns(shape: LogShape, cuts: Sequence[str]) -> list[str]:

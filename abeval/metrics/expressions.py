@@ -1,10 +1,10 @@
 """The user's row-level SQL: parsed, and checked to be one scalar expression; never pasted.
 
-The texts are metrics and segments of the experiment file: `experiment/` reports mistakes, and
-`logs/shape.py` and `logs/views.py` write them into the views.
+The texts are metrics and segments of the experiment file. `row_text.py` reads the plainest of them,
+and asks here for all others; `logs/row_sql.py` writes them into the views.
 """
 
-from collections.abc import Collection
+from collections.abc import Callable
 from functools import lru_cache
 
 from sqlglot import exp
@@ -159,33 +159,22 @@ def columns_of(tree: exp.Expr) -> list[str]:
     return list(dict.fromkeys(column.name for column in tree.find_all(exp.Column)))
 
 
-def missing_columns(tree: exp.Expr, known: Collection[str]) -> list[str]:
-    """The columns an expression reads that the log does not have (case ignored, as in SQL)."""
-    lower = {name.lower() for name in known}
-    return [name for name in columns_of(tree) if name.lower() not in lower]
-
-
-def never_fails(text: str) -> bool:
-    """Whether an expression over the views' columns surely raises no error; it may be null.
-
-    This is certain if it only compares and chooses among clicks, dwell, scores and numbers.
+def with_columns(text: str, name: Callable[[str], str]) -> str:
+    """An expression in DuckDB's SQL, with other columns in place of its own; null for an empty one.
 
     Example:
-        >>> never_fails("case when click = 1 then coalesce(dwell_ms, 0) else 0 end")
-        True
-        >>> never_fails("cast(category as int)"), never_fails("dwell_ms * 1000000000")
-        (False, False)
+        >>> with_columns("price * 0.5", lambda column: f"raw_{column}")
+        '"raw_price" * 0.5e0'
     """
-    return all(isinstance(node, _CHOOSING) and _is_number(node) for node in parsed(text).walk())
 
+    def changed(node: exp.Expression) -> exp.Expression:
+        if isinstance(node, exp.Literal) and not node.is_string and "." in node.this:
+            # Engines keep different numbers of digits of a decimal; a double is the same on all.
+            number = repr(float(node.this))
+            return exp.Literal.number(number if "e" in number else f"{number}e0")
+        if not isinstance(node, exp.Column):
+            return node
+        own = name(node.name)
+        return exp.column(own) if own else exp.null()
 
-_CHOOSING = (
-    *(exp.Column, exp.Identifier, exp.Literal, exp.Null, exp.Paren, exp.Case, exp.If, exp.Coalesce),
-    *(exp.And, exp.Or, exp.Not, exp.Is, exp.EQ, exp.NEQ, exp.GT, exp.GTE, exp.LT, exp.LTE),
-)
-
-
-def _is_number(node: exp.Expr) -> bool:
-    if isinstance(node, exp.Column):
-        return node.name in ("click", "dwell_ms") or node.name.startswith("score_")
-    return not (isinstance(node, exp.Literal) and node.is_string)
+    return parse_expression(text).transform(changed).sql(dialect="duckdb", identify=True)

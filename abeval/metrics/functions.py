@@ -5,29 +5,32 @@ evaluates it on the values of the parts.
 """
 
 from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING
 
 import numpy as np
-from sqlglot import exp
-from sqlglot.errors import SqlglotError
 
-from abeval.metrics.expressions import parsed
 from abeval.stats.arrays import Floats
 
-_TWO: Mapping[type[exp.Expr], Callable[[Floats, Floats], Floats]] = {
-    exp.Add: np.add,
-    exp.Sub: np.subtract,
-    exp.Mul: np.multiply,
-    exp.Div: np.divide,
-    exp.Pow: np.power,
+if TYPE_CHECKING:
+    from sqlglot import exp
+
+_TWO: Mapping[str, Callable[[Floats, Floats], Floats]] = {
+    "Add": np.add,
+    "Sub": np.subtract,
+    "Mul": np.multiply,
+    "Div": np.divide,
+    "Pow": np.power,
 }
-_ONE: Mapping[type[exp.Expr], Callable[[Floats], Floats]] = {
-    exp.Neg: np.negative,
-    exp.Abs: np.abs,
-    exp.Sqrt: np.sqrt,
-    exp.Exp: np.exp,
-    exp.Ln: np.log,
+_ONE: Mapping[str, Callable[[Floats], Floats]] = {
+    "Neg": np.negative,
+    "Abs": np.abs,
+    "Sqrt": np.sqrt,
+    "Exp": np.exp,
+    "Ln": np.log,
 }
-_LEAVES = (exp.Paren, exp.Column, exp.Identifier, exp.Literal)
+_LEAVES = ("Paren", "Column", "Identifier", "Literal")
+"""Kinds of nodes, by the names of their classes: few files have functions that are parsed."""
+
 _MAY = "metrics by name, numbers, + - * / and parentheses, pow, abs, sqrt, exp, ln"
 _LONGEST = 1000
 
@@ -43,6 +46,10 @@ and parentheses, pow, abs, sqrt, exp, ln")
     shown = repr(text if len(text) <= 100 else f"{text[:100]}…")
     if len(text) > _LONGEST:
         return f"{shown} has more than {_LONGEST:,} characters"
+    from sqlglot.errors import SqlglotError
+
+    from abeval.metrics.expressions import parsed
+
     try:
         tree = parsed(text)
         # An operator without an operand parses, but its written form does not.
@@ -62,6 +69,10 @@ def names_of(text: str) -> list[str]:
         >>> names_of("(ctr - gauc) / ctr")
         ['ctr', 'gauc']
     """
+    from sqlglot import exp
+
+    from abeval.metrics.expressions import parsed
+
     # Depth first, left to right, as a reader meets them.
     columns = parsed(text).find_all(exp.Column, bfs=False)
     return list(dict.fromkeys(column.name for column in columns))
@@ -79,24 +90,30 @@ def evaluate(text: str, values: Mapping[str, Floats]) -> Floats:
         array([1., 2.])
     """
     # A name may be a word of SQL, such as `map`.
-    return values[text] if text in values else _value(parsed(text), values)
+    if text in values:
+        return values[text]
+    from abeval.metrics.expressions import parsed
+
+    return _value(parsed(text), values)
 
 
-def _value(node: exp.Expr, values: Mapping[str, Floats]) -> Floats:
-    if isinstance(node, exp.Paren):
+def _value(node: "exp.Expr", values: Mapping[str, Floats]) -> Floats:
+    kind = type(node).__name__
+    if kind == "Paren":
         return _value(node.this, values)
-    if isinstance(node, exp.Column):
+    if kind == "Column":
         return values[node.name]
-    if isinstance(node, exp.Literal):
+    if kind == "Literal":
         return np.asarray(float(node.name))
-    if type(node) in _TWO:
-        return _TWO[type(node)](_value(node.this, values), _value(node.expression, values))
-    return _ONE[type(node)](_value(node.this, values))
+    if kind in _TWO:
+        return _TWO[kind](_value(node.this, values), _value(node.expression, values))
+    return _ONE[kind](_value(node.this, values))
 
 
-def _is_known(node: exp.Expr) -> bool:
-    if isinstance(node, exp.Literal):
+def _is_known(node: "exp.Expr") -> bool:
+    kind = type(node).__name__
+    if kind == "Literal":
         return not node.is_string
-    if isinstance(node, exp.Column):
-        return not node.table
-    return type(node) in _LEAVES or type(node) in _TWO or type(node) in _ONE
+    if kind == "Column":
+        return not node.text("table")
+    return kind in _LEAVES or kind in _TWO or kind in _ONE

@@ -7,7 +7,7 @@ from collections.abc import Collection, Iterable
 from functools import lru_cache
 
 from abeval.metrics.definition import Metric, event_terms, row_terms
-from abeval.metrics.expressions import columns_of, parse_expression
+from abeval.metrics.row_text import columns_of
 
 
 def columns_of_metric(metric: Metric) -> frozenset[str]:
@@ -30,7 +30,7 @@ def columns_of_metric(metric: Metric) -> frozenset[str]:
 @lru_cache(maxsize=4096)
 def _columns(expression: str) -> frozenset[str]:
     """Of one expression: every check asks for those of all metrics."""
-    return frozenset(column.lower() for column in columns_of(parse_expression(expression)))
+    return frozenset(column.lower() for column in columns_of(expression))
 
 
 def reading(metrics: Iterable[Metric], columns: Collection[str]) -> tuple[str, ...]:

@@ -8,9 +8,9 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 from abeval.errors import ExperimentError
-from abeval.logs.mapping import LogColumns
-from abeval.logs.prepare import Extra, prepare
+from abeval.logs.prepare import prepare
 from abeval.logs.run import Run
+from abeval.logs.shape import LogShape
 from abeval.offline.candidates.cut_parts import cut_parts
 from abeval.offline.candidates.models import score_columns
 from abeval.offline.candidates.parts import Periods, parts_of, parts_of_column
@@ -78,8 +78,8 @@ def replayed(prepared: ReplayRun) -> ReplayResult:
     return result
 
 
-def prepared_replay(run: Run, options: ReplayOptions, extra: Extra | None = None) -> ReplayRun:
-    """Open the logs for a replay; `extra` names more columns of the impressions to keep.
+def prepared_replay(run: Run, options: ReplayOptions, shape: LogShape | None = None) -> ReplayRun:
+    """Open the logs for a replay, but for those that were prepared with the models' scores.
 
     Raises:
         ExperimentError: An unknown metric or preset, or a number out of range.
@@ -89,11 +89,9 @@ def prepared_replay(run: Run, options: ReplayOptions, extra: Extra | None = None
     scoring = scoring_of(options, experiment.alpha)
     metric = relevance_metric(experiment, options.relevance)
 
-    def columns(log: LogColumns) -> list[str]:
-        more = [] if extra is None else extra(log)
-        return [*score_columns(experiment), *slice_columns(options), *more]
-
-    shape = prepare(run, [] if metric is None else [metric], columns).shape
+    if shape is None:
+        columns = [*score_columns(experiment), *slice_columns(options)]
+        shape = prepare(run, [] if metric is None else [metric], columns).shape
     run.step("candidates")
     reader = needs_vectors(scoring.metrics, options.relevance)
     if reader is not None:

@@ -176,9 +176,9 @@ def _levels(totals: Totals) -> _Levels:
     if (np.trunc(totals) != totals).any():
         return _Levels(*np.unique(totals, return_counts=True))
     # Most totals are small whole numbers; counting is several times faster than sorting.
-    counted = np.bincount(np.minimum(totals, _COUNTED).astype(np.intp), minlength=_COUNTED + 1)
+    counted = np.bincount(np.minimum(totals, _COUNTED).astype(np.intp))
     small = np.flatnonzero(counted[:_COUNTED])
-    if not counted[_COUNTED]:
+    if len(counted) <= _COUNTED:
         return _Levels(small.astype(np.float64), counted[small])
     large, items = np.unique(totals[totals >= _COUNTED], return_counts=True)
     levels = np.concatenate([small, large]).astype(np.float64)

@@ -252,9 +252,12 @@ class Moments:
             >>> Moments.of([1, 2], [5, 7]).pick(1).mean.tolist()
             [6.0]
         """
-        chosen = list(indices)
-        comoment = self.comoment[np.ix_(chosen, chosen)]
-        third = None if self.third is None else self.third[np.ix_(chosen, chosen, chosen)]
+        if indices == tuple(range(self.mean.size)):
+            return self
+        chosen = np.array(indices, dtype=np.intp)
+        rows = chosen[:, None]
+        comoment = self.comoment[rows, chosen]
+        third = None if self.third is None else self.third[rows[:, None], rows, chosen]
         each = self.each and Units(self.each.values[:, chosen], self.each.counts)
         return Moments(self.n, self.mean[chosen], comoment, self.effective, third, each)
 

@@ -9,12 +9,8 @@ from abeval.engines.sql import quoted
 from abeval.errors import LogError
 from abeval.experiment.problems import near_miss
 from abeval.logs.mapping import is_number
-from abeval.metrics.expressions import (
-    columns_of,
-    expression_problem,
-    missing_columns,
-    parse_expression,
-)
+from abeval.metrics.expressions import expression_problem, parse_expression
+from abeval.metrics.row_text import columns_of
 
 TABLE = "looked_at"
 """The relation of the engine."""
@@ -58,9 +54,8 @@ class Columns:
         if column is not None and not is_number(self._types[column]):
             raise LogError(f"column {column!r} is {self._types[column]}, but a metric is a number")
         sql = text if column is None else reference(column)
-        missing = missing_columns(parse_expression(sql), self._types)
-        if missing:
-            self.named(missing[0])
+        for name in columns_of(sql):
+            self.named(name)
         return sql
 
     def type_of(self, text: str) -> str | None:
@@ -68,7 +63,7 @@ class Columns:
         tree = parse_expression(text)
         if not isinstance(tree, exp.Column):
             return None
-        return self._types[self.named(columns_of(tree)[0])]
+        return self._types[self.named(columns_of(text)[0])]
 
     def is_whole(self, text: str) -> bool:
         """Whether every value is a whole number, by its type."""

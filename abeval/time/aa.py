@@ -15,12 +15,14 @@ from abeval.logs.names import sub_buckets
 from abeval.logs.run import Run
 from abeval.metrics.definition import Metric, scales
 from abeval.results.aa import AAResult
-from abeval.time.open import by_source, open_logs
+from abeval.time.open import OpenLogs, by_source, open_logs
 
 
-def aa(run: Run, metrics: Sequence[Metric], runs: int, seed: int) -> AAResult:
-    """Replay A/A tests of an experiment's metrics on its own logs."""
-    sums, refused, counts = collect_buckets(run, metrics)
+def aa(
+    run: Run, metrics: Sequence[Metric], runs: int, seed: int, logs: OpenLogs | None = None
+) -> AAResult:
+    """Replay A/A tests of an experiment's metrics on its own logs, which may be open already."""
+    sums, refused, counts = collect_buckets(run, logs or open_logs(run, metrics))
     run.step("replays")
     ordered = {m.name: sums[m.name] for m in metrics if m.name in sums}
     result = aa_replays(run.experiment, ordered, counts, runs, seed)
@@ -28,10 +30,9 @@ def aa(run: Run, metrics: Sequence[Metric], runs: int, seed: int) -> AAResult:
 
 
 def collect_buckets(
-    run: Run, metrics: Sequence[Metric]
+    run: Run, logs: OpenLogs
 ) -> tuple[dict[str, BucketSums], dict[str, str], Mapping[str, int]]:
     """Bucket sums of every metric, why others have none, and the units of each variant."""
-    logs = open_logs(run, metrics)
     queries, prepared, refused = logs.queries, logs.prepared, dict(logs.refused)
     units = prepared.placed.units
     counts = {one.variant: one.units for one in unit_counts(run.experiment, units)}

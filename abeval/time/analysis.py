@@ -35,7 +35,7 @@ from abeval.time.cut import Key, cut_windows
 from abeval.time.day_sums import NO_DAYS
 from abeval.time.events import event_rows
 from abeval.time.novelty import Decays, find_decays
-from abeval.time.open import open_logs
+from abeval.time.open import OpenLogs, open_logs
 from abeval.time.ramps import Strata, strata_of
 from abeval.time.rhythm import clock_rows
 from abeval.time.skew import Known, known_of
@@ -102,9 +102,10 @@ def windows(
     widths: Sequence[int],
     looks: Sequence[int],
     by: Sequence[By] = (),
+    logs: OpenLogs | None = None,
 ) -> TimeResult:
-    """Analyse an experiment over time."""
-    logs = open_logs(run, metrics)
+    """Analyse an experiment over time; `logs` may be open already."""
+    logs = logs or open_logs(run, metrics)
     if logs.stretches and not knows_assignment(run.experiment):
         words = f"split_changed: {unexplained_words(run.experiment, logs.stretches)}"
         refused = dict.fromkeys((metric.name for metric in logs.metrics), words)

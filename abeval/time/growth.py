@@ -25,7 +25,7 @@ def growths_of(run: Run, metrics: Sequence[Metric], collected: Collected) -> dic
     """
     if not len(collected.aggregates.days):
         return {}
-    sums = sums_of(timed(opened_logs(run, metrics, collected.prepared), run.step))
+    sums = sums_of(timed(opened_logs(run, metrics, *collected[1:]), run.step))
     days = len(sums.days)
     ended = days - (days > 1 and sums.days[-1] in sums.partial)
     by_name = {metric.name: metric for metric in metrics}

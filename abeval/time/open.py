@@ -8,6 +8,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from abeval.aggregates.metric_queries import MetricQueries
+from abeval.aggregates.row_pass import RowSums
 from abeval.aggregates.wanted import refusals
 from abeval.logs.accounting import accounts, check_all_counted, check_some_left
 from abeval.logs.prepare import Prepared, prepare
@@ -49,14 +50,26 @@ def open_logs(run: Run, metrics: Sequence[Metric]) -> OpenLogs:
     return opened_logs(run, metrics, prepared)
 
 
-def opened_logs(run: Run, metrics: Sequence[Metric], prepared: Prepared) -> OpenLogs:
-    """The logs as they were prepared, of these metrics among others."""
+def opened_logs(
+    run: Run, metrics: Sequence[Metric], prepared: Prepared, rows: RowSums | None = None
+) -> OpenLogs:
+    """The logs as they were prepared, of these metrics among others.
+
+    Args:
+        run: The experiment and its engine.
+        metrics: The metrics.
+        prepared: What is known of the logs.
+        rows: What kernels computed of them already.
+    """
     experiment, engine = run.experiment, run.engine
     shape, placed = prepared.shape, prepared.placed
     lacks = refusals(metrics, shape.needs_met(experiment.unit))
     return OpenLogs(
         MetricQueries(
-            experiment, shape, engine, by_stretch=bool(placed.stretches), covered=prepared.covered
+            *(experiment, shape, engine),
+            by_stretch=bool(placed.stretches),
+            covered=prepared.covered,
+            rows=rows,
         ),
         prepared,
         tuple(metric for metric in metrics if metric.name not in lacks),

@@ -14,6 +14,7 @@ import numpy as np
 from abeval.aggregates.metric_queries import MetricQueries
 from abeval.aggregates.moment_rows import ByStretch
 from abeval.aggregates.per_unit import days_of as days_of_relation
+from abeval.aggregates.per_unit import source_days
 from abeval.bounds import MAX_WINDOW_DAYS
 from abeval.engines.queries import query
 from abeval.engines.zones import local_ms
@@ -25,7 +26,7 @@ from abeval.logs.prepare import Prepared
 from abeval.logs.stretches import Stretches
 from abeval.logs.unit_arrays import NO_DAY, NO_FIRST, Units, Whole
 from abeval.metrics.definition import Metric, Term, scales
-from abeval.metrics.sources import UNIT_DAY, Source
+from abeval.metrics.sources import Source
 from abeval.stats.moments import Moments
 from abeval.steps import Step
 from abeval.time.day_sums import MetricDays, Presence
@@ -114,9 +115,10 @@ def timed(logs: OpenLogs, step: Step) -> TimedLogs:
     for source, group in by_source(logs.metrics).items():
         if source.no_days is None:
             step(f"days of {source}")
-            own = active
-            if source is not UNIT_DAY:
-                own = days_of_relation(engine, load_days(queries, source))
+            if source.day_query is None:
+                own = source_days(queries, active, source, group)
+            else:
+                own = days_of_relation(engine, load_days(queries, source, source.day_query))
             columns = columns_of(queries.shape, experiment.variants, group)
             own = own._replace(columns={name: own.columns[name] for name in columns})
             sources[source] = source_sums(panel, own, first)
@@ -215,15 +217,12 @@ def _check_span(first: date, last: date) -> None:
         )
 
 
-def load_days(queries: MetricQueries, source: Source) -> str:
-    """Load a source by unit and day; the name of its relation."""
-    if source.day_query is None:
-        queries.load(source)
-        return source.name
+def load_days(queries: MetricQueries, source: Source, name: str) -> str:
+    """Load a source by unit and day, by a query of its own; the name of its relation."""
     if source.scored:
         scored = queries.scored(("unit_id", "day", "click"))
         queries.engine.table("scored_day", f"select * from ({scored}) as s where day is not null")
-    queries.engine.table(f"{source}_day", query(source.day_query))
+    queries.engine.table(f"{source}_day", query(name))
     return f"{source}_day"
 
 

@@ -13,7 +13,10 @@ import pytest
 from scipy import stats
 
 import abeval
+from abeval.aggregates.collect import collect_prepared
 from abeval.api import LoadedExperiment
+from abeval.experiment.metrics import named_metrics
+from abeval.logs.opened import opened
 from abeval.report.next_step import next_step
 from abeval.report.page import page_html
 from abeval.results.study import Study
@@ -140,7 +143,8 @@ class Seen(NamedTuple):
 def seen(name: str) -> Seen:
     of = WORLDS[name]
     loaded, inputs = defined(of), {"impressions": log(of, 101 + list(WORLDS).index(name))}
-    study = analysed(loaded.experiment, {"logs": inputs})
+    with opened(loaded.experiment, {"logs": inputs}) as run:
+        study = analysed(run, collect_prepared(run, named_metrics(run.experiment)))
     return Seen(study, loaded.power(logs=inputs), next_step(study))
 
 

@@ -14,7 +14,6 @@ from abeval.errors import ExperimentError
 from abeval.metrics.expressions import (
     columns_of,
     expression_problem,
-    missing_columns,
     parse_expression,
 )
 from tests.logs.small import analyze, aside, small_log
@@ -190,7 +189,6 @@ def test_an_endless_expression_is_refused_in_few_words(text: str) -> None:
 def test_columns_are_named_once_and_as_sql_names_them() -> None:
     tree = parse_expression('Click * "Price" + click')
     assert columns_of(tree) == ["click", "price"]
-    assert missing_columns(tree, ["CLICK"]) == ["price"]
 
 
 def accepted_or_refused(text: str) -> bool:
