@@ -252,6 +252,8 @@ class Moments:
             >>> Moments.of([1, 2], [5, 7]).pick(1).mean.tolist()
             [6.0]
         """
+        if indices == (*range(self.mean.size),):
+            return self
         chosen = list(indices)
         comoment = self.comoment[np.ix_(chosen, chosen)]
         third = None if self.third is None else self.third[np.ix_(chosen, chosen, chosen)]

@@ -76,7 +76,8 @@ def cut_windows(
         step(f"windows of {source}, one by one")
         read = _READERS.get(source, _totals)(timed, group)
         # Items × groups in every window are many: the catalogue has no rolling ones.
-        for kind, span in spans(len(timed.days), () if source is CATALOGUE else widths):
+        by_kind = spans(len(timed.days), () if source is CATALOGUE else widths)
+        for kind, span in [(kind, span) for kind, own in by_kind.items() for span in own]:
             units = units_of(timed, span, by_entry=kind == "cumulative")
             window = read(_of_units(timed, units), span, units)
             # Catalogue metrics are tested by the jackknife, not by permutations.
