@@ -285,13 +285,13 @@ def totals(days: UnitDays, in_period: bool, units: int) -> dict[str, Whole]:
     unit = days.unit[rows]
     is_whole = len(rows) == units and bool((np.diff(unit) == 1).all())
     return {
-        name: column[rows] if is_whole else _added(unit, column[rows], units)
+        name: column[rows] if is_whole else added(unit, column[rows], units)
         for name, column in days.columns.items()
         if name not in ("first_ms", "last_ms")
     }
 
 
-def _added(unit: NDArray[np.int32], values: Whole, units: int) -> Whole:
+def added(unit: NDArray[np.int32], values: Whole, units: int) -> Whole:
     """The sum of the values of each unit; rows of a unit are together."""
     totals = np.zeros(units, dtype=np.int64)
     if len(unit):
@@ -331,7 +331,7 @@ def day_rows(
     unit, day = active.unit[rows], active.day[rows]
     names, code = np.unique(day, return_inverse=True)
     labels = Labels(code.astype(np.int32), [str(day_text(one)) for one in names.tolist()])
-    own = rows if active is days else _rows_of(days, unit, day)
+    own = rows if active is days else rows_of(days, unit, day)
     columns = {name: np.append(column, 0)[own] for name, column in days.columns.items()}
     units = values.units._replace(segments={})
     on_days = SourceValues(values.experiment, values.shape, units_at(units, unit), columns, {})
@@ -339,7 +339,7 @@ def day_rows(
     return sums_of(slices, on_days.groups)
 
 
-def _rows_of(days: UnitDays, unit: NDArray[np.int32], day: NDArray[np.int32]) -> NDArray[np.intp]:
+def rows_of(days: UnitDays, unit: NDArray[np.int32], day: NDArray[np.int32]) -> NDArray[np.intp]:
     """The row of each unit and day in the period; -1 where there is none."""
     rows = np.flatnonzero(days.in_period)
     known = days.unit[rows].astype(np.int64) * 2**32 + days.day[rows]

@@ -8,6 +8,7 @@ The command `abeval` and `python -m abeval` call `main`; the commands are in mod
 """
 
 import atexit
+import os
 import sys
 from io import TextIOWrapper
 from typing import Annotated
@@ -76,6 +77,8 @@ def main() -> None:
         # A terminal without Greek letters still shows the rest.
         if isinstance(stream, TextIOWrapper):
             stream.reconfigure(errors="replace")
+    # Matrices are small here: threads of the linear algebra would mostly wait for each other.
+    os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
     exit_when_stopped()
     try:
         guarded(app)

@@ -118,9 +118,10 @@ def windows(
         clocks.append(weekday_sums(read))
     cuts = cut_windows(read, widths, run.step)
     run.step("windows")
-    return time_result(
-        Timeline(run.experiment, sums_of(read), widths, looks, cuts, clocks), metrics
-    )
+    timeline = Timeline(run.experiment, sums_of(read), widths, looks, cuts, clocks)
+    # The cells of the log are large, and nothing reads them any more.
+    del logs, read
+    return time_result(timeline, metrics)
 
 
 def time_result(timeline: Timeline, metrics: Sequence[Metric]) -> TimeResult:

@@ -86,13 +86,6 @@ class Presence:
         return np.bincount(self.cohort, minlength=self.cohorts)
 
     @cached_property
-    def by_day(self) -> list[Places]:
-        """The `rows` of each day."""
-        order = np.argsort(self.day, kind="stable")
-        bounds = np.searchsorted(self.day[order], np.arange(1, self.days))
-        return np.split(self.rows[order], bounds)
-
-    @cached_property
     def _returns(self) -> NDArray[np.int32]:
         """Units by day of entry, 1 + active day before (0: none) and active day; cumulated."""
         before = np.zeros(len(self.day), dtype=np.int64)
