@@ -2,10 +2,10 @@
 
     python benchmarks/growth.py DIR [--impressions 1000000] [--rounds 3] [--adjust cuped]
 
-Makes a log with one row an impression in DIR where there is none, and from it one for each number of
-variants. `abeval analyze` runs on it with 10 to 400 metrics in 2 variants, and with 10 metrics in 2
-to 100 variants: half of the metrics are totals per unit, half ratios. Every run is a process of its
-own; prints medians of seconds and of seconds of processors, and the largest peak of memory.
+Makes a log with one row an impression in DIR where there is none, and from it one for each number
+of variants. `abeval analyze` runs on it with 10 to 400 metrics in 2 variants, and with 10 metrics
+in 2 to 100 variants: half of the metrics are totals per unit, half ratios. Every run is a process
+of its own; prints medians of seconds and of seconds of processors, and the largest peak of memory.
 """
 
 import argparse

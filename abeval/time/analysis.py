@@ -29,14 +29,13 @@ from abeval.results.windows import (
 )
 from abeval.stats.records import Refusal
 from abeval.time import peeking
-from abeval.time.axes import Course, calendar, since_entry
+from abeval.time.axes import Course, Strata, calendar, since_entry, strata_of
 from abeval.time.clock import By, ClockSums, hour_sums, weekday_sums
 from abeval.time.cut import Key, cut_windows
 from abeval.time.day_sums import NO_DAYS
 from abeval.time.events import event_rows
 from abeval.time.novelty import Decays, find_decays
 from abeval.time.open import open_logs
-from abeval.time.ramps import Strata, strata_of
 from abeval.time.rhythm import clock_rows
 from abeval.time.skew import Known, known_of
 from abeval.time.stability import agreement, stability_of

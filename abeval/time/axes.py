@@ -11,13 +11,42 @@ from abeval.aggregates.moment_rows import ByStretch
 from abeval.inference.comparison import Arms, Comparison, Rule
 from abeval.inference.means_and_ratios import compare_moments, compare_with_shape
 from abeval.inference.stretches import Pair, compare_within, pair_of
+from abeval.logs.stretches import Stretches
 from abeval.metrics.definition import Metric
 from abeval.results.windows import AxisName
 from abeval.stats.moments import Moments
 from abeval.stats.records import Refusal
 from abeval.time.day_sums import DaySums, MetricDays, Span
-from abeval.time.ramps import Strata
 from abeval.time.skew import Known
+
+Strata = tuple[tuple[int, ...], ...]
+"""Places of entry days, in groups of one traffic split each: units are compared within them."""
+
+
+def strata_of(stretches: Stretches, days: Sequence[str]) -> Strata:
+    """The entry days of each stretch.
+
+    A day within which the split changed, by a schedule, is a group of its own.
+
+    Args:
+        stretches: Those of the prepared logs; none where the split did not change.
+        days: Every day, ISO.
+
+    Example:
+        >>> from abeval.logs.stretches import Stretch
+        >>> first = Stretch("2026-01-01", "2026-01-02", {}, None)
+        >>> second = Stretch("2026-01-03", "2026-01-03", {}, None)
+        >>> strata_of((first, second), ["2026-01-01", "2026-01-02", "2026-01-03"])
+        ((0, 1), (2,))
+    """
+    begins = [stretch.start for stretch in stretches[1:]]
+    groups: dict[tuple[int, int], list[int]] = {}
+    for place, day in enumerate(days):
+        # Local times sort after their day, so that a day which a split divides has two numbers.
+        at_dawn = sum(start <= day for start in begins)
+        at_night = sum(start[:10] <= day for start in begins)
+        groups.setdefault((at_dawn, at_night), []).append(place)
+    return tuple(tuple(places) for places in groups.values())
 
 
 @dataclass(frozen=True)
