@@ -110,7 +110,8 @@ class Presence:
             entered = np.append(0, np.cumsum(self.entered))
             return np.asarray(entered[cohorts[:, 1] + 1] - entered[cohorts[:, 0]])
         before = np.stack([np.zeros_like(spans[:, 0]), spans[:, 0]], axis=1)
-        return _boxes(self._returns, cohorts, before, spans)[0]
+        (units,) = _boxes(self._returns, cohorts, before, spans)
+        return np.asarray(units, dtype=np.int64)
 
     def sums(
         self, y: ArrayLike, x: ArrayLike, scales: tuple[float, float], per_unit: bool
@@ -318,8 +319,8 @@ def _boxes(sums: NDArray[np.integer], *sides: Places) -> Whole:
     """
     totals = np.zeros((len(sums), len(sides[0])), dtype=np.int64)
     for ends in product((0, 1), repeat=len(sides)):
-        corner = tuple(side[:, end] + end for side, end in zip(sides, ends, strict=True))
-        totals += (-1) ** (len(sides) - sum(ends)) * sums[(slice(None), *corner)]
+        corner = [side[:, end] + end for side, end in zip(sides, ends, strict=True)]
+        totals += (-1) ** (len(sides) - sum(ends)) * sums[:, *corner]
     return totals
 
 
