@@ -145,12 +145,16 @@ class Aggregates:
             cell: The cell of the slice, empty for the whole.
             scales: What one counted unit of y and of x is worth.
         """
-        rows = self._slices.get((metric, slice_name), {}).get(cell, {})
-        width = 2 if slice_name == DAY or slice_name.startswith(SEGMENT) else len(VARIABLES)
-        moments = by_stretch(rows, len(self.places), scales, width)
-        if slice_name != (CAPPED if metric in self.caps else WHOLE):
-            return moments
-        return [with_units(own, self._units_of.get(metric, {}), scales) for own in moments]
+        key = metric, slice_name, cell, scales
+        if key not in self._known:
+            rows = self._slices.get((metric, slice_name), {}).get(cell, {})
+            width = 2 if slice_name == DAY or slice_name.startswith(SEGMENT) else len(VARIABLES)
+            moments = by_stretch(rows, len(self.places), scales, width)
+            if slice_name == (CAPPED if metric in self.caps else WHOLE):
+                units = self._units_of.get(metric, {})
+                moments = [with_units(own, units, scales) for own in moments]
+            self._known[key] = moments
+        return self._known[key]
 
     def with_covariates(self, metric: str, scales: Sequence[float]) -> ByStretch:
         """Moments of (y, x, covariates, z) by stretch and variant of a metric with covariates.
@@ -224,6 +228,11 @@ class Aggregates:
         for one in self.extremes:
             units.setdefault((one.metric, one.variant), []).append((float(one.y), float(one.x)))
         return units
+
+    @cached_property
+    def _known(self) -> dict[tuple[str, str, str, tuple[float, float]], ByStretch]:
+        """Moments of all variants, which every comparison of two of them asks for."""
+        return {}
 
     @cached_property
     def _units_of(self) -> dict[str, dict[str, Units]]:

@@ -294,10 +294,14 @@ def totals(days: UnitDays, in_period: bool, units: int) -> dict[str, Whole]:
     if len(rows) == len(days.unit) == len(start) == units:
         # A row of each unit, in their order.
         return sums
-    whole = {name: np.zeros(units, dtype=np.int64) for name in sums}
-    for name, column in sums.items():
-        whole[name][unit[start]] = added(column[rows], start)
-    return whole
+    return {name: by_unit(unit, column[rows], units) for name, column in sums.items()}
+
+
+def by_unit(unit: NDArray[np.int32], values: Whole, units: int) -> Whole:
+    """Add up the values of each unit, of which the rows are together; 0 without one."""
+    sums, start = np.zeros(units, dtype=np.int64), heads(unit)
+    sums[unit[start]] = added(values, start)
+    return sums
 
 
 def _exact_sum(values: Whole) -> int:
@@ -331,7 +335,7 @@ def day_rows(
     unit, day = active.unit[rows], active.day[rows]
     names, code = np.unique(day, return_inverse=True)
     labels = Labels(code.astype(np.int32), [str(day_text(one)) for one in names.tolist()])
-    own = rows if active is days else _rows_of(days, unit, day)
+    own = rows if active is days else rows_of(days, unit, day)
     columns = {name: np.append(column, 0)[own] for name, column in days.columns.items()}
     units = values.units._replace(segments={})
     on_days = SourceValues(values.experiment, values.shape, units_at(units, unit), columns, {})
@@ -339,7 +343,7 @@ def day_rows(
     return sums_of(slices, on_days.groups)
 
 
-def _rows_of(days: UnitDays, unit: NDArray[np.int32], day: NDArray[np.int32]) -> NDArray[np.intp]:
+def rows_of(days: UnitDays, unit: NDArray[np.int32], day: NDArray[np.int32]) -> NDArray[np.intp]:
     """The row of each unit and day in the period; -1 where there is none."""
     rows = np.flatnonzero(days.in_period)
     known = days.unit[rows].astype(np.int64) * 2**32 + days.day[rows]

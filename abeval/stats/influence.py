@@ -3,9 +3,10 @@
 `inference/audits/influence.py` calls it with the units that `queries/audit/influence.sql` picks.
 """
 
-import math
 from collections.abc import Sequence
 from typing import NamedTuple
+
+from scipy import special
 
 _ROUNDING = 1e-13
 
@@ -88,11 +89,7 @@ def one_sided(inside: int, outside: int, share: float) -> float:
         >>> one_sided(12, 0, 0.5)
         0.000244140625
     """
-    units = inside + outside
-    return sum(
-        math.comb(units, k) * share**k * (1 - share) ** (units - k)
-        for k in range(inside, units + 1)
-    )
+    return float(special.betainc(inside, outside + 1, share))
 
 
 def influence(control: Group, treatment: Group, most: int = 10) -> Influence | None:

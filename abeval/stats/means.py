@@ -20,7 +20,7 @@ def estimate(moments: Moments) -> Estimate:
         >>> e.value, round(e.variance, 6), e.units, e.df
         (2.5, 0.416667, 4, 3.0)
     """
-    variance = float(moments.pick(0).covariance[0, 0]) / moments.n
+    variance = float(moments.covariance[0, 0]) / moments.n
     return Estimate(float(moments.mean[0]), variance, moments.n, moments.df)
 
 

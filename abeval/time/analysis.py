@@ -29,14 +29,13 @@ from abeval.results.windows import (
 )
 from abeval.stats.records import Refusal
 from abeval.time import peeking
-from abeval.time.axes import Course, calendar, since_entry
+from abeval.time.axes import Course, Strata, calendar, since_entry, strata_of
 from abeval.time.clock import By, ClockSums, hour_sums, weekday_sums
 from abeval.time.cut import Key, cut_windows
 from abeval.time.day_sums import NO_DAYS
 from abeval.time.events import event_rows
 from abeval.time.novelty import Decays, find_decays
 from abeval.time.open import OpenLogs, open_logs
-from abeval.time.ramps import Strata, strata_of
 from abeval.time.rhythm import clock_rows
 from abeval.time.skew import Known, known_of
 from abeval.time.stability import agreement, stability_of
@@ -119,9 +118,10 @@ def windows(
         clocks.append(weekday_sums(read))
     cuts = cut_windows(read, widths, run.step)
     run.step("windows")
-    return time_result(
-        Timeline(run.experiment, sums_of(read), widths, looks, cuts, clocks), metrics
-    )
+    timeline = Timeline(run.experiment, sums_of(read), widths, looks, cuts, clocks)
+    # The cells of the log are large, and nothing reads them any more.
+    del logs, read
+    return time_result(timeline, metrics)
 
 
 def time_result(timeline: Timeline, metrics: Sequence[Metric]) -> TimeResult:

@@ -4,20 +4,49 @@
 as `time/windows.py`, compute effects on a `Course` along them.
 """
 
-from collections.abc import Callable, Container, Hashable, Mapping, Sequence
+from collections.abc import Container, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from abeval.aggregates.moment_rows import ByStretch
 from abeval.inference.comparison import Arms, Comparison, Rule
 from abeval.inference.means_and_ratios import compare_moments, compare_with_shape
-from abeval.inference.stretches import compare_within, pair_of
+from abeval.inference.stretches import Pair, compare_within, pair_of
+from abeval.logs.stretches import Stretches
 from abeval.metrics.definition import Metric
 from abeval.results.windows import AxisName
 from abeval.stats.moments import Moments
 from abeval.stats.records import Refusal
 from abeval.time.day_sums import DaySums, MetricDays, Span
-from abeval.time.ramps import Strata
 from abeval.time.skew import Known
+
+Strata = tuple[tuple[int, ...], ...]
+"""Places of entry days, in groups of one traffic split each: units are compared within them."""
+
+
+def strata_of(stretches: Stretches, days: Sequence[str]) -> Strata:
+    """The entry days of each stretch.
+
+    A day within which the split changed, by a schedule, is a group of its own.
+
+    Args:
+        stretches: Those of the prepared logs; none where the split did not change.
+        days: Every day, ISO.
+
+    Example:
+        >>> from abeval.logs.stretches import Stretch
+        >>> first = Stretch("2026-01-01", "2026-01-02", {}, None)
+        >>> second = Stretch("2026-01-03", "2026-01-03", {}, None)
+        >>> strata_of((first, second), ["2026-01-01", "2026-01-02", "2026-01-03"])
+        ((0, 1), (2,))
+    """
+    begins = [stretch.start for stretch in stretches[1:]]
+    groups: dict[tuple[int, int], list[int]] = {}
+    for place, day in enumerate(days):
+        # Local times sort after their day, so that a day which a split divides has two numbers.
+        at_dawn = sum(start <= day for start in begins)
+        at_night = sum(start[:10] <= day for start in begins)
+        groups.setdefault((at_dawn, at_night), []).append(place)
+    return tuple(tuple(places) for places in groups.values())
 
 
 @dataclass(frozen=True)
@@ -41,35 +70,42 @@ class Axis:
     strata: Strata
     last_cohort: tuple[int, ...]
     partial: tuple[bool, ...]
-    _known: dict[Hashable, ByStretch] = field(default_factory=dict, init=False, repr=False)
+    _known: dict[tuple[tuple[Span, ...], bool], Sequence[ByStretch]] = field(
+        default_factory=dict, init=False, repr=False
+    )
+    _days: dict[tuple[int, ...], ByStretch] = field(default_factory=dict, init=False, repr=False)
     _parts: dict[Sequence[int], "Axis"] = field(default_factory=dict, init=False, repr=False)
 
-    def window(self, span: Span, entered: bool = False) -> ByStretch:
-        """Moments of (y, x) by group of cohorts and variant, over the units of a window.
+    def windows(self, spans: tuple[Span, ...], entered: bool = False) -> Sequence[ByStretch]:
+        """Moments of (y, x) in each window, by group of cohorts and variant.
 
         Days since entry take only the cohorts that were observed to the window's end, so that
-        all its units had the same time. Every variant is compared with the same control: each
-        window is summed once.
+        all its units had the same time. Every variant is compared with the same control: windows
+        are summed once.
         """
-        return self._once(
-            (span, entered), span[1], lambda one, cohorts: one.window(cohorts, span, entered)
-        )
+        if spans and (spans, entered) not in self._known:
+            groups = [self._observed(last) or ((),) for _, last in spans]
+            boxes = [
+                (cohorts, span)
+                for span, of_span in zip(spans, groups, strict=True)
+                for cohorts in of_span
+            ]
+            moments = {n: iter(sums.windows(boxes, entered)) for n, sums in self.sums.items()}
+            self._known[spans, entered] = [
+                [{name: next(each) for name, each in moments.items()} for _ in of_span]
+                for of_span in groups
+            ]
+        return self._known[spans, entered] if spans else ()
 
     def by_day(self, days: tuple[int, ...]) -> ByStretch:
         """Moments of the days' numerators and denominators, by group of cohorts and variant."""
-        last = min(days) if self.name == "exposure" else max(days)
-        return self._once(days, last, lambda one, cohorts: one.by_day(cohorts, days))
-
-    def _once(
-        self, key: Hashable, last: int, moments: Callable[[DaySums, Sequence[int]], Moments]
-    ) -> ByStretch:
-        """Moments of the cohorts that were observed to the end of a day, computed once."""
-        if key not in self._known:
-            self._known[key] = [
-                {name: moments(sums, cohorts) for name, sums in self.sums.items()}
+        if days not in self._days:
+            last = min(days) if self.name == "exposure" else max(days)
+            self._days[days] = [
+                {name: sums.by_day(cohorts, days) for name, sums in self.sums.items()}
                 for cohorts in self._observed(last) or ((),)
             ]
-        return self._known[key]
+        return self._days[days]
 
     def of_cohorts(self, cohorts: Sequence[int]) -> "Axis":
         """The same axis for some of the cohorts, the same each time."""
@@ -99,9 +135,10 @@ class Course:
     axis: Axis
     known: Known | None = None
 
-    def window(self, span: Span) -> tuple[Moments | None, Moments | None]:
-        """Moments of (y, x) over the units of a window, in control and in the variant."""
-        return pair_of(self.axis.window(span), self.arms)
+    def each_day(self) -> list[Pair]:
+        """Moments of (y, x) over the units of each day, in control and in the variant."""
+        days = tuple((day, day) for day in range(len(self.axis.labels)))
+        return [pair_of(moments, self.arms) for moments in self.axis.windows(days)]
 
     @property
     def arms(self) -> Arms:
@@ -120,15 +157,20 @@ class Course:
             raise Refusal("too_few_units", why)
         return control, treatment
 
-    def effect(self, span: Span, rule: Rule, entered: bool) -> Comparison:
-        """The effect in one window, or why there is none.
+    def effects(
+        self, spans: Sequence[Span], rule: Rule, entered: bool = False
+    ) -> Iterator[tuple[Span, Comparison]]:
+        """Each window with the effect in it, or why there is none.
 
         Args:
-            span: The window.
+            spans: The windows.
             rule: How effects are judged.
             entered: Whether units count from their entry on, instead of those active in it.
         """
-        window = self.axis.window(span, entered)
+        for span, window in zip(spans, self.axis.windows(tuple(spans), entered), strict=True):
+            yield span, self._effect(span, window, rule, entered)
+
+    def _effect(self, span: Span, window: ByStretch, rule: Rule, entered: bool) -> Comparison:
         if self.known is None:
             return compare_within(self.metric, window, self.arms, rule)
         if self.axis.name == "calendar" and (span, entered) in self.known.windows:

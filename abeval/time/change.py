@@ -9,6 +9,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from abeval.inference.stretches import Pair
 from abeval.stats import shapes
 from abeval.stats.arrays import Floats, Integers
 from abeval.stats.distributions import tail
@@ -79,8 +80,11 @@ def series_of(course: Course) -> Series:
     Raises:
         Refusal: `too_few_units` for fewer than `MIN_DAYS` such days; as `windows.effects`.
     """
-    whole = [day for day, partial in enumerate(course.axis.partial) if not partial]
-    days = [day for day in whole if has_effect(course, day)]
+    days = [
+        day
+        for day, arms in enumerate(course.each_day())
+        if not course.axis.partial[day] and has_effect(arms)
+    ]
     if len(days) < MIN_DAYS:
         raise Refusal(
             "too_few_units",
@@ -149,9 +153,9 @@ def _trend_left(series: Series, design: Floats, decay: shapes.Match) -> bool:
     return tail(search.best.z).p_value < LEVEL
 
 
-def has_effect(course: Course, day: int) -> bool:
-    """Whether both variants have enough units on a day, and something to measure."""
+def has_effect(arms: Pair) -> bool:
+    """Whether both variants have enough units, and something to measure."""
     return all(
-        arm is not None and arm.n >= MIN_UNITS and arm.mean[1] != 0 and arm.covariance[0, 0] > 0
-        for arm in course.window((day, day))
+        arm is not None and arm.n >= MIN_UNITS and arm.mean[1] != 0 and arm.comoment[0, 0] > 0
+        for arm in arms
     )

@@ -18,7 +18,7 @@ from abeval.aggregates.quantile_values import QueriedValues
 from abeval.aggregates.quantiles import events_of, quantile_groups, quantiles_of
 from abeval.aggregates.reach import queried_reach
 from abeval.aggregates.rows import VariantUnits
-from abeval.aggregates.source_values import SourceValues, units_at
+from abeval.aggregates.source_values import SourceValues, by_unit, units_at
 from abeval.aggregates.unit_sums import sums_of
 from abeval.engines.queries import query
 from abeval.engines.sql import literal
@@ -29,7 +29,7 @@ from abeval.metrics.sources import CATALOGUE, QUANTILE
 from abeval.steps import Step
 from abeval.time.day_sums import Span
 from abeval.time.open import by_source
-from abeval.time.panel import by_unit, columns_of
+from abeval.time.panel import columns_of
 from abeval.time.time_sums import TimedLogs
 from abeval.time.windows import Window, spans
 
@@ -76,7 +76,8 @@ def cut_windows(
         step(f"windows of {source}, one by one")
         read = _READERS.get(source, _totals)(timed, group)
         # Items × groups in every window are many: the catalogue has no rolling ones.
-        for kind, span in spans(len(timed.days), () if source is CATALOGUE else widths):
+        by_kind = spans(len(timed.days), () if source is CATALOGUE else widths)
+        for kind, span in [(kind, span) for kind, own in by_kind.items() for span in own]:
             units = units_of(timed, span, by_entry=kind == "cumulative")
             window = read(_of_units(timed, units), span, units)
             # Catalogue metrics are tested by the jackknife, not by permutations.
@@ -180,15 +181,12 @@ def _totals(timed: TimedLogs, metrics: Sequence[Metric]) -> Reader:
     sums = timed.sources[metrics[0].source]
     variants = [*queries.experiment.variants]
     columns = columns_of(queries.shape, variants, metrics)
-    order = np.argsort(panel.day, kind="stable")
-    bounds = np.searchsorted(panel.day[order], np.arange(len(timed.days) + 1))
-    by_day = {name: sums.by_day[name][order] for name in columns}
-    unit = panel.unit[order]
+    size = len(panel.entry)
 
     def read(window: Aggregates, span: Span, units: Places) -> Aggregates:
-        rows = slice(bounds[span[0]], bounds[span[1] + 1])
-        size = len(panel.entry)
-        now = {n: by_unit(unit[rows], column[rows], size)[units] for n, column in by_day.items()}
+        rows = np.flatnonzero((panel.day >= span[0]) & (panel.day <= span[1]))
+        unit = panel.unit[rows]
+        now = {name: by_unit(unit, sums.by_day[name][rows], size)[units] for name in columns}
         before = {name: sums.before[name][units] for name in columns}
         chosen = units_at(panel.units, units)
         values = SourceValues(queries.experiment, queries.shape, chosen, now, before)

@@ -14,11 +14,13 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import pairwise, product
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from abeval.logs.unit_arrays import Whole
+from abeval.stats.arrays import Floats
 from abeval.stats.moments import Moments
 from abeval.time.panel import Panel
 
@@ -84,13 +86,6 @@ class Presence:
         return np.bincount(self.cohort, minlength=self.cohorts)
 
     @cached_property
-    def by_day(self) -> list[Places]:
-        """The `rows` of each day."""
-        order = np.argsort(self.day, kind="stable")
-        bounds = np.searchsorted(self.day[order], np.arange(1, self.days))
-        return np.split(self.rows[order], bounds)
-
-    @cached_property
     def _returns(self) -> NDArray[np.int32]:
         """Units by day of entry, 1 + active day before (0: none) and active day; cumulated."""
         before = np.zeros(len(self.day), dtype=np.int64)
@@ -101,13 +96,22 @@ class Presence:
         _cumulate(returns)
         return returns
 
-    def active(self, cohorts: Span, span: Span) -> int:
-        """Units with an impression in a window.
+    def units(self, cohorts: Places, spans: Places | None = None) -> Whole:
+        """Units by their days of entry, of which those with an impression in a window.
 
         A unit counts on its first active day of the window, the one whose active day before lies
         before the window.
+
+        Args:
+            cohorts: First and last day of entry, shape (windows, 2).
+            spans: First and last day of each window; None for all that entered.
         """
-        return _box(self._returns, 0, cohorts, (0, span[0]), span)
+        if spans is None:
+            entered = np.append(0, np.cumsum(self.entered))
+            return np.asarray(entered[cohorts[:, 1] + 1] - entered[cohorts[:, 0]])
+        before = np.stack([np.zeros_like(spans[:, 0]), spans[:, 0]], axis=1)
+        (units,) = _boxes(self._returns, cohorts, before, spans)
+        return np.asarray(units, dtype=np.int64)
 
     def sums(
         self, y: ArrayLike, x: ArrayLike, scales: tuple[float, float], per_unit: bool
@@ -204,52 +208,51 @@ class DaySums:
     scales: tuple[float, float]
     per_unit: bool
 
-    def window(self, cohorts: Sequence[int], span: Span, entered: bool = False) -> Moments:
-        """Moments of (y, x) over the units of a window.
+    def windows(
+        self, windows: Sequence[tuple[Sequence[int], Span]], entered: bool = False
+    ) -> list[Moments]:
+        """Moments of (y, x) over the units of each window.
 
         Args:
-            cohorts: Days of entry of the units, one after another.
-            span: The window's days.
+            windows: Days of entry of the units, one after another, and the window's days.
             entered: Whether units count from their entry on, instead of those active in it.
         """
-        group = _ends(cohorts)
-        if entered:
-            units = int(self.presence.entered[group[0] : group[1] + 1].sum())
-        else:
-            units = self.presence.active(group, span)
+        ends = [(cohorts[0], cohorts[-1]) if cohorts else (0, -1) for cohorts, _ in windows]
+        cohorts, spans = np.array(ends), np.array([span for _, span in windows])
+        units = self.presence.units(cohorts, None if entered else spans).astype(object)
         of_y, of_x = self.steps
-        y = of_y * _box(self.y, self.bits, group, span)
-        yy = of_y**2 * _box(self.yy, self.bits, group, span, span)
-        if self.per_unit:
-            return Moments.from_sums(units, [y, units], [[yy, y], [y, units]], self.scales)
-        x = of_x * _box(self.x, self.bits, group, span)
-        yx = of_y * of_x * _box(self.yx, self.bits, group, span, span)
-        xx = of_x**2 * _box(self.xx, self.bits, group, span, span)
-        return Moments.from_sums(units, [y, x], [[yy, yx], [yx, xx]], self.scales)
+        y = of_y * _whole(_boxes(self.y, cohorts, spans), self.bits)
+        yy = of_y**2 * _whole(_boxes(self.yy, cohorts, spans, spans), self.bits)
+        x, yx, xx = units, y, units
+        if not self.per_unit:
+            x = of_x * _whole(_boxes(self.x, cohorts, spans), self.bits)
+            yx = of_y * of_x * _whole(_boxes(self.yx, cohorts, spans, spans), self.bits)
+            xx = of_x**2 * _whole(_boxes(self.xx, cohorts, spans, spans), self.bits)
+        products = np.array([[yy, yx], [yx, xx]], dtype=object)
+        mean, comoment = _centred(units, np.array([y, x], dtype=object), products)
+        mean, comoment = mean.T * self.scales, comoment.T * np.outer(self.scales, self.scales)
+        return [Moments(*one) for one in zip(units.tolist(), mean, comoment, strict=True)]
 
     def by_day(self, cohorts: Sequence[int], days: Sequence[int]) -> Moments:
         """Moments of y on each of the days, then of x on each, over all units of the cohorts."""
-        start, last = _ends(cohorts)
-        n = int(self.presence.entered[start : last + 1].sum())
+        start, stop = (cohorts[0], cohorts[-1] + 1) if cohorts else (0, 0)
+        units = self.presence.units(np.array([[start, stop - 1]]))[0]
+        # A sum of products of 64 bits, times the units, has at most as many: so have those of sums.
+        most = 2**62 // max(int(units), 1)
         chosen = np.ix_(range(len(days)), days)[1][0]
 
-        def cells(sums: Whole, step: int) -> NDArray[np.object_]:
-            own = sums[:, last + 1] - sums[:, start]
+        def cells(sums: Whole) -> NDArray[np.integer | np.object_]:
+            own = sums[:, stop] - sums[:, start]
             for axis in range(1, own.ndim):
                 own = np.diff(own, axis=axis).take(chosen, axis=axis)
-            worth = np.array([step << self.bits * i for i in range(len(own))], dtype=object)
-            return np.tensordot(worth, own.astype(object), axes=1)
+            return _whole(own, self.bits, most)
 
-        of_y, of_x = self.steps
-        yx = cells(self.yx, of_y * of_x)
-        yy, xx = cells(self.yy, of_y**2), cells(self.xx, of_x**2)
-        products = np.block([[yy, yx], [yx.T, xx]])
-        scales = np.repeat(self.scales, len(days))
-        sums = np.append(cells(self.y, of_y), cells(self.x, of_x))
-        units = max(n, 1)
-        comoment = ((units * products - np.multiply.outer(sums, sums)) / units).astype(float)
-        mean = (sums / units).astype(float)
-        return Moments(n, mean * scales, comoment * np.outer(scales, scales))
+        yx = cells(self.yx)
+        products = np.block([[cells(self.yy), yx], [yx.T, cells(self.xx)]])
+        sums = np.append(cells(self.y), cells(self.x)).astype(products.dtype)
+        mean, comoment = _centred(units, sums, products)
+        scales = np.repeat(np.multiply(self.scales, self.steps), len(days))
+        return Moments(int(units), mean * scales, comoment * np.outer(scales, scales))
 
 
 @dataclass(frozen=True, eq=False)
@@ -280,15 +283,8 @@ class MetricDays:
         }
 
 
-_SIGNS = {2: np.array([1, -1, -1, 1]), 3: np.array([-1, 1, 1, -1, 1, -1, -1, 1])}
-"""Of the corners of a box of so many sides."""
-
 NO_DAYS = MetricDays({}, {}, {}, {})
 """Of a metric whose values do not add up over days."""
-
-
-def _ends(cohorts: Sequence[int]) -> Span:
-    return (cohorts[0], cohorts[-1]) if cohorts else (0, -1)
 
 
 def _parts(values: Whole, bits: int) -> list[Whole]:
@@ -306,14 +302,40 @@ def _parts(values: Whole, bits: int) -> list[Whole]:
 
 def _cumulate(sums: NDArray[np.integer]) -> None:
     """Put the sums up to each place on every axis but the first in the place of the sums."""
-    for axis in range(1, sums.ndim):
-        np.cumsum(sums, axis=axis, out=sums)
+    # One cohort after another, whose pairs of days stay in the processor's cache.
+    for cohort in range(1, sums.shape[1]):
+        of_cohort = sums[:, cohort]
+        for axis in range(1, of_cohort.ndim):
+            np.cumsum(of_cohort, axis=axis, out=of_cohort)
+        of_cohort += sums[:, cohort - 1]
 
 
-def _box(sums: NDArray[np.integer], bits: int, *sides: Span) -> int:
-    """The sum over a box of cumulated sums, from the first to the last place on every axis."""
-    if any(last < first for first, last in sides):
-        return 0
-    corners = [slice(first, last + 2, last + 1 - first) for first, last in sides]
-    totals = sums[:, *corners].reshape(len(sums), -1) @ _SIGNS[len(sides)]
-    return sum(total << bits * part for part, total in enumerate(totals.tolist()))
+def _boxes(sums: NDArray[np.integer], *sides: Places) -> Whole:
+    """The sum over each box of cumulated sums, in parts, shape (parts, boxes).
+
+    Args:
+        sums: Shape (parts, ...).
+        sides: First and last place of each box on every axis, shape (boxes, 2).
+    """
+    totals = np.zeros((len(sums), len(sides[0])), dtype=np.int64)
+    for ends in product((0, 1), repeat=len(sides)):
+        corner: tuple[Any, ...] = tuple(s[:, end] + end for s, end in zip(sides, ends, strict=True))
+        totals += (-1) ** (len(sides) - sum(ends)) * sums[:, *corner]
+    return totals
+
+
+def _whole(parts: Whole, bits: int, most: int = 0) -> NDArray[Any]:
+    """Sums in parts as whole numbers: of 64 bits where none is more than `most`, else Python's."""
+    worth = [1 << bits * part for part in range(len(parts))]
+    largest = sum(one * int(np.abs(part).max()) for one, part in zip(worth, parts, strict=True))
+    kind = np.int64 if max(largest, worth[-1]) <= most else np.object_
+    return np.tensordot(np.array(worth, dtype=kind), parts.astype(kind), axes=1)
+
+
+def _centred(
+    units: NDArray[Any], sums: NDArray[Any], products: NDArray[Any]
+) -> tuple[Floats, Floats]:
+    """Means and centred co-moments of variables on the first axes, in whole numbers up to here."""
+    n = np.maximum(units, 1)
+    comoments = (n * products - sums[:, None] * sums) / n
+    return (sums / n).astype(np.float64), comoments.astype(np.float64)

@@ -11,6 +11,7 @@ from abeval.inference.means_and_ratios import estimate
 from abeval.logs.run import Run
 from abeval.logs.unit_arrays import Whole
 from abeval.metrics.definition import Metric
+from abeval.stats.moments import Moments
 from abeval.stats.records import Refusal
 from abeval.time.day_sums import DaySums
 from abeval.time.open import opened_logs
@@ -48,7 +49,8 @@ def growth(metric: Metric, control: DaySums, entered: Mapping[str, Whole]) -> Gr
         entered: Variant → units by day of entry.
     """
     days = control.presence.days
-    estimates = [_relative(metric, control, day) for day in range(days)]
+    windows = [(range(day + 1), (0, day)) for day in range(days)]
+    estimates = [_relative(metric, one) for one in control.windows(windows, entered=True)]
     known = [one for one in estimates if one is not None]
     if not known:
         return None
@@ -63,10 +65,10 @@ def growth(metric: Metric, control: DaySums, entered: Mapping[str, Whole]) -> Gr
     return Growth(units, values, spreads, is_total=metric.kind == "mean")
 
 
-def _relative(metric: Metric, control: DaySums, day: int) -> tuple[float, float] | None:
-    """Control's value up to a day, and its variance between units over its square."""
+def _relative(metric: Metric, control: Moments) -> tuple[float, float] | None:
+    """Control's value, and its variance between units over its square."""
     try:
-        one = estimate(metric, control.window(range(day + 1), (0, day), entered=True))
+        one = estimate(metric, control)
     except Refusal:
         return None
     if one.value == 0 or not one.variance > 0:

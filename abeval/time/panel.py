@@ -10,6 +10,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from abeval.aggregates.source_values import rows_of, totals
 from abeval.logs.shape import LogShape
 from abeval.logs.unit_arrays import UnitDays, Units, Whole
 from abeval.metrics.definition import Metric, UnitTerm
@@ -54,32 +55,9 @@ class SourceSums(NamedTuple):
 
 def source_sums(panel: Panel, days: UnitDays, first: int) -> SourceSums:
     """The sums of a source on the rows of a panel whose first day is this one."""
-    wanted = panel.unit.astype(np.int64) * panel.days + panel.day
-    inside = days.in_period & (days.day >= first) & (days.day < first + panel.days)
-    rows = np.flatnonzero(inside)
-    given = days.unit[rows].astype(np.int64) * panel.days + (days.day[rows] - first)
-    place = np.searchsorted(wanted, given)
-    known = np.flatnonzero(np.append(wanted, -1)[place] == given)
-    place, rows = place[known], rows[known]
-
-    def on_rows(column: Whole) -> Whole:
-        values = np.zeros(len(wanted), dtype=np.int64)
-        values[place] = column[rows]
-        return values
-
-    size = len(panel.entry)
-    return SourceSums(
-        {name: on_rows(column) for name, column in days.columns.items()},
-        {n: by_unit(days.unit, c * days.in_period, size) for n, c in days.columns.items()},
-        {n: by_unit(days.unit, c * ~days.in_period, size) for n, c in days.columns.items()},
-    )
-
-
-def by_unit(unit: NDArray[np.int32], values: Whole, size: int) -> Whole:
-    """The sum of each unit's values."""
-    totals = np.zeros(size, dtype=np.int64)
-    np.add.at(totals, unit, values)
-    return totals
+    rows = rows_of(days, panel.unit, panel.day + first)
+    whole, before = (totals(days, part, len(panel.entry)) for part in (True, False))
+    return SourceSums({n: np.append(days.columns[n], 0)[rows] for n in whole}, whole, before)
 
 
 def columns_of(shape: LogShape, variants: Iterable[str], metrics: Sequence[Metric]) -> list[str]:

@@ -17,10 +17,9 @@ from abeval.results.windows import Rhythm, WindowRow
 from abeval.stats import shapes
 from abeval.stats.records import Refusal
 from abeval.stats.windows import effects
-from abeval.time.axes import Axis, Course
+from abeval.time.axes import Axis, Course, Strata
 from abeval.time.change import has_effect
 from abeval.time.clock import ClockSums
-from abeval.time.ramps import Strata
 from abeval.time.skew import Known
 from abeval.time.windows import row_of
 
@@ -49,21 +48,18 @@ def clock_rows(
         axis = clock_axis(metric, sums, experiment.control, strata)
         for variant in experiment.treatments:
             course = Course(metric, variant, axis, known_of(metric, variant))
-            rows += [_row(course, place, days, rule) for place, days in enumerate(sums.days)]
+            spans = [(place, place) for place in range(len(sums.days))]
+            rows += [
+                replace(row_of(course, "recurring", span, effect), days=days)
+                for days, (span, effect) in zip(sums.days, course.effects(spans, rule), strict=True)
+            ]
             tests.append(rhythm_of(course))
     return tuple(rows), tuple(tests)
 
 
-def _row(course: Course, place: int, days: int, rule: Rule) -> WindowRow:
-    span = place, place
-    row = row_of(course, "recurring", span, course.effect(span, rule, entered=False))
-    return replace(row, days=days)
-
-
 def rhythm_of(course: Course) -> Rhythm:
     """Test of one effect in all hours or weekdays, the same units being in several."""
-    labels = course.axis.labels
-    parts = [place for place in range(len(labels)) if has_effect(course, place)]
+    parts = [place for place, arms in enumerate(course.each_day()) if has_effect(arms)]
     rhythm = Rhythm(course.metric.name, course.variant, course.axis.name, len(parts))
     if len(parts) < 2:
         return replace(

@@ -19,13 +19,14 @@ from abeval.inference.comparison import Arms
 from abeval.inference.skew import Shape
 from abeval.logs.unit_arrays import Units
 from abeval.metrics.definition import Metric, scales
-from abeval.stats import moments, skewed
+from abeval.stats import skewed
 from abeval.stats.moments import Moments
+from abeval.stats.moments import Units as Values
 from abeval.stats.records import Refusal
 from abeval.stats.split_moments import Skewed
 from abeval.time.day_sums import MetricDays, Span
 from abeval.time.panel import SourceSums
-from abeval.time.unit_sums import groups_of, moments_of, values_of
+from abeval.time.unit_sums import moments_by, values_of
 
 ByVariant = Mapping[str, Moments]
 """Variant → moments of (y, x), with third ones."""
@@ -70,24 +71,28 @@ def thirds_of(
         by_day: The metric's values by day.
         days: Every day (ISO).
     """
-    of_days: dict[str, dict[str, Moments]] = {day: {} for day in days}
-    for name, presence in by_day.days.items():
-        for place, rows in enumerate(presence.by_day):
-            if len(rows):
-                values = by_day.y[name][rows], by_day.x[name][rows]
-                of_days[days[place]][name] = moments_of(metric, *values)
     variants = list(queries.experiment.variants)
+    presences = [by_day.days[name] for name in variants]
+    y, x = (
+        np.concatenate([of[n][p.rows] for n, p in zip(variants, presences, strict=True)])
+        for of in (by_day.y, by_day.x)
+    )
+    group = [place + len(variants) * one.day for place, one in enumerate(presences)]
+    of_days: dict[str, dict[str, Moments]] = {day: {} for day in days}
+    for number, moments in moments_by(metric, (y, x), np.concatenate(group)).items():
+        day, variant = divmod(number, len(variants))
+        of_days[days[day]][variants[variant]] = moments
     now = values_of(queries, units, metric, sums.whole)
     before = values_of(queries, units, metric, sums.before)
-    groups = groups_of(units.variant, np.zeros_like(units.stretch), variants)
-    whole = {one.variant: moments_of(metric, *(v[one.units] for v in now)) for one in groups}
+    whole = {variants[n]: one for n, one in moments_by(metric, now, units.variant).items()}
     hidden = queries.experiment.privacy.min_units is not None
     if hidden or not metric.is_mean_or_ratio or len(units.variant) > FEW_UNITS:
         return Thirds(of_days, whole)
     table = np.stack([*now, *before, units.is_new], axis=1).astype(np.float64)
     each = {
-        one.variant: moments.Units(*np.unique(table[one.units], axis=0, return_counts=True))
-        for one in groups
+        name: Values(*np.unique(table[units.variant == n], axis=0, return_counts=True))
+        for n, name in enumerate(variants)
+        if name in whole
     }
     few = sum(len(one.counts) for one in each.values()) <= FEW_VALUES
     return Thirds(of_days, with_units(whole, each if few else {}, scales(metric)))

@@ -31,14 +31,9 @@ from abeval.stats.moments import Moments
 from abeval.steps import Step
 from abeval.time.day_sums import MetricDays, Presence
 from abeval.time.open import OpenLogs, by_source
-from abeval.time.panel import (
-    Panel,
-    SourceSums,
-    columns_of,
-    source_sums,
-)
+from abeval.time.panel import Panel, SourceSums, columns_of, source_sums
 from abeval.time.skew import Thirds, thirds_of
-from abeval.time.unit_sums import groups_of, moments_of, values_of
+from abeval.time.unit_sums import moments_by, values_of
 
 
 class TimedLogs(NamedTuple):
@@ -228,9 +223,11 @@ def load_days(queries: MetricQueries, source: Source, name: str) -> str:
 
 def _before(logs: OpenLogs, units: Units, metric: Metric, sums: SourceSums) -> ByStretch:
     """Moments of a metric before the period, by stretch and variant."""
-    y, x = values_of(logs.queries, units, metric, sums.before)
+    variants = list(logs.queries.experiment.variants)
+    stretch = units.stretch.astype(np.int64) * len(variants) if logs.stretches else 0
+    values = values_of(logs.queries, units, metric, sums.before)
     moments: list[dict[str, Moments]] = [{} for _ in range(max(1, len(logs.stretches)))]
-    stretch = units.stretch if logs.stretches else np.zeros_like(units.stretch)
-    for group in groups_of(units.variant, stretch, list(logs.queries.experiment.variants)):
-        moments[group.stretch][group.variant] = moments_of(metric, y[group.units], x[group.units])
+    for number, one in moments_by(metric, values, stretch + units.variant).items():
+        place, variant = divmod(number, len(variants))
+        moments[place][variants[variant]] = one
     return moments

@@ -1,17 +1,15 @@
-"""Exact sums and moments over units, of arrays of whole numbers.
+"""Moments over units with third ones, from exact sums of arrays of whole numbers.
 
-`time/skew.py` and `time/time_sums.py` ask for moments, `time/cut.py` for the rows that the
-scorecard reads.
+`time/skew.py` asks for those of days and of the period, `time/time_sums.py` for those before it.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping
 from itertools import combinations_with_replacement
-from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from abeval.aggregates.kernels.exact import Product, exact_sums
+from abeval.aggregates.kernels.exact import exact_sums
 from abeval.aggregates.metric_queries import MetricQueries
 from abeval.aggregates.source_values import SourceValues
 from abeval.errors import ExperimentError
@@ -20,56 +18,44 @@ from abeval.metrics.definition import Metric, scales
 from abeval.stats.moments import Moments
 
 
-class Group(NamedTuple):
-    """Units that are summed together.
+def moments_by(
+    metric: Metric, values: tuple[Whole, Whole], group: NDArray[np.integer]
+) -> dict[int, Moments]:
+    """Moments of (y, x), with third ones, over the units of each group.
 
-    Attributes:
-        variant: Their variant.
-        stretch: Number of the stretch in which they entered.
-        units: Their places.
-    """
-
-    variant: str
-    stretch: int
-    units: NDArray[np.intp]
-
-
-def groups_of(
-    variant: NDArray[np.integer], stretch: NDArray[np.integer], names: Sequence[str]
-) -> list[Group]:
-    """The units of each variant and stretch, where there are some."""
-    code = stretch.astype(np.int64) * len(names) + variant
-    order = np.argsort(code, kind="stable")
-    known, starts = np.unique(code[order], return_index=True)
-    parts = np.split(order, starts[1:])
-    return [
-        Group(names[number % len(names)], number // len(names), units)
-        for number, units in zip(known.tolist(), parts, strict=False)
-    ]
-
-
-def moments_of(metric: Metric, y: Whole, x: Whole) -> Moments:
-    """Moments of (y, x) over units, with third ones.
+    Args:
+        metric: What y and x are of.
+        values: Numerator and denominator of each unit.
+        group: The number of its group.
 
     Raises:
         ExperimentError: Values are too large.
     """
+    order = np.argsort(group, kind="stable")
+    numbers, starts, units = np.unique(group[order], return_index=True, return_counts=True)
     varies = (0,) if metric.per is None else (0, 1)
-    columns = [y, x][: len(varies)]
     products = [p for n in (1, 2, 3) for p in combinations_with_replacement(varies, n)]
-    sums = _exact(metric, columns, products)
+    sums = exact_sums([values[place][order] for place in varies], products, starts)
+    if sums is None:
+        raise ExperimentError(
+            f"metric {metric.name!r}: its sums cannot be computed: they are too large",
+            "divide the value, or set a coarser resolution",
+        )
+    sums[()] = units.tolist()
 
-    def total(*places: int) -> int:
-        kept = tuple(place for place in places if place in varies)
-        return sums[kept] if kept else len(y)
+    def total(place: int, *factors: int) -> int:
+        return sums[tuple(sorted(factor for factor in factors if factor in varies))][place]
 
-    return Moments.from_sums(
-        len(y),
-        [total(0), total(1)],
-        [[total(0, 0), total(0, 1)], [total(0, 1), total(1, 1)]],
-        scales(metric),
-        [total(*triple) for triple in combinations_with_replacement((0, 1), 3)],
-    )
+    return {
+        number: Moments.from_sums(
+            total(place),
+            [total(place, 0), total(place, 1)],
+            [[total(place, a, b) for b in (0, 1)] for a in (0, 1)],
+            scales(metric),
+            [total(place, *three) for three in combinations_with_replacement((0, 1), 3)],
+        )
+        for place, number in enumerate(numbers.tolist())
+    }
 
 
 def values_of(
@@ -79,15 +65,3 @@ def values_of(
     values = SourceValues(queries.experiment, queries.shape, units, sums, {})
     y, x = (np.broadcast_to(one, len(units.hash)) for one in values.pair(metric, sums))
     return y, x
-
-
-def _exact(
-    metric: Metric, columns: Sequence[Whole], products: Iterable[Product]
-) -> dict[Product, int]:
-    sums = exact_sums(columns, products)
-    if sums is None:
-        raise ExperimentError(
-            f"metric {metric.name!r}: its sums cannot be computed: they are too large",
-            "divide the value, or set a coarser resolution",
-        )
-    return {product: of_all for product, (of_all,) in sums.items()}

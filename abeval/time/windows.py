@@ -4,7 +4,7 @@
 into the `TimeResult`. `time/cut.py` takes the spans of its windows from it.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import Literal, NamedTuple
 
 from abeval.inference.comparison import Comparison, Rule
@@ -15,20 +15,22 @@ from abeval.time.day_sums import Span
 Kind = Literal["daily", "cumulative", "rolling"]
 
 
-def spans(days: int, widths: Sequence[int]) -> Iterator[tuple[Kind, Span]]:
+def spans(days: int, widths: Sequence[int]) -> dict[Kind, list[Span]]:
     """Every window on an axis of so many days.
 
     Example:
-        >>> [span for kind, span in spans(3, [2]) if kind == "rolling"]
+        >>> spans(3, [2])["rolling"]
         [(0, 1), (1, 2)]
     """
-    for day in range(days):
-        yield "daily", (day, day)
-    for day in range(days):
-        yield "cumulative", (0, day)
-    for width in dict.fromkeys(w for w in widths if 1 < w <= days):
-        for last in range(width - 1, days):
-            yield "rolling", (last - width + 1, last)
+    return {
+        "daily": [(day, day) for day in range(days)],
+        "cumulative": [(0, day) for day in range(days)],
+        "rolling": [
+            (last - width + 1, last)
+            for width in dict.fromkeys(width for width in widths if width > 1)
+            for last in range(width - 1, days)
+        ],
+    }
 
 
 class Window(NamedTuple):
@@ -48,8 +50,9 @@ class Window(NamedTuple):
 def windows_of(course: Course, rule: Rule, widths: Sequence[int]) -> tuple[Window, ...]:
     """Every window of a metric on one axis."""
     return tuple(
-        Window(kind, span, course.effect(span, rule, entered=kind == "cumulative"))
-        for kind, span in spans(len(course.axis.labels), widths)
+        Window(kind, span, comparison)
+        for kind, own in spans(len(course.axis.labels), widths).items()
+        for span, comparison in course.effects(own, rule, entered=kind == "cumulative")
     )
 
 

@@ -110,11 +110,12 @@ def _thirds(arms: Mapping[str, Units], labels: tuple[str, ...]) -> Thirds:
 
 def judged(control: Units, treatment: Units) -> dict[str, tuple[Comparison, Comparison]]:
     """Window → as it is judged, and by Welch's test."""
-    now, before = courses(control, treatment), courses(control, treatment, known=False)
-    return {
-        name: (now[by_age].effect(span, RULE, entered), before[by_age].effect(span, RULE, entered))
-        for name, (by_age, span, entered) in WINDOWS.items()
-    }
+    both = courses(control, treatment), courses(control, treatment, known=False)
+    windows = {}
+    for name, (by_age, span, entered) in WINDOWS.items():
+        ((_, now),), ((_, before),) = (one[by_age].effects([span], RULE, entered) for one in both)
+        windows[name] = now, before
+    return windows
 
 
 def rows(split: Split, runs: int, seed: int = 0) -> Iterator[Row]:

@@ -86,7 +86,8 @@ def test_a_ramp_is_found_and_its_paradox_undone():
     lifts = {}
     for name, groups in (("naive", (tuple(range(DAYS)),)), ("by share", strata)):
         axis = calendar(sums.metrics["ctr"], "control", groups, sums.days, frozenset())
-        lifts[name] = Course(CTR, "treatment", axis).effect((0, DAYS - 1), Rule(), True).lift
+        ((_, effect),) = Course(CTR, "treatment", axis).effects([(0, DAYS - 1)], Rule(), True)
+        lifts[name] = effect.lift
     assert lifts["naive"].high < 0.10
     assert lifts["by share"].low < 0.10 < lifts["by share"].high
 

@@ -43,10 +43,10 @@ def test_windows_of_a_ratio_and_of_a_mean(seed, span, among):
     rows = everybody & arm.active[:, days].any(axis=1)
     chosen = range(among[0], among[1] + 1)
     y, x = (v[:, days].sum(axis=1) for v in (arm.y, arm.x))
-    same(summed(arm).window(chosen, span), y[rows], x[rows])
+    same(summed(arm).windows([(chosen, span)])[0], y[rows], x[rows])
     mean = summed(arm, per_unit=True)
-    same(mean.window(chosen, span), y[rows], np.ones(rows.sum()))
-    found = mean.window(chosen, span, entered=True)
+    same(mean.windows([(chosen, span)])[0], y[rows], np.ones(rows.sum()))
+    found = mean.windows([(chosen, span)], entered=True)[0]
     same(found, y[everybody], np.ones(everybody.sum()))
 
 
@@ -61,12 +61,12 @@ def test_days_since_entry(seed, span, observed):
     span = (min(span[0], observed - 1), min(span[1], observed - 1))
     days = slice(span[0], span[1] + 1)
     rows = moved[0][:, days].any(axis=1)
-    found = summed(arm, by_age=True, observed=observed).window(range(6), span)
+    found = summed(arm, by_age=True, observed=observed).windows([(range(6), span)])[0]
     same(found, moved[1][rows][:, days].sum(axis=1), moved[2][rows][:, days].sum(axis=1))
 
 
 def test_no_cohort_has_no_units():
-    assert summed(units(1)).window((), (0, 5), entered=True).n == 0
+    assert summed(units(1)).windows([((), (0, 5))], entered=True)[0].n == 0
 
 
 def test_all_days_at_once_with_their_covariance():
@@ -82,7 +82,7 @@ def test_sums_beyond_64_bits_stay_exact(size):
     """Values of any sign, whose squares need one part or several."""
     arm = units(9)
     y = (arm.y - 1) * arm.active * size + arm.active
-    found = summed(arm._replace(y=y)).window(range(6), (1, 4))
+    found = summed(arm._replace(y=y)).windows([(range(6), (1, 4))])[0]
     rows = arm.active[:, 1:5].any(axis=1)
     totals = [
         (int(a), int(b)) for a, b in zip(y[rows, 1:5].sum(1), arm.x[rows, 1:5].sum(1), strict=True)
