@@ -319,7 +319,7 @@ def _boxes(sums: NDArray[np.integer], *sides: Places) -> Whole:
     """
     totals = np.zeros((len(sums), len(sides[0])), dtype=np.int64)
     for ends in product((0, 1), repeat=len(sides)):
-        corner = [side[:, end] + end for side, end in zip(sides, ends, strict=True)]
+        corner: tuple[Any, ...] = tuple(s[:, end] + end for s, end in zip(sides, ends, strict=True))
         totals += (-1) ** (len(sides) - sum(ends)) * sums[:, *corner]
     return totals
 
