@@ -101,13 +101,14 @@ class RowPass:
 
     def sums(self) -> RowSums:
         """Read the impressions once, and run the kernel of every source."""
-        events: list[list[tuple[NDArray[np.int32], Whole]]] = [[] for _ in self.values]
+        events: dict[str, list[tuple[NDArray[np.int32], Whole]]]
+        events = {f"value_{i}": [] for i in range(len(self.values))}
         with closing(self._blocks()) as blocks:
             for chunk in self.engine.chunks(self._sql):
                 placed = blocks.place(self._numbered(chunk))
-                for i, listed in enumerate(events):
-                    listed.append(_with_value(placed.block, f"value_{i}"))
-                blocks.add(placed.without([f"value_{i}" for i in range(len(events))]))
+                for name, listed in events.items():
+                    listed.append(_with_value(placed.block, name))
+                blocks.add(placed, without=events)
             days = self._days(blocks)
             if self._is_scored:
                 of_scores = score_sums(blocks, self._arm, len(self.experiment.variants))
@@ -116,7 +117,7 @@ class RowPass:
         units, variants = self.units, list(self.experiment.variants)
         values = {
             columns: Events(variants, self._arm, units.stretch, *_together(listed))
-            for columns, listed in zip(self.values, events, strict=True)
+            for columns, listed in zip(self.values, events.values(), strict=True)
         }
         groups = [] if found is None else self._group_units()
         return RowSums(days, found, groups, values)

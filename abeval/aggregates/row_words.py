@@ -64,8 +64,7 @@ class Items(NamedTuple):
             return places_of(self.known, words)
         known = (words >= self.first) & (words < self.first + len(self.ids))
         number = (words - self.first).astype(np.int32)
-        if not known.all():
-            number[~known] = -1
+        number[~known] = -1
         return number
 
 
@@ -87,7 +86,8 @@ class Categories(NamedTuple):
         hashes, words = np.zeros(0, np.int64), np.zeros(0, np.int64)
         if own:
             distinct = "select distinct category from logged where category is not null"
-            hashes = _column(engine, f"select {hashed('category')} as word from ({distinct}) as c")
+            listed = engine.arrays(f"select {hashed('category')} as word from ({distinct}) as c")
+            hashes = np.asarray(listed["word"], dtype=np.int64)
         if items is None:
             return cls(HashIndex(np.unique(hashes)), None)
         # Equal numbers of two types have different hashes.
@@ -120,10 +120,6 @@ class Categories(NamedTuple):
 def places_of(index: HashIndex, words: Whole) -> NDArray[np.int32]:
     """The place of each hash, -1 for `NONE`."""
     return np.where(words < 0, -1, index.places(np.maximum(words, 0))).astype(np.int32)
-
-
-def _column(engine: ArrayEngine, sql: str) -> Whole:
-    return np.asarray(engine.arrays(sql)["word"], dtype=np.int64)
 
 
 def word_of(column: str, is_number: bool) -> str:

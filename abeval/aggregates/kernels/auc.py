@@ -259,7 +259,8 @@ def score_sums(blocks: UnitBlocks, arm: Arms, arms: int) -> ScoreSums:
             with adding:
                 np.add(counts, own.reshape(counts.shape), out=counts)
             pairs, ordered = unit_pairs(rows.unit, result)
-            results.put(number, narrow(ordered))
+            edges = np.repeat([0, len(ordered)], [number + 1, blocks.count - number])
+            results.add([narrow(ordered)], edges.tolist())
             return pairs
 
         parts = in_threads(paired, blocks)

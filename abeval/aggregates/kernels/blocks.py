@@ -78,11 +78,6 @@ class Blocks:
         ]
         return [np.concatenate(column) for column in zip(*parts, strict=True)]
 
-    def put(self, number: int, column: Column) -> None:
-        """Keep a chunk of one column, all rows of which are of one block."""
-        size = len(column)
-        self.add([column], [0] * (number + 1) + [size] * (self._count - number))
-
     def close(self) -> None:
         """Forget the rows, and remove the file."""
         self._chunks.clear()

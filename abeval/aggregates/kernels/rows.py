@@ -4,7 +4,7 @@ Consecutive impressions of one unit, request and day form a run, so that what th
 once. `row_pass.py` fills `UnitBlocks` from one scan, and hands each block to the kernels.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import NamedTuple
@@ -100,11 +100,6 @@ class Placed(NamedTuple):
     runs: Sequence[int]
     rows: Sequence[int]
 
-    def without(self, names: Sequence[str]) -> "Placed":
-        """The same without some columns of the rows."""
-        rows = {name: column for name, column in self.block.rows.items() if name not in names}
-        return self._replace(block=Block(self.block.runs, rows))
-
 
 @dataclass
 class UnitBlocks:
@@ -166,9 +161,10 @@ class UnitBlocks:
         runs["length"] = lengths.astype(np.int32)
         return Placed(Block(runs, rows), edges.tolist(), row_edges.tolist())
 
-    def add(self, placed: Placed) -> None:
-        """Keep impressions."""
-        runs, rows = placed.block.runs, placed.block.rows
+    def add(self, placed: Placed, without: Collection[str] = ()) -> None:
+        """Keep impressions, without some columns of the rows."""
+        runs = placed.block.runs
+        rows = {name: one for name, one in placed.block.rows.items() if name not in without}
         self._names = tuple(runs), tuple(rows)
         self._runs.add([narrow(column) for column in runs.values()], placed.runs)
         self._rows.add([narrow(column) for column in rows.values()], placed.rows)
