@@ -9,13 +9,15 @@ calls by the dialect's own SQL.
 calls, `duckdb.py` defines them as macros.
 """
 
-from collections.abc import Mapping
-from typing import Literal
+from __future__ import annotations
 
-import sqlglot
-from sqlglot import exp
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Literal
 
 from abeval.engines.sql import literal
+
+if TYPE_CHECKING:
+    from sqlglot import exp
 
 HexHash = Literal["md5", "sha1", "sha256"]
 """Hashes that SQL has, as text of hex digits."""
@@ -161,6 +163,10 @@ def written_out(tree: exp.Query, dialect: str) -> exp.Query:
         >>> written_out(parse_one("select abeval_epoch_ms(ts)"), "spark").sql("spark")
         'SELECT UNIX_MILLIS(CAST(ts AS TIMESTAMP))'
     """
+    # Imported here, because DuckDB needs none of it, and it takes longer than a small query.
+    import sqlglot
+    from sqlglot import exp
+
     templates = _TEMPLATES.get(dialect, {})
     query = tree.copy()
     # From the inside out: one may be an argument of another.
