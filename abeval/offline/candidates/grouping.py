@@ -14,7 +14,7 @@ from abeval.stats.arrays import Bools, Integers
 
 Kind = TypeVar("Kind", bound=np.generic)
 
-_CELLS = 1 << 17
+_CELLS = 1 << 15
 """Cells of a matrix that fit in a processor's cache."""
 
 

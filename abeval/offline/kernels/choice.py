@@ -66,14 +66,13 @@ def _request_counts(rows: Rows, model: str) -> dict[str, Floats]:
     """Requests per unit: all, with a relevant item, with a score, with both (`unit_requests`)."""
     relevant = rows.relevant > 0
     listed = rows.listed[model] > 0
-    every = np.ones(listed.size, dtype=np.bool_)
     counts = {
-        "requests": every,
+        "requests": np.ones(listed.size),
         "relevant": relevant,
         "listed": listed,
         "listed_relevant": relevant & listed,
     }
     return {
-        name: np.bincount(rows.unit[mask], minlength=rows.units).astype(np.float64)
+        name: np.bincount(rows.unit, weights=mask, minlength=rows.units).astype(np.float64)
         for name, mask in counts.items()
     }

@@ -154,7 +154,7 @@ def list_sums(
     `ranks` has the ranks in requests by the scores of the model.
     """
     # Where every grade is 1, all three gains are equal, and computed once.
-    is_one = rows.is_binary and rows.grade.max(initial=0) == 1
+    is_one = rows.is_binary and rows.grades.max(initial=0) == 1
     column = {
         m: re.sub("_(lin|exp)", "_bin", m.definition.numerator)
         if is_one
