@@ -27,9 +27,9 @@ def covers(metric: OfflineMetric, rows: Rows) -> bool:
     return family in ("list", "r_precision")
 
 
-def needs_queries(metrics: Sequence[OfflineMetric], rows: Rows | None) -> bool:
-    """Whether a metric has no kernel, or the rows are not at hand as arrays."""
-    return rows is None or not all(covers(metric, rows) for metric in metrics)
+def without_kernel(metrics: Sequence[OfflineMetric], rows: Rows | None) -> list[OfflineMetric]:
+    """The metrics that queries sum: all of them if the rows are not at hand as arrays."""
+    return [metric for metric in metrics if rows is None or not covers(metric, rows)]
 
 
 def coverage(rows: Rows) -> Iterator[ModelCoverage]:
