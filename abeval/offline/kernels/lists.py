@@ -183,7 +183,7 @@ class _Values(NamedTuple):
 def _values(rows: Rows, model: str, ranks: Ranks, wanted: Collection[tuple[str, int]]) -> _Values:
     hits = Hits(rows, ranks)
     listed = rows.listed[model][hits.request]
-    cuts = {k: Cut(hits, listed, k) for _, k in wanted}
+    cuts = {k: Cut(hits, listed, k) for k in {k for _, k in wanted}}
     values = {(name, k): fine(VALUES[name](cuts[k])) for name, k in wanted}
     return _Values(rows.unit[hits.request], values)
 
