@@ -129,3 +129,22 @@ def test_the_package_imports_its_version_alone() -> None:
         [sys.executable, "-c", probe], check=True, capture_output=True, text=True
     )
     assert set(found.stdout.split()) == {"abeval", "abeval.version"}
+
+
+def test_an_evaluation_of_one_table_needs_no_experiment_and_few_packages(file: Path) -> None:
+    probe = (
+        "import sys, abeval; log, scores = sys.argv[1], ['score_old']\n"
+        "columns = abeval.JudgedColumns('user_id', None, 'item_id', 'click')\n"
+        "metrics = ['ndcg@2[bin]', 'gauc[impressions]']\n"
+        "print(abeval.evaluate_log(log, scores, columns=columns, metrics=metrics).values())\n"
+        "print(*sys.modules)"
+    )
+    evaluated = subprocess.run(  # noqa: S603
+        [sys.executable, "-c", probe, str(file.parent / "log.parquet")],
+        check=True,
+        capture_output=True,
+        text=True,
+    )
+    names = set(evaluated.stdout.split())
+    assert "abeval.offline.kernels.lists" in names
+    assert names & {*HEAVY, "sqlglot", "abeval.logs", "abeval.experiment.model"} == set()

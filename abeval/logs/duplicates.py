@@ -19,6 +19,9 @@ from abeval.logs.mapping import LogColumns
 _MOST_POSITIONS = 62
 """Positions that fit a set of bits in a signed 64-bit number."""
 
+_MOST_HASHES = 1 << 24
+"""Of more rows, hashes would take more memory than a table of their keys may."""
+
 
 class Repeats(NamedTuple):
     """Rows that are not what `kept_impressions` reads.
@@ -44,7 +47,7 @@ def find_repeats(engine: Engine, log: LogColumns, cleaning: Cleaning) -> Repeats
     """
     of_units = log.log == "units" and "unit_id" in log
     # By the ids alone most tables are known to have each unit once, and each row.
-    once = of_units and isinstance(engine, ArrayEngine) and _each_once(engine, log)
+    once = of_units and _each_once(engine, "raw_units", [log.mapped["unit_id"]])
     checked = cleaning.duplicates != "unchecked" and _identified(log, cleaning)
     named = cleaning.duplicate_key
     looked_for = checked and not (once and named is None)
@@ -68,11 +71,11 @@ def find_repeats(engine: Engine, log: LogColumns, cleaning: Cleaning) -> Repeats
     )
 
 
-def _each_once(engine: ArrayEngine, log: LogColumns) -> bool:
-    """Whether no two rows have the same unit, so far as 64 bits of its hash tell."""
-    unit = quoted(log.mapped["unit_id"])
-    hashes = engine.arrays(f"select hash({unit}) as h from raw_units")["h"]
-    ordered = np.sort(hashes)
+def _each_once(engine: Engine, rows: str, key: Sequence[str]) -> bool:
+    """Whether no two rows have the same key, so far as 64 bits of its hash tell."""
+    if not isinstance(engine, ArrayEngine) or _count(engine, rows) > _MOST_HASHES:
+        return False
+    ordered = np.sort(engine.arrays(f"select hash({_list(key)}) as h from {rows}")["h"])
     return not bool((ordered[1:] == ordered[:-1]).any())
 
 
@@ -120,7 +123,7 @@ def _separate_repeats(engine: Engine, log: LogColumns, named: list[str] | None) 
         The condition by which rows `r` have one of the repeated keys `k`; None if no key repeats.
     """
     key = _find_repeated_keys(engine, log, named)
-    if _count(engine, "repeated_keys") == 0:
+    if not key or _count(engine, "repeated_keys") == 0:
         return None
     rows = relation_of("raw", log.log)
     engine.complete(rows)
@@ -131,7 +134,11 @@ def _separate_repeats(engine: Engine, log: LogColumns, named: list[str] | None) 
 
 
 def _find_repeated_keys(engine: Engine, log: LogColumns, named: list[str] | None) -> Sequence[str]:
-    """Create `repeated_keys`; its columns are the user's, or as few as distinguish rows."""
+    """Create `repeated_keys`; its columns are the user's, or as few as distinguish rows.
+
+    Returns:
+        These columns; none, and no relation, where hashes tell that no key repeats.
+    """
     rows = relation_of("raw", log.log)
     if named is None and _positions_fit(engine, log):
         request, position = quoted(log.mapped["request_id"]), quoted(log.mapped["position"])
@@ -145,6 +152,8 @@ def _find_repeated_keys(engine: Engine, log: LogColumns, named: list[str] | None
         key = named or _distinguishing_columns(log)
         if len(key) == len(log.types):
             engine.complete(rows)
+        if log.log != "units" and _each_once(engine, rows, key):
+            return []
         engine.view("keyed_impressions", f"select {_list(key)} from {rows}")
         keys = query("log/repeated_keys")
     engine.table("repeated_keys", keys)

@@ -1,25 +1,21 @@
 """Ranked lists against a ground truth, both as frames.
 
-For your own frames: no analysis calls it. `offline/candidates/judged_lists.py` joins them,
-`offline/sums/run.py` sums them, and the user gets the `Evaluation` of `offline/evaluation.py`.
+For your own frames: no analysis calls it. The lists are joined with their relevance, and the
+user gets the `Evaluation` of `offline/evaluation.py`.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from contextlib import closing
 
 from abeval.engines.duckdb import DuckDBEngine
 from abeval.engines.protocol import Engine, whole, whole_number
 from abeval.engines.sql import quoted
 from abeval.errors import LogError
-from abeval.offline.candidates.judged_lists import write_judged, write_truth
-from abeval.offline.candidates.shown import TIE, Candidates
+from abeval.offline.candidates.shown import TIE, Candidates, listed_candidates, write_truth
 from abeval.offline.candidates.traffic import one_traffic, read_units, write_traffic
-from abeval.offline.evaluation import Evaluation, evaluation_of, metrics_of_frames
+from abeval.offline.evaluation import Evaluation, Judged, evaluated, metrics_of_frames
 from abeval.offline.metrics.presets import NoRelevant, Policy, Scoring, Ties
-from abeval.offline.sums.run import run_models
-from abeval.steps import silent
 
 __all__ = ["Evaluation", "evaluate"]
 
@@ -71,17 +67,18 @@ def evaluate(
         (0.5, 0.63093)
     """
     wanted, policy = metrics_of_frames(compat, k, metrics, ties, no_relevant)
-    scoring = Scoring(wanted, policy, alpha, threshold, bins)
     named = runs if isinstance(runs, Mapping) else {"model": runs}
-    with closing(DuckDBEngine()) as engine:
+
+    def judge(engine: DuckDBEngine) -> Judged:
         engine.confine([])
         earlier = _optional(engine, "history", history, "unit_id", "item_id")
         items = _optional(engine, "catalogue", catalogue, "item_id")
         sql, accounting = _judged(engine, named, truth, policy)
         write_traffic(engine, one_traffic("truth_rows"))
         candidates = Candidates(sql, same_lists=False, history=earlier, catalogue=items)
-        sums = run_models(engine, candidates, read_units(engine), scoring, silent)
-    return evaluation_of(sums, scoring, list(named), accounting)
+        return Judged(candidates, read_units(engine), accounting)
+
+    return evaluated(list(named), Scoring(wanted, policy, alpha, threshold, bins), judge)
 
 
 def _judged(
@@ -98,7 +95,7 @@ def _judged(
     sql = {}
     for i, (model, frame) in enumerate(runs.items()):
         engine.add_frame("run_frame", frame)
-        sql[model] = write_judged(engine, i, _run_sql(engine, model), _TIE[policy.ties])
+        sql[model] = listed_candidates(engine, i, _run_sql(engine, model), _TIE[policy.ties])
         accounting += _counted(engine, model)
     return sql, accounting
 

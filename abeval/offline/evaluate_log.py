@@ -1,14 +1,13 @@
 """One table of judged rows: the items listed, their scores, and whether they were relevant.
 
-For your own table, a file or a frame: no analysis calls it. `offline/sums/run.py` sums its rows,
-and the user gets the `Evaluation` of `offline/evaluation.py`.
+For your own table, a file or a frame: no analysis calls it. The user gets the `Evaluation`
+of `offline/evaluation.py`.
 """
 
 from __future__ import annotations
 
 import os
 from collections.abc import Mapping, Sequence
-from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -29,11 +28,9 @@ from abeval.offline.candidates.shown import (
     write_rows,
 )
 from abeval.offline.candidates.traffic import Units, one_traffic, read_units, write_traffic
-from abeval.offline.evaluation import Evaluation, evaluation_of, metrics_of_frames
-from abeval.offline.kernels.choice import needs_queries
+from abeval.offline.evaluation import Evaluation, Judged, evaluated, metrics_of_frames
+from abeval.offline.kernels.choice import without_kernel
 from abeval.offline.metrics.presets import NoRelevant, Scoring, Ties
-from abeval.offline.sums.run import run_models
-from abeval.steps import silent
 
 
 @dataclass(frozen=True)
@@ -94,23 +91,23 @@ def evaluate_log(
         {'mrr': 0.5, 'gauc[units]': 0.5}
     """
     wanted, policy = metrics_of_frames(compat, k, metrics, ties, no_relevant)
-    scoring = Scoring(wanted, policy, alpha, threshold, bins)
     named = scores if isinstance(scores, Mapping) else {name: name for name in scores}
     of_model = {model: f"m_{i}" for i, model in enumerate(named)}
     mapped = columns or JudgedColumns()
-    with closing(DuckDBEngine()) as engine:
+
+    def judge(engine: DuckDBEngine) -> Judged:
         _open(engine, log, mapped)
         _name(engine, mapped, list(named.values()), policy.ties)
         request = "unit_id" if mapped.request is None else "request_id"
         rows = read_rows(engine, "candidate_rows", TIE[policy.ties], request, of_model)
         units = read_units(engine) if rows is None else Units.of_one_traffic(rows.ids)
-        queried = needs_queries(wanted, rows)
+        queried = bool(without_kernel(wanted, rows))
         accounts = _missing(engine, mapped)
         accounts += write_rows(engine, unique=rows is not None, queried=queried)
         sql, points = shown_candidates(of_model, policy.ties), shown_points(of_model)
-        candidates = Candidates(sql, True, rows=rows, points=points)
-        sums = run_models(engine, candidates, units, scoring, silent)
-    return evaluation_of(sums, scoring, list(named), accounts)
+        return Judged(Candidates(sql, True, rows=rows, points=points), units, accounts)
+
+    return evaluated(list(named), Scoring(wanted, policy, alpha, threshold, bins), judge)
 
 
 def _open(engine: DuckDBEngine, log: object, columns: JudgedColumns) -> None:

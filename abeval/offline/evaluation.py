@@ -1,23 +1,29 @@
-"""An evaluation of frames: the result, and the values of each unit.
+"""An evaluation of frames: an engine of its own, the result, and the values of each unit.
 
-`offline/evaluate.py` and `offline/evaluate_log.py` hand it the sums of `offline/sums/run.py`, and
-give the `Evaluation` to the user.
+`offline/evaluate.py` and `offline/evaluate_log.py` say what is judged, and give the `Evaluation` to
+the user.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import closing
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
-from abeval.offline.candidates.vectors import refuse_vectors
+from abeval.engines.duckdb import DuckDBEngine
+from abeval.errors import ExperimentError
+from abeval.offline.candidates.shown import Candidates
+from abeval.offline.candidates.traffic import Units
 from abeval.offline.estimates.inference import columns_of
 from abeval.offline.estimates.judge import result_of
 from abeval.offline.metrics.definitions import OfflineMetric
 from abeval.offline.metrics.presets import NoRelevant, Policy, Scoring, Ties, metrics_and_policy
+from abeval.offline.sums.run import run_models
 from abeval.offline.sums.sums import Sums
 from abeval.results.replay import ReplayModel, ReplayResult
+from abeval.steps import silent
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -88,20 +94,39 @@ def metrics_of_frames(
         ExperimentError: An unknown metric or preset, or a metric that needs vectors of items.
     """
     wanted, policy = metrics_and_policy(compat, k, metrics, ties, no_relevant)
-    refuse_vectors(wanted)
+    if any(metric.definition.variant == "vectors" for metric in wanted):
+        what = "ild[vectors] needs the item log of an experiment"
+        raise ExperimentError(what, "use LoadedExperiment.replay or `abeval replay`")
     return wanted, policy
 
 
-def evaluation_of(
-    sums: Sums, scoring: Scoring, models: Sequence[str], accounting: Sequence[tuple[str, int]]
+class Judged(NamedTuple):
+    """What an engine was given to evaluate.
+
+    Attributes:
+        candidates: The candidates of every model.
+        units: The units of the relation `traffic`.
+        accounts: Rows that were left out or merged, counted.
+    """
+
+    candidates: Candidates
+    units: Units
+    accounts: Sequence[tuple[str, int]]
+
+
+def evaluated(
+    models: Sequence[str], scoring: Scoring, judge: Callable[[DuckDBEngine], Judged]
 ) -> Evaluation:
-    """The evaluation of some sums; the other models are compared with the first."""
+    """Evaluate what `judge` gives a new engine; the other models are compared with the first."""
+    with closing(DuckDBEngine()) as engine:
+        judged = judge(engine)
+        sums = run_models(engine, judged.candidates, judged.units, scoring, silent)
     result = result_of(
         sums,
         scoring,
         name="offline evaluation",
         models=[ReplayModel(model) for model in models],
         control=next(iter(models), None),
-        accounting=accounting,
+        accounting=judged.accounts,
     )
     return Evaluation(result, sums, scoring.metrics, scoring.policy)

@@ -27,7 +27,7 @@ from abeval.offline.candidates.traffic import Units, read_units
 from abeval.offline.candidates.truth_log import longest_shown, truth_accounts
 from abeval.offline.candidates.vectors import needs_vectors, rows_without_vector
 from abeval.offline.estimates.estimates import Estimates
-from abeval.offline.kernels.choice import needs_queries
+from abeval.offline.kernels.choice import without_kernel
 from abeval.offline.metrics.definitions import OfflineMetric
 from abeval.offline.metrics.presets import Scoring
 from abeval.offline.options import ReplayOptions
@@ -78,7 +78,7 @@ class ReplayRun:
         scores = model_scores(experiment, shape, self.options.kept_negatives, blends)
         units = self._units()
         rows = self._rows(scores, units)
-        queried = needs_queries(scoring.metrics, rows)
+        queried = bool(without_kernel(scoring.metrics, rows))
         accounts = write_rows(engine, unique=rows is not None, queried=queried)
         accounts += self._accounts(scoring.metrics)
         ties, placed = scoring.policy.ties, "position" in shape.impressions

@@ -12,7 +12,7 @@ from collections.abc import Callable
 from functools import lru_cache
 
 import numpy as np
-from scipy import special
+import scipy
 
 from abeval.stats.arrays import Floats
 from abeval.stats.distributions import Tail, check_alpha
@@ -108,8 +108,10 @@ def clopper_pearson(successes: int, units: int, alpha: float = 0.05) -> Interval
         (0.0, 0.0362)
     """
     x, n = successes, units
-    low = 0.0 if x == 0 else float(special.betaincinv(x, n - x + 1, alpha / 2))
-    return Interval(low, 1.0 if x == n else float(special.betainccinv(x + 1, n - x, alpha / 2)))
+    low = 0.0 if x == 0 else float(scipy.special.betaincinv(x, n - x + 1, alpha / 2))
+    return Interval(
+        low, 1.0 if x == n else float(scipy.special.betainccinv(x + 1, n - x, alpha / 2))
+    )
 
 
 def _table(x_c: int, n_c: int, x_t: int, n_t: int) -> tuple[Floats, Floats, int]:

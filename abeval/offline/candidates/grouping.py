@@ -14,7 +14,7 @@ from abeval.stats.arrays import Bools, Integers
 
 Kind = TypeVar("Kind", bound=np.generic)
 
-_CELLS = 1 << 17
+_CELLS = 1 << 15
 """Cells of a matrix that fit in a processor's cache."""
 
 
@@ -37,17 +37,18 @@ class Groups:
 
     @classmethod
     def of(cls, key: NDArray[np.generic]) -> "Groups":
-        """Groups of equal keys. Runs of a key are sorted; in most logs, each key has one run."""
+        """Groups of equal keys, in the order of their first rows; in most logs each is one run."""
         start = starts(key)
-        heads = key[start[:-1]]
-        by_key = np.argsort(heads, kind="stable")
-        of_groups = starts(heads[by_key])
-        if of_groups.size == start.size:
+        _, first, number = np.unique(key[start[:-1]], return_index=True, return_inverse=True)
+        if first.size == start.size - 1:
             return cls(start)
-        size = np.diff(start)[by_key]
+        # Runs move to the first one of their key: rows that are together are copied together.
+        leader = first[number]
+        by_leader = np.argsort(leader, kind="stable")
+        size = np.diff(start)[by_leader]
         ends = np.concatenate([[0], np.cumsum(size)])
-        order = np.arange(key.size) + np.repeat(start[by_key] - ends[:-1], size)
-        return cls(ends[of_groups], order)
+        order = np.arange(key.size) + np.repeat(start[by_leader] - ends[:-1], size)
+        return cls(ends[starts(leader[by_leader])], order)
 
     def __len__(self) -> int:
         return self.start.size - 1
@@ -59,7 +60,7 @@ class Groups:
 
     def sorted(self, column: NDArray[Kind]) -> NDArray[Kind]:
         """A column with the rows of each group together."""
-        return column if self.order is None else column[self.order]
+        return column if self.order is None else np.take(column, self.order)
 
     def sums(self, column: Bools) -> Integers:
         """True values per group, of a column in group order."""

@@ -4,14 +4,15 @@
 `offline/sums/run.py` hands them to the kernels. Without them, queries compute the same.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from abeval.engines.protocol import ArrayEngine, Engine
+from abeval.engines.protocol import ArrayEngine, Engine, whole_number
 from abeval.offline.candidates.grouping import Groups, starts
 from abeval.stats.arrays import Bools, Floats, Integers
 
@@ -47,6 +48,11 @@ class Rows:
         return np.asarray(self.grade > 0)
 
     @cached_property
+    def grades(self) -> NDArray[np.int64 | np.float64]:
+        """Relevance of the relevant rows."""
+        return self.grade[np.flatnonzero(self.is_relevant)]
+
+    @cached_property
     def relevant(self) -> Integers:
         """Relevant items of each request."""
         return self.requests.sums(self.is_relevant)
@@ -59,8 +65,7 @@ class Rows:
     @cached_property
     def is_binary(self) -> bool:
         """Whether all relevant items have the same grade."""
-        relevant = self.grade[self.is_relevant]
-        return not relevant.size or bool(relevant.min() == relevant.max())
+        return not self.grades.size or bool(self.grades.min() == self.grades.max())
 
     @cached_property
     def longest(self) -> int:
@@ -140,25 +145,22 @@ def read_rows(
     if tie not in types or any(types[name] not in INTEGER_TYPES for name in (*_KEYS, request, tie)):
         return None
     keys = list(dict.fromkeys([*_KEYS, request, tie]))
-    models = [f"{sql} as m_{i}" for i, sql in enumerate(scores.values())]
-    columns = engine.arrays(f"select {', '.join([*keys, 'grade', *models])} from {source}")
-    if any(np.ma.is_masked(columns[name]) for name in (*keys, "grade")):
+    columns = _fetched(engine, source, [*keys, "grade"], list(scores.values()))
+    if columns is None:
         return None
-    ids = {name: np.ma.getdata(columns[name]) for name in keys}
-    requests = Groups.of(ids[request])
-    unit, heads = requests.sorted(ids["unit_id"]), requests.start[:-1]
+    requests = Groups.of(columns[request])
+    of = {name: requests.sorted(column) for name, column in columns.items()}
+    unit = of["unit_id"]
     several = request != "unit_id" and not np.isin(starts(unit), requests.start).all()
-    if several or _repeats(requests, requests.sorted(ids["item_id"])):
+    if several or _repeats(requests, of["item_id"]):
         return None
-    known, number = np.unique(unit[heads], return_inverse=True)
+    known, number = np.unique(unit[requests.start[:-1]], return_inverse=True)
     return Rows(
         requests=Groups(requests.start),
         unit=number.astype(np.int64),
-        tie=requests.sorted(ids[tie]),
-        grade=requests.sorted(np.ma.getdata(columns["grade"])),
-        scores={
-            model: requests.sorted(_floats(columns[f"m_{i}"])) for i, model in enumerate(scores)
-        },
+        tie=of[tie],
+        grade=of["grade"],
+        scores={model: of[f"m_{i}"] for i, model in enumerate(scores)},
         ids=known,
     )
 
@@ -169,8 +171,23 @@ INTEGER_TYPES = ("TINYINT", "SMALLINT", "INTEGER", "BIGINT", "UTINYINT", "USMALL
 """Types of ids that arrays can hold."""
 
 
-def _floats(column: NDArray[np.generic]) -> Floats:
-    return np.asarray(np.ma.filled(column.astype(np.float64, copy=False), np.nan))
+def _fetched(
+    engine: ArrayEngine, source: str, names: Sequence[str], scores: Sequence[str]
+) -> dict[str, NDArray[Any]] | None:
+    """Columns by name and scores as `m_N`, NaN where missing; None if a column lacks a value."""
+    known = " and ".join(f"{name} is not null" for name in names)
+    listed = [f"{known} as is_known", *(f"coalesce({name}, 0) as {name}" for name in names)]
+    listed += [f"coalesce({sql}, 'nan'::double) as m_{i}" for i, sql in enumerate(scores)]
+    rows, first = whole_number(engine, f"select count(*) from {source}"), 0
+    columns: dict[str, NDArray[Any]] = {}
+    for chunk in engine.chunks(f"select {', '.join(listed)} from {source}"):
+        # Each part is copied while it is in the cache; together they would be copied from memory.
+        for name, part in chunk.items():
+            if name not in columns:
+                columns[name] = np.empty(rows, part.dtype)
+            columns[name][first : first + part.size] = part
+        first += chunk["is_known"].size
+    return columns if columns and columns.pop("is_known").all() else None
 
 
 def _repeats(requests: Groups, item: NDArray[np.generic]) -> bool:

@@ -14,8 +14,7 @@ from abeval.errors import ExperimentError, LogError
 from abeval.experiment.model import Experiment
 from abeval.logs.mapping import LogColumns, map_columns
 from abeval.logs.opening import open_log
-from abeval.offline.candidates.judged_lists import write_judged, write_truth
-from abeval.offline.candidates.shown import TIE, finite_sql
+from abeval.offline.candidates.shown import TIE, finite_sql, listed_candidates, write_truth
 from abeval.offline.metrics.presets import Ties
 
 SERVED = "served"
@@ -72,7 +71,7 @@ def judge_scores(
     tie = TIE["text"] if ties == "text" else "item_id"
     for i, name in enumerate(stages):
         listed = "select request_id, item_id, score, 0 as place from scores"
-        sql[name] = write_judged(engine, i, f"{listed} where model = {literal(name)}", tie)
+        sql[name] = listed_candidates(engine, i, f"{listed} where model = {literal(name)}", tie)
         accounts += [(f"{name}: {what}", count) for what, count in _accounts(engine, i)]
     if "stage" in log and has_positions:
         sql[SERVED] = (

@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from abeval.engines.protocol import Engine, whole_number
+from abeval.engines.queries import query
 from abeval.offline.candidates.rows import Rows
 from abeval.offline.metrics.presets import Ties
 
@@ -49,6 +50,22 @@ def name_rows(engine: Engine, candidates: str, analysed: str) -> None:
     """
     engine.view("candidate_rows", candidates)
     engine.view("analysed_rows", analysed)
+
+
+def write_truth(engine: Engine, sql: str) -> None:
+    """Make the view `truth_rows` of `unit_id, request_id, item_id, grade`."""
+    engine.view("truth_rows", sql)
+
+
+def listed_candidates(engine: Engine, number: int, listed: str, tie: str) -> str:
+    """Make `judged_N` of the lists of model number N; SQL of its candidates.
+
+    `listed` is SQL of `request_id, item_id, score, place` (the row's number in the list, or 0 if
+    unknown), kept as `listed_rows`; `tie` orders equal scores. `truth_rows` says what is relevant.
+    """
+    engine.table("listed_rows", listed)
+    engine.table(f"judged_{number}", query("offline/judged"))
+    return f"select *, {tie} as tie, null as category from judged_{number}"
 
 
 def write_rows(engine: Engine, *, unique: bool, queried: bool) -> list[tuple[str, int]]:

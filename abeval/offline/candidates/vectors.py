@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from abeval.engines.protocol import Engine, whole_number
 from abeval.engines.queries import query
 from abeval.engines.sql import quoted
-from abeval.errors import ExperimentError, LogError
+from abeval.errors import LogError
 from abeval.offline.metrics.definitions import OfflineMetric
 from abeval.stats.arrays import Floats
 
@@ -114,14 +114,3 @@ def rows_without_vector(engine: Engine) -> int:
         "select count(*) from analysed_rows r "
         "anti join item_dimensions d on r.item_id = d.item_id where r.item_id is not null",
     )
-
-
-def refuse_vectors(metrics: Sequence[OfflineMetric]) -> None:
-    """Refuse metrics that need an item log, where there is none.
-
-    Raises:
-        ExperimentError: A metric needs the vectors of items.
-    """
-    if needs_vectors(metrics, "") is not None:
-        what = "ild[vectors] needs the item log of an experiment"
-        raise ExperimentError(what, "use LoadedExperiment.replay or `abeval replay`")

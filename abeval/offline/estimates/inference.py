@@ -165,12 +165,12 @@ def _few(columns: Columns, of: Bools) -> Count | None:
     if columns.form != "ratio":
         return None
     above, below = columns.stacked(of)[:2]
-    if not (((below == 0) | (below == 1)) & ((above == 0) | (above == below))).all():
-        return None
     count = Count(int(above.sum()), int(below.sum()))
     fewest = min(count.successes, count.units - count.successes)
-    is_share = fewest > 0 or columns.is_share
-    return count if fewest < FEW and is_share else None
+    if fewest >= FEW or not (fewest > 0 or columns.is_share):
+        return None
+    is_each = ((below == 0) | (below == 1)) & ((above == 0) | (above == below))
+    return count if is_each.all() else None
 
 
 def compare(control: Columns, model: Columns, of: Bools, alpha: float) -> Effect | str:

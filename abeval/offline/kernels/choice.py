@@ -27,9 +27,9 @@ def covers(metric: OfflineMetric, rows: Rows) -> bool:
     return family in ("list", "r_precision")
 
 
-def needs_queries(metrics: Sequence[OfflineMetric], rows: Rows | None) -> bool:
-    """Whether a metric has no kernel, or the rows are not at hand as arrays."""
-    return rows is None or not all(covers(metric, rows) for metric in metrics)
+def without_kernel(metrics: Sequence[OfflineMetric], rows: Rows | None) -> list[OfflineMetric]:
+    """The metrics that queries sum: all of them if the rows are not at hand as arrays."""
+    return [metric for metric in metrics if rows is None or not covers(metric, rows)]
 
 
 def coverage(rows: Rows) -> Iterator[ModelCoverage]:
@@ -66,14 +66,13 @@ def _request_counts(rows: Rows, model: str) -> dict[str, Floats]:
     """Requests per unit: all, with a relevant item, with a score, with both (`unit_requests`)."""
     relevant = rows.relevant > 0
     listed = rows.listed[model] > 0
-    every = np.ones(listed.size, dtype=np.bool_)
     counts = {
-        "requests": every,
+        "requests": np.ones(listed.size),
         "relevant": relevant,
         "listed": listed,
         "listed_relevant": relevant & listed,
     }
     return {
-        name: np.bincount(rows.unit[mask], minlength=rows.units).astype(np.float64)
+        name: np.bincount(rows.unit, weights=mask, minlength=rows.units).astype(np.float64)
         for name, mask in counts.items()
     }

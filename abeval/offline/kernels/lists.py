@@ -154,7 +154,7 @@ def list_sums(
     `ranks` has the ranks in requests by the scores of the model.
     """
     # Where every grade is 1, all three gains are equal, and computed once.
-    is_one = rows.is_binary and rows.grade.max(initial=0) == 1
+    is_one = rows.is_binary and rows.grades.max(initial=0) == 1
     column = {
         m: re.sub("_(lin|exp)", "_bin", m.definition.numerator)
         if is_one
@@ -183,7 +183,7 @@ class _Values(NamedTuple):
 def _values(rows: Rows, model: str, ranks: Ranks, wanted: Collection[tuple[str, int]]) -> _Values:
     hits = Hits(rows, ranks)
     listed = rows.listed[model][hits.request]
-    cuts = {k: Cut(hits, listed, k) for _, k in wanted}
+    cuts = {k: Cut(hits, listed, k) for k in {k for _, k in wanted}}
     values = {(name, k): fine(VALUES[name](cuts[k])) for name, k in wanted}
     return _Values(rows.unit[hits.request], values)
 

@@ -23,7 +23,9 @@ def pair_sums(rows: Rows, model: str, of_requests: Ranks) -> dict[str, Floats]:
     if units is not rows.requests:
         score = units.sorted(score)
         ranks = ranks_of(units, score, units.sorted(rows.tie), units.sorted(rows.is_relevant))
-    unit, _, _, first, last = (column[ranks.place > 0] for column in ranks)
+    if np.isnan(score).any():
+        ranks = Ranks(*(column[ranks.place > 0] for column in ranks))
+    unit, first, last = ranks.group, ranks.first, ranks.last
     n, p = scored(units, score), np.bincount(unit, minlength=len(units))
     # Rank sums: from the lowest score, twice the mean rank of a run is 2n + 2 − its two ends.
     won = _sums(unit, 2 * n[unit] + 2 - first - last, n.size) - p * (p + 1)

@@ -40,7 +40,7 @@ class Overview:
 def overview_of_rows(rows: Rows, policy: Policy) -> Overview:
     """The overview of candidates as arrays."""
     uncompared = int(rows.uncompared().sum()) if policy.missing == "drop" else 0
-    largest = float(rows.grade.max()) if rows.grade.size else 0.0
+    largest = float(rows.grades.max(initial=0))
     return Overview(tuple(kernels.coverage(rows)), largest, uncompared)
 
 

@@ -61,7 +61,7 @@ def run_models(
     filtered = overview.uncompared > 0
     if rows is not None and filtered:
         rows = rows.only(~rows.uncompared())
-    queried = [m for m in scoring.metrics if rows is None or not kernels.covers(m, rows)]
+    queried = kernels.without_kernel(scoring.metrics, rows)
     if rows is not None and queried and filtered:
         # Kernels know which requests are compared; the queries read it from a table.
         overview_by_queries(engine, candidates, policy)

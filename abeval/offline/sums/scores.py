@@ -15,7 +15,6 @@ import numpy as np
 
 from abeval.engines.protocol import Engine, whole_number
 from abeval.engines.queries import query
-from abeval.logs.views import show_scored
 from abeval.offline.metrics.definitions import OfflineMetric
 from abeval.offline.metrics.formulas import GRADED, graded_orders
 from abeval.offline.metrics.units import SCALE, UnitValues
@@ -80,8 +79,10 @@ def add_auc(engine: Engine, metrics: Sequence[OfflineMetric], values: UnitValues
     if not any(m.definition.family == "auc" for m in metrics):
         return
     variant = "traffic" if by == "traffic" else "'pooled'"
-    sql = f"select {variant} as variant, unit_id, score, click from traffic_rows"
-    show_scored(engine, sql)
+    # Imported here, because an evaluation without AUC needs no experiment and no logs.
+    from abeval.logs.views import show_scored
+
+    show_scored(engine, f"select {variant} as variant, unit_id, score, click from traffic_rows")
     frame = engine.frame(query("units/auc"))
     values.add(frame, {"c_auc": f"auc:{by}"}, SCALE)
     values.add(frame, {"c_scored_units": f"units:{by}"})
