@@ -192,14 +192,10 @@ class TestPlannedLooks:
 
     @pytest.mark.parametrize("spending", ["obrien_fleming", "pocock", "power"])
     def test_bounds_are_those_of_the_statistics(self, spending):
-        plan = {"looks": "group_sequential", "planned_looks": [0.5, 1.0], "spending": spending}
-        result = sample.judged(inference=plan)
+        result = self.looks(14, spending=spending)
         z = group_sequential.bounds([0.5, 1.0], 0.05, spending).z[-1]
         fixed = sample.analysis()
-        even = ("ctr", "clicks_per_user", "dwell_per_user")
-        boundaries = [one for one in result.boundaries if one.metric in even]
-        assert len(boundaries) == 3
-        for boundary in boundaries:
+        for boundary in result.boundaries:
             row, plain = result[boundary.metric], fixed[boundary.metric]
             assert boundary.information == 1.0
             # The days of the sample bring about as much information each.
@@ -240,7 +236,7 @@ class TestBeliefs:
     def test_are_those_of_a_normal_prior_beside_the_usual_numbers(self):
         prior = {"mean": 0.01, "sd": 0.05}
         plain = sample.analysis()
-        result = sample.judged(inference={"prior": prior})
+        result = abeval.load(sample.FILE).replace(inference={"prior": prior}).analyze()
         assert result.scorecard == plain.scorecard
         found = {b.metric: b for b in result.beliefs}
         row = result["sessions_per_user"]
@@ -322,7 +318,8 @@ class TestFamilies:
         )
 
     def test_selected_intervals_keep_their_false_coverage_rate(self):
-        result = sample.judged(inference={"family": "bh"})
+        loaded = abeval.load(sample.FILE).replace(inference={"family": "bh"})
+        result = loaded.analyze()
         goals = [row for row in result.scorecard if row.role == "goal"]
         selected = [row for row in goals if row.p_adjusted <= 0.05]
         assert [i.metric for i in result.family_intervals] == [row.metric for row in selected]

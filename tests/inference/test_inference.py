@@ -16,8 +16,16 @@ def loaded():
 
 
 @pytest.fixture(scope="module")
-def valid():
-    return sample.judged(inference={"looks": "always_valid"})
+def judged(loaded, tmp_path_factory):
+    """The sample by another `[inference]`, from sums made once: tests/store/test_saved.py."""
+    kept = tmp_path_factory.mktemp("kept")
+    loaded.analyze(save_aggregates=kept)
+    return lambda **inference: loaded.replace(inference=inference).from_aggregates(kept)
+
+
+@pytest.fixture(scope="module")
+def valid(judged):
+    return judged(looks="always_valid")
 
 
 def test_cuped_is_that_of_the_statistics_with_new_units_in_their_own_stratum():
@@ -78,8 +86,8 @@ def test_always_valid_lift_and_difference_exclude_zero_together(valid):
 
 
 @pytest.mark.parametrize("family", ["bonferroni", "holm", "bh", "hommel"])
-def test_the_family_adjusts_goals_and_guardrails_apart(family):
-    result = sample.judged(inference={"family": family})
+def test_the_family_adjusts_goals_and_guardrails_apart(judged, family):
+    result = judged(family=family)
     goals = [row for row in result.scorecard if row.role == "goal"]
     expected = multiplicity.adjust([row.p_value for row in goals], family)
     assert [row.p_adjusted for row in goals] == pytest.approx(list(expected), rel=1e-12)
@@ -89,10 +97,9 @@ def test_the_family_adjusts_goals_and_guardrails_apart(family):
     assert all(row.p_adjusted is None for row in result.scorecard if row.role == "diagnostic")
 
 
-def test_the_interval_of_the_lift_can_be_chosen():
+def test_the_interval_of_the_lift_can_be_chosen(judged):
     lows = {
-        kind: sample.judged(inference={"relative": kind})["ctr"].lift_low
-        for kind in ("fieller", "delta", "log_delta")
+        kind: judged(relative=kind)["ctr"].lift_low for kind in ("fieller", "delta", "log_delta")
     }
     assert len(set(lows.values())) == 3
     assert max(lows.values()) - min(lows.values()) < 0.01
