@@ -279,7 +279,7 @@ def test_the_python_of_the_pages_runs(world: Path) -> None:
             here = code.replace("experiment.toml", "policy.toml") if "off_policy" in code else code
             exec(compile(here, page, "exec"), own)  # noqa: S102
             ran += 1
-    assert ran > 20
+    assert ran >= 10
 
 
 BASE = """

@@ -21,7 +21,7 @@ LARGER = {
     "timeouts": 20_000,
     "half_precision": 20_000,
     "cannibalised": 40_000,
-    "reversed_cut": 40_000,
+    "reversed_cut": 80_000,
 }
 METRICS = ["auc"]
 PLANTED = {

@@ -176,7 +176,7 @@ def test_intervals_hold_where_most_experiments_do_nothing(
     tmp_path: Path, correlated: float
 ) -> None:
     rows, predicted = [], 0
-    for seed in range(2):
+    for seed in range(4):
         results, names = nulls(seed, 20, correlated)
         history = abeval.History(filled(tmp_path / f"{seed}.parquet", results))
         report = history.report(offline=names)
