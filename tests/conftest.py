@@ -3,6 +3,9 @@
 import gc
 import os
 
+# Read when NumPy is first imported: a worker for each core leaves no core for a second thread.
+os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
+
 from hypothesis import HealthCheck, settings
 
 settings.register_profile("explore", settings.get_profile("default"))

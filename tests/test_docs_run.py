@@ -269,6 +269,7 @@ def test_the_python_of_the_pages_runs(world: Path) -> None:
     policy = log().assign(propensity=1 / 40)
     policy["variant"] = np.where(policy.user_id % 2, "bts", "random")
     policy.to_parquet("policy.parquet", index=False)
+    ran = 0
     for page in PAGES:
         own: dict[str, Any] = dict(names)
         for code in python(page):
@@ -277,6 +278,8 @@ def test_the_python_of_the_pages_runs(world: Path) -> None:
             # Two pages have an experiment.toml of another log.
             here = code.replace("experiment.toml", "policy.toml") if "off_policy" in code else code
             exec(compile(here, page, "exec"), own)  # noqa: S102
+            ran += 1
+    assert ran >= 10
 
 
 BASE = """
@@ -299,7 +302,8 @@ def test_the_entries_of_the_pages_are_valid(page: str) -> None:
                 base |= {"timezone": "UTC", "variants": {"control": {}, "treatment": {}}}
                 base["control"] = "control"
                 entries["assignment"]["salt"] = "x"
-            abeval.define(merged(base, entries))
+            defined = abeval.define(merged(base, entries)).experiment
+            assert entries.keys() <= defined.model_fields_set, block
 
 
 def merged(base: dict[str, Any], entries: dict[str, Any]) -> dict[str, Any]:

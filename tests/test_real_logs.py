@@ -1,6 +1,7 @@
 """What is known of three public logs, found again by whole analyses."""
 
 import math
+from functools import cache
 
 import duckdb
 import numpy as np
@@ -29,23 +30,27 @@ METRICS = [
 ]
 
 
+@cache
+def analyzed(duplicates="drop", salt="aa"):
+    return kuairand(salt, metrics=METRICS, cleaning={"duplicates": duplicates}).analyze()
+
+
 def test_kuairand_sets_exact_duplicates_aside():
-    result = kuairand(metrics=METRICS).analyze()
+    result = analyzed()
     assert result.accounting == (Account("impressions", 94_784, 92_034, (("duplicate", 2_750),)),)
     assert whole(result, "ctr") == pytest.approx(0.446770, abs=5e-7)
     assert whole(result, "dwell_per_impression") == pytest.approx(21.928, abs=5e-4)
 
 
 def test_kuairand_keeps_duplicates_where_the_user_says_so():
-    result = kuairand(metrics=METRICS, cleaning={"duplicates": "keep"}).analyze()
+    result = analyzed("keep")
     assert result.accounting == (Account("impressions", 94_784, 94_784, ()),)
     assert whole(result, "ctr") == pytest.approx(0.437869, abs=5e-7)
     assert whole(result, "dwell_per_impression") == pytest.approx(21.447, abs=5e-4)
 
 
 def test_kuairand_days_are_calendar_days_and_partial_ones_are_marked():
-    result = kuairand(metrics=METRICS, cleaning={"duplicates": "keep"}).analyze()
-    days = [row for row in result.daily if row.metric == "impressions_per_user"]
+    days = [row for row in analyzed("keep").daily if row.metric == "impressions_per_user"]
     assert [day.cell for day in days] == [f"2022-04-{d}" for d in range(24, 31)]
     # The log runs from 15:05 on the first day to 15:52 on the last.
     assert [day.partial for day in days] == [True] + [False] * 5 + [True]
@@ -72,6 +77,7 @@ def aa_p_values(users: pd.DataFrame, salt: str) -> tuple[float, float]:
     return by_user, float(2 * scipy_stats.norm.sf(abs(z)))
 
 
+@pytest.mark.slow
 def test_kuairand_300_aa_splits_user_delta_holds_its_level_and_impressions_do_not():
     users = user_sums()
     assert users.impressions.sum() == 92_034
@@ -141,7 +147,7 @@ def test_cookie_cats_one_player_with_49_854_rounds_is_influence_and_no_id():
 
 
 def test_kuairand_duplicates_are_alike_in_both_groups_and_no_hour_is_missing():
-    found = checks(kuairand(metrics=METRICS).analyze())
+    found = checks(analyzed())
     assert found["impressions_duplicate"].status == "warn"
     assert "2,750 of 94,784 duplicate impressions" in found["impressions_duplicate"].message
     passed = ("duplicates_by_variant", "missing_hours", "clock", "late_data", "nulls", "influence")

@@ -41,8 +41,10 @@ def aggregates(log: pd.DataFrame, clicks: pd.DataFrame) -> Aggregates:
     return aggregated(log, clicks)
 
 
-def aggregated(log: pd.DataFrame, clicks: pd.DataFrame | None = None) -> Aggregates:
-    timed = "ts" in log
+def aggregated(
+    log: pd.DataFrame, clicks: pd.DataFrame | None = None, **others: pd.DataFrame
+) -> Aggregates:
+    timed, clicked = "ts" in log, {} if clicks is None else {"clicks": clicks}
     experiment = parse_experiment(
         {
             "name": "audited",
@@ -50,15 +52,13 @@ def aggregated(log: pd.DataFrame, clicks: pd.DataFrame | None = None) -> Aggrega
             "control": "a",
             "variants": {"a": {}, "b": {}},
             **({"period": PERIOD} if timed else {}),
-            "logs": {"impressions": {}, **({} if clicks is None else {"clicks": {}})},
+            "logs": {name: {} for name in ("impressions", *clicked, *others)},
             "segments": {"device": "device"},
             "metrics": [{"name": "ctr"}, {"name": "clicks_per_user"}],
         }
     )
-    frames = {"impressions": log, "clicks": clicks}
-    if clicks is None:
-        del frames["clicks"]
-    else:
+    frames = {"impressions": log, **clicked, **others}
+    if clicks is not None:
         frames["impressions"] = log.drop(columns=["click", "dwell"])
     engine = DuckDBEngine()
     found = collect(Run(experiment, engine, frames), chosen_metrics(experiment))
@@ -116,6 +116,29 @@ def test_delays_of_clicks(log: pd.DataFrame, clicks: pd.DataFrame, aggregates: A
         assert counted(aggregates, "click_delay")["early", variant] == ((own < 0).sum(), len(own))
         assert counted(aggregates, "click_delay")["same", variant][0] == (own == 0).sum()
         assert counted(aggregates, "click_delay")["late", variant][0] == (own > 86_400).sum()
+
+
+def test_rows_without_a_time_are_counted_by_variant(
+    log: pd.DataFrame, clicks: pd.DataFrame
+) -> None:
+    untimed = (log["impression_id"] % 13 == 0) & (log["variant"] == "b")
+    aggregates = aggregated(log.assign(ts=log["ts"].mask(untimed)), clicks)
+    rows = log["variant"].value_counts()
+    assert counted(aggregates, "set_aside") == {
+        ("null_time", "a"): (0, rows["a"]),
+        ("null_time", "b"): (untimed.sum(), rows["b"]),
+    }
+
+
+def test_exposed_units_without_an_impression_are_counted_by_variant(
+    log: pd.DataFrame, clicks: pd.DataFrame
+) -> None:
+    exposures = log.groupby(["user_id", "variant"], as_index=False)["ts"].min()
+    shown = log[log["user_id"] % 10 != 3]
+    assert counted(aggregated(shown, clicks, exposures=exposures), "silent") == {
+        ("0", variant): ((own["user_id"] % 10 == 3).sum(), len(own))
+        for variant, own in exposures.groupby("variant")
+    }
 
 
 def test_the_clusters_of_a_variant_are_its_units_by_hash(aggregates: Aggregates) -> None:

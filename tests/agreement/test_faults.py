@@ -20,7 +20,7 @@ SIZE = 10_000
 LARGER = {
     "timeouts": 20_000,
     "half_precision": 20_000,
-    "cannibalised": 80_000,
+    "cannibalised": 40_000,
     "reversed_cut": 80_000,
 }
 METRICS = ["auc"]

@@ -90,9 +90,6 @@ def test_columns_that_are_missing_are_named(folders: Mapping[str, Path]) -> None
     assert policy in agreement["training_policy"].message
 
 
-WORLDS = ("equal, no bias", "better, bias", "better, bias, explored")
-
-
 def of_world(name: str, *, shuffled: bool = False, preferring: bool = False) -> Agreement:
     """What is said of a ranked log.
 
@@ -120,9 +117,8 @@ def of_world(name: str, *, shuffled: bool = False, preferring: bool = False) -> 
     return ranked.agreement_of(world, log._replace(training=log.training.assign(policy="old")))
 
 
-@pytest.mark.parametrize("name", WORLDS)
-def test_none_is_named_in_ranked_lists(name: str) -> None:
-    assert set(links(of_world(name)).values()) == {"not found"}
+def test_none_is_named_in_ranked_lists() -> None:
+    assert set(links(of_world("better, bias, explored")).values()) == {"not found"}
 
 
 def test_an_order_that_costs_no_clicks_is_no_cause() -> None:

@@ -13,7 +13,6 @@ from abeval.agreement.causes import CAUSES
 from abeval.cli.main import app
 from abeval.results.agreement import Agreement, agreement_from_dict
 from tests import sample
-from tests.report.pages import whole
 
 SAMPLE = "sample_logs/experiment.toml"
 GOLDEN = Path(__file__).parents[1] / "golden" / "sample_agreement.json"
@@ -93,21 +92,6 @@ def test_the_command_prints_the_reason_and_writes_json(agreement: Agreement, tmp
     again = agreement_from_dict(json.loads(file.read_text()))
     assert again.causes[0].evidence == agreement.causes[0].evidence
     assert again.positions == agreement.positions
-
-
-def test_the_page_has_the_quadrant_the_matrix_positions_and_causes(
-    agreement: Agreement, tmp_path
-) -> None:
-    text = whole(agreement.report(tmp_path / "agreement.html").read_text(encoding="utf-8"))
-    for part in (
-        "Offline against online, treatment",
-        "Models on traffics",
-        "CTR by position",
-    ):
-        assert part in text
-    assert "1. Position: found, 100% of the gap" in text
-    assert "AUC difference within positions" in text
-    assert "[agreement] explore" in text
 
 
 def test_strengths_are_half_widths_turned_so_that_more_is_better(agreement: Agreement) -> None:

@@ -19,14 +19,14 @@ from benchmarks.calibration.outcome import Outcome, Rate, rate
 from benchmarks.calibration.run import merge
 
 SHORT = {
-    "moments": partial(moments.effects, runs=400, split=Split(500, 500)),
+    "moments": partial(moments.effects, runs=150, split=Split(500, 500)),
     "margins": partial(moments.margins, runs=600, split=Split(500, 500)),
     "counts": partial(units.counts, runs=1500, split=Split(40, 41)),
     "values": partial(units.values, runs=150, split=Split(500, 500)),
     "clustered quantiles": partial(units.clustered_quantiles, runs=150, split=Split(400, 400)),
     "buckets": partial(resampled.buckets, runs=150, split=Split(600, 600)),
     "replays": partial(resampled.replays, runs=2000, share=0.5),
-    "catalogue": partial(resampled.catalogues, runs=60, split=Split(400, 400)),
+    "catalogue": partial(resampled.catalogues, runs=30, split=Split(400, 400)),
     "28 looks": partial(over_time.always_valid, runs=200, split=Split(500, 500), looks=28),
     "1,000 looks": partial(over_time.always_valid, runs=20, split=Split(150, 150), looks=1000),
     "planned looks": partial(over_time.planned_looks, runs=300, split=Split(500, 500)),

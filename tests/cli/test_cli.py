@@ -378,21 +378,9 @@ def test_help_imports_nothing_heavy() -> None:
     assert sum(name.split(".")[0] == "abeval" for name in modules) <= 27
 
 
-def test_an_analysis_imports_no_statistics_library() -> None:
-    sample = Path(__file__).parents[2] / "sample_logs" / "experiment.toml"
-    modules, shown = imported(f"from abeval.cli.main import app; app({['analyze', str(sample)]})")
-    assert "sessions_per_user" in shown
-    assert modules & {"scipy.stats", "statsmodels", "plotly"} == set()
-
-
 def test_the_package_imports_lazily() -> None:
     modules, _ = imported("import abeval")
     assert modules & HEAVY == set()
-
-
-def test_the_terminal_needs_no_library_of_pages() -> None:
-    modules, _ = imported("import abeval.report.terminal")
-    assert modules & {"jinja2", "markupsafe", "plotly"} == set()
 
 
 def test_the_package_runs_as_a_module() -> None:

@@ -230,6 +230,7 @@ def test_every_statement_has_one_answer(name: str, session: Any) -> None:
     both = Both(DuckDBEngine(), SparkEngine(session=session))
     try:
         RUNS[name](both)
+        assert both.ran
     finally:
         both.close()
         RAN.update(both.ran)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from functools import cache
-from pathlib import Path
 
 import duckdb
 import numpy as np
@@ -24,8 +23,6 @@ from abeval.stats.moments import Moments
 from tests import sample
 from tests.logs.people import experiment, log_of, users
 from tests.logs.small import analyze
-
-SAMPLE = Path(__file__).parents[2] / "sample_logs" / "experiment.toml"
 
 
 def per_user(log: pd.DataFrame) -> pd.DataFrame:
@@ -183,12 +180,12 @@ class TestPlannedLooks:
 
     def looks(self, days: int, **inference):
         """The sample as it was after so many of its 14 days."""
-        loaded = abeval.load(SAMPLE)
+        loaded = abeval.load(sample.FILE)
         told = {"looks": "group_sequential", "planned_looks": [0.5, 1.0], **inference}
         metrics = [{"name": m} for m in ("ctr", "clicks_per_user", "dwell_per_user")]
         loaded = loaded.replace(inference=told, metrics=metrics)
         con = duckdb.connect()
-        path = SAMPLE.parent / "impressions" / "*.parquet"
+        path = sample.FILE.parent / "impressions" / "*.parquet"
         end = pd.Timestamp("2026-09-14") + pd.Timedelta(days=days)
         frame = con.sql(f"select * from '{path}' where time < '{end}'").df()
         return loaded.analyze(logs={"impressions": frame})
@@ -239,7 +236,7 @@ class TestBeliefs:
     def test_are_those_of_a_normal_prior_beside_the_usual_numbers(self):
         prior = {"mean": 0.01, "sd": 0.05}
         plain = sample.analysis()
-        result = abeval.load(SAMPLE).replace(inference={"prior": prior}).analyze()
+        result = abeval.load(sample.FILE).replace(inference={"prior": prior}).analyze()
         assert result.scorecard == plain.scorecard
         found = {b.metric: b for b in result.beliefs}
         row = result["sessions_per_user"]
@@ -257,13 +254,14 @@ class TestBeliefs:
         assert "q_ctr" not in found
 
     def test_better_is_what_the_metric_says(self):
-        metrics = [{"name": "ctr", "direction": d} for d in ("increase", "decrease")]
+        log = clicked(9)
         up, down = (
-            abeval.load(SAMPLE)
-            .replace(inference={"prior": {"sd": 0.1}}, metrics=[metric])
-            .analyze()
-            .beliefs[0]
-            for metric in metrics
+            analyze(
+                log[log.ts >= "2026-01-08"],
+                metrics=[{"name": "ctr", "direction": direction}],
+                inference={"prior": {"sd": 0.1}},
+            ).beliefs[0]
+            for direction in ("increase", "decrease")
         )
         assert up.chance_to_beat_control == pytest.approx(1 - down.chance_to_beat_control)
         assert (up.lift_low, up.lift_high) == pytest.approx((down.lift_low, down.lift_high))
@@ -320,7 +318,7 @@ class TestFamilies:
         )
 
     def test_selected_intervals_keep_their_false_coverage_rate(self):
-        loaded = abeval.load(SAMPLE).replace(inference={"family": "bh"})
+        loaded = abeval.load(sample.FILE).replace(inference={"family": "bh"})
         result = loaded.analyze()
         goals = [row for row in result.scorecard if row.role == "goal"]
         selected = [row for row in goals if row.p_adjusted <= 0.05]
@@ -402,4 +400,4 @@ class TestFamilies:
 )
 def test_what_does_not_go_together_is_refused(entries, message):
     with pytest.raises(ExperimentError, match=message):
-        abeval.load(SAMPLE).replace(**entries)
+        abeval.load(sample.FILE).replace(**entries)

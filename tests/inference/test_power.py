@@ -1,7 +1,6 @@
 """How much an experiment can see, and how long it needs."""
 
 import math
-from pathlib import Path
 
 import duckdb
 import numpy as np
@@ -15,13 +14,12 @@ from abeval.inference import shipping
 from abeval.stats import group_sequential, multiplicity
 from benchmarks.calibration import power as calibration
 from tests import sample
-
-SAMPLE = Path(__file__).parents[2] / "sample_logs" / "experiment.toml"
+from tests.logs.people import experiment, log_of, users
 
 
 @pytest.fixture(scope="module")
 def loaded():
-    return abeval.load(SAMPLE)
+    return abeval.load(sample.FILE)
 
 
 def test_units_are_those_of_the_normal_formula(loaded):
@@ -49,10 +47,14 @@ def test_without_a_question_it_is_what_the_units_seen_can_find(loaded):
     assert (plan.days, plan.baseline) == (14, row.control)
 
 
-def test_always_valid_inference_needs_more_and_cuped_less(loaded):
+def test_always_valid_inference_needs_more_and_cuped_less():
+    log = {"impressions": log_of(users())}
+
     def units(**inference):
-        found = loaded.replace(inference=inference).power(mde=0.07, metrics=["ctr"])
-        return found.plans[0].units_control
+        """As many as find 7 %, up to a factor."""
+        goal = {"name": "impressions_per_user", "role": "goal"}
+        loaded = experiment(metrics=[goal], inference=inference)
+        return loaded.power(logs=log).plans[0].mde ** 2
 
     plain = units()
     always = units(looks="always_valid")
@@ -84,20 +86,14 @@ def test_goals_and_guardrails_are_planned_by_default(loaded):
     assert all(math.isfinite(p.units_control) for p in found.plans)
 
 
-def first_days(days: int) -> pd.DataFrame:
-    """The impressions of the sample's first days."""
-    path = SAMPLE.parent / "impressions" / "*.parquet"
-    end = pd.Timestamp("2026-09-14") + pd.Timedelta(days=days)
-    return duckdb.connect().sql(f"select * from '{path}' where time < '{end}'").df()
-
-
-@pytest.mark.parametrize("days", [2, 7])
-def test_days_inside_the_log_see_what_was_seen_by_then(loaded, days):
+def test_days_inside_the_log_see_what_was_seen_by_then(loaded):
     """Two days of the sample: 17.9 % was predicted for sessions, and 8.4 % was seen."""
+    path = sample.FILE.parent / "impressions" / "*.parquet"
+    first = duckdb.connect().sql(f"select * from '{path}' where time < '2026-09-16'").df()
     names = ["ctr", "sessions_per_user"]
-    plans = {plan.metric: plan for plan in loaded.power(days=days, metrics=names).plans}
+    plans = {plan.metric: plan for plan in loaded.power(days=2, metrics=names).plans}
     seen = loaded.replace(metrics=[{"name": name} for name in names]).analyze(
-        logs={"impressions": first_days(days)}
+        logs={"impressions": first}
     )
     for name in names:
         row = seen[name]

@@ -148,7 +148,7 @@ def test_intervals_of_a_family_are_exact_too() -> None:
 
 
 @pytest.mark.parametrize("share", rare.SHARES)
-@pytest.mark.parametrize("expected", [1, 3, 20])
+@pytest.mark.parametrize("expected", [1, 20])
 def test_few_successes_keep_the_level_and_cover(share: float, expected: int) -> None:
     cell = rare.cell(share, expected, runs=2000, seed=5)
     assert cell.rejected <= 0.05 + 3 * np.sqrt(0.05 * 0.95 / 2000)

@@ -1,7 +1,5 @@
 """The page over time: it says what the result says, draws it, and can run nothing of a log's."""
 
-from pathlib import Path
-
 import pytest
 from typer.testing import CliRunner
 
@@ -9,14 +7,13 @@ import abeval
 from abeval.cli.main import app
 from abeval.report.page import page_html
 from abeval.results.study import study_of
+from tests import sample
 from tests.report.pages import figures, whole
-
-FILE = Path(__file__).parents[2] / "sample_logs" / "experiment.toml"
 
 
 @pytest.fixture(scope="module")
 def result():
-    loaded = abeval.load(FILE)
+    loaded = abeval.load(sample.FILE)
     return loaded.windows(metrics=["ctr", "dwell_p50"], by=["weekday"], looks=[7, 14])
 
 
@@ -59,14 +56,14 @@ def test_what_each_day_would_have_declared_is_in_words_and_in_a_table(page):
 
 def test_replays_are_drawn_where_they_were_run(result, page):
     assert "A/A replays" not in page
-    replays = abeval.load(FILE).aa(runs=400, metrics=["ctr"])
+    replays = abeval.load(sample.FILE).aa(runs=400, metrics=["ctr"])
     with_replays = figures(page_html(study_of(result, replays)))
     assert with_replays["aa-ctr"]["data"][0]["y"] == list(replays.histograms["ctr"])
 
 
 def test_no_name_from_the_file_becomes_markup():
     evil = "<img src=x onerror=alert(1)></script>"
-    loaded = abeval.load(FILE).replace(name=evil)
+    loaded = abeval.load(sample.FILE).replace(name=evil)
     page = whole(page_html(study_of(loaded.windows(metrics=["ctr"]))))
     assert evil not in page
     assert "&lt;img src=x" in page
@@ -75,7 +72,7 @@ def test_no_name_from_the_file_becomes_markup():
 
 def test_command_line_writes_the_page(tmp_path):
     file = tmp_path / "time.html"
-    args = ["windows", str(FILE), "--metric", "ctr", "--report", str(file)]
+    args = ["windows", str(sample.FILE), "--metric", "ctr", "--report", str(file)]
     run = CliRunner().invoke(app, args)
     assert run.exit_code == 0, run.output
     assert {"cumulative-ctr", "aa-ctr"} <= set(figures(file.read_text(encoding="utf-8")))

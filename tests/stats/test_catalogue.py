@@ -195,14 +195,13 @@ def test_the_number_of_impressions_does_not_matter_only_how_they_are_spread(
     assert two.effect.p_value == one.effect.p_value
 
 
-@pytest.mark.parametrize("share", [0.5, 0.1])
-def test_the_same_policy_shows_no_difference_at_unequal_traffic(share: float) -> None:
+def test_the_same_policy_shows_no_difference_at_unequal_traffic() -> None:
     """Returning users of clustered taste, A/A: no systematic lead of the larger arm."""
     rng = np.random.default_rng(11)
-    runs, found = 60, {f: [] for f in FUNCTIONALS}
+    runs, found = 30, {f: [] for f in FUNCTIONALS}
     raw = []
     for seed in range(runs):
-        arms = split(rng, share)
+        arms = split(rng, 0.1)
         for f, comparison in catalogue.compare_all(*arms, permutations=100, seed=seed).items():
             assert not isinstance(comparison, Refusal)
             effect = comparison.effect
@@ -214,8 +213,8 @@ def test_the_same_policy_shows_no_difference_at_unequal_traffic(share: float) ->
         assert abs(difference.mean()) < 4 * difference.std() / np.sqrt(runs), f
         assert np.mean(p <= 0.05) <= 0.05 + allowed, f
         assert np.mean(covered) >= 0.95 - allowed, f
-    if share == 0.1:  # What is avoided: without rarefaction the larger arm always wins.
-        assert np.mean(np.array(raw) > 0) == 1
+    # What is avoided: without rarefaction the larger arm always wins.
+    assert np.mean(np.array(raw) > 0) == 1
 
 
 def test_a_policy_that_shows_fewer_items_is_found() -> None:

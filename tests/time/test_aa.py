@@ -1,7 +1,6 @@
 """A/A replays: rows, levels, and what a test that does not keep its level looks like."""
 
 import json
-from pathlib import Path
 
 import numpy as np
 import pandas as pd
@@ -16,9 +15,9 @@ from abeval.inference.aa import EXACT, _row, aa_p_values
 from abeval.inference.aa_sums import skewness_of_units, without_past
 from abeval.results import AAMetric
 from abeval.results.aa import AAResult
+from tests import sample
 from tests.real_logs import kuairand
 
-FILE = Path(__file__).parents[2] / "sample_logs" / "experiment.toml"
 COLUMNS = [
     "metric",
     "runs",
@@ -31,7 +30,7 @@ COLUMNS = [
 
 @pytest.fixture(scope="module")
 def result():
-    return abeval.load(FILE).aa(runs=4000)
+    return abeval.load(sample.FILE).aa(runs=4000)
 
 
 def test_every_metric_of_the_sample_keeps_its_level(result):
@@ -54,7 +53,7 @@ def test_metrics_that_are_no_sums_are_refused_by_name(result):
 
 
 def test_same_seed_same_answer_and_another_seed_another():
-    loaded = abeval.load(FILE)
+    loaded = abeval.load(sample.FILE)
     runs = [loaded.aa(runs=300, seed=seed, metrics=["ctr"]) for seed in (1, 1, 2)]
     assert runs[0] == runs[1]
     assert runs[0].histograms != runs[2].histograms
@@ -62,7 +61,7 @@ def test_same_seed_same_answer_and_another_seed_another():
 
 def test_command_line_writes_exactly_the_promised_rows(tmp_path):
     file = tmp_path / "aa.json"
-    args = ["aa", str(FILE), "--runs", "200", "--metric", "ctr", "--json", str(file)]
+    args = ["aa", str(sample.FILE), "--runs", "200", "--metric", "ctr", "--json", str(file)]
     run = CliRunner().invoke(app, args)
     assert run.exit_code == 0, run.output
     (row,) = json.loads(file.read_text())["metrics"]
@@ -72,7 +71,7 @@ def test_command_line_writes_exactly_the_promised_rows(tmp_path):
 
 def test_no_replays_is_a_mistake():
     with pytest.raises(ExperimentError, match="runs 0: use a number from 1"):
-        abeval.load(FILE).aa(runs=0)
+        abeval.load(sample.FILE).aa(runs=0)
 
 
 def clustered(buckets=512, units=60_000):
@@ -171,7 +170,7 @@ def test_few_crashes_of_an_own_metric_are_fishers_in_replays_as_in_rows():
 
 
 def test_a_log_with_a_past_is_replayed_by_cuped():
-    loaded = abeval.load(FILE)
+    loaded = abeval.load(sample.FILE)
     plain = loaded.replace(inference={"adjust": "none"}).aa(runs=300, metrics=["ctr"])
     cuped = loaded.replace(inference={"adjust": "cuped"}).aa(runs=300, metrics=["ctr"])
     assert plain.notes == cuped.notes == ()

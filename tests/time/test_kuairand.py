@@ -74,6 +74,7 @@ def counted(log, salts):
     return effects, drifts, [one.stability.late_less_early_p_value for one in found]
 
 
+@pytest.mark.slow
 def test_100_salts(log):
     effects, drifts, late = counted(log, 100)
     assert effects <= 10

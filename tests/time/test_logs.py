@@ -1,7 +1,6 @@
 """Whole analyses over time on logs: windows are the scorecard of a shorter period."""
 
 import json
-from pathlib import Path
 
 import pandas as pd
 import pytest
@@ -10,14 +9,13 @@ from typer.testing import CliRunner
 import abeval
 from abeval.cli.main import app
 from abeval.errors import ExperimentError, LogError
+from tests import sample
 from tests.real_logs import kuairand
-
-FILE = Path(__file__).parents[2] / "sample_logs" / "experiment.toml"
 
 
 @pytest.fixture(scope="module")
 def loaded():
-    return abeval.load(FILE)
+    return abeval.load(sample.FILE)
 
 
 @pytest.fixture(scope="module")
@@ -40,16 +38,16 @@ def one(windows, metric, kind, axis="calendar", **at):
 NUMBERS = ["units_control", "units", "control", "treatment", "difference", "lift_low", "p_value"]
 
 
-def test_all_days_together_are_the_scorecard(loaded, result, windows):
-    card = loaded.analyze()
+def test_all_days_together_are_the_scorecard(result, windows):
+    card = sample.analysis()
     for metric in (row.metric for row in result.stability if row.metric != "gauc"):
         last = one(windows, metric, "cumulative")
         for name in NUMBERS:
             assert last[name] == pytest.approx(getattr(card[metric], name), rel=1e-12), metric
 
 
-def test_one_day_is_the_day_of_the_scorecard(loaded, windows):
-    for row in loaded.analyze().daily:
+def test_one_day_is_the_day_of_the_scorecard(windows):
+    for row in sample.analysis().daily:
         day = one(windows, row.metric, "daily", end=row.cell)
         if row.p_value is None:
             assert day.reason == row.reason
@@ -110,7 +108,9 @@ def test_a_metric_that_is_one_on_every_active_day_says_so(result):
 
 def test_command_line_writes_the_result(tmp_path):
     file = tmp_path / "time.json"
-    run = CliRunner().invoke(app, ["windows", str(FILE), "--metric", "ctr", "--json", str(file)])
+    run = CliRunner().invoke(
+        app, ["windows", str(sample.FILE), "--metric", "ctr", "--json", str(file)]
+    )
     assert run.exit_code == 0, run.output
     raw = json.loads(file.read_text())
     assert raw["schema_version"] == "1"

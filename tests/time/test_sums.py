@@ -23,11 +23,14 @@ def summed(arm, per_unit=False, by_age=False, observed=None):
     return of.sums(of.ages if by_age else of.days)["a"]
 
 
-def same(found, y, x):
-    expected = Moments.of(y, x)
-    assert found.n == expected.n
-    np.testing.assert_allclose(found.mean, expected.mean, rtol=1e-12, atol=1e-15)
-    np.testing.assert_allclose(found.comoment, expected.comoment, rtol=1e-10, atol=1e-10)
+def same(window, y, x):
+    """Whether the moments of a window are those of the units."""
+    units = Moments.of(y, x)
+    return (
+        window.n == units.n
+        and np.allclose(window.mean, units.mean, rtol=1e-12, atol=1e-15)
+        and np.allclose(window.comoment, units.comoment, rtol=1e-10, atol=1e-10)
+    )
 
 
 spans = st.tuples(st.integers(0, 5), st.integers(0, 5)).map(lambda p: (min(p), max(p)))
@@ -43,11 +46,11 @@ def test_windows_of_a_ratio_and_of_a_mean(seed, span, among):
     rows = everybody & arm.active[:, days].any(axis=1)
     chosen = range(among[0], among[1] + 1)
     y, x = (v[:, days].sum(axis=1) for v in (arm.y, arm.x))
-    same(summed(arm).windows([(chosen, span)])[0], y[rows], x[rows])
+    assert same(summed(arm).windows([(chosen, span)])[0], y[rows], x[rows])
     mean = summed(arm, per_unit=True)
-    same(mean.windows([(chosen, span)])[0], y[rows], np.ones(rows.sum()))
-    found = mean.windows([(chosen, span)], entered=True)[0]
-    same(found, y[everybody], np.ones(everybody.sum()))
+    assert same(mean.windows([(chosen, span)])[0], y[rows], np.ones(rows.sum()))
+    entered = mean.windows([(chosen, span)], entered=True)[0]
+    assert same(entered, y[everybody], np.ones(everybody.sum()))
 
 
 @given(seed=st.integers(0, 10_000), span=spans, observed=st.integers(1, 6))
@@ -61,8 +64,8 @@ def test_days_since_entry(seed, span, observed):
     span = (min(span[0], observed - 1), min(span[1], observed - 1))
     days = slice(span[0], span[1] + 1)
     rows = moved[0][:, days].any(axis=1)
-    found = summed(arm, by_age=True, observed=observed).windows([(range(6), span)])[0]
-    same(found, moved[1][rows][:, days].sum(axis=1), moved[2][rows][:, days].sum(axis=1))
+    window = summed(arm, by_age=True, observed=observed).windows([(range(6), span)])[0]
+    assert same(window, moved[1][rows][:, days].sum(axis=1), moved[2][rows][:, days].sum(axis=1))
 
 
 def test_no_cohort_has_no_units():
