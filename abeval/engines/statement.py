@@ -101,9 +101,6 @@ _OF_ARRAYS = {"unit_names": "units/unit_names", "units": "units/units"}
 class _Recorder(builders.CallBuilders, DuckDBEngine):
     """Runs an analysis until it reaches one query, and records every relation on the way."""
 
-    # Hides the method of DuckDB, so that the analysis runs queries instead of kernels over arrays.
-    chunks = None  # type: ignore[assignment]
-
     def __init__(self, experiment: Experiment, name: str) -> None:
         super().__init__(
             EngineOptions(remote_files=experiment.engine.remote_files), experiment.folder
