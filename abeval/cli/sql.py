@@ -52,7 +52,7 @@ def sql(
 
 def run_of(experiment: "Experiment", name: str) -> "Analysis":
     """The analysis that runs a query: each folder of `queries/` belongs to one."""
-    folder = "time" if "/quantile_" in name else name.split("/")[0]
+    folder = name.split("/")[0]
     runs: Mapping[str, Analysis] = {
         "offline": lambda engine: _replay(experiment, engine),
         "offline_policy": lambda engine: _off_policy(experiment, engine),
@@ -67,7 +67,8 @@ def _analyze(experiment: "Experiment", engine: "DuckDBEngine", name: str) -> Non
     from abeval.pipeline import analyze_on
 
     run = Run(experiment, engine)
-    if name.startswith("catalogue/") or name in {source.query for source in KERNELS}:
+    defined = {source.query for source in KERNELS}
+    if name.startswith("catalogue/") or "/quantile_" in name or name in defined:
         run_definitions(run)
     else:
         analyze_on(run)
@@ -80,7 +81,8 @@ def run_definitions(run: "Run") -> None:
     from abeval.experiment.metrics import chosen_metrics
     from abeval.time.open import by_source, open_logs
 
-    logs = open_logs(run, chosen_metrics(run.experiment))
+    chosen = chosen_metrics(run.experiment)
+    logs = open_logs(run, chosen)
     for source, metrics in by_source(logs.metrics).items():
         if source in KERNELS and source.per_unit:
             logs.queries.load(source, metrics)
