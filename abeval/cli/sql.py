@@ -52,7 +52,7 @@ def sql(
 
 def run_of(experiment: "Experiment", name: str) -> "Analysis":
     """The analysis that runs a query: each folder of `queries/` belongs to one."""
-    folder = name.split("/")[0]
+    folder = "time" if "/quantile_" in name else name.split("/")[0]
     runs: Mapping[str, Analysis] = {
         "offline": lambda engine: _replay(experiment, engine),
         "offline_policy": lambda engine: _off_policy(experiment, engine),
@@ -67,8 +67,7 @@ def _analyze(experiment: "Experiment", engine: "DuckDBEngine", name: str) -> Non
     from abeval.pipeline import analyze_on
 
     run = Run(experiment, engine)
-    defined = {source.query for source in KERNELS}
-    if name.startswith("catalogue/") or "/quantile_" in name or name in defined:
+    if name.startswith("catalogue/") or name in {source.query for source in KERNELS}:
         run_definitions(run)
     else:
         analyze_on(run)
