@@ -17,6 +17,7 @@ from abeval.aggregates.unit_values import FEW_UNITS, FEW_VALUES, UnitValue
 from abeval.aggregates.wanted import Wanted
 from abeval.engines.protocol import Engine, whole
 from abeval.engines.queries import query
+from abeval.engines.sql import literal
 from abeval.logs.names import SubBuckets
 from abeval.logs.prepare import Prepared
 from abeval.logs.unit_arrays import NO_DAY, UnitDays, Units, Whole
@@ -175,7 +176,7 @@ def _unit_aucs(queries: MetricQueries, of: SourceValues) -> list[UnitsByAuc]:
         {f"t_{name.removeprefix('c_')}": column for name, column in of.now.items()}
         | {"arm": of.units.variant},
     )
-    arms = " ".join(f"when {n} then '{v}'" for n, v in enumerate(variants))
+    arms = " ".join(f"when {n} then {literal(v)}" for n, v in enumerate(variants))
     queries.engine.view("gauc_unit", f"select *, case arm {arms} end as variant from gauc_values")
     rows = queries.engine.rows(query("metric/unit_aucs"))
     return [UnitsByAuc(str(name), str(fate), *map(whole, sums)) for name, fate, *sums in rows]

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from abeval.engines.duckdb import DuckDBEngine
     from abeval.engines.statement import Analysis
     from abeval.experiment.model import Experiment
+    from abeval.logs.run import Run
 
 
 def sql(
@@ -51,20 +52,41 @@ def sql(
 
 def run_of(experiment: "Experiment", name: str) -> "Analysis":
     """The analysis that runs a query: each folder of `queries/` belongs to one."""
-    folder = name.split("/")[0]
+    folder = "time" if "/quantile_" in name else name.split("/")[0]
     runs: Mapping[str, Analysis] = {
         "offline": lambda engine: _replay(experiment, engine),
         "offline_policy": lambda engine: _off_policy(experiment, engine),
         "time": lambda engine: _windows(experiment, engine),
     }
-    return runs.get(folder, lambda engine: _analyze(experiment, engine))
+    return runs.get(folder, lambda engine: _analyze(experiment, engine, name))
 
 
-def _analyze(experiment: "Experiment", engine: "DuckDBEngine") -> None:
+def _analyze(experiment: "Experiment", engine: "DuckDBEngine", name: str) -> None:
+    from abeval.aggregates.row_pass import KERNELS
     from abeval.logs.run import Run
     from abeval.pipeline import analyze_on
 
-    analyze_on(Run(experiment, engine))
+    run = Run(experiment, engine)
+    if name.startswith("catalogue/") or name in {source.query for source in KERNELS}:
+        run_definitions(run)
+    else:
+        analyze_on(run)
+
+
+def run_definitions(run: "Run") -> None:
+    """Run the queries that define what kernels compute."""
+    from abeval.aggregates.row_pass import KERNELS
+    from abeval.engines.queries import query
+    from abeval.experiment.metrics import chosen_metrics
+    from abeval.time.open import by_source, open_logs
+
+    chosen = chosen_metrics(run.experiment)
+    logs = open_logs(run, chosen)
+    for source, metrics in by_source(logs.metrics).items():
+        if source in KERNELS and source.per_unit:
+            logs.queries.load(source, metrics)
+    for name in ("catalogue/reach", "catalogue/group_units"):
+        run.engine.rows(query(name))
 
 
 def _replay(experiment: "Experiment", engine: "DuckDBEngine") -> None:

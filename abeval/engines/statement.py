@@ -101,9 +101,6 @@ _OF_ARRAYS = {"unit_names": "units/unit_names", "units": "units/units"}
 class _Recorder(builders.CallBuilders, DuckDBEngine):
     """Runs an analysis until it reaches one query, and records every relation on the way."""
 
-    # Hides the method of DuckDB, so that the analysis runs queries instead of kernels over arrays.
-    chunks = None  # type: ignore[assignment]
-
     def __init__(self, experiment: Experiment, name: str) -> None:
         super().__init__(
             EngineOptions(remote_files=experiment.engine.remote_files), experiment.folder
@@ -167,6 +164,12 @@ class _Recorder(builders.CallBuilders, DuckDBEngine):
         return {name: self._relations[name] for name in sorted(named) if name in self._relations}
 
 
+class _ReplayRecorder(_Recorder):
+    """Hides a method of DuckDB, so that a replay runs queries instead of kernels over arrays."""
+
+    chunks = None  # type: ignore[assignment]
+
+
 def statement(experiment: Experiment, name: str, dialect: str, run: Analysis) -> str:
     """A query with every view that it reads, down to the logs, as one statement.
 
@@ -191,7 +194,8 @@ def recorded(experiment: Experiment, name: str, run: Analysis) -> Relation:
     Raises:
         QueryError: The analysis does not reach it.
     """
-    recorder = _Recorder(experiment, name)
+    is_replayed = name.startswith("offline/")
+    recorder = (_ReplayRecorder if is_replayed else _Recorder)(experiment, name)
     try:
         run(recorder)
     except _Reached as reached:

@@ -15,10 +15,10 @@ import pandas as pd
 import pytest
 
 import abeval
-from abeval.aggregates.row_pass import KERNELS
 from abeval.agreement.agree import read_offline
+from abeval.cli.sql import run_definitions
 from abeval.engines.duckdb import DuckDBEngine
-from abeval.engines.queries import query, query_names
+from abeval.engines.queries import query_names
 from abeval.engines.spark.engine import SparkEngine
 from abeval.errors import LogError, QueryError
 from abeval.experiment.metrics import chosen_metrics
@@ -34,7 +34,6 @@ from abeval.pipeline import analyze_on
 from abeval.simulate.plants.run import simulate_plant
 from abeval.time.aa import aa
 from abeval.time.analysis import windows
-from abeval.time.open import by_source, open_logs
 from tests.aggregates import events_world
 from tests.assignment.schemes import SETTINGS
 from tests.engines import nasty
@@ -111,20 +110,10 @@ def _planted(engine: Any) -> None:
         read_offline(Run(experiment, engine, frames), ReplayOptions(metrics=["auc"]))
 
 
-def _sources(engine: Any) -> None:
-    """The definitions of what kernels compute."""
-    logs = open_logs(Run(NUMBERS, engine, nasty.numbers()), metrics(NUMBERS))
-    for source, group in by_source(logs.metrics).items():
-        if source in KERNELS and source.per_unit:
-            logs.queries.load(source, group)
-    engine.rows(query("catalogue/reach"))
-    engine.rows(query("catalogue/group_units"))
-
-
 RUNS: dict[str, Callable[[Any], object]] = {
     "analysis of words": lambda e: analyze_on(Run(WORDS, e, nasty.words())),
     "analysis of numbers": lambda e: analyze_on(Run(NUMBERS, e, nasty.numbers())),
-    "sources of numbers": _sources,
+    "sources of numbers": lambda e: run_definitions(Run(NUMBERS, e, nasty.numbers())),
     "a table of units": lambda e: analyze_on(
         Run(nasty.units_experiment().experiment, e, nasty.units())
     ),
