@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from abeval.stats.influence import Group, Unit, fewest_apart, influence
+from abeval.stats.influence import Group, Unit, fewest_apart, influence, one_sided
 
 
 @pytest.mark.parametrize("scale", [1e-9, 1.0, 3e8])
@@ -97,3 +97,7 @@ def test_what_has_no_lift_has_no_influence() -> None:
     one = influence(some, group(1.0, (9.0, 1.0), (9.0, 0.5)), most=1)
     assert one is not None
     assert one.treatment == 1
+
+
+def test_chances_of_any_number_of_units_are_finite() -> None:
+    assert one_sided(1_000, 99_000, 0.01) == pytest.approx(0.5, abs=0.01)
