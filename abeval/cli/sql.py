@@ -52,13 +52,12 @@ def sql(
 
 def run_of(experiment: "Experiment", name: str) -> "Analysis":
     """The analysis that runs a query: each folder of `queries/` belongs to one."""
-    folder = "time" if "/quantile_" in name else name.split("/")[0]
     runs: Mapping[str, Analysis] = {
         "offline": lambda engine: _replay(experiment, engine),
         "offline_policy": lambda engine: _off_policy(experiment, engine),
         "time": lambda engine: _windows(experiment, engine),
     }
-    return runs.get(folder, lambda engine: _analyze(experiment, engine, name))
+    return runs.get(name.split("/")[0], lambda engine: _analyze(experiment, engine, name))
 
 
 def _analyze(experiment: "Experiment", engine: "DuckDBEngine", name: str) -> None:
@@ -67,7 +66,8 @@ def _analyze(experiment: "Experiment", engine: "DuckDBEngine", name: str) -> Non
     from abeval.pipeline import analyze_on
 
     run = Run(experiment, engine)
-    if name.startswith("catalogue/") or name in {source.query for source in KERNELS}:
+    of_kernels = name in {source.query for source in KERNELS} or "/quantile_" in name
+    if of_kernels or name.startswith("catalogue/"):
         run_definitions(run)
     else:
         analyze_on(run)
@@ -75,18 +75,25 @@ def _analyze(experiment: "Experiment", engine: "DuckDBEngine", name: str) -> Non
 
 def run_definitions(run: "Run") -> None:
     """Run the queries that define what kernels compute."""
+    from abeval.aggregates.quantile_values import QueriedValues
+    from abeval.aggregates.quantiles import events_of, quantile_groups, quantiles_of
     from abeval.aggregates.row_pass import KERNELS
+    from abeval.aggregates.spreads import spread_metrics
     from abeval.engines.queries import query
     from abeval.experiment.metrics import chosen_metrics
+    from abeval.metrics.sources import QUANTILE
     from abeval.time.open import by_source, open_logs
 
     chosen = chosen_metrics(run.experiment)
-    logs = open_logs(run, chosen)
+    logs = open_logs(run, [*chosen, *spread_metrics(chosen)])
     for source, metrics in by_source(logs.metrics).items():
         if source in KERNELS and source.per_unit:
             logs.queries.load(source, metrics)
     for name in ("catalogue/reach", "catalogue/group_units"):
         run.engine.rows(query(name))
+    for group in quantile_groups([m for m in logs.metrics if m.source is QUANTILE]):
+        events = events_of(logs.queries, group[0])
+        quantiles_of(group, [QueriedValues(logs.queries, group[0], events)])
 
 
 def _replay(experiment: "Experiment", engine: "DuckDBEngine") -> None:

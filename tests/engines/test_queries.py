@@ -14,6 +14,7 @@ from sqlglot import exp
 from sqlglot.tokens import TokenType
 
 from abeval.aggregates.collect import collect
+from abeval.cli.sql import run_definitions
 from abeval.engines.duckdb import DuckDBEngine
 from abeval.engines.queries import query, query_names
 from abeval.engines.sql import quoted
@@ -45,12 +46,6 @@ class Recorder(DuckDBEngine):
     def table(self, name: str, sql: str) -> None:
         super().table(name, sql)
         self.relations[name] = self.columns(name)
-
-
-class QueryRecorder(Recorder):
-    """One that has no arrays of many rows, so that queries do what kernels do."""
-
-    chunks = None
 
 
 @pytest.fixture(scope="module")
@@ -92,9 +87,11 @@ def relations() -> dict[str, Types]:
         engine = Recorder(found)
         collect(Run(experiment, engine, frames), chosen)
         engine.close()
-    engine = QueryRecorder(found)
+    engine = Recorder(found)
     by_time = log[log.click == 1][["user_id", "item_id", "ts", "dwell"]]
-    collect(Run(experiment, engine, {**frames, "clicks": by_time}), chosen)
+    run = Run(experiment, engine, {**frames, "clicks": by_time})
+    collect(run, chosen)
+    run_definitions(run)
     engine.close()
     return found
 

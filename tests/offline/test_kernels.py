@@ -35,10 +35,10 @@ MODELS = {"a": "m_0", "b": "m_1"}
 
 
 class QueriesOnly:
-    """An engine that can hand over no arrays."""
+    """An engine that can hand over no chunks of rows."""
 
     def __init__(self, engine: DuckDBEngine) -> None:
-        for name in ("view", "table", "rows", "frame", "columns"):
+        for name in ("view", "table", "rows", "frame", "columns", "arrays"):
             setattr(self, name, getattr(engine, name))
 
 

@@ -10,7 +10,8 @@ import abeval
 from abeval.cli.main import app
 from abeval.errors import ExperimentError
 from tests import sample
-from tests.time.test_logs import FILE, frame, small
+from tests.sample import FILE
+from tests.time.test_logs import frame, small
 
 
 def log_of(seed=3, users=900, days=10, lift=lambda hour, day: 0.0 * hour):

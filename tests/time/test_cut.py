@@ -4,7 +4,8 @@ import pandas as pd
 import pytest
 
 import abeval
-from tests.time.test_logs import FILE, frame, one, small
+from tests.sample import FILE
+from tests.time.test_logs import frame, one, small
 
 METRICS = [
     {"name": "dwell_p50"},
