@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from abeval.aggregates.kernels.rows import Block, UnitRows
-from abeval.logs.grouping import Floats, Groups, Places, Whole, half_away, heads
+from abeval.logs.grouping import Floats, Groups, Places, Whole, added, half_away, heads
 from abeval.logs.unit_arrays import NO_DAY, UnitDays
 
 _DIGITS = 7
@@ -261,7 +261,9 @@ def score_sums(rows: UnitRows, arm: Arms, arms: int) -> ScoreSums:
     def won(block: Block) -> Whole:
         own = scored(block, arm)
         halves = worth[2 * levels.of(own.score, own.arm) + own.click]
-        return Groups.of(own.unit.astype(np.int64)).sum(halves)
+        # Impressions of a unit lie together, so that few sums are left to sort.
+        start = heads(own.unit)
+        return Groups.of(own.unit[start].astype(np.int64)).sum(added(halves, start))
 
     halves = np.concatenate(rows.each(won, "score", "click"))
     columns = [*map(np.concatenate, zip(*(pairs for pairs, *_ in parts), strict=True))]

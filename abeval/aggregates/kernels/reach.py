@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from abeval.aggregates.kernels.rows import Block, UnitRows
 from abeval.logs.grouping import Places, Whole, heads
+from abeval.threads import in_threads
 
 Groups = NDArray[np.int64]
 
@@ -71,16 +72,17 @@ def reach_of(rows: UnitRows, group: Groups, item: NDArray[np.int32], sizes: Size
         sizes: They fit.
     """
     parts = rows.each(lambda block: _counted(_keys(block, group, item, sizes), sizes), "item")
-    cell, units, impressions = map(np.concatenate, zip(*parts, strict=True))
-    # Blocks are sorted already, and a stable sort joins them.
-    order = np.argsort(cell, kind="stable")
-    cell = cell[order]
-    first = heads(cell)
-    units, impressions = (np.add.reduceat(one[order], first) for one in (units, impressions))
-    of_items, _ = sizes.bits
-    number, shown = cell[first] >> of_items, cell[first] & ((1 << of_items) - 1)
-    small = [column.astype(np.int32) for column in (number, shown, units)]
-    return Reach(small[0], small[1], small[2], impressions)
+
+    def of(number: int) -> Reach:
+        """The entries of a group; it counts, which is many times faster than a sort."""
+        own = [part.within(number << sizes.bits[0], number + 1 << sizes.bits[0]) for part in parts]
+        cell, units, impressions = map(np.concatenate, zip(*own, strict=True))
+        times = np.bincount(cell, impressions)
+        met = np.flatnonzero(times).astype(np.int32)
+        units = np.bincount(cell, units)[met].astype(np.int32)
+        return Reach(np.full_like(met, number), met, units, times[met].astype(np.int64))
+
+    return Reach(*map(np.concatenate, zip(*in_threads(of, range(sizes.groups)), strict=True)))
 
 
 def _keys(block: Block, group: Groups, item: NDArray[np.int32], sizes: Sizes) -> Whole:
@@ -103,6 +105,11 @@ class _Counted(NamedTuple):
     cell: Whole
     units: NDArray[np.int32]
     impressions: NDArray[np.int32]
+
+    def within(self, first: int, end: int) -> "_Counted":
+        """The entries from a cell to another, with cells counted from the first."""
+        at = slice(*np.searchsorted(self.cell, (first, end)))
+        return _Counted(self.cell[at] - first, self.units[at], self.impressions[at])
 
 
 def _counted(keys: Whole, sizes: Sizes) -> _Counted:
