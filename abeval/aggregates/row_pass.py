@@ -208,12 +208,9 @@ class RowPass:
 
     def _reach(self, rows: UnitRows) -> Reach:
         """Who was shown what."""
-        variants, listed = (
-            [*self.experiment.variants],
-            () if self._items is None else self._items.ids,
-        )
-        arms = len(variants) * ITEM_GROUPS
-        sizes = reach.Sizes(arms, max(len(listed), 1), max(len(self.units.hash), 1))
+        variants, listed = [*self.experiment.variants], self._items.ids if self._items else ()
+        groups = len(variants) * ITEM_GROUPS
+        sizes = reach.Sizes(groups, max(len(listed), 1), max(len(self.units.hash), 1))
         if not sizes.fit:
             raise QueryError("units and items are too many to count who was shown what")
         # Sorted by their ids, so that sums over items are the same to the last digit in every run.

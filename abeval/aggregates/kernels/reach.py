@@ -13,8 +13,6 @@ from abeval.aggregates.kernels.rows import Block, UnitRows
 from abeval.logs.grouping import Places, Whole, heads
 from abeval.threads import in_threads
 
-Groups = NDArray[np.int64]
-
 
 class Sizes(NamedTuple):
     """How many groups, items and units there are; all numbers are below these."""
@@ -62,7 +60,7 @@ def shown_in(rows: UnitRows, items: int) -> Places:
     return np.flatnonzero(np.any(rows.each(shown, "item"), axis=0))
 
 
-def reach_of(rows: UnitRows, group: Groups, item: NDArray[np.int32], sizes: Sizes) -> Reach:
+def reach_of(rows: UnitRows, group: Whole, item: NDArray[np.int32], sizes: Sizes) -> Reach:
     """Count the units and impressions of every item in every group, over the period.
 
     Args:
@@ -74,7 +72,7 @@ def reach_of(rows: UnitRows, group: Groups, item: NDArray[np.int32], sizes: Size
     parts = rows.each(lambda block: _counted(_keys(block, group, item, sizes), sizes), "item")
 
     def of(number: int) -> Reach:
-        """The entries of a group; it counts, which is many times faster than a sort."""
+        """The entries of a group, counted: many times faster than a sort of them."""
         own = [part.within(number << sizes.bits[0], number + 1 << sizes.bits[0]) for part in parts]
         cell, units, impressions = map(np.concatenate, zip(*own, strict=True))
         times = np.bincount(cell, impressions)
@@ -85,7 +83,7 @@ def reach_of(rows: UnitRows, group: Groups, item: NDArray[np.int32], sizes: Size
     return Reach(*map(np.concatenate, zip(*in_threads(of, range(sizes.groups)), strict=True)))
 
 
-def _keys(block: Block, group: Groups, item: NDArray[np.int32], sizes: Sizes) -> Whole:
+def _keys(block: Block, group: Whole, item: NDArray[np.int32], sizes: Sizes) -> Whole:
     """Group, item and unit of each impression of the period as one number."""
     unit = block.runs["unit"].astype(np.int64)
     of_items, of_units = sizes.bits
