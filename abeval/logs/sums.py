@@ -6,7 +6,7 @@
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from abeval.engines.protocol import ArrayEngine, whole_number
+from abeval.engines.protocol import ArrayEngine, row_count
 from abeval.engines.queries import query
 from abeval.logs.checks import check_clicks
 from abeval.logs.run import Run
@@ -39,10 +39,7 @@ def one_pass(run: Run, metrics: Sequence[Metric], shape: LogShape) -> Summed:
     check_clicks(shape, run.engine)
     engine, of_units = run.engine, run.experiment.of_units
     # A few rows are planned once; many would be in memory twice.
-    is_shown = of_units and not (
-        isinstance(engine, ArrayEngine)
-        and whole_number(engine, "select count(*) from raw_units") <= _FEW
-    )
-    create = engine.view if is_shown else engine.table
+    is_few = isinstance(engine, ArrayEngine) and of_units and row_count(engine, "raw_units") <= _FEW
+    create = engine.view if of_units and not is_few else engine.table
     create("logged_sums", query(f"units/logged_{'rows' if of_units else 'sums'}"))
     return Summed()
