@@ -89,8 +89,10 @@ class Logs:
             if source is None:
                 self._copy(name, frame, None)
                 return
-            types = {} if reads is None else self._types_of(frame)
-            if not self._take_over(name, frame, reads is None):
+            if self._take_over(name, frame, reads is None):
+                types = self._left_out.pop(name, ({}, None))[0]
+            else:
+                types = {} if reads is None else self._types_of(frame)
                 columns = read_columns(name, source, types, reads)
                 self._copy(name, frame, {c: i for i, c in enumerate(types) if c in columns} or None)
                 self._spare.keep(name, frame)
@@ -122,7 +124,7 @@ class Logs:
 
     def _leave_out(self, name: str, types: Mapping[str, str], load: Callable[[], None]) -> None:
         """Note that a relation has not all columns, and what reads them all."""
-        if len(column_types(self._rows, quoted(name))) < len(types):
+        if types and len(column_types(self._rows, quoted(name))) < len(types):
             self._left_out[name] = types, load
 
     def columns(self, name: str) -> dict[str, str]:
@@ -191,6 +193,8 @@ class Logs:
             return False
         self._rows(f"drop table if exists {quoted(name)}")
         self._rows(f"alter table {quoted(spare)} rename to {quoted(name)}")
+        if spare in self._left_out:
+            self._left_out[name] = self._left_out.pop(spare)
         self._spare.keep(name, rows)
         return True
 

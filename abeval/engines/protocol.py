@@ -136,6 +136,11 @@ def whole_number(engine: Engine, sql: str) -> int:
     return whole(number)
 
 
+def row_count(engine: Engine, relation: str) -> int:
+    """How many rows a relation has."""
+    return whole_number(engine, f"select count(*) from {relation}")
+
+
 def whole(cell: Cell) -> int:
     """A cell as a whole number; 0 if it is null."""
     return int(cell or 0)

@@ -10,7 +10,7 @@ from typing import NamedTuple
 import numpy as np
 
 from abeval.engines.names import relation_of
-from abeval.engines.protocol import ArrayEngine, Engine, whole_number
+from abeval.engines.protocol import ArrayEngine, Engine, row_count, whole_number
 from abeval.engines.queries import query
 from abeval.engines.sql import quoted
 from abeval.experiment.settings import Cleaning
@@ -63,7 +63,7 @@ def find_repeats(engine: Engine, log: LogColumns, cleaning: Cleaning) -> Repeats
     )
     duplicates = 0
     if repeats is not None:
-        duplicates = _count(engine, "repeated_rows") - _count(engine, "restored_rows")
+        duplicates = row_count(engine, "repeated_rows") - row_count(engine, "restored_rows")
     return Repeats(
         duplicates if checked else None,
         duplicates if drops else 0,
@@ -73,7 +73,7 @@ def find_repeats(engine: Engine, log: LogColumns, cleaning: Cleaning) -> Repeats
 
 def _each_once(engine: Engine, rows: str, key: Sequence[str]) -> bool:
     """Whether no two rows have the same key, so far as 64 bits of its hash tell."""
-    if not isinstance(engine, ArrayEngine) or _count(engine, rows) > _MOST_HASHES:
+    if not isinstance(engine, ArrayEngine) or row_count(engine, rows) > _MOST_HASHES:
         return False
     ordered = np.sort(engine.arrays(f"select hash({_list(key)}) as h from {rows}")["h"])
     return not bool((ordered[1:] == ordered[:-1]).any())
@@ -123,7 +123,7 @@ def _separate_repeats(engine: Engine, log: LogColumns, named: list[str] | None) 
         The condition by which rows `r` have one of the repeated keys `k`; None if no key repeats.
     """
     key = _find_repeated_keys(engine, log, named)
-    if not key or _count(engine, "repeated_keys") == 0:
+    if not key or row_count(engine, "repeated_keys") == 0:
         return None
     rows = relation_of("raw", log.log)
     engine.complete(rows)
@@ -196,7 +196,3 @@ def _first_rows(log: LogColumns, identity: Sequence[str]) -> str:
 
 def _list(columns: Iterable[str]) -> str:
     return ", ".join(quoted(column) for column in columns)
-
-
-def _count(engine: Engine, relation: str) -> int:
-    return whole_number(engine, f"select count(*) from {relation}")

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 from abeval.engines.names import relation_of
-from abeval.engines.protocol import Engine, whole_number
+from abeval.engines.protocol import Engine, row_count
 from abeval.errors import ExperimentError, LogError, QueryError
 from abeval.experiment.model import Experiment
 from abeval.experiment.sources import OUTCOME, OWN_TABLE, ROW_UNIT, LogSource
@@ -164,7 +164,7 @@ def open_log(
         _add(engine, experiment, frames, log, rows, source, reads if is_plain else None)
     else:
         rows = ""
-    read = left = _count(engine, rows) if rows else 0
+    read = left = row_count(engine, rows) if rows else 0
     notes = []
     if source.where is not None:
         kept = raw if source.query is None else relation_of("kept", log)
@@ -174,12 +174,8 @@ def open_log(
         rows = kept
     if source.query is not None:
         notes.append(_answer(engine, experiment, frames, log, source.query, rows))
-        left = _count(engine, raw)
+        left = row_count(engine, raw)
     return OpenLog(read, left, notes)
-
-
-def _count(engine: Engine, relation: str) -> int:
-    return whole_number(engine, f"select count(*) from {relation}")
 
 
 def _add(
@@ -207,7 +203,7 @@ def _filter(engine: Engine, log: str, where: str, rows: str, kept: str) -> int:
     """Show the rows for which an expression is true; return their number."""
     try:
         engine.view(kept, f"select * from {rows} where coalesce(({where}), false)")
-        return _count(engine, kept)
+        return row_count(engine, kept)
     except QueryError as error:
         columns = ", ".join(engine.columns(rows))
         what = f"logs.{log}.where: {where!r} cannot be computed: {_reason(error)}"

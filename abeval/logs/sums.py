@@ -6,7 +6,7 @@
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from abeval.engines.protocol import Engine
+from abeval.engines.protocol import ArrayEngine, row_count
 from abeval.engines.queries import query
 from abeval.logs.checks import check_clicks
 from abeval.logs.run import Run
@@ -28,18 +28,18 @@ class Summed:
 
 
 Sums = Callable[[Run, Sequence[Metric], LogShape], Summed]
-"""Makes `logged_sums`."""
+"""Makes `logged_sums`; a cell may have several rows, as whoever reads them adds them up."""
 
-
-def load_sums(engine: Engine, sql: str, is_kept: bool = True) -> None:
-    """Make `logged_sums`; a cell may have several rows, as whoever reads them adds them up."""
-    create = engine.table if is_kept else engine.view
-    create("logged_sums", sql)
+_FEW = 100_000
+"""Rows of a table of units that are kept as sums, rather than read anew by each query."""
 
 
 def one_pass(run: Run, metrics: Sequence[Metric], shape: LogShape) -> Summed:
     """Sum the whole log; a table of units has one row of each, so nothing is to be summed."""
     check_clicks(shape, run.engine)
-    of_units = run.experiment.of_units
-    load_sums(run.engine, query(f"units/logged_{'rows' if of_units else 'sums'}"), not of_units)
+    engine, of_units = run.engine, run.experiment.of_units
+    # A few rows are planned once; many would be in memory twice.
+    is_few = isinstance(engine, ArrayEngine) and of_units and row_count(engine, "raw_units") <= _FEW
+    create = engine.view if of_units and not is_few else engine.table
+    create("logged_sums", query(f"units/logged_{'rows' if of_units else 'sums'}"))
     return Summed()

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from abeval.engines.protocol import Engine, whole_number
+from abeval.engines.protocol import Engine, row_count, whole_number
 from abeval.engines.queries import query
 from abeval.engines.sql import quoted
 from abeval.experiment.model import Experiment
@@ -140,7 +140,7 @@ def _view(experiment: Experiment, table: UnitTable) -> str:
 def missing_note(engine: Engine) -> list[str]:
     """A sentence on analysed units that the table does not have."""
     known = whole_number(engine, "select count(*) from described_rows where set_aside is null")
-    units = whole_number(engine, "select count(*) from units")
+    units = row_count(engine, "units")
     if known == units:
         return []
     return [

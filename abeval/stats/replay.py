@@ -14,7 +14,9 @@ from scipy import special
 from abeval.stats import type_three
 from abeval.stats.arrays import Floats, finite
 from abeval.stats.records import Refusal
-from abeval.stats.resampling import batches
+
+THIN = 16
+"""Splits of one product of matrices: BLAS computes so few rows in one thread, without spinning."""
 
 
 class AAReplay(NamedTuple):
@@ -133,8 +135,9 @@ def _treated_sums(table: Floats, share: float, resplits: int, seed: int) -> Floa
     rng = np.random.default_rng(seed)
     return np.concatenate(
         [
-            (rng.random((size, len(table)), dtype=np.float32) < share) @ table
-            for size in batches(resplits)
+            (rng.random((min(THIN, resplits - start), len(table)), dtype=np.float32) < share)
+            @ table
+            for start in range(0, resplits, THIN)
         ]
     )
 

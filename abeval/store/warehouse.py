@@ -16,7 +16,7 @@ from abeval.files import real
 from abeval.logs.row_sql import component_name
 from abeval.logs.run import Run
 from abeval.logs.shape import LogShape
-from abeval.logs.sums import Summed, Sums, load_sums
+from abeval.logs.sums import Summed, Sums
 from abeval.metrics.definition import Metric
 
 NAMES = ("logged_sums.parquet", "logged_sums.csv")
@@ -61,7 +61,7 @@ def _load(file: Path, run: Run, metrics: Sequence[Metric], shape: LogShape) -> S
     types = _columns(shape)
     _check_columns(file, engine.columns("given_sums"), types)
     columns = ", ".join(f"cast({quoted(n)} as {kind}) as {quoted(n)}" for n, kind in types.items())
-    load_sums(engine, f"select {columns} from given_sums")
+    engine.table("logged_sums", f"select {columns} from given_sums")
     note = (
         f"The sums per unit and day are from {file.name}: duplicates and clicks without an "
         "impression are not checked here; they were left out when the file was made."

@@ -50,8 +50,8 @@ class Values:
             text: _Range(*cells[4 * i : 4 * i + 4])  # as `_range_sql` lists them
             for i, text in enumerate(texts)
         }
-        broken = [tuple(g) for g in dict.fromkeys(map(tuple, groups)) if not self._is_whole(g)]
-        self._decimals = self._enough(broken)
+        broken = dict.fromkeys(map(self._broken, groups))
+        self._decimals = self._enough([group for group in broken if group])
 
     def is_share(self, text: str) -> bool:
         """Whether values are 0 and 1; nothing but zeros may be counts of what is rare."""
@@ -61,19 +61,21 @@ class Values:
 
     def step(self, texts: Sequence[str]) -> float:
         """A step to which values can be rounded without a loss that would be seen."""
-        if self._is_whole(texts):
+        broken = self._broken(texts)
+        if not broken:
             return 1.0
         largest = [float(size) for text in texts if (size := self._ranges[text].size)]
         if not largest:
             return 1e-6
         # The smaller of two needs its digits too, as far as the larger one leaves room.
         exponent = max(_exponent(min(largest)), _exponent(max(largest)) - 1) - _DIGITS
-        decimals = self._decimals[tuple(texts)]
+        decimals = self._decimals[broken]
         least = -12 if decimals is None else -decimals
         return float(f"1e{min(max(exponent, least), 0)}")
 
-    def _is_whole(self, texts: Sequence[str]) -> bool:
-        return all(self._columns.is_whole(text) for text in texts)
+    def _broken(self, texts: Sequence[str]) -> tuple[str, ...]:
+        """Those whose values may have decimals."""
+        return tuple(text for text in texts if not self._columns.is_whole(text))
 
     def _enough(self, groups: Sequence[tuple[str, ...]]) -> dict[tuple[str, ...], int | None]:
         """The decimals that are enough for every value of a group; None for more than six.

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from abeval.engines.protocol import ArrayEngine, Engine, whole_number
+from abeval.engines.protocol import ArrayEngine, Engine, row_count
 from abeval.offline.candidates.grouping import Groups, starts
 from abeval.stats.arrays import Bools, Floats, Integers
 
@@ -178,7 +178,7 @@ def _fetched(
     known = " and ".join(f"{name} is not null" for name in names)
     listed = [f"{known} as is_known", *(f"coalesce({name}, 0) as {name}" for name in names)]
     listed += [f"coalesce({sql}, 'nan'::double) as m_{i}" for i, sql in enumerate(scores)]
-    rows, first = whole_number(engine, f"select count(*) from {source}"), 0
+    rows, first = row_count(engine, source), 0
     columns: dict[str, NDArray[Any]] = {}
     for chunk in engine.chunks(f"select {', '.join(listed)} from {source}"):
         # Each part is copied while it is in the cache; together they would be copied from memory.
