@@ -32,6 +32,7 @@ from abeval.engines.sql import quoted
 from abeval.experiment.model import Experiment
 from abeval.experiment.sources import ROW_UNIT
 from abeval.logs.audited import CLUSTERS, PARTS, Flag, Sample, audited_keys, flags, show_audited
+from abeval.logs.grouping import where
 from abeval.logs.names import places_of_hashes
 from abeval.logs.prepare import Prepared
 from abeval.logs.run import Run
@@ -87,7 +88,7 @@ def _of_rows(
 ) -> Iterator[AuditRow]:
     """Flags, lists, machines and clicks: the only place where audits read a log."""
     experiment, engine, shape = run.experiment, run.engine, prepared.shape
-    chosen = flags(experiment, shape, _never_null(experiment, prepared))
+    chosen = flags(experiment, shape, _never_null(run, prepared))
     has_lists = "request_id" in shape.impressions and "position" in shape.impressions
     sample = _sample(hours)
     show_audited(run, shape, sample, chosen, has_lists)
@@ -114,9 +115,13 @@ def _of_rows(
         yield from _of_clicks(units, _arrays(engine, "audit/clicks", units))
 
 
-def _never_null(experiment: Experiment, prepared: Prepared) -> frozenset[str]:
-    """The columns without a null, where the files of the log say so."""
-    source, files = experiment.logs.rows, prepared.files
+def _never_null(run: Run, prepared: Prepared) -> frozenset[str]:
+    """The columns without a null, where the files of the log say so; of a table of units, any."""
+    source, files, columns = run.experiment.logs.rows, prepared.files, prepared.shape.own_columns
+    if run.experiment.of_units and columns:
+        counts = ", ".join(f"count({quoted(column)})" for column in columns)
+        ((rows, *counted),) = run.engine.rows(f"select count(*), {counts} from kept_impressions")
+        return frozenset(c.lower() for c, n in zip(columns, counted, strict=True) if n == rows)
     if not files.files or files.are_lines or source.where or source.query:
         return frozenset()
     return without_nulls(files.files)
@@ -137,11 +142,12 @@ def _units(experiment: Experiment, prepared: Prepared) -> AuditedUnits:
 def _hours(prepared: Prepared) -> Hours:
     """The cells of the period of analysed units."""
     cells, unit_of = prepared.cells, prepared.placed.unit_of
-    rows = np.flatnonzero(cells.counts & cells.in_period & (unit_of[cells.unit] != NONE))
+    unit = unit_of[cells.unit]
+    rows = where(cells.counts & cells.in_period & (unit != NONE))
     hour = cells.hour[rows]
     known = np.unique(hour[hour != NO_DAY])
     return Hours(
-        unit=unit_of[cells.unit[rows]],
+        unit=unit[rows],
         known=known,
         hour=np.where(hour == NO_DAY, NONE, np.searchsorted(known, hour)),
         first_ms=cells.first_ms[rows],

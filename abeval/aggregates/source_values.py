@@ -5,8 +5,8 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import cached_property
 from itertools import combinations
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -60,7 +60,7 @@ class SourceValues:
     units: Units
     now: Mapping[str, Whole]
     before: Mapping[str, Whole]
-    _of_variants: dict[tuple[object, ...], Whole] = field(default_factory=dict)
+    _kept: dict[tuple[object, ...], NDArray[Any]] = field(default_factory=dict)
 
     @property
     def groups(self) -> Groups:
@@ -81,10 +81,10 @@ class SourceValues:
             is_one = not column.strides[0] and len(column) and column[0] in (0, 1)
             return int(column[0]) if is_one else column
         key = (id(columns), *names)
-        if key not in self._of_variants:
+        if key not in self._kept:
             chosen = np.stack([columns[name] for name in names])
-            self._of_variants[key] = chosen[self.units.variant, np.arange(len(chosen[0]))]
-        return self._of_variants[key]
+            self._kept[key] = chosen[self.units.variant, np.arange(len(chosen[0]))]
+        return self._kept[key]
 
     def pair(self, metric: Metric, columns: Mapping[str, Whole]) -> tuple[Variable, Variable]:
         """Numerator and denominator; a metric without a denominator is per unit."""
@@ -114,13 +114,10 @@ class SourceValues:
         """The units that a metric is of, None for all."""
         if metric.among is None:
             return None
-        if metric.among.column not in self._masks:
-            self._masks[metric.among.column] = self.now[metric.among.column] == 1
-        return self._masks[metric.among.column]
-
-    @cached_property
-    def _masks(self) -> dict[str, NDArray[np.bool_]]:
-        return {}
+        key = ("among", metric.among.column)
+        if key not in self._kept:
+            self._kept[key] = self.now[metric.among.column] == 1
+        return self._kept[key]
 
     def caps(self, metric: Metric) -> Caps:
         """Caps over the units of all variants together, zeros included, in counted units."""
@@ -196,14 +193,16 @@ class SourceValues:
             order = np.lexsort(columns[::-1])
             y, x, *before = (column[order] for column in columns)
             return BucketSums.of_units(y, x, np.stack(before, axis=1))
-        # Numbers of 16 bits are sorted by counting.
-        bucket = (sub_bucket if among is None else sub_bucket[among]).astype(np.int16)
-        order = np.argsort(bucket, kind="stable")
-        starts = heads(bucket[order])
+        key = ("sub-buckets", id(sub_bucket))
+        if key not in self._kept:
+            # Numbers of 16 bits are sorted by counting.
+            self._kept[key] = np.argsort(sub_bucket.astype(np.int16), kind="stable")
+        order = self._kept[key] if among is None else self._kept[key][among[self._kept[key]]]
+        starts = heads(sub_bucket[order])
         products = ((0,), (1,), (0, 0), (0, 1), (1, 1))
-        pair = [self._of_units(value, among)[order] for value in terms[:2]]
+        pair = [self._of_units(value, None)[order] for value in terms[:2]]
         sums = exact_sums(pair, products, starts) or {}
-        number = bucket[order[starts]]
+        number = sub_bucket[order[starts]]
         table = np.zeros((SUB_BUCKETS, 6))
         table[number, 0] = np.diff(starts, append=len(order))
         for place, product in enumerate(products, start=1):
@@ -212,7 +211,7 @@ class SourceValues:
 
     def _of_units(self, value: Variable, among: NDArray[np.bool_] | None) -> Whole:
         """The values of the units that a metric is of."""
-        whole = np.full(len(self.units.hash), value) if isinstance(value, int) else value
+        whole = np.broadcast_to(value, len(self.units.hash)) if isinstance(value, int) else value
         return whole if among is None else whole[among]
 
     def extremes(self, metric: Metric) -> list[ExtremeUnit]:

@@ -17,7 +17,7 @@ from abeval.experiment.model import Experiment
 from abeval.experiment.spelling import meant_by
 from abeval.logs import checks
 from abeval.logs.checks import USED, USED_BEFORE
-from abeval.logs.grouping import heads, reduced
+from abeval.logs.grouping import heads, reduced, where
 from abeval.logs.outcomes import relation
 from abeval.logs.placing import REASONS, at
 from abeval.logs.prepare import Prepared
@@ -133,7 +133,7 @@ def _by_kind(prepared: Prepared) -> Whole:
 def _by_reason(prepared: Prepared, in_period: bool) -> Whole:
     """Impressions that count by `REASONS` of their units; at the end, those that are used."""
     cells, placed = prepared.cells, prepared.placed
-    rows = np.flatnonzero(cells.counts & (cells.in_period == in_period))
+    rows = where(cells.counts & (cells.in_period == in_period))
     # A unit that is not among those that might be analysed is not in the experiment.
     reason = np.append(placed.set_aside, REASONS.index("not_in_experiment"))[placed.place]
     code = reason[cells.unit[rows]] % (len(REASONS) + 1)
@@ -178,7 +178,7 @@ def facts(prepared: Prepared) -> dict[str, int]:
     shape, placed, cells = prepared.shape, prepared.placed, prepared.cells
     known = placed.set_aside != REASONS.index("not_in_experiment")
     counted = {} if prepared.duplicates is None else {"duplicates": prepared.duplicates}
-    rows = np.flatnonzero(cells.counts & cells.in_period)
+    rows = where(cells.counts & cells.in_period)
 
     def total(components: Sequence[str]) -> int:
         return sum(int(cells.sums[name][rows].sum()) for name in components)
@@ -292,7 +292,7 @@ def count_other_variants(experiment: Experiment, prepared: Prepared) -> dict[str
         if kind.set_aside == "not_compared" and kind.variant is not None:
             rows[kind.variant] += count
     elsewhere = placed.set_aside == REASONS.index("no_variant")
-    cell = np.flatnonzero(cells.counts & cells.in_period)
+    cell = where(cells.counts & cells.in_period)
     place = placed.place[cells.unit[cell]]
     own = np.where(elsewhere, placed.variant, NONE)
     code = at(own, place)

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from abeval.engines.protocol import ArrayEngine, Cell, Engine, whole
 from abeval.engines.sql import quoted
 from abeval.errors import LogError
-from abeval.logs.grouping import Groups, heads, key_of
+from abeval.logs.grouping import Groups, heads, key_of, reduced
 from abeval.logs.row_sql import component_name
 from abeval.logs.shape import LogShape
 from abeval.logs.unit_arrays import NO_DAY, NO_FIRST, NO_LAST, NONE, Codes, UnitDays, Whole
@@ -116,14 +116,14 @@ def read_cells(engine: Engine, shape: LogShape, variants: Sequence[str] | None) 
     arrays = _fetched(engine, columns, sum(whole(row[2]) for row in rows))
     order = np.argsort(arrays["unit"])
     # Each column as fetched goes before the next is sorted: together they would take twice as much.
-    ordered = {name: _ordered(arrays.pop(name), order) for name in columns}
+    ordered = {n: a[order] if (a := arrays.pop(n)).strides[0] else a for n in columns}
     unit, twin = ordered["unit"], ordered.pop("twin")
     is_same = unit[1:] == unit[:-1]
     if (is_same & (twin[1:] != twin[:-1])).any():
         raise LogError("two units have the same hash of 128 bits", "report it with the log")
     starts = heads(unit)
     return Cells(
-        hashes=unit[starts],
+        hashes=reduced(np.minimum, unit, starts),
         unit=np.repeat(np.arange(len(starts)), np.diff(starts, append=len(unit))),
         kind=np.searchsorted(kind_hashes, ordered["kind"]),
         **{name: ordered[name] for name in ("hour", "first_ms", "last_ms")},
@@ -139,20 +139,19 @@ def _fetched(engine: Engine, columns: Mapping[str, str], size: int) -> dict[str,
     sql = f"select {listed} from logged_sums where unit_id is not null"
     if not isinstance(engine, ArrayEngine):
         return {n: a.astype(np.int64, copy=False) for n, a in engine.arrays(sql).items()}
-    arrays = {name: np.empty(size, dtype=np.int64) for name in columns}
+    arrays = {name: np.zeros(size, dtype=np.int64) for name in columns}
     end = 0
     for rows in engine.chunks(sql):
         start, end = end, end + len(rows["unit"])
         for name, values in rows.items():
-            arrays[name][start:end] = values
+            if start == 0:
+                # A column takes memory once it has a second value.
+                arrays[name] = np.broadcast_to(values[:1].astype(np.int64), size)
+            if not arrays[name].flags.writeable and (values != arrays[name][0]).any():
+                arrays[name] = arrays[name].copy()
+            if arrays[name].flags.writeable:
+                arrays[name][start:end] = values
     return arrays
-
-
-def _ordered(values: Whole, order: NDArray[np.intp]) -> Whole:
-    """Put values in an order; equal ones are kept once, and shown as many."""
-    if len(values) and (values == values[0]).all():
-        return np.broadcast_to(values[0], len(values))
-    return values[order]
 
 
 def _kind(row: Sequence[Cell], variants: Sequence[str] | None) -> Kind:

@@ -53,6 +53,16 @@ def _ranks(column: Whole) -> Whole:
     return np.unique(column, return_inverse=True)[1].astype(np.int64, copy=False)
 
 
+def where(mask: NDArray[np.bool_]) -> Places | slice:
+    """Find the rows of which a mask is true; all of them are a slice, which copies no column.
+
+    Example:
+        >>> where(np.array([True, True])), where(np.array([False, True]))
+        (slice(None, None, None), array([1]))
+    """
+    return slice(None) if mask.all() else np.flatnonzero(mask)
+
+
 def heads(ordered: NDArray[Any]) -> Places:
     """Find where each run of equal values, or of equal rows, begins.
 
@@ -115,13 +125,13 @@ class Groups(NamedTuple):
 
 
 def reduced(by: np.ufunc, values: NDArray[Any], start: Places) -> NDArray[Any]:
-    """Reduce each run of values to one.
+    """Reduce each run of values to one; runs of one are not copied.
 
     Example:
         >>> reduced(np.minimum, np.array([5, 3, 4]), np.array([0, 2])).tolist()
         [3, 4]
     """
-    return by.reduceat(values, start) if len(values) else values
+    return by.reduceat(values, start) if len(start) < len(values) else values
 
 
 def added(values: NDArray[Any], start: Places) -> Whole:

@@ -18,7 +18,7 @@ from abeval.engines.sql import numbered
 from abeval.experiment.model import Experiment
 from abeval.logs import checks
 from abeval.logs.cells import Cells
-from abeval.logs.grouping import heads, reduced
+from abeval.logs.grouping import heads, reduced, where
 from abeval.logs.names import drawn, expected_by_rule, place_of, places_of_hashes, same_ids
 from abeval.logs.run import Run
 from abeval.logs.shape import LogShape
@@ -126,9 +126,9 @@ def place_units(run: Run, shape: LogShape, cells: Cells) -> Placed:
     set_aside = _set_aside(experiment, logged, variant, tied)
     if by == "hash":
         set_aside[variant == NONE] = REASONS.index("not_in_experiment")
-    chosen = np.flatnonzero(set_aside == NONE)
-    analysed = np.full(len(set_aside), NONE)
-    analysed[chosen] = np.arange(len(chosen))
+    is_analysed = set_aside == NONE
+    chosen = where(is_analysed)
+    analysed = np.where(is_analysed, np.cumsum(is_analysed) - 1, NONE)
     place = places_of_hashes(cells.hashes, logged.hashes)
     arms = np.array([place_of([*experiment.variants], name) for name in logged.names])
     arm, first_ms = arms[variant[chosen]], logged.first_ms[chosen]
@@ -139,7 +139,7 @@ def place_units(run: Run, shape: LogShape, cells: Cells) -> Placed:
         hash=logged.hashes[chosen],
         variant=arm.astype(np.int8),
         stretch=stretch_of(experiment, first_ms, stretches),
-        is_new=_is_new(cells, unit_of, len(chosen)),
+        is_new=_is_new(cells, unit_of, len(arm)),
         first_ms=first_ms,
         segments=segments_of(experiment, engine, shape, cells, logged.hashes[chosen], unit_of),
         covariates={},
@@ -154,7 +154,7 @@ def place_units(run: Run, shape: LogShape, cells: Cells) -> Placed:
 def seen_units(cells: Cells, names: Sequence[str]) -> Logged:
     """Find the units with an impression that counts in the period, and where the log shows them."""
     code = np.array([place_of(names, kind.variant) for kind in cells.kinds], dtype=np.int64)
-    rows = np.flatnonzero(cells.counts & cells.in_period)
+    rows = where(cells.counts & cells.in_period)
     unit, variant, first = cells.unit[rows], code[cells.kind[rows]], cells.first_ms[rows]
     start = heads(unit)
     first_ms = reduced(np.minimum, first, start)
