@@ -191,7 +191,8 @@ class RowPass:
             return {}
         work = partial(_of_block, self.sources, self._gap_ms, self._categories)
         parts = rows.each(work, "click", "position", "item", "category")
-        return {source: _joined([part[source] for part in parts]) for source in parts[0]}
+        # Parts go as they are joined: of many units they are as large as what they become.
+        return {source: _joined([part.pop(source) for part in parts]) for source in [*parts[0]]}
 
     @cached_property
     def _group(self) -> Whole:
@@ -269,7 +270,7 @@ def _of_block(
 def _joined(parts: Sequence[UnitDays]) -> UnitDays:
     """The sums of blocks, by unit: blocks of another machine have units from here and there."""
     unit, phase, day = (np.concatenate([part[i] for part in parts]) for i in range(3))
-    order = np.argsort(unit, kind="stable")
+    order = slice(None) if (np.diff(unit) >= 0).all() else np.argsort(unit, kind="stable")
     columns = {
         name: np.concatenate([part.columns[name] for part in parts])[order]
         for name in parts[0].columns

@@ -79,7 +79,9 @@ def of_names(engine: Engine, sql: str, hashes: Whole) -> Whole:
         sql: Over `logged_id`, never null.
         hashes: Of the units, sorted.
     """
-    arrays = engine.arrays(f"select unit_hash, cast({sql} as bigint) as value from logged_names")
+    # A cast of a column: on Spark a cast becomes a long expression, which repeats what it is of.
+    valued = f"select unit_hash, {sql} as value from logged_names"
+    arrays = engine.arrays(f"select unit_hash, cast(value as bigint) as value from ({valued}) as n")
     place = places_of_hashes(arrays["unit_hash"].astype(np.int64), hashes)
     values = np.zeros(len(hashes), dtype=np.int64)
     values[place[place != NONE]] = arrays["value"][place != NONE]
