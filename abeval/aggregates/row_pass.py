@@ -191,8 +191,7 @@ class RowPass:
             return {}
         work = partial(_of_block, self.sources, self._gap_ms, self._categories)
         parts = rows.each(work, "click", "position", "item", "category")
-        # Parts go as they are joined: of many units they are as large as what they become.
-        return {source: _joined([part.pop(source) for part in parts]) for source in [*parts[0]]}
+        return {source: _joined([part[source] for part in parts]) for source in parts[0]}
 
     @cached_property
     def _group(self) -> Whole:

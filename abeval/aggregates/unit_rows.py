@@ -85,11 +85,11 @@ def _values(names: Sequence[str], block: Block) -> list[Values]:
 def _together(parts: Sequence[Sequence[Values]], count: int) -> list[Values]:
     """The values of all parts."""
     nothing = (np.zeros(0, dtype=np.int32), np.zeros(0, dtype=np.int64))
-    return [
-        (np.concatenate(unit), np.concatenate(value))
-        for place in range(count)
-        for unit, value in (zip(nothing, *(part[place] for part in parts), strict=True),)
-    ]
+    together = []
+    for place in range(count):
+        units, values = zip(nothing, *(part[place] for part in parts), strict=True)
+        together.append((np.concatenate(units), np.concatenate(values)))
+    return together
 
 
 class _SpreadRows(NamedTuple):
@@ -101,4 +101,4 @@ class _SpreadRows(NamedTuple):
     def each(self, work: Callable[[Block], Result], *columns: str) -> list[Result]:
         """Give what the work returns for each block, which has all columns."""
         scan = self.scan
-        return self.spread.each(lambda columns: work(scan.block(columns)))
+        return self.spread.each(lambda rows: work(scan.block(rows)))

@@ -53,7 +53,7 @@ class Sample(NamedTuple):
             )
             tests.append(f"({' or '.join(spans)})")
         if self.parts < PARTS:
-            tests.append(f"abs({unit_hash} % {PARTS}) < {self.parts}")
+            tests.append(f"{unit_hash} % {PARTS} < {self.parts}")
         if self.hashes:
             tests.append(f"{unit_hash} in ({', '.join(map(str, self.hashes))})")
         return " and ".join(tests) or "true"
