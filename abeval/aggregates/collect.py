@@ -5,6 +5,7 @@ It gets a `Run` and metrics from `pipeline.py` or `api/`, which hand the aggrega
 """
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import NamedTuple
 
 import numpy as np
@@ -19,14 +20,11 @@ from abeval.aggregates.metric_queries import MetricQueries
 from abeval.aggregates.moment_rows import DAY, SLICE
 from abeval.aggregates.per_unit import Besides, per_unit_sums
 from abeval.aggregates.quantiles import collect_quantiles
-from abeval.aggregates.reach import NO_REACH, Reach
 from abeval.aggregates.row_pass import KERNELS, RowSums, row_sums
-from abeval.aggregates.rows import GroupUnits, VariantUnits
+from abeval.aggregates.rows import VariantUnits
 from abeval.aggregates.spreads import spread_metrics
 from abeval.aggregates.unit_sums import Row
 from abeval.aggregates.wanted import Wanted, wanted_of
-from abeval.engines.protocol import Engine, whole
-from abeval.engines.queries import query
 from abeval.experiment.covariates import covariate_means
 from abeval.experiment.model import Experiment
 from abeval.logs.accounting import (
@@ -41,11 +39,10 @@ from abeval.logs.accounting import (
 from abeval.logs.names import sub_buckets
 from abeval.logs.prepare import Extra, Prepared, prepare
 from abeval.logs.run import Run
-from abeval.logs.shape import LogShape
 from abeval.logs.sums import Sums, one_pass
 from abeval.logs.unit_arrays import Units
 from abeval.metrics.definition import Metric
-from abeval.metrics.sources import CATALOGUE, QUANTILE, Source
+from abeval.metrics.sources import CATALOGUE, QUANTILE
 from abeval.steps import Step
 
 
@@ -73,12 +70,12 @@ class Further(NamedTuple):
 
     Attributes:
         units: Whether queries read the relations of the units.
-        rows: Whether queries read what metrics need of single impressions.
+        by_day: Whether windows are computed of the same units.
         columns: More columns of the impressions that they read, as of `prepare`.
     """
 
     units: bool = True
-    rows: bool = False
+    by_day: bool = False
     columns: Sequence[str] | Extra = ()
 
 
@@ -114,16 +111,15 @@ def collect_prepared(
     """
     read = [*metrics, *covariate_means(run.experiment), *spread_metrics(metrics)]
     cuts = tuple(run.experiment.cuts)
-    spared = frozenset[Source]() if further.rows else KERNELS
-    prepared = prepare(run, read, further.columns, sums, cuts, spared, further.units)
+    prepared = prepare(run, read, further.columns, sums, cuts, KERNELS, further.units)
     check_some_left(run.experiment, prepared, run.engine)
-    aggregates, rows = _gathered(run, metrics, prepared, by_bucket)
+    aggregates, rows = _gathered(run, metrics, prepared, by_bucket, further.by_day)
     check_all_counted(prepared, aggregates.accounts)
     return Collected(joined_cells(aggregates, run.experiment.privacy.min_units), prepared, rows)
 
 
 def _gathered(
-    run: Run, metrics: Sequence[Metric], prepared: Prepared, by_bucket: bool
+    run: Run, metrics: Sequence[Metric], prepared: Prepared, by_bucket: bool, by_day: bool
 ) -> tuple[Aggregates, RowSums | None]:
     experiment, engine, has_rows = run.experiment, run.engine, prepared.summed.has_rows
     wanted = wanted_of(experiment, metrics, prepared)
@@ -133,20 +129,19 @@ def _gathered(
     bucket = np.zeros(0, dtype=np.int16)
     if dealt or (besides.buckets and not besides.by_units):
         bucket = sub_buckets(engine, experiment, prepared.placed.units.hash)
-    rows = row_sums(run, prepared, wanted, bucket)
+    rows = row_sums(run, prepared, wanted, bucket, by_day)
     queries = _queries(run, prepared, rows)
     per_unit = per_unit_sums(queries, prepared, wanted, besides, bucket, run.step)
     lacking = lacking_sums(experiment, prepared, queries) if prepared.lacking else []
     cuts = _cuts(queries, wanted, units, run.step) if has_rows else CutSums()
     quantiles = _quantiles(queries, wanted, run.step)
-    catalogue = _catalogue(run, prepared.shape, rows, CATALOGUE in wanted.sources)
+    shows_items = CATALOGUE in wanted.sources
+    run.step("catalogue" if shows_items else "accounting")
     counted = accounts(prepared, engine)
     aggregates = Aggregates(
         moments=_moments(per_unit.rows, [*lacking, *cuts.rows]),
         caps=per_unit.caps,
-        reach=catalogue.reach,
-        group_units=catalogue.group_units,
-        catalogue_size=catalogue.size,
+        catalogue_size=None,
         units=units,
         accounts=counted,
         days=days_of(prepared),
@@ -163,7 +158,7 @@ def _gathered(
         seen_in=seen_in(prepared) if has_rows else (),
         unit_aucs=per_unit.unit_aucs,
     )
-    return aggregates, rows
+    return _catalogue(queries, aggregates) if shows_items else aggregates, rows
 
 
 def unit_counts(experiment: Experiment, units: Units) -> list[VariantUnits]:
@@ -221,28 +216,22 @@ def _quantiles(
     return collect_quantiles(queries, wanted.quantiles, wanted.spreads)
 
 
-class _Catalogue(NamedTuple):
-    """Who was shown what, and how many items there are; empty where no metric asks for it."""
-
-    reach: Reach
-    group_units: Sequence[GroupUnits]
-    size: int | None
-
-
-def _catalogue(run: Run, shape: LogShape, rows: RowSums | None, wanted: bool) -> _Catalogue:
-    run.step("catalogue" if wanted else "accounting")
-    if not wanted:
-        return _Catalogue(NO_REACH, (), None)
-    if rows is None or rows.reach is None:
+def _catalogue(queries: MetricQueries, aggregates: Aggregates) -> Aggregates:
+    """The aggregates with who was shown what, and how many items there are."""
+    if queries.rows is None or queries.rows.catalogue is None:
         raise ValueError("nothing has read who was shown what")
-    reach = rows.reach
-    items = set(reach.items)
-    if shape.items is not None:
-        items |= {str(row[0]) for row in run.engine.rows("select item_id from items")}
-    return _Catalogue(reach, rows.group_units, len(items))
+    catalogue = queries.rows.catalogue
+    items = listed_items(queries) | {*catalogue.reach.items}
+    return replace(
+        aggregates,
+        reach=catalogue.reach,
+        group_units=catalogue.group_units(),
+        catalogue_size=len(items),
+    )
 
 
-def group_units(engine: Engine, units: str = "units") -> list[GroupUnits]:
-    """Units of each group of a variant, of a relation of units."""
-    rows = engine.rows(query("catalogue/group_units", units))
-    return [GroupUnits(str(variant), whole(group), whole(n)) for variant, group, n in rows]
+def listed_items(queries: MetricQueries) -> set[str]:
+    """The items of the log of items, if there is one."""
+    if queries.shape.items is None:
+        return set()
+    return {str(item) for (item,) in queries.engine.rows("select item_id from items")}

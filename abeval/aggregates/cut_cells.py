@@ -70,10 +70,10 @@ def cut_value(cut: str) -> str:
     return f"coalesce({quoted(cut_name(cut))}, '')"
 
 
-def cut_sizes(engine: Engine, variants: Iterable[str], units: str = "units") -> dict[str, Units]:
-    """Value → variant → units, by `cut_sums`; `units` is the relation of the units."""
+def cut_sizes(engine: Engine, variants: Iterable[str]) -> dict[str, Units]:
+    """Value → variant → units, by `cut_sums`."""
     every, sizes = list(variants), dict[str, dict[str, int]]()
-    for value, variant, count in engine.rows(query("units/cut_sizes", units)):
+    for value, variant, count in engine.rows(query("units/cut_sizes")):
         of_value = sizes.setdefault(str(value), dict.fromkeys(every, 0))
         of_value[str(variant)] = whole(count)
     return dict(sizes)

@@ -103,11 +103,11 @@ def _write_totals(queries: MetricQueries, name: str) -> CutCells:
     """Create `cut_totals`: the sums of each analysed unit in each cell."""
     engine, experiment = queries.engine, queries.experiment
     write_cut_sums(engine, queries.shape, name)
-    sizes = cut_sizes(engine, experiment.variants, queries.units)
+    sizes = cut_sizes(engine, experiment.variants)
     cells = cut_cells(name, sizes, experiment.privacy.min_units)
     engine.view("cut_cells", _cells_sql(cells))
     engine.view("cut_size", f"select cast({max(1, len(cells.names))} as bigint) as cells")
-    engine.table("cut_totals", query("units/cut_totals", queries.units))
+    engine.table("cut_totals", query("units/cut_totals"))
     return cells
 
 

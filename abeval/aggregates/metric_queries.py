@@ -1,4 +1,4 @@
-"""The queries of metrics whose values per unit are no sums over its days.
+"""What metrics query of prepared logs: events since exposure, cells of cuts, scored impressions.
 
 They read what `logs/prepare.py` created. `per_unit.py` fetches what they return, `cuts.py` runs
 them for the cells of a cut.
@@ -17,7 +17,6 @@ from abeval.engines.sql import by_value
 from abeval.experiment.model import Experiment
 from abeval.logs.outcomes import Coverage
 from abeval.logs.shape import LogShape
-from abeval.logs.views import show_scored
 from abeval.metrics.definition import Metric, Term
 from abeval.metrics.sources import Source
 
@@ -30,8 +29,6 @@ class MetricQueries:
         experiment: The experiment.
         shape: What its logs have.
         engine: Where the queries run.
-        units: The relation of the units, with the columns of `units` that the queries read; a
-            window has its own.
         by_stretch: Whether the split changed, so that units are summed by stretch.
         covered: Log that units are judged by since their exposure → up to when it is whole.
         rows: Sources that were computed over arrays already.
@@ -40,22 +37,13 @@ class MetricQueries:
     experiment: Experiment
     shape: LogShape
     engine: Engine
-    units: str = "units"
     by_stretch: bool = False
     covered: Mapping[str, Coverage | None] = field(default_factory=dict)
     rows: RowSums | None = None
 
-    def load(self, source: Source, metrics: Sequence[Metric] = ()) -> None:
-        """Run the query of a source, as the relation of its name.
-
-        Args:
-            source: The source.
-            metrics: Of a source of events: the metrics whose values it computes.
-        """
-        if source.events is not None:
-            write_unit_event(self.experiment, self.engine, self.shape, self.covered, metrics)
-        if source.scored:
-            show_scored(self.engine, self.scored(("unit_id", "click")))
+    def load_events(self, source: Source, metrics: Sequence[Metric]) -> None:
+        """Run the query of a source of events, as the relation of its name, for some metrics."""
+        write_unit_event(self.experiment, self.engine, self.shape, self.covered, metrics)
         self.engine.table(source.name, query(source.query))
 
     def scored(self, columns: Sequence[str]) -> str:

@@ -3,7 +3,7 @@
 `unit_sums.py` makes these rows; `Aggregates` finds its moments in them, `time/` those of windows.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from functools import cache
 from itertools import combinations_with_replacement
 from typing import NamedTuple
@@ -77,15 +77,6 @@ def by_stretch(
     for group, row in rows.items():
         moments[group.stretch][group.variant] = _moments(row, scales, width)
     return moments
-
-
-def moments_by_variant(
-    rows: Iterable[Sequence[object]], scales: tuple[float, float]
-) -> dict[str, Moments]:
-    """Variant → moments of (y, x) of rows of `MOMENT_COLUMNS` of one cell, of all stretches."""
-    named = [dict(zip(MOMENT_COLUMNS, row, strict=True)) for row in rows]
-    stretches = 1 + max((group_of(row).stretch for row in named), default=0)
-    return pooled(by_stretch({group_of(row): row for row in named}, stretches, scales, width=2))
 
 
 def pooled(moments: ByStretch) -> dict[str, Moments]:

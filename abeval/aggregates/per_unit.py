@@ -122,7 +122,11 @@ def per_unit_sums(
 
 
 def source_days(
-    queries: MetricQueries, active: UnitDays, source: Source, metrics: Sequence[Metric]
+    queries: MetricQueries,
+    active: UnitDays,
+    source: Source,
+    metrics: Sequence[Metric],
+    by_day: bool = False,
 ) -> UnitDays:
     """A source by unit and day: the sums of the log, those of a kernel, or those of its query.
 
@@ -131,13 +135,18 @@ def source_days(
         active: The sums of the log.
         source: Any that has values per unit.
         metrics: Of a source of events: the metrics whose values it computes.
+        by_day: Whether a source whose days do not add up is wanted by day.
     """
     if source is UNIT_DAY:
         return active
-    if queries.rows is not None and source in queries.rows.days:
-        return queries.rows.days[source]
-    queries.load(source, metrics)
-    return days_of(queries.engine, source.name)
+    if source.events is not None:
+        queries.load_events(source, metrics)
+        return days_of(queries.engine, source.name)
+    rows = queries.rows
+    days = rows and (rows.gauc_days if by_day and source.of_days else rows.days.get(source))
+    if days is None:
+        raise ValueError(f"nothing has read what {source} needs of the impressions")
+    return days
 
 
 def values_of(queries: MetricQueries, units: Units, days: UnitDays) -> SourceValues:

@@ -10,11 +10,9 @@ from itertools import groupby
 from typing import NamedTuple
 
 from abeval.aggregates.aggregates import Quantile
-from abeval.aggregates.kernels.events import Place, Span
+from abeval.aggregates.kernels.events import Events, Place, Span
 from abeval.aggregates.metric_queries import MetricQueries
-from abeval.aggregates.quantile_values import Values
 from abeval.aggregates.spreads import COMPARED, CURVE, at_level, value_of
-from abeval.engines.sql import by_value
 from abeval.logs.shape import value_columns
 from abeval.metrics.definition import Metric
 from abeval.stats import quantiles
@@ -36,11 +34,11 @@ def collect_quantiles(
     """
     every = [*metrics, *(at_level(one, level) for one in spreads for level in COMPARED)]
     bare = [at_level(one, lv) for one in spreads for lv in CURVE if lv not in COMPARED]
-    values = [_values_of(queries, group[0]) for group in quantile_groups(every)]
+    values = [values_of(queries, group[0]) for group in quantile_groups(every)]
     return quantiles_of(every, values, bare)
 
 
-def _values_of(queries: MetricQueries, metric: Metric) -> Values:
+def values_of(queries: MetricQueries, metric: Metric) -> Events:
     """The values that a metric ranks, over the period."""
     if queries.rows is None:
         raise ValueError("nothing has read the values of impressions")
@@ -53,7 +51,7 @@ def quantile_groups(metrics: Sequence[Metric]) -> list[list[Metric]]:
 
 
 def quantiles_of(
-    metrics: Sequence[Metric], values: Sequence[Values], bare: Sequence[Metric] = ()
+    metrics: Sequence[Metric], values: Sequence[Events], bare: Sequence[Metric] = ()
 ) -> dict[str, Mapping[str, Quantile]]:
     """Quantiles of every metric over some impressions: metric → variant → its quantile.
 
@@ -69,26 +67,8 @@ def quantiles_of(
     return of_metric
 
 
-def events_of(queries: MetricQueries, metric: Metric) -> str:
-    """SQL of every impression of the period that has the metric's value, with its day.
-
-    Where variants differ in the value, such as the score of their model, each has its own.
-    """
-    columns = value_columns(queries.shape, queries.experiment, metric)
-    listed = {variant: f"i.{column}" for variant, column in columns.items()}
-    return f"""
-    with valued as (
-      select u.variant, i.unit_id, i.day, {by_value("u.variant", listed)} as value
-      from impressions i
-      join units u on i.unit_id = u.unit_id
-      where i.in_period
-    )
-    select variant, unit_id, day, value from valued where value is not null
-    """
-
-
 def _of_group(
-    ranked: Values, metrics: Sequence[Metric], bare: Sequence[Metric]
+    ranked: Events, metrics: Sequence[Metric], bare: Sequence[Metric]
 ) -> dict[str, Mapping[str, Quantile]]:
     """Metric → variant → its quantile of the values."""
     values = ranked.spans

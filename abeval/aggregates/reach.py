@@ -1,7 +1,7 @@
 """Who was shown what: the rows of `catalogue/reach` as arrays, for there may be millions.
 
-`collect.py` keeps those of `row_pass.py` in the aggregates; `time/cut.py` makes those of a window,
-and `store/saved.py` those of a file.
+`row_pass.py` makes the `Catalogue`; `collect.py` keeps its `Reach` in the aggregates, `time/cut.py`
+takes those of windows out of it, and `store/saved.py` reads one of a file.
 """
 
 from collections.abc import Sequence
@@ -10,8 +10,11 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from abeval.engines.protocol import Engine
+from abeval.aggregates.kernels.reach import Shown
+from abeval.aggregates.rows import GroupUnits
 from abeval.engines.sql import numbered
+from abeval.logs.unit_arrays import Whole
+from abeval.logs.views import ITEM_GROUPS
 
 
 class Reach(NamedTuple):
@@ -47,6 +50,50 @@ NO_REACH = Reach((), (), _NONE, _NONE, _NONE, _NONE, _NONE)
 """Without a metric of the catalogue."""
 
 
+class Catalogue(NamedTuple):
+    """Who was shown what in the period, and on which days where windows ask for it.
+
+    Attributes:
+        reach: Over the period.
+        group: Of each analysed unit, its variant and the group of units in one number.
+        shown: What the days are counted from; None without them.
+    """
+
+    reach: Reach
+    group: Whole
+    shown: Shown | None
+
+    @classmethod
+    def of(
+        cls, variants: Sequence[str], items: Sequence[str], group: Whole, shown: Shown
+    ) -> "Catalogue":
+        """The catalogue of what blocks count; days are kept where they were counted."""
+        reach = _reach(variants, items, shown)
+        return cls(reach, group, shown if shown.sizes.days else None)
+
+    def of_days(self, first: int, last: int) -> Reach:
+        """Who was shown what from one day, counted from 1970, to another."""
+        if self.shown is None:
+            raise ValueError("the days on which items were shown were not read")
+        return _reach(self.reach.variants, self.reach.items, self.shown, (first, last))
+
+    def group_units(self, units: slice | NDArray[np.integer] = slice(None)) -> list[GroupUnits]:
+        """How many of the units are in each group of a variant."""
+        groups, counts = np.unique(self.group[units], return_counts=True)
+        return [
+            GroupUnits(self.reach.variants[group // ITEM_GROUPS], group % ITEM_GROUPS, count)
+            for group, count in zip(groups.tolist(), counts.tolist(), strict=True)
+        ]
+
+
+def _reach(
+    variants: Sequence[str], items: Sequence[str], shown: Shown, days: tuple[int, int] | None = None
+) -> Reach:
+    group, item, units, impressions = shown.reach(*(days or ()))
+    arm, group = np.divmod(group, ITEM_GROUPS)
+    return Reach(variants, items, arm, item, group, units, impressions)
+
+
 def items_sql(relation: str) -> str:
     """SQL of the items of a relation with the columns of `catalogue/reach`."""
     item = "cast(item_id as varchar) as item_id"
@@ -61,11 +108,3 @@ def entries_sql(relation: str, variants: Sequence[str]) -> str:
         "item_group, units, impressions "
         f"from {relation} order by variant, item_group, item"
     )
-
-
-def queried_reach(engine: Engine, sql: str, variants: Sequence[str]) -> Reach:
-    """The answer of a query with the columns of `catalogue/reach`."""
-    engine.table("reached", sql)
-    items = [str(item) for (item,) in engine.rows(items_sql("reached"))]
-    columns = engine.arrays(entries_sql("reached", variants)).values()
-    return Reach(variants, items, *(column.astype(np.int64) for column in columns))

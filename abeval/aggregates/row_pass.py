@@ -12,15 +12,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from abeval.aggregates.kernels import lists, reach
-from abeval.aggregates.kernels.auc import score_sums
+from abeval.aggregates.kernels.auc import Days, score_sums
 from abeval.aggregates.kernels.events import Events
 from abeval.aggregates.kernels.rows import BLOCK, NONE, Block, Choice, Placing, UnitRows
 from abeval.aggregates.kernels.sessions import sessions
-from abeval.aggregates.reach import Reach
+from abeval.aggregates.reach import Catalogue
 from abeval.aggregates.row_words import INTEGERS, Categories, Items, Numbering, word_of
-from abeval.aggregates.rows import GroupUnits
 from abeval.aggregates.unit_rows import Scan, unit_rows
 from abeval.aggregates.wanted import Wanted
+from abeval.bounds import MAX_WINDOW_DAYS
 from abeval.engines.protocol import Engine
 from abeval.errors import QueryError
 from abeval.experiment.model import Experiment
@@ -29,7 +29,7 @@ from abeval.logs.names import SubBuckets
 from abeval.logs.prepare import Prepared
 from abeval.logs.run import Run
 from abeval.logs.shape import LogShape, value_columns
-from abeval.logs.unit_arrays import NO_DAY, UnitDays, Units, Whole
+from abeval.logs.unit_arrays import NO_DAY, UnitDays, Units
 from abeval.logs.views import ITEM_GROUPS
 from abeval.metrics.sources import (
     AUC,
@@ -57,15 +57,15 @@ class RowSums:
 
     Attributes:
         days: Source → its sums by unit, phase and day.
-        reach: Who was shown what; None where nothing asked for it.
-        group_units: Units of the groups by which it counts.
+        catalogue: Who was shown what; None where nothing asked for it.
         values: Columns of values by variant → the impressions of the period that have one.
+        gauc_days: GAUC of each unit's days, where windows ask for it.
     """
 
     days: Mapping[Source, UnitDays]
-    reach: Reach | None
-    group_units: Sequence[GroupUnits]
+    catalogue: Catalogue | None
     values: Mapping[tuple[str, ...], Events]
+    gauc_days: UnitDays | None = None
 
     def events(self, columns: Mapping[str, str]) -> Events:
         """The impressions that have a value; variant → the column of its values."""
@@ -85,6 +85,7 @@ class RowPass:
         values: Columns of the values of each variant, for each value that is ranked.
         rows: About how many impressions there are.
         bucket: The sub-bucket of each unit, where the catalogue is among the sources.
+        span: The first and the last day, where windows of days are asked for.
     """
 
     experiment: Experiment
@@ -95,23 +96,24 @@ class RowPass:
     values: Sequence[tuple[str, ...]]
     rows: int
     bucket: SubBuckets
+    span: Days | None = None
 
     def sums(self) -> RowSums:
         """Read the impressions once, and run the kernel of every source."""
         places = [f"value_{place}" for place in range(len(self.values))]
         with unit_rows(self.engine, self._scan, places) as (rows, events):
-            days = self._days(rows)
+            days, gauc_days = self._days(rows), None
             if self._is_scored:
-                of_scores = score_sums(rows, self._arm, len(self.experiment.variants))
+                of_scores = score_sums(rows, self._arm, len(self.experiment.variants), self.span)
                 days |= {GAUC: of_scores.gauc, AUC: of_scores.auc}
-            shown = self._reach(rows) if CATALOGUE in self.sources else None
+                gauc_days = _joined(of_scores.gauc_days) if of_scores.gauc_days else None
+            catalogue = self._catalogue(rows) if CATALOGUE in self.sources else None
         units, variants = self.units, list(self.experiment.variants)
         values = {
             columns: Events(variants, self._arm, units.stretch, *listed)
             for columns, listed in zip(self.values, events, strict=True)
         }
-        groups = [] if shown is None else self._group_units()
-        return RowSums(days, shown, groups, values)
+        return RowSums(days, catalogue, values, gauc_days)
 
     @property
     def _scan(self) -> Scan:
@@ -123,7 +125,8 @@ class RowPass:
         count = min(max(1, self.rows // BLOCK), max(1, len(self.units.hash)))
         placing = Placing(self.units.hash, count, gap, choices)
         numbered = Numbering(self._items, self._categories).numbered
-        return Scan(self._sql, placing, numbered, self.experiment.engine.temp_directory)
+        folder = self.experiment.engine.temp_directory
+        return Scan(self._sql, placing, numbered, folder, dated=self.span is not None)
 
     def _choice(self, columns: Sequence[str]) -> Choice:
         """A column that each variant has of its own; an empty name for none."""
@@ -160,7 +163,7 @@ class RowPass:
         """The columns that the sources need, and nothing null."""
         listed = {"unit": self.engine.hash64(["unit_id"]), "in_period": "in_period"}
         has_lists = any(source in self.sources for source in LISTS)
-        if has_lists or SESSIONS in self.sources:
+        if has_lists or SESSIONS in self.sources or self.span:
             since = "date_diff('day', date '1970-01-01', day)"
             listed["day"] = f"cast(coalesce({since}, {NO_DAY}) as integer)"
         if has_lists:
@@ -193,39 +196,39 @@ class RowPass:
         parts = rows.each(work, "click", "position", "item", "category")
         return {source: _joined([part[source] for part in parts]) for source in parts[0]}
 
-    @cached_property
-    def _group(self) -> Whole:
-        """The variant and the group of each unit, as one number."""
-        return self._arm * np.int64(ITEM_GROUPS) + self.bucket % ITEM_GROUPS
-
-    def _group_units(self) -> list[GroupUnits]:
-        groups, units = np.unique(self._group, return_counts=True)
-        names = [*self.experiment.variants]
-        return [
-            GroupUnits(names[group // ITEM_GROUPS], group % ITEM_GROUPS, count)
-            for group, count in zip(groups.tolist(), units.tolist(), strict=True)
-        ]
-
-    def _reach(self, rows: UnitRows) -> Reach:
+    def _catalogue(self, rows: UnitRows) -> Catalogue:
         """Who was shown what."""
         variants, listed = [*self.experiment.variants], self._items.ids if self._items else ()
-        groups = len(variants) * ITEM_GROUPS
-        sizes = reach.Sizes(groups, max(len(listed), 1), max(len(self.units.hash), 1))
+        first, last = self.span or (0, -1)
+        sizes = reach.Sizes(
+            len(variants) * ITEM_GROUPS,
+            *(max(len(listed), 1), max(len(self.units.hash), 1)),
+            *(first, last - first + 1),
+        )
         if not sizes.fit:
             raise QueryError("units and items are too many to count who was shown what")
         # Sorted by their ids, so that sums over items are the same to the last digit in every run.
-        shown = reach.shown_in(rows, len(listed))
-        ids = np.asarray(listed)[shown].astype(str)
+        met = reach.shown_in(rows, len(listed))
+        ids = np.asarray(listed)[met].astype(str)
         order = np.argsort(ids)
         place = np.zeros(len(listed), dtype=np.int32)
-        place[shown[order]] = np.arange(len(shown))
-        group, item, units, impressions = reach.reach_of(rows, self._group, place, sizes)
-        arm, group = np.divmod(group, ITEM_GROUPS)
-        return Reach(variants, ids[order].tolist(), arm, item, group, units, impressions)
+        place[met[order]] = np.arange(len(met))
+        group = self._arm * np.int64(ITEM_GROUPS) + self.bucket % ITEM_GROUPS
+        shown = reach.shown(rows, group, place, sizes)
+        return Catalogue.of(variants, ids[order].tolist(), group, shown)
 
 
-def row_sums(run: Run, prepared: Prepared, wanted: Wanted, bucket: SubBuckets) -> RowSums | None:
+def row_sums(
+    run: Run, prepared: Prepared, wanted: Wanted, bucket: SubBuckets, by_day: bool = False
+) -> RowSums | None:
     """What the wanted metrics need of the rows; None where they need nothing.
+
+    Args:
+        run: The experiment and its engine.
+        prepared: What is known of the logs.
+        wanted: The metrics.
+        bucket: The sub-bucket of each unit, where the catalogue is among their sources.
+        by_day: Whether windows are computed of the sums.
 
     Raises:
         ExperimentError: The expression of a value cannot be computed.
@@ -240,12 +243,19 @@ def row_sums(run: Run, prepared: Prepared, wanted: Wanted, bucket: SubBuckets) -
     values = tuple(dict.fromkeys(columns))
     run.step("impressions")
     try:
-        units = prepared.placed.units
+        units, span = prepared.placed.units, _span(prepared) if by_day else None
         return RowPass(
-            experiment, shape, engine, units, sources, values, prepared.rows, bucket
+            experiment, shape, engine, units, sources, values, prepared.rows, bucket, span
         ).sums()
     except QueryError as error:
         raise faulty_expression(experiment, ranked, shape, engine, error) from error
+
+
+def _span(prepared: Prepared) -> Days | None:
+    """The first and the last day of the period; None where windows refuse so many days."""
+    days = prepared.days.day[prepared.days.in_period & (prepared.days.day != NO_DAY)]
+    first, last = int(days.min(initial=2**31 - 1)), int(days.max(initial=NO_DAY))
+    return (first, last) if len(days) and last - first < MAX_WINDOW_DAYS else None
 
 
 def _of_block(

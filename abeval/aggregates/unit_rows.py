@@ -7,7 +7,7 @@ here; one on other machines keeps the rows there, and the kernels run beside the
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
 from functools import partial
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,10 +15,9 @@ from numpy.typing import NDArray
 from abeval.aggregates.kernels.blocks import Column
 from abeval.aggregates.kernels.rows import NONE, Block, Placing, Result, UnitBlocks, UnitRows
 from abeval.engines.protocol import ArrayEngine, Engine, Spread, SpreadEngine
-from abeval.logs.unit_arrays import Whole
 
-Values = tuple[NDArray[np.int32], Whole]
-"""Unit and value of each impression that has one."""
+Values = tuple[NDArray[Any], ...]
+"""Unit and value of each impression that has one, and its day where that is asked."""
 
 Columns = Mapping[str, Column]
 
@@ -31,12 +30,14 @@ class Scan(NamedTuple):
         placing: Of the analysed units.
         numbered: What becomes of the columns before they are placed.
         folder: Where to keep what does not fit into memory.
+        dated: Whether values have a day.
     """
 
     sql: str
     placing: Placing
     numbered: Callable[[Columns], Columns] = dict[str, Column]
     folder: str | None = None
+    dated: bool = False
 
     def block(self, columns: Columns) -> Block:
         """The impressions of analysed units, placed."""
@@ -54,11 +55,11 @@ def unit_rows(
         scan: The query, and the units.
         values: Columns of values, which are not kept among the rows.
     """
-    look = partial(_values, values)
+    look = partial(_values, values, scan.dated)
     if isinstance(engine, SpreadEngine):
         with closing(engine.spread(scan.sql, "unit", scan.placing.count)) as spread:
             rows = _SpreadRows(spread, scan)
-            yield rows, _together(rows.each(look) if values else [], len(values))
+            yield rows, _together(rows.each(look) if values else [], values, scan.dated)
         return
     if not isinstance(engine, ArrayEngine):
         raise TypeError(f"{type(engine).__name__} has neither chunks nor parts of rows")
@@ -68,28 +69,28 @@ def unit_rows(
             placed = scan.placing.place(scan.numbered(chunk))
             parts.append(look(placed.block))
             blocks.add(placed.without(values))
-        yield blocks, _together(parts, len(values))
+        yield blocks, _together(parts, values, scan.dated)
 
 
-def _values(names: Sequence[str], block: Block) -> list[Values]:
+def _values(names: Sequence[str], dated: bool, block: Block) -> list[Values]:
     """Unit and value of the impressions of the period that have one."""
-    listed = []
+    listed, runs = list[Values](), block.runs
     for name in names:
         rows = np.flatnonzero(block.rows[name] != NONE)
         run = block.run[rows]
-        used = block.runs["in_period"][run]
-        listed.append((block.runs["unit"][run[used]], block.rows[name][rows[used]]))
+        used = runs["in_period"][run]
+        days = [runs["day"][run[used]]] if dated else []
+        listed.append((runs["unit"][run[used]], block.rows[name][rows[used]], *days))
     return listed
 
 
-def _together(parts: Sequence[Sequence[Values]], count: int) -> list[Values]:
+def _together(parts: Sequence[Sequence[Values]], names: Sequence[str], dated: bool) -> list[Values]:
     """The values of all parts."""
-    nothing = (np.zeros(0, dtype=np.int32), np.zeros(0, dtype=np.int64))
-    together = []
-    for place in range(count):
-        units, values = zip(nothing, *(part[place] for part in parts), strict=True)
-        together.append((np.concatenate(units), np.concatenate(values)))
-    return together
+    nothing = [np.zeros(0, kind) for kind in (np.int32, np.int64, np.int32)][: 2 + dated]
+    return [
+        tuple(map(np.concatenate, zip(nothing, *(part[i] for part in parts), strict=True)))
+        for i in range(len(names))
+    ]
 
 
 class _SpreadRows(NamedTuple):

@@ -172,7 +172,7 @@ class LoadedExperiment(TrustCalls, OfflineCalls):
         Raises:
             ExperimentError: There is no such metric, or a number makes no sense.
         """
-        from abeval.aggregates.collect import collect_prepared
+        from abeval.aggregates.collect import Further, collect_prepared
         from abeval.experiment.metrics import named_metrics
         from abeval.inference.power import plan
         from abeval.logs.opened import opened
@@ -190,7 +190,8 @@ class LoadedExperiment(TrustCalls, OfflineCalls):
         if not metrics:
             chosen = [m for m in chosen if m.role != "diagnostic"]
         with opened(self.experiment, inputs) as run:
-            collected = collect_prepared(run, chosen, by_bucket=True)
+            further = Further(units=False, by_day=True)
+            collected = collect_prepared(run, chosen, by_bucket=True, further=further)
             growths = growths_of(run, chosen, collected)
         return plan(self.experiment, chosen, collected.aggregates, growths, mde, days, power)
 

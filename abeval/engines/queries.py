@@ -4,7 +4,6 @@ Every module that runs a query gets its text here by name and hands it to the en
 `spark/engine.py` and `statement.py` ask whether a text is one of them.
 """
 
-import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
@@ -38,12 +37,11 @@ def recorded() -> Iterator[set[str]]:
         _names.reset(token)
 
 
-def query(name: str, units: str = "units") -> str:
+def query(name: str) -> str:
     """The text of a query.
 
     Args:
         name: Its path below `queries/` without `.sql`, such as `units/logged_sums`.
-        units: The relation that it reads as `units`, such as the units of a window.
 
     Raises:
         QueryError: There is no such query.
@@ -55,23 +53,15 @@ def query(name: str, units: str = "units") -> str:
     names = _names.get()
     if names is not None:
         names.add(name)
-    return _text(name, units)
+    return _text(name)
 
 
 @cache
-def _text(name: str, units: str) -> str:
+def _text(name: str) -> str:
     file = _FOLDER / f"{name}.sql"
     if name not in query_names():
         raise QueryError(f"no query is called {name!r}", f"known: {', '.join(query_names())}")
-    text = file.read_text(encoding="utf-8")
-    if units == "units":
-        return text
-    return f"with units as (select * from {units})\nselect * from (\n{text}) as answer"
-
-
-_OVER_UNITS = re.compile(
-    r"with units as \(select \* from \w+\)\nselect \* from \(\n(.*)\) as answer", re.DOTALL
-)
+    return file.read_text(encoding="utf-8")
 
 
 @cache
@@ -83,14 +73,10 @@ def query_names() -> tuple[str, ...]:
 
 @cache
 def is_query(sql: str) -> bool:
-    """Whether a text is that of a query in `queries/`, over whatever units.
+    """Whether a text is that of a query in `queries/`.
 
     Example:
         >>> is_query(query("units/auc")), is_query("select 1")
         (True, False)
-        >>> is_query(query("catalogue/group_units", units="cut_units"))
-        True
     """
-    over = _OVER_UNITS.fullmatch(sql)
-    text = sql if over is None else over[1]
-    return any(text == query(name) for name in query_names())
+    return any(sql == query(name) for name in query_names())

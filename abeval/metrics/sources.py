@@ -3,7 +3,7 @@
 A source is a query of `queries/units`, or a kernel in its place, that returns a value per unit (and
 day); quantiles, functions and catalogue metrics have queries of their own.
 
-Each `Metric` has one; `aggregates/` and `time/` run its query.
+Each `Metric` has one; `aggregates/` computes it.
 """
 
 from dataclasses import dataclass
@@ -13,7 +13,7 @@ from dataclasses import dataclass
 class Source:
     """What a metric's values are computed from.
 
-    One of `daily`, `day_query` and `no_days` says what its values are by day.
+    One of `daily`, `of_days` and `no_days` says what its values are by day.
 
     Attributes:
         name: Its id, and the name of its relation.
@@ -24,7 +24,7 @@ class Source:
         per_unit: Whether each unit has one value; if not, other queries compute it.
         daily: Whether its query has a row per day (column `day`), and days add up. Only such
             metrics are compared before the period.
-        day_query: A query of its own for values by day, which do not add up to the period's.
+        of_days: Whether each day has a value, but days do not add up to the period's.
         no_days: Why it has no effects by day, for users to read.
         no_replays: Why A/A replays cannot split it, None if they can.
         no_cuts: Why parts of the traffic cannot have it, None if they can.
@@ -32,7 +32,7 @@ class Source:
             logs; None for other sources.
 
     Raises:
-        ValueError: Not exactly one of `daily`, `day_query` and `no_days` is set.
+        ValueError: Not exactly one of `daily`, `of_days` and `no_days` is set.
 
     Example:
         >>> GAUC.query, GAUC.daily, AUC.no_days, AUC.capped
@@ -45,7 +45,7 @@ class Source:
     scored: bool = False
     per_unit: bool = True
     daily: bool = False
-    day_query: str | None = None
+    of_days: bool = False
     no_days: str | None = None
     no_replays: str | None = None
     no_cuts: str | None = None
@@ -53,8 +53,8 @@ class Source:
 
     def __post_init__(self) -> None:
         """Check that the source says what its values are by day."""
-        if self.daily + (self.day_query is not None) + (self.no_days is not None) != 1:
-            raise ValueError(f"source {self.name!r}: set one of daily, day_query and no_days")
+        if self.daily + self.of_days + (self.no_days is not None) != 1:
+            raise ValueError(f"source {self.name!r}: set one of daily, of_days and no_days")
 
     @property
     def capped(self) -> bool:
@@ -99,7 +99,7 @@ CATEGORY_DIVERSITY = Source(
 SESSIONS = Source(
     "sessions", "sessions", ("in_period", "day", "time_ms"), daily=True, no_cuts=_SESSIONS
 )
-GAUC = Source("gauc", "GAUC", ("in_period", "day", "click"), scored=True, day_query="time/gauc_day")
+GAUC = Source("gauc", "GAUC", ("in_period", "day", "click"), scored=True, of_days=True)
 AUC = Source(
     "auc",
     "AUC",

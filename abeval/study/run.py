@@ -84,11 +84,11 @@ def analysed(run: Run, collected: Collected) -> Study:
 
 def _collected(run: Run, metrics: Sequence[Metric]) -> tuple[Collected, LogShape | None]:
     """The aggregates, and the columns that models are compared by; None where the log lacks one."""
-    further = Further(rows=True, columns=offline_columns(run.experiment))
+    further = Further(by_day=True, columns=offline_columns(run.experiment))
     try:
         collected = collect_prepared(run, metrics, further=further)
     except AbevalError:
-        return collect_prepared(run, metrics, further=Further(rows=True)), None
+        return collect_prepared(run, metrics, further=Further(by_day=True)), None
     return collected, collected.prepared.shape
 
 

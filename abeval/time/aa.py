@@ -22,7 +22,9 @@ def aa(
     run: Run, metrics: Sequence[Metric], runs: int, seed: int, logs: OpenLogs | None = None
 ) -> AAResult:
     """Replay A/A tests of an experiment's metrics on its own logs, which may be open already."""
-    sums, refused, counts = collect_buckets(run, logs or open_logs(run, metrics))
+    replayed = [metric for metric in metrics if metric.source.no_replays is None]
+    logs = logs or open_logs(run, metrics, replayed)
+    sums, refused, counts = collect_buckets(run, logs)
     run.step("replays")
     ordered = {m.name: sums[m.name] for m in metrics if m.name in sums}
     result = aa_replays(run.experiment, ordered, counts, runs, seed)

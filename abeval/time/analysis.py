@@ -17,6 +17,7 @@ from abeval.inference.trust.split import unexplained_words
 from abeval.logs.run import Run
 from abeval.logs.stretches import knows_assignment
 from abeval.metrics.definition import Metric
+from abeval.metrics.sources import CATALOGUE, QUANTILE
 from abeval.results import Ramp
 from abeval.results.windows import (
     TIME_SCHEMA_VERSION,
@@ -104,7 +105,9 @@ def windows(
     logs: OpenLogs | None = None,
 ) -> TimeResult:
     """Analyse an experiment over time; `logs` may be open already."""
-    logs = logs or open_logs(run, metrics)
+    # Of sources without days only those of `time/cut.py` have windows.
+    dated = [m for m in metrics if m.source.no_days is None or m.source in (QUANTILE, CATALOGUE)]
+    logs = logs or open_logs(run, metrics, dated, by_day=True)
     if logs.stretches and not knows_assignment(run.experiment):
         words = f"split_changed: {unexplained_words(run.experiment, logs.stretches)}"
         refused = dict.fromkeys((metric.name for metric in logs.metrics), words)

@@ -1,8 +1,8 @@
 """Windows that are no sums over days: each is the scorecard of the period cut to it.
 
-Quantiles, the catalogue, capped and pre-period-adjusted values are computed anew in every window:
-the first two by the scorecard's own queries, values of units by arrays, and all are compared by the
-scorecard's code. `time/analysis.py` calls it, and takes windows and looks from it.
+Quantiles, the catalogue, capped and pre-period-adjusted values are computed anew in every window,
+from what was read of the period by day, and compared by the scorecard's code. `time/analysis.py`
+calls it, and takes windows and looks from it.
 """
 
 from collections.abc import Callable, Sequence
@@ -12,16 +12,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from abeval.aggregates.aggregates import Aggregates
-from abeval.aggregates.collect import group_units
-from abeval.aggregates.metric_queries import MetricQueries
-from abeval.aggregates.quantile_values import QueriedValues
-from abeval.aggregates.quantiles import events_of, quantile_groups, quantiles_of
-from abeval.aggregates.reach import queried_reach
+from abeval.aggregates.collect import listed_items
+from abeval.aggregates.quantiles import quantile_groups, quantiles_of, values_of
+from abeval.aggregates.reach import Reach
 from abeval.aggregates.rows import VariantUnits
 from abeval.aggregates.source_values import SourceValues, by_unit, units_at
 from abeval.aggregates.unit_sums import sums_of
-from abeval.engines.queries import query
-from abeval.engines.sql import literal
 from abeval.experiment.model import Experiment
 from abeval.inference.compare import Analysis
 from abeval.metrics.definition import Metric
@@ -122,54 +118,35 @@ Reader = Callable[[Aggregates, Span, Places], Aggregates]
 """Adds the sums of a window to its unit counts, from its days and its units."""
 
 
-def _show(timed: TimedLogs, span: Span, units: Places) -> MetricQueries:
-    """Show the days of a window as `cut` and its units as `cut_units`; queries that read them."""
-    engine = timed.logs.queries.engine
-    first, last = (f"date {literal(timed.days[day])}" for day in span)
-    engine.view("cut", f"select {first} as first_day, {last} as last_day")
-    engine.add_arrays("chosen_unit", {"chosen_unit_id": units})
-    engine.table("cut_units", query("time/cut_units"))
-    return replace(timed.logs.queries, units="cut_units")
-
-
 def _catalogue(timed: TimedLogs, metrics: Sequence[Metric]) -> Reader:
     """Reads who was shown what in a window."""
-    engine, variants = timed.logs.queries.engine, [*timed.logs.queries.experiment.variants]
-    engine.table("shown_day", query("time/shown_day"))
+    queries = timed.logs.queries
+    if queries.rows is None or queries.rows.catalogue is None:
+        raise ValueError("nothing has read who was shown what")
+    catalogue = queries.rows.catalogue
+
+    def reach(span: Span) -> Reach:
+        return catalogue.of_days(*(timed.first + day for day in span))
+
     # Items that could have been shown, over the whole log.
-    items = {row[0] for row in engine.rows("select distinct item_id from shown_day")}
-    if timed.logs.queries.shape.items is not None:
-        items |= {row[0] for row in engine.rows("select item_id from items")}
+    whole = reach((0, len(timed.days) - 1))
+    shown = {whole.items[item] for item in np.unique(whole.item).tolist()}
+    size = len(listed_items(queries) | shown)
 
     def read(window: Aggregates, span: Span, units: Places) -> Aggregates:
-        queries = _show(timed, span, units)
-        return replace(
-            window,
-            reach=queried_reach(engine, query("time/cut_reach"), variants),
-            group_units=group_units(engine, queries.units),
-            catalogue_size=len(items),
-        )
+        groups = catalogue.group_units(units)
+        return replace(window, reach=reach(span), group_units=groups, catalogue_size=size)
 
     return read
 
 
 def _quantiles(timed: TimedLogs, metrics: Sequence[Metric]) -> Reader:
-    """Reads the quantiles of a window, by the queries of the whole period."""
-    groups, engine = quantile_groups(metrics), timed.logs.queries.engine
-    for i, group in enumerate(groups):
-        engine.table(f"dated_event_{i}", events_of(timed.logs.queries, group[0]))
+    """Reads the quantiles of a window."""
+    events = [values_of(timed.logs.queries, group[0]) for group in quantile_groups(metrics)]
 
     def read(window: Aggregates, span: Span, units: Places) -> Aggregates:
-        queries = _show(timed, span, units)
-        values = [
-            QueriedValues(
-                queries,
-                group[0],
-                f"select e.variant, e.unit_id, e.value from dated_event_{i} e cross join cut c "
-                "where e.day between c.first_day and c.last_day",
-            )
-            for i, group in enumerate(groups)
-        ]
+        days = [timed.first + day for day in span]
+        values = [one.of_days(units, days[0], days[1]) for one in events]
         return replace(window, quantiles=quantiles_of(metrics, values))
 
     return read
@@ -182,15 +159,18 @@ def _totals(timed: TimedLogs, metrics: Sequence[Metric]) -> Reader:
     variants = [*queries.experiment.variants]
     columns = columns_of(queries.shape, variants, metrics)
     size = len(panel.entry)
+    # Windows are not by segment, and do not say what is left out.
+    whole = panel.units._replace(segments={})
+    counted = [replace(metric, left_out=(), zeros=()) for metric in metrics]
 
     def read(window: Aggregates, span: Span, units: Places) -> Aggregates:
         rows = np.flatnonzero((panel.day >= span[0]) & (panel.day <= span[1]))
         unit = panel.unit[rows]
         now = {name: by_unit(unit, sums.by_day[name][rows], size)[units] for name in columns}
         before = {name: sums.before[name][units] for name in columns}
-        chosen = units_at(panel.units, units)
+        chosen = units_at(whole, units)
         values = SourceValues(queries.experiment, queries.shape, chosen, now, before)
-        slices = [one for metric in metrics for one in values.slices(metric)]
+        slices = [one for metric in counted for one in values.slices(metric)]
         return replace(
             window,
             moments=sums_of(slices, values.groups),

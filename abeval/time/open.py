@@ -1,29 +1,32 @@
 """Opens an experiment's logs for windows and A/A replays.
 
 `time/analysis.py` and `time/aa.py` call it with a `Run`; `time/time_sums.py`, `time/clock.py` and
-`time/cut.py` query the `OpenLogs`.
+`time/cut.py` sum the `OpenLogs`.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
+import numpy as np
+
 from abeval.aggregates.metric_queries import MetricQueries
-from abeval.aggregates.row_pass import RowSums
-from abeval.aggregates.wanted import refusals
+from abeval.aggregates.row_pass import KERNELS, RowSums, row_sums
+from abeval.aggregates.wanted import refusals, wanted_of
 from abeval.logs.accounting import accounts, check_all_counted, check_some_left
+from abeval.logs.names import sub_buckets
 from abeval.logs.prepare import Prepared, prepare
 from abeval.logs.run import Run
 from abeval.logs.stretches import Stretches, entry_stretches
 from abeval.metrics.definition import Metric
-from abeval.metrics.sources import Source
+from abeval.metrics.sources import CATALOGUE, Source
 
 
 @dataclass(frozen=True)
 class OpenLogs:
-    """Logs whose views are written, and the metrics that they can give.
+    """Logs whose cells are read, and the metrics that they can give.
 
     Attributes:
-        queries: The metric queries.
+        queries: The metric queries, and what kernels computed of single impressions.
         prepared: What is known of the logs.
         metrics: Metrics for which the logs have every column.
         refused: Metric → why the logs cannot give it.
@@ -37,21 +40,33 @@ class OpenLogs:
     stretches: Stretches = ()
 
 
-def open_logs(run: Run, metrics: Sequence[Metric]) -> OpenLogs:
-    """Read the logs up to the analysed units.
+def open_logs(
+    run: Run, metrics: Sequence[Metric], of_rows: Sequence[Metric], by_day: bool = False
+) -> OpenLogs:
+    """Read the logs.
+
+    Args:
+        run: The experiment and its engine.
+        metrics: The metrics.
+        of_rows: Those of them for which single impressions are read, if they need them.
+        by_day: Whether windows are computed.
 
     Raises:
         LogError: A log is missing, unreadable, or not what the file says.
         QueryError: The engine could not run a query.
     """
-    prepared = prepare(run, metrics)
+    prepared = prepare(run, metrics, by_arrays=KERNELS, units_read=False)
     check_some_left(run.experiment, prepared, run.engine)
     check_all_counted(prepared, accounts(prepared, run.engine))
-    return opened_logs(run, metrics, prepared)
+    wanted = wanted_of(run.experiment, of_rows, prepared)._replace(spreads=())
+    bucket = np.zeros(0, dtype=np.int16)
+    if CATALOGUE in wanted.sources:
+        bucket = sub_buckets(run.engine, run.experiment, prepared.placed.units.hash)
+    return opened_logs(run, metrics, prepared, row_sums(run, prepared, wanted, bucket, by_day))
 
 
 def opened_logs(
-    run: Run, metrics: Sequence[Metric], prepared: Prepared, rows: RowSums | None = None
+    run: Run, metrics: Sequence[Metric], prepared: Prepared, rows: RowSums | None
 ) -> OpenLogs:
     """The logs as they were prepared, of these metrics among others.
 
@@ -59,7 +74,7 @@ def opened_logs(
         run: The experiment and its engine.
         metrics: The metrics.
         prepared: What is known of the logs.
-        rows: What kernels computed of them already.
+        rows: What kernels computed of them.
     """
     experiment, engine = run.experiment, run.engine
     shape, placed = prepared.shape, prepared.placed

@@ -13,10 +13,8 @@ import numpy as np
 
 from abeval.aggregates.metric_queries import MetricQueries
 from abeval.aggregates.moment_rows import ByStretch
-from abeval.aggregates.per_unit import days_of as days_of_relation
 from abeval.aggregates.per_unit import source_days
 from abeval.bounds import MAX_WINDOW_DAYS
-from abeval.engines.queries import query
 from abeval.engines.zones import local_ms
 from abeval.errors import LogError
 from abeval.experiment.model import Experiment
@@ -42,6 +40,7 @@ class TimedLogs(NamedTuple):
     Attributes:
         logs: The logs.
         days: Every day from the first with an impression to the last (ISO).
+        first: The first of them, counted from 1970.
         partial: Days that the log covers only in part, or not at all.
         panel: The units, and when they are active.
         sources: What units add up to, of the sources that have days.
@@ -49,6 +48,7 @@ class TimedLogs(NamedTuple):
 
     logs: OpenLogs
     days: tuple[str, ...]
+    first: int
     partial: frozenset[str]
     panel: Panel
     sources: Mapping[Source, SourceSums]
@@ -95,7 +95,7 @@ def timed(logs: OpenLogs, step: Step) -> TimedLogs:
         QueryError: The engine could not run a query.
     """
     queries = logs.queries
-    experiment, engine = queries.experiment, queries.engine
+    experiment = queries.experiment
     _check_time(queries)
     days, partial = _days(experiment, logs.prepared)
     first = (date.fromisoformat(days[0]) - date(1970, 1, 1)).days
@@ -110,14 +110,11 @@ def timed(logs: OpenLogs, step: Step) -> TimedLogs:
     for source, group in by_source(logs.metrics).items():
         if source.no_days is None:
             step(f"days of {source}")
-            if source.day_query is None:
-                own = source_days(queries, active, source, group)
-            else:
-                own = days_of_relation(engine, load_days(queries, source, source.day_query))
+            own = source_days(queries, active, source, group, by_day=True)
             columns = columns_of(queries.shape, experiment.variants, group)
             own = own._replace(columns={name: own.columns[name] for name in columns})
             sources[source] = source_sums(panel, own, first)
-    return TimedLogs(logs, days, partial, panel, sources)
+    return TimedLogs(logs, days, first, partial, panel, sources)
 
 
 def sums_of(timed: TimedLogs) -> TimeSums:
@@ -210,15 +207,6 @@ def _check_span(first: date, last: date) -> None:
             f"over at most {MAX_WINDOW_DAYS}",
             "set or shorten [period]; a row with a wrong time may be the cause",
         )
-
-
-def load_days(queries: MetricQueries, source: Source, name: str) -> str:
-    """Load a source by unit and day, by a query of its own; the name of its relation."""
-    if source.scored:
-        scored = queries.scored(("unit_id", "day", "click"))
-        queries.engine.table("scored_day", f"select * from ({scored}) as s where day is not null")
-    queries.engine.table(f"{source}_day", query(name))
-    return f"{source}_day"
 
 
 def _before(logs: OpenLogs, units: Units, metric: Metric, sums: SourceSums) -> ByStretch:

@@ -153,36 +153,6 @@ def test_the_middle_of_a_value_counts_smaller_ones_twice() -> None:
     assert levels == LEVELS
 
 
-def test_values_of_a_variant_have_a_count_a_lowest_and_a_highest() -> None:
-    events = answer(
-        "metric/quantile_events",
-        "variant, events, lowest, highest",
-        quantile_level=relation(LEVEL, *LEVELS),
-    )
-    assert events == [("a", 6, 3, 9), ("b", 2, 5, 7)]
-
-
-def test_a_place_lies_between_the_middles_of_two_values() -> None:
-    places = answer(
-        "metric/quantile_values",
-        "variant, place, value, middle, next_value, next_middle",
-        quantile_level=relation(LEVEL, *LEVELS),
-        wanted_place=relation(
-            "variant varchar, place bigint",
-            *(("a", place) for place in (1, 2, 4, 5, 8, 9)),
-            *(("b", at) for at in (1, 2, 3)),
-        ),
-    )
-    assert places == [
-        ("a", 2, 3, 2, 5, 5),
-        ("a", 4, 3, 2, 5, 5),
-        ("a", 5, 5, 5, 9, 9),
-        ("a", 8, 5, 5, 9, 9),
-        ("b", 1, 5, 1, 7, 3),
-        ("b", 2, 5, 1, 7, 3),
-    ]
-
-
 def test_a_unit_counts_its_values_below_a_quantile_in_parts() -> None:
     events = [
         *(("a", 1, value) for value in (2, 3, 4, 5, 6)),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from datetime import date, timedelta
 from functools import cache
@@ -16,11 +16,11 @@ from hypothesis import strategies as st
 
 import abeval
 from abeval.aggregates import row_pass
+from abeval.aggregates.definitions import run_median
 from abeval.aggregates.kernels import blocks
 from abeval.aggregates.kernels.reach import Sizes
 from abeval.aggregates.metric_queries import MetricQueries
-from abeval.aggregates.quantile_values import QueriedValues
-from abeval.aggregates.quantiles import events_of
+from abeval.aggregates.reach import Reach
 from abeval.aggregates.row_pass import KERNELS, RowPass, RowSums
 from abeval.assignment import SLOTS, SUB_BUCKETS
 from abeval.engines.duckdb import DuckDBEngine
@@ -35,14 +35,17 @@ from abeval.logs.unit_arrays import NO_DAY, Units
 from abeval.metrics.builtin import builtin_metrics
 from abeval.metrics.sources import (
     AUC,
+    CATALOGUE,
     CATEGORY_DIVERSITY,
     GAUC,
     PAGE_VIEWS,
+    QUANTILE,
     SERVED_RANKING,
     SESSIONS,
     Source,
 )
-from abeval.stats.mid_distribution import place
+from abeval.stats.mid_distribution import PARTS, place
+from abeval.stats.moments import Moments
 
 DAY, HOUR, MINUTE = 86_400_000, 3_600_000, 60_000
 BACK = 19_800 * DAY + 6 * HOUR
@@ -154,10 +157,11 @@ def summed(
     sources: frozenset[Source] = KERNELS,
     rows: int = 3_000_000,
     values: Sequence[tuple[str, ...]] = (("v_1", "v_1", "v_1"),),
+    span: tuple[int, int] | None = None,
 ) -> RowSums:
     units = units_of(engine)
     bucket = sub_buckets(engine, experiment(), units.hash)
-    return RowPass(experiment(), of, engine, units, sources, values, rows, bucket).sums()
+    return RowPass(experiment(), of, engine, units, sources, values, rows, bucket, span).sums()
 
 
 def units_of(engine: DuckDBEngine) -> Units:
@@ -201,42 +205,54 @@ def assert_as_queries(engine: DuckDBEngine, of: LogShape, rows: int = 3_000_000)
             mine["day"] = pd.to_datetime(day, unit="D")
             defined["day"] = pd.to_datetime(defined["day"])
         assert lines(mine[list(defined.columns)]) == lines(defined), source
-    assert found.reach is not None
+    assert found.catalogue is not None
     reach = engine.frame(query("catalogue/reach"))
-    shown = found.reach
-    mine = pd.DataFrame(
-        {
-            "variant": np.array(shown.variants)[shown.variant],
-            "item_id": np.array(shown.items)[shown.item],
-            "item_group": shown.item_group,
-            "units": shown.units,
-            "impressions": shown.impressions,
-        }
-    )
-    assert lines(mine[list(reach.columns)]) == lines(reach)
+    assert lines(shown(found.catalogue.reach)[list(reach.columns)]) == lines(reach)
+    groups = engine.frame(query("catalogue/group_units"))
+    assert lines(pd.DataFrame(found.catalogue.group_units())) == lines(groups)
     assert_quantiles(found, queries)
 
 
+def shown(reach: Reach) -> pd.DataFrame:
+    return pd.DataFrame(
+        {
+            "variant": np.array(reach.variants)[reach.variant],
+            "item_id": np.array(reach.items)[reach.item],
+            "item_group": reach.item_group,
+            "units": reach.units,
+            "impressions": reach.impressions,
+        }
+    )
+
+
 def assert_quantiles(found: RowSums, queries: MetricQueries) -> None:
-    events = f"select variant, unit_id, value from ({events_of(queries, P50)}) as e"
-    defined = QueriedValues(queries, P50, events)
+    """The values that occur, what stands next to each place, and each unit's values below."""
+    run_median(queries, P50)
+    engine = queries.engine
+    levels = engine.frame("select * from quantile_level order by variant, value")
     mine = found.events({"a": "v_1", "b": "v_1", "absent": "v_1"})
-    spans = dict(defined.spans)
-    assert mine.spans == spans
-    levels = (0.1, 0.5, 0.9)
-    wanted = [(name, place(own.events, lv)) for name, own in spans.items() for lv in levels]
-    steps = defined.steps(wanted)
-    assert mine.steps(wanted) == steps
-    of_levels = [
-        {pair: step for pair, step in steps.items() if pair[1] == place(spans[pair[0]].events, lv)}
-        for lv in levels
-    ]
-    for own, other in zip(mine.below(of_levels), defined.below(of_levels), strict=True):
-        assert own.keys() == other.keys()
-        for name, moments in own.items():
-            assert moments.n == other[name].n
-            assert moments.mean.tolist() == other[name].mean.tolist()
-            assert moments.comoment.tolist() == other[name].comoment.tolist()
+    assert set(mine.spans) == set(levels.variant)
+    medians = {}
+    for name, own in levels.groupby("variant"):
+        assert mine.spans[name] == (own.events.sum(), own.value.iloc[0], own.value.iloc[-1])
+        between = own.iloc[:-1][["value", "middle", "next_value", "next_middle"]]
+        places = [(name, int(row.middle)) for row in between.itertuples()]
+        steps = dict(zip(places, between.astype("int64").itertuples(index=False), strict=True))
+        assert mine.steps([*places, (name, int(own.middle.iloc[-1]))]) == steps
+        medians |= mine.steps([(name, place(mine.spans[name].events, 0.5))])
+    (below,) = mine.below([medians])
+    assert_moments(below, engine.frame("select * from quantile_below"))
+
+
+def assert_moments(found: Mapping[str, Moments], of_units: pd.DataFrame) -> None:
+    """Sums of each variant, from the values of its units."""
+    assert set(found) == set(of_units.variant)
+    for name, own in of_units.groupby("variant"):
+        y, x = (own[column].astype(float) for column in ("t_below", "t_events"))
+        assert found[name].n == len(own)
+        assert found[name].mean == pytest.approx([y.mean() / PARTS, x.mean()], rel=1e-12)
+        products = np.cov(y / PARTS, x, bias=True) * len(own)
+        assert found[name].comoment == pytest.approx(products, rel=1e-9, abs=1e-9)
 
 
 SCORES = st.one_of(
@@ -294,6 +310,49 @@ def test_kernels_give_what_the_queries_give(drawn, ids, categories):
     frame = table([FIRST, *drawn])
     with held(frame if own else frame.assign(category=None), ids, by_item) as engine:
         assert_as_queries(engine, shape(by_item, own))
+
+
+def assert_days(frame: pd.DataFrame, rows: int = 3_000_000) -> None:
+    """A window is what a log of its days alone is; GAUC is compared day by day."""
+    sources, of = frozenset({GAUC, CATALOGUE, QUANTILE}), shape(False, True)
+    days = [None if day is None else (day - date(1970, 1, 1)).days for day in frame.day]
+    number = pd.Series(days, index=frame.index, dtype="float")
+    used = number[frame.in_period & frame.counts & (frame.unit_id < "u6")]
+    span = int(used.min()), int(used.max())
+    with held(frame) as engine:
+        found = summed(engine, of, sources, rows, span=span)
+    assert found.catalogue is not None
+    assert found.gauc_days is not None
+    (events,) = found.values.values()
+    for first, last in {span, (span[0], span[0]), (span[0], span[1] - 1), (span[1], span[1])}:
+        with held(frame[(number >= first) & (number <= last)]) as engine:
+            alone = summed(engine, of, sources, rows)
+        assert alone.catalogue is not None
+        assert lines(shown(found.catalogue.of_days(first, last))) == lines(
+            shown(alone.catalogue.reach)
+        )
+        (own,) = alone.values.values()
+        of_days = events.of_days(np.arange(len(events.arm)), first, last)
+        assert of_days.spans == own.spans
+        assert of_days.unit.tolist() == own.unit.tolist()
+        if first == last:
+            of_day, whole = found.gauc_days, alone.days[GAUC]
+            rows_of_day = of_day.day == first
+            assert of_day.unit[rows_of_day].tolist() == whole.unit.tolist()
+            for name, column in whole.columns.items():
+                assert of_day.columns[name][rows_of_day].tolist() == column.tolist()
+
+
+@settings(max_examples=25, deadline=None)
+@given(st.lists(ROW, max_size=60))
+def test_a_window_is_what_a_log_of_its_days_is(drawn):
+    first, last = ((*FIRST[:2], time, *FIRST[3:]) for time in (BACK - 3 * DAY, BACK + 3 * DAY))
+    assert_days(table([first, *drawn, last]))
+
+
+def test_a_window_over_several_blocks_is_what_a_log_of_its_days_is(monkeypatch):
+    monkeypatch.setattr(row_pass, "BLOCK", 900)
+    assert_days(many(3000), rows=3000)
 
 
 def many(count: int, decimals: int | None = None) -> pd.DataFrame:
@@ -390,7 +449,7 @@ def test_only_the_columns_of_the_asked_sources_are_read():
         engine.table("logged", "select unit_id, in_period, counts, time_ms, day from logged")
         sums = summed(engine, of, frozenset({SESSIONS}), values=[])
         assert set(sums.days) == {SESSIONS}
-        assert (sums.reach, dict(sums.values)) == (None, {})
+        assert (sums.catalogue, dict(sums.values)) == (None, {})
 
 
 def test_sizes_must_fit_into_one_number():

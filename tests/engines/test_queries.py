@@ -14,7 +14,7 @@ from sqlglot import exp
 from sqlglot.tokens import TokenType
 
 from abeval.aggregates.collect import collect
-from abeval.cli.sql import run_definitions
+from abeval.aggregates.definitions import run_definitions
 from abeval.engines.duckdb import DuckDBEngine
 from abeval.engines.queries import query, query_names
 from abeval.engines.sql import quoted

@@ -15,8 +15,8 @@ import pandas as pd
 import pytest
 
 import abeval
+from abeval.aggregates.definitions import run_definitions
 from abeval.agreement.agree import read_offline
-from abeval.cli.sql import run_definitions
 from abeval.engines.duckdb import DuckDBEngine
 from abeval.engines.queries import query_names
 from abeval.engines.spark.engine import SparkEngine

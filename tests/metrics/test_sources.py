@@ -10,7 +10,7 @@ EVERY = [value for value in vars(sources).values() if isinstance(value, Source)]
 
 @pytest.mark.parametrize("days", [{}, {"daily": True, "no_days": "why"}])
 def test_a_source_says_in_one_way_what_its_values_are_by_day(days):
-    with pytest.raises(ValueError, match="source 'clicked': set one of daily, day_query and no_d"):
+    with pytest.raises(ValueError, match="source 'clicked': set one of daily, of_days and no_d"):
         Source("clicked", "units with a click", **days)
 
 

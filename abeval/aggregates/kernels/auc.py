@@ -1,4 +1,4 @@
-"""GAUC and AUC by sorts of whole numbers: `units/gauc` and `units/auc`.
+"""GAUC and AUC by sorts of whole numbers: `units/gauc` and `units/auc`; for windows, GAUC of days.
 
 Scores become *levels*: whole numbers that order the impressions of a variant as their scores do.
 Scores of a few decimals are whole multiples of one fraction, and those are the levels. Of other
@@ -10,7 +10,7 @@ against the clicks of its own unit (GAUC) and against all clicks (AUC).
 
 from collections.abc import Sequence
 from itertools import pairwise
-from typing import NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -26,6 +26,9 @@ _LEVELS = 1 << 22
 """The most such levels: tables of them stay near the processor."""
 
 Arms = NDArray[np.int16]
+
+Days = tuple[int, int]
+"""The first day and the last, counted from 1970."""
 
 
 class Levels(Protocol):
@@ -137,12 +140,14 @@ class Scored(NamedTuple):
         arm: Its variant.
         score: Of the served model, finite.
         click: Whether it was clicked.
+        rows: Which impressions of the block they are.
     """
 
     unit: NDArray[np.int32]
     arm: Arms
     score: Floats
     click: NDArray[np.bool_]
+    rows: slice | Places
 
 
 def scored(block: Block, arm: Arms) -> Scored:
@@ -152,7 +157,7 @@ def scored(block: Block, arm: Arms) -> Scored:
     used &= ~np.isnan(score)
     rows = slice(None) if used.all() else np.flatnonzero(used)
     unit = block.of_run(block.runs["unit"])[rows]
-    return Scored(unit, arm[unit], score[rows], block.rows["click"][rows])
+    return Scored(unit, arm[unit], score[rows], block.rows["click"][rows], rows)
 
 
 class UnitPairs(NamedTuple):
@@ -165,13 +170,13 @@ class UnitPairs(NamedTuple):
         halves: Over pairs of a click and an impression without: 2 for a higher score, 1 for a tie.
     """
 
-    unit: NDArray[np.int32]
+    unit: NDArray[np.integer]
     impressions: Whole
     clicks: Whole
     halves: Whole
 
 
-def unit_pairs(unit: NDArray[np.int32], result: Whole) -> UnitPairs:
+def unit_pairs(unit: NDArray[np.integer], result: Whole) -> UnitPairs:
     """What `units/gauc` counts for each unit.
 
     Args:
@@ -202,7 +207,7 @@ def unit_pairs(unit: NDArray[np.int32], result: Whole) -> UnitPairs:
     halves = np.bincount(own, weights=won, minlength=len(start)).astype(np.int64)
     impressions = np.diff(start, append=len(key))
     clicks = np.bincount(own, minlength=len(start))
-    units = ((key[start] >> bits) + first).astype(np.int32)
+    units = ((key[start] >> bits) + first).astype(unit.dtype)
     return UnitPairs(units, impressions, clicks, halves)
 
 
@@ -223,25 +228,27 @@ def gauc_of(pairs: UnitPairs) -> UnitDays:
     )
 
 
-def _of_period(unit: NDArray[np.int32], **columns: Whole) -> UnitDays:
+def _of_period(unit: NDArray[Any], **columns: Whole) -> UnitDays:
     days = np.full(len(unit), NO_DAY, dtype=np.int32)
     return UnitDays(unit, np.ones(len(unit), dtype=bool), days, columns)
 
 
 class ScoreSums(NamedTuple):
-    """What `units/gauc` and `units/auc` return."""
+    """What `units/gauc` and `units/auc` return, and GAUC of each unit's days, block by block."""
 
     gauc: UnitDays
     auc: UnitDays
+    gauc_days: Sequence[UnitDays]
 
 
-def score_sums(rows: UnitRows, arm: Arms, arms: int) -> ScoreSums:
+def score_sums(rows: UnitRows, arm: Arms, arms: int, days: Days | None = None) -> ScoreSums:
     """GAUC and AUC of some units.
 
     Args:
         rows: With `click` and `score`, NaN where there is none.
         arm: The variant of each unit.
         arms: How many variants there are.
+        days: The first and the last day of which GAUC is computed too, from the `day` of rows.
     """
     levels = _levels(rows, arm, arms)
 
@@ -270,7 +277,25 @@ def score_sums(rows: UnitRows, arm: Arms, arms: int) -> ScoreSums:
     # Blocks of another machine have units from here and there.
     order = np.argsort(columns[0], kind="stable")
     pairs = UnitPairs(*(column[order] for column in columns))
-    return ScoreSums(gauc_of(pairs), auc_of(pairs, halves[order], arm, counts, levels.edges))
+    auc = auc_of(pairs, halves[order], arm, counts, levels.edges)
+    return ScoreSums(gauc_of(pairs), auc, _gauc_days(rows, arm, levels, days) if days else ())
+
+
+def _gauc_days(rows: UnitRows, arm: Arms, levels: Levels, days: Days) -> list[UnitDays]:
+    """GAUC with a day of a unit in place of a unit; rows without a day are of none."""
+    first, last = days
+    size = np.int64(last - first + 1)
+
+    def paired(block: Block) -> UnitDays:
+        own = scored(block, arm)
+        day = block.of_run(block.runs["day"])[own.rows]
+        dated = np.flatnonzero(day >= first)
+        result = 2 * levels.of(own.score[dated], own.arm[dated]) + own.click[dated]
+        of_days = gauc_of(unit_pairs(own.unit[dated] * size + (day[dated] - first), result))
+        unit, place = np.divmod(of_days.unit, size)
+        return of_days._replace(unit=unit.astype(np.int32), day=(place + first).astype(np.int32))
+
+    return rows.each(paired, "score", "click")
 
 
 def _worth(counts: Whole, edges: Sequence[int]) -> Whole:

@@ -1,10 +1,11 @@
 """Values of impressions over arrays: what stands next to a place, and what lies below a quantile.
 
-The queries `metric/quantile_levels`, `metric/quantile_values` and `units/quantile_below` define it.
+The queries `metric/quantile_levels` and `units/quantile_below` define it. `row_pass.py` makes the
+`Events` of the whole period, `time/cut.py` takes those of a window out of them.
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, NamedTuple
 
@@ -38,6 +39,7 @@ class Events:
         stretch: Number of each unit's stretch.
         unit: Place of the unit of each impression, shape (events,).
         value: Its value, a whole number.
+        day: Its local day, counted from 1970; None where no window asks for it.
     """
 
     variants: Sequence[str]
@@ -45,6 +47,23 @@ class Events:
     stretch: NDArray[np.int16]
     unit: NDArray[np.int32]
     value: Whole
+    day: NDArray[np.int32] | None = None
+
+    def of_days(self, units: NDArray[np.integer], first: int, last: int) -> "Events":
+        """The impressions of some days, of these units; others have none on those days."""
+        if self.day is None:
+            raise ValueError("the days of the values were not read")
+        place = np.zeros(len(self.arm), dtype=np.int32)
+        place[units] = np.arange(len(units))
+        rows = np.flatnonzero((self.day >= first) & (self.day <= last))
+        return replace(
+            self,
+            arm=self.arm[units],
+            stretch=self.stretch[units],
+            unit=place[self.unit[rows]],
+            value=self.value[rows],
+            day=None,
+        )
 
     @property
     def spans(self) -> dict[str, Span]:

@@ -1,35 +1,46 @@
 """Units and impressions of each item, by one sort of whole numbers: `catalogue/reach`.
 
-Group, item and unit of each impression become one number. Units of different blocks
-differ, so that what each block counts adds up.
+Group, item, unit and, for windows, day of each impression become one number. Units of different
+blocks differ, so that what each block counts adds up. A unit counts in a window on the first day on
+which it is shown the item there, the one whose day before lies before the window.
 """
 
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from abeval.aggregates.kernels.rows import Block, UnitRows
-from abeval.logs.grouping import Places, Whole, heads
+from abeval.logs.grouping import Places, Whole, added, heads
 from abeval.threads import in_threads
 
 
 class Sizes(NamedTuple):
-    """How many groups, items and units there are; all numbers are below these."""
+    """How many groups, items and units there are; all numbers are below these.
+
+    Attributes:
+        first: The first day, counted from 1970.
+        days: How many days there are; 0 where they are not told apart.
+    """
 
     groups: int
     items: int
     units: int
+    first: int = 0
+    days: int = 0
 
     @property
-    def bits(self) -> tuple[int, int]:
-        """How many bits the numbers of items, and those of units, need."""
-        return self.items.bit_length(), self.units.bit_length()
+    def bits(self) -> tuple[int, int, int]:
+        """How many bits the numbers of items, of units, and of days and the day before need."""
+        days = (self.days + 1).bit_length() if self.days else 0
+        return self.items.bit_length(), self.units.bit_length(), days
 
     @property
     def fit(self) -> bool:
-        """Whether group, item and unit are one whole number of 64 bits together."""
-        return self.groups.bit_length() + sum(self.bits) < 64
+        """Whether group, item, unit and day are one whole number of 64 bits together."""
+        items, units, days = self.bits
+        return self.groups.bit_length() + items + max(units + days, 2 * days) < 64
 
 
 class Reach(NamedTuple):
@@ -60,54 +71,83 @@ def shown_in(rows: UnitRows, items: int) -> Places:
     return np.flatnonzero(np.any(rows.each(shown, "item"), axis=0))
 
 
-def reach_of(rows: UnitRows, group: Whole, item: NDArray[np.int32], sizes: Sizes) -> Reach:
+class Shown(NamedTuple):
+    """What each block counts, by group and item; by day and the day before where they are asked."""
+
+    parts: "Sequence[_Counted]"
+    sizes: Sizes
+
+    def reach(self, first: int | None = None, last: int = 0) -> Reach:
+        """Add the blocks up, over the period or from one day, counted from 1970, to another."""
+        items, _, days = self.sizes.bits
+        since = 0 if first is None else first - self.sizes.first + 1
+        until = self.sizes.days if first is None else last - self.sizes.first + 1
+
+        def of(number: int) -> Reach:
+            """The entries of a group, counted: many times faster than a sort of them."""
+            ends = number << items + 2 * days, number + 1 << items + 2 * days
+            parts = [part.within(*ends) for part in self.parts]
+            key, units, impressions = map(np.concatenate, zip(*parts, strict=True))
+            if days:
+                day, before = key & (1 << days) - 1, key >> days & (1 << days) - 1
+                units = np.where(before <= since, units, 0)
+                own = np.flatnonzero((day >= since) & (day <= until))
+                key, units, impressions = key[own] >> 2 * days, units[own], impressions[own]
+            times = np.bincount(key, impressions)
+            met = np.flatnonzero(times).astype(np.int32)
+            units = np.bincount(key, units)[met].astype(np.int32)
+            return Reach(np.full_like(met, number), met, units, times[met].astype(np.int64))
+
+        groups = in_threads(of, range(self.sizes.groups))
+        return Reach(*map(np.concatenate, zip(*groups, strict=True)))
+
+
+def shown(rows: UnitRows, group: Whole, item: NDArray[np.int32], sizes: Sizes) -> Shown:
     """Count the units and impressions of every item in every group, over the period.
 
     Args:
-        rows: With `item`: the number of the item, -1 without one.
+        rows: With `item`: the number of the item, -1 without one; with `day` if days are asked.
         group: Of each unit.
         item: What stands for each item, in whose order entries of a group are to be.
         sizes: They fit.
     """
     parts = rows.each(lambda block: _counted(_keys(block, group, item, sizes), sizes), "item")
-
-    def of(number: int) -> Reach:
-        """The entries of a group, counted: many times faster than a sort of them."""
-        own = [part.within(number << sizes.bits[0], number + 1 << sizes.bits[0]) for part in parts]
-        cell, units, impressions = map(np.concatenate, zip(*own, strict=True))
-        times = np.bincount(cell, impressions)
-        met = np.flatnonzero(times).astype(np.int32)
-        units = np.bincount(cell, units)[met].astype(np.int32)
-        return Reach(np.full_like(met, number), met, units, times[met].astype(np.int64))
-
-    return Reach(*map(np.concatenate, zip(*in_threads(of, range(sizes.groups)), strict=True)))
+    return Shown(parts, sizes)
 
 
 def _keys(block: Block, group: Whole, item: NDArray[np.int32], sizes: Sizes) -> Whole:
-    """Group, item and unit of each impression of the period as one number."""
+    """Group, item, unit and day of each impression of the period as one number."""
     unit = block.runs["unit"].astype(np.int64)
-    of_items, of_units = sizes.bits
+    of_items, of_units, of_days = sizes.bits
     shown = block.rows["item"]
     used = block.of_run(block.runs["in_period"])
     used &= shown >= 0
     rows = slice(None) if used.all() else np.flatnonzero(used)
     keys: Whole = item[shown[rows]].astype(np.int64)
-    keys <<= of_units
-    keys |= block.of_run((group[unit] << (of_items + of_units)) | unit)[rows]
+    keys <<= of_units + of_days
+    of_run = (group[unit] << (of_items + of_units)) | unit
+    if of_days:
+        # Rows without a day come before those of the first day, which is 1.
+        since = np.maximum(block.runs["day"].astype(np.int64) - sizes.first + 1, 0)
+        of_run = of_run << of_days | since
+    keys |= block.of_run(of_run)[rows]
     return keys
 
 
 class _Counted(NamedTuple):
-    """Group and item as one number, the units of the group that met the item, and how often."""
+    """Group and item as one number, the units of the group that met the item, and how often.
 
-    cell: Whole
+    With days, the number ends in the day before, one more than its own number, and the day.
+    """
+
+    key: Whole
     units: NDArray[np.int32]
     impressions: NDArray[np.int32]
 
     def within(self, first: int, end: int) -> "_Counted":
-        """The entries from a cell to another, with cells counted from the first."""
-        at = slice(*np.searchsorted(self.cell, (first, end)))
-        return _Counted(self.cell[at] - first, self.units[at], self.impressions[at])
+        """The entries from a key to another, with keys counted from the first."""
+        at = slice(*np.searchsorted(self.key, (first, end)))
+        return _Counted(self.key[at] - first, self.units[at], self.impressions[at])
 
 
 def _counted(keys: Whole, sizes: Sizes) -> _Counted:
@@ -118,10 +158,17 @@ def _counted(keys: Whole, sizes: Sizes) -> _Counted:
         >>> [column.tolist() for column in counted]
         [[0, 2], [1, 2], [1, 3]]
     """
+    _, units, days = sizes.bits
     ordered = np.sort(keys)
     met = heads(ordered)
-    cell = ordered[met] >> sizes.bits[1]
-    first = heads(cell)
-    units = np.diff(first, append=met.size).astype(np.int32)
-    impressions = np.diff(met[first], append=ordered.size).astype(np.int32)
-    return _Counted(cell[first], units, impressions)
+    key, times = ordered[met] >> units + days, np.diff(met, append=ordered.size)
+    if days:
+        of_unit, day = ordered[met] >> days, ordered[met] & (1 << days) - 1
+        before = np.zeros_like(day)
+        before[1:] = np.where(of_unit[1:] == of_unit[:-1], 1 + day[:-1], 0)
+        key = (key << days | before) << days | day
+        order = np.argsort(key)
+        key, times = key[order], times[order]
+    first = heads(key)
+    met_by = np.diff(first, append=key.size).astype(np.int32)
+    return _Counted(key[first], met_by, added(times, first).astype(np.int32))
