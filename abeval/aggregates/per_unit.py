@@ -135,7 +135,7 @@ def source_days(
     if source is UNIT_DAY:
         return active
     if queries.rows is not None and source in queries.rows.days:
-        return queries.rows.days[source]
+        return queries.rows.of(source)
     queries.load(source, metrics)
     return days_of(queries.engine, source.name)
 

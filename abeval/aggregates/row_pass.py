@@ -13,13 +13,14 @@ from numpy.typing import NDArray
 
 from abeval.aggregates.kernels import lists, reach
 from abeval.aggregates.kernels.auc import score_sums
+from abeval.aggregates.kernels.blocks import narrow
 from abeval.aggregates.kernels.events import Events
 from abeval.aggregates.kernels.rows import BLOCK, NONE, Block, Choice, Placing, UnitRows
 from abeval.aggregates.kernels.sessions import sessions
 from abeval.aggregates.reach import Reach
 from abeval.aggregates.row_words import INTEGERS, Categories, Items, Numbering, word_of
 from abeval.aggregates.rows import GroupUnits
-from abeval.aggregates.unit_rows import Scan, unit_rows
+from abeval.aggregates.unit_rows import Scan, room_of, unit_rows
 from abeval.aggregates.wanted import Wanted
 from abeval.engines.protocol import Engine
 from abeval.errors import QueryError
@@ -56,7 +57,7 @@ class RowSums:
     """What the asked sources are over all impressions of analysed units.
 
     Attributes:
-        days: Source → its sums by unit, phase and day.
+        days: Source → its sums by unit, phase and day, in the fewest bytes.
         reach: Who was shown what; None where nothing asked for it.
         group_units: Units of the groups by which it counts.
         values: Columns of values by variant → the impressions of the period that have one.
@@ -66,6 +67,11 @@ class RowSums:
     reach: Reach | None
     group_units: Sequence[GroupUnits]
     values: Mapping[tuple[str, ...], Events]
+
+    def of(self, source: Source) -> UnitDays:
+        """The sums of a source."""
+        days = self.days[source]
+        return days._replace(columns={n: c.astype(np.int64) for n, c in days.columns.items()})
 
     def events(self, columns: Mapping[str, str]) -> Events:
         """The impressions that have a value; variant → the column of its values."""
@@ -103,7 +109,7 @@ class RowPass:
             days = self._days(rows)
             if self._is_scored:
                 of_scores = score_sums(rows, self._arm, len(self.experiment.variants))
-                days |= {GAUC: of_scores.gauc, AUC: of_scores.auc}
+                days |= {GAUC: _narrow(of_scores.gauc), AUC: _narrow(of_scores.auc)}
             shown = self._reach(rows) if CATALOGUE in self.sources else None
         units, variants = self.units, list(self.experiment.variants)
         values = {
@@ -123,7 +129,7 @@ class RowPass:
         count = min(max(1, self.rows // BLOCK), max(1, len(self.units.hash)))
         placing = Placing(self.units.hash, count, gap, choices)
         numbered = Numbering(self._items, self._categories).numbered
-        return Scan(self._sql, placing, numbered, self.experiment.engine.temp_directory)
+        return Scan(self._sql, placing, numbered, room_of(self.experiment.engine))
 
     def _choice(self, columns: Sequence[str]) -> Choice:
         """A column that each variant has of its own; an empty name for none."""
@@ -190,8 +196,9 @@ class RowPass:
         if self.sources.isdisjoint({*LISTS, SESSIONS}):
             return {}
         work = partial(_of_block, self.sources, self._gap_ms, self._categories)
-        parts = rows.each(work, "click", "position", "item", "category")
-        return {source: _joined([part[source] for part in parts]) for source in parts[0]}
+        parts = [*rows.each(work, "click", "position", "item", "category")]
+        # The parts of a source go as it is joined: all together would be there twice.
+        return {source: _joined([part.pop(source) for part in parts]) for source in [*parts[0]]}
 
     @cached_property
     def _group(self) -> Whole:
@@ -219,7 +226,9 @@ class RowPass:
         order = np.argsort(ids)
         place = np.zeros(len(listed), dtype=np.int32)
         place[shown[order]] = np.arange(len(shown))
-        group, item, units, impressions = reach.reach_of(rows, self._group, place, sizes)
+        group, item, units, impressions = reach.reach_of(
+            *(rows, self._group, place, sizes, room_of(self.experiment.engine))
+        )
         arm, group = np.divmod(group, ITEM_GROUPS)
         return Reach(variants, ids[order].tolist(), arm, item, group, units, impressions)
 
@@ -254,7 +263,7 @@ def _of_block(
     """The sums of the units of a block."""
     days = {SESSIONS: sessions(block, gap_ms)} if SESSIONS in sources else {}
     if sources.isdisjoint(LISTS):
-        return days
+        return {source: _narrow(own) for source, own in days.items()}
     of_block = lists.lists_of(block)
     if PAGE_VIEWS in sources:
         days[PAGE_VIEWS] = lists.page_views(of_block)
@@ -263,7 +272,11 @@ def _of_block(
     if categories is not None:
         category = categories.of(block.rows.get("category"), block.rows.get("item"))
         days[CATEGORY_DIVERSITY] = lists.category_diversity(block, of_block, category)
-    return days
+    return {source: _narrow(own) for source, own in days.items()}
+
+
+def _narrow(days: UnitDays) -> UnitDays:
+    return days._replace(columns={name: narrow(column) for name, column in days.columns.items()})
 
 
 def _joined(parts: Sequence[UnitDays]) -> UnitDays:

@@ -4,11 +4,13 @@ Group, item and unit of each impression become one number. Units of different bl
 differ, so that what each block counts adds up.
 """
 
+from contextlib import closing
 from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
+from abeval.aggregates.kernels.blocks import Blocks, Room
 from abeval.aggregates.kernels.rows import Block, UnitRows
 from abeval.logs.grouping import Places, Whole, heads
 from abeval.threads import in_threads
@@ -45,7 +47,7 @@ class Reach(NamedTuple):
     group: NDArray[np.int32]
     item: NDArray[np.int32]
     units: NDArray[np.int32]
-    impressions: Whole
+    impressions: NDArray[np.int32]
 
 
 def shown_in(rows: UnitRows, items: int) -> Places:
@@ -57,10 +59,15 @@ def shown_in(rows: UnitRows, items: int) -> Places:
         met[block.rows["item"][block.of_run(block.runs["in_period"])]] = True
         return met[:-1]
 
-    return np.flatnonzero(np.any(rows.each(shown, "item"), axis=0))
+    met = np.zeros(items, dtype=bool)
+    for own in rows.each(shown, "item"):
+        met |= own
+    return np.flatnonzero(met)
 
 
-def reach_of(rows: UnitRows, group: Whole, item: NDArray[np.int32], sizes: Sizes) -> Reach:
+def reach_of(
+    rows: UnitRows, group: Whole, item: NDArray[np.int32], sizes: Sizes, room: Room | None = None
+) -> Reach:
     """Count the units and impressions of every item in every group, over the period.
 
     Args:
@@ -68,19 +75,27 @@ def reach_of(rows: UnitRows, group: Whole, item: NDArray[np.int32], sizes: Sizes
         group: Of each unit.
         item: What stands for each item, in whose order entries of a group are to be.
         sizes: They fit.
+        room: Where to keep the counts of blocks.
     """
-    parts = rows.each(lambda block: _counted(_keys(block, group, item, sizes), sizes), "item")
 
     def of(number: int) -> Reach:
         """The entries of a group, counted: many times faster than a sort of them."""
-        own = [part.within(number << sizes.bits[0], number + 1 << sizes.bits[0]) for part in parts]
-        cell, units, impressions = map(np.concatenate, zip(*own, strict=True))
-        times = np.bincount(cell, impressions)
+        items, units, impressions = counts.read(number, range(3))
+        times = np.bincount(items, impressions)
         met = np.flatnonzero(times).astype(np.int32)
-        units = np.bincount(cell, units)[met].astype(np.int32)
-        return Reach(np.full_like(met, number), met, units, times[met].astype(np.int64))
+        own = np.bincount(items, units)[met].astype(np.int32)
+        return Reach(np.full_like(met, number), met, own, times[met].astype(np.int32))
 
-    return Reach(*map(np.concatenate, zip(*in_threads(of, range(sizes.groups)), strict=True)))
+    with closing(Blocks(sizes.groups, room)) as counts:
+        firsts = np.arange(sizes.groups + 1) << sizes.bits[0]
+        for one in rows.each(
+            lambda block: _counted(_keys(block, group, item, sizes), sizes), "item"
+        ):
+            items = one.cell & (1 << sizes.bits[0]) - 1
+            edges = np.searchsorted(one.cell, firsts).tolist()
+            counts.add([items, one.units, one.impressions], edges)
+        of_groups = [*in_threads(of, range(sizes.groups))]
+    return Reach(*map(np.concatenate, zip(*of_groups, strict=True)))
 
 
 def _keys(block: Block, group: Whole, item: NDArray[np.int32], sizes: Sizes) -> Whole:
@@ -103,11 +118,6 @@ class _Counted(NamedTuple):
     cell: Whole
     units: NDArray[np.int32]
     impressions: NDArray[np.int32]
-
-    def within(self, first: int, end: int) -> "_Counted":
-        """The entries from a cell to another, with cells counted from the first."""
-        at = slice(*np.searchsorted(self.cell, (first, end)))
-        return _Counted(self.cell[at] - first, self.units[at], self.impressions[at])
 
 
 def _counted(keys: Whole, sizes: Sizes) -> _Counted:
