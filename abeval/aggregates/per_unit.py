@@ -18,6 +18,7 @@ from abeval.aggregates.wanted import Wanted
 from abeval.engines.protocol import Engine, whole
 from abeval.engines.queries import query
 from abeval.engines.sql import literal
+from abeval.logs.grouping import narrow
 from abeval.logs.names import SubBuckets
 from abeval.logs.prepare import Prepared
 from abeval.logs.unit_arrays import NO_DAY, UnitDays, Units, Whole
@@ -135,14 +136,17 @@ def source_days(
     if source is UNIT_DAY:
         return active
     if queries.rows is not None and source in queries.rows.days:
-        return queries.rows.of(source)
+        return queries.rows.days[source]
     queries.load(source, metrics)
     return days_of(queries.engine, source.name)
 
 
 def values_of(queries: MetricQueries, units: Units, days: UnitDays) -> SourceValues:
     """What the days of a source add up to, of each unit."""
-    now, before = (totals(days, part, len(units.hash)) for part in (True, False))
+    now, before = (
+        {name: narrow(column) for name, column in totals(days, part, len(units.hash)).items()}
+        for part in (True, False)
+    )
     return SourceValues(queries.experiment, queries.shape, units, now, before)
 
 
@@ -173,7 +177,7 @@ def _unit_aucs(queries: MetricQueries, of: SourceValues) -> list[UnitsByAuc]:
     variants = np.array([*queries.experiment.variants])
     queries.engine.add_arrays(
         "gauc_values",
-        {f"t_{name.removeprefix('c_')}": column for name, column in of.now.items()}
+        {f"t_{name.removeprefix('c_')}": c.astype(np.int64) for name, c in of.now.items()}
         | {"arm": of.units.variant},
     )
     arms = " ".join(f"when {n} then {literal(v)}" for n, v in enumerate(variants))

@@ -13,7 +13,6 @@ from numpy.typing import NDArray
 
 from abeval.aggregates.kernels import lists, reach
 from abeval.aggregates.kernels.auc import score_sums
-from abeval.aggregates.kernels.blocks import narrow
 from abeval.aggregates.kernels.events import Events
 from abeval.aggregates.kernels.rows import BLOCK, NONE, Block, Choice, Placing, UnitRows
 from abeval.aggregates.kernels.sessions import sessions
@@ -26,6 +25,7 @@ from abeval.engines.protocol import Engine
 from abeval.errors import QueryError
 from abeval.experiment.model import Experiment
 from abeval.logs.faults import faulty_expression
+from abeval.logs.grouping import narrow
 from abeval.logs.names import SubBuckets
 from abeval.logs.prepare import Prepared
 from abeval.logs.run import Run
@@ -67,11 +67,6 @@ class RowSums:
     reach: Reach | None
     group_units: Sequence[GroupUnits]
     values: Mapping[tuple[str, ...], Events]
-
-    def of(self, source: Source) -> UnitDays:
-        """The sums of a source."""
-        days = self.days[source]
-        return days._replace(columns={n: c.astype(np.int64) for n, c in days.columns.items()})
 
     def events(self, columns: Mapping[str, str]) -> Events:
         """The impressions that have a value; variant → the column of its values."""

@@ -12,6 +12,8 @@ from typing import IO, Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from abeval.logs.grouping import narrow
+
 Column = NDArray[Any]
 
 
@@ -126,20 +128,3 @@ class Blocks:
         self._filed.append(_Filed(file, Lock(), columns))
         self._chunks.clear()
         self._bytes = 0
-
-
-def narrow(column: Column) -> Column:
-    """Whole numbers in the fewest bytes.
-
-    Example:
-        >>> narrow(np.array([1, 300])).dtype, narrow(np.array([0.5])).dtype
-        (dtype('int16'), dtype('float64'))
-    """
-    if column.dtype.kind not in "iu" or not len(column):
-        return column
-    low, high = column.min(), column.max()
-    for kind in (np.int8, np.int16, np.int32):
-        limits = np.iinfo(kind)
-        if limits.min <= low and high <= limits.max:
-            return column.astype(kind, copy=False)
-    return column
