@@ -4,7 +4,7 @@ Used by kernels (`aggregates/kernels/`, `offline/kernels/`) and by `stats/equal_
 """
 
 import os
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from typing import TypeVar
 
@@ -14,15 +14,16 @@ Result = TypeVar("Result")
 THREADS = min(4, os.cpu_count() or 1)
 
 
-def in_threads(work: Callable[[Part], Result], parts: Iterable[Part]) -> list[Result]:
-    """The result for each part, in order.
+def in_threads(work: Callable[[Part], Result], parts: Iterable[Part]) -> Iterator[Result]:
+    """Give the result for each part, in order, as soon as it is there.
 
     Example:
-        >>> in_threads(sum, [[1, 2], [3]])
+        >>> list(in_threads(sum, [[1, 2], [3]]))
         [3, 3]
     """
     listed = list(parts)
     if len(listed) < 2:
-        return [work(part) for part in listed]
+        yield from map(work, listed)
+        return
     with ThreadPoolExecutor(THREADS) as pool:
-        return list(pool.map(work, listed))
+        yield from pool.map(work, listed)

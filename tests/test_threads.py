@@ -6,13 +6,13 @@ from abeval.threads import in_threads
 
 
 def test_answers_are_in_the_order_of_the_parts() -> None:
-    assert in_threads(lambda n: n * n, range(50)) == [n * n for n in range(50)]
+    assert list(in_threads(lambda n: n * n, range(50))) == [n * n for n in range(50)]
 
 
 def test_nothing_to_do_is_no_answer() -> None:
-    assert in_threads(len, []) == []
+    assert list(in_threads(len, [])) == []
 
 
 def test_the_first_error_reaches_the_caller() -> None:
     with pytest.raises(ZeroDivisionError):
-        in_threads(lambda n: 1 / n, [1, 2, 0])
+        list(in_threads(lambda n: 1 / n, [1, 2, 0]))

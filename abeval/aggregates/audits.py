@@ -152,8 +152,8 @@ def _hours(prepared: Prepared) -> Hours:
         hour=np.where(hour == NO_DAY, NONE, np.searchsorted(known, hour)),
         first_ms=cells.first_ms[rows],
         last_ms=cells.last_ms[rows],
-        impressions=cells.sums["c_1"][rows],
-        clicks=cells.sums[prepared.shape.clicks_component][rows],
+        impressions=cells.sums["c_1"][rows].astype(np.int64),
+        clicks=cells.sums[prepared.shape.clicks_component][rows].astype(np.int64),
     )
 
 
@@ -280,7 +280,7 @@ def _set_aside(
         unit = prepared.placed.unit_of[cells.unit]
         known = np.flatnonzero(unit != NONE)
         untimed = np.array([kind.set_aside == "null_time" for kind in cells.kinds])
-        x = cells.sums["c_1"][known]
+        x = cells.sums["c_1"][known].astype(np.int64)
         y = x * untimed[cells.kind[known]]
         yield from shares(units, "set_aside", unit[known], y, x, "null_time")
 

@@ -20,7 +20,7 @@ from abeval.aggregates.kernels.rows import Placing
 from abeval.aggregates.metric_queries import MetricQueries
 from abeval.aggregates.moment_rows import LABELS, MOMENT_COLUMNS
 from abeval.aggregates.slice_sums import SqlSlice
-from abeval.aggregates.unit_rows import Scan, unit_rows
+from abeval.aggregates.unit_rows import Scan, room_of, unit_rows
 from abeval.aggregates.unit_sums import Row
 from abeval.engines.queries import query
 from abeval.engines.sql import literal, numbered, quoted
@@ -172,8 +172,8 @@ def _write_scores(queries: MetricQueries, cells: CutCells) -> None:
     number, hashes = (known[name].astype(np.int64) for name in ("unit_id", "hash"))
     arm = known["arm"].astype(np.int16)
     sql = f"select {unit_hash} as unit, true as in_period, score, click = 1 as click from scored"
-    folder = queries.experiment.engine.temp_directory
-    scan = Scan(sql, Placing(hashes, len(hashes) // UNITS + 1), folder=folder)
+    room = room_of(queries.experiment.engine)
+    scan = Scan(sql, Placing(hashes, len(hashes) // UNITS + 1), room=room)
     with unit_rows(engine, scan) as (rows, _):
         sums = score_sums(rows, arm, len(names))
     for source, days in ((GAUC, sums.gauc), (AUC, sums.auc)):

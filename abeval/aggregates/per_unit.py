@@ -18,6 +18,7 @@ from abeval.aggregates.wanted import Wanted
 from abeval.engines.protocol import Engine, whole
 from abeval.engines.queries import query
 from abeval.engines.sql import literal
+from abeval.logs.grouping import narrow
 from abeval.logs.names import SubBuckets
 from abeval.logs.prepare import Prepared
 from abeval.logs.unit_arrays import NO_DAY, UnitDays, Units, Whole
@@ -151,7 +152,10 @@ def source_days(
 
 def values_of(queries: MetricQueries, units: Units, days: UnitDays) -> SourceValues:
     """What the days of a source add up to, of each unit."""
-    now, before = (totals(days, part, len(units.hash)) for part in (True, False))
+    now, before = (
+        {name: narrow(column) for name, column in totals(days, part, len(units.hash)).items()}
+        for part in (True, False)
+    )
     return SourceValues(queries.experiment, queries.shape, units, now, before)
 
 
@@ -182,7 +186,7 @@ def _unit_aucs(queries: MetricQueries, of: SourceValues) -> list[UnitsByAuc]:
     variants = np.array([*queries.experiment.variants])
     queries.engine.add_arrays(
         "gauc_values",
-        {f"t_{name.removeprefix('c_')}": column for name, column in of.now.items()}
+        {f"t_{name.removeprefix('c_')}": c.astype(np.int64) for name, c in of.now.items()}
         | {"arm": of.units.variant},
     )
     arms = " ".join(f"when {n} then {literal(v)}" for n, v in enumerate(variants))

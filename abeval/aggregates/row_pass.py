@@ -18,13 +18,14 @@ from abeval.aggregates.kernels.rows import BLOCK, NONE, Block, Choice, Placing, 
 from abeval.aggregates.kernels.sessions import sessions
 from abeval.aggregates.reach import Catalogue
 from abeval.aggregates.row_words import INTEGERS, Categories, Items, Numbering, word_of
-from abeval.aggregates.unit_rows import Scan, unit_rows
+from abeval.aggregates.unit_rows import Scan, room_of, unit_rows
 from abeval.aggregates.wanted import Wanted
 from abeval.bounds import MAX_WINDOW_DAYS
 from abeval.engines.protocol import Engine
 from abeval.errors import QueryError
 from abeval.experiment.model import Experiment
 from abeval.logs.faults import faulty_expression
+from abeval.logs.grouping import narrow
 from abeval.logs.names import SubBuckets
 from abeval.logs.prepare import Prepared
 from abeval.logs.run import Run
@@ -56,7 +57,7 @@ class RowSums:
     """What the asked sources are over all impressions of analysed units.
 
     Attributes:
-        days: Source → its sums by unit, phase and day.
+        days: Source → its sums by unit, phase and day, in the fewest bytes.
         catalogue: Who was shown what; None where nothing asked for it.
         values: Columns of values by variant → the impressions of the period that have one.
         gauc_days: GAUC of each unit's days, where windows ask for it.
@@ -105,7 +106,7 @@ class RowPass:
             days, gauc_days = self._days(rows), None
             if self._is_scored:
                 of_scores = score_sums(rows, self._arm, len(self.experiment.variants), self.span)
-                days |= {GAUC: of_scores.gauc, AUC: of_scores.auc}
+                days |= {GAUC: _narrow(of_scores.gauc), AUC: _narrow(of_scores.auc)}
                 gauc_days = _joined(of_scores.gauc_days) if of_scores.gauc_days else None
             catalogue = self._catalogue(rows) if CATALOGUE in self.sources else None
         units, variants = self.units, list(self.experiment.variants)
@@ -125,8 +126,8 @@ class RowPass:
         count = min(max(1, self.rows // BLOCK), max(1, len(self.units.hash)))
         placing = Placing(self.units.hash, count, gap, choices)
         numbered = Numbering(self._items, self._categories).numbered
-        folder = self.experiment.engine.temp_directory
-        return Scan(self._sql, placing, numbered, folder, dated=self.span is not None)
+        room = room_of(self.experiment.engine)
+        return Scan(self._sql, placing, numbered, room, dated=self.span is not None)
 
     def _choice(self, columns: Sequence[str]) -> Choice:
         """A column that each variant has of its own; an empty name for none."""
@@ -193,8 +194,9 @@ class RowPass:
         if self.sources.isdisjoint({*LISTS, SESSIONS}):
             return {}
         work = partial(_of_block, self.sources, self._gap_ms, self._categories)
-        parts = rows.each(work, "click", "position", "item", "category")
-        return {source: _joined([part[source] for part in parts]) for source in parts[0]}
+        parts = [*rows.each(work, "click", "position", "item", "category")]
+        # The parts of a source go as it is joined: all together would be there twice.
+        return {source: _joined([part.pop(source) for part in parts]) for source in [*parts[0]]}
 
     def _catalogue(self, rows: UnitRows) -> Catalogue:
         """Who was shown what."""
@@ -214,7 +216,7 @@ class RowPass:
         place = np.zeros(len(listed), dtype=np.int32)
         place[met[order]] = np.arange(len(met))
         group = self._arm * np.int64(ITEM_GROUPS) + self.bucket % ITEM_GROUPS
-        shown = reach.shown(rows, group, place, sizes)
+        shown = reach.shown(rows, group, place, sizes, room_of(self.experiment.engine))
         return Catalogue.of(variants, ids[order].tolist(), group, shown)
 
 
@@ -264,7 +266,7 @@ def _of_block(
     """The sums of the units of a block."""
     days = {SESSIONS: sessions(block, gap_ms)} if SESSIONS in sources else {}
     if sources.isdisjoint(LISTS):
-        return days
+        return {source: _narrow(own) for source, own in days.items()}
     of_block = lists.lists_of(block)
     if PAGE_VIEWS in sources:
         days[PAGE_VIEWS] = lists.page_views(of_block)
@@ -273,7 +275,11 @@ def _of_block(
     if categories is not None:
         category = categories.of(block.rows.get("category"), block.rows.get("item"))
         days[CATEGORY_DIVERSITY] = lists.category_diversity(block, of_block, category)
-    return days
+    return {source: _narrow(own) for source, own in days.items()}
+
+
+def _narrow(days: UnitDays) -> UnitDays:
+    return days._replace(columns={name: narrow(column) for name, column in days.columns.items()})
 
 
 def _joined(parts: Sequence[UnitDays]) -> UnitDays:

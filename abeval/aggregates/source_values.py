@@ -51,7 +51,8 @@ class SourceValues:
         experiment: What is analysed.
         shape: What its logs have.
         units: The units.
-        now: Columns of the source → what a unit's days of the period add up to.
+        now: Columns of the source → what a unit's days of the period add up to, perhaps in few
+            bytes.
         before: What those before the period add up to.
     """
 
@@ -225,7 +226,7 @@ class SourceValues:
         rows = []
         for number, variant in sorted(enumerate(self.experiment.variants), key=lambda v: v[1]):
             own = np.flatnonzero(self.units.variant == number)
-            y, x = every_y[own], every_x[own]
+            y, x = every_y[own].astype(np.int64), every_x[own].astype(np.int64)
             total_y, total_x = (float(_exact_sum(one)) for one in (y, x))
             if not total_x > 0:
                 continue
@@ -267,7 +268,7 @@ def _capped(terms: Terms, caps: Caps) -> Terms:
     def cut(value: Variable, cap: int | None) -> Variable:
         if cap is None:
             return value
-        return min(value, cap) if isinstance(value, int) else np.minimum(value, cap)
+        return min(value, cap) if isinstance(value, int) else np.minimum(value, np.int64(cap))
 
     y, x, y0, x0, z = terms
     return Terms(cut(y, y_cap), cut(x, x_cap), cut(y0, y_cap), cut(x0, x_cap), z)
@@ -292,7 +293,7 @@ def totals(days: UnitDays, in_period: bool, units: int) -> dict[str, Whole]:
     sums = {n: c for n, c in days.columns.items() if n not in ("first_ms", "last_ms")}
     if len(rows) == len(days.unit) == len(start) == units:
         # A row of each unit, in their order.
-        return sums
+        return {name: column.astype(np.int64, copy=False) for name, column in sums.items()}
     return {name: by_unit(unit, column[rows], units) for name, column in sums.items()}
 
 
@@ -335,7 +336,11 @@ def day_rows(
     names, code = np.unique(day, return_inverse=True)
     labels = Labels(code.astype(np.int32), [str(day_text(one)) for one in names.tolist()])
     own = rows if active is days else rows_of(days, unit, day)
-    columns = {name: np.append(column, 0)[own] for name, column in days.columns.items()}
+    columns = {
+        name: np.append(column, column.dtype.type(0))[own]
+        for name, column in days.columns.items()
+        if name not in ("first_ms", "last_ms")
+    }
     units = values.units._replace(segments={})
     on_days = SourceValues(values.experiment, values.shape, units_at(units, unit), columns, {})
     slices = [Slice(m.name, DAY, Terms(*on_days.pair(m, columns)), labels) for m in metrics]

@@ -12,14 +12,18 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from abeval.aggregates.kernels.blocks import Column
+from abeval.aggregates.kernels.blocks import Column, Room
 from abeval.aggregates.kernels.rows import NONE, Block, Placing, Result, UnitBlocks, UnitRows
 from abeval.engines.protocol import ArrayEngine, Engine, Spread, SpreadEngine
+from abeval.experiment.settings import EngineOptions
 
 Values = tuple[NDArray[Any], ...]
 """Unit and value of each impression that has one, and its day where that is asked."""
 
 Columns = Mapping[str, Column]
+
+PARTS = 16
+"""Rows have this part of the limit of memory; the rest is for what is computed of them."""
 
 
 class Scan(NamedTuple):
@@ -29,14 +33,14 @@ class Scan(NamedTuple):
         sql: Its query: `unit` (hash), and what `placing` and `numbered` need; nothing null.
         placing: Of the analysed units.
         numbered: What becomes of the columns before they are placed.
-        folder: Where to keep what does not fit into memory.
+        room: Where to keep the rows.
         dated: Whether values have a day.
     """
 
     sql: str
     placing: Placing
     numbered: Callable[[Columns], Columns] = dict[str, Column]
-    folder: str | None = None
+    room: Room | None = None
     dated: bool = False
 
     def block(self, columns: Columns) -> Block:
@@ -59,17 +63,24 @@ def unit_rows(
     if isinstance(engine, SpreadEngine):
         with closing(engine.spread(scan.sql, "unit", scan.placing.count)) as spread:
             rows = _SpreadRows(spread, scan)
-            yield rows, _together(rows.each(look) if values else [], values, scan.dated)
+            yield rows, _together([*rows.each(look)] if values else [], values, scan.dated)
         return
     if not isinstance(engine, ArrayEngine):
         raise TypeError(f"{type(engine).__name__} has neither chunks nor parts of rows")
-    with closing(UnitBlocks(scan.placing.count, scan.folder)) as blocks:
+    with closing(UnitBlocks(scan.placing.count, scan.room)) as blocks:
         parts = []
         for chunk in engine.chunks(scan.sql):
             placed = scan.placing.place(scan.numbered(chunk))
             parts.append(look(placed.block))
             blocks.add(placed.without(values))
         yield blocks, _together(parts, values, scan.dated)
+
+
+def room_of(options: EngineOptions) -> Room:
+    """Where rows are kept under the limit of memory of an experiment, and in its folder."""
+    if options.memory is None:
+        return Room(folder=options.temp_directory)
+    return Room(options.memory // PARTS, options.temp_directory)
 
 
 def _values(names: Sequence[str], dated: bool, block: Block) -> list[Values]:
@@ -99,7 +110,7 @@ class _SpreadRows(NamedTuple):
     spread: Spread
     scan: Scan
 
-    def each(self, work: Callable[[Block], Result], *columns: str) -> list[Result]:
+    def each(self, work: Callable[[Block], Result], *columns: str) -> Iterator[Result]:
         """Give what the work returns for each block, which has all columns."""
         scan = self.scan
-        return self.spread.each(lambda rows: work(scan.block(rows)))
+        yield from self.spread.each(lambda rows: work(scan.block(rows)))

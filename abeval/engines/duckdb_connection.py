@@ -75,6 +75,9 @@ def connect(options: "EngineOptions | None", scratch: Scratch | None) -> duckdb.
     config = {name: value for name, value in settings.items() if value is not None}
     if options is None or not options.remote_files:
         config |= NO_EXTENSIONS
+    if limited:
+        # What DuckDB has freed would stay with its allocator: the arrays that follow need it.
+        config["allocator_bulk_deallocation_flush_threshold"] = "1MB"
     try:
         return duckdb.connect(database, config=config)
     except duckdb.Error as error:

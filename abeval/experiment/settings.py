@@ -78,3 +78,18 @@ class EngineOptions(Section):
     threads: Annotated[int, Field(ge=1, le=MAX_THREADS)] | None = None
     temp_directory: Name | None = None
     remote_files: bool = False
+
+    @property
+    def memory(self) -> int | None:
+        """Bytes of the limit of memory, None without one.
+
+        Example:
+            >>> EngineOptions(memory_limit="1.5 GB").memory
+            1500000000
+        """
+        if self.memory_limit is None:
+            return None
+        number = self.memory_limit.rstrip("KMGTiB ")
+        unit = self.memory_limit.removeprefix(number).strip()
+        step = 1024 if "i" in unit else 1000
+        return int(float(number) * step ** (1 + "KMGT".index(unit[0])))

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from abeval.engines.protocol import ArrayEngine, Cell, Engine, whole
 from abeval.engines.sql import quoted
 from abeval.errors import LogError
-from abeval.logs.grouping import Groups, heads, key_of, reduced
+from abeval.logs.grouping import Groups, heads, key_of, narrow, reduced
 from abeval.logs.row_sql import component_name
 from abeval.logs.shape import LogShape
 from abeval.logs.unit_arrays import NO_DAY, NO_FIRST, NO_LAST, NONE, Codes, UnitDays, Whole
@@ -55,18 +55,18 @@ class Cells:
         hour: Local hour since 1970, `NO_DAY` without a time.
         first_ms: Time of its first impression, `NO_FIRST` without one.
         last_ms: Of its last, `NO_LAST` without one.
-        sums: `c_1`, … → sums.
+        sums: `c_1`, … → sums, in the fewest bytes.
         kinds: Every kind once.
         nameless: Impressions of each kind that have no unit.
     """
 
     hashes: Whole
-    unit: NDArray[np.int64]
-    kind: NDArray[np.int64]
+    unit: NDArray[np.int32]
+    kind: NDArray[np.integer]
     hour: NDArray[np.int64]
     first_ms: Whole
     last_ms: Whole
-    sums: Mapping[str, Whole]
+    sums: Mapping[str, NDArray[np.integer]]
     kinds: Sequence[Kind]
     nameless: Sequence[int]
 
@@ -124,10 +124,10 @@ def read_cells(engine: Engine, shape: LogShape, variants: Sequence[str] | None) 
     starts = heads(unit)
     return Cells(
         hashes=reduced(np.minimum, unit, starts),
-        unit=np.repeat(np.arange(len(starts)), np.diff(starts, append=len(unit))),
-        kind=np.searchsorted(kind_hashes, ordered["kind"]),
+        unit=np.repeat(np.arange(len(starts), dtype=np.int32), np.diff(starts, append=len(unit))),
+        kind=narrow(np.searchsorted(kind_hashes, ordered["kind"])),
         **{name: ordered[name] for name in ("hour", "first_ms", "last_ms")},
-        sums={name: ordered[name] for name in sums},
+        sums={name: narrow(ordered.pop(name)) for name in sums},
         kinds=[_kind(row[3:], variants) for row in rows],
         nameless=[whole(row[1]) for row in rows],
     )
@@ -189,7 +189,7 @@ def unit_days(cells: Cells, unit_of: Codes) -> UnitDays:
         "c_days": (day != NO_DAY).astype(np.int64),
         "first_ms": groups.min(cells.first_ms),
         "last_ms": groups.max(cells.last_ms),
-        **{name: groups.sum(values) for name, values in cells.sums.items()},
+        **{name: narrow(groups.sum(values)) for name, values in cells.sums.items()},
     }
     unit = place[own].astype(np.int32)
     return UnitDays(unit, cells.in_period[own], day.astype(np.int32), sums)

@@ -108,7 +108,7 @@ class UnitDays(NamedTuple):
         unit: Place of the unit in `Units`, shape (rows,).
         in_period: Whether the day is in the period; else it is before it.
         day: Local day, counted from 1970-01-01; `NO_DAY` without a time.
-        columns: `c_1`, … or the columns of the source → sums.
+        columns: `c_1`, … or the columns of the source → sums, perhaps in few bytes.
     """
 
     unit: NDArray[np.int32]

@@ -201,7 +201,7 @@ def _over_sets(arm: Arm, members: Totals, evaluate: Callable[[Totals, slice], Fl
         return evaluate(_totals(members[chunk].astype(arm.counts.dtype), arm.counts), chunk)
 
     parts = in_threads(evaluate_chunk, range(0, len(members), _CHUNK))
-    return np.concatenate(parts, axis=1)
+    return np.concatenate([*parts], axis=1)
 
 
 def _totals(members: Totals, counts: Totals) -> Totals:

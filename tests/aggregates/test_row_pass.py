@@ -382,11 +382,9 @@ def many(count: int, decimals: int | None = None) -> pd.DataFrame:
 
 @pytest.mark.parametrize(("block", "memory"), [(900, 1 << 29), (900, 0), (10**6, 0)])
 @pytest.mark.parametrize("decimals", [None, 3])
-def test_chunks_and_blocks_of_any_size_give_the_same(
-    block, memory, decimals, monkeypatch, tmp_path
-):
+def test_chunks_and_blocks_of_any_size_give_the_same(block, memory, decimals, monkeypatch):
     monkeypatch.setattr(row_pass, "BLOCK", block)
-    monkeypatch.setattr(blocks, "MEMORY", memory)
+    monkeypatch.setattr(row_pass, "room_of", lambda options: blocks.Room(memory))
     with held(many(5000, decimals), "bigint") as engine:
         assert_as_queries(engine, shape(by_item=False, own_category=True), rows=5000)
 
@@ -425,12 +423,12 @@ def test_parts_on_other_machines_give_the_same(decimals, monkeypatch):
         assert not engine.opened.is_open
 
 
-def test_what_does_not_fit_into_memory_lies_where_it_is_told_to(monkeypatch, tmp_path):
-    monkeypatch.setattr(blocks, "MEMORY", 0)
-    kept = blocks.Blocks(1, str(tmp_path / "new"))
-    kept.add([np.arange(3), np.zeros(0)], [0, 3])
+def test_what_does_not_fit_into_memory_lies_where_it_is_told_to(tmp_path):
+    kept = blocks.Blocks(1, blocks.Room(0, str(tmp_path / "new")))
+    kept.add([np.arange(3), np.zeros(3)], [0, 3])
+    kept.add([np.arange(300, 302), np.ones(2)], [0, 2])
     assert (tmp_path / "new").is_dir()
-    assert kept.read(0)[0].tolist() == [0, 1, 2]
+    assert kept.read(0, [0])[0].tolist() == [0, 1, 2, 300, 301]
     kept.close()
     assert list((tmp_path / "new").iterdir()) == []
 

@@ -11,7 +11,6 @@ import abeval
 from abeval.api import LoadedExperiment
 from abeval.cli.main import main
 from abeval.engines.choice import open_engine
-from abeval.engines.spark.session import java_size
 from abeval.errors import ExperimentError, QueryError
 from abeval.experiment.settings import EngineOptions
 from abeval.simulate import simulate
@@ -122,10 +121,7 @@ def test_an_address_where_no_server_is_says_so_at_once(experiment: LoadedExperim
         away.analyze()
 
 
-def test_sizes_are_java_s() -> None:
-    assert [java_size(s) for s in ("4GB", "4GiB", "512 MiB", "1KB")] == [
-        "3814m",
-        "4096m",
-        "512m",
-        "1m",
-    ]
+def test_limits_of_memory_are_bytes() -> None:
+    sizes = ("4GB", "4GiB", "512 MiB", "1.5KB")
+    limits = [EngineOptions(memory_limit=size).memory for size in sizes]
+    assert limits == [4 * 10**9, 4 << 30, 512 << 20, 1500]

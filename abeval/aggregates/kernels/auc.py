@@ -252,16 +252,17 @@ def score_sums(rows: UnitRows, arm: Arms, arms: int, days: Days | None = None) -
     """
     levels = _levels(rows, arm, arms)
 
-    def paired(block: Block) -> tuple[UnitPairs, Places, Whole]:
+    def counted(block: Block) -> tuple[UnitPairs, Places, Whole]:
         own = scored(block, arm)
         result = 2 * levels.of(own.score, own.arm) + own.click
         times = np.bincount(result)
         met = np.flatnonzero(times)
         return unit_pairs(own.unit, result), met, times[met]
 
-    parts = rows.each(paired, "score", "click")
+    of_blocks = list[UnitPairs]()
     counts = np.zeros((levels.edges[-1], 2), dtype=np.int64)
-    for _, met, times in parts:
+    for paired, met, times in rows.each(counted, "score", "click"):
+        of_blocks.append(paired)
         counts.ravel()[met] += times
     worth = _worth(counts, levels.edges)
 
@@ -272,8 +273,8 @@ def score_sums(rows: UnitRows, arm: Arms, arms: int, days: Days | None = None) -
         start = heads(own.unit)
         return Groups.of(own.unit[start].astype(np.int64)).sum(added(halves, start))
 
-    halves = np.concatenate(rows.each(won, "score", "click"))
-    columns = [*map(np.concatenate, zip(*(pairs for pairs, *_ in parts), strict=True))]
+    halves = np.concatenate([*rows.each(won, "score", "click")])
+    columns = [*map(np.concatenate, zip(*of_blocks, strict=True))]
     # Blocks of another machine have units from here and there.
     order = np.argsort(columns[0], kind="stable")
     pairs = UnitPairs(*(column[order] for column in columns))
@@ -295,7 +296,7 @@ def _gauc_days(rows: UnitRows, arm: Arms, levels: Levels, days: Days) -> list[Un
         unit, place = np.divmod(of_days.unit, size)
         return of_days._replace(unit=unit.astype(np.int32), day=(place + first).astype(np.int32))
 
-    return rows.each(paired, "score", "click")
+    return [*rows.each(paired, "score", "click")]
 
 
 def _worth(counts: Whole, edges: Sequence[int]) -> Whole:

@@ -1,6 +1,6 @@
 """Sorts rows into blocks while they are read once in any order.
 
-They stay in memory up to a limit; what comes after it lies in one temporary file.
+They stay in memory up to a limit; whenever they reach it, they go to a temporary file.
 """
 
 from collections.abc import Sequence
@@ -8,21 +8,60 @@ from pathlib import Path
 from tempfile import TemporaryFile
 from threading import Lock
 from typing import IO, Any, NamedTuple
+from weakref import finalize
 
 import numpy as np
 from numpy.typing import NDArray
 
+from abeval.logs.grouping import narrow
+
 Column = NDArray[Any]
 
-MEMORY = 1 << 29
-"""Bytes of rows that are kept in memory."""
+
+class Room(NamedTuple):
+    """Where rows are kept.
+
+    Attributes:
+        memory: Bytes of them that stay in memory.
+        folder: Where files lie, which nobody else sees; None for the system's folder.
+    """
+
+    memory: int = 1 << 29
+    folder: str | None = None
 
 
 class _Chunk(NamedTuple):
-    """The rows of a chunk by block: columns, in memory or in the file, and where each begins."""
+    """The rows of a chunk by block: columns, and where each block begins."""
 
     columns: Sequence[Column]
     edges: Sequence[int]
+
+    def read(self, number: int, places: Sequence[int]) -> list[Column]:
+        """Columns of a block."""
+        return [self.columns[at][self.edges[number] : self.edges[number + 1]] for at in places]
+
+
+class _Filed(NamedTuple):
+    """Chunks in a file: the columns of one block after those of another.
+
+    Attributes:
+        file: It is read by one thread at a time.
+        columns: Type, length and place in the file of each column of each block.
+    """
+
+    file: IO[bytes]
+    reading: Lock
+    columns: Sequence[Sequence[tuple[np.dtype[Any], int, int]]]
+
+    def read(self, number: int, places: Sequence[int]) -> list[Column]:
+        """Columns of a block."""
+        read = []
+        with self.reading:
+            for at in places:
+                kind, length, offset = self.columns[number][at]
+                self.file.seek(offset)
+                read.append(np.fromfile(self.file, kind, length))
+        return read
 
 
 class Blocks:
@@ -30,7 +69,7 @@ class Blocks:
 
     Args:
         count: Of blocks, below 65,536.
-        folder: Where the file lies, which nobody else sees; None for the system's folder.
+        room: Where to keep them.
 
     Example:
         >>> blocks = Blocks(2)
@@ -40,11 +79,12 @@ class Blocks:
         >>> blocks.close()
     """
 
-    def __init__(self, count: int, folder: str | None = None) -> None:
-        self._count, self._folder = count, folder
+    def __init__(self, count: int, room: Room | None = None) -> None:
+        self._count, self._room = count, room or Room()
         self._chunks: list[_Chunk] = []
+        self._filed: list[_Filed] = []
         self._bytes, self._adding = 0, Lock()
-        self._file: IO[bytes] | None = None
+        self._files = finalize(self, _close, self._filed)
 
     def __len__(self) -> int:
         return self._count
@@ -56,43 +96,41 @@ class Blocks:
             columns: Of the same rows; a type may differ from that of other chunks.
             edges: Where each block begins, and the end.
         """
+        kept = [narrow(column) for column in columns]
         with self._adding:
-            self._bytes += sum(column.nbytes for column in columns)
-            if self._bytes > MEMORY:
-                columns = [self._filed(column) for column in columns]
-            self._chunks.append(_Chunk(columns, edges))
+            self._chunks.append(_Chunk(kept, edges))
+            self._bytes += sum(column.nbytes for column in kept)
+            if self._bytes > self._room.memory:
+                self._write(range(len(columns)))
 
-    def read(self, number: int, places: Sequence[int] | None = None) -> list[Column]:
-        """Columns of a block, its rows in the order in which they came.
-
-        Args:
-            number: Of the block.
-            places: Of the columns; None for all.
-        """
-        parts = [
-            [
-                column[edges[number] : edges[number + 1]]
-                for column in (columns if places is None else [columns[at] for at in places])
-            ]
-            for columns, edges in self._chunks
-        ]
+    def read(self, number: int, places: Sequence[int]) -> list[Column]:
+        """Columns of a block at some places, its rows in the order in which they came."""
+        parts = [kept.read(number, places) for kept in (*self._filed, *self._chunks)]
         return [np.concatenate(column) for column in zip(*parts, strict=True)]
 
     def close(self) -> None:
-        """Forget the rows, and remove the file."""
+        """Forget the rows, and remove the files."""
         self._chunks.clear()
-        if self._file is not None:
-            self._file.close()
+        self._files()
 
-    def _filed(self, column: Column) -> Column:
-        """Write a column to the file, and read it from there."""
-        if not len(column):
-            return column
-        if self._file is None:
-            if self._folder is not None:
-                Path(self._folder).mkdir(parents=True, exist_ok=True)
-            self._file = TemporaryFile(prefix="abeval-", dir=self._folder)  # noqa: SIM115 (see close)
-        offset = self._file.tell()
-        self._file.write(column.tobytes())
-        self._file.flush()
-        return np.memmap(self._file, column.dtype, "r", offset, column.shape)
+    def _write(self, places: Sequence[int]) -> None:
+        """Write what is in memory to a file, and forget it here."""
+        if self._room.folder is not None:
+            Path(self._room.folder).mkdir(parents=True, exist_ok=True)
+        file = TemporaryFile(prefix="abeval-", dir=self._room.folder)  # noqa: SIM115 (see close)
+        columns = []
+        for number in range(self._count):
+            parts = zip(*(chunk.read(number, places) for chunk in self._chunks), strict=True)
+            columns.append([])
+            for column in map(np.concatenate, parts):
+                columns[-1].append((column.dtype, len(column), file.tell()))
+                file.write(column.tobytes())
+        file.flush()
+        self._filed.append(_Filed(file, Lock(), columns))
+        self._chunks.clear()
+        self._bytes = 0
+
+
+def _close(filed: Sequence[_Filed]) -> None:
+    for one in filed:
+        one.file.close()

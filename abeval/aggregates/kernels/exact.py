@@ -30,7 +30,7 @@ Three conversions, two products and 2^14 additions are fewer than 2^15 roundings
 
 
 def exact_sums(
-    columns: Sequence[Whole],
+    columns: Sequence[NDArray[np.integer]],
     products: Iterable[Product],
     starts: Sequence[int] | NDArray[np.integer] = (0,),
 ) -> dict[Product, list[int]] | None:
@@ -55,7 +55,8 @@ def exact_sums(
         end = min(start + _BLOCK, rows)
         group = int(np.searchsorted(first, start, side="right")) - 1
         within = first[(first > start) & (first < end)] - start
-        block = _Block([column[start:end] for column in columns], np.append(0, within))
+        own = [column[start:end].astype(np.int64) for column in columns]
+        block = _Block(own, np.append(0, within))
         for product, total in totals.items():
             sums = block.sums(product)
             if sums is None:

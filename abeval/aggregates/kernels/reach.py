@@ -5,12 +5,12 @@ blocks differ, so that what each block counts adds up. A unit counts in a window
 which it is shown the item there, the one whose day before lies before the window.
 """
 
-from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
+from abeval.aggregates.kernels.blocks import Blocks, Room
 from abeval.aggregates.kernels.rows import Block, UnitRows
 from abeval.logs.grouping import Places, Whole, added, heads
 from abeval.threads import in_threads
@@ -56,7 +56,7 @@ class Reach(NamedTuple):
     group: NDArray[np.int32]
     item: NDArray[np.int32]
     units: NDArray[np.int32]
-    impressions: Whole
+    impressions: NDArray[np.int32]
 
 
 def shown_in(rows: UnitRows, items: int) -> Places:
@@ -68,26 +68,27 @@ def shown_in(rows: UnitRows, items: int) -> Places:
         met[block.rows["item"][block.of_run(block.runs["in_period"])]] = True
         return met[:-1]
 
-    return np.flatnonzero(np.any(rows.each(shown, "item"), axis=0))
+    met = np.zeros(items, dtype=bool)
+    for own in rows.each(shown, "item"):
+        met |= own
+    return np.flatnonzero(met)
 
 
 class Shown(NamedTuple):
-    """What each block counts, by group and item; by day and the day before where they are asked."""
+    """What each block counts, by group; the keys of a group by item, day and the day before."""
 
-    parts: "Sequence[_Counted]"
+    counts: Blocks
     sizes: Sizes
 
     def reach(self, first: int | None = None, last: int = 0) -> Reach:
         """Add the blocks up, over the period or from one day, counted from 1970, to another."""
-        items, _, days = self.sizes.bits
+        days = self.sizes.bits[2]
         since = 0 if first is None else first - self.sizes.first + 1
         until = self.sizes.days if first is None else last - self.sizes.first + 1
 
         def of(number: int) -> Reach:
             """The entries of a group, counted: many times faster than a sort of them."""
-            ends = number << items + 2 * days, number + 1 << items + 2 * days
-            parts = [part.within(*ends) for part in self.parts]
-            key, units, impressions = map(np.concatenate, zip(*parts, strict=True))
+            key, units, impressions = self.counts.read(number, range(3))
             if days:
                 day, before = key & (1 << days) - 1, key >> days & (1 << days) - 1
                 units = np.where(before <= since, units, 0)
@@ -96,13 +97,15 @@ class Shown(NamedTuple):
             times = np.bincount(key, impressions)
             met = np.flatnonzero(times).astype(np.int32)
             units = np.bincount(key, units)[met].astype(np.int32)
-            return Reach(np.full_like(met, number), met, units, times[met].astype(np.int64))
+            return Reach(np.full_like(met, number), met, units, times[met].astype(np.int32))
 
-        groups = in_threads(of, range(self.sizes.groups))
+        groups = [*in_threads(of, range(self.sizes.groups))]
         return Reach(*map(np.concatenate, zip(*groups, strict=True)))
 
 
-def shown(rows: UnitRows, group: Whole, item: NDArray[np.int32], sizes: Sizes) -> Shown:
+def shown(
+    rows: UnitRows, group: Whole, item: NDArray[np.int32], sizes: Sizes, room: Room | None = None
+) -> Shown:
     """Count the units and impressions of every item in every group, over the period.
 
     Args:
@@ -110,9 +113,15 @@ def shown(rows: UnitRows, group: Whole, item: NDArray[np.int32], sizes: Sizes) -
         group: Of each unit.
         item: What stands for each item, in whose order entries of a group are to be.
         sizes: They fit.
+        room: Where to keep the counts of blocks.
     """
-    parts = rows.each(lambda block: _counted(_keys(block, group, item, sizes), sizes), "item")
-    return Shown(parts, sizes)
+    counts, (items, _, days) = Blocks(sizes.groups, room), sizes.bits
+    bits = items + 2 * days
+    firsts = np.arange(sizes.groups + 1) << bits
+    for one in rows.each(lambda block: _counted(_keys(block, group, item, sizes), sizes), "item"):
+        edges = np.searchsorted(one.key, firsts).tolist()
+        counts.add([one.key & (1 << bits) - 1, one.units, one.impressions], edges)
+    return Shown(counts, sizes)
 
 
 def _keys(block: Block, group: Whole, item: NDArray[np.int32], sizes: Sizes) -> Whole:
@@ -143,11 +152,6 @@ class _Counted(NamedTuple):
     key: Whole
     units: NDArray[np.int32]
     impressions: NDArray[np.int32]
-
-    def within(self, first: int, end: int) -> "_Counted":
-        """The entries from a key to another, with keys counted from the first."""
-        at = slice(*np.searchsorted(self.key, (first, end)))
-        return _Counted(self.key[at] - first, self.units[at], self.impressions[at])
 
 
 def _counted(keys: Whole, sizes: Sizes) -> _Counted:

@@ -4,7 +4,7 @@ Consecutive impressions of one unit, request and day form a run, so that what th
 once. `unit_rows.py` places what a scan returns, and hands each block to the kernels.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import NamedTuple, Protocol, TypeVar
@@ -12,7 +12,7 @@ from typing import NamedTuple, Protocol, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from abeval.aggregates.kernels.blocks import Blocks, Column
+from abeval.aggregates.kernels.blocks import Blocks, Column, Room
 from abeval.logs.grouping import Places
 from abeval.threads import in_threads
 
@@ -112,8 +112,8 @@ class Placed(NamedTuple):
 class UnitRows(Protocol):
     """All impressions of some units, in blocks; none of the units of a block is in another."""
 
-    def each(self, work: Callable[[Block], Result], *columns: str) -> list[Result]:
-        """Give what the work returns for each block, here or on another machine.
+    def each(self, work: Callable[[Block], Result], *columns: str) -> Iterator[Result]:
+        """Give what the work returns for each block, here or on another machine, one at a time.
 
         Args:
             work: It gets a block.
@@ -179,21 +179,21 @@ class UnitBlocks:
 
     Args:
         count: Of blocks.
-        folder: Where to keep what does not fit into memory.
+        room: Where to keep them.
     """
 
-    def __init__(self, count: int, folder: str | None = None) -> None:
-        self._runs, self._rows = Blocks(count, folder), Blocks(count, folder)
+    def __init__(self, count: int, room: Room | None = None) -> None:
+        self._runs, self._rows = Blocks(count, room), Blocks(count, room)
         self._names: tuple[Sequence[str], Sequence[str]] = ((), ())
 
     def add(self, placed: Placed) -> None:
         """Keep impressions."""
         runs, rows = placed.block.runs, placed.block.rows
         self._names = tuple(runs), tuple(rows)
-        self._runs.add([_narrow(column) for column in runs.values()], placed.runs)
-        self._rows.add([_narrow(column) for column in rows.values()], placed.rows)
+        self._runs.add([*runs.values()], placed.runs)
+        self._rows.add([*rows.values()], placed.rows)
 
-    def each(self, work: Callable[[Block], Result], *columns: str) -> list[Result]:
+    def each(self, work: Callable[[Block], Result], *columns: str) -> Iterator[Result]:
         """Give what the work returns for each block, of which it reads some columns."""
         numbers = range(len(self._runs) if self._names[0] else 0)
         return in_threads(lambda number: work(self._read(number, columns)), numbers)
@@ -203,7 +203,7 @@ class UnitBlocks:
         named = [name for name in rows if name in columns]
         read = self._rows.read(number, [rows.index(name) for name in named]) if named else []
         return Block(
-            dict(zip(runs, self._runs.read(number), strict=True)),
+            dict(zip(runs, self._runs.read(number, range(len(runs))), strict=True)),
             dict(zip(named, read, strict=True)),
         )
 
@@ -243,15 +243,3 @@ def _ranges(start: Places, length: Places) -> Places:
     """The numbers from each start on, as many as its length says, one after the other."""
     before = np.cumsum(length) - length
     return np.repeat(start - before, length) + np.arange(int(length.sum()))
-
-
-def _narrow(column: Column) -> Column:
-    """Whole numbers in the fewest bytes."""
-    if column.dtype.kind not in "iu" or not len(column):
-        return column
-    low, high = column.min(), column.max()
-    for kind in (np.int16, np.int32):
-        limits = np.iinfo(kind)
-        if limits.min <= low and high <= limits.max:
-            return column.astype(kind, copy=False)
-    return column

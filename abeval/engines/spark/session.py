@@ -112,8 +112,8 @@ def _started(options: EngineOptions) -> "SparkSession":
     if address.startswith("local"):
         # Two per core: the default of 200 is meant for a cluster.
         builder = builder.config("spark.sql.shuffle.partitions", 2 * threads)
-    if options.memory_limit is not None:
-        builder = builder.config("spark.driver.memory", java_size(options.memory_limit))
+    if options.memory is not None:
+        builder = builder.config("spark.driver.memory", f"{max(1, options.memory >> 20)}m")
     if options.temp_directory is not None:
         builder = builder.config("spark.local.dir", options.temp_directory)
     return builder.getOrCreate()
@@ -128,17 +128,3 @@ def _check_answers(address: str) -> None:
     except OSError as error:
         what = f"no Spark Connect server answers at {address!r}: {error}"
         raise QueryError(what, "is it running, and [engine] address right?") from error
-
-
-def java_size(size: str) -> str:
-    """A size such as `4GB` in Spark's notation.
-
-    Example:
-        >>> java_size("1.5 GB"), java_size("500MiB")
-        ('1430m', '500m')
-    """
-    number = float("".join(c for c in size if c.isdigit() or c == "."))
-    unit = size.lstrip("0123456789. ")
-    power = "KMGT".index(unit[0]) + 1
-    step = 1024 if "i" in unit else 1000
-    return f"{max(1, int(number * step**power) // 1024**2)}m"

@@ -162,7 +162,7 @@ def list_sums(
         for m in metrics
     }
     wanted = {(name, m.cutoff) for m, name in column.items()}
-    parts = in_threads(lambda part: _values(rows, model, part, wanted), ranks.parts())
+    parts = [*in_threads(lambda part: _values(rows, model, part, wanted), ranks.parts())]
     unit = np.concatenate([np.zeros(0, np.int64), *(of.unit for of in parts)])
     sums: dict[tuple[str, int], Floats] = {}
     for key in wanted:
