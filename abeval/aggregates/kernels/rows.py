@@ -14,12 +14,12 @@ from numpy.typing import NDArray
 
 from abeval.aggregates.kernels.blocks import Blocks, Column, Room
 from abeval.logs.grouping import Places
-from abeval.threads import in_threads
+from abeval.threads import give_back, in_threads
 
 Result = TypeVar("Result")
 
-BLOCK = 1_000_000
-"""Impressions of a block, about: some 100 MB while it is worked on."""
+BLOCK = 500_000
+"""Impressions of a block, about: some 50 MB while it is worked on."""
 
 NONE = -(2**62)
 """Stands for null in a column of whole numbers."""
@@ -196,7 +196,8 @@ class UnitBlocks:
     def each(self, work: Callable[[Block], Result], *columns: str) -> Iterator[Result]:
         """Give what the work returns for each block, of which it reads some columns."""
         numbers = range(len(self._runs) if self._names[0] else 0)
-        return in_threads(lambda number: work(self._read(number, columns)), numbers)
+        yield from in_threads(lambda number: work(self._read(number, columns)), numbers)
+        give_back()
 
     def _read(self, number: int, columns: Sequence[str]) -> Block:
         runs, rows = self._names
@@ -211,6 +212,7 @@ class UnitBlocks:
         """Forget the rows."""
         self._runs.close()
         self._rows.close()
+        give_back()
 
 
 def _starts(chunk: Mapping[str, Column], slot_ms: int) -> Places:
