@@ -334,7 +334,10 @@ def day_rows(
     names, code = ranked(day)
     labels = Labels(code.astype(np.int32), [str(day_text(one)) for one in names.tolist()])
     own = rows if active is days else rows_of(days, unit, day)
-    columns = {name: np.append(column, 0)[own] for name, column in days.columns.items()}
+    columns = {
+        name: (column if active is days else np.append(column, 0))[own]
+        for name, column in days.columns.items()
+    }
     units = values.units._replace(segments={})
     on_days = SourceValues(values.experiment, values.shape, units_at(units, unit), columns, {})
     slices = [Slice(m.name, DAY, Terms(*on_days.pair(m, columns)), labels) for m in metrics]
