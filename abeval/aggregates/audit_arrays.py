@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from abeval.logs.audited import CLUSTERS
+from abeval.logs.grouping import ALL, where
 from abeval.logs.unit_arrays import NONE, Labels, Whole
 
 Arrays = Mapping[str, Whole]
@@ -156,28 +157,29 @@ def hour_rows(units: AuditedUnits, hours: Hours, impressions: Whole) -> Iterator
         hours: Their hours.
         impressions: All of them by variant and group, shape (1, variants, groups).
     """
-    timed = np.flatnonzero(hours.hour != NONE)
+    timed = where(hours.hour != NONE)
     unit, code, rows = hours.unit[timed], hours.hour[timed], hours.impressions[timed]
+    days, day = np.unique(hours.known // 24, return_inverse=True)
+    of_days, of_clock = (np.zeros((n, *impressions.shape[1:]), np.int64) for n in (days.size, 24))
     at_once = max(1, _SUMS_AT_ONCE // impressions.size)
     for start in range(0, hours.known.size, at_once):
-        names = [str(hour) for hour in hours.known[start : start + at_once]]
-        own = np.flatnonzero((code >= start) & (code < start + at_once))
-        y = units.grouped(unit[own], rows[own], code[own] - start, len(names))
+        part = slice(start, start + at_once)
+        own = where((code >= start) & (code < start + at_once))
+        y = units.grouped(unit[own], rows[own], code[own] - start, hours.known[part].size)
+        np.add.at(of_days, day[part], y)
+        np.add.at(of_clock, hours.known[part] % 24, y)
+        names = [str(hour) for hour in hours.known[part]]
         yield from audit_rows("hour", names, units.variants, y, impressions)
-    everyone = Labels(np.zeros(units.number.size, np.int32), [""])
-    of_day = (hours.known % 24)[code]
-    for name, labels in {"": everyone, **units.segments}.items():
-        audit = f"rhythm:{name}" if name else "rhythm"
-        yield from _rhythms(units, audit, labels, (unit, of_day, rows))
-    days, day = np.unique(hours.known // 24, return_inverse=True)
-    y = units.grouped(unit, rows, day[code], days.size)
-    yield from _days(units, [str(one) for one in days.astype("datetime64[D]")], y)
+    yield from _rhythm(units, "rhythm", "", of_clock)
+    for name, labels in units.segments.items():
+        yield from _rhythms(units, name, labels, (unit, (hours.known % 24)[code], rows))
+    yield from _days(units, [str(one) for one in days.astype("datetime64[D]")], of_days)
 
 
 def _rhythms(
-    units: AuditedUnits, audit: str, labels: Labels, rows: tuple[Whole, Whole, Whole]
+    units: AuditedUnits, segment: str, labels: Labels, rows: tuple[Whole, Whole, Whole]
 ) -> Iterator[AuditRow]:
-    """Count hours of the day in each of the largest cells, and the mean direction of the clock."""
+    """Count hours of the day in each of the largest cells of a segment."""
     unit, hour, weight = rows
     code = labels.code[unit].astype(np.int64)
     sizes = np.bincount(code, weight, len(labels.names))
@@ -186,14 +188,18 @@ def _rhythms(
     rank[largest] = np.arange(largest.size)
     # The cells that are none of the largest share the last place, which nobody reads.
     sums = units.grouped(unit, weight, rank[code] * 24 + hour, (largest.size + 1) * 24)
-    angle = np.arange(24) * (2 * np.pi / 24)
-    turns = [np.round(TURN * f(angle)).astype(np.int64) for f in (np.cos, np.sin)]
     for place, cell in enumerate(largest.tolist()):
         y = sums[place * 24 : (place + 1) * 24]
-        whole = y.sum(axis=0)
-        y = np.concatenate([y, *[np.tensordot(turn, y, axes=1)[None] for turn in turns]])
-        names = [f"{part} {labels.names[cell]}".rstrip() for part in (*range(24), "cos", "sin")]
-        yield from audit_rows(audit, names, units.variants, y, whole)
+        yield from _rhythm(units, f"rhythm:{segment}", labels.names[cell], y)
+
+
+def _rhythm(units: AuditedUnits, audit: str, cell: str, y: Whole) -> Iterator[AuditRow]:
+    """Count rows by hour of the day, and the mean direction of the clock."""
+    angle = np.arange(24) * (2 * np.pi / 24)
+    turns = [np.round(TURN * f(angle)).astype(np.int64) for f in (np.cos, np.sin)]
+    sums = np.concatenate([y, *[np.tensordot(turn, y, axes=1)[None] for turn in turns]])
+    names = [f"{part} {cell}".rstrip() for part in (*range(24), "cos", "sin")]
+    yield from audit_rows(audit, names, units.variants, sums, y.sum(axis=0))
 
 
 def _days(units: AuditedUnits, days: Sequence[str], y: Whole) -> Iterator[AuditRow]:
@@ -347,11 +353,11 @@ def machine_rows(
     lists to tell.
     """
     chosen = machines.regular | machines.awake
-    is_theirs = chosen[hours.unit]
+    theirs = np.flatnonzero(chosen[hours.unit])
     sums = {"impressions": hours.impressions, **({"clicks": hours.clicks} if has_clicks else {})}
     of_variants = {
         name: [
-            units.grouped(hours.unit, one).sum(axis=(0, 2)) for one in (values * is_theirs, values)
+            units.grouped(hours.unit[rows], values[rows]).sum(axis=(0, 2)) for rows in (theirs, ALL)
         ]
         for name, values in sums.items()
     }

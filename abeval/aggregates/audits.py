@@ -32,7 +32,7 @@ from abeval.engines.sql import quoted
 from abeval.experiment.model import Experiment
 from abeval.experiment.sources import ROW_UNIT
 from abeval.logs.audited import CLUSTERS, PARTS, Flag, Sample, audited_keys, flags, show_audited
-from abeval.logs.grouping import where
+from abeval.logs.grouping import ranked, where
 from abeval.logs.names import places_of_hashes
 from abeval.logs.prepare import Prepared
 from abeval.logs.run import Run
@@ -144,12 +144,14 @@ def _hours(prepared: Prepared) -> Hours:
     cells, unit_of = prepared.cells, prepared.placed.unit_of
     unit = unit_of[cells.unit]
     rows = where(cells.counts & cells.in_period & (unit != NONE))
-    hour = cells.hour[rows]
-    known = np.unique(hour[hour != NO_DAY])
+    hour = cells.hour[rows].astype(np.int64)
+    timed = where(hour != NO_DAY)
+    place = np.full(hour.size, NONE)
+    known, place[timed] = ranked(hour[timed])
     return Hours(
         unit=unit[rows],
         known=known,
-        hour=np.where(hour == NO_DAY, NONE, np.searchsorted(known, hour)),
+        hour=place,
         first_ms=cells.first_ms[rows],
         last_ms=cells.last_ms[rows],
         impressions=cells.sums["c_1"][rows].astype(np.int64),

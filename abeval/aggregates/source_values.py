@@ -30,7 +30,7 @@ from abeval.aggregates.unit_values import UnitValue
 from abeval.assignment import SUB_BUCKETS
 from abeval.experiment.model import Experiment
 from abeval.logs.accounting import day_text
-from abeval.logs.grouping import added, heads
+from abeval.logs.grouping import added, heads, ranked
 from abeval.logs.names import SubBuckets
 from abeval.logs.shape import LogShape
 from abeval.logs.unit_arrays import NO_DAY, Labels, UnitDays, Units, Whole
@@ -290,11 +290,10 @@ def totals(days: UnitDays, in_period: bool, units: int) -> dict[str, Whole]:
     rows = np.flatnonzero(days.in_period == in_period)
     unit = days.unit[rows]
     start = heads(unit)
-    sums = {n: c for n, c in days.columns.items() if n not in ("first_ms", "last_ms")}
     if len(rows) == len(days.unit) == len(start) == units:
         # A row of each unit, in their order.
-        return {name: column.astype(np.int64, copy=False) for name, column in sums.items()}
-    return {name: by_unit(unit, column[rows], units) for name, column in sums.items()}
+        return {n: column.astype(np.int64, copy=False) for n, column in days.columns.items()}
+    return {name: by_unit(unit, column[rows], units) for name, column in days.columns.items()}
 
 
 def by_unit(unit: NDArray[np.int32], values: Whole, units: int) -> Whole:
@@ -333,13 +332,12 @@ def day_rows(
     """
     rows = np.flatnonzero(active.in_period & (active.day != NO_DAY))
     unit, day = active.unit[rows], active.day[rows]
-    names, code = np.unique(day, return_inverse=True)
+    names, code = ranked(day)
     labels = Labels(code.astype(np.int32), [str(day_text(one)) for one in names.tolist()])
     own = rows if active is days else rows_of(days, unit, day)
     columns = {
-        name: np.append(column, column.dtype.type(0))[own]
+        name: (column if active is days else np.append(column, column.dtype.type(0)))[own]
         for name, column in days.columns.items()
-        if name not in ("first_ms", "last_ms")
     }
     units = values.units._replace(segments={})
     on_days = SourceValues(values.experiment, values.shape, units_at(units, unit), columns, {})

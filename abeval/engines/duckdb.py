@@ -37,7 +37,7 @@ _Result = TypeVar("_Result")
 class DuckDBEngine:
     """One DuckDB database for one run: in memory, or in a temporary file if memory is limited.
 
-    The file holds tables that do not fit into the limit. Its blocks are compressed and can be
+    The file holds tables that do not fit into the limit. Its blocks can be
     dropped from memory at once, where those of an in-memory database would be written out first.
 
     Args:

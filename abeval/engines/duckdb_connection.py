@@ -73,6 +73,9 @@ def connect(options: "EngineOptions | None", scratch: Scratch | None) -> duckdb.
     if scratch is not None:
         settings["temp_directory"] = str(scratch.path / "spill")
     config = {name: value for name, value in settings.items() if value is not None}
+    if scratch is not None:
+        # What a run reads once or twice is not worth the time that compressing it takes.
+        config["force_compression"] = "uncompressed"
     if options is None or not options.remote_files:
         config |= NO_EXTENSIONS
     if limited:

@@ -80,8 +80,8 @@ def check_some_left(experiment: Experiment, prepared: Prepared, engine: Engine) 
     Raises:
         LogError: Every impression is set aside.
     """
-    counts = _impressions(prepared)
-    if not dict(counts).get(USED):
+    if not prepared.days.in_period.any():
+        counts = _impressions(prepared)
         raise checks.nothing_left(prepared.shape, counts, experiment.timezone, engine)
 
 

@@ -164,10 +164,8 @@ def dwell_ms(log: LogColumns, source: ImpressionLog | ClickLog) -> str:
     factor = 1000 if source.dwell_unit == "s" else 1
     dwell = quoted(log.mapped["dwell"])
     if log.type_of("dwell") in _INTEGERS:
-        return (
-            f"case when {dwell} between 0 and {10**15 // factor} "
-            f"then cast({dwell} as bigint) * {factor} end"
-        )
+        whole = f"cast({dwell} as bigint)" + (f" * {factor}" if factor > 1 else "")
+        return f"case when {dwell} between 0 and {10**15 // factor} then {whole} end"
     value = f"cast({dwell} as double) * {factor}"
     return f"case when {value} between 0 and 1e15 then cast(round({value}) as bigint) end"
 

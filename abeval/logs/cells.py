@@ -7,7 +7,7 @@ counts what became of the rows.
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from abeval.engines.protocol import ArrayEngine, Cell, Engine, whole
 from abeval.engines.sql import quoted
 from abeval.errors import LogError
-from abeval.logs.grouping import Groups, heads, key_of, narrow, reduced
+from abeval.logs.grouping import heads, narrow, reduced, unit_days, where
 from abeval.logs.row_sql import component_name
 from abeval.logs.shape import LogShape
 from abeval.logs.unit_arrays import NO_DAY, NO_FIRST, NO_LAST, NONE, Codes, UnitDays, Whole
@@ -52,7 +52,7 @@ class Cells:
         hashes: Hash of each unit, sorted, shape (units,).
         unit: Place of the unit in `hashes`, shape (cells,).
         kind: Place in `kinds`.
-        hour: Local hour since 1970, `NO_DAY` without a time.
+        hour: Local hour since 1970, `NO_DAY` without a time and outside both periods.
         first_ms: Time of its first impression, `NO_FIRST` without one.
         last_ms: Of its last, `NO_LAST` without one.
         sums: `c_1`, … → sums, in the fewest bytes.
@@ -63,7 +63,7 @@ class Cells:
     hashes: Whole
     unit: NDArray[np.int32]
     kind: NDArray[np.integer]
-    hour: NDArray[np.int64]
+    hour: NDArray[np.int32]
     first_ms: Whole
     last_ms: Whole
     sums: Mapping[str, NDArray[np.integer]]
@@ -71,8 +71,8 @@ class Cells:
     nameless: Sequence[int]
 
     @cached_property
-    def day(self) -> NDArray[np.int64]:
-        """Local day since 1970 of each cell, `NO_DAY` without a time."""
+    def day(self) -> NDArray[np.int32]:
+        """Local day since 1970 of each cell, `NO_DAY` where the hour is."""
         no_time = self.hour == NO_DAY
         return self.hour if no_time.all() else np.where(no_time, NO_DAY, self.hour // HOURS)
 
@@ -109,18 +109,22 @@ def read_cells(engine: Engine, shape: LogShape, variants: Sequence[str] | None) 
     if len({*kind_hashes.tolist()}) < len(kind_hashes):
         raise LogError("two kinds of impressions have the same hash", "report it with the file")
     sums = [component_name(i) for i in range(len(shape.components))]
-    hashed = {"unit": engine.hash64(["unit_id"]), "twin": engine.hash64(["unit_id", "1"])}
-    absent = {"hour": NO_DAY, "first_ms": NO_FIRST, "last_ms": NO_LAST, **dict.fromkeys(sums, 0)}
-    values = {n: f"cast(coalesce({n}, {value}) as bigint)" for n, value in absent.items()}
-    columns = {**hashed, "kind": kind_hash, **values}
+    absent = {"first_ms": NO_FIRST, "last_ms": NO_LAST, **dict.fromkeys(sums, 0)}
+    columns = {
+        "unit": engine.hash64(["unit_id"]),
+        "twin": f"cast({engine.hash64(['unit_id', '1'])} % {2**31} as int)",
+        "kind": kind_hash,
+        "hour": f"cast(coalesce(case when phase >= {BEFORE} then hour end, {NO_DAY}) as int)",
+        **{n: f"cast(coalesce({n}, {value}) as bigint)" for n, value in absent.items()},
+    }
     arrays = _fetched(engine, columns, sum(whole(row[2]) for row in rows))
     order = np.argsort(arrays["unit"])
     # Each column as fetched goes before the next is sorted: together they would take twice as much.
-    ordered = {n: a[order] if (a := arrays.pop(n)).strides[0] else a for n in columns}
+    ordered = {n: a.take(order) if (a := arrays.pop(n)).strides[0] else a for n in columns}
     unit, twin = ordered["unit"], ordered.pop("twin")
     is_same = unit[1:] == unit[:-1]
     if (is_same & (twin[1:] != twin[:-1])).any():
-        raise LogError("two units have the same hash of 128 bits", "report it with the log")
+        raise LogError("two units have the same hash of 94 bits", "report it with the log")
     starts = heads(unit)
     return Cells(
         hashes=reduced(np.minimum, unit, starts),
@@ -133,20 +137,20 @@ def read_cells(engine: Engine, shape: LogShape, variants: Sequence[str] | None) 
     )
 
 
-def _fetched(engine: Engine, columns: Mapping[str, str], size: int) -> dict[str, Whole]:
+def _fetched(engine: Engine, columns: Mapping[str, str], size: int) -> dict[str, NDArray[Any]]:
     """Fetch columns of the rows of `logged_sums` that have a unit; `size` is their number."""
     listed = ", ".join(f"{sql} as {name}" for name, sql in columns.items())
     sql = f"select {listed} from logged_sums where unit_id is not null"
     if not isinstance(engine, ArrayEngine):
-        return {n: a.astype(np.int64, copy=False) for n, a in engine.arrays(sql).items()}
-    arrays = {name: np.zeros(size, dtype=np.int64) for name in columns}
+        return dict(engine.arrays(sql))
+    arrays: dict[str, NDArray[Any]] = {name: np.zeros(size, dtype=np.int64) for name in columns}
     end = 0
     for rows in engine.chunks(sql):
         start, end = end, end + len(rows["unit"])
         for name, values in rows.items():
             if start == 0:
                 # A column takes memory once it has a second value.
-                arrays[name] = np.broadcast_to(values[:1].astype(np.int64), size)
+                arrays[name] = np.broadcast_to(values[:1].copy(), size)
             if not arrays[name].flags.writeable and (values != arrays[name][0]).any():
                 arrays[name] = arrays[name].copy()
             if arrays[name].flags.writeable:
@@ -167,29 +171,15 @@ def _kind(row: Sequence[Cell], variants: Sequence[str] | None) -> Kind:
     return Kind(phase, named, bool(is_exposed), segments, set_aside)
 
 
-def unit_days(cells: Cells, unit_of: Codes) -> UnitDays:
-    """Sum the cells of analysed units by day, with `c_days`, which counts days, and times.
+def days_of_units(cells: Cells, unit_of: Codes) -> UnitDays:
+    """Sum the cells of analysed units by day, with `c_days`, which counts days.
 
     Args:
         cells: The cells of the log.
         unit_of: Place of each unit among the analysed ones, `NONE` where it is not.
     """
-    place = unit_of[cells.unit]
-    if cells.counts.all() and np.array_equal(place, np.arange(len(place))):
-        # A table of units: each has one row.
-        times = {"first_ms": cells.first_ms, "last_ms": cells.last_ms}
-        sums = {"c_days": (cells.day != NO_DAY).astype(np.int64), **times, **cells.sums}
-        return UnitDays(place.astype(np.int32), cells.in_period, cells.day.astype(np.int32), sums)
-    rows = np.flatnonzero(cells.counts & (place != NONE))
-    key = key_of(place[rows], cells.in_period[rows], cells.day[rows])
-    groups = Groups.of(key, rows)
-    own = groups.first
-    day = cells.day[own]
-    sums = {
-        "c_days": (day != NO_DAY).astype(np.int64),
-        "first_ms": groups.min(cells.first_ms),
-        "last_ms": groups.max(cells.last_ms),
-        **{name: narrow(groups.sum(values)) for name, values in cells.sums.items()},
-    }
-    unit = place[own].astype(np.int32)
-    return UnitDays(unit, cells.in_period[own], day.astype(np.int32), sums)
+    unit = unit_of[cells.unit]
+    rows = where(cells.counts & (unit != NONE))
+    days = unit_days(unit, cells.in_period, cells.day, cells.sums, rows)
+    sums = {name: narrow(column) for name, column in days.columns.items()}
+    return days._replace(columns={"c_days": (days.day != NO_DAY).astype(np.int64), **sums})

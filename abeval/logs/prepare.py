@@ -13,7 +13,7 @@ from abeval.engines.queries import query
 from abeval.errors import QueryError
 from abeval.experiment.model import Experiment
 from abeval.logs import checks, views
-from abeval.logs.cells import Cells, read_cells, unit_days
+from abeval.logs.cells import Cells, days_of_units, read_cells
 from abeval.logs.click_join import ClickJoin, click_join, join_notes, write_clicks
 from abeval.logs.duplicates import find_repeats
 from abeval.logs.faults import faulty_expression
@@ -76,7 +76,7 @@ class Prepared:
     @cached_property
     def days(self) -> UnitDays:
         """The sums of analysed units by day."""
-        return unit_days(self.cells, self.placed.unit_of)
+        return days_of_units(self.cells, self.placed.unit_of)
 
 
 def prepare(

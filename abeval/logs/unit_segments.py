@@ -16,7 +16,7 @@ from abeval.experiment.segment_rules import known_from
 from abeval.experiment.sources import LogSource
 from abeval.logs import canonical
 from abeval.logs.cells import Cells
-from abeval.logs.grouping import heads, reduced
+from abeval.logs.grouping import Places, heads, reduced
 from abeval.logs.mapping import LogColumns
 from abeval.logs.names import places_of_hashes, same_ids
 from abeval.logs.row_sql import UNIT_COLUMNS, in_view_names, own_columns_of, own_name
@@ -78,14 +78,13 @@ def segments_of(
     if not shape.segments:
         return _of_exposures(engine, [*exposed], hashes)
     counts = cells.counts & (unit_of[cells.unit] != NONE)
-    now, then = (np.flatnonzero(counts & (cells.in_period == part)) for part in (True, False))
-    now = now[_is_extreme(np.minimum, cells.first_ms[now], cells.unit[now])]
-    then = then[_is_extreme(np.maximum, cells.last_ms[then], cells.unit[then])]
+    sides = {name in before and not experiment.of_units for name in shape.segments}
+    chosen = {is_before: _chosen(cells, counts, is_before) for is_before in sides}
     segments = {}
     for number, name in enumerate(shape.segments):
         names = sorted({"", *(kind.segments[number] for kind in cells.kinds)})
         code = np.array([names.index(kind.segments[number]) for kind in cells.kinds])
-        rows = then if name in before and not experiment.of_units else now
+        rows = chosen[name in before and not experiment.of_units]
         start = heads(cells.unit[rows])
         of_units = np.zeros(len(hashes), dtype=np.int32)
         least = reduced(np.minimum, code[cells.kind[rows]], start)
@@ -94,12 +93,13 @@ def segments_of(
     return segments | _of_exposures(engine, [*exposed], hashes)
 
 
-def _is_extreme(by: np.ufunc, times: Whole, unit: Whole) -> NDArray[np.bool_]:
-    """Tell which cells have the first, or the last, time of their unit."""
-    start = heads(unit)
-    extremes = np.repeat(reduced(by, times, start), np.diff(start, append=len(unit)))
-    is_extreme: NDArray[np.bool_] = times == extremes
-    return is_extreme
+def _chosen(cells: Cells, counts: NDArray[np.bool_], is_before: bool) -> Places:
+    """The cells that count with the first time of their unit, or the last one before the period."""
+    rows = np.flatnonzero(counts & (cells.in_period != is_before))
+    by, every = (np.maximum, cells.last_ms) if is_before else (np.minimum, cells.first_ms)
+    times, start = every[rows], heads(cells.unit[rows])
+    extremes = np.repeat(reduced(by, times, start), np.diff(start, append=len(rows)))
+    return rows[times == extremes]
 
 
 def _of_exposures(engine: Engine, names: Sequence[str], hashes: Whole) -> dict[str, Labels]:

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from abeval.logs.accounting import days_of
-from abeval.logs.cells import BEFORE, NO_TIME, OUTSIDE, unit_days
-from abeval.logs.unit_arrays import NO_DAY, NO_FIRST
+from abeval.logs.cells import BEFORE, NO_TIME, OUTSIDE, days_of_units
+from abeval.logs.unit_arrays import NO_DAY
 from abeval.logs.unit_segments import segments_of
 from tests.logs.cells import DAY, Exposed, Shown, SmallLog, small_log
 from tests.relations import answer, relation
@@ -64,8 +64,8 @@ def test_cells_are_read_with_the_units_together_and_the_nameless_apart() -> None
 
 def days_by_unit(log: SmallLog, *units: str) -> list[tuple[object, ...]]:
     """Unit, phase, day, and the sums."""
-    days = unit_days(log.cells, log.unit_of(*units))
-    names = ("first_ms", "last_ms", "c_days", "c_1", "c_2")
+    days = days_of_units(log.cells, log.unit_of(*units))
+    names = ("c_days", "c_1", "c_2")
     columns = [days.in_period, days.day, *(days.columns[name] for name in names)]
     rows = zip(days.unit.tolist(), *(one.tolist() for one in columns), strict=True)
     return [(units[unit], *row) for unit, *row in rows]
@@ -86,17 +86,17 @@ def test_a_day_of_a_unit_joins_its_variants_segments_and_hours() -> None:
     ]
     with small_log(shown) as log:
         assert days_by_unit(log, "u", "v") == [
-            ("u", False, 0, 1, 2, 1, 16, 160),
-            ("u", True, 0, 25, at + 50, 1, 7, 70),
-            ("u", True, 1, DAY, DAY, 1, 8, 80),
-            ("v", True, 0, 5, 5, 1, 32, 0),
+            ("u", False, 0, 1, 16, 160),
+            ("u", True, 0, 1, 7, 70),
+            ("u", True, 1, 1, 8, 80),
+            ("v", True, 0, 1, 32, 0),
         ]
 
 
 def test_a_row_without_a_time_is_of_no_day() -> None:
     with small_log([Shown("u", "a", clicks=3), Shown("u", "a", clicks=4)]) as log:
-        ((unit, in_period, day, first, _, days, rows, clicks),) = days_by_unit(log, "u")
-    assert (unit, in_period, day, first) == ("u", True, NO_DAY, NO_FIRST)
+        ((unit, in_period, day, days, rows, clicks),) = days_by_unit(log, "u")
+    assert (unit, in_period, day) == ("u", True, NO_DAY)
     assert (days, rows, clicks) == (0, 2, 7)
 
 
