@@ -94,7 +94,7 @@ def segments_of(
     return segments | _of_exposures(engine, [*exposed], hashes)
 
 
-def _is_extreme(by: np.ufunc, times: Whole, unit: Whole) -> NDArray[np.bool_]:
+def _is_extreme(by: np.ufunc, times: Whole, unit: NDArray[np.int32]) -> NDArray[np.bool_]:
     """Tell which cells have the first, or the last, time of their unit."""
     start = heads(unit)
     extremes = np.repeat(reduced(by, times, start), np.diff(start, append=len(unit)))
