@@ -62,7 +62,7 @@ class Cells:
 
     hashes: Whole
     unit: NDArray[np.int32]
-    kind: NDArray[np.integer]
+    kind: NDArray[np.int32]
     hour: NDArray[np.int32]
     first_ms: Whole
     last_ms: Whole
@@ -129,7 +129,7 @@ def read_cells(engine: Engine, shape: LogShape, variants: Sequence[str] | None) 
     return Cells(
         hashes=reduced(np.minimum, unit, starts),
         unit=np.repeat(np.arange(len(starts), dtype=np.int32), np.diff(starts, append=len(unit))),
-        kind=narrow(np.searchsorted(kind_hashes, ordered["kind"])),
+        kind=np.searchsorted(kind_hashes, ordered["kind"]).astype(np.int32),
         **{name: ordered[name] for name in ("hour", "first_ms", "last_ms")},
         sums={name: narrow(ordered.pop(name)) for name in sums},
         kinds=[_kind(row[3:], variants) for row in rows],

@@ -105,7 +105,8 @@ class Blocks:
 
     def read(self, number: int, places: Sequence[int]) -> list[Column]:
         """Columns of a block at some places, its rows in the order in which they came."""
-        parts = [kept.read(number, places) for kept in (*self._filed, *self._chunks)]
+        kept: list[_Filed | _Chunk] = [*self._filed, *self._chunks]
+        parts = [one.read(number, places) for one in kept]
         return [np.concatenate(column) for column in zip(*parts, strict=True)]
 
     def close(self) -> None:
@@ -118,12 +119,11 @@ class Blocks:
         if self._room.folder is not None:
             Path(self._room.folder).mkdir(parents=True, exist_ok=True)
         file = TemporaryFile(prefix="abeval-", dir=self._room.folder)  # noqa: SIM115 (see close)
-        columns = []
-        for number in range(self._count):
+        columns: list[list[tuple[np.dtype[Any], int, int]]] = [[] for _ in range(self._count)]
+        for number, of_block in enumerate(columns):
             parts = zip(*(chunk.read(number, places) for chunk in self._chunks), strict=True)
-            columns.append([])
             for column in map(np.concatenate, parts):
-                columns[-1].append((column.dtype, len(column), file.tell()))
+                of_block.append((column.dtype, len(column), file.tell()))
                 file.write(column.tobytes())
         file.flush()
         self._filed.append(_Filed(file, Lock(), columns))
