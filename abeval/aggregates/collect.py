@@ -132,8 +132,9 @@ def _gathered(
     rows = row_sums(run, prepared, wanted, bucket, by_day)
     queries = _queries(run, prepared, rows)
     per_unit = per_unit_sums(queries, prepared, wanted, besides, bucket, run.step)
-    lacking = lacking_sums(experiment, prepared, queries) if prepared.lacking else []
-    cuts = _cuts(queries, wanted, units, run.step) if has_rows else CutSums()
+    lacking = lacking_sums(experiment, prepared, engine) if prepared.lacking else []
+    placed = prepared.placed.units
+    cuts = cut_sums(queries, placed, wanted.metrics, run.step) if has_rows else CutSums()
     quantiles = _quantiles(queries, wanted, run.step)
     shows_items = CATALOGUE in wanted.sources
     run.step("catalogue" if shows_items else "accounting")
@@ -198,13 +199,6 @@ def _besides(
 def _moments(by_source: Sequence[Row], more: Sequence[Row]) -> list[Row]:
     """All rows: those of sources with days at their end, and the others."""
     return [*sorted(by_source, key=lambda row: row[SLICE] == DAY), *more]
-
-
-def _cuts(
-    queries: MetricQueries, wanted: Wanted, units: Sequence[VariantUnits], step: Step
-) -> CutSums:
-    of_variant = {one.variant: one.units for one in units}
-    return cut_sums(queries, wanted.metrics, of_variant, step)
 
 
 def _quantiles(

@@ -13,19 +13,20 @@ from itertools import product
 from typing import NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from abeval.aggregates.cut_cells import CutCells, cut_cells, cut_sizes, cut_value, write_cut_sums
 from abeval.aggregates.kernels.auc import score_sums
 from abeval.aggregates.kernels.rows import Placing
 from abeval.aggregates.metric_queries import MetricQueries
 from abeval.aggregates.moment_rows import LABELS, MOMENT_COLUMNS
-from abeval.aggregates.slice_sums import SqlSlice
+from abeval.aggregates.source_values import SourceValues, by_unit, units_at
 from abeval.aggregates.unit_rows import Scan, room_of, unit_rows
-from abeval.aggregates.unit_sums import Row
-from abeval.engines.queries import query
-from abeval.engines.sql import literal, numbered, quoted
-from abeval.logs.row_sql import cut_name
-from abeval.logs.views import show_scored
+from abeval.aggregates.unit_sums import Row, Slice, Terms, sums_of
+from abeval.engines.sql import literal, quoted
+from abeval.logs.grouping import Groups, added, half_away, heads, key_of
+from abeval.logs.row_sql import component_name, cut_name
+from abeval.logs.unit_arrays import Labels, Units, Whole
 from abeval.metrics.definition import Metric, no_cuts, scales, splits_by_cut
 from abeval.metrics.sources import AUC, GAUC, UNIT_DAY
 from abeval.stats import mix
@@ -59,25 +60,27 @@ class CutSums:
 
 
 def cut_sums(
-    queries: MetricQueries, metrics: Sequence[Metric], units: Mapping[str, int], step: Step
+    queries: MetricQueries, units: Units, metrics: Sequence[Metric], step: Step
 ) -> CutSums:
     """Sums of the metrics in every cell of every cut of the experiment.
 
     Args:
         queries: Over prepared logs, whose `impressions` have the cuts' columns.
+        units: The analysed units.
         metrics: Metrics of the scorecard; those without cuts are left out.
-        units: Analysed units of each variant.
         step: Called with the name of each step.
     """
     rows, notes = list[Row](), list[str]()
     wanted = [metric for metric in metrics if no_cuts(metric) is None]
+    of_sums = [metric for metric in wanted if metric.source == UNIT_DAY]
     for name in queries.experiment.cuts if wanted else ():
         step(f"cut {name}")
-        cells = _write_totals(queries, name)
-        notes += cells.notes
-        own = _of_sums(queries, name, wanted)
-        rows += own + _of_scores(queries, name, cells, wanted)
-        rows += _influences(queries, name, own, [m for m in wanted if splits_by_cut(m)], units)
+        totals = _totals(queries, units, name)
+        notes += totals.cells.notes
+        own = totals.sums(of_sums, totals.columns)
+        rows += own + _of_scores(queries, totals, wanted)
+        if not queries.by_stretch:
+            rows += _influences(totals, own, [m for m in of_sums if splits_by_cut(m)])
     return CutSums(_public(rows, queries.experiment.privacy.min_units), tuple(notes))
 
 
@@ -85,6 +88,126 @@ def _public(rows: Sequence[Row], min_units: int | None) -> list[Row]:
     """The rows of cells that may be shown: scores may have fewer units than the cell."""
     few = {row[:3] for row in rows if min_units is not None and int(str(row[LABELS])) < min_units}
     return [row for row in rows if row[:3] not in few]
+
+
+@dataclass(frozen=True)
+class Totals:
+    """The sums of each analysed unit in each cell in which it has an impression.
+
+    Attributes:
+        queries: The metric queries.
+        name: Of the cut.
+        cells: Its cells.
+        units: The analysed units.
+        unit: Place of the unit of each row; rows are sorted by unit and cell.
+        cell: Number of its cell.
+        columns: Component → its sums.
+    """
+
+    queries: MetricQueries
+    name: str
+    cells: CutCells
+    units: Units
+    unit: NDArray[np.int64]
+    cell: NDArray[np.int64]
+    columns: Mapping[str, Whole]
+
+    def values(self, columns: Mapping[str, Whole]) -> SourceValues:
+        """What metrics are of each row, from columns of their source."""
+        rows = units_at(self.units._replace(segments={}), self.unit)
+        return SourceValues(self.queries.experiment, self.queries.shape, rows, columns, {})
+
+    def sums(self, metrics: Sequence[Metric], columns: Mapping[str, Whole]) -> list[Row]:
+        """Sums by cell."""
+        values, labels = self.values(columns), Labels(self.cell.astype(np.int32), self.cells.names)
+        terms = [Terms(*values.pair(metric, columns)) for metric in metrics]
+        slices = [
+            Slice(metric.name, CUT + self.name, own, labels)
+            for metric, own in zip(metrics, terms, strict=True)
+        ]
+        return sums_of(slices, values.groups)
+
+
+def _totals(queries: MetricQueries, units: Units, name: str) -> Totals:
+    """Sum the impressions of the period by unit and cell, and create `cut_cells`."""
+    engine, experiment = queries.engine, queries.experiment
+    write_cut_sums(engine, queries.shape, name)
+    sizes = cut_sizes(engine, experiment.variants)
+    cells = cut_cells(name, sizes, experiment.privacy.min_units)
+    engine.view("cut_cells", _cells_sql(cells))
+    names = [component_name(place) for place in range(len(queries.shape.components))]
+    listed = ", ".join(["s.unit_id", "c.number", *(f"s.{column}" for column in names)])
+    read = engine.arrays(f"select {listed} from cut_sums s join cut_cells c on s.value = c.value")
+    unit, cell, *sums = (column.astype(np.int64) for column in read.values())
+    groups = Groups.of(key_of(unit, cell))
+    columns = {column: groups.sum(own) for column, own in zip(names, sums, strict=True)}
+    return Totals(queries, name, cells, units, unit[groups.first], cell[groups.first], columns)
+
+
+def _cells_sql(cells: CutCells) -> str:
+    """Value → the number of its cell, as a relation."""
+    number = {cell: i for i, cell in enumerate(cells.names)}
+    listed = ", ".join(
+        f"({literal(value)}, cast({number[cell]} as bigint))"
+        for value, cell in cells.cell_of.items()
+    )
+    if not listed:
+        return "select '' as value, cast(0 as bigint) as number where false"
+    return f"select * from (values {listed}) as v (value, number)"
+
+
+def _of_scores(queries: MetricQueries, totals: Totals, metrics: Sequence[Metric]) -> list[Row]:
+    """GAUC and AUC of each cell, from one pass over the scored impressions.
+
+    Its variant is a variant in a cell, and its unit a row of the totals.
+    """
+    sources = dict.fromkeys(m.source for m in metrics if m.source in (GAUC, AUC))
+    if not sources or not len(totals.unit):
+        return []
+    cells, variants = len(totals.cells.names), len(queries.experiment.variants)
+    arm = (totals.cell * variants + totals.units.variant[totals.unit]).astype(np.int16)
+    # Numbers far apart, as hashes are.
+    apart = 1 << 63 - (len(totals.units.hash) * cells).bit_length()
+    column = quoted(cut_name(totals.name))
+    sql = f"""
+    with served as ({queries.scored(("unit_id", "click", column))})
+    select (i.unit_id * {cells} + c.number) * {apart} as unit, true as in_period, i.score,
+      i.click = 1 as click
+    from served i join cut_cells c on {cut_value(totals.name)} = c.value
+    """
+    placing = Placing((totals.unit * cells + totals.cell) * apart, len(totals.unit) // UNITS + 1)
+    room, rows = room_of(queries.experiment.engine), list[Row]()
+    with unit_rows(queries.engine, Scan(sql, placing, room=room)) as (scored, _):
+        sums = score_sums(scored, arm, cells * variants)
+    for source in sources:
+        days, size = (sums.gauc if source is GAUC else sums.auc), len(totals.unit)
+        columns = {name: by_unit(days.unit, own, size) for name, own in days.columns.items()}
+        rows += totals.sums([metric for metric in metrics if metric.source == source], columns)
+    return rows
+
+
+def _influences(totals: Totals, rows: Sequence[Row], metrics: Sequence[Metric]) -> list[Row]:
+    """Sums of squares of what each unit adds to both parts of each ratio's difference."""
+    experiment, sums, names = totals.queries.experiment, _sums(rows), totals.cells.names
+    values, start = totals.values(totals.columns), heads(totals.unit)
+    variants = [*experiment.variants]
+    counts = np.bincount(totals.units.variant, minlength=len(variants)).tolist()
+    slices = list[Slice]()
+    for metric, treatment in product(metrics, experiment.treatments):
+        of_arms = (experiment.control, treatment)
+        control, other = (counts[variants.index(name)] for name in of_arms)
+        arms = Arms(of_arms, (control, other))
+        y, x = values.pair(metric, totals.columns)
+        for part, weights in _weights(sums.get(metric.name, {}), arms, scales(metric)).items():
+            worth = np.zeros((len(variants), len(names), 2))
+            for (variant, cell), of_cell in weights.items():
+                worth[variants.index(variant), names.index(cell)] = of_cell
+            of_y, of_x = worth[values.units.variant, totals.cell].T
+            influence = added(half_away(of_y * y + of_x * x), start)
+            slices.append(Slice(metric.name, part + totals.name, Terms(influence), treatment))
+    groups = values.groups
+    of_units = groups._replace(variant=groups.variant[start], stretch=groups.stretch[start])
+    return sums_of(slices, of_units)
 
 
 class Arms(NamedTuple):
@@ -99,126 +222,11 @@ class Arms(NamedTuple):
     units: tuple[int, int]
 
 
-def _write_totals(queries: MetricQueries, name: str) -> CutCells:
-    """Create `cut_totals`: the sums of each analysed unit in each cell."""
-    engine, experiment = queries.engine, queries.experiment
-    write_cut_sums(engine, queries.shape, name)
-    sizes = cut_sizes(engine, experiment.variants)
-    cells = cut_cells(name, sizes, experiment.privacy.min_units)
-    engine.view("cut_cells", _cells_sql(cells))
-    engine.view("cut_size", f"select cast({max(1, len(cells.names))} as bigint) as cells")
-    engine.table("cut_totals", query("units/cut_totals"))
-    return cells
-
-
-def _cells_sql(cells: CutCells) -> str:
-    """Value → cell and its number, as a relation."""
-    number = {cell: i for i, cell in enumerate(cells.names)}
-    listed = ", ".join(
-        f"({literal(value)}, {literal(cell)}, {number[cell]})"
-        for value, cell in cells.cell_of.items()
-    )
-    if not listed:
-        return "select '' as value, '' as cell, 0 as number where false"
-    return f"select * from (values {listed}) as v (value, cell, number)"
-
-
-def _of_sums(queries: MetricQueries, name: str, metrics: Sequence[Metric]) -> list[Row]:
-    """Sums of metrics that are sums over impressions."""
-    chosen = [metric for metric in metrics if metric.source == UNIT_DAY]
-    return queries.sums(_slices(queries, name, chosen), "cut_totals")
-
-
-def _slices(queries: MetricQueries, name: str, metrics: Sequence[Metric]) -> list[SqlSlice]:
-    return [SqlSlice(m.name, CUT + name, *queries.both(m, "t_"), "cell") for m in metrics]
-
-
-def _of_scores(
-    queries: MetricQueries, name: str, cells: CutCells, metrics: Sequence[Metric]
-) -> list[Row]:
-    """GAUC and AUC of each cell, from one pass over the scored impressions."""
-    sources = dict.fromkeys(m.source for m in metrics if m.source in (GAUC, AUC))
-    if not sources:
-        return []
-    engine, rows = queries.engine, list[Row]()
-    served = queries.scored(("unit_id", "click", quoted(cut_name(name))))
-    show_scored(engine, _scored_in_cells(served, name))
-    _write_scores(queries, cells)
-    for source in sources:
-        engine.view("cut_source", f"select * from cut_{source}")
-        engine.table("cut_scores", query("units/cut_scores"))
-        chosen = [metric for metric in metrics if metric.source == source]
-        rows += queries.sums(_slices(queries, name, chosen), "cut_scores")
-    return rows
-
-
-def _scored_in_cells(served: str, name: str) -> str:
-    """Scored impressions whose variant is one in a cell, and whose unit a unit in a cell."""
-    return f"""
-    with of_period as ({served})
-    select cast(c.number as varchar) || ':' || i.variant as variant,
-      i.unit_id * s.cells + c.number as unit_id, i.click, i.score
-    from of_period i join cut_cells c on {cut_value(name)} = c.value cross join cut_size s
-    """
-
-
-def _write_scores(queries: MetricQueries, cells: CutCells) -> None:
-    """Create `cut_gauc` and `cut_auc`: the sums of both sources."""
-    engine, variants = queries.engine, queries.experiment.variants
-    names = [f"{number}:{v}" for number in range(len(cells.names)) for v in variants]
-    units = f"select distinct unit_id, {numbered('variant', names)} as arm from scored"
-    unit_hash = engine.hash64(["unit_id"])
-    known = engine.arrays(f"select *, {unit_hash} as hash from ({units}) as u order by hash")
-    number, hashes = (known[name].astype(np.int64) for name in ("unit_id", "hash"))
-    arm = known["arm"].astype(np.int16)
-    sql = f"select {unit_hash} as unit, true as in_period, score, click = 1 as click from scored"
-    room = room_of(queries.experiment.engine)
-    scan = Scan(sql, Placing(hashes, len(hashes) // UNITS + 1), room=room)
-    with unit_rows(engine, scan) as (rows, _):
-        sums = score_sums(rows, arm, len(names))
-    for source, days in ((GAUC, sums.gauc), (AUC, sums.auc)):
-        engine.add_arrays(f"cut_{source}", {"unit_id": number[days.unit], **days.columns})
-
-
-def _influences(
-    queries: MetricQueries,
-    name: str,
-    rows: Sequence[Row],
-    metrics: Sequence[Metric],
-    units: Mapping[str, int],
-) -> list[Row]:
-    """Sums of squares of what each unit adds to both parts of each ratio's difference."""
-    if queries.by_stretch:
-        return []
-    experiment, sums = queries.experiment, _sums(rows)
-    slices, columns, weights = list[SqlSlice](), list[str](), list[Weights]()
-    for metric, treatment in product(metrics, experiment.treatments):
-        names, (y, x) = (experiment.control, treatment), queries.both(metric, "t_")
-        arms = Arms(names, (units.get(experiment.control, 0), units.get(treatment, 0)))
-        for part, of_part in _weights(sums.get(metric.name, {}), arms, scales(metric)).items():
-            i = len(weights)
-            weights.append(of_part)
-            columns.append(f"sum(cast(round(w.y_{i} * {y} + w.x_{i} * {x}) as bigint)) as w_{i}")
-            slices.append(SqlSlice(metric.name, part + name, f"w_{i}", cell=literal(treatment)))
-    if not slices:
-        return []
-    queries.engine.view("cut_weights", _weights_sql(weights))
-    queries.engine.table("cut_influence", _INFLUENCE.format(columns=", ".join(columns)))
-    return queries.sums(slices, "cut_influence")
-
-
 Sums = Mapping[tuple[str, str], tuple[int, int]]
 """(variant, cell) → Σ numerator and Σ denominator, in counted units."""
 
 Weights = Mapping[tuple[str, str], tuple[float, float]]
 """(variant, cell) → what one counted unit of numerator and denominator adds to an influence."""
-
-_INFLUENCE = """
-select t.unit_id, t.variant, t.stretch, {columns}
-from cut_totals t
-join cut_weights w on t.variant = w.of_variant and t.cell = w.of_cell
-group by t.unit_id, t.variant, t.stretch
-"""
 
 
 def _sums(rows: Sequence[Row]) -> Mapping[str, Sums]:
@@ -234,7 +242,7 @@ def _sums(rows: Sequence[Row]) -> Mapping[str, Sums]:
 def _weights(sums: Sums, arms: Arms, scale: tuple[float, float]) -> dict[str, Weights]:
     """Slice of each part → the weights of its influence; none where the difference has no parts."""
     cells = sorted({cell for _, cell in sums})
-    control, treatment = (_totals(sums, name, cells, scale) for name in arms.names)
+    control, treatment = (_cell_totals(sums, name, cells, scale) for name in arms.names)
     try:
         of_arms = mix.gradients(control, treatment, arms.units)
         step = influence_step(control, treatment)
@@ -257,7 +265,7 @@ def _weights(sums: Sums, arms: Arms, scale: tuple[float, float]) -> dict[str, We
     }
 
 
-def _totals(
+def _cell_totals(
     sums: Sums, variant: str, cells: Sequence[str], scale: tuple[float, float]
 ) -> mix.Totals:
     of_cells = [sums.get((variant, cell), (0, 0)) for cell in cells]
@@ -272,19 +280,3 @@ def influence_step(control: mix.Totals, treatment: mix.Totals) -> float:
     """
     values = [abs(value) for value in mix.ratios(control, treatment)]
     return INFLUENCE_STEP * max(values)
-
-
-def _weights_sql(weights: Sequence[Weights]) -> str:
-    """Variant and cell → the weights of every influence, as a relation."""
-    places = sorted({place for one in weights for place in one})
-    columns = [f"{term}_{i}" for i in range(len(weights)) for term in "yx"]
-    # An exponent makes a number a double, which all engines compute with alike.
-    rows = (
-        ", ".join(
-            [literal(variant), literal(cell)]
-            + [f"{value:.17e}" for one in weights for value in one.get((variant, cell), (0.0, 0.0))]
-        )
-        for variant, cell in places
-    )
-    listed = ", ".join(f"({row})" for row in rows)
-    return f"select * from (values {listed}) as v (of_variant, of_cell, {', '.join(columns)})"

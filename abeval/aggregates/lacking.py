@@ -3,21 +3,22 @@
 `collect.py` keeps them with the sums of the metrics; `inference/trust/` compares the shares.
 """
 
+from collections.abc import Sequence
 from pathlib import Path
 
-from abeval.aggregates.metric_queries import MetricQueries
+import numpy as np
+
 from abeval.aggregates.moment_rows import LACKING
-from abeval.aggregates.slice_sums import SqlSlice
-from abeval.aggregates.unit_sums import Row
+from abeval.aggregates.unit_sums import Groups, Row, Slice, Terms, sums_of
 from abeval.engines.protocol import Engine
-from abeval.engines.sql import literal, quoted
+from abeval.engines.sql import literal, numbered, quoted
 from abeval.experiment.model import Experiment
 from abeval.experiment.sources import ROW_UNIT
 from abeval.logs.canonical import variant_of
 from abeval.logs.prepare import Prepared
 
 
-def lacking_sums(experiment: Experiment, prepared: Prepared, queries: MetricQueries) -> list[Row]:
+def lacking_sums(experiment: Experiment, prepared: Prepared, engine: Engine) -> list[Row]:
     """Rows of `moment_rows.MOMENT_COLUMNS` for each column that is read and that files lack."""
     facts = prepared.files
     if experiment.logs.rows.query is not None:
@@ -29,10 +30,21 @@ def lacking_sums(experiment: Experiment, prepared: Prepared, queries: MetricQuer
     rows: list[Row] = []
     for lacking, columns in by_files.items():
         rest = [file for file in facts.files if file not in lacking]
-        if _show_units(experiment, queries.engine, list(lacking), rest):
-            slices = [SqlSlice(column, LACKING, "y", "x") for column in columns]
-            rows += queries.sums(slices, "lacking_units")
+        if _show_units(experiment, engine, list(lacking), rest):
+            rows += _sums(experiment, engine, columns)
     return rows
+
+
+def _sums(experiment: Experiment, engine: Engine, columns: Sequence[str]) -> list[Row]:
+    """Sums of `lacking_units` by variant, the same of each column."""
+    variants = [*experiment.variants]
+    listed = (
+        f"{numbered('variant', variants)} as arm, cast(x as bigint) as x, cast(y as bigint) as y"
+    )
+    read = engine.arrays(f"select {listed} from lacking_units")
+    arm, x, y = (column.astype(np.int64) for column in read.values())
+    slices = [Slice(column, LACKING, Terms(y, x)) for column in columns]
+    return sums_of(slices, Groups(arm, np.zeros_like(arm), variants))
 
 
 def _show_units(

@@ -8,16 +8,14 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from abeval.aggregates.row_pass import RowSums
-from abeval.aggregates.slice_sums import SqlSlice, relation_sums
 from abeval.aggregates.unit_events import write_unit_event
-from abeval.aggregates.unit_sums import Row
 from abeval.engines.protocol import Engine
 from abeval.engines.queries import query
 from abeval.engines.sql import by_value
 from abeval.experiment.model import Experiment
 from abeval.logs.outcomes import Coverage
 from abeval.logs.shape import LogShape
-from abeval.metrics.definition import Metric, Term
+from abeval.metrics.definition import Metric
 from abeval.metrics.sources import Source
 
 
@@ -58,21 +56,3 @@ class MetricQueries:
         )
         select * from served where score is not null
         """
-
-    def sums(self, slices: Sequence[SqlSlice], relation: str) -> list[Row]:
-        """Exact sums by cell, variant and stretch: rows of `moment_rows.MOMENT_COLUMNS`."""
-        variants = [*self.experiment.variants]
-        return relation_sums(self.engine, slices, relation, variants, self.by_stretch)
-
-    def both(self, metric: Metric, prefix: str) -> tuple[str, str]:
-        """SQL of numerator and denominator; a metric without a denominator is per unit."""
-        value = "0" if metric.value is None else self._column(metric.value, prefix)
-        return value, "1" if metric.per is None else self._column(metric.per, prefix)
-
-    def _column(self, term: Term, prefix: str) -> str:
-        """The column of a term; where variants serve different scores, each variant's own."""
-        names = {v: self.shape.component(term, v) for v in self.experiment.variants}
-        columns = {v: prefix + name.removeprefix("c_") for v, name in names.items()}
-        if len(set(columns.values())) == 1:
-            return next(iter(columns.values()))
-        return by_value("variant", columns)

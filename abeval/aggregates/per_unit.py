@@ -143,8 +143,10 @@ def source_days(
     if source.events is not None:
         queries.load_events(source, metrics)
         return days_of(queries.engine, source.name)
-    rows = queries.rows
-    days = rows and (rows.gauc_days if by_day and source.of_days else rows.days.get(source))
+    days = None
+    if queries.rows is not None:
+        dated = by_day and source.of_days
+        days = queries.rows.gauc_days if dated else queries.rows.days.get(source)
     if days is None:
         raise ValueError(f"nothing has read what {source} needs of the impressions")
     return days

@@ -88,49 +88,6 @@ def test_a_cut_counts_the_analysed_units_of_each_value() -> None:
     assert sizes == [("x", "a", 1), ("x", "b", 1), ("y", "a", 1), ("z", "a", 1)]
 
 
-def test_values_of_one_cell_are_added_up() -> None:
-    totals = answer(
-        "units/cut_totals",
-        "unit_id, variant, stretch, cell, number, t_0, t_1",
-        cut_sums=CUT_SUMS,
-        units=UNITS,
-        cut_cells=relation(
-            "value varchar, cell varchar, number bigint",
-            ("x", "x", 0),
-            ("y", "other", 1),
-            ("z", "other", 1),
-        ),
-    )
-    assert totals == [
-        (1, "a", 0, "other", 1, 6, 60),
-        (1, "a", 0, "x", 0, 1, 10),
-        (2, "b", 0, "x", 0, 8, 80),
-    ]
-
-
-def test_a_cell_without_a_scored_impression_has_zeros() -> None:
-    scores = answer(
-        "units/cut_scores",
-        "unit_id, variant, stretch, cell, t_auc",
-        cut_totals=relation(
-            "unit_id bigint, variant varchar, stretch bigint, cell varchar, number bigint",
-            (1, "a", 0, "x", 0),
-            (1, "a", 0, "y", 2),
-            (2, "b", 1, "x", 0),
-            (2, "b", 1, "y", 2),
-        ),
-        # Of three cells, the unit 2 in the cell 0 is the unit 6 in cells.
-        cut_source=relation("unit_id bigint, c_auc bigint", (3, 11), (5, 12), (6, 13), (7, 14)),
-        cut_size=relation("cells bigint", (3,)),
-    )
-    assert scores == [
-        (1, "a", 0, "x", 11),
-        (1, "a", 0, "y", 12),
-        (2, "b", 1, "x", 13),
-        (2, "b", 1, "y", 0),
-    ]
-
-
 VALUES = {"a": [3, 3, 5, 9, 9, 9], "b": [5, 7]}
 LEVELS = [
     ("a", 3, 2, 2, 5, 5),
