@@ -36,8 +36,8 @@ def key_of(*columns: NDArray[Any]) -> Whole:
     for column in columns:
         code, width = _coded(column.astype(np.int64, copy=False))
         if bits + width > _BITS:
-            key, bits = _coded(_ranks(key))
-            code, width = _coded(_ranks(code))
+            key, bits = _coded(ranked(key)[1])
+            code, width = _coded(ranked(code)[1])
         key, bits = (key << width) | code, bits + width
     return key
 
@@ -48,12 +48,8 @@ def _coded(column: Whole) -> tuple[Whole, int]:
         return column, 0
     low, high = int(column.min()), int(column.max())
     if high - low >= 1 << _BITS:
-        return _coded(_ranks(column))
+        return _coded(ranked(column)[1])
     return column - low, (high - low).bit_length()
-
-
-def _ranks(column: Whole) -> Whole:
-    return ranked(column)[1]
 
 
 def ranked(values: NDArray[np.integer]) -> tuple[NDArray[Any], Places]:
@@ -141,10 +137,6 @@ class Groups(NamedTuple):
         """The least value of each group."""
         return reduced(np.minimum, values[self.order], self.start)
 
-    def max(self, values: NDArray[Any]) -> NDArray[Any]:
-        """The largest value of each group."""
-        return reduced(np.maximum, values[self.order], self.start)
-
 
 def reduced(by: np.ufunc, values: NDArray[Any], start: Places) -> NDArray[Any]:
     """Reduce each run of values to one; runs of one are not copied.
@@ -167,8 +159,9 @@ def added(values: NDArray[Any], start: Places) -> Whole:
     if len(start) == len(values):
         return values
     # Of short runs, sums up to their ends take a third of the time; an overflow is in both ends.
-    totals = np.cumsum(values)[np.append(start[1:], len(values)) - 1]
-    return np.diff(totals, prepend=0)
+    totals: Whole = np.cumsum(values)[np.append(start[1:], len(values)) - 1]
+    totals[1:] -= totals[:-1].copy()
+    return totals
 
 
 def unit_days(
@@ -193,11 +186,11 @@ def unit_days(
         >>> days.unit.tolist(), days.columns["c_1"].tolist()
         ([6, 7], [1, 2])
     """
-    if isinstance(rows, slice) and (unit[1:] > unit[:-1]).all():
+    places = np.arange(len(unit))[rows]
+    if len(places) == len(unit) and (unit[1:] > unit[:-1]).all():
         # A table of units: each has one row.
         return UnitDays(unit.astype(np.int32), in_period, day, columns)
-    key = key_of(unit[rows], in_period[rows], day[rows])
-    groups = Groups.of(key, None if isinstance(rows, slice) else rows)
+    groups = Groups.of(key_of(unit[rows], in_period[rows], day[rows]), places)
     sums = {name: groups.sum(values) for name, values in columns.items()}
     own = groups.first
     return UnitDays(unit[own].astype(np.int32), in_period[own], day[own], sums)

@@ -99,7 +99,7 @@ def _chosen(cells: Cells, counts: NDArray[np.bool_], is_before: bool) -> Places:
     by, every = (np.maximum, cells.last_ms) if is_before else (np.minimum, cells.first_ms)
     times, start = every[rows], heads(cells.unit[rows])
     extremes = np.repeat(reduced(by, times, start), np.diff(start, append=len(rows)))
-    return rows[times == extremes]
+    return rows[np.flatnonzero(times == extremes)]
 
 
 def _of_exposures(engine: Engine, names: Sequence[str], hashes: Whole) -> dict[str, Labels]:

@@ -6,6 +6,7 @@ import datetime as dt
 from typing import Any
 from zoneinfo import ZoneInfo
 
+import numpy as np
 import pandas as pd
 import pytest
 
@@ -123,6 +124,14 @@ def test_a_time_that_is_missing() -> None:
     known = analyze(log.dropna(subset="ts"), metrics=METRICS[1:3])
     assert values(found)["sessions_per_user"] == values(known)["sessions_per_user"]
     assert values(found)["session_length"] == values(known)["session_length"]
+
+
+def test_a_time_in_a_year_that_no_calendar_has_is_outside_the_period() -> None:
+    log = small_log()
+    ts = log["ts"].astype("datetime64[us]").to_numpy().copy()
+    ts[0] = np.datetime64(9 * 10**18, "us")
+    log["ts"] = ts
+    assert aside(analyze(log, period=PERIOD)) == {"used": 239, "outside_period": 1}
 
 
 def visits(*minutes: float) -> pd.DataFrame:
