@@ -199,14 +199,16 @@ class SourceValues:
             self._kept[key] = np.argsort(sub_bucket.astype(np.int16), kind="stable")
         order = self._kept[key] if among is None else self._kept[key][among[self._kept[key]]]
         starts = heads(sub_bucket[order])
-        products = ((0,), (1,), (0, 0), (0, 1), (1, 1))
-        pair = [self._of_units(value, None)[order] for value in terms[:2]]
-        sums = exact_sums(pair, products, starts) or {}
-        number = sub_bucket[order[starts]]
+        # A denominator that is 1 of every unit is not multiplied.
+        pair = terms[: 1 if isinstance(terms.x, int) and terms.x == 1 else 2]
+        values = [self._of_units(value, None)[order] for value in pair]
+        every = ((0,), (1,), (0, 0), (0, 1), (1, 1))
+        products = [tuple(one for one in product if one < len(pair)) for product in every]
+        units = np.diff(starts, append=len(order))
+        sums = {**(exact_sums(values, filter(None, products), starts) or {}), (): units.tolist()}
         table = np.zeros((SUB_BUCKETS, 6))
-        table[number, 0] = np.diff(starts, append=len(order))
-        for place, product in enumerate(products, start=1):
-            table[number, place] = [float(one) for one in sums[product]]
+        for place, product in enumerate(((), *products)):
+            table[sub_bucket[order[starts]], place] = [float(one) for one in sums[product]]
         return BucketSums(table[:, 0], table[:, 1:])
 
     def _of_units(self, value: Variable, among: NDArray[np.bool_] | None) -> Whole:
@@ -221,11 +223,15 @@ class SourceValues:
         ones, those of larger y come first, then those of smaller x.
         """
         terms = self.judged(metric)
-        every_y, every_x = (self._of_units(value, None) for value in terms[:2])
         rows = []
         for number, variant in sorted(enumerate(self.experiment.variants), key=lambda v: v[1]):
-            own = np.flatnonzero(self.units.variant == number)
-            y, x = every_y[own], every_x[own]
+            if ("units of", number) not in self._kept:
+                self._kept["units of", number] = np.flatnonzero(self.units.variant == number)
+            own = self._kept["units of", number]
+            y, x = (
+                np.broadcast_to(value, len(own)) if isinstance(value, int) else value[own]
+                for value in terms[:2]
+            )
             total_y, total_x = (float(_exact_sum(one)) for one in (y, x))
             if not total_x > 0:
                 continue
