@@ -24,8 +24,7 @@ from abeval.aggregates.unit_rows import Scan, unit_rows
 from abeval.aggregates.unit_sums import Row
 from abeval.engines.queries import query
 from abeval.engines.sql import literal, numbered, quoted
-from abeval.logs.row_sql import cut_name
-from abeval.logs.views import show_scored
+from abeval.logs.views import cut_name, show_scored
 from abeval.metrics.definition import Metric, no_cuts, scales, splits_by_cut
 from abeval.metrics.sources import AUC, GAUC, UNIT_DAY
 from abeval.stats import mix

@@ -72,14 +72,14 @@ class SourceValues:
         if term is None:
             return 1
         if isinstance(term, UnitTerm):
-            table = self.shape.table
-            return 0 if table is None else self.units.covariates[table.covariate(term)]
+            column = self.shape.covariate(term)
+            return 0 if column is None else self.units.covariates[column]
         names = [self.shape.component(term, variant) for variant in self.experiment.variants]
         if len({*names}) == 1:
-            column = columns[names[0]]
+            values = columns[names[0]]
             # What all units have in common is kept once (`logs/cells.py`).
-            is_one = not column.strides[0] and len(column) and column[0] in (0, 1)
-            return int(column[0]) if is_one else column
+            is_one = not values.strides[0] and len(values) and values[0] in (0, 1)
+            return int(values[0]) if is_one else values
         key = (id(columns), *names)
         if key not in self._kept:
             chosen = np.stack([columns[name] for name in names])

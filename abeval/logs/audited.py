@@ -11,8 +11,7 @@ from typing import NamedTuple
 from abeval.engines.protocol import Engine
 from abeval.engines.sql import quoted
 from abeval.experiment.model import Experiment
-from abeval.logs.mapping import SERVED_FLAGS
-from abeval.logs.row_sql import own_name
+from abeval.logs.mapping import SERVED_FLAGS, own_name
 from abeval.logs.run import Run
 from abeval.logs.shape import LogShape
 
@@ -153,7 +152,7 @@ def show_audited(
     item = f"case when i.item_id is not null then {engine.hash64(['i.item_id'])} % {_ITEMS} end"
     lists = ["i.request_id", "i.position", f"{item} as item"] if has_lists else []
     unit = engine.hash64(["i.unit_id"])
-    is_utc = source.ts_zone is None and "ts" in log and log.type_of("ts") in _UTC
+    is_utc = source.ts_zone is None and log.type_of("ts") in _UTC
     sql = f"""
     select {", ".join([f"{unit} as unit_hash", "i.time_ms", *lists, *listed])}
     from seen i

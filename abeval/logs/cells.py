@@ -16,7 +16,6 @@ from abeval.engines.protocol import ArrayEngine, Cell, Engine, whole
 from abeval.engines.sql import quoted
 from abeval.errors import LogError
 from abeval.logs.grouping import Groups, heads, key_of, reduced
-from abeval.logs.row_sql import component_name
 from abeval.logs.shape import LogShape
 from abeval.logs.unit_arrays import NO_DAY, NO_FIRST, NO_LAST, NONE, Codes, UnitDays, Whole
 
@@ -108,7 +107,7 @@ def read_cells(engine: Engine, shape: LogShape, variants: Sequence[str] | None) 
     kind_hashes = np.array([row[0] for row in rows], dtype=np.int64)
     if len({*kind_hashes.tolist()}) < len(kind_hashes):
         raise LogError("two kinds of impressions have the same hash", "report it with the file")
-    sums = [component_name(i) for i in range(len(shape.components))]
+    sums = [*shape.components.values()]
     hashed = {"unit": engine.hash64(["unit_id"]), "twin": engine.hash64(["unit_id", "1"])}
     absent = {"hour": NO_DAY, "first_ms": NO_FIRST, "last_ms": NO_LAST, **dict.fromkeys(sums, 0)}
     values = {n: f"cast(coalesce({n}, {value}) as bigint)" for n, value in absent.items()}

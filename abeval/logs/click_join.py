@@ -11,7 +11,7 @@ from abeval.errors import LogError
 from abeval.experiment.model import Experiment
 from abeval.experiment.sources import ROW_UNIT
 from abeval.logs import checks, views
-from abeval.logs.canonical import CLICK_KEYS
+from abeval.logs.mapping import CLICK_KEYS
 from abeval.logs.run import Run
 from abeval.logs.shape import LogShape
 

@@ -15,9 +15,8 @@ from abeval.engines.protocol import Engine
 from abeval.engines.rule_sql import rule_sql
 from abeval.engines.sql import literal, numbered, quoted
 from abeval.experiment.model import Experiment
-from abeval.logs.shape import LogShape
+from abeval.logs.shape import UNITS, LogShape
 from abeval.logs.unit_arrays import NO_FIRST, NONE, Codes, Units, Whole
-from abeval.logs.unit_table import UNITS
 
 SubBuckets = NDArray[np.int16]
 

@@ -12,17 +12,15 @@ from zoneinfo import ZoneInfo
 from abeval.engines.names import relation_of
 from abeval.engines.protocol import Engine
 from abeval.engines.queries import query
-from abeval.engines.sql import quoted
 from abeval.errors import LogError
 from abeval.experiment.model import Experiment
 from abeval.experiment.sources import OUTCOME, EventLog
 from abeval.experiment.values import moment
-from abeval.logs import canonical
+from abeval.logs import mapping
 from abeval.logs.cells import Cells
 from abeval.logs.mapping import LogColumns
-from abeval.logs.row_sql import event_name, own_name
 from abeval.logs.run import Run
-from abeval.logs.shape import LogShape, OutcomeShape
+from abeval.logs.shape import Computed, LogShape
 from abeval.logs.unit_arrays import NO_LAST
 from abeval.logs.views import phase
 from abeval.metrics.definition import Metric, row_values
@@ -97,25 +95,25 @@ def whole_or_none(engine: Engine, sql: str) -> int | None:
     return None if number is None else int(number)
 
 
-def outcome_view(experiment: Experiment, name: str, outcome: OutcomeShape, engine: Engine) -> str:
+def outcome_view(experiment: Experiment, name: str, outcome: Computed, engine: Engine) -> str:
     """The rows of an outcome log under canonical names, with what each is worth."""
     log, source = outcome.log, experiment.logs.events[name]
     raw = relation_of("raw", OUTCOME + name)
-    once = canonical.distinct_rows(log, raw, experiment.cleaning.duplicates == "drop")
+    once = mapping.distinct_rows(log, raw, experiment.cleaning.duplicates == "drop")
     columns = [
-        f"{canonical.column(log, 'unit_id')} as logged_id",
-        f"{canonical.copies(log)} as copies",
+        f"{mapping.column(log, 'unit_id')} as logged_id",
+        f"{mapping.copies(log)} as copies",
         f"{_time_ms(experiment, log, source, engine)} as time_ms",
-        *(f"{canonical.own_column(log, c)} as {quoted(own_name(c))}" for c in outcome.own_columns),
+        *mapping.own_columns(log, outcome.own_columns),
     ]
     ts = engine.local_time("time_ms", experiment.timezone)
     if log.type_of("ts") == "DATE":
         # The day that it names, also where its last moment is not 24 hours after its first.
         ts = "own_ts"
         columns.append(
-            f"cast({canonical.time_of_impression(experiment, log)} as timestamp) as own_ts"
+            f"cast({mapping.time_of_impression(experiment, log)} as timestamp) as own_ts"
         )
-    values = [f"{sql} as {event_name(i)}" for i, sql in enumerate(outcome.values)]
+    values = [f"{sql} as {column}" for sql, column in outcome.values.items()]
     return f"""
     with once as ({once}),
     named as (select {", ".join(columns)} from once),
@@ -131,9 +129,9 @@ def outcome_view(experiment: Experiment, name: str, outcome: OutcomeShape, engin
 
 def _time_ms(experiment: Experiment, log: LogColumns, source: EventLog, engine: Engine) -> str:
     """The time of a row; of a date the last moment of that day, so that it is not before it."""
-    time = canonical.time_of_impression(experiment, log)
+    time = mapping.time_of_impression(experiment, log)
     if log.type_of("ts") != "DATE":
-        return canonical.time_ms(log, source, engine, time)
+        return mapping.time_ms(log, source, engine, time)
     end = engine.utc_time(f"cast({time} as timestamp) + interval 1 day", experiment.timezone)
     return f"{engine.epoch_ms(end)} - 1"
 
@@ -143,7 +141,7 @@ def _entry(experiment: Experiment, shape: LogShape, engine: Engine) -> str:
     log = shape.impressions if shape.exposures is None else shape.exposures
     zone = experiment.timezone
     exposed = "first_ms"
-    if "ts" in log and log.type_of("ts") == "DATE":
+    if log.type_of("ts") == "DATE":
         # The day of a DATE is local already, and begins when the local day does.
         zone = "UTC"
         start = engine.utc_time(engine.local_time("first_ms", zone), experiment.timezone)
@@ -159,7 +157,7 @@ def _covered_impressions(experiment: Experiment, shape: LogShape, cells: Cells) 
     times = cells.last_ms[cells.last_ms != NO_LAST]
     last = int(times.max()) if len(times) else None
     log = shape.impressions
-    if last is not None and "ts" in log and log.type_of("ts") == "DATE":
+    if last is not None and log.type_of("ts") == "DATE":
         # The day that it names ends when the local day does.
         day = datetime.fromtimestamp(last / 1000, UTC) + timedelta(days=1)
         last = local_ms(day, experiment)

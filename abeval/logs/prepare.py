@@ -24,8 +24,7 @@ from abeval.logs.opening import file_notes, open_logs
 from abeval.logs.outcomes import Coverage, outcome_logs, write_outcomes
 from abeval.logs.placing import Placed, knows_entries, names_variant, place_units
 from abeval.logs.run import Run
-from abeval.logs.shape import LogShape, columns_read
-from abeval.logs.shaping import shape_of
+from abeval.logs.shape import LogShape, columns_read, shape_of
 from abeval.logs.sums import Summed, Sums, one_pass
 from abeval.logs.unit_arrays import UnitDays
 from abeval.logs.unit_segments import exposures_view
@@ -254,4 +253,4 @@ def _columns_read(
         return []
     read = [column for source in sources for column in source.reads]
     scores = views.score_columns(shape) if any(source.scored for source in sources) else []
-    return list(dict.fromkeys([*read, *scores, *views.event_columns(shape)]))
+    return list(dict.fromkeys([*read, *scores, *shape.events.values()]))

@@ -14,7 +14,7 @@ from abeval.assignment import SUB_BUCKETS
 from abeval.experiment.metrics import chosen_metrics
 from abeval.experiment.model import Experiment
 from abeval.logs.mapping import map_columns
-from abeval.logs.shaping import shape_of
+from abeval.logs.shape import shape_of
 from abeval.logs.unit_arrays import NO_DAY, UnitDays, Units
 from abeval.metrics.definition import Metric
 from tests.logs.cells import plan
