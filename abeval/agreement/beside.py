@@ -61,7 +61,7 @@ def open_training(run: Run) -> LogColumns | None:
 
 def _opened(run: Run) -> LogColumns:
     source = run.experiment.logs.training or LogSource()
-    open_log(run.engine, run.experiment, run.frames, "training")
+    open_log(run, "training")
     types = run.engine.columns("raw_training")
     named = source.columns.get("unit_id", run.experiment.unit)
     has_unit = named.lower() in {column.lower() for column in types}

@@ -92,16 +92,13 @@ def flags(experiment: Experiment, shape: LogShape, never_null: frozenset[str]) -
         never_null: Columns of the log in lower case that have no null.
     """
     log = shape.impressions
-    columns = {
-        "request_id": "i.request_id",
-        "item_id": "i.item_id",
-        "position": "i.position",
-        "category": "i.own_category",
-        "propensity": "i.propensity",
-    }
+
+    def missing(name: str, column: str, sql: str) -> Flag:
+        return Flag("null", name, "" if column.lower() in never_null else f"{sql} is null")
+
     nulls = [
-        Flag("null", name, "" if log.mapped[name].lower() in never_null else f"{sql} is null")
-        for name, sql in columns.items()
+        missing(name, log.mapped[name], f"i.{'own_' if name == 'category' else ''}{name}")
+        for name in ("request_id", "item_id", "position", "category", "propensity")
         if name in log
     ]
     if "dwell" in log and "click" in log:
@@ -116,19 +113,12 @@ def flags(experiment: Experiment, shape: LogShape, never_null: frozenset[str]) -
             for score, variants in serving.items()
         ]
     mapped = {column.lower() for column in log.mapped.values()}
-    nulls += [
-        Flag(
-            "null",
-            name,
-            "" if name.lower() in never_null else f"i.{quoted(own_name(name))} is null",
-        )
-        for name in shape.own_columns
-        if name.lower() not in mapped
-    ]
-    return nulls + [
-        Flag("served", name, f"coalesce(i.{name} > 0, false)")
-        for name in SERVED_FLAGS
-        if name in log
+    own = (name for name in shape.own_columns if name.lower() not in mapped)
+    served = (name for name in SERVED_FLAGS if name in log)
+    return [
+        *nulls,
+        *(missing(name, name, f"i.{quoted(own_name(name))}") for name in own),
+        *(Flag("served", name, f"coalesce(i.{name} > 0, false)") for name in served),
     ]
 
 

@@ -14,7 +14,14 @@ from abeval.errors import LogError
 from abeval.experiment.columns import IDS, canonical_columns
 from abeval.experiment.model import Experiment
 from abeval.experiment.problems import near_miss
-from abeval.experiment.sources import OWN_TABLE, ROW_UNIT, ClickLog, ImpressionLog, LogSource
+from abeval.experiment.sources import (
+    OUTCOME,
+    OWN_TABLE,
+    ROW_UNIT,
+    ClickLog,
+    ImpressionLog,
+    LogSource,
+)
 from abeval.logs.files import FileFacts, mixed_id, with_type
 
 SERVED_FLAGS = ("timeout", "fallback", "stale")
@@ -134,9 +141,12 @@ def map_columns(
     columns = LogColumns(log, types, mapped)
     if problems:
         raise LogError("\n".join(problems), columns.listed)
-    if log == "items" and "item_id" not in columns:
-        hint = f'map it: columns = {{ item_id = "..." }}; {columns.listed}'
-        raise LogError("logs.items: no column item_id", hint)
+    needed, why = "item_id", ""
+    if log.startswith(OUTCOME):
+        needed, why = "ts", ": an outcome counts from the unit's exposure on"
+    if (log == "items" or why) and needed not in columns:
+        hint = f'map it: columns = {{ {needed} = "..." }}; {columns.listed}'
+        raise LogError(f"logs.{log}: no column {needed}{why}", hint)
     facts = FileFacts() if files is None or source.query is not None else files
     _check_ids(columns, facts)
     _check_types(columns, source, facts)

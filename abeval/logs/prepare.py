@@ -14,7 +14,7 @@ from abeval.errors import QueryError
 from abeval.experiment.model import Experiment
 from abeval.logs import checks, views
 from abeval.logs.cells import Cells, read_cells, unit_days
-from abeval.logs.click_join import ClickJoin, click_join, join_notes, write_clicks
+from abeval.logs.click_join import click_join, join_notes, write_clicks
 from abeval.logs.duplicates import find_repeats
 from abeval.logs.faults import faulty_expression
 from abeval.logs.files import FileFacts, lacking_columns
@@ -166,7 +166,7 @@ def _write(
     run: Run,
     metrics: Sequence[Metric],
     shape: LogShape,
-    join: ClickJoin,
+    join: Sequence[str],
     sums: Sums,
     cuts: Sequence[str],
     by_arrays: frozenset[Source],
@@ -214,10 +214,10 @@ def _described(run: Run, shape: LogShape, placed: Placed) -> Placed:
     return replace(placed, units=units)
 
 
-def _write_views(run: Run, shape: LogShape, join: ClickJoin) -> None:
+def _write_views(run: Run, shape: LogShape, join: Sequence[str]) -> None:
     experiment, engine = run.experiment, run.engine
     engine.view("experiment", views.experiment_view(experiment))
-    engine.view("seen", views.seen_view(experiment, shape, engine, join.columns))
+    engine.view("seen", views.seen_view(experiment, shape, engine, join))
     if shape.items is not None:
         engine.table("items", views.items_view(shape.items))
     if shape.exposures is not None:
