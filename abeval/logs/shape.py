@@ -7,6 +7,7 @@
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cache
+from types import MappingProxyType
 from typing import get_args
 
 from abeval.engines.sql import quoted
@@ -225,11 +226,19 @@ def shape_of(
             "v", [*ranks, *(row_value_sql(v, EXPRESSION_COLUMNS) for v in own_values)]
         ),
         outcomes={
-            name: _outcome(logs[OUTCOME + name], of_log)
+            name: _computed(logs[OUTCOME + name], _OUTCOME_COLUMNS, of_log)
             for name in experiment.logs.events
             if (of_log := [value for value in values if value.log == name])
         },
-        table=_table(experiment, logs, met, [value for value in values if value.log == UNITS]),
+        table=None
+        if experiment.unit_table is None
+        else _computed(
+            logs[UNITS],
+            UNIT_COLUMNS,
+            [value for value in values if value.log == UNITS],
+            experiment.unit_table.segments,
+            [term for metric in met for term in unit_terms(metric)],
+        ),
     )
 
 
@@ -247,31 +256,21 @@ def _components(
     ]
 
 
-def _outcome(log: LogColumns, values: Sequence[RowValue]) -> Computed:
-    """What metrics read of an outcome log."""
-    sql = [row_value_sql(value, _OUTCOME_COLUMNS) for value in values]
-    texts = [value.expression for value in values]
-    return Computed(log, own_columns_of(texts, log, _OUTCOME_COLUMNS), _numbered("v", sql))
-
-
-def _table(
-    experiment: Experiment,
-    logs: Mapping[str, LogColumns],
-    metrics: Sequence[Metric],
+def _computed(
+    log: LogColumns,
+    canonical: Collection[str],
     values: Sequence[RowValue],
-) -> Computed | None:
-    """What metrics and segments read of the table of units beside the impressions."""
-    if experiment.unit_table is None:
-        return None
-    log, segments = logs[UNITS], experiment.unit_table.segments
-    terms = [term for metric in metrics for term in unit_terms(metric)]
+    segments: Mapping[str, str] = MappingProxyType({}),
+    terms: Sequence[UnitTerm] = (),
+) -> Computed:
+    """What metrics and segments read of an outcome log, or of the table of units."""
     texts = [*segments.values(), *(term.expression for term in terms)]
     texts += [value.expression for value in values]
     return Computed(
         log,
-        own_columns_of(texts, log, UNIT_COLUMNS),
-        _numbered("v", [row_value_sql(value, UNIT_COLUMNS) for value in values]),
-        as_text(segments, UNIT_COLUMNS),
+        own_columns_of(texts, log, canonical),
+        _numbered("v", [row_value_sql(value, canonical) for value in values]),
+        as_text(segments, canonical),
         _numbered("u", [unit_term_sql(term) for term in terms]),
     )
 
