@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from abeval.engines.protocol import ArrayEngine, Cell, Engine, whole
 from abeval.engines.sql import quoted
 from abeval.errors import LogError
-from abeval.logs.grouping import Groups, heads, key_of, reduced
+from abeval.logs.grouping import Groups, heads, key_of, reduced, runs
 from abeval.logs.shape import LogShape
 from abeval.logs.unit_arrays import NO_DAY, NO_FIRST, NO_LAST, NONE, Codes, UnitDays, Whole
 
@@ -57,6 +57,8 @@ class Cells:
         sums: `c_1`, … → sums.
         kinds: Every kind once.
         nameless: Impressions of each kind that have no unit.
+        drawn: The number that the experiment's own hash draws for each unit, shape (units,); None
+            where the pass did not ask for it.
     """
 
     hashes: Whole
@@ -68,6 +70,7 @@ class Cells:
     sums: Mapping[str, Whole]
     kinds: Sequence[Kind]
     nameless: Sequence[int]
+    drawn: Whole | None = None
 
     @cached_property
     def day(self) -> NDArray[np.int64]:
@@ -86,13 +89,16 @@ class Cells:
         return np.array([kind.phase == IN_PERIOD for kind in self.kinds], dtype=bool)[self.kind]
 
 
-def read_cells(engine: Engine, shape: LogShape, variants: Sequence[str] | None) -> Cells:
+def read_cells(
+    engine: Engine, shape: LogShape, variants: Sequence[str] | None, draw: str | None = None
+) -> Cells:
     """Read the rows of `logged_sums` as arrays.
 
     Args:
         engine: After the pass.
         shape: What it summed.
         variants: Those whose impressions count; None where other logs place the units.
+        draw: SQL of a number of each unit over `unit_id`; None for none.
 
     Raises:
         LogError: Two units, or two kinds, have the same hash.
@@ -111,7 +117,7 @@ def read_cells(engine: Engine, shape: LogShape, variants: Sequence[str] | None) 
     hashed = {"unit": engine.hash64(["unit_id"]), "twin": engine.hash64(["unit_id", "1"])}
     absent = {"hour": NO_DAY, "first_ms": NO_FIRST, "last_ms": NO_LAST, **dict.fromkeys(sums, 0)}
     values = {n: f"cast(coalesce({n}, {value}) as bigint)" for n, value in absent.items()}
-    columns = {**hashed, "kind": kind_hash, **values}
+    columns = {**hashed, "kind": kind_hash, **values, **({"drawn": draw} if draw else {})}
     arrays = _fetched(engine, columns, sum(whole(row[2]) for row in rows))
     order = np.argsort(arrays["unit"])
     # Each column as fetched goes before the next is sorted: together they would take twice as much.
@@ -123,12 +129,13 @@ def read_cells(engine: Engine, shape: LogShape, variants: Sequence[str] | None) 
     starts = heads(unit)
     return Cells(
         hashes=reduced(np.minimum, unit, starts),
-        unit=np.repeat(np.arange(len(starts)), np.diff(starts, append=len(unit))),
+        unit=runs(starts, len(unit)),
         kind=np.searchsorted(kind_hashes, ordered["kind"]),
         **{name: ordered[name] for name in ("hour", "first_ms", "last_ms")},
         sums={name: ordered[name] for name in sums},
         kinds=[_kind(row[3:], variants) for row in rows],
         nameless=[whole(row[1]) for row in rows],
+        drawn=reduced(np.minimum, ordered["drawn"], starts) if draw else None,
     )
 
 
@@ -146,8 +153,10 @@ def _fetched(engine: Engine, columns: Mapping[str, str], size: int) -> dict[str,
             if start == 0:
                 # A column takes memory once it has a second value.
                 arrays[name] = np.broadcast_to(values[:1].astype(np.int64), size)
-            if not arrays[name].flags.writeable and (values != arrays[name][0]).any():
-                arrays[name] = arrays[name].copy()
+            first = arrays[name][0]
+            if not arrays[name].flags.writeable and (values != first).any():
+                arrays[name] = np.empty(size, dtype=np.int64)
+                arrays[name][:start] = first
             if arrays[name].flags.writeable:
                 arrays[name][start:end] = values
     return arrays

@@ -16,7 +16,7 @@ from abeval.experiment.segment_rules import known_from
 from abeval.experiment.sources import LogSource
 from abeval.logs import mapping
 from abeval.logs.cells import Cells
-from abeval.logs.grouping import heads, reduced
+from abeval.logs.grouping import heads, reduced, runs
 from abeval.logs.mapping import LogColumns
 from abeval.logs.names import places_of_hashes, same_ids
 from abeval.logs.shape import UNIT_COLUMNS, LogShape, as_text, own_columns_of
@@ -91,7 +91,7 @@ def segments_of(
 def _is_extreme(by: np.ufunc, times: Whole, unit: Whole) -> NDArray[np.bool_]:
     """Tell which cells have the first, or the last, time of their unit."""
     start = heads(unit)
-    extremes = np.repeat(reduced(by, times, start), np.diff(start, append=len(unit)))
+    extremes = reduced(by, times, start)[runs(start, len(unit))]
     is_extreme: NDArray[np.bool_] = times == extremes
     return is_extreme
 
