@@ -201,11 +201,12 @@ class SourceValues:
         starts = heads(sub_bucket[order])
         # A denominator that is 1 of every unit is not multiplied.
         pair = terms[: 1 if isinstance(terms.x, int) and terms.x == 1 else 2]
-        values = [self._of_units(value, None)[order] for value in pair]
+        values = [self._of_units(value, None) for value in pair]
         every = ((0,), (1,), (0, 0), (0, 1), (1, 1))
         products = [tuple(one for one in product if one < len(pair)) for product in every]
         units = np.diff(starts, append=len(order))
-        sums = {**(exact_sums(values, filter(None, products), starts) or {}), (): units.tolist()}
+        known = exact_sums(values, filter(None, products), starts, order) or {}
+        sums = {**known, (): units.tolist()}
         table = np.zeros((SUB_BUCKETS, 6))
         for place, product in enumerate(((), *products)):
             table[sub_bucket[order[starts]], place] = [float(one) for one in sums[product]]
