@@ -118,19 +118,16 @@ class LogShape:
 
     def needs_met(self, unit: str) -> frozenset[Need]:
         """What the logs have of all that metrics may need."""
+        others: dict[Need, bool] = {
+            "unit": unit != ROW_UNIT,
+            "click": self.clicks is not None,
+            "dwell": self.clicks is not None and "dwell" in self.clicks,
+            "category": self.has_item_categories,
+            # Whatever the columns are called that variants serve.
+            "score": bool(self.score_of),
+        }
         log = self.impressions
-        has: set[Need] = {need for need in get_args(Need) if need in log} - {"score"}
-        if unit != ROW_UNIT:
-            has.add("unit")
-        if self.clicks is not None:
-            has.add("click")
-            if "dwell" in self.clicks:
-                has.add("dwell")
-        if self.score_of:
-            has.add("score")
-        if self.has_item_categories:
-            has.add("category")
-        return frozenset(has)
+        return frozenset(n for n in get_args(Need) if others.get(n) or (n in log and n != "score"))
 
     @property
     def has_item_categories(self) -> bool:
