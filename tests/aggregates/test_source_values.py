@@ -159,6 +159,13 @@ def test_sums_of_a_sub_bucket_are_over_all_of_its_units() -> None:
     assert sums.units[[7, 9, 11]].tolist() == [2, 1, 1]
 
 
+def test_sums_of_a_mean_count_each_unit_once() -> None:
+    of, metrics = values_of([(2, 3), (1, 4), (5, 10)])
+    sums = of.buckets(metrics["y"], np.array([7, 9, 7]))
+    assert sums.units[[7, 9]].tolist() == [2, 1]
+    assert sums.sums[[7, 9]].tolist() == [[7, 2, 29, 7, 2], [1, 1, 1, 1, 1]]
+
+
 def test_values_of_units_are_in_the_order_of_values() -> None:
     """So that a draw by position does not depend on the order of the log."""
     of, metrics = values_of([(2, 1), (1, 3), (1, 2)])
