@@ -57,8 +57,7 @@ class Cells:
         sums: `c_1`, … → sums.
         kinds: Every kind once.
         nameless: Impressions of each kind that have no unit.
-        drawn: The number that the experiment's own hash draws for each unit, shape (units,); None
-            where the pass did not ask for it.
+        sub_bucket: Of each unit, shape (units,); None where the pass did not ask for it.
     """
 
     hashes: Whole
@@ -70,7 +69,7 @@ class Cells:
     sums: Mapping[str, Whole]
     kinds: Sequence[Kind]
     nameless: Sequence[int]
-    drawn: Whole | None = None
+    sub_bucket: NDArray[np.int16] | None = None
 
     @cached_property
     def day(self) -> NDArray[np.int64]:
@@ -90,7 +89,7 @@ class Cells:
 
 
 def read_cells(
-    engine: Engine, shape: LogShape, variants: Sequence[str] | None, draw: str | None = None
+    engine: Engine, shape: LogShape, variants: Sequence[str] | None, bucket: str | None = None
 ) -> Cells:
     """Read the rows of `logged_sums` as arrays.
 
@@ -98,7 +97,7 @@ def read_cells(
         engine: After the pass.
         shape: What it summed.
         variants: Those whose impressions count; None where other logs place the units.
-        draw: SQL of a number of each unit over `unit_id`; None for none.
+        bucket: SQL of the sub-bucket of a unit over `unit_id`, if that is asked for.
 
     Raises:
         LogError: Two units, or two kinds, have the same hash.
@@ -117,7 +116,7 @@ def read_cells(
     hashed = {"unit": engine.hash64(["unit_id"]), "twin": engine.hash64(["unit_id", "1"])}
     absent = {"hour": NO_DAY, "first_ms": NO_FIRST, "last_ms": NO_LAST, **dict.fromkeys(sums, 0)}
     values = {n: f"cast(coalesce({n}, {value}) as bigint)" for n, value in absent.items()}
-    columns = {**hashed, "kind": kind_hash, **values, **({"drawn": draw} if draw else {})}
+    columns = {**hashed, "kind": kind_hash, **values, **({"bucket": bucket} if bucket else {})}
     arrays = _fetched(engine, columns, sum(whole(row[2]) for row in rows))
     order = np.argsort(arrays["unit"])
     # Each column as fetched goes before the next is sorted: together they would take twice as much.
@@ -135,7 +134,7 @@ def read_cells(
         sums={name: ordered[name] for name in sums},
         kinds=[_kind(row[3:], variants) for row in rows],
         nameless=[whole(row[1]) for row in rows],
-        drawn=reduced(np.minimum, ordered["drawn"], starts) if draw else None,
+        sub_bucket=ordered["bucket"][starts].astype(np.int16) if bucket else None,
     )
 
 

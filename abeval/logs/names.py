@@ -90,23 +90,22 @@ def of_names(engine: Engine, sql: str, hashes: Whole) -> Whole:
 
 def drawn(engine: Engine, experiment: Experiment, hashes: Whole) -> Whole:
     """The number that the experiment's own hash draws for each unit."""
-    return of_names(engine, own_draw(engine, experiment, "logged_id"), hashes)
+    return of_names(engine, engine.hash60(experiment.salt, _ID), hashes)
 
 
-def own_draw(engine: Engine, experiment: Experiment, unit: str) -> str:
-    """SQL of the number that the experiment's own hash draws for a unit."""
-    return engine.hash60(experiment.salt, f"cast({unit} as varchar)")
+def sub_bucket_sql(engine: Engine, experiment: Experiment, unit: str) -> str:
+    """SQL of the sub-bucket of a unit."""
+    draw = engine.hash60(experiment.salt, f"cast({unit} as varchar)")
+    return f"{draw} // {SLOTS} % {SUB_BUCKETS}"
 
 
 def sub_buckets(
     engine: Engine, experiment: Experiment, hashes: Whole, cells: Cells | None = None
 ) -> SubBuckets:
-    """The sub-bucket of each unit, of what the cells drew if they did."""
-    if cells is None or cells.drawn is None:
-        number = drawn(engine, experiment, hashes)
-    else:
-        number = cells.drawn[places_of_hashes(hashes, cells.hashes)]
-    return (number // SLOTS % SUB_BUCKETS).astype(np.int16)
+    """The sub-bucket of each unit; that of its cells, where the pass asked for it."""
+    if cells is not None and cells.sub_bucket is not None:
+        return cells.sub_bucket[places_of_hashes(hashes, cells.hashes)]
+    return (drawn(engine, experiment, hashes) // SLOTS % SUB_BUCKETS).astype(np.int16)
 
 
 def expected_by_rule(engine: Engine, rule: Rule, hashes: Whole, names: Sequence[str]) -> Codes:
@@ -148,7 +147,7 @@ def write_units(engine: Engine, experiment: Experiment, units: Units) -> None:
     engine.add_arrays("placed_units", of_units)
     segments = {quoted(f"s_{name}"): labels.names for name, labels in units.segments.items()}
     texts = [f"{_text(f'p.{name}', texts)} as {name}" for name, texts in segments.items()]
-    h60 = own_draw(engine, experiment, "n.logged_id")
+    h60 = engine.hash60(experiment.salt, "cast(n.logged_id as varchar)")
     columns = [
         "p.unit_id",
         f"{_text('p.arm', [*experiment.variants])} as variant",

@@ -19,7 +19,7 @@ from abeval.logs.duplicates import find_repeats
 from abeval.logs.faults import faulty_expression
 from abeval.logs.files import FileFacts, lacking_columns
 from abeval.logs.mapping import LogColumns
-from abeval.logs.names import own_draw, write_names, write_unit_names, write_units
+from abeval.logs.names import sub_bucket_sql, write_names, write_unit_names, write_units
 from abeval.logs.opening import file_notes, open_logs
 from abeval.logs.outcomes import Coverage, outcome_logs, write_outcomes
 from abeval.logs.placing import Placed, knows_entries, names_variant, place_units
@@ -182,9 +182,9 @@ def _write(
     run.engine.view("logged_cells", views.logged_cells(run.experiment, shape))
     run.engine.view("variants", views.variants_view(run.experiment))
     # Of a table of units, a draw of each row costs less in the pass than looking its unit up later.
-    draws = run.experiment.of_units and run.experiment.trust.aa_runs
-    draw = own_draw(run.engine, run.experiment, "unit_id") if draws else None
-    cells = read_cells(run.engine, shape, _compared(run.experiment, shape), draw)
+    is_dealt = run.experiment.of_units and run.experiment.trust.aa_runs
+    bucket = sub_bucket_sql(run.engine, run.experiment, "unit_id") if is_dealt else None
+    cells = read_cells(run.engine, shape, _compared(run.experiment, shape), bucket)
     write_names(run.engine, shape)
     placed = place_units(run, shape, cells)
     with_rows = summed.has_rows

@@ -27,7 +27,7 @@ def test_a_pass_over_a_table_of_units_draws_what_their_ids_draw() -> None:
     with closing(DuckDBEngine()) as engine:
         prepared = prepare(Run(experiment, engine, {"units": frame}), [], units_read=False)
         hashes = prepared.placed.units.hash
-        assert prepared.cells.drawn is not None
+        assert prepared.cells.sub_bucket is not None
         drawn = sub_buckets(engine, experiment, hashes, prepared.cells).tolist()
         assert drawn == sub_buckets(engine, experiment, hashes).tolist()
     assert sorted(drawn) == sorted(sub_bucket(md5_60("e", user)) for user in analysed)
