@@ -19,7 +19,7 @@ import pandas as pd
 import abeval
 from abeval.aggregates.collect import collect_prepared
 from abeval.experiment.metrics import named_metrics
-from abeval.logs.opened import opened
+from abeval.logs.run import opened
 from abeval.results.study import Study
 from abeval.study.run import analysed
 

@@ -128,7 +128,7 @@ def _gathered(
     dealt = wanted.resampled or CATALOGUE in wanted.sources
     bucket = np.zeros(0, dtype=np.int16)
     if dealt or (besides.buckets and not besides.by_units):
-        bucket = sub_buckets(engine, experiment, prepared.placed.units.hash)
+        bucket = sub_buckets(engine, experiment, prepared.placed.units.hash, prepared.cells)
     rows = row_sums(run, prepared, wanted, bucket, by_day)
     queries = _queries(run, prepared, rows)
     per_unit = per_unit_sums(queries, prepared, wanted, besides, bucket, run.step)

@@ -12,8 +12,8 @@ from abeval.aggregates.cells import LIMIT, OTHER, Units, beyond_limit
 from abeval.engines.protocol import Engine, whole
 from abeval.engines.queries import query
 from abeval.engines.sql import quoted
-from abeval.logs.row_sql import component_name, cut_name
 from abeval.logs.shape import LogShape
+from abeval.logs.views import cut_name
 
 
 class CutCells(NamedTuple):
@@ -58,7 +58,7 @@ def cut_cells(
 
 def write_cut_sums(engine: Engine, shape: LogShape, cut: str) -> None:
     """Create `cut_sums`: the sums of each unit and value of a cut, over `impressions`."""
-    sums = ", ".join(component_name(i) for i in range(len(shape.components)))
+    sums = ", ".join(shape.components.values())
     value = cut_value(cut)
     rows = f"select unit_id, {value} as value, {sums} from impressions where in_period"
     engine.view("cut_rows", rows)

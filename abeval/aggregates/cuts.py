@@ -25,8 +25,8 @@ from abeval.aggregates.unit_rows import Scan, room_of, unit_rows
 from abeval.aggregates.unit_sums import Row, Slice, Terms, sums_of
 from abeval.engines.sql import literal, quoted
 from abeval.logs.grouping import Groups, added, half_away, heads, key_of
-from abeval.logs.row_sql import component_name, cut_name
 from abeval.logs.unit_arrays import Labels, Units, Whole
+from abeval.logs.views import cut_name
 from abeval.metrics.definition import Metric, no_cuts, scales, splits_by_cut
 from abeval.metrics.sources import AUC, GAUC, UNIT_DAY
 from abeval.stats import mix
@@ -135,7 +135,7 @@ def _totals(queries: MetricQueries, units: Units, name: str) -> Totals:
     sizes = cut_sizes(engine, experiment.variants)
     cells = cut_cells(name, sizes, experiment.privacy.min_units)
     engine.view("cut_cells", _cells_sql(cells))
-    names = [component_name(place) for place in range(len(queries.shape.components))]
+    names = [*queries.shape.components.values()]
     listed = ", ".join(["s.unit_id", "c.number", *(f"s.{column}" for column in names)])
     read = engine.arrays(f"select {listed} from cut_sums s join cut_cells c on s.value = c.value")
     unit, cell, *sums = (column.astype(np.int64) for column in read.values())

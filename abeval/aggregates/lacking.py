@@ -14,7 +14,7 @@ from abeval.engines.protocol import Engine
 from abeval.engines.sql import literal, numbered, quoted
 from abeval.experiment.model import Experiment
 from abeval.experiment.sources import ROW_UNIT
-from abeval.logs.canonical import variant_of
+from abeval.logs.mapping import variant_of
 from abeval.logs.prepare import Prepared
 
 

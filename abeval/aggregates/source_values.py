@@ -73,14 +73,14 @@ class SourceValues:
         if term is None:
             return 1
         if isinstance(term, UnitTerm):
-            table = self.shape.table
-            return 0 if table is None else self.units.covariates[table.covariate(term)]
+            column = self.shape.covariate(term)
+            return 0 if column is None else self.units.covariates[column]
         names = [self.shape.component(term, variant) for variant in self.experiment.variants]
         if len({*names}) == 1:
-            column = columns[names[0]]
+            values = columns[names[0]]
             # What all units have in common is kept once (`logs/cells.py`).
-            is_one = not column.strides[0] and len(column) and column[0] in (0, 1)
-            return int(column[0]) if is_one else column
+            is_one = not values.strides[0] and len(values) and values[0] in (0, 1)
+            return int(values[0]) if is_one else values
         key = (id(columns), *names)
         if key not in self._kept:
             chosen = np.stack([columns[name] for name in names])
@@ -200,14 +200,17 @@ class SourceValues:
             self._kept[key] = np.argsort(sub_bucket.astype(np.int16), kind="stable")
         order = self._kept[key] if among is None else self._kept[key][among[self._kept[key]]]
         starts = heads(sub_bucket[order])
-        products = ((0,), (1,), (0, 0), (0, 1), (1, 1))
-        pair = [self._of_units(value, None)[order] for value in terms[:2]]
-        sums = exact_sums(pair, products, starts) or {}
-        number = sub_bucket[order[starts]]
+        # A denominator that is 1 of every unit is not multiplied.
+        pair = terms[: 1 if isinstance(terms.x, int) and terms.x == 1 else 2]
+        values = [self._of_units(value, None) for value in pair]
+        every = ((0,), (1,), (0, 0), (0, 1), (1, 1))
+        products = [tuple(one for one in product if one < len(pair)) for product in every]
+        units = np.diff(starts, append=len(order))
+        known = exact_sums(values, filter(None, products), starts, order) or {}
+        sums = {**known, (): units.tolist()}
         table = np.zeros((SUB_BUCKETS, 6))
-        table[number, 0] = np.diff(starts, append=len(order))
-        for place, product in enumerate(products, start=1):
-            table[number, place] = [float(one) for one in sums[product]]
+        for place, product in enumerate(((), *products)):
+            table[sub_bucket[order[starts]], place] = [float(one) for one in sums[product]]
         return BucketSums(table[:, 0], table[:, 1:])
 
     def _of_units(self, value: Variable, among: NDArray[np.bool_] | None) -> Whole:
@@ -222,11 +225,17 @@ class SourceValues:
         ones, those of larger y come first, then those of smaller x.
         """
         terms = self.judged(metric)
-        every_y, every_x = (self._of_units(value, None) for value in terms[:2])
         rows = []
         for number, variant in sorted(enumerate(self.experiment.variants), key=lambda v: v[1]):
-            own = np.flatnonzero(self.units.variant == number)
-            y, x = every_y[own].astype(np.int64), every_x[own].astype(np.int64)
+            if ("units of", number) not in self._kept:
+                self._kept["units of", number] = np.flatnonzero(self.units.variant == number)
+            own = self._kept["units of", number]
+            y, x = (
+                np.broadcast_to(value, len(own))
+                if isinstance(value, int)
+                else value[own].astype(np.int64)
+                for value in terms[:2]
+            )
             total_y, total_x = (float(_exact_sum(one)) for one in (y, x))
             if not total_x > 0:
                 continue

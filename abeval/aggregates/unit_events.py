@@ -12,8 +12,7 @@ from abeval.engines.queries import query
 from abeval.engines.sql import literal
 from abeval.experiment.model import Experiment
 from abeval.logs.outcomes import Coverage, local_ms, relation
-from abeval.logs.shape import LogShape
-from abeval.logs.unit_table import UNITS
+from abeval.logs.shape import UNITS, LogShape
 from abeval.metrics.definition import Metric
 from abeval.metrics.per_unit import PerUnit, RowValue
 

@@ -114,12 +114,12 @@ def _of_alike(slices: Sequence[Slice], groups: Groups) -> list[list[Row]]:
     def place(values: Whole) -> int:
         if id(values) not in columns:
             columns[id(values)] = len(arrays)
-            arrays.append(values[order])
+            arrays.append(values)
         return columns[id(values)]
 
     products = [_products(one.terms, place) for one in slices]
     wanted = dict.fromkeys(p for of_slice in products for p in of_slice if p)
-    sums = exact_sums(arrays, wanted, starts) if arrays else {}
+    sums = exact_sums(arrays, wanted, starts, order) if arrays else {}
     if sums is None:
         raise _too_large(slices, groups)
     units = np.diff(np.append(starts, len(order))).tolist()

@@ -10,12 +10,12 @@ from abeval.engines.queries import query
 from abeval.engines.sql import literal, quoted
 from abeval.experiment.model import Experiment
 from abeval.experiment.sources import LogSource
-from abeval.logs import canonical
+from abeval.logs import mapping
 from abeval.logs.audited import CLUSTERS
-from abeval.logs.mapping import LogColumns, is_number, map_columns
+from abeval.logs.mapping import LogColumns, is_number, map_columns, own_name
 from abeval.logs.opening import open_log
-from abeval.logs.row_sql import canonical_columns, in_view_names, own_columns_of, own_name
 from abeval.logs.run import Run
+from abeval.logs.shape import EXPRESSION_COLUMNS, in_view_names, own_columns_of
 
 STRATA = {
     "served": "select state as part, variant, 0 as stratum, cluster, click, own as baseline, "
@@ -35,7 +35,7 @@ STRATA = {
 def columns_beside(experiment: Experiment, log: LogColumns) -> list[str]:
     """The log's columns that these relations read under their own names."""
     text = experiment.agreement.treated
-    own = () if text is None else own_columns_of([text], log, canonical_columns(of_unit=False))
+    own = () if text is None else own_columns_of([text], log, EXPRESSION_COLUMNS)
     return [*_features(experiment, log).values(), *own]
 
 
@@ -44,7 +44,7 @@ def treated_sql(experiment: Experiment) -> str:
     text = experiment.agreement.treated
     if text is None:
         return "cast(null as bigint) as treated"
-    sql = in_view_names(text, None, canonical_columns(of_unit=False))
+    sql = in_view_names(text, None, EXPRESSION_COLUMNS)
     return f"case when ({sql}) then 1 else 0 end as treated"
 
 
@@ -61,7 +61,7 @@ def open_training(run: Run) -> LogColumns | None:
 
 def _opened(run: Run) -> LogColumns:
     source = run.experiment.logs.training or LogSource()
-    open_log(run.engine, run.experiment, run.frames, "training")
+    open_log(run, "training")
     types = run.engine.columns("raw_training")
     named = source.columns.get("unit_id", run.experiment.unit)
     has_unit = named.lower() in {column.lower() for column in types}
@@ -76,10 +76,10 @@ def _keys_sql(run: Run, log: LogColumns | None) -> str:
             "from units where 1 = 0"
         )
     source = run.experiment.logs.training or LogSource()
-    unit, item = (canonical.column(log, name) for name in ("unit_id", "item_id"))
+    unit, item = (mapping.column(log, name) for name in ("unit_id", "item_id"))
     return (
         f"select distinct n.unit_id, cast(t.{item} as varchar) as item_id, "
-        f"{canonical.time_ms(log, source, run.engine)} as time_ms "
+        f"{mapping.time_ms(log, source, run.engine)} as time_ms "
         f"from raw_training t join unit_names n "
         f"on cast(t.{unit} as varchar) = cast(n.logged_id as varchar)"
     )
@@ -110,7 +110,7 @@ def write_beside(
     if not lacks_of(training):
         yield "training"
     if "item_id" in training and "policy" in training:
-        item, policy = (canonical.cast(training, name, "varchar") for name in ("item_id", "policy"))
+        item, policy = (mapping.cast(training, name, "varchar") for name in ("item_id", "policy"))
         engine.table(
             "training_items",
             f"select {item} as item_id, {policy} as policy, count(*) as trained "
@@ -154,9 +154,9 @@ def _score_column(experiment: Experiment, variant: str, training: LogColumns) ->
 
 def _training_scores(training: LogColumns, score: str) -> str:
     """Each unit of the training data is a cluster; without units, each row is one."""
-    unit = f"dense_rank() over (order by {canonical.column(training, 'unit_id')})"
+    unit = f"dense_rank() over (order by {mapping.column(training, 'unit_id')})"
     cluster = unit if "unit_id" in training else "row_number() over (order by 1)"
     return (
-        f"select {cluster} as cluster, {canonical.click(training)} as click, "
-        f"{canonical.score(score)} as candidate from raw_training"
+        f"select {cluster} as cluster, {mapping.click(training)} as click, "
+        f"{mapping.score(score)} as candidate from raw_training"
     )

@@ -15,8 +15,7 @@ from abeval.engines.queries import query
 from abeval.engines.sql import literal, quoted
 from abeval.experiment.model import Experiment
 from abeval.logs.audited import CLUSTERS
-from abeval.logs.mapping import SERVED_FLAGS, LogColumns
-from abeval.logs.row_sql import own_name
+from abeval.logs.mapping import SERVED_FLAGS, LogColumns, own_name
 from abeval.logs.shape import LogShape
 from abeval.offline.candidates.shown import finite_sql
 

@@ -175,7 +175,7 @@ class LoadedExperiment(TrustCalls, OfflineCalls):
         from abeval.aggregates.collect import Further, collect_prepared
         from abeval.experiment.metrics import named_metrics
         from abeval.inference.power import plan
-        from abeval.logs.opened import opened
+        from abeval.logs.run import opened
         from abeval.time.growth import growths_of
 
         if mde is not None and days is not None:
@@ -218,7 +218,7 @@ class LoadedExperiment(TrustCalls, OfflineCalls):
             LogError: The log has no time.
         """
         from abeval.experiment.metrics import named_metrics
-        from abeval.logs.opened import opened
+        from abeval.logs.run import opened
         from abeval.time.analysis import windows
         from abeval.time.clock import CLOCKS
 
@@ -246,7 +246,7 @@ class LoadedExperiment(TrustCalls, OfflineCalls):
 
     def _aggregate(self, metrics: "Sequence[Metric]", inputs: "Inputs") -> "Aggregates":
         from abeval.aggregates.collect import collect
-        from abeval.logs.opened import opened
+        from abeval.logs.run import opened
 
         with opened(self.experiment, inputs) as run:
             return collect(run, metrics)

@@ -63,7 +63,7 @@ class OfflineCalls:
             ExperimentError: A variant is unknown, or not one policy is given.
             LogError: The log has no propensity, or the table is no policy.
         """
-        from abeval.logs.opened import opened
+        from abeval.logs.run import opened
         from abeval.off_policy.estimates import OffPolicyOptions
         from abeval.off_policy.log import PolicyChoice
         from abeval.off_policy.run import off_policy
@@ -118,7 +118,7 @@ class OfflineCalls:
             ExperimentError: An unknown metric, preset or model.
             LogError: The logs do not have what a replay needs.
         """
-        from abeval.logs.opened import opened
+        from abeval.logs.run import opened
         from abeval.offline.options import ReplayOptions
         from abeval.offline.replay import replay
 
@@ -169,7 +169,7 @@ class OfflineCalls:
         from abeval.aggregates.collect import Further, collect_prepared
         from abeval.agreement.agree import OFFLINE, joined, offline_columns, read_offline
         from abeval.experiment.metrics import named_metrics
-        from abeval.logs.opened import opened
+        from abeval.logs.run import opened
         from abeval.offline.options import ReplayOptions
         from abeval.pipeline import judged
 

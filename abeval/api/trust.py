@@ -49,7 +49,7 @@ class TrustCalls:
         """
         from abeval.aggregates.collect import collect
         from abeval.inference.trust.check import check, checked_metrics, without_replays
-        from abeval.logs.opened import opened
+        from abeval.logs.run import opened
 
         metrics = checked_metrics(self.experiment)
         with opened(without_replays(self.experiment), inputs) as run:
@@ -77,7 +77,7 @@ class TrustCalls:
             ExperimentError: There is no such metric, or `runs` is less than 1.
         """
         from abeval.experiment.metrics import named_metrics
-        from abeval.logs.opened import opened
+        from abeval.logs.run import opened
         from abeval.time.aa import aa
 
         check_between("runs", runs, 1, MAX_REPLAYS)
@@ -103,7 +103,7 @@ class TrustCalls:
             ExperimentError: The file has no [assignment], and there are no others.
         """
         from abeval.audit.run import audit
-        from abeval.logs.opened import opened
+        from abeval.logs.run import opened
 
         own = others or {}
         with opened(self.experiment, inputs) as run:

@@ -5,7 +5,7 @@ SQL that is to be transpiled calls `abeval_epoch_ms(timestamp)`, `abeval_utc_tim
 `abeval_md5_hex(text, start, count)` (and those of sha1 and sha256); the last step replaces the
 calls by the dialect's own SQL.
 
-`logs/canonical.py` and `logs/placing.py` ask the engine for them; `transpile.py` replaces the
+`logs/mapping.py` and `logs/placing.py` ask the engine for them; `transpile.py` replaces the
 calls, `duckdb.py` defines them as macros.
 """
 

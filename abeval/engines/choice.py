@@ -1,6 +1,6 @@
 """Which engine an analysis runs on.
 
-`logs/opened.py` gives it the experiment's `[engine]` and the caller's connection or session, and
+`logs/run.py` gives it the experiment's `[engine]` and the caller's connection or session, and
 puts the engine into the `Run` that every step gets.
 """
 

@@ -1,6 +1,6 @@
 """The files that an experiment names, which a confined engine may open.
 
-`logs/opened.py` and `statement.py` confine an engine to them; `logs/outputs.py` refuses to write
+`logs/run.py` and `statement.py` confine an engine to them; `logs/outputs.py` refuses to write
 them.
 """
 

@@ -21,8 +21,8 @@ from abeval.logs.grouping import heads, reduced, where
 from abeval.logs.outcomes import relation
 from abeval.logs.placing import REASONS, at
 from abeval.logs.prepare import Prepared
+from abeval.logs.shape import UNITS
 from abeval.logs.unit_arrays import NO_DAY, NO_FIRST, NO_LAST, NONE, Whole, counted
-from abeval.logs.unit_table import UNITS
 
 
 class LogRows(NamedTuple):

@@ -11,8 +11,7 @@ from typing import NamedTuple
 from abeval.engines.protocol import Engine
 from abeval.engines.sql import quoted
 from abeval.experiment.model import Experiment
-from abeval.logs.mapping import SERVED_FLAGS
-from abeval.logs.row_sql import own_name
+from abeval.logs.mapping import SERVED_FLAGS, own_name
 from abeval.logs.run import Run
 from abeval.logs.shape import LogShape
 
@@ -93,16 +92,13 @@ def flags(experiment: Experiment, shape: LogShape, never_null: frozenset[str]) -
         never_null: Columns of the log in lower case that have no null.
     """
     log = shape.impressions
-    columns = {
-        "request_id": "i.request_id",
-        "item_id": "i.item_id",
-        "position": "i.position",
-        "category": "i.own_category",
-        "propensity": "i.propensity",
-    }
+
+    def missing(name: str, column: str, sql: str) -> Flag:
+        return Flag("null", name, "" if column.lower() in never_null else f"{sql} is null")
+
     nulls = [
-        Flag("null", name, "" if log.mapped[name].lower() in never_null else f"{sql} is null")
-        for name, sql in columns.items()
+        missing(name, log.mapped[name], f"i.{'own_' if name == 'category' else ''}{name}")
+        for name in ("request_id", "item_id", "position", "category", "propensity")
         if name in log
     ]
     if "dwell" in log and "click" in log:
@@ -117,19 +113,12 @@ def flags(experiment: Experiment, shape: LogShape, never_null: frozenset[str]) -
             for score, variants in serving.items()
         ]
     mapped = {column.lower() for column in log.mapped.values()}
-    nulls += [
-        Flag(
-            "null",
-            name,
-            "" if name.lower() in never_null else f"i.{quoted(own_name(name))} is null",
-        )
-        for name in shape.own_columns
-        if name.lower() not in mapped
-    ]
-    return nulls + [
-        Flag("served", name, f"coalesce(i.{name} > 0, false)")
-        for name in SERVED_FLAGS
-        if name in log
+    own = (name for name in shape.own_columns if name.lower() not in mapped)
+    served = (name for name in SERVED_FLAGS if name in log)
+    return [
+        *nulls,
+        *(missing(name, name, f"i.{quoted(own_name(name))}") for name in own),
+        *(Flag("served", name, f"coalesce(i.{name} > 0, false)") for name in served),
     ]
 
 
@@ -153,7 +142,7 @@ def show_audited(
     item = f"case when i.item_id is not null then {engine.hash64(['i.item_id'])} % {_ITEMS} end"
     lists = ["i.request_id", "i.position", f"{item} as item"] if has_lists else []
     unit = engine.hash64(["i.unit_id"])
-    is_utc = source.ts_zone is None and "ts" in log and log.type_of("ts") in _UTC
+    is_utc = source.ts_zone is None and log.type_of("ts") in _UTC
     sql = f"""
     select {", ".join([f"{unit} as unit_hash", "i.time_ms", *lists, *listed])}
     from seen i

@@ -15,8 +15,7 @@ from numpy.typing import NDArray
 from abeval.engines.protocol import ArrayEngine, Cell, Engine, whole
 from abeval.engines.sql import quoted
 from abeval.errors import LogError
-from abeval.logs.grouping import heads, narrow, reduced, unit_days, where
-from abeval.logs.row_sql import component_name
+from abeval.logs.grouping import heads, narrow, reduced, runs, unit_days, where
 from abeval.logs.shape import LogShape
 from abeval.logs.unit_arrays import NO_DAY, NO_FIRST, NO_LAST, NONE, Codes, UnitDays, Whole
 
@@ -58,6 +57,7 @@ class Cells:
         sums: `c_1`, … → sums, in the fewest bytes.
         kinds: Every kind once.
         nameless: Impressions of each kind that have no unit.
+        sub_bucket: Of each unit, shape (units,); None where the pass did not ask for it.
     """
 
     hashes: Whole
@@ -69,6 +69,7 @@ class Cells:
     sums: Mapping[str, NDArray[np.integer]]
     kinds: Sequence[Kind]
     nameless: Sequence[int]
+    sub_bucket: NDArray[np.int16] | None = None
 
     @cached_property
     def day(self) -> NDArray[np.int32]:
@@ -87,13 +88,16 @@ class Cells:
         return np.array([kind.phase == IN_PERIOD for kind in self.kinds], dtype=bool)[self.kind]
 
 
-def read_cells(engine: Engine, shape: LogShape, variants: Sequence[str] | None) -> Cells:
+def read_cells(
+    engine: Engine, shape: LogShape, variants: Sequence[str] | None, bucket: str | None = None
+) -> Cells:
     """Read the rows of `logged_sums` as arrays.
 
     Args:
         engine: After the pass.
         shape: What it summed.
         variants: Those whose impressions count; None where other logs place the units.
+        bucket: SQL of the sub-bucket of a unit over `unit_id`, if that is asked for.
 
     Raises:
         LogError: Two units, or two kinds, have the same hash.
@@ -108,7 +112,7 @@ def read_cells(engine: Engine, shape: LogShape, variants: Sequence[str] | None) 
     kind_hashes = np.array([row[0] for row in rows], dtype=np.int64)
     if len({*kind_hashes.tolist()}) < len(kind_hashes):
         raise LogError("two kinds of impressions have the same hash", "report it with the file")
-    sums = [component_name(i) for i in range(len(shape.components))]
+    sums = [*shape.components.values()]
     absent = {"first_ms": NO_FIRST, "last_ms": NO_LAST, **dict.fromkeys(sums, 0)}
     columns = {
         "unit": engine.hash64(["unit_id"]),
@@ -116,6 +120,7 @@ def read_cells(engine: Engine, shape: LogShape, variants: Sequence[str] | None) 
         "kind": kind_hash,
         "hour": f"cast(coalesce(case when phase >= {BEFORE} then hour end, {NO_DAY}) as int)",
         **{n: f"cast(coalesce({n}, {value}) as bigint)" for n, value in absent.items()},
+        **({"bucket": bucket} if bucket else {}),
     }
     arrays = _fetched(engine, columns, sum(whole(row[2]) for row in rows))
     order = np.argsort(arrays["unit"])
@@ -128,12 +133,13 @@ def read_cells(engine: Engine, shape: LogShape, variants: Sequence[str] | None) 
     starts = heads(unit)
     return Cells(
         hashes=reduced(np.minimum, unit, starts),
-        unit=np.repeat(np.arange(len(starts), dtype=np.int32), np.diff(starts, append=len(unit))),
+        unit=runs(starts, len(unit)).astype(np.int32),
         kind=np.searchsorted(kind_hashes, ordered["kind"]).astype(np.int32),
         **{name: ordered[name] for name in ("hour", "first_ms", "last_ms")},
         sums={name: narrow(ordered.pop(name)) for name in sums},
         kinds=[_kind(row[3:], variants) for row in rows],
         nameless=[whole(row[1]) for row in rows],
+        sub_bucket=ordered["bucket"][starts].astype(np.int16) if bucket else None,
     )
 
 
@@ -151,8 +157,10 @@ def _fetched(engine: Engine, columns: Mapping[str, str], size: int) -> dict[str,
             if start == 0:
                 # A column takes memory once it has a second value.
                 arrays[name] = np.broadcast_to(values[:1].copy(), size)
-            if not arrays[name].flags.writeable and (values != arrays[name][0]).any():
-                arrays[name] = arrays[name].copy()
+            first = arrays[name][0]
+            if not arrays[name].flags.writeable and (values != first).any():
+                arrays[name] = np.empty(size, dtype=values.dtype)
+                arrays[name][:start] = first
             if arrays[name].flags.writeable:
                 arrays[name][start:end] = values
     return arrays

@@ -24,8 +24,8 @@ USED_BEFORE = "used_before_the_period"
 
 def check_frames(experiment: Experiment, frames: Mapping[str, object]) -> None:
     """Refuse frames that are not named like one of the experiment's logs."""
+    outcomes = experiment.logs.events
     for name in frames:
-        outcomes = experiment.logs.events
         if name in experiment.tables or name in outcomes:
             continue
         if name not in CANONICAL_COLUMNS:
@@ -40,8 +40,14 @@ def check_frames(experiment: Experiment, frames: Mapping[str, object]) -> None:
 
 def check_opened(experiment: Experiment, logs: Mapping[str, LogColumns]) -> None:
     """Check that the columns of the logs fit the experiment file."""
-    _check_variant_known(experiment, logs)
     impressions = logs[experiment.logs.rows_name]
+    placing = (impressions, logs.get("exposures", impressions))
+    if not experiment.assigns and not any("variant" in log for log in placing):
+        raise LogError(
+            "the variant of a unit is unknown: the log has no column `variant`",
+            'map it (columns = { variant = "..." }), or set [assignment] salt, so that abeval '
+            "computes it",
+        )
     if experiment.period is not None and "ts" not in impressions:
         raise LogError(
             "[period] needs the time of each impression, but the log has no column `ts`",
@@ -54,17 +60,6 @@ def check_opened(experiment: Experiment, logs: Mapping[str, LogColumns]) -> None
     for name, log in logs.items():
         if name in ("exposures", "units") or name.startswith(OUTCOME):
             check_joinable(impressions, log, ["unit_id"])
-
-
-def _check_variant_known(experiment: Experiment, logs: Mapping[str, LogColumns]) -> None:
-    logged = {"impressions", "exposures", experiment.logs.rows_name}
-    named = any("variant" in columns for name, columns in logs.items() if name in logged)
-    if not named and not experiment.assigns:
-        raise LogError(
-            "the variant of a unit is unknown: the log has no column `variant`",
-            'map it (columns = { variant = "..." }), or set [assignment] salt, so that abeval '
-            "computes it",
-        )
 
 
 def check_schedule(changes: bool, has_time: bool, by_rule: bool) -> None:

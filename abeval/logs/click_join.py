@@ -4,14 +4,13 @@
 """
 
 from collections.abc import Sequence
-from typing import NamedTuple
 
 from abeval.engines.queries import query
 from abeval.errors import LogError
 from abeval.experiment.model import Experiment
 from abeval.experiment.sources import ROW_UNIT
 from abeval.logs import checks, views
-from abeval.logs.canonical import CLICK_KEYS
+from abeval.logs.mapping import CLICK_KEYS
 from abeval.logs.run import Run
 from abeval.logs.shape import LogShape
 
@@ -19,29 +18,17 @@ _IDS = ("impression_id", "request_id", "item_id", "position")
 UNIT = "unit_id"
 
 
-class ClickJoin(NamedTuple):
-    """The columns that a click shares with its impression.
+def click_join(experiment: Experiment, shape: LogShape) -> tuple[str, ...]:
+    """The columns that a click shares with its impression, by their canonical names.
 
-    Attributes:
-        columns: Their canonical names; none without a log of clicks.
-    """
-
-    columns: tuple[str, ...] = ()
-
-    @property
-    def by_time(self) -> bool:
-        """Whether they are of several impressions, of which the last before the click is meant."""
-        return UNIT in self.columns
-
-
-def click_join(experiment: Experiment, shape: LogShape) -> ClickJoin:
-    """The join that the experiment chooses, else the one that the logs have columns for.
+    Those that the experiment chooses, else those that the logs have; none without a log of clicks.
+    With the unit they are of several impressions, of which the last before the click is meant.
 
     Raises:
         LogError: The logs share no such columns, or one has no times.
     """
     if shape.clicks is None or experiment.logs.clicks is None:
-        return ClickJoin()
+        return ()
     in_both = [n for n in (UNIT, *_IDS) if n in shape.impressions and n in shape.clicks]
     if experiment.unit == ROW_UNIT:
         in_both = [name for name in in_both if name != UNIT]
@@ -54,8 +41,14 @@ def click_join(experiment: Experiment, shape: LogShape) -> ClickJoin:
         )
     join = tuple(chosen[: len(CLICK_KEYS)]) or _natural(in_both)
     checks.check_joinable(shape.impressions, shape.clicks, join)
-    _check_times(shape, join)
-    return ClickJoin(join)
+    for log in (shape.impressions, shape.clicks):
+        if UNIT in join and "ts" not in log:
+            raise LogError(
+                f"clicks are tied to impressions by {' and '.join(join)}, and by time, but "
+                f"logs.{log.log} has no ts",
+                "map ts, or give both logs an impression_id",
+            )
+    return join
 
 
 def _natural(in_both: Sequence[str]) -> tuple[str, ...]:
@@ -73,38 +66,27 @@ def _natural(in_both: Sequence[str]) -> tuple[str, ...]:
     )
 
 
-def _check_times(shape: LogShape, join: Sequence[str]) -> None:
-    """Refuse to tie clicks by time to impressions where a log has no time."""
-    for log in (shape.impressions, shape.clicks):
-        if UNIT in join and log is not None and "ts" not in log:
-            raise LogError(
-                f"clicks are tied to impressions by {' and '.join(join)}, and by time, but "
-                f"logs.{log.log} has no ts",
-                "map ts, or give both logs an impression_id",
-            )
-
-
-def write_clicks(run: Run, shape: LogShape, join: ClickJoin) -> None:
+def write_clicks(run: Run, shape: LogShape, join: Sequence[str]) -> None:
     """Make the tables of clicks: what became of each, and those of each impression."""
     source, engine = run.experiment.logs.clicks, run.engine
     if shape.clicks is None or source is None:
         return
     run.step("clicks")
-    clicks = views.clicks_view(source, shape.clicks, engine, join.columns)
-    engine.table("untied_clicks" if join.by_time else "click_log", clicks)
-    if join.by_time:
+    clicks = views.clicks_view(source, shape.clicks, engine, join)
+    engine.table("untied_clicks" if UNIT in join else "click_log", clicks)
+    if UNIT in join:
         engine.table("click_log", query("log/last_touch"))
     engine.table("clicked_keys", query("log/clicked_keys"))
     engine.table("click_fate", query("log/click_fate"))
     engine.table("attributed", query("log/attributed"))
 
 
-def join_notes(experiment: Experiment, join: ClickJoin) -> tuple[str, ...]:
+def join_notes(experiment: Experiment, join: Sequence[str]) -> tuple[str, ...]:
     """How clicks without an id of their impression were attributed."""
-    if not join.by_time or experiment.logs.clicks is None:
+    if UNIT not in join or experiment.logs.clicks is None:
         return ()
     hours = experiment.logs.clicks.attribution_hours
-    rest = [name for name in join.columns if name != UNIT]
+    rest = [name for name in join if name != UNIT]
     same = f" with the same {' and '.join(rest)}" if rest else ""
     return (
         f"A click belongs to its unit's last impression{same} before it, at most {hours:g} hours "

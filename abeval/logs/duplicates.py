@@ -23,6 +23,10 @@ _MOST_HASHES = 1 << 24
 """Of more rows, hashes would take more memory than a table of their keys may."""
 
 
+_IDS = ("impression_id", "unit_id", "request_id")
+"""Of these, one says of whom or of what a row is."""
+
+
 class Repeats(NamedTuple):
     """Rows that are not what `kept_impressions` reads.
 
@@ -48,8 +52,9 @@ def find_repeats(engine: Engine, log: LogColumns, cleaning: Cleaning) -> Repeats
     of_units = log.log == "units" and "unit_id" in log
     # By the ids alone most tables are known to have each unit once, and each row.
     once = of_units and _each_once(engine, "raw_units", [log.mapped["unit_id"]])
-    checked = cleaning.duplicates != "unchecked" and _identified(log, cleaning)
     named = cleaning.duplicate_key
+    is_identified = named is not None or any(name in log for name in _IDS)
+    checked = cleaning.duplicates != "unchecked" and is_identified
     looked_for = checked and not (once and named is None)
     repeats = _separate_repeats(engine, log, named) if looked_for else None
     drops = repeats is not None and cleaning.duplicates == "drop"
@@ -77,14 +82,6 @@ def _each_once(engine: Engine, rows: str, key: Sequence[str]) -> bool:
         return False
     ordered = np.sort(engine.arrays(f"select hash({_list(key)}) as h from {rows}")["h"])
     return not bool((ordered[1:] == ordered[:-1]).any())
-
-
-def _identified(log: LogColumns, cleaning: Cleaning) -> bool:
-    """Whether a row says of whom or of what it is."""
-    return cleaning.duplicate_key is not None or any(name in log for name in _IDS)
-
-
-_IDS = ("impression_id", "unit_id", "request_id")
 
 
 def _set_units_aside(engine: Engine, log: LogColumns) -> int:

@@ -13,7 +13,6 @@ from abeval.errors import AbevalError, ExperimentError, QueryError
 from abeval.experiment.model import Experiment
 from abeval.experiment.segment_rules import of_impressions
 from abeval.logs import views
-from abeval.logs.row_sql import component_name, cut_name, event_name
 from abeval.logs.shape import LogShape
 from abeval.metrics.definition import Metric, event_terms, row_terms
 
@@ -24,16 +23,14 @@ class _Expression(NamedTuple):
     Attributes:
         where: The metric, segment or cut that has it.
         text: As it is written.
-        column: Of `logged`, which holds it.
+        column: SQL of a number over `logged`, which holds it.
         only: The logs' shape without any other expression.
-        its: The column of `logged` that holds it then.
     """
 
     where: str
     text: str
     column: str
     only: LogShape
-    its: str = component_name(1)
 
 
 def faulty_expression(
@@ -48,7 +45,7 @@ def faulty_expression(
     if error.hint is not None or _fails("select count(*) from seen", engine):
         return error
     what = error.what.partition(" could not run a query: ")[2] or error.what
-    expressions = list(_expressions(experiment, metrics, shape))
+    expressions = _expressions(experiment, metrics, shape)
     # A wrong type, or a constant that cannot be computed, makes every query of all rows fail.
     if _fails("select count(*) from logged", engine):
         known = (e for e in expressions if _fails(_by_itself(experiment, e), engine))
@@ -64,35 +61,29 @@ def faulty_expression(
 def _expressions(
     experiment: Experiment, metrics: Sequence[Metric], shape: LogShape
 ) -> Iterator[_Expression]:
-    has = shape.needs_met(experiment.unit)
-    none = replace(shape, components=("1",), segments={}, cuts={}, events=())
-    components = {component_name(i): sql for i, sql in enumerate(shape.components)}
-    events = {event_name(i): sql for i, sql in enumerate(shape.events)}
+    has, one = shape.needs_met(experiment.unit), {"1": shape.components["1"]}
+    none = replace(shape, components=one, segments={}, cuts={}, events={})
+    sql = {column: sql for sql, column in (*shape.components.items(), *shape.events.items())}
     for metric in (m for m in metrics if m.needs <= has):
-        where = f"metric {metric.name!r}"
         # Those that quantiles rank first: their sums wrap what the user wrote.
-        for term in event_terms(metric):
-            for column in dict.fromkeys(shape.event(term, v) for v in experiment.variants):
-                only = replace(none, components=("1", events[column]))
-                yield _Expression(where, term.expression, column, only)
-        for term in row_terms(metric):
-            for column in dict.fromkeys(shape.component(term, v) for v in experiment.variants):
-                only = replace(none, components=("1", components[column]))
-                yield _Expression(where, term.expression, column, only)
+        ranked = ((term, shape.event) for term in event_terms(metric))
+        summed = ((term, shape.component) for term in row_terms(metric))
+        for term, column_of in (*ranked, *summed):
+            for column in dict.fromkeys(column_of(term, v) for v in experiment.variants):
+                only = replace(none, components={**one, sql[column]: column})
+                yield _Expression(f"metric {metric.name!r}", term.expression, column, only)
     for name, text in of_impressions(experiment).items():
-        column = f"length({quoted(f's_{name}')})"
         only = replace(none, segments={name: shape.segments[name]})
-        yield _Expression(f"segments.{name}", text, column, only, quoted(f"s_{name}"))
+        yield _Expression(f"segments.{name}", text, f"length({quoted(f's_{name}')})", only)
     for name, text in experiment.cuts.items():
-        column = f"length({quoted(cut_name(name))})"
         only = replace(none, cuts={name: shape.cuts[name]})
-        yield _Expression(f"cuts.{name}", text, column, only, quoted(cut_name(name)))
+        yield _Expression(f"cuts.{name}", text, f"length({quoted(views.cut_name(name))})", only)
 
 
 def _by_itself(experiment: Experiment, expression: _Expression) -> str:
     """SQL that fails if an expression cannot be computed for any row."""
     logged = views.logged_view(experiment, expression.only)
-    return f"select count({expression.its}) from ({logged}) as logged"
+    return f"select count({expression.column}) from ({logged}) as logged"
 
 
 _SUMS = """

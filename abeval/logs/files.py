@@ -4,7 +4,7 @@
 `aggregates/collect.py` counts the rows of the files that lack a column.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -50,38 +50,19 @@ def file_facts(log: str, source: LogSource, folder: Path) -> FileFacts:
     files = sources.files_of(log, source.paths, folder, source.format)
     if not files.are_local:
         return FileFacts(empty=files.empty)
-    several = len(set(files.read)) > 1
-    columns = columns_of_files(log, files) if several else {}
-    every = frozenset().union(*columns.values())
-    lacking = {
-        name: [file for file in files.read if name not in columns[file]] for name in sorted(every)
-    }
-    lacking = {name: lack for name, lack in lacking.items() if lack}
-    rows = rows_of_files(log, files)
-    return FileFacts(
-        files.read,
-        files.empty,
-        lacking,
-        rows,
-        files.kind != "parquet",
-        _drift(columns, sorted(every)),
-        files.kind != "csv",
-    )
-
-
-def _drift(
-    columns: Mapping[str, Mapping[str, str]], names: Sequence[str]
-) -> dict[str, dict[str, list[str]]]:
-    """The columns whose type is not the same in all files that have them."""
-    drift: dict[str, dict[str, list[str]]] = {}
-    for name in names:
+    columns = columns_of_files(log, files) if len({*files.read}) > 1 else {}
+    lacking, drift = dict[str, list[str]](), dict[str, dict[str, list[str]]]()
+    for name in sorted(frozenset().union(*columns.values())):
         by_type: dict[str, list[str]] = {}
         for file, types in columns.items():
-            if name in types:
-                by_type.setdefault(types[name], []).append(file)
-        if len(by_type) > 1:
-            drift[name] = by_type
-    return drift
+            by_type.setdefault(types.get(name, ""), []).append(file)
+        by_type.pop("", None)
+        lacks = [file for file in files.read if name not in columns[file]]
+        lacking |= {name: lacks} if lacks else {}
+        drift |= {name: by_type} if len(by_type) > 1 else {}
+    is_lines, has_types = files.kind != "parquet", files.kind != "csv"
+    rows = rows_of_files(log, files)
+    return FileFacts(files.read, files.empty, lacking, rows, is_lines, drift, has_types)
 
 
 def mixed_id(facts: FileFacts, column: str) -> str | None:
@@ -112,38 +93,36 @@ def lacking_columns(facts: FileFacts, read: Sequence[str]) -> list[str]:
     return [column for column in read if column.lower() in facts.lacking]
 
 
-def empty_note(log: str, facts: FileFacts) -> list[str]:
-    """A sentence on the files without a byte, if there are any."""
-    if not facts.empty:
-        return []
-    count = "1 file" if len(facts.empty) == 1 else f"{len(facts.empty):,} files"
-    return [f"The {log} have {count} without a byte: {_names(facts.empty)}."]
+def notes_of(
+    log: str, facts: FileFacts, read: Sequence[str], mapped: Sequence[str]
+) -> Iterator[str]:
+    """Sentences on files without a byte, and on columns that some files lack or type otherwise.
 
-
-def lacking_note(log: str, facts: FileFacts, columns: Sequence[str]) -> list[str]:
-    """A sentence on each column that is read, but that some files lack."""
-    return [
-        f"{len(lack):,} of {len(facts.files):,} files of the {log} lack the column {column!r}, "
-        f"which is null in their rows: {_names(lack)}."
-        for column in columns
-        if (lack := facts.lacking.get(column.lower()))
-    ]
-
-
-def drift_note(log: str, facts: FileFacts, columns: Sequence[str]) -> list[str]:
-    """A sentence on each column that is read, and that is of several types."""
-    notes = []
-    for column in columns:
-        by_type = sorted(facts.drift.get(column.lower(), {}).items(), key=lambda one: -len(one[1]))
+    Args:
+        log: What the log is called.
+        facts: Of its files.
+        read: The columns that are read.
+        mapped: Those with canonical names.
+    """
+    if facts.empty:
+        count = "1 file" if len(facts.empty) == 1 else f"{len(facts.empty):,} files"
+        yield f"The {log} have {count} without a byte: {_names(facts.empty)}."
+    for column in lacking_columns(facts, read):
+        lack = facts.lacking[column.lower()]
+        yield (
+            f"{len(lack):,} of {len(facts.files):,} files of the {log} lack the column {column!r}, "
+            f"which is null in their rows: {_names(lack)}."
+        )
+    for column in mapped:
+        by_type = facts.drift.get(column.lower(), {})
         if by_type:
-            most, *others = by_type
+            (most, usual), *others = sorted(by_type.items(), key=lambda one: -len(one[1]))
             listed = "; ".join(f"{kind} in {_names(files)}" for kind, files in others)
-            notes.append(
-                f"The column {column!r} of the {log} is {most[0]} in {len(most[1]):,} of "
+            yield (
+                f"The column {column!r} of the {log} is {most} in {len(usual):,} of "
                 f"{len(facts.files):,} files, but {listed}: its values are read as one type that "
                 "holds them all."
             )
-    return notes
 
 
 def _names(files: Sequence[str]) -> str:

@@ -94,6 +94,23 @@ def heads(ordered: NDArray[Any]) -> Places:
     return np.flatnonzero(begins)
 
 
+def runs(start: Places, rows: int) -> Places:
+    """Find the number of each row's run.
+
+    Args:
+        start: Where each run begins.
+        rows: How many rows there are.
+
+    Example:
+        >>> runs(np.array([0, 2]), 3).tolist()
+        [0, 0, 1]
+    """
+    # Each row a run of its own, as in a table of units.
+    if len(start) == rows:
+        return start
+    return np.repeat(np.arange(len(start)), np.diff(start, append=rows))
+
+
 class Groups(NamedTuple):
     """Rows that share a key.
 
@@ -125,8 +142,7 @@ class Groups(NamedTuple):
     def numbers(self) -> Places:
         """The number of each row's group, shape (rows,)."""
         number = np.empty(len(self.order), dtype=np.intp)
-        sizes = np.diff(self.start, append=len(self.order))
-        number[self.order] = np.repeat(np.arange(len(self.start)), sizes)
+        number[self.order] = runs(self.start, len(self.order))
         return number
 
     def sum(self, values: NDArray[Any]) -> Whole:

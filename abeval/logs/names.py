@@ -15,9 +15,9 @@ from abeval.engines.protocol import Engine
 from abeval.engines.rule_sql import rule_sql
 from abeval.engines.sql import literal, numbered, quoted
 from abeval.experiment.model import Experiment
-from abeval.logs.shape import LogShape
+from abeval.logs.cells import Cells
+from abeval.logs.shape import UNITS, LogShape
 from abeval.logs.unit_arrays import NO_FIRST, NONE, Codes, Units, Whole
-from abeval.logs.unit_table import UNITS
 
 SubBuckets = NDArray[np.int16]
 
@@ -93,8 +93,18 @@ def drawn(engine: Engine, experiment: Experiment, hashes: Whole) -> Whole:
     return of_names(engine, engine.hash60(experiment.salt, _ID), hashes)
 
 
-def sub_buckets(engine: Engine, experiment: Experiment, hashes: Whole) -> SubBuckets:
-    """The sub-bucket of each unit."""
+def sub_bucket_sql(engine: Engine, experiment: Experiment, unit: str) -> str:
+    """SQL of the sub-bucket of a unit."""
+    draw = engine.hash60(experiment.salt, f"cast({unit} as varchar)")
+    return f"{draw} // {SLOTS} % {SUB_BUCKETS}"
+
+
+def sub_buckets(
+    engine: Engine, experiment: Experiment, hashes: Whole, cells: Cells | None = None
+) -> SubBuckets:
+    """The sub-bucket of each unit; that of its cells, where the pass asked for it."""
+    if cells is not None and cells.sub_bucket is not None:
+        return cells.sub_bucket[places_of_hashes(hashes, cells.hashes)]
     return (drawn(engine, experiment, hashes) // SLOTS % SUB_BUCKETS).astype(np.int16)
 
 

@@ -7,22 +7,15 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 from abeval.engines.names import relation_of
-from abeval.engines.protocol import Engine, row_count
+from abeval.engines.protocol import row_count
 from abeval.errors import ExperimentError, LogError, QueryError
-from abeval.experiment.model import Experiment
 from abeval.experiment.sources import OUTCOME, OWN_TABLE, ROW_UNIT, LogSource
 from abeval.logs import checks
-from abeval.logs.files import (
-    FileFacts,
-    drift_note,
-    empty_note,
-    file_facts,
-    lacking_columns,
-    lacking_note,
-)
+from abeval.logs.files import FileFacts, file_facts, notes_of
 from abeval.logs.mapping import LogColumns, map_columns
-from abeval.logs.outcomes import check_outcome
 from abeval.logs.run import Run
+
+_LOGS = ("impressions", "units", "clicks", "items", "exposures")
 
 
 class OpenLogs(NamedTuple):
@@ -41,18 +34,6 @@ class OpenLogs(NamedTuple):
     notes: Sequence[str]
 
 
-_LOGS = ("impressions", "units", "clicks", "items", "exposures")
-
-
-def _unit_column(
-    experiment: Experiment, log: str, source: LogSource, types: Mapping[str, str]
-) -> str:
-    """The column of the unit, which items do not have, and clicks need not have."""
-    unit = source.columns.get("unit_id", experiment.unit)
-    lacks = unit.lower() not in {column.lower() for column in types}
-    return ROW_UNIT if log == "items" or (log == "clicks" and lacks) else experiment.unit
-
-
 def open_logs(run: Run, outcomes: Sequence[str], reads: str | None = None) -> OpenLogs:
     """Make every log readable as `raw_NAME`, map its columns, and count its rows.
 
@@ -66,29 +47,29 @@ def open_logs(run: Run, outcomes: Sequence[str], reads: str | None = None) -> Op
         LogError: A log cannot be read, or only in part.
         ExperimentError: A filter or a query cannot be computed.
     """
-    experiment, engine = run.experiment, run.engine
+    experiment = run.experiment
     checks.check_frames(experiment, run.frames)
     columns, files, rows, notes = dict[str, LogColumns](), dict[str, FileFacts](), {}, list[str]()
     for log, source in experiment.logs.named.items():
         if log not in (*_LOGS, *outcomes):
             continue
-        named = reads if log == experiment.logs.rows_name else None
-        opened = open_log(engine, experiment, run.frames, log, named)
-        types = engine.columns(relation_of("raw", log))
+        opened = open_log(run, log, reads if log == experiment.logs.rows_name else None)
+        types = run.engine.columns(relation_of("raw", log))
         # In a text file without rows every column is text, and its time a day.
         is_untyped = {*types.values()} <= {"VARCHAR", "DATE"}
         if not opened.rows and (is_untyped or log in ("impressions", "units")):
             raise LogError(f"the {_frame_of(log)} have no rows", f"check logs.{log}.path")
-        unit = _unit_column(experiment, log, source, types)
+        # Items have no unit, and clicks need not have one.
+        named = source.columns.get("unit_id", experiment.unit).lower()
+        lacks = log == "clicks" and named not in {column.lower() for column in types}
+        has_unit = experiment.unit != ROW_UNIT and log != "items" and not lacks
         framed = _frame_of(log) in run.frames
         files[log] = FileFacts() if framed else file_facts(log, source, experiment.folder)
-        unit_column = None if unit == ROW_UNIT else unit
-        columns[log] = map_columns(log, source, types, unit_column, files[log])
+        unit = experiment.unit if has_unit else None
+        columns[log] = map_columns(log, source, types, unit, files[log])
         check_all_read(log, opened.read, files[log])
         rows[log] = opened.rows
         notes += opened.notes
-    for log in outcomes:
-        check_outcome(columns[log])
     return OpenLogs(columns, files, rows, notes)
 
 
@@ -115,10 +96,8 @@ def file_notes(opened: OpenLogs, lacking: Mapping[str, Sequence[str]]) -> Iterat
     Of the logs in `lacking` these are known; of others, the mapped columns are read.
     """
     for log, facts in opened.files.items():
-        mapped = lacking_columns(facts, list(opened.columns[log].mapped.values()))
-        yield from empty_note(_frame_of(log), facts)
-        yield from lacking_note(_frame_of(log), facts, lacking.get(log, mapped))
-        yield from drift_note(_frame_of(log), facts, list(opened.columns[log].mapped.values()))
+        mapped = [*opened.columns[log].mapped.values()]
+        yield from notes_of(_frame_of(log), facts, lacking.get(log, mapped), mapped)
 
 
 class OpenLog(NamedTuple):
@@ -135,19 +114,11 @@ class OpenLog(NamedTuple):
     notes: Sequence[str]
 
 
-def open_log(
-    engine: Engine,
-    experiment: Experiment,
-    frames: Mapping[str, object],
-    log: str,
-    reads: str | None = None,
-) -> OpenLog:
+def open_log(run: Run, log: str, reads: str | None = None) -> OpenLog:
     """Make a log of the experiment readable as `raw_NAME` (an outcome log as `raw_events_NAME`).
 
     Args:
-        engine: Where it is read.
-        experiment: What says where it is.
-        frames: Logs from Python, by name.
+        run: The experiment, which says where the log is, its engine and frames.
         log: Its path in the file below `logs`.
         reads: As of `open_logs`; a filter or a query may read every column.
 
@@ -155,43 +126,37 @@ def open_log(
         LogError: It cannot be read.
         ExperimentError: Its filter or its query cannot be computed.
     """
-    source = experiment.logs.named[log]
+    engine, source = run.engine, run.experiment.logs.named[log]
     is_plain = source.where is None and source.query is None
     raw = relation_of("raw", log)
     rows = raw if is_plain else relation_of("log", log)
     # A query may read [tables] only.
-    if _frame_of(log) in frames or source.table is not None or source.paths or source.query is None:
-        _add(engine, experiment, frames, log, rows, source, reads if is_plain else None)
+    if _frame_of(log) in run.frames or source.table or source.paths or source.query is None:
+        _add(run, log, rows, source, reads if is_plain else None)
     else:
         rows = ""
     read = left = row_count(engine, rows) if rows else 0
     notes = []
     if source.where is not None:
         kept = raw if source.query is None else relation_of("kept", log)
-        left = _filter(engine, log, source.where, rows, kept)
+        left = _filter(run, log, source.where, rows, kept)
         rows_of = f"{left:,} of {read:,} rows of the log"
         notes.append(f"The {_frame_of(log)} are {rows_of}, where {_line(source.where)}.")
         rows = kept
     if source.query is not None:
-        notes.append(_answer(engine, experiment, frames, log, source.query, rows))
+        text = source.query.strip().rstrip(";")
+        _answer(run, log, text, rows)
+        notes.append(f"The {_frame_of(log)} are the answer of a query: {_line(text)}.")
         left = row_count(engine, raw)
     return OpenLog(read, left, notes)
 
 
-def _add(
-    engine: Engine,
-    experiment: Experiment,
-    frames: Mapping[str, object],
-    name: str,
-    relation: str,
-    source: LogSource,
-    reads: str | None = None,
-) -> None:
-    frame = frames.get(_frame_of(name))
+def _add(run: Run, log: str, relation: str, source: LogSource, reads: str | None = None) -> None:
+    frame = run.frames.get(_frame_of(log))
     if frame is None:
-        engine.add_log(relation, source.with_unit(experiment.unit), reads)
+        run.engine.add_log(relation, source.with_unit(run.experiment.unit), reads)
     else:
-        engine.add_frame(relation, frame, source, reads)
+        run.engine.add_frame(relation, frame, source, reads)
 
 
 def _frame_of(log: str) -> str:
@@ -199,42 +164,35 @@ def _frame_of(log: str) -> str:
     return log.removeprefix(OUTCOME)
 
 
-def _filter(engine: Engine, log: str, where: str, rows: str, kept: str) -> int:
+def _filter(run: Run, log: str, where: str, rows: str, kept: str) -> int:
     """Show the rows for which an expression is true; return their number."""
     try:
-        engine.view(kept, f"select * from {rows} where coalesce(({where}), false)")
-        return row_count(engine, kept)
+        run.engine.view(kept, f"select * from {rows} where coalesce(({where}), false)")
+        return row_count(run.engine, kept)
     except QueryError as error:
-        columns = ", ".join(engine.columns(rows))
-        what = f"logs.{log}.where: {where!r} cannot be computed: {_reason(error)}"
         raise ExperimentError(
-            what, f"it is true or false by row; the log has: {columns}"
+            f"logs.{log}.where: {where!r} cannot be computed: {_reason(error)}",
+            f"it is true or false by row; the log has: {', '.join(run.engine.columns(rows))}",
         ) from error
 
 
-def _answer(
-    engine: Engine,
-    experiment: Experiment,
-    frames: Mapping[str, object],
-    log: str,
-    query: str,
-    rows: str,
-) -> str:
+def _answer(run: Run, log: str, query: str, rows: str) -> None:
     """Keep the answer of a query over the log's own rows and the tables of the file."""
     relations = {OWN_TABLE: rows} if rows else {}
-    for name, source in experiment.tables.items():
+    for name, source in run.experiment.tables.items():
         relations[name] = f"table_{name}"
-        _add(engine, experiment, frames, name, relations[name], source)
+        _add(run, name, relations[name], source)
     named = ", ".join(f"{name} as (select * from {rel})" for name, rel in relations.items())
-    text = query.strip().rstrip(";")
+    sql = f"with {named} select * from (\n{query}\n) as answer"
     try:
         # A table, because a query may be dear, or have another answer each time.
-        engine.table(relation_of("raw", log), f"with {named} select * from (\n{text}\n) as answer")
+        run.engine.table(relation_of("raw", log), sql)
     except QueryError as error:
-        known = "; ".join(f"{n}: {', '.join(engine.columns(r))}" for n, r in relations.items())
-        what = f"logs.{log}.query cannot be run: {_reason(error)}"
-        raise ExperimentError(what, f"it may read {known}") from error
-    return f"The {_frame_of(log)} are the answer of a query: {_line(text)}."
+        columns = {name: ", ".join(run.engine.columns(rel)) for name, rel in relations.items()}
+        raise ExperimentError(
+            f"logs.{log}.query cannot be run: {_reason(error)}",
+            f"it may read {'; '.join(f'{name}: {has}' for name, has in columns.items())}",
+        ) from error
 
 
 def _reason(error: QueryError) -> str:

@@ -12,17 +12,13 @@ from zoneinfo import ZoneInfo
 from abeval.engines.names import relation_of
 from abeval.engines.protocol import Engine
 from abeval.engines.queries import query
-from abeval.engines.sql import quoted
-from abeval.errors import LogError
 from abeval.experiment.model import Experiment
-from abeval.experiment.sources import OUTCOME, EventLog
+from abeval.experiment.sources import OUTCOME
 from abeval.experiment.values import moment
-from abeval.logs import canonical
+from abeval.logs import mapping
 from abeval.logs.cells import Cells
-from abeval.logs.mapping import LogColumns
-from abeval.logs.row_sql import event_name, own_name
 from abeval.logs.run import Run
-from abeval.logs.shape import LogShape, OutcomeShape
+from abeval.logs.shape import Computed, LogShape
 from abeval.logs.unit_arrays import NO_LAST
 from abeval.logs.views import phase
 from abeval.metrics.definition import Metric, row_values
@@ -49,19 +45,6 @@ def outcome_logs(experiment: Experiment, metrics: Sequence[Metric]) -> list[str]
     return [OUTCOME + name for name in experiment.logs.events if name in read]
 
 
-def check_outcome(log: LogColumns) -> None:
-    """Refuse an outcome log without a time.
-
-    Raises:
-        LogError: It has no column of the time.
-    """
-    if "ts" not in log:
-        raise LogError(
-            f"logs.{log.log}: no column ts: an outcome counts from the unit's exposure on",
-            f'map it: columns = {{ ts = "..." }}; the log has: {", ".join(log.types)}',
-        )
-
-
 def write_outcomes(
     run: Run, shape: LogShape, metrics: Sequence[Metric], cells: Cells
 ) -> Mapping[str, Coverage | None]:
@@ -80,9 +63,10 @@ def write_outcomes(
         run.step(name)
         engine.view("outcome_log", outcome_view(experiment, name, outcome, engine))
         engine.table(relation(name), query("log/outcomes"))
-        source = experiment.logs.events[name]
-        last = whole_or_none(engine, f"select max(time_ms) from {relation(name)}")
-        covered[name] = coverage(experiment, _until(experiment, source, last))
+        ((last,),) = engine.rows(f"select max(time_ms) from {relation(name)}")
+        until = experiment.logs.events[name].until
+        end = last if until is None else local_ms(moment(until), experiment)
+        covered[name] = coverage(experiment, None if end is None else int(end))
     return covered
 
 
@@ -91,31 +75,26 @@ def relation(name: str) -> str:
     return f"outcomes_{name}"
 
 
-def whole_or_none(engine: Engine, sql: str) -> int | None:
-    """The single whole number of a query, None where it is null."""
-    ((number,),) = engine.rows(sql)
-    return None if number is None else int(number)
-
-
-def outcome_view(experiment: Experiment, name: str, outcome: OutcomeShape, engine: Engine) -> str:
+def outcome_view(experiment: Experiment, name: str, outcome: Computed, engine: Engine) -> str:
     """The rows of an outcome log under canonical names, with what each is worth."""
-    log, source = outcome.log, experiment.logs.events[name]
-    raw = relation_of("raw", OUTCOME + name)
-    once = canonical.distinct_rows(log, raw, experiment.cleaning.duplicates == "drop")
-    columns = [
-        f"{canonical.column(log, 'unit_id')} as logged_id",
-        f"{canonical.copies(log)} as copies",
-        f"{_time_ms(experiment, log, source, engine)} as time_ms",
-        *(f"{canonical.own_column(log, c)} as {quoted(own_name(c))}" for c in outcome.own_columns),
-    ]
+    log, raw = outcome.log, relation_of("raw", OUTCOME + name)
+    once = mapping.distinct_rows(log, raw, experiment.cleaning.duplicates == "drop")
+    time = mapping.time_of_impression(experiment, log)
+    time_ms = mapping.time_ms(log, experiment.logs.events[name], engine, time)
     ts = engine.local_time("time_ms", experiment.timezone)
     if log.type_of("ts") == "DATE":
-        # The day that it names, also where its last moment is not 24 hours after its first.
-        ts = "own_ts"
-        columns.append(
-            f"cast({canonical.time_of_impression(experiment, log)} as timestamp) as own_ts"
-        )
-    values = [f"{sql} as {event_name(i)}" for i, sql in enumerate(outcome.values)]
+        # Its last moment, so that it is not before the exposure of that day; on the day that it
+        # names, also where that moment is not 24 hours after its first.
+        end = engine.utc_time(f"cast({time} as timestamp) + interval 1 day", experiment.timezone)
+        time_ms, ts = f"{engine.epoch_ms(end)} - 1", "own_ts"
+    columns = [
+        f"{mapping.column(log, 'unit_id')} as logged_id",
+        f"{mapping.copies(log)} as copies",
+        f"{time_ms} as time_ms",
+        *([f"cast({time} as timestamp) as own_ts"] if ts == "own_ts" else []),
+        *mapping.own_columns(log, outcome.own_columns),
+    ]
+    values = [f"{sql} as {column}" for sql, column in outcome.values.items()]
     return f"""
     with once as ({once}),
     named as (select {", ".join(columns)} from once),
@@ -129,21 +108,12 @@ def outcome_view(experiment: Experiment, name: str, outcome: OutcomeShape, engin
     """
 
 
-def _time_ms(experiment: Experiment, log: LogColumns, source: EventLog, engine: Engine) -> str:
-    """The time of a row; of a date the last moment of that day, so that it is not before it."""
-    time = canonical.time_of_impression(experiment, log)
-    if log.type_of("ts") != "DATE":
-        return canonical.time_ms(log, source, engine, time)
-    end = engine.utc_time(f"cast({time} as timestamp) + interval 1 day", experiment.timezone)
-    return f"{engine.epoch_ms(end)} - 1"
-
-
 def _entry(experiment: Experiment, shape: LogShape, engine: Engine) -> str:
     """When each analysed unit was exposed, as logged and in UTC, and on which local day."""
     log = shape.impressions if shape.exposures is None else shape.exposures
     zone = experiment.timezone
     exposed = "first_ms"
-    if "ts" in log and log.type_of("ts") == "DATE":
+    if log.type_of("ts") == "DATE":
         # The day of a DATE is local already, and begins when the local day does.
         zone = "UTC"
         start = engine.utc_time(engine.local_time("first_ms", zone), experiment.timezone)
@@ -159,17 +129,11 @@ def _covered_impressions(experiment: Experiment, shape: LogShape, cells: Cells) 
     times = cells.last_ms[cells.last_ms != NO_LAST]
     last = int(times.max()) if len(times) else None
     log = shape.impressions
-    if last is not None and "ts" in log and log.type_of("ts") == "DATE":
+    if last is not None and log.type_of("ts") == "DATE":
         # The day that it names ends when the local day does.
         day = datetime.fromtimestamp(last / 1000, UTC) + timedelta(days=1)
         last = local_ms(day, experiment)
     return coverage(experiment, last)
-
-
-def _until(experiment: Experiment, source: EventLog, last: int | None) -> int | None:
-    if source.until is None:
-        return last
-    return local_ms(moment(source.until), experiment)
 
 
 def coverage(experiment: Experiment, last_ms: int | None) -> Coverage | None:

@@ -18,7 +18,7 @@ from abeval.engines.sql import numbered
 from abeval.experiment.model import Experiment
 from abeval.logs import checks
 from abeval.logs.cells import Cells
-from abeval.logs.grouping import heads, reduced, where
+from abeval.logs.grouping import heads, reduced, runs, where
 from abeval.logs.names import drawn, expected_by_rule, place_of, places_of_hashes, same_ids
 from abeval.logs.run import Run
 from abeval.logs.shape import LogShape
@@ -162,7 +162,7 @@ def seen_units(cells: Cells, names: Sequence[str]) -> Logged:
     named = np.where(variant == NONE, len(names), variant)
     low = np.minimum(reduced(np.minimum, named, start), high)
     # Of units in several variants: the cells that may hold their first impression.
-    run = np.repeat(np.arange(len(start)), np.diff(start, append=len(unit)))
+    run = runs(start, len(unit))
     several = (low != high)[run] & ((first == first_ms[run]) | (first == NO_FIRST))
     run, variant = run[several], variant[several]
     own = heads(run)

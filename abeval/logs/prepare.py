@@ -14,18 +14,17 @@ from abeval.errors import QueryError
 from abeval.experiment.model import Experiment
 from abeval.logs import checks, views
 from abeval.logs.cells import Cells, days_of_units, read_cells
-from abeval.logs.click_join import ClickJoin, click_join, join_notes, write_clicks
+from abeval.logs.click_join import click_join, join_notes, write_clicks
 from abeval.logs.duplicates import find_repeats
 from abeval.logs.faults import faulty_expression
 from abeval.logs.files import FileFacts, lacking_columns
 from abeval.logs.mapping import LogColumns
-from abeval.logs.names import write_names, write_unit_names, write_units
+from abeval.logs.names import sub_bucket_sql, write_names, write_unit_names, write_units
 from abeval.logs.opening import file_notes, open_logs
 from abeval.logs.outcomes import Coverage, outcome_logs, write_outcomes
 from abeval.logs.placing import Placed, knows_entries, names_variant, place_units
 from abeval.logs.run import Run
-from abeval.logs.shape import LogShape, columns_read
-from abeval.logs.shaping import shape_of
+from abeval.logs.shape import LogShape, columns_read, shape_of
 from abeval.logs.sums import Summed, Sums, one_pass
 from abeval.logs.unit_arrays import UnitDays
 from abeval.logs.unit_segments import exposures_view
@@ -167,7 +166,7 @@ def _write(
     run: Run,
     metrics: Sequence[Metric],
     shape: LogShape,
-    join: ClickJoin,
+    join: Sequence[str],
     sums: Sums,
     cuts: Sequence[str],
     by_arrays: frozenset[Source],
@@ -182,7 +181,10 @@ def _write(
     run.step("assignment")
     run.engine.view("logged_cells", views.logged_cells(run.experiment, shape))
     run.engine.view("variants", views.variants_view(run.experiment))
-    cells = read_cells(run.engine, shape, _compared(run.experiment, shape))
+    # Of a table of units, a draw of each row costs less in the pass than looking its unit up later.
+    is_dealt = run.experiment.of_units and run.experiment.trust.aa_runs
+    bucket = sub_bucket_sql(run.engine, run.experiment, "unit_id") if is_dealt else None
+    cells = read_cells(run.engine, shape, _compared(run.experiment, shape), bucket)
     write_names(run.engine, shape)
     placed = place_units(run, shape, cells)
     with_rows = summed.has_rows
@@ -215,10 +217,10 @@ def _described(run: Run, shape: LogShape, placed: Placed) -> Placed:
     return replace(placed, units=units)
 
 
-def _write_views(run: Run, shape: LogShape, join: ClickJoin) -> None:
+def _write_views(run: Run, shape: LogShape, join: Sequence[str]) -> None:
     experiment, engine = run.experiment, run.engine
     engine.view("experiment", views.experiment_view(experiment))
-    engine.view("seen", views.seen_view(experiment, shape, engine, join.columns))
+    engine.view("seen", views.seen_view(experiment, shape, engine, join))
     if shape.items is not None:
         engine.table("items", views.items_view(shape.items))
     if shape.exposures is not None:
@@ -254,4 +256,4 @@ def _columns_read(
         return []
     read = [column for source in sources for column in source.reads]
     scores = views.score_columns(shape) if any(source.scored for source in sources) else []
-    return list(dict.fromkeys([*read, *scores, *views.event_columns(shape)]))
+    return list(dict.fromkeys([*read, *scores, *shape.events.values()]))

@@ -1,16 +1,20 @@
 """One run: an experiment, its logs and an engine, as every step up to the aggregates gets them.
 
-`opened.py` makes it of the keywords that the caller of `api/` gave; `cli/sql.py` of a recording
-engine.
+`pipeline.py` and `api/` open it for the keywords that a caller gave, on an engine that may open the
+files of its experiment and no other ones; `cli/sql.py` makes it of a recording engine.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import closing, contextmanager
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, TypedDict
 
-from abeval.engines.protocol import Engine
+from abeval.engines.choice import open_engine
+from abeval.engines.inputs import files_of_experiment, files_of_log
+from abeval.engines.protocol import ConfinedEngine, Engine, ProgressEngine, Watcher
 from abeval.experiment.model import Experiment
 from abeval.experiment.problems import suggestion
+from abeval.experiment.sources import LogSource
 from abeval.steps import Step, silent
 
 if TYPE_CHECKING:
@@ -65,3 +69,33 @@ class Run:
     engine: Engine
     frames: Mapping[str, object] = field(default_factory=dict)
     step: Step = silent
+
+
+@contextmanager
+def opened(
+    experiment: Experiment,
+    inputs: Inputs,
+    reads: Sequence[str] = (),
+    engine: Engine | None = None,
+) -> Iterator[Run]:
+    """A run on the engine that the caller, else the experiment, asks for; closed at the end.
+
+    Args:
+        experiment: The engine may open the files of its logs, and no other ones.
+        inputs: Of the caller.
+        reads: Paths of other files that it may open.
+        engine: One that is open already, in place of a new one.
+    """
+    check_inputs(inputs)
+    connection, choice = inputs.get("connection"), inputs.get("engine")
+    step = inputs.get("step")
+    if engine is None:
+        engine = open_engine(experiment.engine, experiment.folder, connection, choice)
+    with closing(engine):
+        if isinstance(engine, ProgressEngine) and isinstance(step, Watcher):
+            step.watch(engine.watched())
+        if isinstance(engine, ConfinedEngine):
+            others = (LogSource.model_construct(path=path) for path in reads)
+            files = [file for log in others for file in files_of_log("", log, experiment.folder)]
+            engine.confine([*files_of_experiment(experiment), *files])
+        yield Run(experiment, engine, inputs.get("logs") or {}, step or silent)

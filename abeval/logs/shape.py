@@ -1,45 +1,72 @@
-"""The columns of an experiment's logs, and the columns to sum for each metric's terms.
+"""What is read of the logs: their columns, and the SQL of what metrics and segments make of them.
 
-`shaping.py` makes the `LogShape` of what `mapping.py` matched and of the metrics; `views.py`,
-`aggregates/` and `offline/` take their columns from it.
+`prepare.py` calls `shape_of` once it knows the columns of the logs; `views.py`, `aggregates/` and
+`offline/` take the names and the SQL of columns from the shape.
 """
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cache
+from types import MappingProxyType
+from typing import get_args
 
+from abeval.engines.sql import quoted
+from abeval.errors import ExperimentError, LogError
+from abeval.experiment.columns import CANONICAL_COLUMNS
 from abeval.experiment.model import Experiment
+from abeval.experiment.problems import near_miss
 from abeval.experiment.segment_rules import of_impressions
-from abeval.experiment.sources import ROW_UNIT
-from abeval.logs.mapping import LogColumns
-from abeval.logs.row_sql import (
-    EXPRESSION_COLUMNS,
-    OUTCOME_COLUMNS,
-    UNIT_COLUMNS,
-    component_name,
-    component_sql,
-    event_name,
-    event_sql,
-    row_value_sql,
+from abeval.experiment.sources import OUTCOME, ROW_UNIT
+from abeval.logs.mapping import SERVED_FLAGS, LogColumns, is_number, no_column, own_name
+from abeval.metrics.definition import (
+    ColumnTerm,
+    Metric,
+    Need,
+    RowTerm,
+    Term,
+    UnitTerm,
+    event_terms,
+    row_terms,
+    row_values,
+    unit_terms,
 )
-from abeval.logs.unit_table import UNITS, UnitTable
-from abeval.metrics.definition import ColumnTerm, Metric, Need, RowTerm, Term, UnitTerm
 from abeval.metrics.per_unit import RowValue
-from abeval.metrics.row_text import columns_of
+from abeval.metrics.row_text import columns_of, is_plain, renamed
+
+IMPRESSIONS, UNITS = "impressions", "units"
+"""Logs of values since exposure, besides outcome logs."""
+
+_NOT_READ = {"variant", "propensity", *SERVED_FLAGS}
+EXPRESSION_COLUMNS = frozenset({*CANONICAL_COLUMNS["impressions"], "dwell_ms"} - _NOT_READ)
+"""Canonical columns that expressions over impressions may read, besides the log's own."""
+
+UNIT_COLUMNS = frozenset({"unit_id"})
+"""The same of the row of a unit."""
+
+_OUTCOME_COLUMNS = frozenset({"unit_id", "ts"})
+"""The same of the row of an outcome log."""
+
+CLICKED = RowTerm("click")
+SCORED = RowTerm("case when score is not null then 1 else 0 end")
 
 
 @dataclass(frozen=True)
-class OutcomeShape:
-    """What the view of an outcome log depends on.
+class Computed:
+    """What is computed of the rows of a log beside the impressions.
 
     Attributes:
         log: Its columns.
-        values: SQL of what each row is worth to a metric, null for nothing.
-        own_columns: Its columns that expressions read under their own names.
+        own_columns: Those that expressions read under their own names.
+        values: SQL of what a row is worth to a metric, null for nothing → column.
+        segments: Name of each segment → its SQL.
+        covariates: SQL of each covariate, a whole number → column.
     """
 
     log: LogColumns
-    values: tuple[str, ...]
     own_columns: tuple[str, ...]
+    values: Mapping[str, str]
+    segments: Mapping[str, str] = field(default_factory=dict)
+    covariates: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -53,13 +80,13 @@ class LogShape:
         exposures: Columns of the exposures log, if there is one.
         scores: Impression columns with a model's score, each once.
         score_of: Variant → the canonical `score_N` of the model that it serves.
-        components: SQL of each summed column; the first, `c_1`, counts impressions.
+        components: SQL of what is summed → column; the first, `c_1`, counts impressions.
         segments: Name of each segment → its SQL.
         cuts: Name of each cut → its SQL.
         own_columns: The log's columns that expressions read under their own names.
         kept_columns: Those, and others that a caller reads.
         events: SQL of each value per impression that quantiles rank, or that units are judged by
-            since their exposure; null for no value.
+            since their exposure, null for no value → column.
         outcomes: The outcome logs that metrics read, by name.
         table: The table of units beside the impressions, None without one.
     """
@@ -70,14 +97,14 @@ class LogShape:
     exposures: LogColumns | None
     scores: tuple[str, ...]
     score_of: Mapping[str, str]
-    components: tuple[str, ...] = ()
+    components: Mapping[str, str] = field(default_factory=dict)
     segments: Mapping[str, str] = field(default_factory=dict)
     cuts: Mapping[str, str] = field(default_factory=dict)
     own_columns: tuple[str, ...] = ()
     kept_columns: tuple[str, ...] = ()
-    events: tuple[str, ...] = ()
-    outcomes: Mapping[str, OutcomeShape] = field(default_factory=dict)
-    table: UnitTable | None = None
+    events: Mapping[str, str] = field(default_factory=dict)
+    outcomes: Mapping[str, Computed] = field(default_factory=dict)
+    table: Computed | None = None
 
     @property
     def names_variant(self) -> bool:
@@ -91,19 +118,16 @@ class LogShape:
 
     def needs_met(self, unit: str) -> frozenset[Need]:
         """What the logs have of all that metrics may need."""
+        others: dict[Need, bool] = {
+            "unit": unit != ROW_UNIT,
+            "click": self.clicks is not None,
+            "dwell": self.clicks is not None and "dwell" in self.clicks,
+            "category": self.has_item_categories,
+            # Whatever the columns are called that variants serve.
+            "score": bool(self.score_of),
+        }
         log = self.impressions
-        has: set[Need] = {n for n in _DIRECT if n in log}
-        if unit != ROW_UNIT:
-            has.add("unit")
-        if self.clicks is not None:
-            has.add("click")
-            if "dwell" in self.clicks:
-                has.add("dwell")
-        if self.score_of:
-            has.add("score")
-        if "category" in log or self.has_item_categories:
-            has.add("category")
-        return frozenset(has)
+        return frozenset(n for n in get_args(Need) if others.get(n) or (n in log and n != "score"))
 
     @property
     def has_item_categories(self) -> bool:
@@ -113,7 +137,7 @@ class LogShape:
     @property
     def clicks_component(self) -> str:
         """The summed column that counts clicks."""
-        return self._named(component_sql(CLICKED, None))
+        return self.components[component_sql(CLICKED, None)]
 
     @property
     def scored_components(self) -> list[str]:
@@ -121,8 +145,8 @@ class LogShape:
 
         Empty if no metric reads a score: the columns of scores are not read just to count them.
         """
-        served = [component_sql(SCORED, score) for score in dict.fromkeys(self.score_of.values())]
-        return [self._named(sql) for sql in served if sql in self.components]
+        served = (component_sql(SCORED, score) for score in dict.fromkeys(self.score_of.values()))
+        return [self.components[sql] for sql in served if sql in self.components]
 
     def component(self, term: Term, variant: str) -> str:
         """The summed column of a term in one variant."""
@@ -130,51 +154,160 @@ class LogShape:
             return term.column
         if isinstance(term, UnitTerm):
             raise TypeError("a value of the table of units is no sum of a log")
-        return self._named(component_sql(term, self.score_of.get(variant)))
+        return self.components[component_sql(term, self.score_of.get(variant))]
 
     def event(self, term: RowTerm, variant: str) -> str:
         """The column of the impressions with a term's values, in one variant."""
-        return event_name(self.events.index(event_sql(term, self.score_of.get(variant))))
+        return self.events[event_sql(term, self.score_of.get(variant))]
 
     def row_value(self, value: RowValue) -> str:
         """The column of the rows of a log with what they are worth to their units."""
-        canonical: Sequence[str]
         if value.log == UNITS and self.table is not None:
-            known, canonical = self.table.values, UNIT_COLUMNS
-        elif value.log in self.outcomes:
-            known, canonical = self.outcomes[value.log].values, OUTCOME_COLUMNS
-        else:
-            known, canonical = self.events, EXPRESSION_COLUMNS
-        return event_name(known.index(row_value_sql(value, canonical)))
+            return self.table.values[row_value_sql(value, UNIT_COLUMNS)]
+        if value.log in self.outcomes:
+            return self.outcomes[value.log].values[row_value_sql(value, _OUTCOME_COLUMNS)]
+        return self.events[row_value_sql(value, EXPRESSION_COLUMNS)]
+
+    def covariate(self, term: UnitTerm) -> str | None:
+        """The column of the units with a covariate of their table; None without a table."""
+        return None if self.table is None else self.table.covariates[unit_term_sql(term)]
 
     @property
     def segment_names(self) -> list[str]:
         """The segments of impressions, then those of the table of units."""
         return [*self.segments, *(self.table.segments if self.table is not None else ())]
 
-    def _named(self, sql: str) -> str:
-        return component_name(self.components.index(sql))
+
+def shape_of(
+    experiment: Experiment,
+    metrics: Sequence[Metric],
+    logs: Mapping[str, LogColumns],
+    extra: Sequence[str] = (),
+) -> LogShape:
+    """The shape of the views for these logs and metrics.
+
+    Args:
+        experiment: Its segments and models name columns.
+        metrics: Their terms read columns.
+        logs: The columns of each log.
+        extra: More columns of the impressions to keep, under `own_name`.
+
+    Raises:
+        LogError: A model's score column, or an extra one, is missing.
+        ExperimentError: An expression reads a column that the log does not have.
+    """
+    log, canonical = logs[experiment.logs.rows_name], canonical_columns(experiment.of_units)
+    scores, score_of = _served_scores(experiment, log)
+    clicks, items, exposures = (logs.get(name) for name in ("clicks", "items", "exposures"))
+    shape = LogShape(log, clicks, items, exposures, scores, score_of)
+    met = [m for m in metrics if m.needs <= shape.needs_met(experiment.unit)]
+    ranked = [term for metric in met for term in event_terms(metric)]
+    values = [value for metric in met for value in row_values(metric)]
+    own_values = [value for value in values if value.log == IMPRESSIONS]
+    parts = {**of_impressions(experiment), **experiment.cuts}
+    texts = [term.expression for metric in met for term in row_terms(metric)]
+    texts += [*(term.expression for term in ranked), *(value.expression for value in own_values)]
+    own = own_columns_of([*texts, *parts.values()], log, canonical)
+    named = as_text(parts, canonical)
+    served = list(dict.fromkeys(score_of.get(variant) for variant in experiment.variants))
+    ranks = [event_sql(term, score) for term in ranked for score in served]
+    return replace(
+        shape,
+        components=_numbered("c", _components(met, served, score_of)),
+        # The impressions have nothing of a segment that is known from the exposure.
+        segments={name: named.get(name, "cast('' as varchar)") for name in experiment.segments},
+        cuts={name: named[name] for name in experiment.cuts},
+        own_columns=own,
+        kept_columns=_with_extra(own, extra, log),
+        events=_numbered(
+            "v", [*ranks, *(row_value_sql(v, EXPRESSION_COLUMNS) for v in own_values)]
+        ),
+        outcomes={
+            name: _computed(logs[OUTCOME + name], _OUTCOME_COLUMNS, of_log)
+            for name in experiment.logs.events
+            if (of_log := [value for value in values if value.log == name])
+        },
+        table=None
+        if experiment.unit_table is None
+        else _computed(
+            logs[UNITS],
+            UNIT_COLUMNS,
+            [value for value in values if value.log == UNITS],
+            experiment.unit_table.segments,
+            [term for metric in met for term in unit_terms(metric)],
+        ),
+    )
 
 
-def value_columns(shape: LogShape, experiment: Experiment, metric: Metric) -> dict[str, str]:
-    """Variant → the column of the impressions with the value that a quantile ranks."""
-    if not isinstance(metric.value, RowTerm):
-        raise TypeError(f"the quantile {metric.name!r} has no value of an impression")
-    return {variant: shape.event(metric.value, variant) for variant in experiment.variants}
+def _components(
+    metrics: Sequence[Metric], served: Sequence[str | None], score_of: Mapping[str, str]
+) -> list[str]:
+    """What is summed of the impressions of a unit."""
+    terms = [term for metric in metrics for term in row_terms(metric)]
+    scored = score_of.values() if any("score" in metric.needs for metric in metrics) else ()
+    return [
+        "1",
+        component_sql(CLICKED, None),
+        *(component_sql(SCORED, score) for score in scored),
+        *(component_sql(term, score) for term in terms for score in served),
+    ]
 
 
-CLICKED = RowTerm("click")
-SCORED = RowTerm("case when score is not null then 1 else 0 end")
+def _computed(
+    log: LogColumns,
+    canonical: Collection[str],
+    values: Sequence[RowValue],
+    segments: Mapping[str, str] = MappingProxyType({}),
+    terms: Sequence[UnitTerm] = (),
+) -> Computed:
+    """What metrics and segments read of an outcome log, or of the table of units."""
+    texts = [*segments.values(), *(term.expression for term in terms)]
+    texts += [value.expression for value in values]
+    return Computed(
+        log,
+        own_columns_of(texts, log, canonical),
+        _numbered("v", [row_value_sql(value, canonical) for value in values]),
+        as_text(segments, canonical),
+        _numbered("u", [unit_term_sql(term) for term in terms]),
+    )
 
-_DIRECT: tuple[Need, ...] = (
-    "ts",
-    "click",
-    "dwell",
-    "request_id",
-    "item_id",
-    "position",
-    "category",
-)
+
+def _numbered(kind: str, columns: Iterable[str]) -> dict[str, str]:
+    """SQL of each column once → its name."""
+    return {sql: f"{kind}_{i}" for i, sql in enumerate(dict.fromkeys(columns), start=1)}
+
+
+def _with_extra(own: tuple[str, ...], extra: Sequence[str], log: LogColumns) -> tuple[str, ...]:
+    """The log's own columns and extra ones, each once, ignoring case."""
+    by_lower = {column.lower(): column for column in log.types}
+    for column in extra:
+        if column.lower() not in by_lower:
+            raise no_column(log, column)
+    wanted = {column.lower(): by_lower[column.lower()] for column in extra}
+    kept = {column.lower(): column for column in own}
+    return tuple((kept | wanted | kept).values())
+
+
+def _served_scores(
+    experiment: Experiment, log: LogColumns
+) -> tuple[tuple[str, ...], dict[str, str]]:
+    """The score columns of the log, and the `score_N` that each variant serves."""
+    for name, model in experiment.models.items():
+        where, column = f"models.{name}.score", model.score
+        problem = None
+        if column not in log.types:
+            problem = f"the impressions have no column {column!r}{near_miss(column, log.types)}"
+        elif not is_number(log.types[column]):
+            problem = f"column {column!r} is {log.types[column]}, but a score is a number"
+        if problem is not None:
+            raise LogError(f"{where}: {problem}", "name the column with the model's predictions")
+    of_variant = {
+        name: log.mapped.get("score") if one.model is None else experiment.models[one.model].score
+        for name, one in experiment.variants.items()
+    }
+    columns = list(dict.fromkeys(column for column in of_variant.values() if column is not None))
+    served = {v: f"score_{columns.index(c) + 1}" for v, c in of_variant.items() if c is not None}
+    return tuple(columns), served
 
 
 def columns_read(experiment: Experiment, metrics: Sequence[Metric], shape: LogShape) -> list[str]:
@@ -187,3 +320,90 @@ def columns_read(experiment: Experiment, metrics: Sequence[Metric], shape: LogSh
     scores = shape.scores if "score" in needs else ()
     mapped = [column for name, column in log.mapped.items() if name in canonical]
     return list(dict.fromkeys([*mapped, *scores, *shape.own_columns]))
+
+
+def value_columns(shape: LogShape, experiment: Experiment, metric: Metric) -> dict[str, str]:
+    """Variant → the column of the impressions with the value that a quantile ranks."""
+    if not isinstance(metric.value, RowTerm):
+        raise TypeError(f"the quantile {metric.name!r} has no value of an impression")
+    return {variant: shape.event(metric.value, variant) for variant in experiment.variants}
+
+
+def canonical_columns(of_unit: bool) -> frozenset[str]:
+    """The canonical columns that expressions may read; of a row that is a unit, only its id."""
+    return UNIT_COLUMNS if of_unit else EXPRESSION_COLUMNS
+
+
+def own_columns_of(
+    texts: Sequence[str], log: LogColumns, canonical: Collection[str]
+) -> tuple[str, ...]:
+    """The log's columns that expressions read, besides the canonical ones."""
+    own: dict[str, None] = {}
+    known = {name.lower() for name in (*canonical, *log.types)}
+    for text in texts:
+        missing = [column for column in columns_of(text) if column.lower() not in known]
+        if missing:
+            what = f"expression {text!r} reads {missing[0]!r}, which the {log.log} do not have"
+            raise ExperimentError(f"{what}{near_miss(missing[0], log.types)}", log.listed)
+        own |= dict.fromkeys(c for c in columns_of(text) if c.lower() not in canonical)
+    return tuple(own)
+
+
+def in_view_names(text: str, score: str | None, canonical: Collection[str]) -> str:
+    """An expression over the views' columns: canonical names stay, the log's own get a prefix."""
+
+    def name(column: str) -> str:
+        """The column of the views; empty for the score of a variant without one."""
+        if column.lower() not in canonical:
+            return own_name(column)
+        return column if column.lower() != "score" else score or ""
+
+    if is_plain(text):
+        return renamed(text, lambda column: quoted(own) if (own := name(column)) else "null")
+    from abeval.metrics.expressions import with_columns
+
+    return with_columns(text, name)
+
+
+def as_text(texts: Mapping[str, str], canonical: Collection[str]) -> dict[str, str]:
+    """Names of segments or cuts → SQL of their values over the views' columns."""
+    return {
+        name: f"cast({in_view_names(text, None, canonical)} as varchar)"
+        for name, text in texts.items()
+    }
+
+
+@cache
+def component_sql(term: RowTerm, score: str | None) -> str:
+    """A term as a whole number per impression, 0 if it has no finite value."""
+    text = in_view_names(term.expression, score, canonical_columns(term.of_unit))
+    if term.resolution is None:
+        return text if text.isdigit() else f"coalesce({text}, 0)"
+    return _whole(text, term.resolution, " else 0")
+
+
+def event_sql(term: RowTerm, score: str | None) -> str:
+    """A term as a whole number per impression, null if it has no finite value."""
+    text = in_view_names(term.expression, score, canonical_columns(term.of_unit))
+    return _whole(text, term.resolution)
+
+
+def row_value_sql(value: RowValue, canonical: Collection[str]) -> str:
+    """What a row is worth to a metric, null for nothing: a whole number, or any value to count."""
+    text = in_view_names(value.expression, None, canonical)
+    return text if value.combine == "count_distinct" else _whole(text, value.resolution)
+
+
+def unit_term_sql(term: UnitTerm) -> str:
+    """A covariate of the table of units as a whole number, 0 if it has no finite value."""
+    return _whole(in_view_names(term.expression, None, UNIT_COLUMNS), term.resolution, " else 0")
+
+
+def _whole(text: str, resolution: float | None, otherwise: str = "") -> str:
+    """A finite number as a multiple of a resolution; sums of those depend on no order of rows."""
+    if resolution is None:
+        return f"cast({text} as bigint)"
+    value = f"cast({text} as double)"
+    whole = f"cast(round({value} / {resolution!r}) as bigint)"
+    # NaN and infinity compare false.
+    return f"case when abs({value}) < 1e300 then {whole}{otherwise} end"

@@ -14,13 +14,12 @@ from abeval.engines.sql import quoted
 from abeval.experiment.model import Experiment
 from abeval.experiment.segment_rules import known_from
 from abeval.experiment.sources import LogSource
-from abeval.logs import canonical
+from abeval.logs import mapping
 from abeval.logs.cells import Cells
-from abeval.logs.grouping import Places, heads, reduced
+from abeval.logs.grouping import Places, heads, reduced, runs
 from abeval.logs.mapping import LogColumns
 from abeval.logs.names import places_of_hashes, same_ids
-from abeval.logs.row_sql import UNIT_COLUMNS, in_view_names, own_columns_of, own_name
-from abeval.logs.shape import LogShape
+from abeval.logs.shape import UNIT_COLUMNS, LogShape, as_text, own_columns_of
 from abeval.logs.unit_arrays import NONE, Codes, Labels, Whole, labels
 
 
@@ -31,21 +30,16 @@ def exposures_view(experiment: Experiment, log: LogColumns, engine: Engine) -> s
         ExperimentError: An expression reads a column that the exposures do not have.
     """
     source = experiment.logs.exposures or LogSource()
-    unit, variant = canonical.column(log, "unit_id"), canonical.variant(experiment, log)
+    unit, variant = mapping.column(log, "unit_id"), mapping.cast(log, "variant", "varchar")
     values = known_from(experiment, "exposure")
-    own = [
-        f"{canonical.own_column(log, column)} as {quoted(own_name(column))}"
-        for column in own_columns_of(list(values.values()), log, UNIT_COLUMNS)
-    ]
     named = [
         f"{unit} as unit_id",
-        f"{canonical.time_ms(log, source, engine)} as time_ms",
-        f"{variant} as variant",
-        *own,
+        f"{mapping.time_ms(log, source, engine)} as time_ms",
+        f"{mapping.variant_of(experiment, variant)} as variant",
+        *mapping.own_columns(log, own_columns_of([*values.values()], log, UNIT_COLUMNS)),
     ]
     segments = [
-        f"cast({in_view_names(text, None, UNIT_COLUMNS)} as varchar) as {quoted(f's_{name}')}"
-        for name, text in values.items()
+        f"{sql} as {quoted(f's_{name}')}" for name, sql in as_text(values, UNIT_COLUMNS).items()
     ]
     return f"""
     with named as (select {", ".join(named)} from raw_exposures where {unit} is not null)
@@ -98,7 +92,7 @@ def _chosen(cells: Cells, counts: NDArray[np.bool_], is_before: bool) -> Places:
     rows = np.flatnonzero(counts & (cells.in_period != is_before))
     by, every = (np.maximum, cells.last_ms) if is_before else (np.minimum, cells.first_ms)
     times, start = every[rows], heads(cells.unit[rows])
-    extremes = np.repeat(reduced(by, times, start), np.diff(start, append=len(rows)))
+    extremes = reduced(by, times, start)[runs(start, len(rows))]
     return rows[np.flatnonzero(times == extremes)]
 
 

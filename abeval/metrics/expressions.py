@@ -1,7 +1,7 @@
 """The user's row-level SQL: parsed, and checked to be one scalar expression; never pasted.
 
 The texts are metrics and segments of the experiment file. `row_text.py` reads the plainest of them,
-and asks here for all others; `logs/row_sql.py` writes them into the views.
+and asks here for all others; `logs/shape.py` writes them into the views.
 """
 
 from collections.abc import Callable

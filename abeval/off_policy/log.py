@@ -18,9 +18,8 @@ from abeval.experiment.model import Experiment
 from abeval.experiment.problems import suggestion
 from abeval.experiment.sources import LogSource
 from abeval.files import real
-from abeval.logs.mapping import LogColumns, is_number
+from abeval.logs.mapping import LogColumns, is_number, own_name
 from abeval.logs.prepare import prepare
-from abeval.logs.row_sql import own_name
 from abeval.logs.run import Run
 from abeval.stats.arrays import Floats, Integers
 from abeval.stats.off_policy_fit import Policy

@@ -85,7 +85,7 @@ def prepared_replay(run: Run, options: ReplayOptions, shape: LogShape | None = N
         ExperimentError: An unknown metric or preset, or a number out of range.
         LogError: The logs lack something that a replay needs.
     """
-    experiment, engine, frames = run.experiment, run.engine, run.frames
+    experiment, engine = run.experiment, run.engine
     scoring = scoring_of(options, experiment.alpha)
     metric = relevance_metric(experiment, options.relevance)
 
@@ -96,9 +96,9 @@ def prepared_replay(run: Run, options: ReplayOptions, shape: LogShape | None = N
     reader = needs_vectors(scoring.metrics, options.relevance)
     if reader is not None:
         write_vectors(engine, shape.items, reader)
-    truth = open_truth(experiment, engine, frames) if options.relevance == TRUTH else None
+    truth = open_truth(run) if options.relevance == TRUTH else None
     relevance = Relevance(options.relevance, metric, truth)
-    log = open_scores(engine, experiment, frames)
+    log = open_scores(run)
     return ReplayRun(run, shape, log, relevance, options, scoring)
 
 

@@ -13,7 +13,6 @@ from abeval.errors import ExperimentError, LogError
 from abeval.experiment.model import Experiment
 from abeval.experiment.sources import ROW_UNIT, LogSource
 from abeval.files import real
-from abeval.logs.row_sql import component_name
 from abeval.logs.run import Run
 from abeval.logs.shape import LogShape
 from abeval.logs.sums import Summed, Sums
@@ -72,7 +71,7 @@ def _load(file: Path, run: Run, metrics: Sequence[Metric], shape: LogShape) -> S
 def _columns(shape: LogShape) -> dict[str, str]:
     """The columns of `logged_sums` for these metrics, and their types."""
     segments = {f"s_{name}": "varchar" for name in shape.segments}
-    sums = {component_name(i): "bigint" for i in range(len(shape.components))}
+    sums = dict.fromkeys(shape.components.values(), "bigint")
     unit = shape.impressions.type_of("unit_id")
     return {
         **{"unit_id": unit, "phase": "integer", "hour": "bigint", "variant": "varchar"},

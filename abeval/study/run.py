@@ -14,8 +14,7 @@ from abeval.errors import AbevalError
 from abeval.experiment.metrics import named_metrics
 from abeval.experiment.model import Experiment
 from abeval.inference.power_outlook import power_outlook
-from abeval.logs.opened import opened
-from abeval.logs.run import Inputs, Run
+from abeval.logs.run import Inputs, Run, opened
 from abeval.logs.shape import LogShape
 from abeval.metrics.definition import Metric
 from abeval.offline.metrics.ids import default_metrics

@@ -29,8 +29,7 @@ from abeval.experiment.model import Experiment
 from abeval.logs.grouping import half_away, key_of
 from abeval.logs.mapping import LogColumns
 from abeval.logs.names import sub_buckets
-from abeval.logs.row_sql import event_sql
-from abeval.logs.shape import LogShape
+from abeval.logs.shape import LogShape, event_sql
 from abeval.logs.unit_arrays import NO_DAY, Units
 from abeval.metrics.builtin import builtin_metrics
 from abeval.metrics.sources import (
@@ -98,9 +97,8 @@ def shape(by_item: bool, own_category: bool) -> LogShape:
     log = LogColumns("impressions", {}, dict.fromkeys(named, "x"))
     items = LogColumns("items", {}, {"category": "x"}) if by_item else None
     value = event_sql(P50.value, None)
-    return LogShape(
-        log, None, items, None, ("s", "t"), {"a": "score_1", "b": "score_2"}, events=(value,)
-    )
+    served = {"a": "score_1", "b": "score_2"}
+    return LogShape(log, None, items, None, ("s", "t"), served, events={value: "v_1"})
 
 
 @contextmanager

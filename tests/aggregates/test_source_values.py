@@ -14,7 +14,7 @@ from abeval.assignment import SUB_BUCKETS
 from abeval.experiment.metrics import chosen_metrics
 from abeval.experiment.model import Experiment
 from abeval.logs.mapping import map_columns
-from abeval.logs.shaping import shape_of
+from abeval.logs.shape import shape_of
 from abeval.logs.unit_arrays import NO_DAY, UnitDays, Units
 from abeval.metrics.definition import Metric
 from tests.logs.cells import plan
@@ -155,6 +155,13 @@ def test_sums_of_a_sub_bucket_are_over_all_of_its_units() -> None:
         11: [1e15, 1e12, 1e30, 1e27, 1e24],
     }
     assert sums.units[[7, 9, 11]].tolist() == [2, 1, 1]
+
+
+def test_sums_of_a_mean_count_each_unit_once() -> None:
+    of, metrics = values_of([(2, 3), (1, 4), (5, 10)])
+    sums = of.buckets(metrics["y"], np.array([7, 9, 7]))
+    assert sums.units[[7, 9]].tolist() == [2, 1]
+    assert sums.sums[[7, 9]].tolist() == [[7, 2, 29, 7, 2], [1, 1, 1, 1, 1]]
 
 
 def test_values_of_units_are_in_the_order_of_values() -> None:

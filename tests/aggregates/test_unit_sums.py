@@ -32,9 +32,13 @@ def test_sums_of_products_by_group_are_those_of_whole_numbers(
     columns = [rng.integers(-size, size + 1, rows) for size in (first, second)]
     starts = sorted({0, *(cut for cut in cuts if cut < rows)})
     exact = [column.astype(object) for column in columns]
-    assert exact_sums(columns, PRODUCTS, starts) == {
+    sums = exact_sums(columns, PRODUCTS, starts)
+    assert sums == {
         p: list(np.add.reduceat(np.prod([exact[i] for i in p], axis=0), starts)) for p in PRODUCTS
     }
+    order = rng.permutation(rows)
+    mixed = [column[np.argsort(order)] for column in columns]
+    assert exact_sums(mixed, PRODUCTS, starts, order) == sums
 
 
 @pytest.mark.parametrize("start", [2**14 - 1, 2**14, 2**14 + 1])

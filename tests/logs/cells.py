@@ -21,8 +21,7 @@ from abeval.logs.names import places_of_hashes, write_names
 from abeval.logs.placing import Logged, Placed, exposed_units, place_units, seen_units
 from abeval.logs.prepare import Prepared
 from abeval.logs.run import Run
-from abeval.logs.shape import LogShape
-from abeval.logs.shaping import shape_of
+from abeval.logs.shape import LogShape, shape_of
 from abeval.logs.sums import Summed
 from abeval.logs.unit_arrays import NO_FIRST, NONE
 from tests.relations import Row, relation

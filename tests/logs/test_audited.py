@@ -15,8 +15,7 @@ from abeval.experiment.model import Experiment
 from abeval.logs.audited import PARTS, Sample, flags, show_audited
 from abeval.logs.mapping import map_columns
 from abeval.logs.run import Run
-from abeval.logs.shape import LogShape
-from abeval.logs.shaping import shape_of
+from abeval.logs.shape import LogShape, shape_of
 from tests.relations import Row, answer, relation
 
 DELAYS = [

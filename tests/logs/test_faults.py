@@ -13,7 +13,7 @@ from abeval.experiment.load import parse_experiment
 from abeval.experiment.metrics import chosen_metrics
 from abeval.logs.faults import faulty_expression
 from abeval.logs.mapping import map_columns
-from abeval.logs.shaping import shape_of
+from abeval.logs.shape import shape_of
 from tests.logs.small import analyze, small_log
 
 SOUND = [{"name": "one", "value": "position"}, {"name": "two", "value": "position * 2"}]

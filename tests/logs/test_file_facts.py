@@ -8,7 +8,7 @@ import pytest
 
 from abeval.errors import LogError
 from abeval.experiment.sources import LogSource
-from abeval.logs.files import FileFacts, drift_note, empty_note, file_facts, lacking_note, mixed_id
+from abeval.logs.files import FileFacts, file_facts, mixed_id, notes_of
 from abeval.logs.opening import check_all_read
 from tests.logs.small import small_log
 
@@ -31,21 +31,22 @@ def files(count: int) -> list[str]:
     ],
 )
 def test_up_to_five_files_are_named(count: int, named: str) -> None:
-    assert empty_note("clicks", FileFacts(empty=files(count))) == [f"The clicks have {named}"]
-    assert empty_note("clicks", FileFacts()) == []
+    notes = notes_of("clicks", FileFacts(empty=files(count)), ["click"], ["click"])
+    assert [*notes] == [f"The clicks have {named}"]
+    assert [*notes_of("clicks", FileFacts(), ["click"], ["click"])] == []
 
 
 def test_the_type_of_most_files_comes_first() -> None:
     first, *others = files(3)
     by_type = {"text": [first], "number": others}
     facts = FileFacts(files(3), drift={"score": by_type})
-    (note,) = drift_note("impressions", facts, ["Score", "click"])
+    (note,) = notes_of("impressions", facts, [], ["Score", "click"])
     assert "is number in 2 of 3 files, but text in day-1.csv" in note
 
 
 def test_a_column_that_files_lack_is_said_of_those_that_are_read() -> None:
     facts = FileFacts(files(3), lacking={"score": files(2)})
-    (note,) = lacking_note("impressions", facts, ["Score", "click"])
+    (note,) = notes_of("impressions", facts, ["Score", "click"], [])
     assert note.startswith("2 of 3 files of the impressions lack the column 'Score'")
 
 

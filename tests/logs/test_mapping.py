@@ -13,6 +13,7 @@ import abeval
 from abeval.engines.duckdb import DuckDBEngine
 from abeval.errors import AbevalError, LogError
 from abeval.logs.opening import open_log
+from abeval.logs.run import Run
 from tests.logs.small import analyze, per_unit, small_log, values
 
 OWN_NAMES = (
@@ -284,6 +285,6 @@ def test_a_query_of_tables_alone_reads_no_row_of_the_log() -> None:
         logs={"impressions": {"query": "select * from shown where position < 3"}},
     )
     engine = DuckDBEngine()
-    opened = open_log(engine, loaded.experiment, {"shown": small_log()}, "impressions")
+    opened = open_log(Run(loaded.experiment, engine, {"shown": small_log()}), "impressions")
     engine.close()
     assert (opened.read, opened.rows) == (0, 96)

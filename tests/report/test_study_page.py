@@ -21,7 +21,7 @@ from abeval.cli.main import app
 from abeval.engines import queries
 from abeval.experiment.metrics import named_metrics
 from abeval.inference.judge import judge
-from abeval.logs.opened import opened
+from abeval.logs.run import opened
 from abeval.offline.metrics.ids import default_metrics
 from abeval.report.figures import FigureView
 from abeval.report.markdown import markdown

@@ -21,7 +21,7 @@ from abeval.engines.duckdb import DuckDBEngine
 from abeval.errors import ExperimentError
 from abeval.experiment.metrics import named_metrics
 from abeval.files import held
-from abeval.logs.opened import opened
+from abeval.logs.run import opened
 from abeval.store.saved import save_aggregates
 from abeval.version import __version__
 from tests.cli.test_cli import call

@@ -33,13 +33,15 @@ def exact_sums(
     columns: Sequence[NDArray[np.integer]],
     products: Iterable[Product],
     starts: Sequence[int] | NDArray[np.integer] = (0,),
+    order: NDArray[np.intp] | None = None,
 ) -> dict[Product, list[int]] | None:
     """The sum over the rows of each group of each product of columns.
 
     Args:
-        columns: Whole numbers, each of shape (rows,), the rows of a group together.
+        columns: Whole numbers, each of shape (rows,).
         products: What to sum.
         starts: The first row of each group, in order, the first one 0; no group is empty.
+        order: Places of the rows, those of a group together; None where they are so already.
 
     Returns:
         Product → its sum in each group; None where values are too large.
@@ -49,14 +51,16 @@ def exact_sums(
         {(0, 0, 0): [2000000000000000000, 1000000000000000000], (0, 1): [1000000, 2000000]}
     """
     totals = {product: [0] * len(starts) for product in products}
-    rows = len(columns[0]) if columns else 0
+    rows = 0 if not columns else len(columns[0] if order is None else order)
     first = np.asarray(starts, dtype=np.int64)
     for start in range(0, rows, _BLOCK):
         end = min(start + _BLOCK, rows)
         group = int(np.searchsorted(first, start, side="right")) - 1
         within = first[(first > start) & (first < end)] - start
-        own = [column[start:end].astype(np.int64) for column in columns]
-        block = _Block(own, np.append(0, within))
+        # No column is put in order as a whole, which would take as much memory again.
+        own = slice(start, end) if order is None else order[start:end]
+        columns_of = [column[own].astype(np.int64, copy=False) for column in columns]
+        block = _Block(columns_of, np.append(0, within))
         for product, total in totals.items():
             sums = block.sums(product)
             if sums is None:

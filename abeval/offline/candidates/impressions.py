@@ -7,7 +7,7 @@ arrays, and makes `replay_rows` of `analysed_rows` (`offline/candidates/shown.py
 from abeval.engines.protocol import Engine
 from abeval.engines.sql import quoted
 from abeval.experiment.model import Experiment
-from abeval.logs.row_sql import own_name
+from abeval.logs.mapping import own_name
 from abeval.logs.shape import LogShape
 from abeval.offline.candidates.models import score_columns
 from abeval.offline.candidates.relevance import Relevance, check_relevance, graded_impressions

@@ -12,8 +12,7 @@ from abeval.engines.protocol import Engine, whole_number
 from abeval.engines.sql import literal, quoted
 from abeval.errors import ExperimentError, LogError
 from abeval.experiment.problems import near_miss
-from abeval.logs.mapping import LogColumns
-from abeval.logs.row_sql import own_name
+from abeval.logs.mapping import LogColumns, own_name
 from abeval.logs.shape import LogShape
 
 Periods = Mapping[str, tuple[str, str]]

@@ -11,9 +11,9 @@ from typing import NamedTuple
 from abeval.engines.protocol import Engine, whole, whole_number
 from abeval.engines.sql import literal, quoted
 from abeval.errors import ExperimentError, LogError
-from abeval.experiment.model import Experiment
 from abeval.logs.mapping import LogColumns, map_columns
 from abeval.logs.opening import open_log
+from abeval.logs.run import Run
 from abeval.offline.candidates.shown import TIE, finite_sql, listed_candidates, write_truth
 from abeval.offline.metrics.presets import Ties
 
@@ -35,14 +35,12 @@ class ScoreLog(NamedTuple):
     accounts: list[tuple[str, int]]
 
 
-def open_scores(
-    engine: Engine, experiment: Experiment, frames: Mapping[str, object]
-) -> LogColumns | None:
+def open_scores(run: Run) -> LogColumns | None:
     """Make `scores` (`model, stage, request_id, item_id, score`); None without a scores log."""
-    source = experiment.logs.scores
+    source, engine = run.experiment.logs.scores, run.engine
     if source is None:
         return None
-    open_log(engine, experiment, frames, "scores")
+    open_log(run, "scores")
     log = map_columns("scores", source, engine.columns("raw_scores"), None)
     engine.view("scores", _scores_sql(log))
     return log

@@ -4,23 +4,23 @@
 it to the items shown.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 
 from abeval.engines.protocol import Engine, whole, whole_number
 from abeval.engines.queries import query
 from abeval.engines.sql import quoted
 from abeval.errors import LogError
-from abeval.experiment.model import Experiment
 from abeval.experiment.sources import ROW_UNIT
 from abeval.logs.mapping import LogColumns, map_columns
 from abeval.logs.opening import open_log
+from abeval.logs.run import Run
 from abeval.offline.candidates.shown import finite_sql
 
 TRUTH = "truth"
 """The name of relevance that the truth log defines."""
 
 
-def open_truth(experiment: Experiment, engine: Engine, frames: Mapping[str, object]) -> str:
+def open_truth(run: Run) -> str:
     """Make `truth_log` (`whose`, `item_id`, `grade`) of the truth log; without a grade it is 1.
 
     Returns:
@@ -29,13 +29,13 @@ def open_truth(experiment: Experiment, engine: Engine, frames: Mapping[str, obje
     Raises:
         LogError: There is no truth log, or it lacks a column.
     """
-    source = experiment.logs.truth
+    experiment, engine, source = run.experiment, run.engine, run.experiment.logs.truth
     if source is None:
         what = f"relevance = {TRUTH!r} needs a ground truth, but the experiment has no logs.truth"
         raise LogError(
             what, '[logs.truth] path = "...", of request_id (or the unit), item_id, grade'
         )
-    open_log(engine, experiment, frames, "truth")
+    open_log(run, "truth")
     types = engine.columns("raw_truth")
     by_name = experiment.unit != ROW_UNIT and experiment.unit in types
     unit = experiment.unit if by_name and "unit_id" not in source.columns else None
@@ -59,13 +59,12 @@ def open_truth(experiment: Experiment, engine: Engine, frames: Mapping[str, obje
 
 
 def _key(log: LogColumns) -> str:
-    has = ", ".join(log.types)
     if "item_id" not in log:
-        raise LogError("logs.truth: no column item_id", f"map it; the log has: {has}")
+        raise LogError("logs.truth: no column item_id", f"map it; {log.listed}")
     key = next((name for name in ("request_id", "unit_id") if name in log), None)
     if key is None:
         what = "logs.truth: neither a column request_id nor a unit column"
-        raise LogError(what, f'map one: columns = {{ request_id = "..." }}; the log has: {has}')
+        raise LogError(what, f'map one: columns = {{ request_id = "..." }}; {log.listed}')
     return key
 
 
