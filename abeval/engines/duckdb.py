@@ -16,8 +16,13 @@ import numpy as np
 
 from abeval.engines import builders, zones
 from abeval.engines.array_stream import ArrayStream
-from abeval.engines.duckdb_connection import beside, confinement, connect, open_scratch
-from abeval.engines.duckdb_errors import query_errors
+from abeval.engines.duckdb_connection import (
+    beside,
+    confinement,
+    connect,
+    open_scratch,
+    query_errors,
+)
 from abeval.engines.duckdb_logs import Logs
 from abeval.engines.protocol import Cell
 from abeval.engines.sql import literal, quoted

@@ -14,10 +14,9 @@ from sqlglot import exp
 from abeval.assignment import SLOTS, SUB_BUCKETS
 from abeval.engines import builders
 from abeval.engines.duckdb import DuckDBEngine
-from abeval.engines.inputs import files_of_experiment
-from abeval.engines.names import log_name
 from abeval.engines.protocol import Cell
 from abeval.engines.queries import is_query, query
+from abeval.engines.sources import files_of_experiment, log_name
 from abeval.engines.transpile import RAN, known_dialect, parsed, transpiled
 from abeval.errors import QueryError, masked
 from abeval.experiment.model import Experiment

@@ -7,8 +7,8 @@ from collections.abc import Iterator, Sequence
 from contextlib import closing, contextmanager
 
 from abeval.engines.choice import open_engine
-from abeval.engines.inputs import files_of_experiment, files_of_log
 from abeval.engines.protocol import ConfinedEngine, Engine, ProgressEngine, Watcher
+from abeval.engines.sources import files_of_experiment, files_of_log
 from abeval.experiment.model import Experiment
 from abeval.experiment.sources import LogSource
 from abeval.logs.run import Inputs, Run, check_inputs

@@ -21,7 +21,7 @@ pytestmark = [pytest.mark.spark, pytest.mark.filterwarnings("ignore")]
 def file(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """An experiment with every log that `simulate` writes, in files."""
     folder = tmp_path_factory.mktemp("logs")
-    simulate(folder, impressions=4_000)
+    simulate(folder, impressions=6_000)
     return folder / "experiment.toml"
 
 
