@@ -26,6 +26,15 @@ EPOCH_MS, LOCAL_TIME, HASH60 = "abeval_epoch_ms", "abeval_local_time", "abeval_h
 UTC_TIME = "abeval_utc_time"
 MD5_HEX, SHA1_HEX, SHA256_HEX = "abeval_md5_hex", "abeval_sha1_hex", "abeval_sha256_hex"
 
+CALLS: Mapping[str, tuple[str, ...]] = {
+    EPOCH_MS: ("t",),
+    UTC_TIME: ("t", "zone"),
+    LOCAL_TIME: ("ms", "zone"),
+    HASH60: ("salt", "unit"),
+    **dict.fromkeys((MD5_HEX, SHA1_HEX, SHA256_HEX), ("x", "start", "n")),
+}
+"""The calls, with their arguments."""
+
 _SPARK_UTC = "to_utc_timestamp(cast({0} as timestamp), {1})"
 _SPARK_LATER = (
     f"when from_utc_timestamp({_SPARK_UTC} + interval {{minutes}} minute, {{1}}) "
@@ -99,7 +108,7 @@ def hex_call(function: HexHash, text: str, start: int, count: int) -> str:
 
 
 class CallBuilders:
-    """Expression builders for engines that transpile: they return the calls to be replaced."""
+    """Expression builders: they write the calls, which DuckDB knows and others have replaced."""
 
     def epoch_ms(self, timestamp: str) -> str:
         """SQL: whole milliseconds since 1970 of a UTC timestamp expression, rounded down."""
@@ -118,40 +127,21 @@ class CallBuilders:
         return f"{HASH60}({literal(salt)}, {unit})"
 
 
-def duckdb_epoch_ms(timestamp: str) -> str:
-    """DuckDB's SQL of whole milliseconds since 1970, rounded down.
+def duckdb_macros() -> list[str]:
+    """Write the statements that define the calls in DuckDB.
 
     Example:
         >>> import duckdb
-        >>> sql = duckdb_epoch_ms("timestamp '1970-01-02 00:00:00' - interval 1 microsecond")
-        >>> duckdb.sql(f"select {sql}").fetchall()
+        >>> connection = duckdb.connect()
+        >>> for statement in duckdb_macros():
+        ...     _ = connection.execute(statement)
+        >>> before = "timestamp '1970-01-02 00:00:00' - interval 1 microsecond"
+        >>> connection.execute(f"select {EPOCH_MS}({before})").fetchall()
         [(86399999,)]
     """
-    return _TEMPLATES["duckdb"][EPOCH_MS].format(timestamp)
-
-
-def duckdb_utc_time(timestamp: str, timezone: str) -> str:
-    """DuckDB's SQL of the UTC timestamp of a local one.
-
-    Example:
-        >>> duckdb_utc_time("ts", "Asia/Kolkata")
-        "cast(timezone('Asia/Kolkata', ts) as timestamp)"
-    """
-    return _TEMPLATES["duckdb"][UTC_TIME].format(timestamp, literal(timezone))
-
-
-def duckdb_macros() -> list[str]:
-    """Statements that define the functions in DuckDB."""
-    arguments = {
-        EPOCH_MS: ("t",),
-        UTC_TIME: ("t", "zone"),
-        LOCAL_TIME: ("ms", "zone"),
-        HASH60: ("salt", "unit"),
-    }
-    arguments |= dict.fromkeys((MD5_HEX, SHA1_HEX, SHA256_HEX), ("x", "start", "n"))
     return [
         f"create macro {name}({', '.join(names)}) as {_TEMPLATES['duckdb'][name].format(*names)}"
-        for name, names in arguments.items()
+        for name, names in CALLS.items()
     ]
 
 
