@@ -12,6 +12,7 @@ calls, `duckdb.py` defines them as macros.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import cache
 from typing import TYPE_CHECKING, Literal
 
 from abeval.engines.sql import literal
@@ -154,7 +155,6 @@ def written_out(tree: exp.Query, dialect: str) -> exp.Query:
         'SELECT UNIX_MILLIS(CAST(ts AS TIMESTAMP))'
     """
     # Imported here, because DuckDB needs none of it, and it takes longer than a small query.
-    import sqlglot
     from sqlglot import exp
 
     templates = _TEMPLATES.get(dialect, {})
@@ -163,6 +163,31 @@ def written_out(tree: exp.Query, dialect: str) -> exp.Query:
     for call in reversed(list(query.find_all(exp.Anonymous))):
         template = templates.get(call.name.lower())
         if template is not None:
-            arguments = [part.sql(dialect=dialect) for part in call.expressions]
-            call.replace(sqlglot.parse_one(template.format(*arguments), dialect=dialect))
+            parts = {f"arg_{place}": part for place, part in enumerate(call.expressions)}
+            call.replace(filled(template.format(*parts), dialect, parts))
     return query
+
+
+def filled(template: str, dialect: str, parts: Mapping[str, exp.Expr]) -> exp.Expr:
+    """Replace columns of a template of SQL by expressions.
+
+    Example:
+        >>> from sqlglot import parse_one
+        >>> filled("x + x", "spark", {"x": parse_one("f(1)")}).sql("spark")
+        'F(1) + F(1)'
+    """
+    from sqlglot import exp
+
+    held = exp.Paren(this=_template(template, dialect).copy())
+    for column in list(held.find_all(exp.Column)):
+        if column.name in parts:
+            column.replace(parts[column.name].copy())
+    filling: exp.Expr = held.this
+    return filling
+
+
+@cache
+def _template(text: str, dialect: str) -> exp.Expr:
+    import sqlglot
+
+    return sqlglot.parse_one(text, dialect=dialect)
