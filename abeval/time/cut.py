@@ -190,7 +190,9 @@ def _totals(timed: TimedLogs, metrics: Sequence[Metric]) -> Reader:
         before = {name: sums.before[name][units] for name in columns}
         chosen = units_at(panel.units, units)
         values = SourceValues(queries.experiment, queries.shape, chosen, now, before)
-        slices = [one for metric in metrics for one in values.slices(metric)]
+        # Of what a definition leaves out, days have no sums.
+        whole = (replace(metric, left_out=(), zeros=()) for metric in metrics)
+        slices = [one for metric in whole for one in values.slices(metric)]
         return replace(
             window,
             moments=sums_of(slices, values.groups),

@@ -21,13 +21,14 @@ from abeval.agreement.agree import read_offline
 from abeval.assignment import Assignment, Holdout, Layer, Plan
 from abeval.cli.sql import run_definitions
 from abeval.engines.duckdb import DuckDBEngine
-from abeval.engines.queries import query_names
+from abeval.engines.queries import query, query_names
 from abeval.engines.spark.engine import SparkEngine
 from abeval.errors import LogError, QueryError
 from abeval.experiment.metrics import chosen_metrics
 from abeval.experiment.model import Experiment
 from abeval.experiment.sources import LogSource
 from abeval.logs.names import expected_by_rule, places_of_hashes
+from abeval.logs.prepare import prepare
 from abeval.logs.run import Run
 from abeval.metrics.definition import Metric
 from abeval.off_policy.estimates import OffPolicyOptions
@@ -82,6 +83,20 @@ def _by_bucket(engine: Any) -> None:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("abeval.aggregates.buckets.UNITS_PER_BUCKET", 0)
         aa(Run(BUSY, engine, nasty.busy()), metrics(BUSY), 50, 0)
+
+
+def _spelled(engine: Any) -> None:
+    """Variants that no experiment names, ties that nothing breaks; then what defines a unit."""
+    entries = {
+        "variants": {"a": {}, "b": {}},
+        "logs": {"impressions": {}},
+        "segments": {"own": "click"},
+    }
+    log = nasty.spelled(nasty.tied()["impressions"])
+    run = Run(nasty.tied_experiment(**entries).experiment, engine, {"impressions": log})
+    prepare(run, metrics(run.experiment))
+    for name in ("units/unit_names", "units/units"):
+        engine.rows(query(name))
 
 
 def _by_rule(engine: Any) -> None:
@@ -147,14 +162,7 @@ RUNS: dict[str, Callable[[Any], object]] = {
         )
     ),
     "ties by hash": lambda e: analyze_on(Run(nasty.tied_experiment().experiment, e, nasty.tied())),
-    "variants in other spellings": lambda e: analyze_on(
-        Run(
-            nasty.tied_experiment(
-                variants={"a": {}, "b": {}}, logs={"impressions": {}}, segments={}
-            ).experiment,
-            *(e, {"impressions": nasty.spelled(nasty.tied()["impressions"])}),
-        )
-    ),
+    "variants in other spellings": _spelled,
     "a rule of a platform": _by_rule,
     "clicks by time": lambda e: analyze_on(
         Run(nasty.touched_experiment().experiment, e, nasty.touched())
