@@ -11,8 +11,8 @@ from pathlib import Path
 from abeval.aggregates.aggregates import Aggregates
 from abeval.aggregates.collect import collect
 from abeval.aggregates.summaries import Summary
-from abeval.engines.inputs import files_of_experiment
 from abeval.engines.protocol import Engine
+from abeval.engines.sources import files_of_experiment
 from abeval.experiment.metrics import named_metrics
 from abeval.experiment.model import Experiment
 from abeval.files import real

@@ -25,7 +25,7 @@ from abeval.aggregates.audit_arrays import (
     shares,
 )
 from abeval.aggregates.rows import AuditSums
-from abeval.engines.file_columns import without_nulls
+from abeval.engines.footers import without_nulls
 from abeval.engines.protocol import Cell, Engine, whole
 from abeval.engines.queries import query
 from abeval.engines.sql import quoted

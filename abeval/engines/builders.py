@@ -12,6 +12,7 @@ calls, `duckdb.py` defines them as macros.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import cache
 from typing import TYPE_CHECKING, Literal
 
 from abeval.engines.sql import literal
@@ -25,6 +26,15 @@ HexHash = Literal["md5", "sha1", "sha256"]
 EPOCH_MS, LOCAL_TIME, HASH60 = "abeval_epoch_ms", "abeval_local_time", "abeval_hash60"
 UTC_TIME = "abeval_utc_time"
 MD5_HEX, SHA1_HEX, SHA256_HEX = "abeval_md5_hex", "abeval_sha1_hex", "abeval_sha256_hex"
+
+CALLS: Mapping[str, tuple[str, ...]] = {
+    EPOCH_MS: ("t",),
+    UTC_TIME: ("t", "zone"),
+    LOCAL_TIME: ("ms", "zone"),
+    HASH60: ("salt", "unit"),
+    **dict.fromkeys((MD5_HEX, SHA1_HEX, SHA256_HEX), ("x", "start", "n")),
+}
+"""The calls, with their arguments."""
 
 _SPARK_UTC = "to_utc_timestamp(cast({0} as timestamp), {1})"
 _SPARK_LATER = (
@@ -99,7 +109,7 @@ def hex_call(function: HexHash, text: str, start: int, count: int) -> str:
 
 
 class CallBuilders:
-    """Expression builders for engines that transpile: they return the calls to be replaced."""
+    """Expression builders: they write the calls, which DuckDB knows and others have replaced."""
 
     def epoch_ms(self, timestamp: str) -> str:
         """SQL: whole milliseconds since 1970 of a UTC timestamp expression, rounded down."""
@@ -118,40 +128,21 @@ class CallBuilders:
         return f"{HASH60}({literal(salt)}, {unit})"
 
 
-def duckdb_epoch_ms(timestamp: str) -> str:
-    """DuckDB's SQL of whole milliseconds since 1970, rounded down.
+def duckdb_macros() -> list[str]:
+    """Write the statements that define the calls in DuckDB.
 
     Example:
         >>> import duckdb
-        >>> sql = duckdb_epoch_ms("timestamp '1970-01-02 00:00:00' - interval 1 microsecond")
-        >>> duckdb.sql(f"select {sql}").fetchall()
+        >>> connection = duckdb.connect()
+        >>> for statement in duckdb_macros():
+        ...     _ = connection.execute(statement)
+        >>> before = "timestamp '1970-01-02 00:00:00' - interval 1 microsecond"
+        >>> connection.execute(f"select {EPOCH_MS}({before})").fetchall()
         [(86399999,)]
     """
-    return _TEMPLATES["duckdb"][EPOCH_MS].format(timestamp)
-
-
-def duckdb_utc_time(timestamp: str, timezone: str) -> str:
-    """DuckDB's SQL of the UTC timestamp of a local one.
-
-    Example:
-        >>> duckdb_utc_time("ts", "Asia/Kolkata")
-        "cast(timezone('Asia/Kolkata', ts) as timestamp)"
-    """
-    return _TEMPLATES["duckdb"][UTC_TIME].format(timestamp, literal(timezone))
-
-
-def duckdb_macros() -> list[str]:
-    """Statements that define the functions in DuckDB."""
-    arguments = {
-        EPOCH_MS: ("t",),
-        UTC_TIME: ("t", "zone"),
-        LOCAL_TIME: ("ms", "zone"),
-        HASH60: ("salt", "unit"),
-    }
-    arguments |= dict.fromkeys((MD5_HEX, SHA1_HEX, SHA256_HEX), ("x", "start", "n"))
     return [
         f"create macro {name}({', '.join(names)}) as {_TEMPLATES['duckdb'][name].format(*names)}"
-        for name, names in arguments.items()
+        for name, names in CALLS.items()
     ]
 
 
@@ -164,7 +155,6 @@ def written_out(tree: exp.Query, dialect: str) -> exp.Query:
         'SELECT UNIX_MILLIS(CAST(ts AS TIMESTAMP))'
     """
     # Imported here, because DuckDB needs none of it, and it takes longer than a small query.
-    import sqlglot
     from sqlglot import exp
 
     templates = _TEMPLATES.get(dialect, {})
@@ -173,6 +163,31 @@ def written_out(tree: exp.Query, dialect: str) -> exp.Query:
     for call in reversed(list(query.find_all(exp.Anonymous))):
         template = templates.get(call.name.lower())
         if template is not None:
-            arguments = [part.sql(dialect=dialect) for part in call.expressions]
-            call.replace(sqlglot.parse_one(template.format(*arguments), dialect=dialect))
+            parts = {f"arg_{place}": part for place, part in enumerate(call.expressions)}
+            call.replace(filled(template.format(*parts), dialect, parts))
     return query
+
+
+def filled(template: str, dialect: str, parts: Mapping[str, exp.Expr]) -> exp.Expr:
+    """Replace columns of a template of SQL by expressions.
+
+    Example:
+        >>> from sqlglot import parse_one
+        >>> filled("x + x", "spark", {"x": parse_one("f(1)")}).sql("spark")
+        'F(1) + F(1)'
+    """
+    from sqlglot import exp
+
+    held = exp.Paren(this=_template(template, dialect).copy())
+    for column in list(held.find_all(exp.Column)):
+        if column.name in parts:
+            column.replace(parts[column.name].copy())
+    filling: exp.Expr = held.this
+    return filling
+
+
+@cache
+def _template(text: str, dialect: str) -> exp.Expr:
+    import sqlglot
+
+    return sqlglot.parse_one(text, dialect=dialect)

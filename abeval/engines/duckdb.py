@@ -9,17 +9,23 @@ from concurrent.futures import CancelledError, ThreadPoolExecutor
 from contextlib import suppress
 from pathlib import Path
 from threading import Event
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING
 
 import duckdb
 import numpy as np
 
-from abeval.engines import builders, zones
+from abeval.engines import zones
 from abeval.engines.array_stream import ArrayStream
-from abeval.engines.duckdb_connection import beside, confinement, connect, open_scratch
-from abeval.engines.duckdb_errors import query_errors
+from abeval.engines.builders import CallBuilders, duckdb_macros
+from abeval.engines.duckdb_connection import (
+    beside,
+    confinement,
+    connect,
+    open_scratch,
+    query_errors,
+)
 from abeval.engines.duckdb_logs import Logs
-from abeval.engines.protocol import Cell
+from abeval.engines.protocol import Cell, Result
 from abeval.engines.sql import literal, quoted
 from abeval.engines.tables import Tables
 from abeval.errors import QueryError
@@ -31,10 +37,8 @@ if TYPE_CHECKING:
     from abeval.experiment.settings import EngineOptions
     from abeval.experiment.sources import LogSource
 
-_Result = TypeVar("_Result")
 
-
-class DuckDBEngine:
+class DuckDBEngine(CallBuilders):
     """One DuckDB database for one run: in memory, or in a temporary file if memory is limited.
 
     The file holds tables that do not fit into the limit. Its blocks can be
@@ -66,7 +70,7 @@ class DuckDBEngine:
         self._logs = Logs(self._connection, self._fetched, self._tables, folder, self._reads_remote)
         try:
             with query_errors():
-                self._run("; ".join(["set timezone = 'UTC'", *builders.duckdb_macros()]))
+                self._run("; ".join(["set timezone = 'UTC'", *duckdb_macros()]))
         except QueryError:
             self.close()
             raise
@@ -149,20 +153,21 @@ class DuckDBEngine:
 
     def rows(self, sql: str) -> Sequence[tuple[Cell, ...]]:
         """Run a query and fetch its rows as plain Python values."""
-        with query_errors():
-            return self._wait(lambda: self._connection.execute(sql).fetchall())
+        return self._answer(sql, duckdb.DuckDBPyConnection.fetchall)
 
     def frame(self, sql: str) -> "pd.DataFrame":
         """Run a query and fetch its rows as a frame."""
-        with query_errors():
-            return self._wait(lambda: self._connection.execute(sql).df())
+        return self._answer(sql, duckdb.DuckDBPyConnection.df)
 
     def arrays(self, sql: str) -> "Mapping[str, NDArray[np.generic]]":
         """Run a query and fetch its columns as arrays, masked where something is null."""
-        with query_errors():
-            columns = self._wait(lambda: self._connection.execute(sql).fetchnumpy())
+        columns = self._answer(sql, duckdb.DuckDBPyConnection.fetchnumpy)
         # Enums are fetched as pandas categoricals, everything else as arrays already.
         return {name: np.asanyarray(column) for name, column in columns.items()}
+
+    def _answer(self, sql: str, fetch: Callable[[duckdb.DuckDBPyConnection], Result]) -> Result:
+        with query_errors():
+            return self._wait(lambda: fetch(self._connection.execute(sql)))
 
     def chunks(self, sql: str) -> "Iterator[Mapping[str, NDArray[np.generic]]]":
         """Run a query of numbers without nulls and fetch some rows at a time, in any order."""
@@ -185,14 +190,6 @@ class DuckDBEngine:
             return percent / 100 if percent >= 0 else None
         return None
 
-    def epoch_ms(self, timestamp: str) -> str:
-        """SQL: whole milliseconds since 1970 of a UTC timestamp expression, rounded down."""
-        return builders.duckdb_epoch_ms(timestamp)
-
-    def utc_time(self, timestamp: str, timezone: str) -> str:
-        """SQL: the UTC timestamp of a local timestamp expression of a time zone."""
-        return builders.duckdb_utc_time(timestamp, timezone)
-
     def local_time(self, milliseconds: str, timezone: str) -> str:
         """SQL: the local timestamp of an epoch-milliseconds expression."""
         utc = f"make_timestamp({milliseconds} * 1000)"
@@ -205,10 +202,6 @@ class DuckDBEngine:
             f"then make_timestamp(({milliseconds} + {added}) * 1000) "
             f"else timezone({literal(timezone)}, timezone('UTC', {utc})) end"
         )
-
-    def hash60(self, salt: str, unit: str) -> str:
-        """SQL: the `md5_60` of a salt and a unit expression."""
-        return f"{builders.HASH60}({literal(salt)}, {unit})"
 
     def hash64(self, values: Sequence[str]) -> str:
         """SQL: a whole number of 64 bits that stands for values, nulls among them."""
@@ -227,7 +220,7 @@ class DuckDBEngine:
         # DuckDB may do the work, and raise its errors, only when the result is fetched.
         self._wait(lambda: self._connection.execute(sql).fetchall())
 
-    def _wait(self, work: Callable[[], _Result]) -> _Result:
+    def _wait(self, work: Callable[[], Result]) -> Result:
         """Run work in another thread; in this one DuckDB may ignore Ctrl-C until it ends.
 
         Also SIGTERM and SIGHUP, which the command line makes an exit, interrupt it.
@@ -235,7 +228,7 @@ class DuckDBEngine:
         idle, stopped = Event(), Event()
         idle.set()
 
-        def unless_stopped() -> _Result:
+        def unless_stopped() -> Result:
             idle.clear()
             try:
                 if stopped.is_set():

@@ -1,18 +1,18 @@
-"""Connections to DuckDB for one run: what they may use, and what they may open.
+"""Connections to DuckDB for one run: what they may use, what they may open, how they fail.
 
-`duckdb.py` runs every statement on one of them.
+`duckdb.py` runs every statement on one of them; what is raised reaches the user.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import duckdb
 
-from abeval.engines.duckdb_errors import message
-from abeval.engines.inputs import spelled
+from abeval.engines.sources import spelled
 from abeval.engines.sql import literal
-from abeval.errors import QueryError
+from abeval.errors import LogError, QueryError
 from abeval.scratch import Scratch
 
 if TYPE_CHECKING:
@@ -97,3 +97,35 @@ def beside(connection: duckdb.DuckDBPyConnection) -> duckdb.DuckDBPyConnection:
     except duckdb.Error as error:
         what = f"the connection cannot be used: {message(error)}"
         raise QueryError(what, "pass an open connection") from error
+
+
+_MEMORY = "raise [engine] memory_limit, lower threads, or name a temp_directory with free space"
+
+
+@contextmanager
+def query_errors() -> Iterator[None]:
+    """Raise what DuckDB raises as the error of a query."""
+    try:
+        yield
+    except duckdb.OutOfMemoryException as error:
+        raise QueryError(f"DuckDB ran out of memory: {message(error)}", _MEMORY) from error
+    except duckdb.Error as error:
+        raise QueryError(f"DuckDB could not run a query: {message(error)}") from error
+
+
+@contextmanager
+def log_errors(what: str, hint: str) -> Iterator[None]:
+    """Raise what DuckDB raises as the error of a log."""
+    try:
+        yield
+    except duckdb.OutOfMemoryException as error:
+        raise QueryError(f"{what}: {message(error)}", _MEMORY) from error
+    except (duckdb.Error, RuntimeError, ValueError, TypeError) as error:
+        raise LogError(f"{what}: {message(error)}", hint) from error
+
+
+def message(error: Exception) -> str:
+    """DuckDB's message without the query's text and advice on DuckDB's own options."""
+    lines = str(error).split("\n\n")[0].splitlines()
+    kept = [line.strip() for line in lines if not line.startswith(("Original Line", "LINE "))]
+    return " ".join(kept[:2])

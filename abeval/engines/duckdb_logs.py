@@ -12,9 +12,7 @@ from typing import TYPE_CHECKING
 import duckdb
 
 from abeval.engines import frames, sources, text_files
-from abeval.engines.duckdb_errors import log_errors
-from abeval.engines.names import log_name
-from abeval.engines.spare import SpareTables
+from abeval.engines.duckdb_connection import log_errors
 from abeval.engines.sql import quoted
 from abeval.engines.tables import Tables
 from abeval.engines.text_files import Reader, Rows, column_types, read_columns
@@ -60,13 +58,13 @@ class Logs:
         Of CSV files, only the columns that are named in `reads` are kept, if that is given.
         """
         self._left_out.pop(name, None)
-        self._check_remote(log_name(name), source.paths)
+        self._check_remote(sources.log_name(name), source.paths)
         if source.table is None:
             self._add_files(name, source, reads)
             return
-        table = self._tables.find(log_name(name), source.table, source.database)
+        table = self._tables.find(sources.log_name(name), source.table, source.database)
         if isinstance(table, str):
-            what = f"{source.table} cannot be read as the log {log_name(name)}"
+            what = f"{source.table} cannot be read as the log {sources.log_name(name)}"
             with log_errors(what, "a view of a database may read its own tables, and no file"):
                 self._view_rows(name, f"select * from {table}", source)
         else:
@@ -85,7 +83,7 @@ class Logs:
         """
         self._left_out.pop(name, None)
         hint = "each column needs one type and a unique name"
-        with log_errors(f"{log_name(name)}: the frame cannot be read", hint):
+        with log_errors(f"{sources.log_name(name)}: the frame cannot be read", hint):
             if source is None:
                 self._copy(name, frame, None)
                 return
@@ -109,7 +107,7 @@ class Logs:
 
     def _copy(self, name: str, frame: object, columns: Mapping[str, int] | None) -> None:
         listed = "*" if columns is None else ", ".join(map(quoted, columns))
-        with self._registered(frames.scanned(frame, columns, log_name(name))):
+        with self._registered(frames.scanned(frame, columns, sources.log_name(name))):
             self._rows(f"create or replace table {quoted(name)} as select {listed} from {_FRAME}")
 
     @contextmanager
@@ -153,7 +151,7 @@ class Logs:
 
     def _add_files(self, name: str, source: "LogSource", reads: str | None) -> None:
         """Make files readable as the relation `name`: Parquet as a view, text as a table."""
-        log = log_name(name)
+        log = sources.log_name(name)
         files = sources.files_of(log, source.paths, self._folder, source.format)
         hint = (
             "check that the file is complete and has the format of its name; otherwise set `format`"
@@ -217,8 +215,46 @@ class Logs:
 
     def _text_time(self, name: str, source: "LogSource") -> tuple[str, Time] | None:
         """The column of the time and how it is read; None where it is no text."""
-        log = log_name(name)
+        log = sources.log_name(name)
         column = time_column(log, source, column_types(self._rows, quoted(name)))
         if column is None:
             return None
         return column, time_of_text(log, name, column, source, self._rows)
+
+
+class SpareTables:
+    """What the tables of an engine were made of, and which of them are left over.
+
+    Example:
+        >>> tables = SpareTables()
+        >>> tables.keep("looked_at", "from 'units.csv'")
+        >>> tables.leave("looked_at")
+        >>> tables.take("from 'other.csv'"), tables.take("from 'units.csv'")
+        (None, 'looked_at')
+        >>> tables.take("from 'units.csv'") is None
+        True
+    """
+
+    def __init__(self) -> None:
+        self._rows: dict[str, object] = {}
+        self._left: list[str] = []
+
+    def keep(self, name: str, rows: object) -> None:
+        """A table was made of rows: of the SQL that reads files, or of a frame."""
+        self._rows[name] = rows
+
+    def leave(self, name: str) -> None:
+        """A table is read no more."""
+        if name in self._rows:
+            self._left.append(name)
+
+    def take(self, rows: object) -> str | None:
+        """The left table of these rows, which is left no more; None where there is none."""
+        for name in self._left:
+            kept = self._rows[name]
+            # Frames of equal values may be of other types: only itself is the same.
+            if kept is rows or (isinstance(kept, str) and kept == rows):
+                self._left.remove(name)
+                del self._rows[name]
+                return name
+        return None

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 import duckdb
 
-from abeval.engines.duckdb_errors import log_errors
+from abeval.engines.duckdb_connection import log_errors
 from abeval.engines.sql import quoted
 from abeval.errors import LogError
 

@@ -67,7 +67,7 @@ def _number(draw: Draw, unit: str) -> str | None:
     whole = _remainder(number, digits, draw.modulus)
     if draw.divisor is None:
         return whole
-    return f"(cast({whole} as double) / cast({draw.divisor!r} as double))"
+    return f"({whole} / {_double(draw.divisor)})"
 
 
 def _remainder(number: Callable[[int, int], str], digits: int, modulus: int | None) -> str:
@@ -86,4 +86,10 @@ def _remainder(number: Callable[[int, int], str], digits: int, modulus: int | No
 def _constant(number: float) -> str:
     if math.isinf(number):
         return "1e300" if number > 0 else "-1e300"
-    return str(int(number)) if number == int(number) else f"cast({number!r} as double)"
+    return str(int(number)) if number == int(number) else _double(number)
+
+
+def _double(number: float) -> str:
+    """A number that every engine reads as a double, without a cast."""
+    text = repr(number)
+    return text if "e" in text else f"{text}e0"

@@ -1,18 +1,26 @@
-"""The files of a log, and their kind.
+"""The files of logs, their kind, and the names of logs as relations of an engine.
 
-It gets the paths of a log's entry in the experiment file. The engines read the files that it lists.
+It gets the entries of logs in the experiment file. The engines read the files that it lists, and
+confined ones open no other; the result is not written over one.
 """
 
 import csv
 import glob
 import os
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from abeval.errors import LogError
+from abeval.experiment.sources import OUTCOME
 from abeval.files import real
+
+if TYPE_CHECKING:
+    from abeval.experiment.model import Experiment
+    from abeval.experiment.sources import LogSource
 
 _KINDS = {
     ".parquet": "parquet",
@@ -230,3 +238,59 @@ def _ragged_line(file: str, delimiter: str) -> str | None:
     except (OSError, csv.Error):
         return None
     return None
+
+
+def logs_of(experiment: "Experiment") -> "Mapping[str, LogSource]":
+    """The logs and tables that an experiment has, by name."""
+    return {**experiment.logs.named, **experiment.tables}
+
+
+def files_of_log(log: str, source: "LogSource", folder: Path) -> list[str]:
+    """The files of a log that are there; the run itself says if there are none."""
+    if source.database is not None:
+        return [str(folder / source.database)]
+    with suppress(LogError, OSError, ValueError):
+        if source.paths:
+            files = files_of(log, source.paths, folder, source.format)
+            return [*files.read, *files.empty]
+    return []
+
+
+def files_of_experiment(experiment: "Experiment") -> list[str]:
+    """The files of all logs."""
+    logs = logs_of(experiment).items()
+    return [file for log, source in logs for file in files_of_log(log, source, experiment.folder)]
+
+
+def spelled(paths: Sequence[str]) -> list[str]:
+    """Each path, and as readers that take names for globs have to be given it.
+
+    Example:
+        >>> spelled(["a.parquet", "b[1].parquet"])
+        ['a.parquet', 'b[1].parquet', 'b[[]1].parquet']
+    """
+    return list(dict.fromkeys(name for path in paths for name in (path, glob.escape(path))))
+
+
+def log_name(relation: str) -> str:
+    """The path of a log in the experiment file below `logs`, or the name of a table.
+
+    Example:
+        >>> log_name("raw_clicks"), log_name("log_events_orders")
+        ('clicks', 'events.orders')
+    """
+    if relation.startswith("table_"):
+        return relation.removeprefix("table_")
+    name = relation.removeprefix("raw_").removeprefix("log_")
+    outcome = OUTCOME.replace(".", "_")
+    return OUTCOME + name.removeprefix(outcome) if name.startswith(outcome) else name
+
+
+def relation_of(prefix: str, log: str) -> str:
+    """The relation of a log in some form, by the path of the log in the file.
+
+    Example:
+        >>> relation_of("raw", "events.orders")
+        'raw_events_orders'
+    """
+    return f"{prefix}_{log.replace('.', '_')}"

@@ -6,18 +6,15 @@
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
-import numpy as np
-import pandas as pd
-from numpy.typing import NDArray
+from duckdb import DuckDBPyConnection
 from sqlglot import exp
 
 from abeval.assignment import SLOTS, SUB_BUCKETS
 from abeval.engines import builders
 from abeval.engines.duckdb import DuckDBEngine
-from abeval.engines.inputs import files_of_experiment
-from abeval.engines.names import log_name
-from abeval.engines.protocol import Cell
+from abeval.engines.protocol import Result
 from abeval.engines.queries import is_query, query
+from abeval.engines.sources import files_of_experiment, log_name
 from abeval.engines.transpile import RAN, known_dialect, parsed, transpiled
 from abeval.errors import QueryError, masked
 from abeval.experiment.model import Experiment
@@ -98,8 +95,11 @@ _OF_ARRAYS = {"unit_names": "units/unit_names", "units": "units/units"}
 """Relations that are made of arrays → the query that defines them."""
 
 
-class _Recorder(builders.CallBuilders, DuckDBEngine):
+class _Recorder(DuckDBEngine):
     """Runs an analysis until it reaches one query, and records every relation on the way."""
+
+    # Offsets of a zone, by which DuckDB computes local times, are no statement to be read.
+    local_time = builders.CallBuilders.local_time
 
     def __init__(self, experiment: Experiment, name: str) -> None:
         super().__init__(
@@ -116,27 +116,14 @@ class _Recorder(builders.CallBuilders, DuckDBEngine):
         super().add_log(name, source, reads)
         self._relations[name] = Relation(name, None, list(self.columns(name)), {})
 
-    def view(self, name: str, sql: str) -> None:
+    def _create(self, kind: str, name: str, sql: str) -> None:
         self._stop_at_target(sql)
-        super().view(name, sql)
+        super()._create(kind, name, sql)
         self._record(name, sql)
 
-    def table(self, name: str, sql: str) -> None:
+    def _answer(self, sql: str, fetch: Callable[[DuckDBPyConnection], Result]) -> Result:
         self._stop_at_target(sql)
-        super().table(name, sql)
-        self._record(name, sql)
-
-    def rows(self, sql: str) -> Sequence[tuple[Cell, ...]]:
-        self._stop_at_target(sql)
-        return super().rows(sql)
-
-    def frame(self, sql: str) -> pd.DataFrame:
-        self._stop_at_target(sql)
-        return super().frame(sql)
-
-    def arrays(self, sql: str) -> "Mapping[str, NDArray[np.generic]]":
-        self._stop_at_target(sql)
-        return super().arrays(sql)
+        return super()._answer(sql, fetch)
 
     def _stop_at_target(self, sql: str) -> None:
         if self._target in sql:
@@ -225,15 +212,9 @@ def statement_text(experiment: Experiment, name: str, dialect: str, answer: Rela
     logs = [relation.name for relation in names if relation.sql is None]
     notes = [_header(name, dialect), f"-- of the experiment {experiment.name!r}"]
     notes += [f"-- {log}: {_place(experiment, log)}" for log in logs]
-    notes += [f"-- to be defined: {call}" for call in _CALLS if f"{call}(" in text.lower()]
+    notes += [f"-- to be defined: {call}" for call in builders.CALLS if f"{call}(" in text.lower()]
     notes.append("-- written for these logs: write it again for other columns or new duplicates")
     return "\n".join([*(" ".join(note.split()) for note in notes), text])
-
-
-_CALLS = (
-    *(builders.EPOCH_MS, builders.UTC_TIME, builders.LOCAL_TIME, builders.HASH60),
-    *(builders.MD5_HEX, builders.SHA1_HEX, builders.SHA256_HEX),
-)
 
 
 def _names(answer: Relation) -> dict[Relation, str]:

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import duckdb
 
-from abeval.engines.duckdb_errors import log_errors
+from abeval.engines.duckdb_connection import log_errors
 from abeval.engines.sql import literal, quoted
 from abeval.errors import LogError
 from abeval.files import real

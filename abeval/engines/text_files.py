@@ -13,8 +13,7 @@ from typing import NamedTuple
 
 import duckdb
 
-from abeval.engines.names import log_name
-from abeval.engines.sources import Files, exact, partitions
+from abeval.engines.sources import Files, exact, log_name, partitions
 from abeval.engines.sql import literal, quoted
 from abeval.experiment.columns import IDS, canonical_columns
 from abeval.experiment.sources import LogSource
@@ -47,7 +46,7 @@ def parquet_relation(files: Files, source: LogSource) -> str:
     folders = partitions(files.read)
     options = f"union_by_name = true, hive_partitioning = {'true' if folders else 'false'}"
     names = _mapped(source, sorted(folders), _NAMES)
-    return f"read_parquet({_listed(files)}, {options}{_as_text('hive_types', names)})"
+    return f"read_parquet({listed(files.read)}, {options}{_as_text('hive_types', names)})"
 
 
 def load_csv(
@@ -82,7 +81,7 @@ def _load_csv(
     # By itself DuckDB leaves out lines at the top, up to a second header, and "comments".
     every = "union_by_name = true, header = true, skip = 0, comment = ''"
     options = f"{every}, dateformat = '%Y-%m-%d'{sample}"
-    read = f"read_csv({_listed(files)}, {options}"
+    read = f"read_csv({listed(files.read)}, {options}"
     types = reader.types(f"{read})")
     texts = [
         *_ids(source, types),
@@ -94,9 +93,9 @@ def _load_csv(
     read += _as_text("types", [column for column in texts if column.lower() not in folders])
     columns = read_columns(name, source, types, reads)
     whole = [column for column in _ids(source, types) if types[column] in WHOLE]
-    listed = [f"{_checked(c)} as {quoted(c)}" if c in whole else quoted(c) for c in columns]
+    checked = [f"{_checked(c)} as {quoted(c)}" if c in whole else quoted(c) for c in columns]
     try:
-        kept = reader.keep(name, f"{read})", f"select {', '.join(listed)}")
+        kept = reader.keep(name, f"{read})", f"select {', '.join(checked)}")
     except duckdb.Error as error:
         if _NOT_AS_WRITTEN not in str(error):
             raise
@@ -180,7 +179,7 @@ def load_json(name: str, files: Files, source: LogSource, reader: Reader) -> Map
     Raises:
         duckdb.Error: They cannot be parsed.
     """
-    every = f"{_listed(files)}, union_by_name = true"
+    every = f"{listed(files.read)}, union_by_name = true"
     read = f"read_json({every}, sample_size = -1, maximum_sample_files = {len(files.read)})"
     types = reader.types(read)
     texts = [
@@ -191,8 +190,8 @@ def load_json(name: str, files: Files, source: LogSource, reader: Reader) -> Map
     strings = [column for column in texts if types[column] in _OF_STRINGS]
     if strings:
         typed = {**types, **dict.fromkeys(strings, "VARCHAR")}
-        listed = ", ".join(f"{literal(c)}: {literal(kind)}" for c, kind in typed.items())
-        read = f"read_json({every}, columns = {{{listed}}})"
+        kinds = ", ".join(f"{literal(c)}: {literal(kind)}" for c, kind in typed.items())
+        read = f"read_json({every}, columns = {{{kinds}}})"
     return reader.keep(name, read, "select *")
 
 
@@ -200,14 +199,20 @@ _OF_STRINGS = ("DATE", "TIME", "TIMESTAMP", "TIMESTAMP WITH TIME ZONE", "UUID")
 """Types that DuckDB makes of strings of JSON."""
 
 
-def _listed(files: Files) -> str:
-    return "[" + ", ".join(literal(exact(file)) for file in files.read) + "]"
+def listed(files: Sequence[str]) -> str:
+    """Write the SQL of a list of files for readers that take names for globs.
+
+    Example:
+        >>> listed(["a.csv", "b[1].csv"])
+        "['a.csv', 'b[[]1].csv']"
+    """
+    return f"[{', '.join(literal(exact(file)) for file in files)}]"
 
 
 def _as_text(option: str, columns: Sequence[str]) -> str:
     """An option by which columns are read as text."""
-    listed = ", ".join(f"{literal(column)}: 'VARCHAR'" for column in dict.fromkeys(columns))
-    return f", {option} = {{{listed}}}" if listed else ""
+    texts = ", ".join(f"{literal(column)}: 'VARCHAR'" for column in dict.fromkeys(columns))
+    return f", {option} = {{{texts}}}" if texts else ""
 
 
 def column_types(rows: Rows, relation: str) -> dict[str, str]:

@@ -14,8 +14,7 @@ from typing import Any, NamedTuple
 
 import duckdb
 
-from abeval.engines.duckdb_connection import NO_EXTENSIONS, confinement
-from abeval.engines.duckdb_errors import message
+from abeval.engines.duckdb_connection import NO_EXTENSIONS, confinement, message
 from abeval.engines.sql import literal, quoted
 from abeval.errors import ExperimentError
 from abeval.files import held, real, write_bytes

@@ -9,8 +9,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from abeval.engines import sources
-from abeval.engines.file_columns import columns_of_files
-from abeval.engines.file_rows import rows_of_files
+from abeval.engines.footers import columns_of_files, rows_of_files
 from abeval.experiment.sources import LogSource
 
 _SHOWN = 5

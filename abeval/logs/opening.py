@@ -6,8 +6,8 @@
 from collections.abc import Iterator, Mapping, Sequence
 from typing import NamedTuple
 
-from abeval.engines.names import relation_of
 from abeval.engines.protocol import row_count
+from abeval.engines.sources import relation_of
 from abeval.errors import ExperimentError, LogError, QueryError
 from abeval.experiment.sources import OUTCOME, OWN_TABLE, ROW_UNIT, LogSource
 from abeval.logs import checks

@@ -9,9 +9,9 @@ from dataclasses import dataclass
 from datetime import UTC, date, datetime, timedelta
 from zoneinfo import ZoneInfo
 
-from abeval.engines.names import relation_of
 from abeval.engines.protocol import Engine
 from abeval.engines.queries import query
+from abeval.engines.sources import relation_of
 from abeval.experiment.model import Experiment
 from abeval.experiment.sources import OUTCOME
 from abeval.experiment.values import moment

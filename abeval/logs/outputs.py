@@ -14,7 +14,7 @@ from itertools import combinations
 from pathlib import Path
 from typing import NamedTuple
 
-from abeval.engines.inputs import files_of_log, logs_of
+from abeval.engines.sources import files_of_log, logs_of
 from abeval.errors import ExperimentError
 from abeval.experiment.model import Experiment
 from abeval.files import real

@@ -10,8 +10,8 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, TypedDict
 
 from abeval.engines.choice import open_engine
-from abeval.engines.inputs import files_of_experiment, files_of_log
 from abeval.engines.protocol import ConfinedEngine, Engine, ProgressEngine, Watcher
+from abeval.engines.sources import files_of_experiment, files_of_log
 from abeval.experiment.model import Experiment
 from abeval.experiment.problems import suggestion
 from abeval.experiment.sources import LogSource

@@ -12,8 +12,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from abeval.engines.duckdb import DuckDBEngine
-from abeval.engines.inputs import files_of_log
 from abeval.engines.protocol import whole
+from abeval.engines.sources import files_of_log
 from abeval.engines.sql import quoted
 from abeval.errors import LogError
 from abeval.experiment.sources import LogSource

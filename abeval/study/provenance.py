@@ -14,10 +14,9 @@ from typing import Any
 
 import tomlkit
 
-from abeval.engines.file_rows import rows_by_file
-from abeval.engines.inputs import files_of_log, logs_of
+from abeval.engines.footers import rows_by_file
 from abeval.engines.queries import query
-from abeval.engines.sources import files_of
+from abeval.engines.sources import files_of, files_of_log, logs_of
 from abeval.errors import LogError, masked
 from abeval.experiment.model import Experiment
 from abeval.experiment.sources import LogSource

@@ -1,43 +1,30 @@
-"""What a client of Spark Connect gets, in a process of its own: `python -m tests.engines.connect`.
+"""What a client of Spark Connect gets: `python -m tests.engines.connect ADDRESS EXPERIMENT`.
 
-A process that has once been a client starts no other kind of session.
+In a process of its own: one that has once been a client starts no other kind of session.
 """
 
 from __future__ import annotations
 
 import json
 import sys
-from pathlib import Path
 
 import abeval
-from abeval.engines.duckdb import DuckDBEngine
-from abeval.engines.spark.engine import SparkEngine
-from abeval.experiment.settings import EngineOptions
-from abeval.logs.run import Run
-from abeval.pipeline import analyze_on
+from abeval.api import LoadedExperiment
 from tests.engines import nasty
-from tests.engines.parity import Both, difference
-
-SAMPLE = Path(__file__).parents[2] / "sample_logs" / "experiment.toml"
+from tests.engines.parity import difference
 
 
-def sample(address: str) -> str | None:
-    """Where the scorecard of the sample logs differs from DuckDB's."""
-    loaded = abeval.load(SAMPLE)
+def differs(loaded: LoadedExperiment, address: str, logs: dict[str, object]) -> str | None:
+    """Where the scorecard on the server differs from DuckDB's."""
     there = loaded.replace(engine={"name": "spark", "address": address})
-    return difference(json.loads(loaded.analyze().to_json()), json.loads(there.analyze().to_json()))
-
-
-def frames(address: str) -> int:
-    """Statements that agree over frames, which go to the server by way of Arrow."""
-    engine = SparkEngine(EngineOptions(name="spark", address=address))
-    both = Both(DuckDBEngine(), engine)
-    loaded = nasty.numbers_experiment(metrics=[{"name": "ctr"}, {"name": "gauc"}])
-    analyze_on(Run(loaded.experiment, both, nasty.numbers()))
-    both.close()
-    return both.statements
+    results = (asked.analyze(logs=logs) for asked in (loaded, there))
+    return difference(*(json.loads(result.to_json()) for result in results))
 
 
 if __name__ == "__main__":
-    found = {"difference": sample(sys.argv[1]), "statements": frames(sys.argv[1])}
-    sys.stdout.write(json.dumps(found))
+    numbers = nasty.numbers_experiment(metrics=[{"name": "ctr"}, {"name": "gauc"}])
+    answer = {
+        "files": differs(abeval.load(sys.argv[2]), sys.argv[1], {}),
+        "frames": differs(numbers, sys.argv[1], nasty.numbers()),
+    }
+    sys.stdout.write(json.dumps(answer))

@@ -84,7 +84,7 @@ def numbers(rows: int = 700, seed: int = 1) -> dict[str, object]:
             "position": np.arange(rows) % 4,
             "a": random.integers(0, 50, rows) / 50,
             "b": random.integers(0, 50, rows) / 50,
-            "amount": random.integers(-(2**40), 2**40, rows),
+            "amount": random.integers(-(2**30), 2**30, rows),
             "spent": random.integers(0, 10_000, rows) / 100,
         }
     )

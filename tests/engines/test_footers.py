@@ -6,8 +6,7 @@ from pathlib import Path
 
 import pandas as pd
 
-from abeval.engines.file_columns import columns_of_files
-from abeval.engines.file_rows import rows_of_files
+from abeval.engines.footers import columns_of_files, rows_of_files
 from abeval.engines.sources import files_of
 
 

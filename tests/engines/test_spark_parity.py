@@ -8,22 +8,27 @@ from __future__ import annotations
 import json
 import tempfile
 from collections.abc import Callable, Iterator, Sequence
+from operator import itemgetter
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pandas as pd
 import pytest
 
 import abeval
 from abeval.aggregates.definitions import run_definitions
 from abeval.agreement.agree import read_offline
+from abeval.assignment import Assignment, Holdout, Layer, Plan
 from abeval.engines.duckdb import DuckDBEngine
-from abeval.engines.queries import query_names
+from abeval.engines.queries import query, query_names
 from abeval.engines.spark.engine import SparkEngine
 from abeval.errors import LogError, QueryError
 from abeval.experiment.metrics import chosen_metrics
 from abeval.experiment.model import Experiment
 from abeval.experiment.sources import LogSource
+from abeval.logs.names import expected_by_rule, places_of_hashes
+from abeval.logs.prepare import prepare
 from abeval.logs.run import Run
 from abeval.metrics.definition import Metric
 from abeval.off_policy.estimates import OffPolicyOptions
@@ -35,11 +40,11 @@ from abeval.simulate.plants.run import simulate_plant
 from abeval.time.aa import aa
 from abeval.time.analysis import windows
 from tests.aggregates import events_world
-from tests.assignment.schemes import SETTINGS
+from tests.assignment.schemes import SETTINGS, WEIGHTS, odd_ids, scheme
 from tests.engines import nasty
-from tests.engines.expressions import NASTY, listed
+from tests.engines.expressions import EXPRESSIONS, NASTY, REFUSED, listed
 from tests.engines.parity import Both, difference, first_difference
-from tests.engines.sessions import spark_session
+from tests.engines.sessions import INTERPRETED, spark_session
 from tests.logs.small import small_log
 
 # pyspark warns about pandas and about sockets, all along.
@@ -78,6 +83,20 @@ def _by_bucket(engine: Any) -> None:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("abeval.aggregates.buckets.UNITS_PER_BUCKET", 0)
         aa(Run(BUSY, engine, nasty.busy()), metrics(BUSY), 50, 0)
+
+
+def _spelled(engine: Any) -> None:
+    """Variants that no experiment names, ties that nothing breaks; then what defines a unit."""
+    entries = {
+        "variants": {"a": {}, "b": {}},
+        "logs": {"impressions": {}},
+        "segments": {"own": "click"},
+    }
+    log = nasty.spelled(nasty.tied()["impressions"])
+    run = Run(nasty.tied_experiment(**entries).experiment, engine, {"impressions": log})
+    prepare(run, metrics(run.experiment))
+    for name in ("units/unit_names", "units/units"):
+        engine.rows(query(name))
 
 
 def _by_rule(engine: Any) -> None:
@@ -143,22 +162,7 @@ RUNS: dict[str, Callable[[Any], object]] = {
         )
     ),
     "ties by hash": lambda e: analyze_on(Run(nasty.tied_experiment().experiment, e, nasty.tied())),
-    "ties excluded": lambda e: analyze_on(
-        Run(
-            nasty.tied_experiment(
-                variants={"a": {}, "b": {}}, logs={"impressions": {}}, segments={}
-            ).experiment,
-            *(e, {"impressions": nasty.tied()["impressions"]}),
-        )
-    ),
-    "variants in other spellings": lambda e: analyze_on(
-        Run(
-            nasty.tied_experiment(
-                variants={"a": {}, "b": {}}, logs={"impressions": {}}, segments={}
-            ).experiment,
-            *(e, {"impressions": nasty.spelled(nasty.tied()["impressions"])}),
-        )
-    ),
+    "variants in other spellings": _spelled,
     "a rule of a platform": _by_rule,
     "clicks by time": lambda e: analyze_on(
         Run(nasty.touched_experiment().experiment, e, nasty.touched())
@@ -166,8 +170,7 @@ RUNS: dict[str, Callable[[Any], object]] = {
     "time of words": lambda e: windows(
         Run(WORDS, e, nasty.words()), metrics(WORDS, TIMED), (3,), ()
     ),
-    "A/A of numbers": lambda e: aa(Run(NUMBERS, e, nasty.numbers()), metrics(NUMBERS), 50, 0),
-    "A/A of sub-buckets": lambda e: _by_bucket(e),
+    "A/A of sub-buckets": _by_bucket,
     "hours of a busy log": lambda e: windows(
         Run(BUSY, e, nasty.busy()), metrics(BUSY), (3,), (), ("hour", "weekday")
     ),
@@ -227,19 +230,15 @@ def test_every_statement_has_one_answer(name: str, session: Any) -> None:
 
 @pytest.mark.parametrize("command", ["analyze", "replay"])
 def test_the_sample_logs_have_one_result(command: str, session: Any) -> None:
+    """With all settings of a session as Spark has them."""
     run = getattr(abeval.load(SAMPLE / "experiment.toml"), command)
+    for name in INTERPRETED:
+        session.conf.unset(name)
     mine, theirs = json.loads(run().to_json()), json.loads(run(engine=session).to_json())
+    for name, value in INTERPRETED.items():
+        session.conf.set(name, value)
     assert difference(mine, theirs) is None
     assert session.catalog.listTables() == []
-
-
-def test_spark_says_by_itself_that_cubes_do_not_fit(session: Any) -> None:
-    """`Both` asks DuckDB first, and Spark only where DuckDB answers."""
-    loaded = nasty.numbers_experiment(metrics=[{"name": "basket", "value": "5e6 + 0 * amount"}])
-    mine = loaded.analyze(logs=nasty.numbers())
-    theirs = loaded.analyze(logs=nasty.numbers(), engine=session)
-    assert mine["basket"].control is not None
-    assert difference(json.loads(mine.to_json()), json.loads(theirs.to_json())) is None
 
 
 def test_units_are_numbered_alike(session: Any) -> None:
@@ -258,6 +257,26 @@ def test_units_are_numbered_alike(session: Any) -> None:
         duck.close()
 
 
+def test_every_rule_gives_ten_thousand_odd_ids_the_variant_that_python_gives(session: Any) -> None:
+    units = odd_ids(10_000)
+    layer = Layer("ranker", {"exp": (100_000, 800_000)})
+    plan = Plan(Assignment("exp", WEIGHTS), 0.6, (layer, "exp"), Holdout("hold", 0.1))
+    rules = {"abeval": plan.rule()} | {name: scheme(name).rule(WEIGHTS) for name in SETTINGS}
+    engine = SparkEngine(session=session)
+    engine.add_frame("ids", pd.DataFrame({"logged_id": units}))
+    unit_hash = engine.hash64(["logged_id"])
+    engine.view("logged_names", f"select logged_id, {unit_hash} as unit_hash from ids")
+    known = engine.frame("select logged_id, unit_hash from logged_names")
+    hashes = np.sort(known["unit_hash"].to_numpy())
+    place = places_of_hashes(known["unit_hash"].to_numpy(), hashes)
+    for name, rule in rules.items():
+        names = sorted({v for v in rule.variants(units) if v is not None})
+        codes = expected_by_rule(engine, rule, hashes, names)[place]
+        expected = [None if code < 0 else names[code] for code in codes]
+        assert expected == rule.variants(known["logged_id"]), name
+    engine.close()
+
+
 def test_an_expression_has_one_value_or_is_refused(session: Any, tmp_path: Path) -> None:
     """Spark may refuse what DuckDB answers, and never gives another answer."""
     file = tmp_path / "nasty.parquet"
@@ -265,18 +284,18 @@ def test_an_expression_has_one_value_or_is_refused(session: Any, tmp_path: Path)
     duck.table("n", NASTY)
     duck.rows(f"copy n to '{file}' (format parquet)")
     spark.add_log("n", LogSource(path=str(file)))
-    answered = 0
-    for text in listed():
-        sql = f"select id, {text} as value from n"
-        try:
-            theirs = spark.rows(sql)
-            mine = duck.rows(sql)
-        except QueryError:
-            continue
-        assert first_difference(mine, theirs) is None, text
-        answered += 1
+    columns = (f"{text} as c_{i}" for i, text in enumerate(listed(EXPRESSIONS)))
+    sql = f"select id, {', '.join(columns)} from n"
+    mine, theirs = (sorted(engine.rows(sql), key=itemgetter(0)) for engine in (duck, spark))
+    values = (zip(*rows, strict=True) for rows in (mine, theirs))
+    for text, *columns in zip(["id", *listed(EXPRESSIONS)], *values, strict=True):
+        pairs = (list(enumerate(column)) for column in columns)
+        assert first_difference(*pairs) is None, text
+    for text in listed(REFUSED):
+        with pytest.raises(QueryError):
+            spark.rows(f"select id, {text} as value from n")
     spark.close()
-    assert answered > 140
+    duck.close()
 
 
 def test_frames_tables_and_files_of_spark_are_read(session: Any, tmp_path: Path) -> None:
@@ -289,8 +308,6 @@ def test_frames_tables_and_files_of_spark_are_read(session: Any, tmp_path: Path)
     table = {"impressions": {**logs["impressions"], "table": "shown"}}
     by_table = nasty.words_experiment(metrics=[{"name": "ctr"}], logs=table)
     assert by_table.analyze(engine=session)["ctr"].units == expected["ctr"].units
-    found = loaded.analyze(logs={"impressions": frame}, engine=session)
-    assert found.to_json() == expected.to_json()
     found = by_table.analyze(logs={"impressions": shown}, engine=session)
     assert found["ctr"].units == expected["ctr"].units
     missing = nasty.words_experiment(logs={"impressions": {"table": "showm"}})
@@ -315,10 +332,14 @@ def test_every_query_ran_on_both() -> None:
 
 
 SHAPES: dict[str, dict[str, Any]] = {
-    "local times": {"ts_zone": "Europe/Berlin"},
-    "local times of half an hour": {"ts_zone": "Australia/Lord_Howe"},
-    "filter": {"where": "position < 4 and category <> 'x'"},
-    "query": {"query": "select l.*, u.variant from log l join users u on l.user_id = u.user_id"},
+    "filter, and local times": {
+        "ts_zone": "Europe/Berlin",
+        "where": "position < 4 and category <> 'x'",
+    },
+    "query, and local times of half an hour": {
+        "ts_zone": "Australia/Lord_Howe",
+        "query": "select l.*, u.variant from log l join users u on l.user_id = u.user_id",
+    },
 }
 
 
@@ -330,9 +351,9 @@ def test_logs_of_any_shape_are_the_same(session: Any, tmp_path: Path, shape: str
     ts = pd.Series(nights[0].append(nights[1:]))
     log = small_log(len(ts)).assign(ts=ts)
     source = {"path": "log[1].parquet", **SHAPES[shape]}
-    if shape == "query":
+    if "query" in source:
         log[["user_id", "variant"]].drop_duplicates().to_parquet(tmp_path / "users.parquet")
-    kept = log.drop(columns="variant") if shape == "query" else log
+    kept = log.drop(columns="variant") if "query" in source else log
     kept.to_parquet(tmp_path / "log[1].parquet")
     loaded = abeval.define(
         tmp_path,
@@ -342,7 +363,7 @@ def test_logs_of_any_shape_are_the_same(session: Any, tmp_path: Path, shape: str
         timezone="Asia/Kolkata",
         variants={"a": {}, "b": {}},
         logs={"impressions": source},
-        tables={"users": {"path": "users.parquet"}} if shape == "query" else {},
+        tables={"users": {"path": "users.parquet"}} if "query" in source else {},
         metrics=[{"name": "ctr"}, {"name": "sessions_per_user"}],
         trust={"aa_runs": 0},
     )

@@ -13,6 +13,8 @@ METRICS = [
     {"name": "dwell_per_user", "cap": 0.99},
     # It leaves rows out, which windows do not count.
     {"name": "read", "value": "case when click = 1 then dwell end", "cap": 0.99},
+    # Where the position is 1, it has no value, which a definition counts.
+    {"name": "capped_share", "value": "1 / (position - 1)", "cap": 0.99},
     {"name": "ctr"},
 ]
 NUMBERS = ["units_control", "units", "control", "treatment", "difference", "lift_low", "p_value"]
@@ -45,7 +47,8 @@ def test_quantiles_caps_and_covariates_of_a_window_are_those_of_a_period_cut_to_
 
 
 def test_quantiles_have_looks_and_no_verdict_for_want_of_a_covariance(result):
-    assert {row.metric for row in result.stability} == {"ctr", "dwell_per_user", "read"}
+    expected = {"ctr", "dwell_per_user", "read", "capped_share"}
+    assert {row.metric for row in result.stability} == expected
     looks = result.looks_frame()
     assert set(looks.metric) == {choice["name"] for choice in METRICS}
     assert (looks.always_high - looks.always_low >= looks.fixed_high - looks.fixed_low).all()

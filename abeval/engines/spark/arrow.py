@@ -1,19 +1,26 @@
-"""Arrow tables: rows that come back from Spark, and frames that go to it.
+"""Arrow tables: rows that come back from Spark, frames that go to it, and rows that stay there.
 
-`engine.py` calls it on what Spark returns, and on logs that it sends to a Spark elsewhere.
+`engine.py` calls it on what Spark returns, and on logs that it sends to a Spark elsewhere. Kernels
+run beside rows on the executors, which need abeval, with NumPy and PyArrow.
 """
 
-from collections.abc import Sequence
+import pickle
+import warnings
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
-from abeval.engines.protocol import Cell
+from abeval.engines.protocol import Cell, Result
+from abeval.engines.spark.session import query_errors
 
 if TYPE_CHECKING:
     import numpy as np
     import pandas as pd
     import pyarrow as pa
     from numpy.typing import NDArray
+    from pyspark.sql import DataFrame
+
+    from abeval.engines.protocol import Columns
 
 
 def rows_of(table: "pa.Table") -> Sequence[tuple[Cell, ...]]:
@@ -80,3 +87,35 @@ def without_unsigned(table: "pa.Table") -> "pa.Table":
     }
     types = [field.with_type(wider.get(field.type, field.type)) for field in table.schema]
     return table.cast(pa.schema(types))
+
+
+class SparkRows:
+    """Rows that stay on the executors, in the parts of a frame.
+
+    Args:
+        frame: Numbers without nulls.
+    """
+
+    def __init__(self, frame: "DataFrame") -> None:
+        self._frame = frame.persist()
+
+    def each(self, work: "Callable[[Columns], Result]") -> list[Result]:
+        """Run a function beside each part that has rows, and fetch what it returns."""
+
+        def answered(batches: "Iterator[pa.RecordBatch]") -> "Iterator[pa.RecordBatch]":
+            import pyarrow as pa
+
+            listed = [batch for batch in batches if batch.num_rows]
+            if listed:
+                answer = pickle.dumps(work(arrays_of(pa.Table.from_batches(listed))))
+                yield pa.RecordBatch.from_pydict({"answer": pa.array([answer], pa.binary())})
+
+        with query_errors(), warnings.catch_warnings():
+            # pyspark warns of a newer pandas, but nothing here uses its pandas functions.
+            warnings.simplefilter("ignore", FutureWarning)
+            answers = self._frame.mapInArrow(answered, "answer binary").toArrow()
+        return [pickle.loads(answer.as_py()) for answer in answers["answer"]]  # noqa: S301 (our own)
+
+    def close(self) -> None:
+        """Forget the rows."""
+        self._frame.unpersist()

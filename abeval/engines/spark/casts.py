@@ -11,9 +11,9 @@ becomes text with the digits that DuckDB writes. A text that engines read in dif
 from collections.abc import Mapping
 from typing import NamedTuple
 
-import sqlglot
 from sqlglot import exp
 
+from abeval.engines import builders
 from abeval.errors import QueryError
 
 _DOUBLE, _TEXT = exp.DataType.Type.DOUBLE, exp.DataType.Type.TEXT
@@ -36,12 +36,11 @@ def string(text: str) -> exp.Literal:
 
 def filled(template: str, **parts: exp.Expr) -> exp.Expr:
     """A template of Spark SQL with its columns `x`, `y`, … replaced by expressions."""
-    held = exp.Paren(this=sqlglot.parse_one(template, dialect="spark"))
-    for column in list(held.find_all(exp.Column)):
-        if column.name in parts:
-            part = parts[column.name].copy()
-            column.replace(part if isinstance(part, _CLOSED) else exp.Paren(this=part))
-    return held
+    closed = {
+        name: part if isinstance(part, _CLOSED) else exp.Paren(this=part.copy())
+        for name, part in parts.items()
+    }
+    return exp.Paren(this=builders.filled(template, "spark", closed))
 
 
 def as_double(node: exp.Expr) -> exp.Expr:

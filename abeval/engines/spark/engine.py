@@ -14,13 +14,10 @@ from sqlglot import exp
 
 from abeval.engines import sources
 from abeval.engines.builders import CallBuilders
-from abeval.engines.names import log_name
 from abeval.engines.protocol import Cell
 from abeval.engines.queries import is_query
-from abeval.engines.spark.arrow import arrays_of, frame_of, rows_of, without_unsigned
-from abeval.engines.spark.errors import query_errors
-from abeval.engines.spark.session import SETTINGS, open_session
-from abeval.engines.spark.spread import SparkRows
+from abeval.engines.spark.arrow import SparkRows, arrays_of, frame_of, rows_of, without_unsigned
+from abeval.engines.spark.session import SETTINGS, open_session, query_errors
 from abeval.engines.spark.staging import staged, types_of
 from abeval.engines.transpile import parsed, transpiled
 from abeval.errors import LogError, QueryError
@@ -74,7 +71,7 @@ class SparkEngine(CallBuilders):
 
     def add_log(self, name: str, source: LogSource, reads: str | None = None) -> None:
         """Make files or a table readable as the relation `name`, with every column."""
-        log = log_name(name)
+        log = sources.log_name(name)
         if source.table is not None and source.database is None:
             self._add(name, self._table_of(log, source.table))
             return
@@ -215,7 +212,7 @@ class SparkEngine(CallBuilders):
                 read_as = self._typed(frame)
         except QueryError as error:
             if far:
-                raise LogError(f"{log_name(name)}: {error.what}") from error
+                raise LogError(f"{sources.log_name(name)}: {error.what}") from error
             read_as = {}
         if far:
             self._add(name, frame, read_as)

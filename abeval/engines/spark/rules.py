@@ -12,15 +12,7 @@ from typing import Any
 
 from sqlglot import exp
 
-from abeval.engines.builders import (
-    EPOCH_MS,
-    HASH60,
-    LOCAL_TIME,
-    MD5_HEX,
-    SHA1_HEX,
-    SHA256_HEX,
-    UTC_TIME,
-)
+from abeval.engines.builders import CALLS
 from abeval.engines.spark.casts import (
     as_double,
     as_text,
@@ -67,17 +59,7 @@ def _rule(node: exp.Expr) -> Rule | None:
 
 _UNKNOWN = "is not known to mean the same on Spark"
 
-_NAMED = (
-    EPOCH_MS,
-    LOCAL_TIME,
-    UTC_TIME,
-    HASH60,
-    MD5_HEX,
-    SHA1_HEX,
-    SHA256_HEX,
-    "bit_count",
-    "xxhash64",
-)
+_NAMED = (*CALLS, "bit_count", "xxhash64")
 """Functions that SQLGlot knows only by name, and that mean the same."""
 
 
@@ -128,25 +110,19 @@ def _round(node: exp.Round) -> exp.Expr:
     )
 
 
-def _floor(node: exp.Floor) -> exp.Expr:
-    """Spark's own `floor` converts to a 64-bit integer, which turns NaN into 0."""
-    if node.args.get("decimals") is not None:
-        raise refused(node, _UNKNOWN)
-    return filled(_FLOOR, x=as_double(node.this))
+def _of_double(template: str) -> Rule:
+    """Spark's own rounding converts to a 64-bit integer, which turns NaN into 0."""
+
+    def rounded(node: exp.Floor | exp.Ceil | exp.Trunc) -> exp.Expr:
+        if node.args.get("decimals") is not None:
+            raise refused(node, _UNKNOWN)
+        return filled(template, x=as_double(node.this))
+
+    return rounded
 
 
 _FLOOR = "case when rint(x) > x then rint(x) - 1 else rint(x) end"
-
-
-def _ceil(node: exp.Ceil) -> exp.Expr:
-    if node.args.get("decimals") is not None:
-        raise refused(node, _UNKNOWN)
-    return exp.Neg(this=filled(_FLOOR, x=exp.Neg(this=exp.Paren(this=as_double(node.this)))))
-
-
-def _trunc(node: exp.Trunc) -> exp.Expr:
-    down, up = _floor(exp.Floor(this=node.this)), _ceil(exp.Ceil(this=node.this))
-    return filled("case when x < 0 then u else d end", x=node.this, u=up, d=down)
+_CEIL = "case when rint(x) < x then rint(x) + 1 else rint(x) end"
 
 
 def _log(node: exp.Log) -> exp.Expr:
@@ -276,26 +252,20 @@ _RULES: Mapping[type[exp.Expr], Rule] = {
     exp.Div: _div,
     exp.IntDiv: _int_div,
     exp.Round: _round,
-    exp.Floor: _floor,
-    exp.Ceil: _ceil,
-    exp.Trunc: _trunc,
+    exp.Floor: _of_double(_FLOOR),
+    exp.Ceil: _of_double(_CEIL),
+    exp.Trunc: _of_double(f"case when x < 0 then {_CEIL} else {_FLOOR} end"),
     exp.Log: _log,
     exp.Ln: _filling(_OF_POSITIVE.format("ln(x)")),
     exp.Sign: _filling("case when x = cast('NaN' as double) then 0 else cast(sign(x) as int) end"),
     exp.IsNan: _filling("x = cast('NaN' as double)"),
-    exp.Cast: cast,
-    exp.TryCast: cast,
+    **dict.fromkeys((exp.Cast, exp.TryCast), cast),
     exp.Concat: _concat,
     exp.DPipe: _pipes,
     exp.Trim: _trim,
-    exp.Lower: _cased,
-    exp.Upper: _cased,
-    exp.Left: _counted_from_one,
-    exp.Right: _counted_from_one,
-    exp.Substring: _counted_from_one,
-    exp.SplitPart: _counted_from_one,
-    exp.Like: _like,
-    exp.ILike: _like,
+    **dict.fromkeys((exp.Lower, exp.Upper), _cased),
+    **dict.fromkeys((exp.Left, exp.Right, exp.Substring, exp.SplitPart), _counted_from_one),
+    **dict.fromkeys((exp.Like, exp.ILike), _like),
     exp.RegexpLike: _matches,
     exp.Extract: _extract,
     exp.TimestampTrunc: _truncated,

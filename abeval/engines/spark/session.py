@@ -1,14 +1,16 @@
-"""The Spark session, and the settings without which its answers would differ from DuckDB's.
+"""The Spark session, the settings without which its answers would differ from DuckDB's, its errors.
 
 `engine.py` hands it the experiment's `[engine]` if the caller gives no session, and changes the
-settings of either while it is open.
+settings of either while it is open. It runs queries and reads within `query_errors`: it turns some
+of them into a `LogError`, or reads with DuckDB instead; the rest reach the user.
 """
 
 import logging
 import os
 import socket
 import warnings
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
@@ -128,3 +130,23 @@ def _check_answers(address: str) -> None:
     except OSError as error:
         what = f"no Spark Connect server answers at {address!r}: {error}"
         raise QueryError(what, "is it running, and [engine] address right?") from error
+
+
+@contextmanager
+def query_errors() -> Iterator[None]:
+    """Raise what Spark raises as the error of a query."""
+    from py4j.protocol import Py4JError
+    from pyspark.errors import PySparkException
+
+    try:
+        yield
+    except (PySparkException, Py4JError) as error:
+        raise QueryError(f"Spark could not run a query: {_message(error)}") from error
+
+
+def _message(error: Exception) -> str:
+    """What Spark says, without Java's stack trace."""
+    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
+    messages = [line for line in lines if line.startswith("[") or ": [" in line] or lines
+    text = messages[0] if messages else type(error).__name__
+    return text[text.index("[") :] if "[" in text else text

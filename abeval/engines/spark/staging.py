@@ -12,7 +12,7 @@ from contextlib import closing
 from pathlib import Path
 
 from abeval.engines.duckdb import DuckDBEngine
-from abeval.engines.inputs import files_of_log
+from abeval.engines.sources import files_of_log
 from abeval.engines.sql import literal, quoted
 from abeval.experiment.settings import EngineOptions
 from abeval.experiment.sources import LogSource
