@@ -199,9 +199,9 @@ def main() -> None:
 
 
 def _value(printed: str) -> float:
-    """The first fraction that a side prints, to the digits that the command shows."""
-    match = re.search(r"\b0\.\d+", printed)
-    return round(float(match[0]), 5) if match else math.nan
+    """The last fraction that a side prints, to the digits that the command shows: of all units."""
+    fractions = re.findall(r"\b0\.\d+", printed)
+    return round(float(fractions[-1]), 5) if fractions else math.nan
 
 
 if __name__ == "__main__":

@@ -116,6 +116,12 @@ def test_a_command_imports_what_it_runs(file: Path, command: str) -> None:
     assert names & WITHOUT[command] == set()
 
 
+def test_a_page_is_written_without_the_packages_that_only_its_reader_may_want(file: Path) -> None:
+    names = imported(file.parent, "analyze", str(file), "--report", str(file.parent / "page.html"))
+    assert {"jinja2", ".report.page", ".report.daily_figures"} <= names
+    assert names & {"plotly", "pandas", "pyarrow"} == set()
+
+
 def test_the_version_needs_neither_an_engine_nor_statistics(tmp_path: Path) -> None:
     names = imported(tmp_path, "--version")
     assert (

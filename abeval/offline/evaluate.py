@@ -12,7 +12,13 @@ from abeval.engines.duckdb import DuckDBEngine
 from abeval.engines.protocol import Engine, whole, whole_number
 from abeval.engines.sql import quoted
 from abeval.errors import LogError
-from abeval.offline.candidates.shown import TIE, Candidates, listed_candidates, write_truth
+from abeval.offline.candidates.shown import (
+    TIE,
+    Candidates,
+    finite_sql,
+    listed_candidates,
+    write_truth,
+)
 from abeval.offline.candidates.traffic import one_traffic, read_units, write_traffic
 from abeval.offline.evaluation import Evaluation, Judged, evaluated, metrics_of_frames
 from abeval.offline.metrics.presets import NoRelevant, Policy, Scoring, Ties
@@ -113,9 +119,8 @@ def _truth_sql(engine: Engine) -> str:
     columns = engine.columns("truth_frame")
     _check("truth", columns, ("request_id", "item_id"))
     unit = "unit_id" if "unit_id" in columns else "request_id"
-    grade = "cast(grade as double)" if "grade" in columns else "1.0e0"
-    finite = f"case when abs({grade}) < 1e300 then {grade} end"
-    return f"select {unit} as unit_id, request_id, item_id, {finite} as grade from truth_frame"
+    grade = finite_sql("grade") if "grade" in columns else "1.0e0"
+    return f"select {unit} as unit_id, request_id, item_id, {grade} as grade from truth_frame"
 
 
 def _run_sql(engine: Engine, model: str) -> str:
@@ -123,10 +128,9 @@ def _run_sql(engine: Engine, model: str) -> str:
     _check(model, columns, ("request_id", "item_id"))
     if "score" not in columns and "rank" not in columns:
         raise LogError(f"{model}: the frame has neither `score` nor `rank`", _has(columns))
-    score = "cast(score as double)" if "score" in columns else f"-cast({quoted('rank')} as double)"
-    finite = f"case when abs({score}) < 1e300 then {score} end"
+    score = finite_sql("score") if "score" in columns else f"-{finite_sql(quoted('rank'))}"
     place = "row_number() over () as place"
-    return f"select request_id, item_id, {finite} as score, {place} from run_frame"
+    return f"select request_id, item_id, {score} as score, {place} from run_frame"
 
 
 def _check(what: str, columns: Mapping[str, str], needed: Sequence[str]) -> None:

@@ -5,16 +5,14 @@
 
 from collections.abc import Sequence
 
-import plotly.graph_objects as go
-
-from abeval.report.figures import EFFECT_AXIS, GREY, colour, label, plain_layout, symbol
+from abeval.report import figures as fig
 from abeval.results.agreement import AgreementRow
 
 _STANDINGS = ("conflict", "agree", "offline only", "online only", "inconclusive")
 """In the order of their colours."""
 
 
-def quadrant_figure(rows: Sequence[AgreementRow]) -> go.Figure:
+def quadrant_figure(rows: Sequence[AgreementRow]) -> fig.Figure:
     """Every offline metric against every online metric, both in half-widths of their intervals.
 
     Points in the upper right are better on both sides; inside the dashed lines an interval
@@ -23,19 +21,14 @@ def quadrant_figure(rows: Sequence[AgreementRow]) -> go.Figure:
     Args:
         rows: Those with a strength on both sides are drawn.
     """
-    figure = go.Figure(
+    return fig.figure(
         [_points(i, name, rows) for i, name in enumerate(_STANDINGS) if _of(rows, name)],
-        plain_layout(380, {"l": 72, "r": 16, "t": 34, "b": 48}).update(
-            showlegend=True,
-            xaxis={**EFFECT_AXIS, "title": {"text": "offline, on control's traffic"}},
-            yaxis={**EFFECT_AXIS, "title": {"text": "online"}},
-        ),
+        380,
+        {"b": 48},
+        xaxis={**fig.EFFECT_AXIS, "title": {"text": "offline, on control's traffic"}},
+        yaxis={**fig.EFFECT_AXIS, "title": {"text": "online"}},
+        shapes=[fig.line_at(axis, at, dash="dot") for at in (-1, 1) for axis in "xy"],
     )
-    for place in (-1, 1):
-        line = {"color": GREY, "width": 1, "dash": "dot"}
-        figure.add_vline(x=place, line=line, layer="below")
-        figure.add_hline(y=place, line=line, layer="below")
-    return figure
 
 
 def _of(rows: Sequence[AgreementRow], standing: str) -> list[AgreementRow]:
@@ -48,14 +41,13 @@ def _of(rows: Sequence[AgreementRow], standing: str) -> list[AgreementRow]:
     ]
 
 
-def _points(i: int, standing: str, rows: Sequence[AgreementRow]) -> go.Scatter:
+def _points(i: int, standing: str, rows: Sequence[AgreementRow]) -> fig.Trace:
     own = _of(rows, standing)
-    return go.Scatter(
+    return fig.scatter(
         x=[row.offline_strength for row in own],
         y=[row.online_strength for row in own],
         mode="markers",
         name=standing,
-        marker={"color": colour(i), "symbol": symbol(i), "size": 8},
-        customdata=[label(f"{row.offline} and {row.online}: {row.standing}") for row in own],
-        hovertemplate="%{customdata}<extra></extra>",
+        marker={"color": fig.colour(i), "symbol": fig.symbol(i), "size": 8},
+        said=[f"{row.offline} and {row.online}: {row.standing}" for row in own],
     )

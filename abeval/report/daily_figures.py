@@ -8,20 +8,7 @@ from dataclasses import dataclass
 from datetime import date, datetime, timedelta
 from typing import NamedTuple
 
-import plotly.graph_objects as go
-
-from abeval.report.figures import (
-    EFFECT_AXIS,
-    GREY,
-    GRID,
-    Interval,
-    axis_range,
-    colour,
-    error_bars,
-    label,
-    plain_layout,
-    symbol,
-)
+from abeval.report import figures as fig
 from abeval.results import MetricInfo, Row, SliceRow
 from abeval.results import format as fmt
 
@@ -49,7 +36,7 @@ class _Style(NamedTuple):
 
 def daily_effect(
     metric: MetricInfo, rows: Sequence[SliceRow], overall: Sequence[Row] = ()
-) -> go.Figure:
+) -> fig.Figure:
     """The effect of one metric day by day, with intervals, each variant in its own shape.
 
     Args:
@@ -67,15 +54,23 @@ def daily_effect(
         for i, name in enumerate(variants)
         for trace in _traces(scale, metric, rows, name, _style(i, len(variants)))
     ]
-    figure = go.Figure(traces, _layout(scale, rows, len(variants) > 1))
-    if len(overall) == 1 and (effect := _numbers(scale, overall[0])[0]) is not None:
-        figure.add_hline(effect, line={"color": GREY, "width": 1, "dash": "dash"}, layer="below")
-    return figure
+    several = len(variants) > 1
+    days = sorted({date.fromisoformat(row.cell) for row in rows})
+    effect = _numbers(scale, overall[0])[0] if len(overall) == 1 else None
+    return fig.figure(
+        traces,
+        270,
+        {"l": 64, "t": 30 if several else 12, "b": 28},
+        showlegend=several,
+        shapes=[*_weekends(days), *([] if effect is None else [fig.line_at("y", effect)])],
+        xaxis=_day_axis(days),
+        yaxis=_effect_axis(scale, rows),
+    )
 
 
 def _style(index: int, count: int) -> _Style:
     hours = 0.0 if count == 1 else 10.0 * (index / (count - 1) - 0.5)
-    return _Style(colour(index), symbol(index), timedelta(hours=hours))
+    return _Style(fig.colour(index), fig.symbol(index), timedelta(hours=hours))
 
 
 def _scale_of(metric: MetricInfo, rows: Sequence[SliceRow]) -> _Scale:
@@ -89,7 +84,7 @@ def _scale_of(metric: MetricInfo, rows: Sequence[SliceRow]) -> _Scale:
 
 def _traces(
     scale: _Scale, metric: MetricInfo, rows: Sequence[SliceRow], variant: str, style: _Style
-) -> Iterator[go.Scatter]:
+) -> Iterator[fig.Trace]:
     """Full days, then partial ones: separate traces, so that the legend shows the filled shape."""
     own = [row for row in rows if row.variant == variant and _numbers(scale, row)[0] is not None]
     parts = [[row for row in own if row.partial is partial] for partial in (False, True)]
@@ -99,13 +94,13 @@ def _traces(
 
 def _trace(
     scale: _Scale, metric: MetricInfo, rows: Sequence[SliceRow], style: _Style, named: bool
-) -> go.Scatter:
+) -> fig.Trace:
     values = [_numbers(scale, row) for row in rows]
-    variant = label(rows[0].variant)
-    return go.Scatter(
+    variant = fig.label(rows[0].variant)
+    return fig.scatter(
         x=[(datetime.fromisoformat(row.cell) + style.shift).isoformat() for row in rows],
         y=[value for value, _, _ in values],
-        error_y=error_bars(values, style.colour, 1.6),
+        error_y=fig.error_bars(values, style.colour, 1.6),
         mode="markers",
         name=variant,
         legendgroup=variant,
@@ -116,20 +111,7 @@ def _trace(
             "symbol": f"{style.symbol}-open" if rows[0].partial else style.symbol,
             "line": {"width": 2, "color": style.colour},
         },
-        # Names of the user go in as data: inside a template, `%{x}` in a name would be replaced.
-        customdata=[label(_hover(metric, row)) for row in rows],
-        hovertemplate="%{customdata}<extra></extra>",
-    )
-
-
-def _layout(scale: _Scale, rows: Sequence[SliceRow], several: bool) -> go.Layout:
-    days = sorted({date.fromisoformat(row.cell) for row in rows})
-    margin = {"l": 64, "r": 16, "t": 30 if several else 12, "b": 28}
-    return plain_layout(270, margin).update(
-        showlegend=several,
-        shapes=[*_weekends(days)],
-        xaxis=_day_axis(days),
-        yaxis=_effect_axis(scale, rows),
+        said=[_hover(metric, row) for row in rows],
     )
 
 
@@ -146,18 +128,18 @@ def _effect_axis(scale: _Scale, rows: Sequence[SliceRow]) -> dict[str, object]:
     """The y axis: room for the intervals of full days, and for the values of partial ones."""
     axis: dict[str, object] = {
         "title": {"text": scale.title, "standoff": 8},
-        "ticksuffix": label(scale.suffix),
-        **EFFECT_AXIS,
+        "ticksuffix": fig.label(scale.suffix),
+        **fig.EFFECT_AXIS,
     }
     full = [row for row in rows if not row.partial] or list(rows)
     ends = [end for row in full for end in _numbers(scale, row) if end is not None]
     ends += [value for row in rows if (value := _numbers(scale, row)[0]) is not None]
-    if bounds := axis_range(ends, 0.1):
+    if bounds := fig.axis_range(ends, 0.1):
         axis["range"] = bounds
     return axis
 
 
-def _numbers(scale: _Scale, row: SliceRow | Row) -> Interval:
+def _numbers(scale: _Scale, row: SliceRow | Row) -> fig.Interval:
     """Value and interval of a row, in the figure's scale."""
     if scale.relative:
         numbers = (row.lift, row.lift_low, row.lift_high)
@@ -197,7 +179,7 @@ def _edge(day: date, side: int) -> str:
     return (datetime.combine(day, datetime.min.time()) + side * _HALF_DAY).isoformat()
 
 
-def count_figure(series: Mapping[str, Sequence[tuple[str, int]]], title: str) -> go.Figure:
+def count_figure(series: Mapping[str, Sequence[tuple[str, int]]], title: str) -> fig.Figure:
     """Counts by day, a line for each name.
 
     Args:
@@ -205,27 +187,28 @@ def count_figure(series: Mapping[str, Sequence[tuple[str, int]]], title: str) ->
         title: What is counted.
     """
     traces = [
-        go.Scatter(
+        fig.scatter(
             x=[day for day, _ in points],
             y=[count for _, count in points],
             mode="lines+markers",
-            name=label(name),
-            line={"color": colour(i), "width": 1.6},
-            marker={"symbol": symbol(i), "size": 6},
-            customdata=[label(f"{day}, {name}: {fmt.count(count)}") for day, count in points],
-            hovertemplate="%{customdata}<extra></extra>",
+            name=fig.label(name),
+            line={"color": fig.colour(i), "width": 1.6},
+            marker={"symbol": fig.symbol(i), "size": 6},
+            said=[f"{day}, {name}: {fmt.count(count)}" for day, count in points],
         )
         for i, (name, points) in enumerate(series.items())
     ]
     days = sorted({date.fromisoformat(day) for points in series.values() for day, _ in points})
-    return go.Figure(traces, plain_layout(260, {"l": 64, "r": 16, "t": 30, "b": 28})).update_layout(
-        showlegend=True,
+    return fig.figure(
+        traces,
+        260,
+        {"l": 64, "t": 30, "b": 28},
         shapes=[*_weekends(days)],
         xaxis=_day_axis(days),
         yaxis={
             "title": {"text": title, "standoff": 8},
             "rangemode": "tozero",
-            "gridcolor": GRID,
+            "gridcolor": fig.GRID,
             "zeroline": False,
             "nticks": 6,
         },

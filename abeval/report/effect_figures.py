@@ -5,19 +5,8 @@
 
 from collections.abc import Mapping, Sequence
 
-import plotly.graph_objects as go
-
+from abeval.report import figures as fig
 from abeval.report.effects import DECIDED, either_way
-from abeval.report.figures import (
-    EFFECT_AXIS,
-    GREY,
-    axis_range,
-    colour,
-    error_bars,
-    label,
-    plain_layout,
-    symbol,
-)
 from abeval.results import Row, codes
 from abeval.results import format as fmt
 from abeval.results.windows import WindowRow
@@ -28,7 +17,7 @@ _ROW, _BESIDE = 26, 9
 _DIVERGING = ((0.0, "#B34700"), (0.5, "#F2F2F2"), (1.0, "#0072B2"))
 
 
-def forest_figure(rows: Sequence[Row]) -> go.Figure:
+def forest_figure(rows: Sequence[Row]) -> fig.Figure:
     """Lifts with intervals, a row for each metric, the variants beside each other.
 
     Args:
@@ -43,45 +32,47 @@ def forest_figure(rows: Sequence[Row]) -> go.Figure:
         numbers = [_percent(row.lift, row.lift_low, row.lift_high) for row in own]
         decided = [row.status in DECIDED for row in own]
         traces.append(
-            go.Scatter(
+            fig.scatter(
                 x=[value for value, _, _ in numbers],
                 y=[metrics.index(row.metric) + shift for row in own],
-                error_x=error_bars(numbers, colour(i), 1.6),
+                error_x=fig.error_bars(numbers, fig.colour(i), 1.6),
                 mode="markers",
-                name=label(variant),
+                name=fig.label(variant),
                 marker={
-                    "color": colour(i),
+                    "color": fig.colour(i),
                     "size": 8,
-                    "symbol": [symbol(i) if d else f"{symbol(i)}-open" for d in decided],
+                    "symbol": [fig.symbol(i) if d else f"{fig.symbol(i)}-open" for d in decided],
                 },
-                customdata=[label(_said(row)) for row in own],
-                hovertemplate="%{customdata}<extra></extra>",
+                said=[_said(row) for row in own],
             )
         )
     height = 70 + len(metrics) * (_ROW + _BESIDE * (len(variants) - 1))
     longest = max(len(name) for name in metrics)
-    figure = go.Figure(
-        traces, plain_layout(height, {"l": min(60 + 6 * longest, 240), "r": 16, "t": 34, "b": 30})
-    )
     ends = [
         e for row in rows for e in _percent(row.lift_low, row.lift, row.lift_high) if e is not None
     ]
-    figure.update_layout(
+    return fig.figure(
+        traces,
+        height,
+        {"l": min(60 + 6 * longest, 240), "b": 30},
         showlegend=len(variants) > 1,
         xaxis={
-            **EFFECT_AXIS,
+            **fig.EFFECT_AXIS,
             "ticksuffix": "%",
-            "range": axis_range(sorted(ends)[len(ends) // 20 : len(ends) - len(ends) // 20], 0.05),
+            "range": fig.axis_range(
+                sorted(ends)[len(ends) // 20 : len(ends) - len(ends) // 20], 0.05
+            ),
         },
         yaxis={
             "tickvals": list(range(len(metrics))),
-            "ticktext": [label(name if len(name) <= 30 else f"{name[:29]}…") for name in metrics],
+            "ticktext": [
+                fig.label(name if len(name) <= 30 else f"{name[:29]}…") for name in metrics
+            ],
             "range": [len(metrics) - 0.4, -0.6],
             "showgrid": False,
             "zeroline": False,
         },
     )
-    return figure
 
 
 def _percent(*numbers: float | None) -> tuple[float | None, float | None, float | None]:
@@ -95,7 +86,7 @@ def _said(row: Row) -> str:
     return f"{row.metric}, {row.variant}: {text}, {codes.status(row.status, row.reason)}"
 
 
-def windows_heat_map(rows: Sequence[WindowRow], rising_is_good: bool = True) -> go.Figure:
+def windows_heat_map(rows: Sequence[WindowRow], rising_is_good: bool = True) -> fig.Figure:
     """Lifts of windows by their first day and length; a dot where the interval excludes zero.
 
     Args:
@@ -109,34 +100,37 @@ def windows_heat_map(rows: Sequence[WindowRow], rising_is_good: bool = True) -> 
     values = [[_lift(cell) for cell in line] for line in grid]
     most = max((abs(v) for line in values for v in line if v is not None), default=1.0) or 1.0
     clear = [cell for line in grid for cell in line if cell is not None and _excludes_zero(cell)]
-    heat = go.Heatmap(
-        x=[label(start) for start in starts],
-        y=[_days(days) for days in lengths],
-        z=values,
-        zmin=-most,
-        zmax=most,
-        colorscale=[list(stop) for stop in (_DIVERGING if rising_is_good else _turned())],
-        xgap=1,
-        ygap=1,
-        text=[[_cell_said(cell) for cell in line] for line in grid],
-        hovertemplate="%{text}<extra></extra>",
-        hoverongaps=False,
-        colorbar={"ticksuffix": "%", "thickness": 10, "outlinewidth": 0, "tickformat": "+~g"},
-    )
-    dots = go.Scatter(
-        x=[label(cell.start) for cell in clear],
+    heat = {
+        "type": "heatmap",
+        "x": [fig.label(start) for start in starts],
+        "y": [_days(days) for days in lengths],
+        "z": values,
+        "zmin": -most,
+        "zmax": most,
+        "colorscale": _DIVERGING if rising_is_good else _turned(),
+        "xgap": 1,
+        "ygap": 1,
+        "text": [[_cell_said(cell) for cell in line] for line in grid],
+        "hovertemplate": "%{text}<extra></extra>",
+        "hoverongaps": False,
+        "colorbar": {"ticksuffix": "%", "thickness": 10, "outlinewidth": 0, "tickformat": "+~g"},
+    }
+    dots = fig.scatter(
+        x=[fig.label(cell.start) for cell in clear],
         y=[_days(cell.days) for cell in clear],
         mode="markers",
         # White to be seen on the darkest cells, with a rim to be seen on the lightest.
         marker={"size": 5, "color": "#ffffff", "line": {"color": "#1c2430", "width": 1.5}},
         hoverinfo="skip",
     )
-    layout = plain_layout(90 + 30 * len(lengths), {"l": 72, "r": 16, "t": 12, "b": 34})
-    figure = go.Figure([heat, dots], layout)
-    figure.update_layout(showlegend=False)
-    figure.update_xaxes(type="category", showgrid=False, nticks=8)
-    figure.update_yaxes(type="category", showgrid=False)
-    return figure
+    return fig.figure(
+        [heat, dots],
+        90 + 30 * len(lengths),
+        {"t": 12, "b": 34},
+        showlegend=False,
+        xaxis={"type": "category", "showgrid": False, "nticks": 8},
+        yaxis={"type": "category", "showgrid": False},
+    )
 
 
 def _turned() -> tuple[tuple[float, str], ...]:
@@ -162,12 +156,12 @@ def _cell_said(row: WindowRow | None) -> str:
     shown = fmt.lift(row.lift, row.lift_low, row.lift_high)
     text = fmt.typographic(shown.text) if shown else fmt.MISSING
     until = "" if row.end == row.start else f" to {row.end}"
-    return label(f"{row.start}{until}: {text}")
+    return fig.label(f"{row.start}{until}: {text}")
 
 
 def outlook_figure(
     curves: Mapping[str, Sequence[tuple[float, float]]], here: float | None
-) -> go.Figure:
+) -> fig.Figure:
     """The effect that could be seen after a number of days, a line for each metric.
 
     Args:
@@ -175,41 +169,28 @@ def outlook_figure(
         here: Days of the log.
     """
     traces = [
-        go.Scatter(
+        fig.scatter(
             x=[days for days, _ in points],
             y=[100 * effect for _, effect in points],
             mode="lines+markers",
-            name=label(name),
-            line={"color": colour(i), "width": 1.8},
-            marker={"symbol": symbol(i), "size": 6},
-            customdata=[
-                label(f"{name}, {days:g} days: {either_way(effect)}") for days, effect in points
-            ],
-            hovertemplate="%{customdata}<extra></extra>",
+            name=fig.label(name),
+            line={"color": fig.colour(i), "width": 1.8},
+            marker={"symbol": fig.symbol(i), "size": 6},
+            said=[f"{name}, {days:g} days: {either_way(effect)}" for days, effect in points],
         )
         for i, (name, points) in enumerate(curves.items())
     ]
-    figure = go.Figure(traces, plain_layout(300, {"l": 72, "r": 16, "t": 34, "b": 44}))
-    figure.update_layout(
-        showlegend=True,
+    note = {"x": here, "y": 1, "yref": "paper", "text": "you are here", "showarrow": False}
+    return fig.figure(
+        traces,
+        shapes=[] if here is None else [fig.line_at("x", here, width=1.5)],
+        annotations=[] if here is None else [{**note, "xanchor": "left", "yanchor": "top"}],
         xaxis={"title": {"text": "days", "standoff": 6}, "showgrid": False, "rangemode": "tozero"},
         yaxis={
-            **EFFECT_AXIS,
+            **fig.EFFECT_AXIS,
             "tickformat": "~g",
             "ticksuffix": "%",
             "rangemode": "tozero",
             "title": {"text": "smallest lift seen", "standoff": 8},
         },
     )
-    if here is not None:
-        figure.add_vline(here, line={"color": GREY, "width": 1.5, "dash": "dash"})
-        figure.add_annotation(
-            x=here,
-            y=1,
-            yref="paper",
-            text="you are here",
-            showarrow=False,
-            xanchor="left",
-            yanchor="top",
-        )
-    return figure

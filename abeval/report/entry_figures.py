@@ -6,23 +6,12 @@
 from collections.abc import Sequence
 from math import exp, expm1
 
-import plotly.graph_objects as go
-
-from abeval.report.figures import (
-    EFFECT_AXIS,
-    GREY,
-    ORANGE,
-    Interval,
-    axis_range,
-    error_bars,
-    label,
-    plain_layout,
-)
+from abeval.report import figures as fig
 from abeval.results import format as fmt
 from abeval.results.windows import Novelty, WindowRow
 
 
-def entry_figure(rows: Sequence[WindowRow], fit: Novelty | None) -> go.Figure:
+def entry_figure(rows: Sequence[WindowRow], fit: Novelty | None) -> fig.Figure:
     """Lifts by days since entry, with the fit of their decay where there is one.
 
     Args:
@@ -31,33 +20,32 @@ def entry_figure(rows: Sequence[WindowRow], fit: Novelty | None) -> go.Figure:
     """
     shown = [row for row in rows if row.lift is not None]
     numbers = [_lifts(row) for row in shown]
-    points = go.Scatter(
+    points = fig.scatter(
         x=[int(row.start) for row in shown],
         y=[value for value, _, _ in numbers],
-        error_y=error_bars(numbers, GREY, 1.4),
+        error_y=fig.error_bars(numbers, fig.GREY, 1.4),
         mode="markers",
         name="one day since entry",
-        marker={"color": GREY, "size": 8},
-        customdata=[_lift_hover(row) for row in shown],
-        hovertemplate="%{customdata}<extra></extra>",
+        marker={"color": fig.GREY, "size": 8},
+        said=[_lift_hover(row) for row in shown],
     )
     drawn = [points, *_decay(shown, fit)]
-    figure = go.Figure(drawn, plain_layout(260, {"l": 72, "r": 16, "t": 34, "b": 44}))
     ends = sorted(e for number in numbers for e in number if e is not None)
     trimmed = ends[len(ends) // 10 : len(ends) - len(ends) // 10]
-    figure.update_layout(
+    return fig.figure(
+        drawn,
+        260,
         showlegend=len(drawn) > 1,
         xaxis={
             "title": {"text": "days since entry", "standoff": 6},
             "showgrid": False,
             "zeroline": False,
         },
-        yaxis={**EFFECT_AXIS, "ticksuffix": "%", "range": axis_range(trimmed, 0.08)},
+        yaxis={**fig.EFFECT_AXIS, "ticksuffix": "%", "range": fig.axis_range(trimmed, 0.08)},
     )
-    return figure
 
 
-def _lifts(row: WindowRow) -> Interval:
+def _lifts(row: WindowRow) -> fig.Interval:
     low, value, high = (
         None if n is None else 100 * n for n in (row.lift_low, row.lift, row.lift_high)
     )
@@ -66,10 +54,10 @@ def _lifts(row: WindowRow) -> Interval:
 
 def _lift_hover(row: WindowRow) -> str:
     shown = fmt.lift(row.lift, row.lift_low, row.lift_high)
-    return label(f"day {row.start}: {fmt.typographic(shown.text) if shown else fmt.MISSING}")
+    return f"day {row.start}: {fmt.typographic(shown.text) if shown else fmt.MISSING}"
 
 
-def _decay(rows: Sequence[WindowRow], fit: Novelty | None) -> list[go.Scatter]:
+def _decay(rows: Sequence[WindowRow], fit: Novelty | None) -> list[fig.Trace]:
     """The fitted a + b exp(-t / tau), of logarithms of relative effects."""
     if fit is None or fit.word is None or fit.scale != "relative":
         return []
@@ -78,12 +66,12 @@ def _decay(rows: Sequence[WindowRow], fit: Novelty | None) -> list[go.Scatter]:
     days = [int(row.start) for row in rows]
     logs = [fit.long_run + (fit.start - fit.long_run) * exp(-day / fit.tau) for day in days]
     return [
-        go.Scatter(
+        fig.scatter(
             x=days,
             y=[100 * expm1(one) for one in logs],
             mode="lines",
             name=f"{fit.word}, fitted",
-            line={"color": ORANGE, "width": 2},
+            line={"color": fig.ORANGE, "width": 2},
             hoverinfo="skip",
         )
     ]

@@ -5,10 +5,7 @@
 
 from collections.abc import Sequence
 
-import plotly.graph_objects as go
-
-from abeval.report.figures import BLUE, GREY, GRID, ORANGE, label, plain_layout
-from abeval.report.windows_figures import layout_of
+from abeval.report.figures import BLUE, GREY, GRID, ORANGE, Figure, figure, line_at, scatter
 from abeval.results import format as fmt
 from abeval.results.windows import Look
 
@@ -16,7 +13,7 @@ _SMALLEST_P = 1e-6
 """P-values below it are drawn at it."""
 
 
-def p_values_figure(looks: Sequence[Look], alpha: float) -> go.Figure:
+def p_values_figure(looks: Sequence[Look], alpha: float) -> Figure:
     """P-values by day on a logarithmic scale: of one look, and valid at every look.
 
     Args:
@@ -29,53 +26,59 @@ def p_values_figure(looks: Sequence[Look], alpha: float) -> go.Figure:
         ("one look, not valid for stopping", fixed, GREY, 1.2, "dot"),
         ("always valid", always, BLUE, 2.4, "solid"),
     )
-    figure = go.Figure(
+    return figure(
         [
-            go.Scatter(
+            scatter(
                 x=days,
                 y=[max(p, _SMALLEST_P) for p in values],
                 mode="lines+markers",
                 name=name,
                 line={"color": tone, "width": width, "dash": dash},
                 marker={"size": 5},
-                customdata=[
-                    label(f"{d}: p {fmt.p_value(p)}") for d, p in zip(days, values, strict=True)
-                ],
-                hovertemplate="%{customdata}<extra></extra>",
+                said=[f"{d}: p {fmt.p_value(p)}" for d, p in zip(days, values, strict=True)],
             )
             for name, values, tone, width, dash in lines
         ],
-        plain_layout(260, {"l": 72, "r": 16, "t": 34, "b": 34}),
+        260,
+        {"b": 34},
+        shapes=[line_at("y", alpha, ORANGE, 1.5)],
+        xaxis={"type": "date", "tickformat": "%a %d %b", "showgrid": False},
+        yaxis={
+            "type": "log",
+            "title": {"text": "p", "standoff": 8},
+            "gridcolor": GRID,
+            "dtick": 1,
+            "exponentformat": "power",
+        },
     )
-    figure.add_hline(alpha, line={"color": ORANGE, "width": 1.5, "dash": "dash"})
-    figure.update_xaxes(type="date", tickformat="%a %d %b", showgrid=False)
-    figure.update_yaxes(
-        type="log",
-        title={"text": "p", "standoff": 8},
-        gridcolor=GRID,
-        dtick=1,
-        exponentformat="power",
-    )
-    return figure
 
 
-def histogram_figure(counts: Sequence[int]) -> go.Figure:
+def histogram_figure(counts: Sequence[int]) -> Figure:
     """P-values of A/A replays: flat if the test keeps its level.
 
     Args:
         counts: P-values in each of some bins of equal width from 0 to 1.
     """
     width = 1 / len(counts)
-    bars = go.Bar(
-        x=[(i + 0.5) * width for i in range(len(counts))],
-        y=list(counts),
-        width=[0.92 * width] * len(counts),
-        marker={"color": BLUE},
-        hovertemplate="p about %{x:.2f}: %{y}<extra></extra>",
+    bars = {
+        "type": "bar",
+        "x": [(i + 0.5) * width for i in range(len(counts))],
+        "y": list(counts),
+        "width": [0.92 * width] * len(counts),
+        "marker": {"color": BLUE},
+        "hovertemplate": "p about %{x:.2f}: %{y}<extra></extra>",
+    }
+    return figure(
+        [bars],
+        190,
+        {"b": 34},
+        showlegend=False,
+        shapes=[line_at("y", sum(counts) / len(counts))],
+        xaxis={"title": {"text": "p-value"}, "range": [0, 1], "showgrid": False},
+        yaxis={
+            "title": {"text": "replays", "standoff": 8},
+            "gridcolor": GRID,
+            "zeroline": False,
+            "nticks": 7,
+        },
     )
-    figure = go.Figure([bars], layout_of(()))
-    figure.add_hline(sum(counts) / len(counts), line={"color": GREY, "dash": "dash", "width": 1})
-    figure.update_layout(height=190, showlegend=False)
-    figure.update_yaxes(title={"text": "replays"}, tickformat="", zeroline=False)
-    figure.update_xaxes(title={"text": "p-value"}, range=[0, 1])
-    return figure

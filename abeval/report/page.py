@@ -7,21 +7,26 @@ import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
-import plotly.graph_objects as go
 from markupsafe import Markup
 
 from abeval.report import assets, templates
+from abeval.report.figures import Figure
 from abeval.report.registry import PARTS
 from abeval.report.replay_parts import replay_figure_views
 from abeval.report.scorecard import role_views
 from abeval.report.section import Section, figures_of
 from abeval.report.short import Brief, notes, parts
 from abeval.results import format as fmt
+from abeval.results.agreement import AgreementRow
 from abeval.results.analysis import Result
 from abeval.results.record import csv_text
+from abeval.results.replay import ReplayRow
 from abeval.results.study import Study, study_of
+
+if TYPE_CHECKING:
+    import plotly.graph_objects as go
 
 _MOST_WINDOWS = 20_000
 """Of a page's JSON: with more, their digits alone would weigh more than the rest of the page."""
@@ -98,10 +103,10 @@ def _downloads(study: Study) -> Iterator[Download]:
         csv = assets.packed_url(study.analysis.to_csv())
         yield Download(f"{stem}.csv", "scorecard (CSV)", csv)
     if study.replay is not None:
-        csv = assets.packed_url(csv_text(study.replay.to_frame()))
+        csv = assets.packed_url(csv_text(study.replay.rows, ReplayRow))
         yield Download(f"{stem}-replay.csv", "offline values (CSV)", csv)
     if study.agreement is not None:
-        csv = assets.packed_url(csv_text(study.agreement.to_frame()))
+        csv = assets.packed_url(csv_text(study.agreement.rows, AgreementRow, {"others"}))
         yield Download(f"{stem}-agreement.csv", "offline against online (CSV)", csv)
     kept, title = _kept(study)
     yield Download(f"{stem}.json", title, assets.packed_url(kept.to_compact_json()))
@@ -116,7 +121,7 @@ def _kept(study: Study) -> tuple[Study, str]:
     return replace(study, time=time), words
 
 
-class Figures(Mapping[tuple[str, ...], go.Figure]):
+class Figures(Mapping[tuple[str, ...], "go.Figure"]):
     """The figures of a result by part, metric and, where there are several, variant.
 
     Plain Plotly figures, to show, change and save.
@@ -131,7 +136,7 @@ class Figures(Mapping[tuple[str, ...], go.Figure]):
     def __init__(self, result: object) -> None:
         self._study = study_of(result)
 
-    def __getitem__(self, key: tuple[str, ...] | str) -> go.Figure:
+    def __getitem__(self, key: tuple[str, ...] | str) -> "go.Figure":
         """The figure of a key.
 
         Raises:
@@ -140,7 +145,9 @@ class Figures(Mapping[tuple[str, ...], go.Figure]):
         wanted = (key,) if isinstance(key, str) else key
         if wanted not in self._drawn:
             raise KeyError(f"{wanted!r}; there are {', '.join(map(repr, self)) or 'none'}")
-        # A copy, which its taker may change.
+        # Plotly, which a page does not need, makes a copy that its taker may change.
+        import plotly.graph_objects as go
+
         return go.Figure(self._drawn[wanted])
 
     def __iter__(self) -> Iterator[tuple[str, ...]]:
@@ -153,7 +160,7 @@ class Figures(Mapping[tuple[str, ...], go.Figure]):
         return f"Figures({', '.join(map(repr, self))})"
 
     @cached_property
-    def _drawn(self) -> Mapping[tuple[str, ...], go.Figure]:
+    def _drawn(self) -> Mapping[tuple[str, ...], Figure]:
         """Every figure, drawn once."""
         of_parts = [
             view for part in _built(self._study) for view in figures_of(part.section.blocks)

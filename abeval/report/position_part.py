@@ -3,18 +3,7 @@
 `registry.py` lists it beside the other parts of the agreement (`agreement_parts.py`).
 """
 
-import plotly.graph_objects as go
-
-from abeval.report.figures import (
-    GRID,
-    FigureView,
-    Interval,
-    colour,
-    error_bars,
-    label,
-    plain_layout,
-    symbol,
-)
+from abeval.report import figures as fig
 from abeval.report.section import Section
 from abeval.results import format as fmt
 from abeval.results.agreement import PositionRate
@@ -31,7 +20,7 @@ def position_part(study: Study) -> Section | None:
     totals: dict[str, int] = {}
     for rate in rates:
         totals[rate.variant] = totals.get(rate.variant, 0) + rate.impressions
-    view = FigureView(
+    view = fig.FigureView(
         anchor="position-ctr",
         title="CTR by position",
         takeaway=_first_last(rates),
@@ -66,12 +55,12 @@ def _first_last(rates: tuple[PositionRate, ...]) -> str:
     return f"At position {first}: {fmt.listing(said)}."
 
 
-def position_figure(rates: tuple[PositionRate, ...]) -> go.Figure:
+def position_figure(rates: tuple[PositionRate, ...]) -> fig.Figure:
     """CTR by position with intervals, a line for each variant."""
     traces = []
     for i, name in enumerate(dict.fromkeys(rate.variant for rate in rates)):
         own = [rate for rate in rates if rate.variant == name]
-        numbers: list[Interval] = [
+        numbers: list[fig.Interval] = [
             (
                 100 * r.ctr,
                 None if r.low is None else 100 * r.low,
@@ -80,28 +69,24 @@ def position_figure(rates: tuple[PositionRate, ...]) -> go.Figure:
             for r in own
         ]
         traces.append(
-            go.Scatter(
+            fig.scatter(
                 x=[rate.position for rate in own],
                 y=[value for value, _, _ in numbers],
-                error_y=error_bars(numbers, colour(i), 1.4),
+                error_y=fig.error_bars(numbers, fig.colour(i), 1.4),
                 mode="lines+markers",
-                name=label(name),
-                line={"color": colour(i), "width": 1.6},
-                marker={"symbol": symbol(i), "size": 7},
-                customdata=[
-                    label(f"{r.variant}, position {r.position}: {_percent(r)[0]}") for r in own
-                ],
-                hovertemplate="%{customdata}<extra></extra>",
+                name=fig.label(name),
+                line={"color": fig.colour(i), "width": 1.6},
+                marker={"symbol": fig.symbol(i), "size": 7},
+                said=[f"{r.variant}, position {r.position}: {_percent(r)[0]}" for r in own],
             )
         )
-    figure = go.Figure(traces, plain_layout(300, {"l": 72, "r": 16, "t": 34, "b": 44}))
-    return figure.update_layout(
-        showlegend=True,
+    return fig.figure(
+        traces,
         xaxis={"title": {"text": "position", "standoff": 6}, "showgrid": False, "tickformat": "d"},
         yaxis={
             "title": {"text": "CTR", "standoff": 8},
             "ticksuffix": "%",
-            "gridcolor": GRID,
+            "gridcolor": fig.GRID,
             "rangemode": "tozero",
             "zeroline": False,
             "nticks": 7,

@@ -6,19 +6,7 @@
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
-import plotly.graph_objects as go
-
-from abeval.report.figures import (
-    EFFECT_AXIS,
-    GREY,
-    GRID,
-    Interval,
-    colour,
-    error_bars,
-    label,
-    plain_layout,
-    symbol,
-)
+from abeval.report import figures as fig
 from abeval.results import format as fmt
 from abeval.results.spreads import CatalogueUse, QuantileEffect, Spread, UnitAucs
 
@@ -29,10 +17,10 @@ class Point(NamedTuple):
     x: float | str
     y: float
     said: str
-    interval: Interval | None = None
+    interval: fig.Interval | None = None
 
 
-def distribution_figure(spreads: Sequence[Spread]) -> go.Figure:
+def distribution_figure(spreads: Sequence[Spread]) -> fig.Figure:
     """The share of impressions below a value, a line for each variant; a log axis where it can be.
 
     Args:
@@ -46,14 +34,17 @@ def distribution_figure(spreads: Sequence[Spread]) -> go.Figure:
         for one in spreads
     }
     first = spreads[0]
-    figure = _figure(lines, f"{first.value} ({first.unit})" if first.unit else first.value)
-    figure.update_yaxes(title_text="impressions below", ticksuffix="%", range=[0, 100])
-    if all(value > 0 for one in spreads for value in one.quantiles):
-        figure.update_xaxes(type="log", dtick="D2")
-    return figure
+    positive = all(value > 0 for one in spreads for value in one.quantiles)
+    return _figure(
+        lines,
+        f"{first.value} ({first.unit})" if first.unit else first.value,
+        "impressions below",
+        xaxis={"type": "log", "dtick": "D2"} if positive else {},
+        yaxis={"ticksuffix": "%", "range": [0, 100]},
+    )
 
 
-def quantile_figure(effects: Sequence[QuantileEffect]) -> go.Figure:
+def quantile_figure(effects: Sequence[QuantileEffect]) -> fig.Figure:
     """The lift of each quantile with its interval, a line for each variant."""
     lines: dict[str, list[Point]] = {}
     for one in effects:
@@ -64,10 +55,13 @@ def quantile_figure(effects: Sequence[QuantileEffect]) -> go.Figure:
         said = f"{level_words(one.level)}: {fmt.typographic(shown.text)}"
         point = Point(level_words(one.level), 100 * one.lift, said, (100 * one.lift, low, high))
         lines.setdefault(one.variant, []).append(point)
-    figure = _figure(lines, "quantile")
-    figure.update_xaxes(type="category")
-    figure.update_yaxes(**EFFECT_AXIS, ticksuffix="%", title_text="lift")
-    return figure
+    return _figure(
+        lines,
+        "quantile",
+        "lift",
+        xaxis={"type": "category"},
+        yaxis={**fig.EFFECT_AXIS, "ticksuffix": "%"},
+    )
 
 
 def level_words(level: float) -> str:
@@ -80,7 +74,7 @@ def level_words(level: float) -> str:
     return f"p{100 * level:g}"
 
 
-def unit_auc_figure(aucs: Sequence[UnitAucs], unit: str) -> go.Figure:
+def unit_auc_figure(aucs: Sequence[UnitAucs], unit: str) -> fig.Figure:
     """The share of a variant's judged units in each range of AUC; a dashed line at chance.
 
     Args:
@@ -99,13 +93,17 @@ def unit_auc_figure(aucs: Sequence[UnitAucs], unit: str) -> go.Figure:
         for one in aucs
         if one.units
     }
-    figure = _figure(lines, f"AUC of one {unit}")
-    figure.update_yaxes(title_text="share", ticksuffix="%", rangemode="tozero")
-    figure.update_xaxes(range=[0, 1])
-    return figure.add_vline(0.5, line={"color": GREY, "width": 1, "dash": "dash"})
+    return _figure(
+        lines,
+        f"AUC of one {unit}",
+        "share",
+        xaxis={"range": [0, 1]},
+        yaxis=_SHARE,
+        shapes=[fig.line_at("x", 0.5)],
+    )
 
 
-def coverage_figure(uses: Sequence[CatalogueUse], unit: str) -> go.Figure:
+def coverage_figure(uses: Sequence[CatalogueUse], unit: str) -> fig.Figure:
     """Coverage by the number of units, a line for each variant.
 
     Args:
@@ -119,12 +117,11 @@ def coverage_figure(uses: Sequence[CatalogueUse], unit: str) -> go.Figure:
         ]
         for one in uses
     }
-    figure = _figure(lines, f"units ({unit})")
-    figure.update_yaxes(title_text="coverage", ticksuffix="%", rangemode="tozero")
-    return figure.update_xaxes(rangemode="tozero")
+    across = {"rangemode": "tozero"}
+    return _figure(lines, f"units ({unit})", "coverage", xaxis=across, yaxis=_SHARE)
 
 
-def lorenz_figure(uses: Sequence[CatalogueUse]) -> go.Figure:
+def lorenz_figure(uses: Sequence[CatalogueUse]) -> fig.Figure:
     """The share of impressions of the least shown items, a line for each variant; dashed: equal."""
     lines = {
         one.variant: [
@@ -133,38 +130,42 @@ def lorenz_figure(uses: Sequence[CatalogueUse]) -> go.Figure:
         ]
         for one in uses
     }
-    figure = _figure(lines, "items, least shown first", mode="lines")
-    figure.update_yaxes(title_text="impressions", ticksuffix="%", range=[0, 100])
-    figure.update_xaxes(ticksuffix="%", range=[0, 100])
-    return figure.add_shape(
-        type="line",
-        **{"x0": 0, "y0": 0, "x1": 100, "y1": 100, "layer": "below"},
-        line={"color": GREY, "width": 1, "dash": "dash"},
-    )
+    part = {"ticksuffix": "%", "range": [0, 100]}
+    diagonal = fig.dashed((0, 100), (0, 100))
+    titles = ("items, least shown first", "impressions")
+    return _figure(lines, *titles, xaxis=part, yaxis=part, shapes=[diagonal], mode="lines")
+
+
+_SHARE: Mapping[str, object] = {"ticksuffix": "%", "rangemode": "tozero"}
 
 
 def _figure(
-    lines: Mapping[str, Sequence[Point]], across: str, mode: str = "lines+markers"
-) -> go.Figure:
-    traces = [_trace(i, name, points, mode) for i, (name, points) in enumerate(lines.items())]
-    figure = go.Figure(traces, plain_layout(300, {"l": 72, "r": 16, "t": 34, "b": 44}))
-    return figure.update_layout(
-        showlegend=True,
-        xaxis={"title": {"text": label(across), "standoff": 6}, "showgrid": False},
-        yaxis={"title": {"standoff": 8}, "gridcolor": GRID, "zeroline": False, "nticks": 7},
+    lines: Mapping[str, Sequence[Point]],
+    across: str,
+    up: str,
+    xaxis: Mapping[str, object],
+    yaxis: Mapping[str, object],
+    shapes: Sequence[fig.Trace] = (),
+    mode: str = "lines+markers",
+) -> fig.Figure:
+    title = {"text": up, "standoff": 8}
+    return fig.figure(
+        [_trace(i, name, points, mode) for i, (name, points) in enumerate(lines.items())],
+        xaxis={"title": {"text": fig.label(across), "standoff": 6}, "showgrid": False, **xaxis},
+        yaxis={"title": title, "gridcolor": fig.GRID, "zeroline": False, "nticks": 7, **yaxis},
+        shapes=shapes,
     )
 
 
-def _trace(i: int, name: str, points: Sequence[Point], mode: str) -> go.Scatter:
+def _trace(i: int, name: str, points: Sequence[Point], mode: str) -> fig.Trace:
     intervals = [point.interval for point in points if point.interval is not None]
-    return go.Scatter(
+    return fig.scatter(
         x=[point.x for point in points],
         y=[point.y for point in points],
-        error_y=error_bars(intervals, colour(i), 1.4) if intervals else None,
+        **({"error_y": fig.error_bars(intervals, fig.colour(i), 1.4)} if intervals else {}),
         mode=mode,
-        name=label(name),
-        line={"color": colour(i), "width": 1.8, "dash": "solid" if i % 2 == 0 else "dot"},
-        marker={"color": colour(i), "size": 6, "symbol": symbol(i)},
-        customdata=[label(f"{name}, {point.said}") for point in points],
-        hovertemplate="%{customdata}<extra></extra>",
+        name=fig.label(name),
+        line={"color": fig.colour(i), "width": 1.8, "dash": "solid" if i % 2 == 0 else "dot"},
+        marker={"color": fig.colour(i), "size": 6, "symbol": fig.symbol(i)},
+        said=[f"{name}, {point.said}" for point in points],
     )

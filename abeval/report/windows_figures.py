@@ -6,25 +6,14 @@
 from collections.abc import Sequence
 from datetime import date, datetime, time
 
-import plotly.graph_objects as go
-
-from abeval.report.figures import (
-    BLUE,
-    EFFECT_AXIS,
-    GREY,
-    ORANGE,
-    axis_range,
-    error_bars,
-    label,
-    plain_layout,
-)
+from abeval.report import figures as fig
 from abeval.results import format as fmt
 from abeval.results.windows import Look, WindowRow
 
 _BAND = "rgba(0,114,178,0.18)"
 
 
-def windows_figure(rows: Sequence[WindowRow], looks: Sequence[Look], unit: str = "") -> go.Figure:
+def windows_figure(rows: Sequence[WindowRow], looks: Sequence[Look], unit: str = "") -> fig.Figure:
     """The effect of each day and of all days up to it, with fixed and always-valid bands.
 
     Args:
@@ -40,98 +29,101 @@ def windows_figure(rows: Sequence[WindowRow], looks: Sequence[Look], unit: str =
         *_always_valid(looks, unit),
         *(_days([r for r in daily if r.partial is part], part, unit) for part in (False, True)),
     ]
-    layout = layout_of([*daily, *cumulative], unit)
-    figure = go.Figure([trace for trace in traces if len(trace.x)], layout)
-    figure.update_xaxes(type="date", tickformat="%a %d %b")
+    shown = [trace for trace in traces if trace["x"]]
+    figure = fig.figure(
+        [*shown, _final(cumulative[-1], unit)] if cumulative else shown,
+        margin={"b": 34},
+        xaxis={"type": "date", "tickformat": "%a %d %b", "showgrid": False},
+        yaxis=_effect_axis([*daily, *cumulative], unit),
+    )
     if cumulative:
-        figure.add_trace(_final(cumulative[-1], unit))
         _add_lifts(figure, cumulative[-1])
     return figure
 
 
-def _final(row: WindowRow, unit: str) -> go.Scatter:
+def _final(row: WindowRow, unit: str) -> fig.Trace:
     """The interval of the whole period, half a day after its end."""
     numbers = (row.difference, row.difference_low, row.difference_high)
     after = datetime.combine(date.fromisoformat(row.end), time(12))
-    return go.Scatter(
+    return fig.scatter(
         x=[after.isoformat()],
         y=[row.difference],
-        error_y=error_bars([numbers], BLUE, 4),
+        error_y=fig.error_bars([numbers], fig.BLUE, 4),
         mode="markers",
         name="the whole period",
-        marker={"color": BLUE, "size": 10, "symbol": "diamond"},
-        customdata=[_hover("whole period", unit, *numbers)],
-        hovertemplate="%{customdata}<extra></extra>",
+        marker={"color": fig.BLUE, "size": 10, "symbol": "diamond"},
+        said=[_hover("whole period", unit, *numbers)],
     )
 
 
-def _add_lifts(figure: go.Figure, row: WindowRow) -> None:
+def _add_lifts(figure: fig.Figure, row: WindowRow) -> None:
     """A second axis: the same differences as a share of control's value at the end."""
-    bounds = figure.layout.yaxis.range
+    layout = figure["layout"]
+    bounds = layout["yaxis"].get("range")
     if not row.control or not bounds:
         return
-    figure.add_trace(
-        go.Scatter(
-            x=[row.end],
-            y=[100 * (row.difference or 0.0) / abs(row.control)],
-            yaxis="y2",
-            mode="markers",
-            marker={"opacity": 0},
-            name="lift",
-            hoverinfo="skip",
-            showlegend=False,
-        )
+    # The point is not seen; it gives the axis its place.
+    point = fig.scatter(
+        x=[row.end],
+        y=[100 * (row.difference or 0.0) / abs(row.control)],
+        yaxis="y2",
+        mode="markers",
+        marker={"opacity": 0},
+        name="lift",
+        hoverinfo="skip",
+        showlegend=False,
     )
-    figure.update_layout(
-        margin={"r": 76},
-        yaxis2={
-            **EFFECT_AXIS,
-            "overlaying": "y",
-            "side": "right",
-            "showgrid": False,
-            "zeroline": False,
-            "range": [100 * bound / abs(row.control) for bound in bounds],
-            "ticksuffix": "%",
-            "tickmode": "auto",
-            "tickformat": "+.3~g",
-            "title": {"text": "lift", "standoff": 8},
-        },
-    )
+    figure["data"].append(point)
+    layout["margin"]["r"] = 76
+    layout["yaxis2"] = {
+        **fig.EFFECT_AXIS,
+        "overlaying": "y",
+        "side": "right",
+        "showgrid": False,
+        "zeroline": False,
+        "range": [100 * bound / abs(row.control) for bound in bounds],
+        "ticksuffix": "%",
+        "tickmode": "auto",
+        "tickformat": "+.3~g",
+        "title": {"text": "lift", "standoff": 8},
+    }
 
 
-def recurring_figure(rows: Sequence[WindowRow], unit: str = "") -> go.Figure:
+def recurring_figure(rows: Sequence[WindowRow], unit: str = "") -> fig.Figure:
     """The effect in each hour, or on each weekday."""
     shown = [r for r in rows if r.difference is not None]
-    figure = go.Figure([_days(shown, partial=False, unit=unit)], layout_of(shown, unit))
-    figure.update_layout(showlegend=False)
-    figure.update_xaxes(type="category")
-    return figure
+    return fig.figure(
+        [_days(shown, partial=False, unit=unit)],
+        margin={"b": 34},
+        showlegend=False,
+        xaxis={"type": "category", "showgrid": False},
+        yaxis=_effect_axis(shown, unit),
+    )
 
 
 def _hover(day: str, unit: str, value: float | None, low: float | None, high: float | None) -> str:
     """A day, its effect and the interval of it."""
     shown = fmt.difference(value, low, high, unit)
-    return label(f"{day}: {fmt.typographic(shown.text) if shown else fmt.MISSING}")
+    return f"{day}: {fmt.typographic(shown.text) if shown else fmt.MISSING}"
 
 
-def _days(rows: Sequence[WindowRow], partial: bool, unit: str) -> go.Scatter:
+def _days(rows: Sequence[WindowRow], partial: bool, unit: str) -> fig.Trace:
     values = [(r.difference, r.difference_low, r.difference_high) for r in rows]
-    return go.Scatter(
-        x=[label(r.start) for r in rows],
+    return fig.scatter(
+        x=[fig.label(r.start) for r in rows],
         y=[r.difference for r in rows],
-        error_y=error_bars(values, GREY, 1.4),
+        error_y=fig.error_bars(values, fig.GREY, 1.4),
         mode="markers",
         name="partial day" if partial else "one day",
-        marker={"color": GREY, "size": 8, "symbol": "circle-open" if partial else "circle"},
-        customdata=[_hover(r.start, unit, *v) for r, v in zip(rows, values, strict=True)],
-        hovertemplate="%{customdata}<extra></extra>",
+        marker={"color": fig.GREY, "size": 8, "symbol": "circle-open" if partial else "circle"},
+        said=[_hover(r.start, unit, *v) for r, v in zip(rows, values, strict=True)],
     )
 
 
-def _band(rows: Sequence[WindowRow]) -> go.Scatter:
+def _band(rows: Sequence[WindowRow]) -> fig.Trace:
     """One closed path: forward along the lower ends, back along the upper ends."""
     days = [r.end for r in rows]
-    return go.Scatter(
+    return fig.scatter(
         x=[*days, *reversed(days)],
         y=[*(r.difference_low for r in rows), *(r.difference_high for r in reversed(rows))],
         fill="toself",
@@ -143,22 +135,21 @@ def _band(rows: Sequence[WindowRow]) -> go.Scatter:
     )
 
 
-def _line(rows: Sequence[WindowRow], name: str, unit: str) -> go.Scatter:
-    return go.Scatter(
+def _line(rows: Sequence[WindowRow], name: str, unit: str) -> fig.Trace:
+    return fig.scatter(
         x=[r.end for r in rows],
         y=[r.difference for r in rows],
         mode="lines",
         name=name,
-        line={"color": BLUE, "width": 2.2},
-        customdata=[
+        line={"color": fig.BLUE, "width": 2.2},
+        said=[
             _hover(f"up to {r.end}", unit, r.difference, r.difference_low, r.difference_high)
             for r in rows
         ],
-        hovertemplate="%{customdata}<extra></extra>",
     )
 
 
-def _always_valid(looks: Sequence[Look], unit: str) -> list[go.Scatter]:
+def _always_valid(looks: Sequence[Look], unit: str) -> list[fig.Trace]:
     days = [look.day for look in looks]
     hovers = [
         _hover(f"up to {look.day}", unit, look.difference, look.always_low, look.always_high)
@@ -166,16 +157,15 @@ def _always_valid(looks: Sequence[Look], unit: str) -> list[go.Scatter]:
     ]
     ends = [look.always_low for look in looks], [look.always_high for look in looks]
     return [
-        go.Scatter(
+        fig.scatter(
             x=days,
             y=values,
             mode="lines",
             name="always valid, for every look",
             legendgroup="always",
             showlegend=i == 0,
-            line={"color": ORANGE, "width": 1.8, "dash": "dash"},
-            customdata=hovers,
-            hovertemplate="%{customdata}<extra></extra>",
+            line={"color": fig.ORANGE, "width": 1.8, "dash": "dash"},
+            said=hovers,
         )
         for i, values in enumerate(ends)
     ]
@@ -185,19 +175,17 @@ def _title(unit: str) -> str:
     """What the axis measures. Per cent of a rate are points: they are differences."""
     if unit in fmt.RATE_UNITS:
         return "difference, in points"
-    return label(f"difference, {unit}") if unit else "difference"
+    return fig.label(f"difference, {unit}") if unit else "difference"
 
 
-def layout_of(rows: Sequence[WindowRow], unit: str = "") -> go.Layout:
+def _effect_axis(rows: Sequence[WindowRow], unit: str) -> dict[str, object]:
     """Space for every whole day; the first looks and partial days may leave the figure."""
     whole = [r for r in rows if not (r.partial and r.kind == "daily")]
     fitted = [r for r in whole if r.kind != "cumulative"] or whole
     ends = [e for r in fitted for e in (r.difference_low, r.difference_high) if e is not None]
-    axis: dict[str, object] = {"title": {"text": _title(unit), "standoff": 8}, **EFFECT_AXIS}
+    axis: dict[str, object] = {"title": {"text": _title(unit), "standoff": 8}, **fig.EFFECT_AXIS}
     if unit in fmt.RATE_UNITS:
         axis["tickformat"] = "+~%"
-    if bounds := axis_range(ends, 0.08):
+    if bounds := fig.axis_range(ends, 0.08):
         axis["range"] = bounds
-    return plain_layout(300, {"l": 72, "r": 16, "t": 34, "b": 34}).update(
-        xaxis={"showgrid": False}, yaxis=axis
-    )
+    return axis

@@ -100,7 +100,7 @@ class Result(DrawnRecord):
 
     def to_csv(self) -> str:
         """The scorecard as CSV text, in which no cell is a formula."""
-        return csv_text(self.to_frame())
+        return csv_text(self.scorecard, Row)
 
     def compare(self, replay: "ReplayResult") -> "Agreement":
         """Set this analysis beside a replay of the same experiment.

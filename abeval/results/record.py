@@ -3,8 +3,10 @@
 The base of every result of `results/` that a call of the API returns.
 """
 
+import csv
+import io
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import asdict, dataclass, fields
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -96,18 +98,29 @@ def named(rows: Sequence[Row], field: str, name: str) -> Row:
     raise KeyError(f"{name!r}; there are {there or 'none'}")
 
 
-def csv_text(rows: "pd.DataFrame") -> str:
-    r"""A frame as CSV, whose texts no spreadsheet takes for a formula.
+def csv_text(rows: Sequence[Any], kind: type[Any], without: Collection[str] = ()) -> str:
+    r"""Records as CSV, whose texts no spreadsheet takes for a formula.
 
     Texts that begin with `=`, `+`, `-`, `@`, a tab or a line end get an apostrophe before them;
     numbers stay as they are.
 
+    Args:
+        rows: A line each.
+        kind: Their type, whose fields are the columns.
+        without: Fields that are no columns.
+
     Example:
-        >>> import pandas as pd
-        >>> csv_text(pd.DataFrame({"variant": ["=1+1", "b"], "lift": [-0.5, 0.1]}))
-        "variant,lift\n'=1+1,-0.5\nb,0.1\n"
+        >>> from dataclasses import make_dataclass
+        >>> Effect = make_dataclass("Effect", ["variant", "lift"])
+        >>> csv_text([Effect("=1+1", -0.5), Effect("b", None)], Effect)
+        "variant,lift\n'=1+1,-0.5\nb,\n"
     """
-    return rows.map(_harmless).to_csv(index=False)
+    names = [field.name for field in fields(kind) if field.name not in without]
+    text = io.StringIO()
+    lines = csv.writer(text, lineterminator="\n")
+    lines.writerow(names)
+    lines.writerows([_harmless(getattr(row, name)) for name in names] for row in rows)
+    return text.getvalue()
 
 
 def _harmless(value: object) -> object:

@@ -4,13 +4,16 @@ import math
 from collections.abc import Sequence
 from typing import NamedTuple
 
+import numpy as np
+from numpy.typing import NDArray
+
 from abeval.engines.protocol import Cell, Engine
 from abeval.table.columns import TABLE, Columns
 
 _DIGITS = 14
 """Digits of the largest value that are kept, as doubles have some 16."""
 
-_DECIMALS = 6
+_PLACES = range(7)
 """Decimals that are looked for; a value of more is rounded to `_DIGITS`."""
 
 _LOOKED_AT = 10_000
@@ -34,7 +37,7 @@ class _Range(NamedTuple):
 
 
 class Values:
-    """What the values of some groups of expressions are like, by three statements for all of them.
+    """What the values of some groups of expressions are like, by few statements for all of them.
 
     Args:
         engine: Has the table.
@@ -45,7 +48,7 @@ class Values:
     def __init__(self, engine: Engine, columns: Columns, groups: Sequence[Sequence[str]]) -> None:
         self._engine, self._columns = engine, columns
         texts = list(dict.fromkeys(text for group in groups for text in group))
-        cells = self._row([_range_sql(text) for text in texts], TABLE)
+        cells = self._row([_range_sql(text) for text in texts])
         self._ranges = {
             text: _Range(*cells[4 * i : 4 * i + 4])  # as `_range_sql` lists them
             for i, text in enumerate(texts)
@@ -82,21 +85,26 @@ class Values:
 
         Sums of few digits cost less.
         """
-        places = range(_DECIMALS + 1)
-        some = f"(select * from {TABLE} limit {_LOOKED_AT})"
-        counts = self._row([_odd_sql(group, place) for group in groups for place in places], some)
-        enough = dict[tuple[str, ...], int | None]()
-        for i, group in enumerate(groups):
-            odd = counts[i * len(places) : (i + 1) * len(places)]
-            enough[group] = next((place for place in places if not odd[place]), None)
+        if not groups:
+            return {}
+        texts = list(dict.fromkeys(text for group in groups for text in group))
+        named = ", ".join(f"{_double(text)} as v_{i}" for i, text in enumerate(texts))
+        columns = self._engine.arrays(f"select {named} from {TABLE} limit {_LOOKED_AT}")
+        odd = {text: _odd(columns[f"v_{i}"]) for i, text in enumerate(texts)}
+        enough = {
+            group: next((p for p in _PLACES if not any(odd[text][p] for text in group)), None)
+            for group in groups
+        }
+        if columns["v_0"].size < _LOOKED_AT:
+            return enough
         likely = {group: place for group, place in enough.items() if place is not None}
-        odd = self._row([_odd_sql(group, place) for group, place in likely.items()], TABLE)
-        return enough | {group: None for group, more in zip(likely, odd, strict=True) if more}
+        more = self._row([_odd_sql(group, place) for group, place in likely.items()])
+        return enough | {group: None for group, rows in zip(likely, more, strict=True) if rows}
 
-    def _row(self, sums: Sequence[str], relation: str) -> Sequence[Cell]:
+    def _row(self, sums: Sequence[str]) -> Sequence[Cell]:
         if not sums:
             return ()
-        (row,) = self._engine.rows(f"select {', '.join(sums)} from {relation}")
+        (row,) = self._engine.rows(f"select {', '.join(sums)} from {TABLE}")
         return row
 
 
@@ -106,6 +114,14 @@ def _range_sql(text: str) -> str:
         f"count_if({value} not in (0, 1)), max({value}), min({value}), "
         f"max(case when abs({value}) < 1e300 then abs({value}) end)"
     )
+
+
+def _odd(values: NDArray[np.generic]) -> list[bool]:
+    """Whether some of the values have more decimals, for each number of decimals."""
+    known = np.ma.compressed(values)
+    with np.errstate(over="ignore"):
+        rounded = [np.round(known, place) for place in _PLACES]
+    return [bool(((some != known) & np.isfinite(some)).any()) for some in rounded]
 
 
 def _odd_sql(texts: Sequence[str], place: int) -> str:

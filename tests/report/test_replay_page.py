@@ -9,6 +9,7 @@ from pathlib import Path
 
 import numpy as np
 import pandas as pd
+import plotly.graph_objects as go
 import pytest
 from typer.testing import CliRunner
 
@@ -158,7 +159,8 @@ def test_one_model_alone_has_values_and_no_differences():
 def test_a_curve_is_a_plain_figure_with_its_elbow_ringed():
     points = tuple(CurvePoint(k, v, v - 0.1, v + 0.1, None) for k, v in ((1, 0.2), (2, 0.7)))
     missing = CurvePoint(3, None, None, None, "k_covers_list")
-    line, ring = curve_figure([Curve("%{x}", "x", "recall", (*points, missing), 2)]).data
+    figure = curve_figure([Curve("%{x}", "x", "recall", (*points, missing), 2)])
+    line, ring = go.Figure(figure).data
     assert (list(line.x), list(line.y)) == ([1, 2], [0.2, 0.7])
     assert (list(ring.x), list(ring.y)) == ([2], [0.7])
     assert "%{x}" not in line.hovertemplate.replace("%{x}:", "")

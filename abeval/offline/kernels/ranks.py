@@ -41,8 +41,8 @@ class Ranks(NamedTuple):
         """The same, in parts of whole groups that fit in a processor's cache."""
         start = starts(self.group)
         wanted = np.append(np.arange(0, start[-1], _PART), start[-1])
-        edges = np.unique(start[np.searchsorted(start, wanted)]).tolist()
-        for first, end in pairwise(edges):
+        edges = set(start[np.searchsorted(start, wanted)].tolist())
+        for first, end in pairwise(sorted(edges)):
             yield Ranks(*(column[first:end] for column in self))
 
 
