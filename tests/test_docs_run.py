@@ -215,8 +215,7 @@ FIRST = (
 
 SMALL = {
     r"--impressions 200000": "--impressions 5000",
-    r"--plant (\w+)": r"--plant \1 --impressions 6000",
-    r"simulate DIR (--plant|--impressions)": r"simulate \1.d \1",
+    r"simulate DIR": "simulate log.d",
     r"(aggregates) (DIR|FOLDER)": r"\1 kept.d",
     r"off-policy experiment.toml": "off-policy policy.toml",
 }
@@ -226,7 +225,7 @@ SMALL = {
 def small(line: str) -> str:
     for pattern, other in SMALL.items():
         line = re.sub(pattern, other, line)
-    return line.replace("--plant.d", "plant.d").replace("--impressions.d", "log.d")
+    return line
 
 
 def prepare(world: Path) -> None:

@@ -23,27 +23,14 @@ def simulate(
         typer.Option(help="Number of impressions, including the pre-period.", max=MAX_IMPRESSIONS),
     ] = 200_000,
     seed: Annotated[int, typer.Option(help="Random seed.", min=0)] = 7,
-    plant: Annotated[
-        str | None,
-        typer.Option(
-            metavar="CAUSE", help="Why offline and online differ, such as stale_model; or none."
-        ),
-    ] = None,
 ) -> None:
     """Simulate logs with known effects: write the logs, experiment.toml and truth.json."""
     from abeval.progress import steps
     from abeval.simulate import simulate as write_logs
-    from abeval.simulate import simulate_plant
 
     with steps() as step:
         step("simulating")
-        if plant is None:
-            write_logs(
-                directory,
-                impressions,
-                seed,
-                lambda done, total: step(f"simulating {done / total:.0%}"),
-            )
-        else:
-            simulate_plant(directory, plant, impressions, seed)
+        write_logs(
+            directory, impressions, seed, lambda done, total: step(f"simulating {done / total:.0%}")
+        )
     typer.echo(f"{directory / 'experiment.toml'}")

@@ -3,7 +3,7 @@
     python -m benchmarks.calibration.planted --seeds 20 --clean 100
     python -m benchmarks.calibration.planted --seeds 3 --clean 0 --causes stale_model,timeouts
 
-Each log of `abeval simulate --plant` has one cause of a gap between offline and online, or none.
+Each log of `benchmarks.plants` has one cause of a gap between offline and online, or none.
 The table counts which cause is named first; in a clean log, nothing should be.
 """
 
@@ -17,8 +17,8 @@ from pathlib import Path
 from typing import NamedTuple
 
 import abeval
-from abeval.simulate import simulate_plant
-from abeval.simulate.plants.causes import PLANTS
+from benchmarks.plants import simulate_plant
+from benchmarks.plants.causes import PLANTS
 
 CLEAN = "none"
 IMPRESSIONS = 80_000

@@ -26,7 +26,7 @@ from abeval.results.agreement import Agreement, AgreementRow, Backtest
 from abeval.results.context import Ramp
 from abeval.results.cuts import CutRow
 from abeval.results.replay import ReplayResult
-from abeval.simulate import simulate_plant
+from benchmarks.plants import simulate_plant
 from tests.real_logs import open_bandit
 
 METRICS = ["auc", "q_ctr", "gauc[impressions]"]

@@ -13,8 +13,8 @@ from abeval.agreement.causes import half_precision
 from abeval.agreement.stratified import single
 from abeval.errors import ExperimentError
 from abeval.results.agreement import Agreement
-from abeval.simulate import simulate_plant
 from abeval.stats.records import Estimate
+from benchmarks.plants import simulate_plant
 
 SIZE = 10_000
 LARGER = {

@@ -9,8 +9,8 @@ import pytest
 
 import abeval
 from abeval.results.agreement import Agreement
-from abeval.simulate import simulate_plant
 from benchmarks.calibration import ranked
+from benchmarks.plants import simulate_plant
 
 LINKS = ("reordered", "candidates", "training_policy")
 METRICS = ["auc"]

@@ -36,9 +36,9 @@ from abeval.off_policy.log import PolicyChoice
 from abeval.off_policy.run import off_policy
 from abeval.offline.replay import ReplayOptions, replay
 from abeval.pipeline import analyze_on
-from abeval.simulate.plants.run import simulate_plant
 from abeval.time.aa import aa
 from abeval.time.analysis import windows
+from benchmarks.plants.run import simulate_plant
 from tests.aggregates import events_world
 from tests.assignment.schemes import SETTINGS, WEIGHTS, odd_ids, scheme
 from tests.engines import nasty

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 
-from abeval.simulate.plants.steps import FIRST_SPREAD, Plant, Random, Signals, Steps, best
-from abeval.simulate.plants.traffic import FEED, HOME_LENGTH, WEB, Traffic
 from abeval.simulate.visits import Bools
 from abeval.simulate.world import Floats
+from benchmarks.plants.steps import FIRST_SPREAD, Plant, Random, Signals, Steps, best
+from benchmarks.plants.traffic import FEED, HOME_LENGTH, WEB, Traffic
 
 _APP_LENGTH = 6
 _WEB_LENGTH = 4

@@ -9,10 +9,10 @@ from functools import partial
 
 import numpy as np
 
-from abeval.simulate.plants.steps import Plant, Random, Signals, Steps, choose, signals
-from abeval.simulate.plants.traffic import POOL, Traffic
 from abeval.simulate.visits import Bools
 from abeval.simulate.world import Floats
+from benchmarks.plants.steps import Plant, Random, Signals, Steps, choose, signals
+from benchmarks.plants.traffic import POOL, Traffic
 
 _NEWS = np.arange(POOL) < POOL // 5
 _LIKED = 0.9

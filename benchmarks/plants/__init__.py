@@ -4,7 +4,7 @@
 world without a fault; each other module here is one cause: it replaces one or two of the steps.
 """
 
-from abeval.simulate.plants.run import simulate_plant
-from abeval.simulate.plants.truth import PlantedTruth
+from benchmarks.plants.run import simulate_plant
+from benchmarks.plants.truth import PlantedTruth
 
 __all__ = ["PlantedTruth", "simulate_plant"]

@@ -6,8 +6,8 @@ import json
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
-from abeval.simulate.plants.part import Part
-from abeval.simulate.plants.steps import Plant
+from benchmarks.plants.part import Part
+from benchmarks.plants.steps import Plant
 
 SCHEMA = 1
 

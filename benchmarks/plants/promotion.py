@@ -5,10 +5,10 @@ from __future__ import annotations
 import numpy as np
 
 from abeval.simulate.plan import PRE_DAYS
-from abeval.simulate.plants.steps import Plant, Random, Steps
-from abeval.simulate.plants.steps import attention as attention_clean
-from abeval.simulate.plants.traffic import FEED, Traffic, draw_traffic
 from abeval.simulate.world import Floats, Ints
+from benchmarks.plants.steps import Plant, Random, Steps
+from benchmarks.plants.steps import attention as attention_clean
+from benchmarks.plants.traffic import FEED, Traffic, draw_traffic
 
 DAYS = (PRE_DAYS + 8, PRE_DAYS + 9)
 _TIMES = 2.5

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 
-from abeval.simulate.plants.steps import Plant, Random, Served, Signals, Steps
-from abeval.simulate.plants.steps import serve as serve_right
-from abeval.simulate.plants.traffic import Traffic
 from abeval.simulate.world import Floats
+from benchmarks.plants.steps import Plant, Random, Served, Signals, Steps
+from benchmarks.plants.steps import serve as serve_right
+from benchmarks.plants.traffic import Traffic
 
 _OFFSET = 601.0
 _SIGNIFICANT_BITS = 8

@@ -9,10 +9,10 @@ from typing import NamedTuple
 
 import numpy as np
 
-from abeval.simulate.plants.steps import Model, Offline, Random, Rows, Served, Signals, Steps
-from abeval.simulate.plants.traffic import Traffic
 from abeval.simulate.visits import Bools
 from abeval.simulate.world import Floats
+from benchmarks.plants.steps import Model, Offline, Random, Rows, Served, Signals, Steps
+from benchmarks.plants.traffic import Traffic
 
 
 class Models(NamedTuple):

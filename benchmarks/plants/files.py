@@ -12,9 +12,9 @@ import pandas as pd
 
 from abeval.simulate.files import copy_frame, timestamps
 from abeval.simulate.plan import FIRST_USER, VARIANTS
-from abeval.simulate.plants.part import Models, Part, probability
-from abeval.simulate.plants.traffic import SCENES, SURFACES
 from abeval.simulate.world import Floats, Ints
+from benchmarks.plants.part import Models, Part, probability
+from benchmarks.plants.traffic import SCENES, SURFACES
 
 FILES = ("impressions", "training.parquet", "experiment.toml", "truth.json")
 FALLBACK_SCORE = 0.1

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from abeval.simulate.plants.steps import (
+from abeval.simulate.visits import Bools
+from abeval.simulate.world import Floats, Ints
+from benchmarks.plants.steps import (
     Offline,
     Plant,
     Random,
@@ -13,10 +15,8 @@ from abeval.simulate.plants.steps import (
     positions,
     view_of_a_twin,
 )
-from abeval.simulate.plants.steps import rescore as rescore_clean
-from abeval.simulate.plants.traffic import Traffic
-from abeval.simulate.visits import Bools
-from abeval.simulate.world import Floats, Ints
+from benchmarks.plants.steps import rescore as rescore_clean
+from benchmarks.plants.traffic import Traffic
 
 _DECAY = 0.8
 

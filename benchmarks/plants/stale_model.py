@@ -5,10 +5,10 @@ from __future__ import annotations
 import numpy as np
 
 from abeval.simulate.plan import DAY_MS, PRE_DAYS
-from abeval.simulate.plants.steps import Plant, Random, Served, Steps
-from abeval.simulate.plants.steps import serve as serve_right
-from abeval.simulate.plants.traffic import Traffic
 from abeval.simulate.world import Floats
+from benchmarks.plants.steps import Plant, Random, Served, Steps
+from benchmarks.plants.steps import serve as serve_right
+from benchmarks.plants.traffic import Traffic
 
 _TRAINED_DAY = PRE_DAYS - 2
 _HALF_LIFE_DAYS = 4.0

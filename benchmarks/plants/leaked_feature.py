@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from abeval.simulate.plants.steps import Offline, Plant, Random, Rows, Steps, view_of_a_twin
-from abeval.simulate.plants.traffic import Traffic
 from abeval.simulate.world import Floats
+from benchmarks.plants.steps import Offline, Plant, Random, Rows, Steps, view_of_a_twin
+from benchmarks.plants.traffic import Traffic
 
 _SEPARATION = 3.0
 _LATE_MS = 1_800_000

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import numpy as np
 
-from abeval.simulate.plants.position import attention
-from abeval.simulate.plants.steps import Plant, Random, Steps, positions
-from abeval.simulate.plants.traffic import FEED, Traffic
 from abeval.simulate.visits import Bools
 from abeval.simulate.world import Floats, Ints
+from benchmarks.plants.position import attention
+from benchmarks.plants.steps import Plant, Random, Steps, positions
+from benchmarks.plants.traffic import FEED, Traffic
 
 _TURNED = 0.2
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 
-from abeval.simulate.plants.steps import Plant, Random, Steps, best
-from abeval.simulate.plants.traffic import FEED, HOME_LENGTH, Traffic
 from abeval.simulate.visits import Bools
 from abeval.simulate.world import Floats
+from benchmarks.plants.steps import Plant, Random, Steps, best
+from benchmarks.plants.traffic import FEED, HOME_LENGTH, Traffic
 
 _INFLATED_BY = 0.9
 _LEAST = 3

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from abeval.simulate.plants.steps import Plant, Random, Rows, Steps, view_of_a_twin
-from abeval.simulate.plants.traffic import Traffic
 from abeval.simulate.visits import Bools
+from benchmarks.plants.steps import Plant, Random, Rows, Steps, view_of_a_twin
+from benchmarks.plants.traffic import Traffic
 
 _SHARE = 0.6
 _MEMORY = 1.5

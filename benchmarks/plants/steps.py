@@ -13,7 +13,9 @@ from typing import NamedTuple
 import numpy as np
 
 from abeval.simulate.plan import DAY_MS
-from abeval.simulate.plants.traffic import (
+from abeval.simulate.visits import Bools
+from abeval.simulate.world import Floats, Ints
+from benchmarks.plants.traffic import (
     FEED,
     HOME_LENGTH,
     LIST_LENGTH,
@@ -21,8 +23,6 @@ from abeval.simulate.plants.traffic import (
     Traffic,
     draw_traffic,
 )
-from abeval.simulate.visits import Bools
-from abeval.simulate.world import Floats, Ints
 
 ITEMS = 400
 MEAN_APPEAL = -2.2

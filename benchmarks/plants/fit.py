@@ -7,9 +7,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from abeval.simulate.plants.steps import Model
 from abeval.simulate.visits import Bools
 from abeval.simulate.world import Floats
+from benchmarks.plants.steps import Model
 
 _STEPS = 25
 _SMALL = 1e-10

@@ -1,6 +1,6 @@
 """The simulation of a log with one planted cause, from end to end.
 
-`cli/simulate.py`, or a user from Python, gives a folder, a cause, a size and a seed.
+A test or a person gives a folder, a cause, a size and a seed.
 """
 
 from __future__ import annotations
@@ -12,13 +12,13 @@ import numpy as np
 from abeval.errors import ExperimentError
 from abeval.simulate.files import filled_folder
 from abeval.simulate.plan import DEFAULT_IMPRESSIONS, Plan
-from abeval.simulate.plants.causes import named_plant
-from abeval.simulate.plants.files import FILES, write_impressions, write_training
-from abeval.simulate.plants.fit import fitted
-from abeval.simulate.plants.part import Models, Part, simulated
-from abeval.simulate.plants.steps import Plant
-from abeval.simulate.plants.template import EXPERIMENT
-from abeval.simulate.plants.truth import PlantedTruth
+from benchmarks.plants.causes import named_plant
+from benchmarks.plants.files import FILES, write_impressions, write_training
+from benchmarks.plants.fit import fitted
+from benchmarks.plants.part import Models, Part, simulated
+from benchmarks.plants.steps import Plant
+from benchmarks.plants.template import EXPERIMENT
+from benchmarks.plants.truth import PlantedTruth
 
 
 def simulate_plant(

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import numpy as np
 
-from abeval.simulate.plants.steps import Plant, Random, Signals, Steps, best
-from abeval.simulate.plants.steps import signals as signals_of_requests
-from abeval.simulate.plants.traffic import FEED, LIST_LENGTH, Traffic
 from abeval.simulate.visits import Bools
 from abeval.simulate.world import Floats
+from benchmarks.plants.steps import Plant, Random, Signals, Steps, best
+from benchmarks.plants.steps import signals as signals_of_requests
+from benchmarks.plants.traffic import FEED, LIST_LENGTH, Traffic
 
 
 def _signals(traffic: Traffic, rng: Random) -> Signals:
