@@ -59,8 +59,8 @@ class SourceValues:
     experiment: Experiment
     shape: LogShape
     units: Units
-    now: Mapping[str, Whole]
-    before: Mapping[str, Whole]
+    now: Mapping[str, NDArray[np.integer]]
+    before: Mapping[str, NDArray[np.integer]]
     _kept: dict[tuple[object, ...], NDArray[Any]] = field(default_factory=dict)
 
     @property
@@ -68,7 +68,7 @@ class SourceValues:
         """Variant and stretch of the units."""
         return Groups(self.units.variant, self.units.stretch, [*self.experiment.variants])
 
-    def value(self, term: Term | None, columns: Mapping[str, Whole]) -> Variable:
+    def value(self, term: Term | None, columns: Mapping[str, NDArray[np.integer]]) -> Variable:
         """The value of a term; where variants serve different scores, each variant's own."""
         if term is None:
             return 1
@@ -87,7 +87,9 @@ class SourceValues:
             self._kept[key] = chosen[self.units.variant, np.arange(len(chosen[0]))]
         return self._kept[key]
 
-    def pair(self, metric: Metric, columns: Mapping[str, Whole]) -> tuple[Variable, Variable]:
+    def pair(
+        self, metric: Metric, columns: Mapping[str, NDArray[np.integer]]
+    ) -> tuple[Variable, Variable]:
         """Numerator and denominator; a metric without a denominator is per unit."""
         value = 0 if metric.value is None else self.value(metric.value, columns)
         return value, self.value(metric.per, columns)
@@ -213,7 +215,7 @@ class SourceValues:
             table[sub_bucket[order[starts]], place] = [float(one) for one in sums[product]]
         return BucketSums(table[:, 0], table[:, 1:])
 
-    def _of_units(self, value: Variable, among: NDArray[np.bool_] | None) -> Whole:
+    def _of_units(self, value: Variable, among: NDArray[np.bool_] | None) -> NDArray[Any]:
         """The values of the units that a metric is of."""
         whole = np.broadcast_to(value, len(self.units.hash)) if isinstance(value, int) else value
         return whole if among is None else whole[among]
@@ -305,7 +307,7 @@ def totals(days: UnitDays, in_period: bool, units: int) -> dict[str, Whole]:
     return {name: by_unit(unit, column[rows], units) for name, column in days.columns.items()}
 
 
-def by_unit(unit: NDArray[np.int32], values: Whole, units: int) -> Whole:
+def by_unit(unit: NDArray[np.int32], values: NDArray[np.integer], units: int) -> Whole:
     """Add up the values of each unit, of which the rows are together; 0 without one."""
     sums, start = np.zeros(units, dtype=np.int64), heads(unit)
     sums[unit[start]] = added(values, start)

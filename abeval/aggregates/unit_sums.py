@@ -15,11 +15,11 @@ from abeval.aggregates.kernels.exact import Product, exact_sums
 from abeval.aggregates.moment_rows import LABELS, MOMENT_COLUMNS
 from abeval.engines.protocol import Cell
 from abeval.errors import ExperimentError
-from abeval.logs.unit_arrays import Labels, Whole
+from abeval.logs.unit_arrays import Labels
 
 Row = tuple[Cell, ...]
 
-Variable = Whole | int
+Variable = int | NDArray[np.integer]
 """The values of units, or 0 or 1 for all of them."""
 
 _TOO_LARGE = (
@@ -109,9 +109,9 @@ def _of_alike(slices: Sequence[Slice], groups: Groups) -> list[list[Row]]:
     if not len(order):
         return [[] for _ in slices]
     columns: dict[int, int] = {}
-    arrays: list[Whole] = []
+    arrays: list[NDArray[np.integer]] = []
 
-    def place(values: Whole) -> int:
+    def place(values: NDArray[np.integer]) -> int:
         if id(values) not in columns:
             columns[id(values)] = len(arrays)
             arrays.append(values)
@@ -175,7 +175,7 @@ def _factors() -> tuple[tuple[int, ...], ...]:
     )
 
 
-def _products(terms: Terms, place: Callable[[Whole], int]) -> list[Product | None]:
+def _products(terms: Terms, place: Callable[[NDArray[np.integer]], int]) -> list[Product | None]:
     """What each column of sums multiplies; None where that is 0 for all units."""
     products: list[Product | None] = []
     for factors in _factors():

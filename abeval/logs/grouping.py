@@ -184,7 +184,7 @@ def unit_days(
     unit: Whole | NDArray[np.int32],
     in_period: NDArray[np.bool_],
     day: NDArray[np.int32],
-    columns: Mapping[str, Whole],
+    columns: Mapping[str, NDArray[np.integer]],
     rows: Places | slice = ALL,
 ) -> UnitDays:
     """Sum rows by unit, phase and day.

@@ -114,4 +114,4 @@ class UnitDays(NamedTuple):
     unit: NDArray[np.int32]
     in_period: NDArray[np.bool_]
     day: NDArray[np.int32]
-    columns: Mapping[str, Whole]
+    columns: Mapping[str, NDArray[np.integer]]

@@ -74,7 +74,7 @@ class Blocks:
     Example:
         >>> blocks = Blocks(2)
         >>> blocks.add([np.array([8, 7]), np.array([0.1, 0.5])], [0, 1, 2])
-        >>> [column.tolist() for column in blocks.read(1, range(2))]
+        >>> [column.tolist() for column in blocks.read(1, [0, 1])]
         [[7], [0.5]]
         >>> blocks.close()
     """
