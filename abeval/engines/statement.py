@@ -140,8 +140,8 @@ class _Recorder(DuckDBEngine):
             if name == "units":
                 h60 = self.hash60(self._salt, "cast(n.logged_id as varchar)")
                 sql = (
-                    f"select p.*, cast(floor({h60} / {SLOTS}) as bigint) % {SUB_BUCKETS} "
-                    f"as sub_bucket from ({sql}) p join unit_names n on p.unit_id = n.unit_id"
+                    f"select p.*, {h60} // {SLOTS} % {SUB_BUCKETS} as sub_bucket "
+                    f"from ({sql}) p join unit_names n on p.unit_id = n.unit_id"
                 )
         columns, reads = list(self.columns(name)), self._reads(sql)
         self._relations[name] = Relation(name, sql, columns, reads)

@@ -196,7 +196,8 @@ class Outlook(NamedTuple):
 
     def error(self, size: float, effect: float = 0.0) -> float:
         """Standard error of the relative effect at a size, where the true one is `effect`."""
-        se = self.se / abs(self.control) / math.sqrt(self._grown(size).information)
+        grown = self._grown(size)
+        se = self.se / abs(self.control) / math.sqrt(grown.information)
         return se * math.sqrt(1 + effect * self.treated)
 
     def detectable(self, size: float, power: float = POWER) -> float:

@@ -153,7 +153,7 @@ def write_units(engine: Engine, experiment: Experiment, units: Units) -> None:
         f"{_text('p.arm', [*experiment.variants])} as variant",
         *("p.stretch", "p.is_new", "p.crossover"),
         f"nullif(p.entered_ms, {NO_FIRST}) as first_ms",
-        f"cast(floor({h60} / {SLOTS}) as bigint) % {SUB_BUCKETS} as sub_bucket",
+        f"{h60} // {SLOTS} % {SUB_BUCKETS} as sub_bucket",
         *texts,
         *(f"p.{name}" for name in units.covariates),
     ]

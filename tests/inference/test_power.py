@@ -182,6 +182,11 @@ def test_an_absolute_margin_without_bad_events_has_no_plan() -> None:
     assert "crashed cannot be planned" in result.decision.reason
 
 
+def test_a_goal_without_events_leaves_no_plan_for_the_decision() -> None:
+    decision = planned([GOAL, {**GOAL, "name": "crashed"}], table(crashed=0)).decision
+    assert "crashed cannot be planned" in decision.reason
+
+
 def test_the_decision_needs_more_than_its_largest_test() -> None:
     result = planned([GOAL, {**GOAL, "name": "opened"}], table(), mde=0.05)
     single = max(plan.units_control + plan.units for plan in result.plans)
