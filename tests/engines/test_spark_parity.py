@@ -179,19 +179,20 @@ RUNS: dict[str, Callable[[Any], object]] = {
         ReplayOptions(k=(3,), metrics=["rprec", "ndcg@3[lin,ties]", "gauc[pairs]", "map@3[R]"]),
     ),
     "replay of words": lambda e: replay(
-        Run(WORDS, e, nasty.words()), ReplayOptions(k=(3,), metrics=OFFLINE)
+        Run(WORDS, e, nasty.words()),
+        ReplayOptions(k=(3,), metrics=OFFLINE, relevance="dwell_ms / 7000"),
     ),
     "replay of numbers": lambda e: replay(
         Run(NUMBERS, e, nasty.numbers()),
-        ReplayOptions(k=(3,), metrics=[*OFFLINE, "ild@3[vectors]"], relevance="dwell_ms / 7000"),
+        ReplayOptions(
+            k=(3,),
+            metrics=[*OFFLINE, "ild@3[vectors]", "recall@3", "gauc[units]"],
+            relevance="truth",
+        ),
     ),
     "vectors of numbers": lambda e: replay(
         Run(NUMBERS, e, nasty.numbers()),
         ReplayOptions(k=(3,), metrics=["dcg@3[lin]"], relevance="similarity"),
-    ),
-    "truth of numbers": lambda e: replay(
-        Run(NUMBERS, e, nasty.numbers()),
-        ReplayOptions(k=(3,), metrics=["recall@3", "gauc[units]"], relevance="truth"),
     ),
     "replay by cut": lambda e: replay(
         Run(nasty.words_experiment(cuts={"where": 'lower("Device")'}).experiment, e, nasty.words()),
