@@ -8,6 +8,7 @@ The command `abeval` and `python -m abeval` call `main`; the commands are in mod
 """
 
 import atexit
+import gc
 import os
 import sys
 from io import TextIOWrapper
@@ -79,6 +80,8 @@ def main() -> None:
             stream.reconfigure(errors="replace")
     # Its products are small: threads of BLAS, which NumPy starts as it is imported, only wait.
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
+    # Imports make many objects that stay: looking among them for unused ones takes up to a tenth.
+    gc.set_threshold(200_000)
     exit_when_stopped()
     try:
         guarded(app)
