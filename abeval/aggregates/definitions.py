@@ -66,7 +66,7 @@ _MEDIANS = f"""
 with sized as (
   select variant, cast(sum(events) as bigint) as place from quantile_level group by variant
 ),
-between as (
+around as (
   select l.variant, l.value, l.next_value,
     cast(round(
       {PARTS / 2:.1e} * (s.place - l.middle) / nullif(l.next_middle - l.middle, 0)
@@ -77,6 +77,6 @@ between as (
 select
   variant as step_variant, 0 as number, value as lower, next_value as upper,
   cast({PARTS} as bigint) as whole, {PARTS // 2} + at_upper as at_lower, at_upper
-from between
+from around
 """
 """The values on either side of each variant's median, and how far they count as below it."""

@@ -65,8 +65,8 @@ def _analyze(experiment: "Experiment", engine: "DuckDBEngine", name: str) -> Non
     from abeval.pipeline import analyze_on
 
     run = Run(experiment, engine)
-    of_kernels = name in {source.query for source in KERNELS} or "/quantile_" in name
-    if of_kernels or name.startswith("catalogue/"):
+    of_arrays = {"units/unit_names", "units/units", *(source.query for source in KERNELS)}
+    if name in of_arrays or "/quantile_" in name or name.startswith("catalogue/"):
         run_definitions(run)
     else:
         analyze_on(run)

@@ -112,6 +112,14 @@ class _Recorder(DuckDBEngine):
         self._salt = experiment.salt
         self._is_placed_by_log = of_log and not experiment.assigns
 
+    def hash64(self, values: Sequence[str]) -> str:
+        """SQL: a whole number that stands for values, nulls among them, by MD5 as in `hash60`."""
+        whole = "''"
+        for value in values:
+            text = f"coalesce('=' || cast({value} as varchar), '')"
+            whole = f"{builders.HASH60}(cast({whole} as varchar), {text})"
+        return whole
+
     def add_log(self, name: str, source: LogSource, reads: str | None = None) -> None:
         super().add_log(name, source, reads)
         self._relations[name] = Relation(name, None, list(self.columns(name)), {})
@@ -137,6 +145,7 @@ class _Recorder(DuckDBEngine):
                     "with exposures, a rule of assignment or a schedule, let abeval read the log",
                 )
             sql = query(_OF_ARRAYS[name])
+            self._stop_at_target(sql)
             if name == "units":
                 h60 = self.hash60(self._salt, "cast(n.logged_id as varchar)")
                 sql = (

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
+from typing import Any
 
 import duckdb
 import pytest
@@ -22,8 +23,39 @@ from abeval.simulate import simulate
 DIALECTS = ["spark", "databricks", "bigquery", "snowflake", "trino", "clickhouse", "postgres"]
 NEEDS_EXPERIMENT = [name for name in query_names() if "columns(" in query(name)]
 
-REACHED_SOON = ("log/repeated_keys", "units/logged_sums")
-"""The others come late in an analysis."""
+SHOWN = {"impressions": {"path": "impressions/*.parquet", "columns": {"ts": "time"}}}
+USERS = {"path": "users.parquet", "columns": {"ts": "time"}}
+"""A row of each user, which can be an exposure, an outcome, or all that is known of the user."""
+
+CLICKED = {"metrics": [{"name": "clicked", "log": "clicks"}]}
+
+NEEDS: dict[str, dict[str, Any]] = {
+    "log/described_rows": {
+        "logs": {**SHOWN, "units": {"path": "users.parquet"}},
+        "metrics": [{"name": "seen", "log": "units", "value": "visits"}],
+    },
+    "log/outcomes": {
+        "logs": {**SHOWN, "events": {"visits": USERS}},
+        "metrics": [{"name": "visited", "log": "visits"}],
+    },
+    "log/repeated_keys": {"cleaning": {"duplicate_key": ["request_id", "item_id"]}},
+    "units/cut_sums": {"cuts": {"place": "position"}},
+    "units/exposure_segments": {
+        "logs": {**SHOWN, "exposures": USERS},
+        "metrics": [{"name": "impressions_per_user"}],
+        "segments": {"device": {"value": "device", "known": "exposure"}},
+    },
+    "units/impression_events": CLICKED,
+    "units/logged_rows": {
+        "logs": {"units": {"path": "users.parquet"}},
+        "metrics": [{"name": "visits"}],
+        "variants": {"control": {}, "treatment": {}},
+        "models": {},
+        **dict.fromkeys(("period", "pre_period")),
+    },
+    "units/unit_events": CLICKED,
+}
+"""What an analysis runs a query for, where that of the sample does not run it."""
 
 
 def sql(
@@ -43,6 +75,13 @@ def sql(
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     made = tmp_path_factory.mktemp("logs")
     simulate(made, impressions=5_000)
+    users = f"""
+    select user_id, min(variant) as variant, min(device) as device, min(time) as time,
+      count(*) as visits
+    from '{made}/impressions/*.parquet'
+    group by user_id
+    """
+    duckdb.sql(users).write_parquet(str(made / "users.parquet"))
     return made
 
 
@@ -80,21 +119,22 @@ def test_a_named_window_is_that_of_its_own_select() -> None:
     )
 
 
-@pytest.mark.parametrize(
-    "name",
-    [
-        pytest.param(name, marks=() if name in REACHED_SOON else pytest.mark.slow)
-        for name in NEEDS_EXPERIMENT
-    ],
-)
+@pytest.mark.parametrize("name", NEEDS_EXPERIMENT)
 def test_what_depends_on_the_experiment_is_written_for_every_dialect(
     name: str, folder: Path
 ) -> None:
     loaded = abeval.load(folder / "experiment.toml")
-    keyed = loaded.replace(cleaning={"duplicate_key": ["request_id", "item_id"]}).experiment
-    made = recorded(keyed, name, run_of(keyed, name))
+    experiment = loaded.replace(**NEEDS.get(name, {})).experiment
+    made = recorded(experiment, name, run_of(experiment, name))
     for dialect in DIALECTS:
-        check_statement(statement_text(keyed, name, dialect, made), dialect)
+        check_statement(statement_text(experiment, name, dialect, made), dialect)
+
+
+def test_units_that_the_impressions_do_not_place_are_no_statement(folder: Path) -> None:
+    entries = NEEDS["units/exposure_segments"]
+    experiment = abeval.load(folder / "experiment.toml").replace(**entries).experiment
+    with pytest.raises(QueryError, match="cannot be written as SQL: the impressions alone"):
+        recorded(experiment, "units/units", run_of(experiment, "units/units"))
 
 
 def test_a_query_whose_columns_depend_on_the_experiment_asks_for_it(
@@ -118,7 +158,14 @@ def test_unknown_names_are_refused(
 
 @pytest.mark.parametrize(
     "name",
-    ["units/logged_sums", "units/gauc", "units/sessions", "offline/hits"],
+    [
+        "units/logged_sums",
+        "units/gauc",
+        "units/sessions",
+        "units/units",
+        "audit/flags",
+        "offline/hits",
+    ],
 )
 def test_a_whole_statement_runs_on_nothing_but_the_logs(
     name: str,
