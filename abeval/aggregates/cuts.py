@@ -170,10 +170,10 @@ def _of_scores(queries: MetricQueries, totals: Totals, metrics: Sequence[Metric]
     apart = 1 << 63 - (len(totals.units.hash) * cells).bit_length()
     column = quoted(cut_name(totals.name))
     sql = f"""
-    with served as ({queries.scored(("unit_id", "click", column))})
+    with scored as ({queries.scored(("unit_id", "click", column))})
     select (i.unit_id * {cells} + c.number) * {apart} as unit, true as in_period, i.score,
       i.click = 1 as click
-    from served i join cut_cells c on {cut_value(totals.name)} = c.value
+    from scored i join cut_cells c on {cut_value(totals.name)} = c.value
     """
     placing = Placing((totals.unit * cells + totals.cell) * apart, len(totals.unit) // UNITS + 1)
     room, rows = room_of(queries.experiment.engine), list[Row]()

@@ -29,11 +29,11 @@ def test_separate_executors_give_the_same_results(file: Path) -> None:
     loaded = abeval.load(file)
     with spark_session("local-cluster[2,1,1024]") as session:
         scorecard = loaded.analyze(engine=session)
-        replay = loaded.replay(engine=session, metrics=["ndcg@3", "gauc"])
+        replay = loaded.replay(engine=session, metrics=["ndcg@3[lin]", "gauc[impressions]"])
         # The driver and two executors.
         assert session.sparkContext._jsc.sc().getExecutorMemoryStatus().size() == 3
     assert scorecard.to_json() == loaded.analyze().to_json()
-    mine = loaded.replay(metrics=["ndcg@3", "gauc"])
+    mine = loaded.replay(metrics=["ndcg@3[lin]", "gauc[impressions]"])
     assert difference(json.loads(mine.to_json()), json.loads(replay.to_json())) is None
 
 
