@@ -190,7 +190,7 @@ class SparkEngine(CallBuilders):
         return {field.name: duckdb_type(field.dataType.simpleString()) for field in frame.schema}
 
     def _table_of(self, log: str, table: str) -> "DataFrame":
-        known = [listed.name for listed in self._session.catalog.listTables()]
+        known = [row["tableName"] for row in self._session.sql("show tables").collect()]
         try:
             with query_errors():
                 frame = self._session.table(table)
