@@ -158,12 +158,10 @@ class Logs:
         )
         with log_errors(f"{log} cannot be read from {', '.join(source.paths)}", hint):
             if files.kind == "parquet":
-                rows = text_files.parquet_relation(files, source)
-                self._view_rows(name, f"from {rows}", source)
+                self._view_rows(name, f"from {text_files.parquet_relation(files, source)}", source)
                 # One row of each column is read, to refuse damaged files here. Its values are not
                 # fetched: Python may lack what some types need, such as pytz for times with a zone.
-                first = f"from {rows} where file_row_number = 0 limit 1"
-                self._rows(f"select columns(*) is null {first}")
+                self._rows(f"select columns(*) is null from {quoted(name)} limit 1")
                 return
             if files.kind == "csv":
                 types = text_files.load_csv(name, files, source, self._reader, reads)

@@ -240,6 +240,19 @@ def test_partitions_become_columns_and_files_may_differ_in_columns(
     assert found == [(1, None, "2024-01-01"), (2, "x", "2024-01-02")]
 
 
+def test_columns_may_be_called_like_those_that_duckdb_adds(
+    engine: DuckDBEngine, tmp_path: Path
+) -> None:
+    file = tmp_path / "a.parquet"
+    pd.DataFrame({"file_row_number": ["x"], "filename": ["y"], "file_index": ["z"]}).to_parquet(
+        file
+    )
+    engine.add_log("raw_items", LogSource(path=str(file)))
+    assert engine.rows("select file_row_number, filename, file_index from raw_items") == [
+        ("x", "y", "z")
+    ]
+
+
 @pytest.mark.parametrize("frame", [[1, 2], {"a": [1]}, "impressions", None])
 def test_what_is_no_frame_is_refused(engine: DuckDBEngine, frame: object) -> None:
     with pytest.raises(LogError, match=r"items: .* is not a frame"):
