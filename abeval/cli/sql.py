@@ -61,11 +61,12 @@ def run_of(experiment: "Experiment", name: str) -> "Analysis":
 def _analyze(experiment: "Experiment", engine: "DuckDBEngine", name: str) -> None:
     from abeval.aggregates.definitions import run_definitions
     from abeval.aggregates.row_pass import KERNELS
+    from abeval.engines.statement import OF_ARRAYS
     from abeval.logs.run import Run
     from abeval.pipeline import analyze_on
 
     run = Run(experiment, engine)
-    of_arrays = {"units/unit_names", "units/units", *(source.query for source in KERNELS)}
+    of_arrays = {*OF_ARRAYS.values(), *(source.query for source in KERNELS)}
     if name in of_arrays or "/quantile_" in name or name.startswith("catalogue/"):
         run_definitions(run)
     else:

@@ -1,14 +1,16 @@
-"""A rule of assignment as an SQL expression, where its hashes have a form in plain SQL.
+"""SQL of what a unit's id draws: its variant by a rule of assignment, and its sub-bucket.
 
-`logs/expected.py` places the units of a log by it, `cli/assign.py` prints it.
+A rule has one where its hashes have a form in plain SQL. `logs/names.py` places the units of a log
+by it, `cli/assign.py` prints it.
 """
 
 import math
 from collections.abc import Callable, Mapping
 
-from abeval.assignment import hashes
+from abeval.assignment import SLOTS, SUB_BUCKETS, hashes
 from abeval.assignment.draws import Draw, HashName, Rule
 from abeval.engines.builders import HexHash, hex_call
+from abeval.engines.protocol import Engine
 from abeval.engines.sql import literal
 
 _HEX_DIGITS: Mapping[HashName, tuple[HexHash, int]] = {
@@ -93,3 +95,8 @@ def _double(number: float) -> str:
     """A number that every engine reads as a double, without a cast."""
     text = repr(number)
     return text if "e" in text else f"{text}e0"
+
+
+def sub_bucket_sql(engine: Engine, salt: str, unit: str) -> str:
+    """Write the SQL of the sub-bucket of a unit."""
+    return f"{engine.hash60(salt, f'cast({unit} as varchar)')} // {SLOTS} % {SUB_BUCKETS}"

@@ -9,11 +9,11 @@ from dataclasses import dataclass
 from duckdb import DuckDBPyConnection
 from sqlglot import exp
 
-from abeval.assignment import SLOTS, SUB_BUCKETS
 from abeval.engines import builders
 from abeval.engines.duckdb import DuckDBEngine
 from abeval.engines.protocol import Result
 from abeval.engines.queries import is_query, query
+from abeval.engines.rule_sql import sub_bucket_sql
 from abeval.engines.sources import files_of_experiment, log_name
 from abeval.engines.transpile import RAN, known_dialect, parsed, transpiled
 from abeval.errors import QueryError, masked
@@ -91,7 +91,7 @@ class _Reached(Exception):  # noqa: N818 (it reports a result, not an error)
         self.relation = relation
 
 
-_OF_ARRAYS = {"unit_names": "units/unit_names", "units": "units/units"}
+OF_ARRAYS = {"unit_names": "units/unit_names", "units": "units/units"}
 """Relations that are made of arrays → the query that defines them."""
 
 
@@ -138,18 +138,18 @@ class _Recorder(DuckDBEngine):
             raise _Reached(Relation("answer", sql, [], self._reads(sql)))
 
     def _record(self, name: str, sql: str) -> None:
-        if name in _OF_ARRAYS:
+        if name in OF_ARRAYS:
             if not self._is_placed_by_log:
                 raise QueryError(
                     f"{name} cannot be written as SQL: the impressions alone do not place units",
                     "with exposures, a rule of assignment or a schedule, let abeval read the log",
                 )
-            sql = query(_OF_ARRAYS[name])
+            sql = query(OF_ARRAYS[name])
             self._stop_at_target(sql)
             if name == "units":
-                h60 = self.hash60(self._salt, "cast(n.logged_id as varchar)")
+                bucket = sub_bucket_sql(self, self._salt, "n.logged_id")
                 sql = (
-                    f"select p.*, {h60} // {SLOTS} % {SUB_BUCKETS} as sub_bucket "
+                    f"select p.*, {bucket} as sub_bucket "
                     f"from ({sql}) p join unit_names n on p.unit_id = n.unit_id"
                 )
         columns, reads = list(self.columns(name)), self._reads(sql)

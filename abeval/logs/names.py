@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from abeval.assignment import SLOTS, SUB_BUCKETS
 from abeval.assignment.draws import Rule
 from abeval.engines.protocol import Engine
-from abeval.engines.rule_sql import rule_sql
+from abeval.engines.rule_sql import rule_sql, sub_bucket_sql
 from abeval.engines.sql import literal, numbered, quoted
 from abeval.experiment.model import Experiment
 from abeval.logs.cells import Cells
@@ -93,12 +93,6 @@ def drawn(engine: Engine, experiment: Experiment, hashes: Whole) -> Whole:
     return of_names(engine, engine.hash60(experiment.salt, _ID), hashes)
 
 
-def sub_bucket_sql(engine: Engine, experiment: Experiment, unit: str) -> str:
-    """SQL of the sub-bucket of a unit."""
-    draw = engine.hash60(experiment.salt, f"cast({unit} as varchar)")
-    return f"{draw} // {SLOTS} % {SUB_BUCKETS}"
-
-
 def sub_buckets(
     engine: Engine, experiment: Experiment, hashes: Whole, cells: Cells | None = None
 ) -> SubBuckets:
@@ -147,13 +141,12 @@ def write_units(engine: Engine, experiment: Experiment, units: Units) -> None:
     engine.add_arrays("placed_units", of_units)
     segments = {quoted(f"s_{name}"): labels.names for name, labels in units.segments.items()}
     texts = [f"{_text(f'p.{name}', texts)} as {name}" for name, texts in segments.items()]
-    h60 = engine.hash60(experiment.salt, "cast(n.logged_id as varchar)")
     columns = [
         "p.unit_id",
         f"{_text('p.arm', [*experiment.variants])} as variant",
         *("p.stretch", "p.is_new", "p.crossover"),
         f"nullif(p.entered_ms, {NO_FIRST}) as first_ms",
-        f"{h60} // {SLOTS} % {SUB_BUCKETS} as sub_bucket",
+        f"{sub_bucket_sql(engine, experiment.salt, 'n.logged_id')} as sub_bucket",
         *texts,
         *(f"p.{name}" for name in units.covariates),
     ]

@@ -10,6 +10,7 @@ from functools import cached_property
 from typing import NamedTuple
 
 from abeval.engines.queries import query
+from abeval.engines.rule_sql import sub_bucket_sql
 from abeval.errors import QueryError
 from abeval.experiment.model import Experiment
 from abeval.logs import checks, views
@@ -19,7 +20,7 @@ from abeval.logs.duplicates import find_repeats
 from abeval.logs.faults import faulty_expression
 from abeval.logs.files import FileFacts, lacking_columns
 from abeval.logs.mapping import LogColumns
-from abeval.logs.names import sub_bucket_sql, write_names, write_unit_names, write_units
+from abeval.logs.names import write_names, write_unit_names, write_units
 from abeval.logs.opening import file_notes, open_logs
 from abeval.logs.outcomes import Coverage, outcome_logs, write_outcomes
 from abeval.logs.placing import Placed, knows_entries, names_variant, place_units
@@ -183,7 +184,7 @@ def _write(
     run.engine.view("variants", views.variants_view(run.experiment))
     # Of a table of units, a draw of each row costs less in the pass than looking its unit up later.
     is_dealt = run.experiment.of_units and run.experiment.trust.aa_runs
-    bucket = sub_bucket_sql(run.engine, run.experiment, "unit_id") if is_dealt else None
+    bucket = sub_bucket_sql(run.engine, run.experiment.salt, "unit_id") if is_dealt else None
     cells = read_cells(run.engine, shape, _compared(run.experiment, shape), bucket)
     write_names(run.engine, shape)
     placed = place_units(run, shape, cells)
