@@ -84,6 +84,7 @@ def test_every_dotted_name_is_there(page: str) -> None:
         for i, part in enumerate(name.split(".")[1:], start=2):
             if not hasattr(found, part):
                 import_module(".".join(name.split(".")[:i]))
+            assert hasattr(found, part), name
             found = getattr(found, part)
 
 

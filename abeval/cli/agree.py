@@ -1,6 +1,6 @@
 """`abeval agree`: offline beside online, and why they differ.
 
-Calls `LoadedExperiment.agree` of `api_offline.py`.
+Calls `LoadedExperiment.agree` of `api/offline.py`.
 """
 
 from typing import TYPE_CHECKING

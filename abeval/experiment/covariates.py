@@ -1,6 +1,6 @@
 """What a table of units says of each unit from before the experiment.
 
-`metrics.py` adjusts metrics by it; `aggregates/balance.py` sums it by variant.
+`metrics.py` adjusts metrics by it; `aggregates/collect.py` sums it by variant.
 """
 
 from abeval.experiment.model import Experiment

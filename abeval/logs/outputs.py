@@ -1,6 +1,6 @@
 """Files that a run reads and files that it writes, kept apart before any work.
 
-`cli/paths.py` hands it what the options of a command name, `pipeline.py` what a call names.
+`cli/options.py` hands it what the options of a command name, `pipeline.py` what a call names.
 """
 
 import glob

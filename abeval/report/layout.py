@@ -1,6 +1,6 @@
 """Tables of text that fit a width and cut no name: in columns, or else one block a row.
 
-The terminal's views of `terminal.py` and `plain.py` hand over grids; Rich prints what comes back.
+The terminal's views of `terminal.py` hand over grids; Rich prints what comes back.
 """
 
 from collections.abc import Iterator, Sequence
