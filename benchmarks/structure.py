@@ -1,7 +1,7 @@
 """Count the forms of the house, and the files that a command enters on its way.
 
     python benchmarks/structure.py                       # forms
-    python benchmarks/structure.py analyze FILE [...]    # files entered before the first lift, the JSON
+    python benchmarks/structure.py analyze FILE [...]    # files entered before the first lift
 
 Forms: modules, code lines, docstring lines, records and their fields, relations that engines make,
 SQL statements in Python. A file counts as entered when a call first enters one of its functions;
