@@ -1,6 +1,6 @@
 """Section `[agreement]`: columns that say why offline and online differ; all are optional.
 
-`model.py` has it as a field; `agreement/facts.py` reads them.
+`model.py` has it as a field; `agreement/log.py` reads them.
 """
 
 from typing import Annotated

@@ -1,7 +1,7 @@
 """From an experiment's logs to the arrays that off-policy estimators read.
 
 `off_policy/run.py` calls it with a `Run`, the source variant and the policy;
-`off_policy/estimates.py` computes from the `PolicyLog`.
+`off_policy/run.py` computes from the `PolicyLog`.
 """
 
 from dataclasses import dataclass

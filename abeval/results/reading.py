@@ -1,6 +1,6 @@
 """Results read back from the JSON files that commands wrote.
 
-`study.py` reads the parts of a page by it, `history/add.py` the results that a history keeps.
+`study.py` reads the parts of a page by it, `history/entries.py` the results that a history keeps.
 """
 
 import json
