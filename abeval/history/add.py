@@ -14,7 +14,7 @@ from abeval.history.entries import Addable, name_of, rows_of
 from abeval.history.noise import shared_rows
 from abeval.history.table import Table, changing
 from abeval.results.history import Added, AddedSource, HistoryRow
-from abeval.results.reading import ANALYSIS, REPLAY, TIME, Wanted, read_result
+from abeval.results.study import ANALYSIS, REPLAY, TIME, Wanted, read_result
 
 _WANTED = Wanted(
     (ANALYSIS, REPLAY, TIME),

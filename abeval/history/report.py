@@ -13,7 +13,7 @@ from abeval.history import gains
 from abeval.history.measures import Measure, Measures, measures_of
 from abeval.history.predictions import Options, Predicted, chosen, predicted
 from abeval.history.table import Kept
-from abeval.results.history_report import HISTORY_SCHEMA_VERSION, Choice, HistoryReport
+from abeval.results.history import HISTORY_SCHEMA_VERSION, Choice, HistoryReport
 from abeval.stats.shrinkage import FEWEST
 
 _UNSIGNED = (

@@ -25,8 +25,7 @@ from abeval.offline.estimates.slices import cut_by_value, gaps
 from abeval.offline.metrics.definitions import OfflineMetric
 from abeval.offline.options import ReplayOptions, notes_of, scoring_of, slice_columns
 from abeval.offline.replay_run import ReplayRun
-from abeval.results.replay import CutByValue, ReplayResult, Split
-from abeval.results.replay_cuts import ReplayCutPair, ReplayCutRow
+from abeval.results.replay import CutByValue, ReplayCutPair, ReplayCutRow, ReplayResult, Split
 
 __all__ = ["ReplayOptions", "replay"]
 

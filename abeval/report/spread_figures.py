@@ -1,6 +1,6 @@
 """Figures of what lies behind the numbers: distributions, quantiles, AUCs of units, coverage.
 
-`spread_parts.py` hands over the records of `results/spreads.py`.
+`spread_parts.py` hands over the records of `results/effects.py`.
 """
 
 from collections.abc import Mapping, Sequence
@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 from abeval.report import figures as fig
 from abeval.results import format as fmt
-from abeval.results.spreads import CatalogueUse, QuantileEffect, Spread, UnitAucs
+from abeval.results.effects import CatalogueUse, QuantileEffect, Spread, UnitAucs
 
 
 class Point(NamedTuple):
