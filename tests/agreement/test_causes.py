@@ -19,8 +19,7 @@ from abeval.agreement.causes import (
     trust,
     window,
 )
-from abeval.agreement.compare import compare
-from abeval.agreement.explain import explanation
+from abeval.agreement.compare import compare, explanation
 from abeval.agreement.standing import Gain, standing
 from abeval.results.agreement import Agreement, AgreementRow, Backtest
 from abeval.results.analysis import Ramp
