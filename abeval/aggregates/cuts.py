@@ -4,7 +4,7 @@ A cut is a second grouping of a unit's impressions: a unit counts in every cell 
 and is still the unit of variance. The kernel of scores runs once for all cells, with a unit in a
 cell in place of a unit.
 
-`collect.py` calls it after all other sums; the rows go into `Aggregates`, for `inference/cuts.py`.
+`collect.py` calls it after all other sums; the rows go into `Aggregates`.
 """
 
 from collections.abc import Mapping, Sequence

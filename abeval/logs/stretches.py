@@ -5,7 +5,7 @@ early and late units looks like an effect (Simpson's paradox). A unit enters wit
 impression of the period, or its exposure. First impressions alone do not tell a ramp from a
 treatment that moves them: units are compared within stretches only where the file says how units
 were assigned, or when. `placing.py` gives each unit its stretch; `aggregates/` sums by it, and
-`inference/stretches.py` compares units within stretches.
+`inference/means_and_ratios.py` compares units within stretches.
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence

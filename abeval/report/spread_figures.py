@@ -1,6 +1,6 @@
 """Figures of what lies behind the numbers: distributions, quantiles, AUCs of units, coverage.
 
-`spread_parts.py` hands over the records of `results/spreads.py`.
+`spread_parts.py` hands over the records of `results/effects.py`.
 """
 
 from collections.abc import Mapping, Sequence

@@ -1,6 +1,6 @@
 """The parts of the page behind single numbers: `dwell`, `gauc` and `catalog`.
 
-`registry.py` lists them; the records are those of `results/spreads.py`, the figures those of
+`registry.py` lists them; the records are those of `results/effects.py`, the figures those of
 `spread_figures.py`.
 """
 

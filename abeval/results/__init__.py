@@ -1,6 +1,13 @@
 """The results: frozen records of plain values. Here are the parts of an analysis."""
 
-from abeval.results.analysis import Account, ExperimentInfo, LeftOut, MetricInfo, Ramp, VariantInfo
+from abeval.results.analysis import (
+    Account,
+    ExperimentInfo,
+    LeftOut,
+    MetricInfo,
+    Ramp,
+    VariantInfo,
+)
 from abeval.results.effects import (
     Adjustment,
     Belief,

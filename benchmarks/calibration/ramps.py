@@ -5,7 +5,7 @@
 A/A experiments whose users come back, over 28 days with a planned look each week; the treatment's
 share of new users rises. Units are compared within stretches of entry days of one share, weighed
 alike in both variants; alpha is spent by days, and looks correlate by the information of the days
-before each (`inference/information.py`). Its mean over some experiments stands for each one's own.
+before each (`inference/compare.py`). Its mean over some experiments stands for each one's own.
 Beside it: bounds by share of days, as they were.
 """
 

@@ -1,32 +1,107 @@
-"""When skewed values need a test of their own, and which.
-
-At even splits the skewness of two variants cancels. At uneven ones it does not, and Welch's test
-and the delta method reject too often on one side and too seldom on the other. What is left of it in
-the difference is known from the units of both variants (`stats.skewed.skewness`). Even where all of
-it cancels without an effect, it does not with one that multiplies values: the test keeps its level,
-but its interval covers the true difference too seldom. That skewness is
-`stats.skewed.skewness_at_effects`. The choice follows from both, so that no test is chosen by its
-p-value:
-
-- up to `LIMIT` and `LIMIT_AT_EFFECTS`: Welch's test, the delta method, CUPED and the others, as the
-  plan says; of values of 0 and 1 the first limit is the only one;
-- above, where the values of single units are known: their permutation, however skewed they are;
-- where only moments are, up to `MOST`: the permutation test by its moments, `stats.skewed`;
-- above: no test, but how many units would do.
-
-`means_and_ratios.py` asks it; the limits are measured by `benchmarks.calibration.skew`.
-"""
+"""Choose the test of values that large-sample tests do not hold for."""
 
 import math
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from abeval.inference import special_tests
 from abeval.metrics.definition import Metric
-from abeval.stats import skewed
+from abeval.stats import proportions, skewed
 from abeval.stats.moments import Moments
-from abeval.stats.records import Estimate
+from abeval.stats.proportions import Count
+from abeval.stats.records import Effect, Estimate, Interval, Lift, Refusal
 from abeval.stats.split_moments import Skewed, Spread, Stratum, standing
+
+FEW = 10
+"""Fewer successes or failures than this in an arm are few."""
+
+FEW_UNEVEN = 50
+"""The same, where an arm has more than `UNEVEN` times as many units as the other."""
+
+UNEVEN = 2.0
+
+_ROUNDING = 1e-11
+"""Relative rounding of moments, which are quotients of exact integers, is below this."""
+
+
+class Rare(NamedTuple):
+    """Successes of control and treatment, where they or the failures are few."""
+
+    control: Count
+    treatment: Count
+
+
+def rare(control: Moments, treatment: Moments) -> Rare | None:
+    """Counts of two arms whose values are 0 or 1, with few of either in an arm; else None.
+
+    Args:
+        control: Moments of (y, x) over units; x is 1 for every unit of a mean.
+        treatment: The same of the treatment.
+    """
+    first, second = _count(control), _count(treatment)
+    if first is None or second is None:
+        return None
+    fewer, more = sorted((first.units, second.units))
+    limit = FEW_UNEVEN if more > UNEVEN * fewer else FEW
+    fewest = min(min(count.successes, count.units - count.successes) for count in (first, second))
+    return Rare(first, second) if fewest < limit else None
+
+
+def has_shares(control: Moments, treatment: Moments) -> bool:
+    """Whether every value is 0 or 1, and every denominator 1 where moments have one."""
+    return _count(control) is not None and _count(treatment) is not None
+
+
+def _count(moments: Moments) -> Count | None:
+    """Successes of units that all have a denominator of 1 and a value of 0 or 1.
+
+    Σy² = Σy holds for whole numbers only where each is 0 or 1. Fractions could meet it by chance,
+    but hardly in both arms.
+    """
+    n, total, square = moments.n, moments.n * float(moments.mean[0]), moments.comoment
+    if moments.mean.size > 1 and (
+        abs(float(moments.mean[1]) - 1) > _ROUNDING or float(square[1, 1]) > _ROUNDING
+    ):
+        return None
+    successes = round(total)
+    error = _ROUNDING * max(1, successes)
+    if not 0 <= successes <= n or abs(total - successes) > error:
+        return None
+    if abs(float(square[0, 0]) - successes * (n - successes) / n) > error:
+        return None
+    return Count(successes, n)
+
+
+def compare(counts: Rare, alpha: float, is_share: bool) -> tuple[Effect, Lift | None]:
+    """The mid-p of Fisher's exact test, with its intervals of the difference and of the lift.
+
+    Args:
+        counts: Of both variants.
+        alpha: Error rate of test and interval.
+        is_share: Whether values are 0 or 1 by definition: a revenue of nothing but zeros is no
+            share, and nobody knows how large it may become.
+
+    Raises:
+        Refusal: `zero_variance` where nobody or everybody succeeds, of what is no share.
+    """
+    effect = _effect(counts, alpha, is_share)
+    try:
+        return effect, proportions.exact_lift(counts.control, counts.treatment, alpha)
+    except Refusal:
+        return effect, None
+
+
+def interval(counts: Rare, level: float) -> Interval:
+    """Interval of the difference at another error rate, of counts that `compare` compared."""
+    effect = _effect(counts, level, is_share=True)
+    return Interval(effect.low, effect.high)
+
+
+def _effect(counts: Rare, alpha: float, is_share: bool) -> Effect:
+    control, treatment = counts
+    if is_share and control.successes + treatment.successes in (0, control.units + treatment.units):
+        return proportions.unchanged(control, treatment, alpha)
+    return proportions.exact(control, treatment, alpha)
+
 
 LIMIT = 0.07
 """Skewness of the difference up to which large-sample tests keep both sides at their level."""
@@ -103,7 +178,7 @@ def by_moments(
         return None
     compare = skewed.means if metric.kind == "mean" else skewed.ratios
     arms = _without_covariates(metric, control), _without_covariates(metric, treatment)
-    return _if_needed(compare(control, treatment, theta), special_tests.has_shares(*arms))
+    return _if_needed(compare(control, treatment, theta), has_shares(*arms))
 
 
 def by_skewness(
@@ -144,10 +219,7 @@ def by_strata(
     pairs = zip(control, treatment, strict=True)
     return _if_needed(
         skewed.strata(control, treatment, shares, metric.kind != "mean"),
-        all(
-            special_tests.has_shares(*(_without_covariates(metric, m) for m in pair))
-            for pair in pairs
-        ),
+        all(has_shares(*(_without_covariates(metric, m) for m in pair)) for pair in pairs),
     )
 
 
