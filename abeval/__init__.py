@@ -18,9 +18,7 @@ if TYPE_CHECKING:
     from abeval.drafts.run import Draft, draft
     from abeval.errors import AbevalError, ExperimentError, LogError, QueryError
     from abeval.history.history import History
-    from abeval.offline.evaluate import evaluate
-    from abeval.offline.evaluate_log import JudgedColumns, evaluate_log
-    from abeval.offline.evaluation import Evaluation
+    from abeval.offline.evaluate import Evaluation, JudgedColumns, evaluate, evaluate_log
     from abeval.results.agreement import Agreement
     from abeval.results.analysis import CheckResult, Pairwise, Result
     from abeval.results.history import Added, HistoryPrior, HistoryReport

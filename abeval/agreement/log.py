@@ -15,7 +15,7 @@ from abeval.logs.mapping import SERVED_FLAGS, LogColumns, is_number, map_columns
 from abeval.logs.opening import open_log
 from abeval.logs.run import Run
 from abeval.logs.shape import EXPRESSION_COLUMNS, LogShape, in_view_names, own_columns_of
-from abeval.offline.candidates.shown import finite_sql
+from abeval.offline.candidates import finite_sql
 
 if TYPE_CHECKING:
     import pandas as pd

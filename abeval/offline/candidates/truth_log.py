@@ -14,7 +14,7 @@ from abeval.experiment.sources import ROW_UNIT
 from abeval.logs.mapping import LogColumns, map_columns
 from abeval.logs.opening import open_log
 from abeval.logs.run import Run
-from abeval.offline.candidates.shown import finite_sql
+from abeval.offline.candidates import finite_sql
 
 TRUTH = "truth"
 """The name of relevance that the truth log defines."""

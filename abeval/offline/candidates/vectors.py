@@ -16,7 +16,7 @@ from abeval.engines.protocol import Engine, whole_number
 from abeval.engines.queries import query
 from abeval.engines.sql import quoted
 from abeval.errors import LogError
-from abeval.offline.metrics.definitions import OfflineMetric
+from abeval.offline.metrics import OfflineMetric
 from abeval.stats.arrays import Floats
 
 if TYPE_CHECKING:
