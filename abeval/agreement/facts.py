@@ -17,7 +17,7 @@ from abeval.experiment.model import Experiment
 from abeval.logs.audited import CLUSTERS
 from abeval.logs.mapping import SERVED_FLAGS, LogColumns, own_name
 from abeval.logs.shape import LogShape
-from abeval.offline.candidates.shown import finite_sql
+from abeval.offline.candidates import finite_sql
 
 if TYPE_CHECKING:
     import pandas as pd

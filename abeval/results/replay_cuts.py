@@ -1,6 +1,6 @@
 """Offline metrics by cut: models on parts of the traffic, of which a unit may be in several.
 
-`offline/estimates/cuts.py` fills these records; they are fields of `ReplayResult`.
+`offline/slices.py` fills these records; they are fields of `ReplayResult`.
 """
 
 from dataclasses import dataclass

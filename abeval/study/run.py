@@ -17,7 +17,7 @@ from abeval.inference.power_outlook import power_outlook
 from abeval.logs.run import Inputs, Run, opened
 from abeval.logs.shape import LogShape
 from abeval.metrics.definition import Metric
-from abeval.offline.metrics.ids import default_metrics
+from abeval.offline.metrics import default_metrics
 from abeval.offline.options import ReplayOptions
 from abeval.offline.replay import replay
 from abeval.pipeline import judged

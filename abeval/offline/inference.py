@@ -1,8 +1,4 @@
-"""Sums per unit → estimates with unit-clustered intervals, and paired comparisons of models.
-
-`offline/estimates/estimates.py` hands it the `UnitValues` of a model and asks for values;
-`offline/estimates/pairs.py` and `slices.py` ask for comparisons.
-"""
+"""Estimate a metric from sums per unit, with its interval, and compare two models."""
 
 import math
 from collections.abc import Callable
@@ -10,9 +6,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from abeval.offline.metrics.definitions import Form, OfflineMetric
-from abeval.offline.metrics.presets import Policy
-from abeval.offline.metrics.units import UnitValues, cut_column
+from abeval.offline.kernels import UnitValues, cut_column
+from abeval.offline.metrics import Form, OfflineMetric, Policy
 from abeval.results.replay import ReplayRow
 from abeval.stats import effects, paired, proportions
 from abeval.stats.arrays import Bools, Floats
