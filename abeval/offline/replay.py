@@ -55,8 +55,14 @@ from abeval.offline.slices import (
     metrics_by_cut,
 )
 from abeval.offline.sums import Sums, run_models
-from abeval.results.replay import CutByValue, ReplayModel, ReplayResult, Split
-from abeval.results.replay_cuts import ReplayCutPair, ReplayCutRow
+from abeval.results.replay import (
+    CutByValue,
+    ReplayCutPair,
+    ReplayCutRow,
+    ReplayModel,
+    ReplayResult,
+    Split,
+)
 
 
 class Summed(NamedTuple):

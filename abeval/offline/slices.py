@@ -7,8 +7,16 @@ from itertools import groupby
 from abeval.offline.estimates import Difference, Estimates, Side, compare_sides, pairs
 from abeval.offline.inference import Columns, compare, estimate
 from abeval.offline.metrics import Definition, OfflineMetric, parse_metric
-from abeval.results.replay import Curve, CurvePoint, CutByValue, Gap, PairRow, ReplayRow
-from abeval.results.replay_cuts import ReplayCutPair, ReplayCutRow
+from abeval.results.replay import (
+    Curve,
+    CurvePoint,
+    CutByValue,
+    Gap,
+    PairRow,
+    ReplayCutPair,
+    ReplayCutRow,
+    ReplayRow,
+)
 from abeval.stats import multiplicity
 from abeval.stats.arrays import Bools
 
