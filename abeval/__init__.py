@@ -74,7 +74,7 @@ _HOME = {
     "AuditResult": "results.trust",
     "CheckResult": "results.analysis",
     "Draft": "drafts.run",
-    "Evaluation": "offline.evaluation",
+    "Evaluation": "offline.evaluate",
     "ExperimentError": "errors",
     "History": "history.history",
     "HistoryPrior": "results.history",
@@ -95,7 +95,7 @@ _HOME = {
     "define": "api",
     "draft": "drafts.run",
     "evaluate": "offline.evaluate",
-    "evaluate_log": "offline.evaluate_log",
+    "evaluate_log": "offline.evaluate",
     "load": "api",
     "read_results": "results.study",
 }

@@ -2,7 +2,7 @@
 
 As of segments (`cells.py`), but before anything is summed: a unit that has impressions of two
 values is one unit of the cell that has both. `cuts.py` calls it, and
-`offline/candidates/cut_parts.py`.
+`offline/parts.py`.
 """
 
 from collections.abc import Iterable, Mapping

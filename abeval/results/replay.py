@@ -1,6 +1,6 @@
 """The result of a replay: one frozen record, with views as JSON and as DataFrames.
 
-`offline/estimates/judge.py` fills it, `offline/replay.py` adds curves, splits and cuts by value;
+`offline/estimates.py` fills it, `offline/replay.py` adds curves, splits and cuts by value;
 `report/replay_parts.py` draws it, `cli/replay.py` prints it.
 """
 

@@ -11,6 +11,7 @@ from abeval.offline.parts import CELLS
 from pydantic import TypeAdapter
 
 import abeval
+from abeval.offline.parts import CELLS
 from abeval.report.page import page_html
 from abeval.results.replay import ReplayResult
 from abeval.results.study import Study

@@ -8,6 +8,7 @@ from abeval.offline.queried import Listed
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from abeval.offline.queried import Listed
 from tests.offline.test_replay import small
 
 

@@ -10,6 +10,7 @@ from statsmodels.stats.proportion import proportion_confint
 
 import abeval
 from abeval.offline import groups
+from abeval.offline.inference import Columns, compare, estimate, smooth
 from abeval.stats.moments import Moments
 
 EVERYONE = np.ones(400, dtype=bool)

@@ -13,6 +13,7 @@ from abeval.offline.candidates import Candidates, one_traffic, read_units
 from abeval.offline.evaluate import JudgedColumns, evaluate_log
 from abeval.offline.kernels import cut_column
 from abeval.offline.metrics import PRESETS, Policy, Scoring, default_metrics, metrics_of
+from abeval.offline.rows import Groups, read_rows
 from abeval.offline.sums import Sums, run_models
 from tests.examples import drawn
 

@@ -8,6 +8,7 @@ from abeval.offline.slices import elbow
 import abeval
 from abeval.errors import ExperimentError, LogError
 from abeval.offline.evaluate import JudgedColumns, evaluate_log
+from abeval.offline.slices import elbow
 
 ENTRIES = {
     "name": "sliced",

@@ -1,8 +1,4 @@
-"""Sums per unit → estimates with unit-clustered intervals, and paired comparisons of models.
-
-`offline/estimates/estimates.py` hands it the `UnitValues` of a model and asks for values;
-`offline/estimates/pairs.py` and `slices.py` ask for comparisons.
-"""
+"""Estimate a metric from sums per unit, with its interval, and compare two models."""
 
 import math
 from collections.abc import Callable

@@ -1,23 +1,69 @@
-"""Leave-one-group-out values for metrics that are not sums over units.
-
-From the calibration curve and the listed items in the `Sums`; `offline/estimates/estimates.py` asks
-for their intervals, `offline/estimates/pairs.py` compares models by them.
-"""
+"""Estimate metrics that are not sums over units: leave out one group of units at a time."""
 
 from __future__ import annotations
 
+import math
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
 
-from abeval.offline import groups
 from abeval.offline.candidates import UNIT_GROUPS
-from abeval.offline.inference import Value
+from abeval.offline.inference import MIN_UNITS, Value, with_interval
 from abeval.offline.metrics import OfflineMetric
 from abeval.offline.queried import Bins, Listed
 from abeval.offline.sums import Sums
 from abeval.results.replay import POOLED
-from abeval.stats.arrays import Floats
+from abeval.stats import effects
+from abeval.stats.arrays import Floats, Integers
+from abeval.stats.records import Effect, Refusal
+
+_FEWEST = 8
+"""Fewer groups than this have no interval."""
+
+
+def standard_error(without: Floats) -> float:
+    """Delete-a-group jackknife (Efron and Stein 1981), shape (groups,) → one number.
+
+    Example:
+        >>> round(standard_error(np.array([1.0, 2.0, 3.0])), 4)
+        1.1547
+    """
+    groups = without.size
+    return math.sqrt((groups - 1) / groups * float(((without - without.mean()) ** 2).sum()))
+
+
+def estimate(value: float, without: Floats, units: int, alpha: float) -> Value:
+    """A value with its interval, t with groups − 1 degrees of freedom.
+
+    `without` is the value without each group that has units, shape (groups,).
+    """
+    if units < MIN_UNITS or without.size < _FEWEST:
+        return Value(value, reason="too_few_units")
+    return with_interval(value, standard_error(without), without.size - 1, alpha)
+
+
+def compare(
+    values: Sequence[float], without: Sequence[Floats], units: int, alpha: float
+) -> Effect | str:
+    """Two models over the same groups of units; a reason where they cannot be compared."""
+    if units < MIN_UNITS or without[0].size < _FEWEST:
+        return "too_few_units"
+    se = standard_error(without[1] - without[0])
+    try:
+        return effects.from_difference(
+            *(values[0], values[1], values[1] - values[0], se, without[0].size - 1),
+            alpha=alpha,
+            method="paired_jackknife_t",
+        )
+    except Refusal as refusal:
+        return refusal.reason
+
+
+def used(group: Integers) -> Integers:
+    """The groups that have units."""
+    return np.flatnonzero(np.bincount(group, minlength=UNIT_GROUPS))
+
 
 _LARGEST_BIAS = 0.25
 """Largest bias of a calibration error with an interval, as a share of its standard error."""
@@ -42,9 +88,9 @@ class GroupValues(NamedTuple):
         """The value with its interval, unless too much of it is noise."""
         # One group has no spread, and so few units have no interval anyway.
         several = self.without.size > 1
-        if several and self.bias > _LARGEST_BIAS * groups.standard_error(self.without):
+        if several and self.bias > _LARGEST_BIAS * standard_error(self.without):
             return Value(self.value, reason="biased_by_noise")
-        return groups.estimate(self.value, self.without, units, alpha)
+        return estimate(self.value, self.without, units, alpha)
 
 
 class ByGroup:
@@ -76,7 +122,7 @@ class ByGroup:
         if rows.empty:
             return "no_scores"
         bins = Bins.of(rows, UNIT_GROUPS)
-        groups = groups.used(self._sums.units.group[self._masks[traffic]])
+        groups = used(self._sums.units.group[self._masks[traffic]])
         groups = groups[bins.rows.sum() > bins.rows[groups]]
         bias = bins.bias(groups) if groups.size > 1 else 0.0
         return GroupValues(bins.error(), bins.errors_without(groups), bias, float(bins.rows.sum()))
@@ -89,7 +135,7 @@ class ByGroup:
         whole = None if listed is None else listed.whole().values(name)
         if listed is None or whole is None:
             return "no_lists"
-        groups = groups.used(self._sums.units.group[self._masks[traffic]])
+        groups = used(self._sums.units.group[self._masks[traffic]])
         without = listed.without(groups).values(name)
         if without is None:
             without = np.zeros(0)

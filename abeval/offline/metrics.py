@@ -1,12 +1,12 @@
-"""The offline metrics. An id carries its definition: `map@10[min]`, `gauc[impressions]`.
+"""Define the offline metrics: formulas, ids, and the presets of other libraries."""
 
-`offline/metrics/ids.py` finds the definition of an id; `offline/sums/`, `offline/kernels/` and
-`offline/estimates/` read from it what to sum and how to estimate.
-"""
-
-from collections.abc import Mapping
-from dataclasses import dataclass
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Literal
+
+from abeval.bounds import MAX_CUTOFF
+from abeval.errors import ExperimentError
 
 Family = Literal[
     "list", "r_precision", "tied", "pairs", "auc", "point", "bins", "beyond", "catalogue"
@@ -248,3 +248,236 @@ DEFINITIONS: Mapping[tuple[str, str], Definition] = {
     (d.name, d.variant): d for d in (*RANKING, *SCORES, *BEYOND)
 }
 """Every definition by name and variant."""
+
+
+_ID = re.compile(r"^([a-z_0-9]+?)(?:@([1-9][0-9]{0,8}))?(?:\[([A-Za-z_,]+)\])?$")
+
+_LIBRARIES = ("bin", "bin,list", "bin,k", "lin,ties")
+"""Variants that only the numbers of some library need."""
+
+_ON_REQUEST = ("threshold", "vectors")
+"""Variants that need an option or a column."""
+
+
+def parse_metric(text: str) -> OfflineMetric:
+    """The metric of an id.
+
+    Raises:
+        ExperimentError: There is no such metric, or the id leaves its definition open.
+
+    Example:
+        >>> parse_metric("ndcg@10")
+        Traceback (most recent call last):
+        abeval.errors.ExperimentError: 'ndcg@10' has several definitions: choose one
+          hint: one of ndcg@10[bin], ndcg@10[lin], ndcg@10[exp], ndcg@10[bin,list], \
+ndcg@10[lin,list], ndcg@10[exp,list], ndcg@10[bin,k], ndcg@10[lin,ties]
+    """
+    match = _ID.match(text)
+    name, k, variant = match.groups() if match else (text, None, None)
+    known = dict.fromkeys(d.name for d in DEFINITIONS.values())
+    if name not in known:
+        from abeval.experiment.problems import suggestion
+
+        raise ExperimentError(f"no offline metric is called {text!r}{suggestion(name, known)}")
+    cut = None if k is None else int(k)
+    definition = DEFINITIONS.get((name, variant or ""))
+    if definition is None:
+        raise ExperimentError(_which(text, variant), f"one of {', '.join(_ids(name, cut))}")
+    if (definition.cut == "none" and k) or (definition.cut == "required" and k is None):
+        wanted = "needs a cut-off, such as @10" if k is None else "has no cut-off"
+        raise ExperimentError(f"{text!r}: {name} {wanted}")
+    return OfflineMetric(definition, cut)
+
+
+def _which(text: str, variant: str | None) -> str:
+    if variant is None:
+        return f"{text!r} has several definitions: choose one"
+    return f"{text!r}: there is no definition [{variant}]"
+
+
+def _ids(name: str, k: int | None) -> list[str]:
+    return [OfflineMetric(d, k).id for d in DEFINITIONS.values() if d.name == name]
+
+
+def metrics_of(texts: Iterable[str]) -> tuple[OfflineMetric, ...]:
+    """The metrics of some ids, each once."""
+    return tuple(dict.fromkeys(parse_metric(text) for text in texts))
+
+
+def default_metrics(ks: Sequence[int]) -> tuple[OfflineMetric, ...]:
+    """The default metrics: those with a cut-off at each of `ks`, and those of scores.
+
+    Example:
+        >>> [m.id for m in default_metrics([5])][:4]
+        ['precision@5', 'recall@5', 'recall@5[cap]', 'f1@5']
+    """
+    cut = [d for d in RANKING if d.cut != "none" and d.variant not in _LIBRARIES]
+    at_k = [OfflineMetric(d, k) for k in ks for d in cut]
+    whole = [OfflineMetric(d) for d in SCORES if d.variant not in _ON_REQUEST]
+    lists = [OfflineMetric(d, k) for k in ks for d in BEYOND if d.variant not in _ON_REQUEST]
+    return (*at_k, *whole, *lists)
+
+
+Ties = Literal["item", "text", "position"]
+NoRelevant = Literal["drop", "zero", "one"]
+Missing = Literal["drop", "zero"]
+
+
+@dataclass(frozen=True)
+class Policy:
+    """Cases that a metric's definition leaves open.
+
+    Attributes:
+        ties: Which of two equal scores ranks higher: the larger item id (`item`; as text, `text`),
+            or the one listed first (`position`).
+        no_relevant: Requests without a relevant item are left out, or count as zero; under `one`,
+            their nDCG and MAP are one, and their other metrics zero.
+        missing: Requests without a score of the model are left out, or count as zero.
+        missing_in_ndcg: The same for nDCG, where a library treats it differently.
+    """
+
+    ties: Ties = "item"
+    no_relevant: NoRelevant = "drop"
+    missing: Missing = "drop"
+    missing_in_ndcg: Missing | None = None
+
+    def missing_for(self, name: str) -> Missing:
+        """How the metric `name` treats requests without a score.
+
+        Example:
+            >>> Policy(missing="drop", missing_in_ndcg="zero").missing_for("ndcg")
+            'zero'
+        """
+        return self.missing_in_ndcg or self.missing if name == "ndcg" else self.missing
+
+    def override(self, ties: Ties | None, no_relevant: NoRelevant | None) -> "Policy":
+        """The policy with the user's choices; None keeps what it says.
+
+        Example:
+            >>> Policy(ties="text").override(None, "zero")
+            Policy(ties='text', no_relevant='zero', missing='drop', missing_in_ndcg=None)
+        """
+        ties, no_relevant = ties or self.ties, no_relevant or self.no_relevant
+        return replace(self, ties=ties, no_relevant=no_relevant)
+
+
+@dataclass(frozen=True)
+class Scoring:
+    """Which metrics a run computes, and how.
+
+    Attributes:
+        metrics: In the order of the result.
+        policy: Which requests count, and how ties are broken.
+        alpha: Level of the intervals.
+        threshold: Scores from here on predict a click; None without metrics that need it.
+        bins: Bins of the calibration curve and of the calibration error.
+    """
+
+    metrics: tuple[OfflineMetric, ...]
+    policy: Policy
+    alpha: float = 0.05
+    threshold: float | None = None
+    bins: int = 10
+
+
+@dataclass(frozen=True)
+class Preset:
+    """A library's metrics, by their ids here, and its policy.
+
+    Attributes:
+        at_k: Ids with `{}` in the place of the cut-off.
+        whole: Ids without a cut-off.
+        policy: How the library treats the cases that definitions leave open.
+    """
+
+    at_k: tuple[str, ...]
+    whole: tuple[str, ...]
+    policy: Policy
+
+    def metrics(self, ks: Sequence[int]) -> tuple[OfflineMetric, ...]:
+        """The metrics at the cut-offs `ks`."""
+        return metrics_of([*(text.format(k) for k in ks for text in self.at_k), *self.whole])
+
+
+PRESETS: Mapping[str, Preset] = {
+    "trec": Preset(
+        ("precision@{}", "recall@{}", "hit@{}", "map@{}[R]", "ndcg@{}[lin]"),
+        ("map[R]", "mrr", "ndcg[lin]", "rprec"),
+        Policy(ties="text", no_relevant="zero", missing="drop"),
+    ),
+    "ranx": Preset(
+        (
+            *("precision@{}", "recall@{}", "f1@{}", "hit@{}", "map@{}[R]", "mrr@{}"),
+            *("dcg@{}[lin]", "dcg@{}[exp]", "ndcg@{}[lin]", "ndcg@{}[exp]"),
+        ),
+        ("map[R]", "mrr", "ndcg[lin]", "ndcg[exp]", "rprec"),
+        Policy(ties="position", no_relevant="zero", missing="zero"),
+    ),
+    "rectools": Preset(
+        (
+            *("precision@{}", "recall@{}", "recall@{}[cap]", "f1@{}", "hit@{}", "map@{}[R]"),
+            *("map@{}[k]", "ndcg@{}[bin,k]", "ndcg@{}[bin]", "mrr@{}"),
+        ),
+        (),
+        Policy(ties="position", no_relevant="drop", missing="zero"),
+    ),
+    "recommenders": Preset(
+        (
+            *("precision@{}", "recall@{}", "map@{}[R]", "map@{}[min]"),
+            *("ndcg@{}[bin]", "ndcg@{}[lin]", "ndcg@{}[exp]"),
+        ),
+        (),
+        Policy(ties="position", no_relevant="drop", missing="drop", missing_in_ndcg="zero"),
+    ),
+    "sklearn": Preset(
+        ("ndcg@{}[lin,ties]", "ndcg@{}[lin,list]"),
+        ("ndcg[lin,ties]", "auc", "log_loss", "brier"),
+        Policy(ties="position", no_relevant="zero", missing="drop"),
+    ),
+    "xgboost": Preset(
+        ("precision@{}", "map@{}[min]", "ndcg@{}[exp]"),
+        ("ndcg[exp]",),
+        Policy(ties="position", no_relevant="one", missing="drop"),
+    ),
+}
+
+
+def metrics_and_policy(
+    compat: str | None,
+    ks: Sequence[int],
+    names: Sequence[str] | None,
+    ties: Ties | None = None,
+    no_relevant: NoRelevant | None = None,
+) -> tuple[tuple[OfflineMetric, ...], Policy]:
+    """The metrics and the policy of a run.
+
+    Args:
+        compat: A library of `PRESETS`.
+        ks: Cut-offs.
+        names: Ids of metrics; None for those of the library, or for the default ones.
+        ties: Overrides the policy of the library.
+        no_relevant: Overrides the policy of the library.
+
+    Raises:
+        ExperimentError: An unknown library or metric, or a cut-off below 1.
+
+    Example:
+        >>> metrics, policy = metrics_and_policy("xgboost", [3], None)
+        >>> [m.id for m in metrics], policy.no_relevant
+        (['precision@3', 'map@3[min]', 'ndcg@3[exp]', 'ndcg[exp]'], 'one')
+    """
+    if not ks or not all(1 <= k <= MAX_CUTOFF for k in ks):
+        what = f"k must be one or more whole numbers from 1 to {MAX_CUTOFF:,}"
+        raise ExperimentError(what, "such as 1, 5, 10")
+    cuts = list(dict.fromkeys(ks))
+    if compat is None:
+        metrics, policy = default_metrics(cuts), Policy()
+    elif compat in PRESETS:
+        metrics, policy = PRESETS[compat].metrics(cuts), PRESETS[compat].policy
+    else:
+        from abeval.experiment.problems import suggestion
+
+        hint = suggestion(compat, PRESETS)
+        what = f"no preset is called {compat!r}{hint}"
+        raise ExperimentError(what, f"one of {', '.join(PRESETS)}")
+    return metrics_of(names) if names else metrics, policy.override(ties, no_relevant)

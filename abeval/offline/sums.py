@@ -1,30 +1,141 @@
-"""Sums of every metric of every model per unit, over the requests that every model scores.
-
-`offline/replay_run.py`, `evaluate.py` and `evaluate_log.py` hand it the `Candidates`;
-`offline/estimates/judge.py` makes a result of the `Sums`.
-"""
+"""Sum every metric of every model per unit, over the requests that every model scores."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from abeval.engines.protocol import Engine, whole_number
+from abeval.engines.protocol import Engine, whole, whole_number
 from abeval.engines.queries import query
+from abeval.engines.sql import literal
 from abeval.errors import LogError
-from abeval.offline import kernels as kernels
-from abeval.offline import queried
+from abeval.offline import kernels, queried
 from abeval.offline.candidates import Candidates, Units
 from abeval.offline.kernels import UnitValues
-from abeval.offline.metrics import OfflineMetric, Scoring
+from abeval.offline.metrics import OfflineMetric, Policy, Scoring
 from abeval.offline.queried import add_ranking
 from abeval.offline.rows import Rows
-from abeval.offline.sums import ModelSums, Sums, open_model, overview_by_queries, overview_of_rows
+from abeval.results.replay import ModelCoverage
 from abeval.steps import Step
 
 if TYPE_CHECKING:
     import pandas as pd
+
+
+@dataclass(frozen=True)
+class ModelSums:
+    """The sums of one model.
+
+    Attributes:
+        values: Per unit.
+        curve: The calibration curve by traffic and group of units; None unless a metric needs it.
+        listed: Lists that hold each item, by traffic, cut-off and group; None unless needed.
+        low: Its smallest score.
+        high: Its largest score.
+        longest: Items of its longest list with a relevant item.
+    """
+
+    values: UnitValues
+    curve: pd.DataFrame | None
+    listed: pd.DataFrame | None
+    low: float
+    high: float
+    longest: int
+
+    @property
+    def probabilities(self) -> bool:
+        """Whether every score lies in [0, 1]."""
+        return self.low >= 0 and self.high <= 1
+
+
+@dataclass(frozen=True)
+class Sums:
+    """The sums of a replay.
+
+    Attributes:
+        units: The units, in the order of every model's values.
+        models: Model → its sums; models without any score are left out.
+        coverage: How much each model scores.
+        uncompared: Requests that only some of the models score.
+        longest: Items of the longest list with a relevant item.
+        catalogue: Items that could have been listed.
+        has_history: Whether earlier choices are known.
+        largest_grade: The largest relevance of any item.
+        same_lists: Whether all models order the same items of a request.
+    """
+
+    units: Units
+    models: Mapping[str, ModelSums]
+    coverage: tuple[ModelCoverage, ...]
+    uncompared: int
+    longest: int
+    catalogue: int
+    has_history: bool
+    largest_grade: float
+    same_lists: bool
+
+
+@dataclass(frozen=True)
+class Overview:
+    """Facts about the candidates, known before any metric.
+
+    Attributes:
+        coverage: How much each model scores.
+        largest_grade: The largest relevance.
+        uncompared: Requests left out because only some of the models score them.
+    """
+
+    coverage: tuple[ModelCoverage, ...]
+    largest_grade: float
+    uncompared: int
+
+    @property
+    def scored(self) -> list[str]:
+        """The models that have any score."""
+        return [model.model for model in self.coverage if model.scored_requests]
+
+
+def overview_of_rows(rows: Rows, policy: Policy) -> Overview:
+    """The overview of candidates as arrays."""
+    uncompared = int(rows.uncompared().sum()) if policy.missing == "drop" else 0
+    largest = float(rows.grades.max(initial=0))
+    return Overview(tuple(kernels.coverage(rows)), largest, uncompared)
+
+
+def overview_by_queries(engine: Engine, candidates: Candidates, policy: Policy) -> Overview:
+    """The overview by queries; makes `requests_N` of every model, and `uncompared_requests`."""
+    numbers = {model: i for i, model in enumerate(candidates.sql)}
+    for model, i in numbers.items():
+        open_model(engine, candidates.sql[model])
+        engine.table(f"requests_{i}", query("offline/requests"))
+    _open_requests(engine, numbers)
+    rows = engine.rows(query("offline/coverage"))
+    ((largest,),) = engine.rows("select max(largest_grade) from model_requests")
+    coverage = tuple(ModelCoverage(str(m), *(whole(n) for n in counts)) for m, *counts in rows)
+    scored = {m.model: numbers[m.model] for m in coverage if m.scored_requests}
+    uncompared = _uncompared(engine, scored) if policy.missing == "drop" else 0
+    return Overview(coverage, float(largest or 0), uncompared)
+
+
+def open_model(engine: Engine, sql: str) -> None:
+    """Make `model_items`, the candidates of one model."""
+    engine.view("model_items", sql)
+
+
+def _open_requests(engine: Engine, numbers: Mapping[str, int]) -> None:
+    parts = (f"select {literal(m)} as model, * from requests_{i}" for m, i in numbers.items())
+    engine.view("model_requests", " union all ".join(parts))
+
+
+def _uncompared(engine: Engine, numbers: Mapping[str, int]) -> int:
+    """Make `uncompared_requests` of the models that have a score, and count them."""
+    if len(numbers) < 2:
+        return 0
+    _open_requests(engine, numbers)
+    engine.table("uncompared_requests", query("offline/uncompared"))
+    return whole_number(engine, "select count(*) from uncompared_requests")
+
 
 _LARGEST_GRADE = 1e4
 """Larger relevance would overflow the sums of whole multiples of 1e-12."""
