@@ -28,7 +28,7 @@ from abeval.inference.looks import (
     planned_fractions,
 )
 from abeval.inference.means_and_ratios import MIN_STRETCH, estimate, pair_of
-from abeval.logs.stretches import planned_splits
+from abeval.logs.placing import planned_splits
 from abeval.metrics.definition import Metric
 from abeval.stats import design, dunnett, duration, srm
 from abeval.stats.records import Refusal, RefusalReason

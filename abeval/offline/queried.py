@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from abeval.engines.protocol import Engine, whole, whole_number
-from abeval.engines.queries import query
+from abeval.engines.sql import query
 from abeval.offline.kernels import GRADED, SCALE, UnitValues, full_ideal, graded_orders
 from abeval.offline.metrics import Family, OfflineMetric
 from abeval.stats.arrays import Floats, Integers

@@ -7,8 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from abeval.engines.protocol import Engine, whole, whole_number
-from abeval.engines.queries import query
-from abeval.engines.sql import literal
+from abeval.engines.sql import literal, query
 from abeval.errors import LogError
 from abeval.offline import kernels, queried
 from abeval.offline.candidates import Candidates, Units
