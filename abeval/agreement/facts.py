@@ -11,8 +11,7 @@ from typing import TYPE_CHECKING
 
 from abeval.agreement import beside
 from abeval.engines.protocol import Engine
-from abeval.engines.queries import query
-from abeval.engines.sql import literal, quoted
+from abeval.engines.sql import literal, query, quoted
 from abeval.experiment.model import Experiment
 from abeval.logs.audited import CLUSTERS
 from abeval.logs.mapping import SERVED_FLAGS, LogColumns, own_name

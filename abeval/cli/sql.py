@@ -33,7 +33,7 @@ def sql(
     ] = None,
 ) -> None:
     """Print a query of the analysis, or the names of all queries."""
-    from abeval.engines.queries import query_names
+    from abeval.engines.sql import query_names
 
     if name is None:
         typer.echo("\n".join(query_names()))

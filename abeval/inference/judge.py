@@ -35,7 +35,7 @@ from abeval.inference.trust.denominators import moved_denominators
 from abeval.inference.trust.segments import moved_segments
 from abeval.inference.trust.split_places import split_days, split_places
 from abeval.inference.verdict import decide
-from abeval.logs.stretches import entry_stretches
+from abeval.logs.placing import entry_stretches
 from abeval.metrics.definition import Metric
 from abeval.results.analysis import SCHEMA_VERSION, Result
 

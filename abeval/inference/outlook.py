@@ -30,7 +30,7 @@ from abeval.inference.looks import (
 )
 from abeval.inference.means_and_ratios import estimate
 from abeval.inference.stretches import MIN_STRETCH, pair_of
-from abeval.logs.stretches import planned_splits
+from abeval.logs.placing import planned_splits
 from abeval.metrics.definition import Metric
 from abeval.stats import design, dunnett, srm
 from abeval.stats.records import Refusal, RefusalReason

@@ -1,7 +1,7 @@
 """Two variants within stretches of entry days: each stretch weighs the same in both.
 
 Where the traffic split changed, treatment's units entered at other times than control's. Moments of
-the two are taken within the stretches of `logs/stretches.py`, and weighted by each stretch's share
+the two are taken within the stretches of `logs/placing.py`, and weighted by each stretch's share
 of the units of all variants (post-stratification). `compare.py` and everything else that compares
 moments gets its pairs here.
 """

@@ -9,7 +9,7 @@ from typing import NamedTuple, TypeVar, cast
 
 from abeval.aggregates.collect import Collected, Further, collect_prepared
 from abeval.agreement.agree import OFFLINE, Offline, joined, offline_columns, read_offline
-from abeval.engines.queries import recorded
+from abeval.engines.sql import recorded
 from abeval.errors import AbevalError
 from abeval.experiment.metrics import named_metrics
 from abeval.experiment.model import Experiment

@@ -18,7 +18,7 @@ from typer.testing import CliRunner
 import abeval
 from abeval.aggregates.collect import collect
 from abeval.cli.main import app
-from abeval.engines import queries
+from abeval.engines import sql as queries
 from abeval.experiment.metrics import named_metrics
 from abeval.inference.judge import judge
 from abeval.logs.run import opened

@@ -12,8 +12,7 @@ from abeval.engines.protocol import Engine, whole, whole_number
 from abeval.engines.sql import literal, quoted
 from abeval.errors import ExperimentError, LogError
 from abeval.logs.mapping import LogColumns, map_columns
-from abeval.logs.opening import open_log
-from abeval.logs.run import Run
+from abeval.logs.run import Run, open_log
 from abeval.offline.candidates.shown import TIE, finite_sql, listed_candidates, write_truth
 from abeval.offline.metrics.presets import Ties
 

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from abeval.engines.protocol import Engine
-from abeval.engines.queries import query
+from abeval.engines.sql import query
 from abeval.offline.metrics.definitions import OfflineMetric
 from abeval.offline.metrics.units import UnitValues
 from abeval.offline.sums.cutoffs import add_request_values, write_cutoffs

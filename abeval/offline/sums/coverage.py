@@ -8,8 +8,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from abeval.engines.protocol import Engine, whole, whole_number
-from abeval.engines.queries import query
-from abeval.engines.sql import literal
+from abeval.engines.sql import literal, query
 from abeval.offline.candidates.rows import Rows
 from abeval.offline.candidates.shown import Candidates
 from abeval.offline.kernels import choice as kernels

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from itertools import accumulate
 
 from abeval.engines.protocol import Engine, whole, whole_number
-from abeval.engines.queries import query
+from abeval.engines.sql import query
 from abeval.offline.metrics.definitions import Family, OfflineMetric
 from abeval.offline.metrics.units import UnitValues
 from abeval.offline.sums.cutoffs import add_request_values, write_cutoffs

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from abeval.engines.protocol import Engine, whole_number
-from abeval.engines.queries import query
+from abeval.engines.sql import query
 from abeval.errors import LogError
 from abeval.offline.candidates.rows import Rows
 from abeval.offline.candidates.shown import Candidates
