@@ -18,21 +18,15 @@ if TYPE_CHECKING:
     from abeval.drafts.run import Draft, draft
     from abeval.errors import AbevalError, ExperimentError, LogError, QueryError
     from abeval.history.history import History
-    from abeval.offline.evaluate import evaluate
-    from abeval.offline.evaluate_log import JudgedColumns, evaluate_log
-    from abeval.offline.evaluation import Evaluation
-    from abeval.results.aa import AAResult
+    from abeval.offline.evaluate import Evaluation, JudgedColumns, evaluate, evaluate_log
     from abeval.results.agreement import Agreement
-    from abeval.results.analysis import Result
-    from abeval.results.audit import AuditResult
-    from abeval.results.check import CheckResult
-    from abeval.results.history import Added, HistoryPrior
-    from abeval.results.history_report import HistoryReport
+    from abeval.results.analysis import CheckResult, Pairwise, Result
+    from abeval.results.history import Added, HistoryPrior, HistoryReport
     from abeval.results.off_policy import OffPolicyResult
-    from abeval.results.pairwise import Pairwise
     from abeval.results.power import Plans
     from abeval.results.replay import ReplayResult
     from abeval.results.study import Study, read_results
+    from abeval.results.trust import AAResult, AuditResult
     from abeval.results.windows import TimeResult
 
 

@@ -10,8 +10,8 @@ from abeval.report.section import Block, Section, by_role
 from abeval.report.tables import TextTable
 from abeval.results import AAMetric
 from abeval.results import format as fmt
-from abeval.results.aa import AAResult
 from abeval.results.study import Study
+from abeval.results.trust import AAResult
 
 _HEADS = ("metric", "test", "rejects", "interval", "uniform p", "replays")
 

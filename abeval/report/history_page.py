@@ -17,7 +17,7 @@ from abeval.report.history_short import (
     sensitivity_cells,
 )
 from abeval.results import format as fmt
-from abeval.results.history_report import HistoryEffect, HistoryReport, Prediction
+from abeval.results.history import HistoryEffect, HistoryReport, Prediction
 
 _SIDES = {
     "offline": "Offline against online",

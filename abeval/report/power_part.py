@@ -12,7 +12,7 @@ from abeval.report.next_step import size_words
 from abeval.report.section import Section
 from abeval.results import codes
 from abeval.results import format as fmt
-from abeval.results.outlook import MetricOutlook
+from abeval.results.power import MetricOutlook
 from abeval.results.study import Study
 
 _CURVES = 12

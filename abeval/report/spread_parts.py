@@ -20,7 +20,7 @@ from abeval.report.tables import TextTable
 from abeval.results import codes
 from abeval.results import format as fmt
 from abeval.results.analysis import Result
-from abeval.results.spreads import CatalogueUse, QuantileEffect, Spread, UnitAucs
+from abeval.results.effects import CatalogueUse, QuantileEffect, Spread, UnitAucs
 from abeval.results.study import Study
 
 _DWELL = "dwell of clicks"

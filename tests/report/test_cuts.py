@@ -9,7 +9,7 @@ from abeval.report.cuts import CELLS, cut_tables
 from abeval.report.page import page_html
 from abeval.report.terminal import as_text
 from abeval.results.analysis import Result
-from abeval.results.cuts import CutRow, CutSplit, NoCut
+from abeval.results.effects import CutRow, CutSplit, NoCut
 from abeval.results.study import study_of
 from tests.builders import HOSTILE, effect, result
 from tests.report.pages import whole

@@ -22,7 +22,7 @@ from abeval.engines import sql as queries
 from abeval.experiment.metrics import named_metrics
 from abeval.inference.judge import judge
 from abeval.logs.run import opened
-from abeval.offline.metrics.ids import default_metrics
+from abeval.offline.metrics import default_metrics
 from abeval.report.figures import FigureView
 from abeval.report.markdown import markdown
 from abeval.report.page import _built, page_html

@@ -27,7 +27,7 @@ from abeval.inference.trust.spelling import spelling_checks
 from abeval.inference.trust.split import change_checks, srm_check
 from abeval.inference.trust.units import assignment, crossover
 from abeval.results import Check
-from abeval.results.aa import AAResult
+from abeval.results.trust import AAResult
 
 
 def trust_checks(analysis: Analysis, aa: AAResult | None = None) -> tuple[Check, ...]:
