@@ -1,6 +1,6 @@
 """Where the traffic split changed: stretches of days over which it stayed the same.
 
-`logs/stretches.py` hands over the units that entered on each day, by variant; `inference/` and
+`logs/placing.py` hands over the units that entered on each day, by variant; `inference/` and
 `time/` then compare units within stretches.
 """
 

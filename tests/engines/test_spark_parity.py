@@ -30,6 +30,7 @@ from abeval.experiment.model import Experiment
 from abeval.experiment.sources import LogSource
 from abeval.logs.prepare import prepare
 from abeval.logs.run import Run
+from abeval.logs.units import expected_by_rule, places_of_hashes
 from abeval.metrics.definition import Metric
 from abeval.off_policy.log import PolicyChoice
 from abeval.off_policy.run import OffPolicyOptions, off_policy

@@ -23,6 +23,7 @@ from abeval.logs.prepare import Prepared
 from abeval.logs.run import Run
 from abeval.logs.shape import LogShape, shape_of
 from abeval.logs.unit_arrays import NO_FIRST, NONE
+from abeval.logs.units import places_of_hashes, write_names
 from tests.relations import Row, relation
 
 HOUR = 3_600_000

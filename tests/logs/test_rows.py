@@ -225,7 +225,7 @@ def test_a_reader_that_leaves_rows_out_is_refused(
         assert facts.rows == 40
         return FileFacts(facts.files, rows=41, are_lines=facts.are_lines)
 
-    monkeypatch.setattr(opening, "file_facts", with_one_more)
+    monkeypatch.setattr(run, "file_facts", with_one_more)
     with pytest.raises(LogError, match="40 rows were read, but the files have 41"):
         experiment(tmp_path, {"path": name}).analyze()
 
@@ -242,7 +242,7 @@ def test_rows_that_are_lost_on_the_way_are_refused(
         opened = real(*arguments)
         return opened._replace(rows=opened.rows + 1)
 
-    monkeypatch.setattr(opening, "open_log", with_one_more)
+    monkeypatch.setattr(run, "open_log", with_one_more)
     calls = {"analyze": loaded.analyze, "windows": loaded.windows}
     with pytest.raises(LogError, match="40 rows were used or set aside, but 41 were read"):
         calls[command]()
