@@ -1,7 +1,7 @@
 """The result of a replay: one frozen record, with views as JSON and as DataFrames.
 
 `offline/estimates.py` fills it, `offline/replay.py` adds curves, splits and cuts by value;
-`report/replay_parts.py` draws it, `cli/replay.py` prints it.
+`report/replay_page.py` draws it, `cli/replay.py` prints it.
 """
 
 from collections.abc import Mapping, Sequence

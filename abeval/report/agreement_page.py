@@ -4,20 +4,63 @@
 `agreement_figures.py`. CTR by position is in `position_part.py`.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from markupsafe import Markup
 
-from abeval.report import templates
-from abeval.report.agreement_figures import quadrant_figure
+from abeval.report import assets
+from abeval.report import figures as fig
 from abeval.report.agreement_short import model_tables, number, pair_table, sentences
-from abeval.report.figures import FigureView
-from abeval.report.section import Block, Closed, Section
+from abeval.report.figures import Block, Closed, FigureView, Section
 from abeval.results import codes
 from abeval.results import format as fmt
-from abeval.results.agreement import Agreement, Cause, Evidence, Explanation
+from abeval.results.agreement import Agreement, AgreementRow, Cause, Evidence, Explanation
 from abeval.results.study import Study
+
+_STANDINGS = ("conflict", "agree", "offline only", "online only", "inconclusive")
+"""In the order of their colours."""
+
+
+def quadrant_figure(rows: Sequence[AgreementRow]) -> fig.Figure:
+    """Every offline metric against every online metric, both in half-widths of their intervals.
+
+    Points in the upper right are better on both sides; inside the dashed lines an interval
+    contains zero.
+
+    Args:
+        rows: Those with a strength on both sides are drawn.
+    """
+    return fig.figure(
+        [_points(i, name, rows) for i, name in enumerate(_STANDINGS) if _of(rows, name)],
+        380,
+        {"b": 48},
+        xaxis={**fig.EFFECT_AXIS, "title": {"text": "offline, on control's traffic"}},
+        yaxis={**fig.EFFECT_AXIS, "title": {"text": "online"}},
+        shapes=[fig.line_at(axis, at, dash="dot") for at in (-1, 1) for axis in "xy"],
+    )
+
+
+def _of(rows: Sequence[AgreementRow], standing: str) -> list[AgreementRow]:
+    return [
+        row
+        for row in rows
+        if row.standing == standing
+        and row.offline_strength is not None
+        and row.online_strength is not None
+    ]
+
+
+def _points(i: int, standing: str, rows: Sequence[AgreementRow]) -> fig.Trace:
+    own = _of(rows, standing)
+    return fig.scatter(
+        x=[row.offline_strength for row in own],
+        y=[row.online_strength for row in own],
+        mode="markers",
+        name=standing,
+        marker={"color": fig.colour(i), "symbol": fig.symbol(i), "size": 8},
+        said=[f"{row.offline} and {row.online}: {row.standing}" for row in own],
+    )
 
 
 @dataclass(frozen=True)
@@ -61,7 +104,7 @@ def causes_part(study: Study) -> Section | None:
         "Whether offline and online say the same, and why not. Causes that were found come first, "
         "by the share of the gap that closes without them; p after Holm over all causes checked."
     )
-    html = templates.render(
+    html = assets.render(
         "causes.html",
         sentences=_heads(result),
         notes=result.notes,
