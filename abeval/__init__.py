@@ -79,7 +79,7 @@ _HOME = {
     "History": "history.history",
     "HistoryPrior": "results.history",
     "HistoryReport": "results.history",
-    "JudgedColumns": "offline.evaluate_log",
+    "JudgedColumns": "offline.evaluate",
     "LoadedExperiment": "api",
     "LogError": "errors",
     "OffPolicyResult": "results.off_policy",
