@@ -12,7 +12,7 @@ from abeval.aggregates.aggregates import Aggregates
 from abeval.experiment.settings import Adjust, Relative, Resample
 from abeval.inference import special_tests
 from abeval.inference.looks import LookBoundary, Looks, at_look
-from abeval.stats import effects, multiplicity, permuted_units, relative, skewed
+from abeval.stats import effects, multiplicity, relative, skewed, split_moments
 from abeval.stats.decisions import Gain
 from abeval.stats.records import Adjusted, Effect, Estimate, Interval, Lift, Refusal
 from abeval.stats.resampling import SEED
@@ -338,7 +338,7 @@ def with_skewed(bare: Comparison, values: Skewed, method: str, rule: Rule) -> Co
         boundary=boundary,
         spread=spread,
         permuted=values,
-        draws=None if values.pair is None else Draws(permuted_units.DRAWS, SEED),
+        draws=None if values.pair is None else Draws(split_moments.DRAWS, SEED),
     )
 
 

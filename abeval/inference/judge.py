@@ -16,7 +16,6 @@ from abeval.experiment.model import Experiment
 from abeval.experiment.settings import Family
 from abeval.inference import context
 from abeval.inference.aa import aa_of
-from abeval.inference.audits.influence import influences
 from abeval.inference.compare import Analysis, compare
 from abeval.inference.comparison import Arms, Comparison, Comparisons, Key, adjusted_p_values
 from abeval.inference.families import family_intervals
@@ -39,9 +38,9 @@ from abeval.inference.segments import (
 )
 from abeval.inference.spreads import catalogue_uses, quantile_effects, spreads, unit_aucs
 from abeval.inference.trust.checks import trust_checks, untrusted
-from abeval.inference.trust.denominators import moved_denominators
-from abeval.inference.trust.segments import moved_segments
-from abeval.inference.trust.split_places import split_days, split_places
+from abeval.inference.trust.groups import moved_denominators
+from abeval.inference.trust.influence import influences
+from abeval.inference.trust.split import moved_segments, split_days, split_places
 from abeval.inference.verdict import decide
 from abeval.logs.placing import entry_stretches
 from abeval.metrics.definition import Metric
