@@ -11,9 +11,11 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from abeval.logs.audited import CLUSTERS
 from abeval.logs.grouping import ALL, where
 from abeval.logs.unit_arrays import NONE, Labels, Whole
+
+CLUSTERS = 64
+"""Units are put into so many groups, which are the clusters of every test of an audit."""
 
 Arrays = Mapping[str, Whole]
 """Columns of a query; `unit` is the place of the unit in `AuditedUnits`."""

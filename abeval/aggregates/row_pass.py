@@ -24,7 +24,7 @@ from abeval.bounds import MAX_WINDOW_DAYS
 from abeval.engines.protocol import Engine
 from abeval.errors import QueryError
 from abeval.experiment.model import Experiment
-from abeval.logs.faults import faulty_expression
+from abeval.logs.checks import faulty_expression
 from abeval.logs.grouping import narrow
 from abeval.logs.names import SubBuckets
 from abeval.logs.prepare import Prepared

@@ -9,12 +9,12 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from abeval.aggregates.audit_arrays import CLUSTERS
 from abeval.agreement import beside
 from abeval.engines.protocol import Engine
 from abeval.engines.queries import query
 from abeval.engines.sql import literal, quoted
 from abeval.experiment.model import Experiment
-from abeval.logs.audited import CLUSTERS
 from abeval.logs.mapping import SERVED_FLAGS, LogColumns, own_name
 from abeval.logs.shape import LogShape
 from abeval.offline.candidates.shown import finite_sql

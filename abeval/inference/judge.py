@@ -13,7 +13,6 @@ from abeval.errors import masked
 from abeval.experiment.model import Experiment
 from abeval.inference import context
 from abeval.inference.aa import aa_of
-from abeval.inference.audits.influence import influences
 from abeval.inference.beliefs import beliefs
 from abeval.inference.catalogues import catalogue_uses
 from abeval.inference.compare import Analysis
@@ -31,9 +30,9 @@ from abeval.inference.scorecard import (
 from abeval.inference.segments import segment_contrasts, segment_tests
 from abeval.inference.spreads import quantile_effects, spreads, unit_aucs
 from abeval.inference.trust.checks import trust_checks, untrusted
-from abeval.inference.trust.denominators import moved_denominators
-from abeval.inference.trust.segments import moved_segments
-from abeval.inference.trust.split_places import split_days, split_places
+from abeval.inference.trust.groups import moved_denominators
+from abeval.inference.trust.influence import influences
+from abeval.inference.trust.split import moved_segments, split_days, split_places
 from abeval.inference.verdict import decide
 from abeval.logs.stretches import entry_stretches
 from abeval.metrics.definition import Metric

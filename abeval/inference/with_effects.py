@@ -10,7 +10,7 @@ from dataclasses import replace
 from abeval.inference import skew
 from abeval.inference.comparison import Comparison, Draws, Reason, Rule, Spread
 from abeval.inference.looks import at_look
-from abeval.stats import effects, permuted_units, relative, skewed
+from abeval.stats import effects, relative, skewed, split_moments
 from abeval.stats.records import Adjusted, Estimate, Lift, Refusal
 from abeval.stats.resampling import SEED
 from abeval.stats.split_moments import Skewed
@@ -98,7 +98,7 @@ def with_skewed(bare: Comparison, values: Skewed, method: str, rule: Rule) -> Co
         boundary=boundary,
         spread=spread,
         permuted=values,
-        draws=None if values.pair is None else Draws(permuted_units.DRAWS, SEED),
+        draws=None if values.pair is None else Draws(split_moments.DRAWS, SEED),
     )
 
 

@@ -15,9 +15,9 @@ from abeval.errors import QueryError
 from abeval.experiment.model import Experiment
 from abeval.logs import checks, views
 from abeval.logs.cells import Cells, days_of_units, read_cells
+from abeval.logs.checks import faulty_expression
 from abeval.logs.click_join import click_join, join_notes, write_clicks
 from abeval.logs.duplicates import find_repeats
-from abeval.logs.faults import faulty_expression
 from abeval.logs.files import FileFacts, lacking_columns
 from abeval.logs.mapping import LogColumns
 from abeval.logs.names import write_names, write_unit_names, write_units

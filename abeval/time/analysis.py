@@ -12,7 +12,7 @@ from itertools import chain
 from abeval.experiment.model import Experiment
 from abeval.inference.comparison import Arms, Rule
 from abeval.inference.context import ramps
-from abeval.inference.trust.before import balance
+from abeval.inference.trust.groups import balance
 from abeval.inference.trust.split import unexplained_words
 from abeval.logs.run import Run
 from abeval.logs.stretches import knows_assignment

@@ -15,7 +15,7 @@ from typing import NamedTuple
 import numpy as np
 
 from abeval.experiment.trust import TrustOptions
-from abeval.inference.audits.influence import Population, apart, units_apart
+from abeval.inference.trust.influence import Population, apart, units_apart
 from abeval.stats.arrays import Floats
 from abeval.stats.influence import Unit
 from abeval.stats.moments import Moments
