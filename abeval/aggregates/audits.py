@@ -23,19 +23,17 @@ from abeval.aggregates.audit_arrays import (
     shares,
 )
 from abeval.aggregates.rows import AuditSums
-from abeval.engines.footers import without_nulls
 from abeval.engines.protocol import Cell, Engine, whole
-from abeval.engines.queries import query
-from abeval.engines.sql import quoted
+from abeval.engines.sql import query, quoted
 from abeval.experiment.model import Experiment
 from abeval.experiment.sources import ROW_UNIT
-from abeval.logs.grouping import ranked, where
+from abeval.logs.files import without_nulls
 from abeval.logs.mapping import SERVED_FLAGS, own_name
-from abeval.logs.names import places_of_hashes
 from abeval.logs.prepare import Prepared
 from abeval.logs.run import Run
 from abeval.logs.shape import LogShape
-from abeval.logs.unit_arrays import NO_DAY, NO_FIRST, NO_LAST, NONE, Whole
+from abeval.logs.unit_arrays import NO_DAY, NO_FIRST, NO_LAST, NONE, Whole, ranked, where
+from abeval.logs.units import places_of_hashes
 
 PARTS = 4096
 """Units are put into so many parts by their hash, of which a sample has some."""

@@ -74,7 +74,7 @@ def analyze(
         (2.0, 3.5)
     """
     from abeval.api.table import load_table
-    from abeval.engines.frames import table_of
+    from abeval.engines.duckdb_logs import table_of
     from abeval.table.options import TableOptions
 
     options = TableOptions(

@@ -25,8 +25,7 @@ if TYPE_CHECKING:
     from abeval.aggregates.aggregates import Aggregates
     from abeval.logs.run import Inputs
     from abeval.metrics.definition import Metric
-    from abeval.results.analysis import Result
-    from abeval.results.pairwise import Pairwise
+    from abeval.results.analysis import Pairwise, Result
     from abeval.results.power import Plans
     from abeval.results.study import Study
     from abeval.results.windows import TimeResult
@@ -145,7 +144,7 @@ class LoadedExperiment(TrustCalls, OfflineCalls):
             ExperimentError: There is no such metric.
         """
         from abeval.experiment.metrics import named_metrics
-        from abeval.inference.pairwise import pairwise
+        from abeval.inference.judge import pairwise
 
         metrics = named_metrics(self.experiment, [metric])
         aggregates = self._aggregate(metrics, inputs)

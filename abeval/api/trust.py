@@ -16,9 +16,8 @@ if TYPE_CHECKING:
 
     from abeval.assignment.draws import Rule
     from abeval.logs.run import Inputs
-    from abeval.results.aa import AAResult
-    from abeval.results.audit import AuditResult
-    from abeval.results.check import CheckResult
+    from abeval.results.analysis import CheckResult
+    from abeval.results.trust import AAResult, AuditResult
 
 
 @dataclass(frozen=True)

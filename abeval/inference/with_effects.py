@@ -7,7 +7,7 @@ the lift is missing or has no ends. `means_and_ratios.py`, `other_kinds.py` and 
 from collections.abc import Callable
 from dataclasses import replace
 
-from abeval.inference import skew
+from abeval.inference import special_tests
 from abeval.inference.comparison import Comparison, Draws, Reason, Rule, Spread
 from abeval.inference.looks import at_look
 from abeval.stats import effects, relative, skewed, split_moments
@@ -82,7 +82,7 @@ def with_skewed(bare: Comparison, values: Skewed, method: str, rule: Rule) -> Co
         TooSkewed: The test does not hold for them either.
         Refusal: `zero_variance`.
     """
-    skew.check_holds(values)
+    special_tests.check_holds(values)
     fixed = skewed.effect(values, rule.alpha)._replace(method=method)
     spread = Spread(*skewed.variances(values), -skewed.variances(values)[0])
     normal = fixed._replace(difference=skewed.normal_score(values) * fixed.se)

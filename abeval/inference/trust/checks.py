@@ -36,8 +36,8 @@ from abeval.inference.trust.split import (
 )
 from abeval.metrics.definition import Metric
 from abeval.results import Check
-from abeval.results.aa import AAResult
-from abeval.results.check import CheckResult
+from abeval.results.analysis import CheckResult
+from abeval.results.trust import AAResult
 
 
 def trust_checks(analysis: Analysis, aa: AAResult | None = None) -> tuple[Check, ...]:

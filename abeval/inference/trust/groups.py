@@ -11,12 +11,12 @@ from abeval.experiment.trust import TrustOptions
 from abeval.inference.aa import AA_UNITS
 from abeval.inference.compare import Analysis, compare_total, per_unit
 from abeval.inference.comparison import Arms, Comparison, Key, Rule, adjusted_p_values
-from abeval.inference.stretches import compare_within
+from abeval.inference.means_and_ratios import compare_within
 from abeval.inference.trust.finding import Finding, Significance, Words, skipped
 from abeval.metrics.definition import Metric
 from abeval.results import Balance, Check, codes
 from abeval.results import format as fmt
-from abeval.results.aa import AAResult
+from abeval.results.trust import AAResult
 
 Groups = tuple[Sequence[Metric], Mapping[str, ByStretch]]
 """Metrics, and metric → moments of (y, x) by stretch and variant."""

@@ -11,7 +11,7 @@ from abeval.aggregates.moment_rows import SEGMENT, SLICE
 from abeval.experiment.model import Experiment
 from abeval.experiment.segment_rules import known_from
 from abeval.inference.trust.finding import Finding, Limits, Significance, Words, graded, skipped
-from abeval.logs.stretches import (
+from abeval.logs.placing import (
     Stretch,
     Stretches,
     entered_by,
