@@ -49,7 +49,7 @@ WITHOUT = {
 
 WITH = {
     "analyze": {".inference.judge", ".aggregates.collect", ".report.terminal"},
-    "check": {".inference.trust.check", ".aggregates.collect", ".report.short"},
+    "check": {".inference.trust.checks", ".aggregates.collect", ".report.short"},
     "power": {".inference.power", ".aggregates.collect", ".report.short"},
     "windows": {".time.analysis", ".report.time_short"},
     "replay": {".offline.replay", ".report.replay_short"},

@@ -13,6 +13,9 @@ from numpy.typing import NDArray
 
 from abeval.logs.unit_arrays import ALL, NONE, Labels, Whole, where
 
+CLUSTERS = 64
+"""Units are put into so many groups, which are the clusters of every test of an audit."""
+
 Arrays = Mapping[str, Whole]
 """Columns of a query; `unit` is the place of the unit in `AuditedUnits`."""
 

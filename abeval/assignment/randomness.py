@@ -1,6 +1,6 @@
 """Are units spread evenly over slots, and are experiments assigned independently of each other?
 
-`audit/run.py` hands over the units of an experiment and those of others.
+`audit.py` hands over the units of an experiment and those of others.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Where segments have their values from: impressions, or what is known before the treatment acts.
 
-`consistency.py` checks them; `logs/` reads the values, and `inference/trust/segments.py` asks which
+`consistency.py` checks them; `logs/` reads the values, and `inference/trust/split.py` asks which
 of them no treatment can change.
 """
 

@@ -1,7 +1,7 @@
 """Names of variants that differ only in capitals or in spaces around them, such as `Control `.
 
 `table/read.py` and `drafts/` look for them among the values of a column, `aggregates/collect.py`
-among the variants that an experiment file does not name; `inference/trust/spelling.py` reports
+among the variants that an experiment file does not name; `inference/trust/rows.py` reports
 those.
 """
 

@@ -1,7 +1,7 @@
 """Trust checks, A/A replays, balance before the period, and the decision on each variant.
 
 `inference/trust/`, `inference/verdict.py` and `inference/aa.py` fill these records. They are
-fields of `Result`, as is `Influence` of `inference/audits/`; `Balance` is one of `TimeResult`.
+fields of `Result`, as is `Influence` of `inference/trust/`; `Balance` is one of `TimeResult`.
 """
 
 import math

@@ -5,8 +5,8 @@ Effects: `means`, `ratios`, `proportions`, `skewed`, `quantiles`, `paired`; rela
 `group_sequential`. Beliefs: `bayes`. Sub-buckets: `resampling`, `replay`, `catalogue`. Many tests:
 `multiplicity`, `dunnett`. Planning: `design`, `duration`, `retrodesign`. Conclusions: `decisions`,
 `toward`. Segments: `heterogeneity`, `simpson`; cuts: `mix`. Many experiments: `latent`,
-`shrinkage`. Days: `stability`, `windows`, `shapes`. Traffic: `srm`, `srm_segments`,
-`changed_split`, `interleaving`. Other policies: `off_policy`, `off_policy_model_based`. All of it
+`shrinkage`. Days: `stability`, `windows`, `shapes`. Traffic: `srm`,
+`interleaving`. Other policies: `off_policy`, `off_policy_model_based`. All of it
 stands on `moments`, `effects` and `records`. Every other module is a helper of these.
 
 Modules are imported as they are named, so that none pays for the others:
@@ -25,7 +25,6 @@ from types import ModuleType
 __all__ = [
     "bayes",
     "catalogue",
-    "changed_split",
     "cuped",
     "decisions",
     "design",
@@ -58,7 +57,6 @@ __all__ = [
     "simpson",
     "skewed",
     "srm",
-    "srm_segments",
     "stability",
     "stratification",
     "toward",

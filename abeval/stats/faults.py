@@ -1,6 +1,6 @@
 """Faults of a log that are not alike in two groups: shares, hours that are empty, clocks.
 
-`inference/audits/` calls it on what `aggregates/audits.py` counts. A fault has a sharp shape, which
+`inference/trust/` calls it on what `aggregates/audits.py` counts. A fault has a sharp shape, which
 an effect of the treatment has not: a share that should be zero in both groups, an hour that is
 empty in one of them, a daily rhythm that is the other's some hours later.
 """

@@ -1,6 +1,6 @@
 """The few units that most of an effect may come from.
 
-`inference/audits/influence.py` calls it with the units that `queries/audit/influence.sql` picks.
+`inference/trust/influence.py` calls it with the units that `queries/audit/influence.sql` picks.
 """
 
 from collections.abc import Sequence

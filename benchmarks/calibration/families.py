@@ -125,8 +125,8 @@ def small_segments(seed: int, runs: int) -> list[Outcome]:
         flags[0, run] = min(row.p_adjusted for row in result.segments) <= ALPHA
         flags[1, run] = result.homogeneity.p_value <= ALPHA
     tests: tuple[tuple[str, Promise], ...] = (
-        ("srm_segments.by_segment, Holm", "at_most"),
-        ("srm_segments.by_segment, homogeneity", "nominal"),
+        ("srm.by_segment, Holm", "at_most"),
+        ("srm.by_segment, homogeneity", "nominal"),
     )
     return outcomes(tests, "90/10, 12 segments of 5,000 down to 2 units", flags)
 

@@ -1,1 +1,0 @@
-"""Audit of an assignment: logged variants against the rule, and against other experiments."""

@@ -1,1 +1,0 @@
-"""Checks of the log by variant: a fault that is not alike in all of them costs the answer."""

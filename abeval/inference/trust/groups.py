@@ -1,0 +1,305 @@
+"""Test the groups: alike before the experiment, by what ratios divide by, and in A/A replays."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import NamedTuple
+
+from abeval.aggregates.moment_rows import BALANCE, ByStretch
+from abeval.experiment.covariates import covariate_means
+from abeval.experiment.model import Experiment
+from abeval.experiment.trust import TrustOptions
+from abeval.inference.aa import AA_UNITS
+from abeval.inference.compare import Analysis, compare_total, per_unit
+from abeval.inference.comparison import Arms, Comparison, Key, Rule, adjusted_p_values
+from abeval.inference.means_and_ratios import compare_within
+from abeval.inference.trust.finding import Finding, Significance, Words, skipped
+from abeval.metrics.definition import Metric
+from abeval.results import Balance, Check, codes
+from abeval.results import format as fmt
+from abeval.results.trust import AAResult
+
+Groups = tuple[Sequence[Metric], Mapping[str, ByStretch]]
+"""Metrics, and metric → moments of (y, x) by stretch and variant."""
+
+
+def balance(
+    experiment: Experiment,
+    metrics: Sequence[Metric],
+    before: Mapping[str, ByStretch],
+) -> tuple[Balance, ...]:
+    """Compare the groups before the period: every metric and variant, Holm over all of them.
+
+    Args:
+        experiment: Its variants and level.
+        metrics: In the order of the rows.
+        before: Metric → moments of (y, x) before the period over the analysed units, by stretch
+            and variant; zeros for units not seen then.
+    """
+    comparisons = {
+        (metric.name, variant): compare_within(
+            metric, moments, Arms(experiment.control, variant), Rule(experiment.alpha)
+        )
+        for metric in metrics
+        if (moments := before.get(metric.name)) is not None
+        for variant in experiment.treatments
+    }
+    adjusted = adjusted_p_values(comparisons)
+    return tuple(
+        Balance(
+            metric=key[0],
+            variant=key[1],
+            control=comparison.control,
+            treatment=comparison.treatment,
+            difference=comparison.numbers.difference,
+            p_value=comparison.numbers.p_value,
+            p_adjusted=adjusted.get(key),
+            reason=comparison.reason if comparison.effect is None else None,
+        )
+        for key, comparison in comparisons.items()
+    )
+
+
+def before_checks(analysis: Analysis) -> list[Finding]:
+    """Were the groups equal before the experiment, in every metric with values then?"""
+    experiment = analysis.experiment
+    metrics, known = _covariates(analysis)
+    if experiment.pre_period is not None:
+        of_period, before = _before(analysis)
+        metrics, known = [*of_period, *metrics], {**known, **before}
+    rows = balance(experiment, metrics, known)
+    if not rows:
+        lacks = "covariates in [logs.units]" if experiment.of_units else "[pre_period]"
+        message = f"no {lacks}, so it is unknown whether the groups were equal before"
+        return [skipped("pre_period", message)]
+    return [_finding(row) for row in rows]
+
+
+def _before(analysis: Analysis) -> Groups:
+    """Every metric with values before the period, and their moments by variant.
+
+    A score is that of the model that a variant serves, so it differs before if the models do.
+    """
+    models = {variant.model for variant in analysis.experiment.variants.values()}
+    metrics = [
+        metric
+        for metric in analysis.metrics
+        if metric.is_mean_or_ratio
+        and not (len(models) > 1 and "score" in metric.needs)
+        and metric.source.has_before
+        and metric.name not in analysis.aggregates.refused
+    ]
+    before = {
+        metric.name: [
+            {variant: moments.pick(2, 3) for variant, moments in one.items()}
+            for one in analysis.moments(metric)
+        ]
+        for metric in metrics
+    }
+    return metrics, before
+
+
+def _covariates(analysis: Analysis) -> Groups:
+    """Every covariate of a table of units as a metric, and its moments by variant."""
+    aggregates = analysis.aggregates
+    metrics = [
+        metric
+        for metric in covariate_means(analysis.experiment)
+        if aggregates.cells(metric.name, BALANCE)
+    ]
+    known: dict[str, ByStretch] = {}
+    for metric in metrics:
+        (term,) = metric.covariates
+        moments = aggregates.of(metric.name, BALANCE, "", (term.scale, 1.0))
+        known[metric.name] = [
+            {variant: one.pick(0, 1) for variant, one in variants.items()} for variants in moments
+        ]
+    return metrics, known
+
+
+def _finding(row: Balance) -> Finding:
+    name = f"pre_period:{row.metric}:{row.variant}"
+    if row.p_adjusted is None or row.p_value is None:
+        message = f"{row.metric} before the experiment cannot be compared: {row.reason}"
+        return skipped(name, message)
+    calm, alarm = (
+        f"{row.metric} of {row.variant} {words} before the experiment: {row.control:.4g} against "
+        f"{row.treatment:.4g} (p = {row.p_adjusted:.2g} after Holm over metrics and variants)"
+        for words in ("shows no difference", "differed")
+    )
+    remedy = (
+        "look for an earlier experiment on the same units, and for units lost or added after "
+        "their assignment; CUPED does not mend it"
+    )
+    return Significance(name, row.p_value, Words(calm, alarm, remedy))
+
+
+_NAME = "denominators"
+_NAMED = 0.01
+"""Ratios with a smaller p-value are named in the message, and so is the one with the smallest."""
+
+_NO_TEST = ("too_skewed", "split_changed")
+"""Reasons that stop the denominator's test but not the ratio's."""
+
+
+class Beside(NamedTuple):
+    """What stands beside a ratio whose denominator moved.
+
+    Attributes:
+        total: Of its numerator per unit, compared; without an effect where that says nothing.
+        words: How far the denominator and the total moved.
+    """
+
+    total: Comparison
+    words: str
+
+
+def denominator_checks(analysis: Analysis) -> list[Finding]:
+    """Whether a treatment moves what a goal or a guardrail divides by.
+
+    Then the ratio compares other impressions than control's: it can fall although none of them is
+    clicked less.
+    """
+    bottoms = _bottoms(analysis)
+    p_values = adjusted_p_values(bottoms)
+    unknown = _unknown(bottoms)
+    if not p_values:
+        return [skipped(_NAME, one) for one in unknown]
+    moved = _moved(analysis, bottoms)
+    words = [f"{name} of {variant}: {one.words}" for (name, variant), one in moved.items()]
+    alarm = (
+        "the treatment moves what a ratio divides by, so the ratio compares other rows than "
+        f"control's: {'; '.join(words)}"
+    )
+    calm = "what the ratios divide by shows no difference"
+    remedy = "judge by totals per unit: the ratio decides only what that of its numerator says too"
+    said = Words("; ".join([calm, *unknown]), "; ".join([alarm, *unknown]), remedy)
+    metrics = tuple(dict.fromkeys(name for name, _ in moved))
+    return [Significance(_NAME, min(p_values.values()), said, metrics=metrics, worst="warn")]
+
+
+def moved_denominators(analysis: Analysis, checks: Sequence[Check]) -> dict[Key, Beside]:
+    """The ratios that the check names where it warns, with what stands beside each."""
+    warns = any(check.name == _NAME and check.status == "warn" for check in checks)
+    return _moved(analysis, _bottoms(analysis)) if warns else {}
+
+
+def _unknown(bottoms: Mapping[Key, Comparison]) -> list[str]:
+    """That denominators cannot be compared, and why; empty where all can."""
+    unjudged = [
+        f"{name} of {variant} ({codes.reason(bottom.reason, bottom.units_needed)})"
+        for (name, variant), bottom in bottoms.items()
+        if bottom.effect is None and bottom.reason in _NO_TEST
+    ]
+    what = "what ratios divide by cannot be compared for"
+    return [f"{what} {fmt.listing(unjudged)}"] if unjudged else []
+
+
+def _bottoms(analysis: Analysis) -> dict[Key, Comparison]:
+    """The denominators of goals and guardrails, compared where neither is zero."""
+    control, rule = analysis.experiment.control, Rule(analysis.experiment.alpha)
+    bottoms = {
+        (metric.name, variant): compare_bottoms(
+            metric, analysis.moments(metric), Arms(control, variant), rule
+        )
+        for metric, variant in analysis.rows
+        if metric.kind == "ratio" and metric.role != "diagnostic"
+    }
+    return {key: one for key, one in bottoms.items() if 0 not in (one.control, one.treatment)}
+
+
+def _moved(analysis: Analysis, bottoms: Mapping[Key, Comparison]) -> dict[Key, Beside]:
+    """The denominators with a small p-value, and the one with the smallest."""
+    p_values = adjusted_p_values(bottoms)
+    limit = max(_NAMED, min(p_values.values()))
+    metrics = {metric.name: metric for metric in analysis.metrics}
+    return {
+        key: _beside(analysis, metrics[key[0]], key[1], bottoms[key])
+        for key, p in p_values.items()
+        if p <= limit
+    }
+
+
+def _beside(analysis: Analysis, metric: Metric, variant: str, bottom: Comparison) -> Beside:
+    total = compare_total(analysis, metric, Arms(analysis.experiment.control, variant))
+    top, *rest = (part.replace("Σ", "").strip() for part in metric.formula.split(" / ", 1))
+    numbers, below = total.numbers, bottom.numbers
+    moved = (below.difference or 0) / (below.control or 1)
+    words = f"per unit, {(rest or [top])[0]} moved by {moved:+.1%}"
+    shown = fmt.lift(numbers.lift, numbers.lift_low, numbers.lift_high)
+    return Beside(total, words if shown is None else f"{words}, {top} by {shown.text}")
+
+
+def compare_bottoms(metric: Metric, moments: ByStretch, arms: Arms, rule: Rule) -> Comparison:
+    """What a ratio divides by, compared between two variants as any mean per unit is.
+
+    Args:
+        metric: The ratio.
+        moments: Of (y, x, …) by stretch and variant.
+        arms: The two variants.
+        rule: How the difference is judged.
+    """
+    mean = replace(metric, kind="mean", value=metric.per, per=None, covariates=())
+    bottoms = [{name: per_unit(one.pick(1, 0)) for name, one in arm.items()} for arm in moments]
+    return compare_within(mean, bottoms, arms, rule)
+
+
+NAME = "aa"
+_DOUBT = 0.01
+"""Metrics with a smaller p-value are named in the message."""
+
+
+def aa_check(analysis: Analysis, aa: AAResult | None) -> Finding:
+    """Whether each metric's test keeps its level on these logs.
+
+    It never fails as a whole, because one metric's test says nothing about the others; the rows of
+    a metric that fails are untrusted.
+    """
+    if aa is None or not aa.metrics:
+        return skipped(NAME, f"no A/A replays: {_no_replays(analysis, aa)}")
+    doubts, runs = aa.doubts(), aa.metrics[0].runs
+    doubtful = [name for name, p_value in doubts.items() if p_value < _DOUBT]
+    listed = ", ".join(f"{name} {aa[name].rejection_rate:.1%}" for name in doubtful)
+    besides = _besides(aa)
+    words = Words(
+        f"{len(doubts)} metrics keep their level in {runs:,} A/A replays{besides}",
+        f"tests at level {aa.alpha:.3g} reject more than {100 * aa.alpha:.3g}% of A/A replays "
+        f"({listed}){besides}",
+        "few units have most of the value: cap it (cap = 0.99), or test by "
+        '[inference] resample = "permutation"',
+    )
+    return Significance(NAME, min(doubts.values()), words, metrics=tuple(doubtful), worst="warn")
+
+
+def doubted(aa: AAResult | None, check: Check | None, options: TrustOptions) -> list[str]:
+    """Metrics whose own test is off by so much that their rows are not to be trusted.
+
+    Args:
+        aa: The replays.
+        check: The check of them, whose family has its part of the budget.
+        options: With the budgets of warnings and of failures.
+    """
+    if aa is None or check is None or check.warn_threshold is None:
+        return []
+    fail = check.warn_threshold * options.alpha_fail / options.alpha_warn
+    return [name for name, p_value in aa.doubts().items() if p_value < fail]
+
+
+def _besides(aa: AAResult) -> str:
+    """What is not replayed, and how the tests that are replayed differ from those of the rows."""
+    listed = (f"not replayed: {', '.join(aa.refused)}",) if aa.refused else ()
+    return "".join(f"; {one}" for one in (*aa.notes, *listed))
+
+
+def _no_replays(analysis: Analysis, aa: AAResult | None) -> str:
+    """Why no metric was replayed."""
+    experiment, aggregates = analysis.experiment, analysis.aggregates
+    if aa is not None:
+        return ", ".join(f"{name}: {why}" for name, why in aa.refused.items())
+    if not experiment.trust.aa_runs:
+        return "[trust] aa_runs is 0"
+    units, fewest = min((aggregates.units_of(name), name) for name in experiment.variants)
+    if units < AA_UNITS:
+        return f"{fewest} has {units:,} units, fewer than {AA_UNITS}"
+    if aggregates.buckets:
+        return "they are of `abeval analyze`"
+    return "no metric is a sum over units"
