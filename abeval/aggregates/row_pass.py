@@ -31,7 +31,7 @@ from abeval.logs.shape import LogShape, value_columns
 from abeval.logs.unit_arrays import NO_DAY, UnitDays, Units, narrow
 from abeval.logs.units import SubBuckets
 from abeval.logs.views import ITEM_GROUPS
-from abeval.metrics.sources import (
+from abeval.metrics.definition import (
     AUC,
     CATALOGUE,
     CATEGORY_DIVERSITY,

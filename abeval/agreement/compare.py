@@ -9,8 +9,8 @@ from abeval.agreement import clusters
 from abeval.agreement.case import Case, CauseCheck, Finding, Frames, Unchecked
 from abeval.agreement.causes import CAUSES
 from abeval.agreement.standing import agreement_rows, decompositions, matrix
-from abeval.experiment.agreement import AgreementColumns
 from abeval.experiment.model import Experiment
+from abeval.experiment.sections import AgreementColumns
 from abeval.results import codes
 from abeval.results import format as fmt
 from abeval.results.agreement import (

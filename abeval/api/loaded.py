@@ -8,8 +8,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Unpack
 
-from abeval.api.offline import OfflineCalls
-from abeval.api.trust import TrustCalls
 from abeval.bounds import (
     MAX_DAYS,
     MAX_EFFECT,
@@ -19,7 +17,7 @@ from abeval.bounds import (
 )
 from abeval.errors import ExperimentError
 from abeval.experiment.load import parse_experiment
-from abeval.steps import Step, silent
+from abeval.progress import Step, silent
 
 if TYPE_CHECKING:
     from abeval.aggregates.aggregates import Aggregates
@@ -88,7 +86,7 @@ class LoadedExperiment(TrustCalls, OfflineCalls):
         Raises:
             LogError: As `analyze`; what only other parts need is in `left_out` instead.
         """
-        from abeval.study.run import study
+        from abeval.study import study
 
         return study(self.experiment, inputs)
 

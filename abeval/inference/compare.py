@@ -27,8 +27,14 @@ from abeval.inference.means_and_ratios import (
 )
 from abeval.inference.other_kinds import compare_catalogue, compare_quantiles, compare_resampled
 from abeval.inference.toward import compare_with_image, with_gain
-from abeval.metrics.definition import Metric, covariate_scales, scales
-from abeval.metrics.sources import CATEGORY_DIVERSITY, GAUC, SERVED_RANKING
+from abeval.metrics.definition import (
+    CATEGORY_DIVERSITY,
+    GAUC,
+    SERVED_RANKING,
+    Metric,
+    covariate_scales,
+    scales,
+)
 from abeval.stats.moments import Moments
 from abeval.stats.records import Refusal
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from typing import Literal, NamedTuple
 
 from abeval.aggregates.aggregates import Aggregates
-from abeval.experiment.settings import Adjust, Relative, Resample
+from abeval.experiment.sections import Adjust, Relative, Resample
 from abeval.inference import special_tests
 from abeval.inference.looks import LookBoundary, Looks, at_look
 from abeval.stats import effects, multiplicity, relative, skewed, split_moments

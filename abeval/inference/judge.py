@@ -13,7 +13,7 @@ from abeval.aggregates.aggregates import Aggregates
 from abeval.aggregates.moment_rows import DAY
 from abeval.errors import masked
 from abeval.experiment.model import Experiment
-from abeval.experiment.settings import Family
+from abeval.experiment.sections import Family
 from abeval.inference import context
 from abeval.inference.aa import aa_of
 from abeval.inference.compare import Analysis, compare

@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 from abeval.aggregates.aggregates import Aggregates
 from abeval.aggregates.moment_rows import ByStretch, pooled
-from abeval.experiment.settings import Adjust
+from abeval.experiment.sections import Adjust
 from abeval.inference import special_tests
 from abeval.inference.comparison import (
     Arms,

@@ -26,7 +26,7 @@ from abeval.inference.comparison import (
 )
 from abeval.inference.means_and_ratios import MIN_STRETCH
 from abeval.metrics.definition import Metric, scales
-from abeval.metrics.functions import evaluate
+from abeval.metrics.row_text import evaluate
 from abeval.stats import catalogue, quantiles, resampling
 from abeval.stats.arrays import Floats
 from abeval.stats.exposure import Functional

@@ -16,7 +16,7 @@ import numpy as np
 from abeval.aggregates.aggregates import Aggregates
 from abeval.aggregates.buckets import BucketSums
 from abeval.experiment.model import Experiment
-from abeval.experiment.settings import Family
+from abeval.experiment.sections import Family
 from abeval.inference import outlook
 from abeval.inference.looks import Planned, planned_fractions
 from abeval.inference.outlook import (

@@ -7,11 +7,10 @@ from typing import NamedTuple
 from abeval.engines.protocol import Engine
 from abeval.engines.sql import quoted
 from abeval.errors import AbevalError, ExperimentError, LogError, QueryError
-from abeval.experiment.columns import CANONICAL_COLUMNS
+from abeval.experiment.consistency import of_impressions
 from abeval.experiment.model import Experiment
 from abeval.experiment.problems import suggestion
-from abeval.experiment.segment_rules import of_impressions
-from abeval.experiment.sources import OUTCOME
+from abeval.experiment.sources import CANONICAL_COLUMNS, OUTCOME
 from abeval.logs import views
 from abeval.logs.mapping import LogColumns, no_column
 from abeval.logs.shape import LogShape

@@ -18,8 +18,8 @@ from abeval.engines.builders import local_ms
 from abeval.engines.protocol import Engine
 from abeval.engines.sql import numbered
 from abeval.experiment.model import Experiment
+from abeval.experiment.sections import moment
 from abeval.experiment.sources import ROW_UNIT
-from abeval.experiment.values import moment
 from abeval.logs import checks
 from abeval.logs.cells import Cells
 from abeval.logs.run import Run

@@ -33,8 +33,7 @@ from abeval.logs.units import (
     write_unit_rows,
     write_units,
 )
-from abeval.metrics.definition import Metric
-from abeval.metrics.sources import Source
+from abeval.metrics.definition import Metric, Source
 
 Extra = Callable[[LogColumns], Sequence[str]]
 """Chooses columns of the impressions that the views keep."""

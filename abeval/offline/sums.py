@@ -15,8 +15,8 @@ from abeval.offline.kernels import UnitValues
 from abeval.offline.metrics import OfflineMetric, Policy, Scoring
 from abeval.offline.queried import add_ranking
 from abeval.offline.rows import Rows
+from abeval.progress import Step
 from abeval.results.replay import ModelCoverage
-from abeval.steps import Step
 
 if TYPE_CHECKING:
     import pandas as pd

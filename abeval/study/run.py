@@ -24,7 +24,7 @@ from abeval.pipeline import judged
 from abeval.results.analysis import Result
 from abeval.results.replay import ReplayResult, of_metrics
 from abeval.results.study import Study
-from abeval.study.provenance import provenance_of
+from abeval.study import provenance_of
 from abeval.time.aa import aa
 from abeval.time.analysis import windows
 from abeval.time.growth import growths_of

@@ -4,9 +4,9 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal, NamedTuple
 
-from abeval.experiment.trust import TrustOptions
+from abeval.experiment.sections import TrustOptions
 from abeval.metrics.definition import Metric
-from abeval.metrics.reads import reading
+from abeval.metrics.row_text import reading
 from abeval.results import Check, CheckStatus
 from abeval.stats import multiplicity
 

@@ -5,9 +5,9 @@ from dataclasses import replace
 from typing import NamedTuple
 
 from abeval.aggregates.moment_rows import BALANCE, ByStretch
-from abeval.experiment.covariates import covariate_means
+from abeval.experiment.metrics import covariate_means
 from abeval.experiment.model import Experiment
-from abeval.experiment.trust import TrustOptions
+from abeval.experiment.sections import TrustOptions
 from abeval.inference.aa import AA_UNITS
 from abeval.inference.compare import Analysis, compare_total, per_unit
 from abeval.inference.comparison import Arms, Comparison, Key, Rule, adjusted_p_values

@@ -8,8 +8,8 @@ import numpy as np
 
 from abeval.aggregates.aggregates import Aggregates
 from abeval.aggregates.moment_rows import SEGMENT, SLICE
+from abeval.experiment.consistency import known_from
 from abeval.experiment.model import Experiment
-from abeval.experiment.segment_rules import known_from
 from abeval.inference.trust.finding import Finding, Limits, Significance, Words, graded, skipped
 from abeval.logs.placing import (
     Stretch,
