@@ -25,7 +25,7 @@ from abeval.aggregates.rows import VariantUnits
 from abeval.aggregates.spreads import spread_metrics
 from abeval.aggregates.unit_sums import Row
 from abeval.aggregates.wanted import Wanted, wanted_of
-from abeval.experiment.covariates import covariate_means
+from abeval.experiment.metrics import covariate_means
 from abeval.experiment.model import Experiment
 from abeval.logs.accounting import (
     accounts,

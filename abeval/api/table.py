@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Unpack
 
 from abeval.api.loaded import LoadedExperiment
 from abeval.engines.protocol import Engine
-from abeval.experiment.settings import EngineOptions
+from abeval.experiment.sections import EngineOptions
 from abeval.table.options import TableOptions
 from abeval.table.read import read_table
 

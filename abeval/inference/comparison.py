@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Literal, NamedTuple
 
 from abeval.aggregates.aggregates import Aggregates
-from abeval.experiment.settings import Adjust, Relative, Resample
+from abeval.experiment.sections import Adjust, Relative, Resample
 from abeval.inference import proportions
 from abeval.inference.looks import LookBoundary, Looks
 from abeval.stats import effects, multiplicity, skewed

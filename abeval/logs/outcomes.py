@@ -13,8 +13,8 @@ from abeval.engines.protocol import Engine
 from abeval.engines.queries import query
 from abeval.engines.sources import relation_of
 from abeval.experiment.model import Experiment
+from abeval.experiment.sections import moment
 from abeval.experiment.sources import OUTCOME
-from abeval.experiment.values import moment
 from abeval.logs import mapping
 from abeval.logs.cells import Cells
 from abeval.logs.run import Run

@@ -18,8 +18,8 @@ from numpy.typing import NDArray
 
 from abeval.engines.zones import local_ms
 from abeval.experiment.model import Experiment
+from abeval.experiment.sections import moment
 from abeval.experiment.sources import ROW_UNIT
-from abeval.experiment.values import moment
 from abeval.logs.unit_arrays import NO_FIRST, Whole, counted
 from abeval.stats import changed_split
 

@@ -11,8 +11,8 @@ from numpy.typing import NDArray
 from abeval.engines.protocol import Engine
 from abeval.engines.queries import query
 from abeval.engines.sql import quoted
+from abeval.experiment.consistency import known_from
 from abeval.experiment.model import Experiment
-from abeval.experiment.segment_rules import known_from
 from abeval.experiment.sources import LogSource
 from abeval.logs import mapping
 from abeval.logs.cells import Cells

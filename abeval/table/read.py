@@ -14,8 +14,8 @@ from abeval.engines.sql import quoted
 from abeval.errors import LogError
 from abeval.experiment.load import parse_experiment
 from abeval.experiment.model import Experiment
+from abeval.experiment.problems import check_spelled_once
 from abeval.experiment.sources import ROW_UNIT, LogSource
-from abeval.experiment.spelling import check_spelled_once
 from abeval.files import real
 from abeval.table.columns import TABLE, Columns
 from abeval.table.metrics import measures_of, segments_of

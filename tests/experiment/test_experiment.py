@@ -14,10 +14,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from abeval.errors import ExperimentError
-from abeval.experiment.chosen_metrics import AbsoluteMargin, Toward
-from abeval.experiment.columns import CANONICAL_COLUMNS
 from abeval.experiment.load import load_experiment, parse_experiment
 from abeval.experiment.model import Experiment
+from abeval.experiment.sections import AbsoluteMargin, Toward
+from abeval.experiment.sources import CANONICAL_COLUMNS
 from abeval.simulate.template import EXPERIMENT
 
 MISTAKEN = """\

@@ -11,7 +11,7 @@ import pytest
 
 import abeval
 from abeval.errors import ExperimentError
-from abeval.experiment.trust import TrustOptions
+from abeval.experiment.sections import TrustOptions
 from abeval.inference.trust.family import decided
 from abeval.inference.trust.finding import Significance, Words
 from abeval.results.analysis import Result

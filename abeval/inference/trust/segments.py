@@ -11,8 +11,8 @@ from typing import Literal, NamedTuple
 import numpy as np
 
 from abeval.aggregates.aggregates import Aggregates
+from abeval.experiment.consistency import known_from
 from abeval.experiment.model import Experiment
-from abeval.experiment.segment_rules import known_from
 from abeval.inference.trust.finding import Finding, Significance, Words, skipped
 from abeval.inference.trust.split import LOST
 from abeval.inference.trust.split_counts import by_segment, weights_by_stretch
