@@ -41,9 +41,8 @@ from abeval.logs.prepare import Extra, Prepared, prepare
 from abeval.logs.run import Run
 from abeval.logs.sums import Sums, one_pass
 from abeval.logs.unit_arrays import Units
-from abeval.metrics.definition import Metric
-from abeval.metrics.sources import CATALOGUE, QUANTILE
-from abeval.steps import Step
+from abeval.metrics.definition import CATALOGUE, QUANTILE, Metric
+from abeval.progress import Step
 
 
 def collect(

@@ -27,11 +27,10 @@ from abeval.engines.sql import literal, quoted
 from abeval.logs.grouping import Groups, added, half_away, heads, key_of
 from abeval.logs.unit_arrays import Labels, Units, Whole
 from abeval.logs.views import cut_name
-from abeval.metrics.definition import Metric, no_cuts, scales, splits_by_cut
-from abeval.metrics.sources import AUC, GAUC, UNIT_DAY
+from abeval.metrics.definition import AUC, GAUC, UNIT_DAY, Metric, no_cuts, scales, splits_by_cut
+from abeval.progress import Step
 from abeval.stats import mix
 from abeval.stats.records import Refusal
-from abeval.steps import Step
 
 CUT = "cut:"
 """The slice of a metric in the cells of a cut."""

@@ -15,8 +15,7 @@ from abeval.engines.sql import by_value
 from abeval.experiment.model import Experiment
 from abeval.logs.outcomes import Coverage
 from abeval.logs.shape import LogShape
-from abeval.metrics.definition import Metric
-from abeval.metrics.sources import Source
+from abeval.metrics.definition import Metric, Source
 
 
 @dataclass(frozen=True)

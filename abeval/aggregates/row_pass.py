@@ -32,7 +32,7 @@ from abeval.logs.run import Run
 from abeval.logs.shape import LogShape, value_columns
 from abeval.logs.unit_arrays import NO_DAY, UnitDays, Units
 from abeval.logs.views import ITEM_GROUPS
-from abeval.metrics.sources import (
+from abeval.metrics.definition import (
     AUC,
     CATALOGUE,
     CATEGORY_DIVERSITY,

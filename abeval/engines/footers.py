@@ -1,6 +1,6 @@
 """What the files of a log say of themselves: their rows, their columns, and which have no null.
 
-`logs/files.py` asks it before a log is analysed, `study/provenance.py` for the page. Of Parquet the
+`logs/files.py` asks it before a log is analysed, `study.py` for the page. Of Parquet the
 footers tell, of text the lines and what DuckDB needs to tell the columns.
 """
 

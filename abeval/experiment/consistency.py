@@ -23,8 +23,7 @@ from abeval.experiment.sources import (
     UnitLog,
     canonical_columns,
 )
-from abeval.metrics.functions import function_problem
-from abeval.metrics.row_text import expression_problem
+from abeval.metrics.row_text import expression_problem, function_problem
 
 
 def known_from(experiment: Experiment, source: Literal["before", "exposure"]) -> dict[str, str]:

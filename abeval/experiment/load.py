@@ -1,6 +1,6 @@
 """Reads an experiment file, and reports every mistake in it at once.
 
-`api/` and `cli/sql.py` call it with a path, or `api/` with a mapping from Python; every run
+`api/` and `cli/reference.py` call it with a path, or `api/` with a mapping from Python; every run
 starts from the `Experiment` that comes back.
 """
 
@@ -16,7 +16,7 @@ from abeval.experiment.consistency import inconsistencies
 from abeval.experiment.model import Experiment
 from abeval.experiment.problems import Problem, problems_of, without
 from abeval.files import real
-from abeval.metrics.functions import names_of
+from abeval.metrics.row_text import names_of
 
 Entries = Mapping[str, Any]
 Read = Callable[[Path, str], str]

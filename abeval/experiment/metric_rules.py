@@ -9,11 +9,8 @@ from abeval.experiment.model import Experiment
 from abeval.experiment.problems import Path, Problem, suggestion
 from abeval.experiment.sections import MetricChoice, moment
 from abeval.experiment.sources import CANONICAL_COLUMNS, OWN_TABLE, ROW_UNIT
-from abeval.metrics.definition import Metric
-from abeval.metrics.functions import function_problem, names_of
-from abeval.metrics.per_unit import span_ms
-from abeval.metrics.row_text import columns_of, expression_problem
-from abeval.metrics.sources import UNIT_DAY
+from abeval.metrics.definition import UNIT_DAY, Metric, span_ms
+from abeval.metrics.row_text import columns_of, expression_problem, function_problem, names_of
 
 _DAY_MS = 86_400_000
 _KEYS = ("log", "per_unit", "where", "within", "retention", "funnel")

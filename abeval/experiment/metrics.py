@@ -1,8 +1,4 @@
-"""The metrics of an experiment: the built-in ones, and those that its file defines or changes.
-
-`pipeline.py`, `api/` and `cli/sql.py` take their metrics from here and hand them to the steps of
-a run; `consistency.py` checks the file's names by the built-in ones.
-"""
+"""Make the metrics of an experiment: built-in ones, and those that its file defines or changes."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
@@ -16,22 +12,27 @@ from abeval.experiment.sources import Covariate
 from abeval.metrics.builtin import builtin_metrics
 from abeval.metrics.definition import (
     DECREASE,
+    FUNCTION,
     INCREASE,
+    QUANTILE,
+    UNIT_DAY,
     ColumnTerm,
+    Combine,
     Direction,
     Kind,
     Margin,
     Metric,
     Need,
+    PerUnit,
     RowTerm,
+    RowValue,
     Term,
     UnitTerm,
+    events_of,
     own_terms,
+    span_ms,
 )
-from abeval.metrics.functions import names_of
-from abeval.metrics.per_unit import Combine, PerUnit, RowValue, span_ms
-from abeval.metrics.row_text import columns_of
-from abeval.metrics.sources import FUNCTION, QUANTILE, UNIT_DAY, events_of
+from abeval.metrics.row_text import columns_of, names_of
 
 
 def table_covariates(experiment: Experiment) -> list[Covariate]:

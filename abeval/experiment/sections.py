@@ -1,4 +1,4 @@
-"""Sections of the experiment file, with their defaults: design, metrics, inference, trust, engine."""
+"""Sections of the experiment file: its design, its metrics, inference, trust, engine."""
 
 import re
 from collections.abc import Mapping
@@ -29,8 +29,7 @@ from abeval.bounds import (
     MIN_ALPHA,
     MIN_RESOLUTION,
 )
-from abeval.metrics.definition import Role
-from abeval.metrics.per_unit import SPAN, Combine
+from abeval.metrics.definition import SPAN, Combine, Role
 
 
 class Section(BaseModel):

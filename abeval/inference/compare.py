@@ -27,8 +27,14 @@ from abeval.inference.stretches import (
     usable,
 )
 from abeval.inference.toward import compare_with_image, with_gain
-from abeval.metrics.definition import Metric, covariate_scales, scales
-from abeval.metrics.sources import CATEGORY_DIVERSITY, GAUC, SERVED_RANKING
+from abeval.metrics.definition import (
+    CATEGORY_DIVERSITY,
+    GAUC,
+    SERVED_RANKING,
+    Metric,
+    covariate_scales,
+    scales,
+)
 from abeval.stats.moments import Moments
 
 _AVERAGES = (GAUC, SERVED_RANKING, CATEGORY_DIVERSITY)

@@ -16,7 +16,7 @@ from abeval.inference.comparison import Arms, Comparison, Draws, Rule, reason_of
 from abeval.inference.stretches import MIN_STRETCH
 from abeval.inference.with_effects import limit, with_difference, with_joint, with_sides
 from abeval.metrics.definition import Metric, scales
-from abeval.metrics.functions import evaluate
+from abeval.metrics.row_text import evaluate
 from abeval.stats import catalogue, quantiles, resampling
 from abeval.stats.arrays import Floats
 from abeval.stats.exposure import Functional

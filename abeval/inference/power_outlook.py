@@ -1,6 +1,6 @@
 """What the goals and guardrails of a running experiment can see, now and after more days.
 
-`study/run.py` calls it on collected aggregates and on the growth of units and spread by day.
+`study.py` calls it on collected aggregates and on the growth of units and spread by day.
 """
 
 import math

@@ -30,8 +30,7 @@ from abeval.logs.sums import Summed, Sums, one_pass
 from abeval.logs.unit_arrays import UnitDays
 from abeval.logs.unit_segments import exposures_view
 from abeval.logs.unit_table import missing_note, write_unit_rows
-from abeval.metrics.definition import Metric
-from abeval.metrics.sources import Source
+from abeval.metrics.definition import Metric, Source
 
 Extra = Callable[[LogColumns], Sequence[str]]
 """Chooses columns of the impressions that the views keep."""

@@ -22,6 +22,7 @@ from abeval.metrics.definition import (
     Metric,
     Need,
     RowTerm,
+    RowValue,
     Term,
     UnitTerm,
     event_terms,
@@ -29,7 +30,6 @@ from abeval.metrics.definition import (
     row_values,
     unit_terms,
 )
-from abeval.metrics.per_unit import RowValue
 from abeval.metrics.row_text import columns_of, is_plain, renamed
 
 IMPRESSIONS, UNITS = "impressions", "units"

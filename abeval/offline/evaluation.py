@@ -22,8 +22,8 @@ from abeval.offline.metrics.definitions import OfflineMetric
 from abeval.offline.metrics.presets import NoRelevant, Policy, Scoring, Ties, metrics_and_policy
 from abeval.offline.sums.run import run_models
 from abeval.offline.sums.sums import Sums
+from abeval.progress import silent
 from abeval.results.replay import ReplayModel, ReplayResult
-from abeval.steps import silent
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -1,6 +1,6 @@
 """The result of an audit of the assignment: frozen records, with views as frames and as JSON.
 
-`audit/run.py` fills it; `cli/audit.py` prints it.
+`audit/run.py` fills it; `cli/commands.py` prints it.
 """
 
 from dataclasses import dataclass

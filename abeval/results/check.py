@@ -1,6 +1,6 @@
 """The result of the checks alone: whether the log and the split can be believed.
 
-`inference/trust/check.py` fills it; `cli/check.py` prints it.
+`inference/trust/check.py` fills it; `cli/commands.py` prints it.
 """
 
 from dataclasses import dataclass

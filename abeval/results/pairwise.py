@@ -1,6 +1,6 @@
 """Every two variants, compared on one metric.
 
-`inference/pairwise.py` fills it; `cli/compare.py` prints it.
+`inference/pairwise.py` fills it; `cli/commands.py` prints it.
 """
 
 from dataclasses import dataclass

@@ -1,6 +1,6 @@
 """What a result was computed from, and with: the experiment file, inputs, SQL and versions.
 
-`study/provenance.py` fills it; the part `methods` of the page shows it.
+`study.py` fills it; the part `methods` of the page shows it.
 """
 
 from dataclasses import dataclass

@@ -1,6 +1,6 @@
 """A replay with some of its metrics: one reading of the logs serves a replay and an agreement.
 
-`study/run.py` calls it.
+`study.py` calls it.
 """
 
 from collections.abc import Mapping, Sequence

@@ -32,7 +32,7 @@ from abeval.logs.names import sub_buckets
 from abeval.logs.shape import LogShape, event_sql
 from abeval.logs.unit_arrays import NO_DAY, Units
 from abeval.metrics.builtin import builtin_metrics
-from abeval.metrics.sources import (
+from abeval.metrics.definition import (
     AUC,
     CATALOGUE,
     CATEGORY_DIVERSITY,

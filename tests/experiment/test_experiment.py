@@ -18,7 +18,7 @@ from abeval.experiment.load import load_experiment, parse_experiment
 from abeval.experiment.model import Experiment
 from abeval.experiment.sections import AbsoluteMargin, Toward
 from abeval.experiment.sources import CANONICAL_COLUMNS
-from abeval.simulate.template import EXPERIMENT
+from abeval.simulate.run import EXPERIMENT
 
 MISTAKEN = """\
 name = "ranker_v2"

@@ -20,7 +20,7 @@ from abeval.logs.run import opened
 from abeval.report.next_step import next_step
 from abeval.report.page import page_html
 from abeval.results.study import Study
-from abeval.study.run import analysed
+from abeval.study import analysed
 from benchmarks.calibration import detectable
 from tests import real_logs
 

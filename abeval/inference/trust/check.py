@@ -1,6 +1,6 @@
 """The checks without a scorecard, from aggregates of the metrics that they need.
 
-`api/trust.py` calls it, for `abeval check`.
+`api/loaded.py` calls it, for `abeval check`.
 """
 
 from collections.abc import Sequence

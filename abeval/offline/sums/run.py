@@ -24,7 +24,7 @@ from abeval.offline.sums import beyond, scores
 from abeval.offline.sums.coverage import open_model, overview_by_queries, overview_of_rows
 from abeval.offline.sums.ranking import add_ranking
 from abeval.offline.sums.sums import ModelSums, Sums
-from abeval.steps import Step
+from abeval.progress import Step
 
 if TYPE_CHECKING:
     import pandas as pd
