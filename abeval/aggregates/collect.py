@@ -36,11 +36,11 @@ from abeval.logs.accounting import (
     facts,
     seen_in,
 )
-from abeval.logs.names import sub_buckets
+from abeval.logs.cells import Sums, one_pass
 from abeval.logs.prepare import Extra, Prepared, prepare
 from abeval.logs.run import Run
-from abeval.logs.sums import Sums, one_pass
 from abeval.logs.unit_arrays import Units
+from abeval.logs.units import sub_buckets
 from abeval.metrics.definition import CATALOGUE, QUANTILE, Metric
 from abeval.progress import Step
 
