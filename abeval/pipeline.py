@@ -1,6 +1,6 @@
 """Logs → aggregates → result, on an engine, or from what was kept.
 
-Called by `api/`, and by `cli/sql.py` with an engine of its own.
+Called by `api/`, and by `cli/reference.py` with an engine of its own.
 """
 
 from collections.abc import Callable, Sequence

@@ -29,7 +29,7 @@ ORDER = (
     ("metrics",),
     ("simulate",),
     ("results", "stats"),
-    ("assignment", "files", "progress", "scratch", "steps", "threads", "version"),
+    ("assignment", "files", "progress", "scratch", "threads", "version"),
     ("bounds",),
     ("errors", "locks", "signals"),
 )
@@ -62,7 +62,6 @@ SHARED = {
         "progress",
         "scratch",
         "signals",
-        "steps",
         "threads",
     ),
 }

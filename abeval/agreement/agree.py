@@ -1,6 +1,6 @@
 """An analysis, a replay and the facts of the same logs → their agreement.
 
-`api/offline.py` (`abeval agree`) and `study/run.py` read the logs once for all of them.
+`api/loaded.py` (`abeval agree`) and `study.py` read the logs once for all of them.
 """
 
 from collections.abc import Iterator, Mapping

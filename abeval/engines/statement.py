@@ -1,6 +1,6 @@
 """One query of an experiment's analysis as a single SQL statement, for the user's warehouse.
 
-`cli/sql.py` calls it for `abeval sql`, and hands it what runs the analysis; it prints the text.
+`cli/reference.py` hands it what runs the analysis, and prints the text.
 """
 
 from collections.abc import Callable, Mapping, Sequence

@@ -1,7 +1,7 @@
 """One run: an experiment, its logs and an engine, as every step up to the aggregates gets them.
 
 `pipeline.py` and `api/` open it for the keywords that a caller gave, on an engine that may open the
-files of its experiment and no other ones; `cli/sql.py` makes it of a recording engine.
+files of its experiment and no other ones; `cli/reference.py` makes it of a recording engine.
 """
 
 from collections.abc import Iterator, Mapping, Sequence

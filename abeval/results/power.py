@@ -1,6 +1,6 @@
 """The smallest effect that an experiment can detect, or how long it needs; how often it ships.
 
-`inference/power.py` fills it; `cli/power.py` prints it.
+`inference/power.py` fills it; `cli/commands.py` prints it.
 """
 
 from dataclasses import asdict, dataclass

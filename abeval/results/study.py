@@ -1,6 +1,6 @@
 """All results of one experiment, as its page shows them together; and results read back from JSON.
 
-`api/` and `cli/report.py` fill a `Study`; `report/page.py` draws it.
+`api/` and `cli/analyze.py` fill a `Study`; `report/page.py` draws it.
 """
 
 import json

@@ -17,6 +17,7 @@ from hypothesis import strategies as st
 from abeval.errors import ExperimentError
 from abeval.experiment.load import load_experiment, parse_experiment
 from abeval.experiment.model import Experiment
+from abeval.experiment.sections import AbsoluteMargin, Toward
 from abeval.experiment.sources import CANONICAL_COLUMNS
 from abeval.simulate.run import EXPERIMENT
 

@@ -10,7 +10,7 @@ import abeval
 from abeval.api import LoadedExperiment
 from abeval.engines.duckdb import DuckDBEngine
 
-SAMPLE = Path(__file__).parents[2] / "sample_logs" / "experiment.toml"
+SAMPLE = Path(__file__).parents[1] / "sample_logs" / "experiment.toml"
 
 ASKED: dict[str, Callable[[LoadedExperiment], object]] = {
     "report": LoadedExperiment.study,

@@ -1,11 +1,16 @@
-"""Analysis, effects over time, A/A replays, replay and outlook of one experiment.
+"""Compute all that an experiment and its logs allow, for one page."""
 
-`api/` calls it for `LoadedExperiment.study`, behind `abeval report EXPERIMENT.toml`.
-"""
-
-from collections.abc import Callable, Sequence
+import hashlib
+import platform
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import replace
-from typing import NamedTuple, TypeVar, cast
+from datetime import date, time
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any, NamedTuple, TypeVar, cast
+
+import tomlkit
 
 from abeval.aggregates.collect import Collected, Further, collect_prepared
 from abeval.agreement.agree import OFFLINE, Offline, joined, offline_columns, read_offline
@@ -29,6 +34,75 @@ from abeval.time.aa import aa
 from abeval.time.analysis import windows
 from abeval.time.growth import growths_of
 from abeval.time.open import opened_logs
+from abeval.version import __version__
+
+_LIBRARIES = ("duckdb", "numpy", "scipy", "statsmodels", "pandas")
+_BLOCK = 1 << 20
+
+
+def provenance_of(experiment: Experiment, inputs: Inputs, queries: Iterable[str]) -> Provenance:
+    """The experiment as a file, its inputs, its SQL and the versions.
+
+    Args:
+        experiment: As it was run.
+        inputs: Frames of the caller, which have no file.
+        queries: Names of the queries that ran.
+    """
+    frames = set(inputs.get("logs") or {})
+    logs = {log: source for log, source in logs_of(experiment).items() if log not in frames}
+    files = [
+        _input(log, Path(file), experiment.folder, rows.get(file))
+        for log, source in logs.items()
+        for rows in (_rows_of(log, source, experiment.folder),)
+        for file in dict.fromkeys(files_of_log(log, source, experiment.folder))
+        if Path(file).is_file()
+    ]
+    libraries = ((name, version(name)) for name in _LIBRARIES)
+    return Provenance(
+        experiment=masked(experiment_text(experiment)),
+        inputs=tuple(files),
+        queries=tuple((name, query(name)) for name in sorted(set(queries))),
+        versions=(("abeval", __version__), ("python", platform.python_version()), *libraries),
+    )
+
+
+def experiment_text(experiment: Experiment) -> str:
+    """The experiment as TOML, with what it includes."""
+    entries = experiment.model_dump(
+        exclude_unset=True,
+        exclude_none=True,
+        exclude={"folder", "overrides", "include"},
+    )
+    return tomlkit.dumps(_plain(entries))
+
+
+def _plain(value: Any) -> Any:  # noqa: ANN401 (a tree of entries)
+    """Entries as TOML has them: tables, lists, text, numbers, dates."""
+    if isinstance(value, dict):
+        return {str(key): _plain(one) for key, one in value.items() if one is not None}
+    if isinstance(value, list | tuple | set | frozenset):
+        return [_plain(one) for one in value]
+    return value if isinstance(value, bool | int | float | str | date | time) else str(value)
+
+
+def _rows_of(log: str, source: LogSource, folder: Path) -> Mapping[str, int | None]:
+    """File of a log → its rows; none of a database."""
+    if source.database is not None or not source.paths:
+        return {}
+    with suppress(LogError, OSError, ValueError):
+        return rows_by_file(log, files_of(log, source.paths, folder, source.format))
+    return {}
+
+
+def _input(log: str, file: Path, folder: Path, rows: int | None) -> InputFile:
+    digest = hashlib.sha256()
+    with file.open("rb") as opened:
+        while block := opened.read(_BLOCK):
+            digest.update(block)
+    inside = file.is_relative_to(folder)
+    path = file.relative_to(folder) if inside else file
+    return InputFile(log, path.as_posix(), file.stat().st_size, digest.hexdigest(), rows)
+
 
 WIDTHS = (3, 7)
 _REPLAYS, _SEED = 10_000, 0
