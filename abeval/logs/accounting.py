@@ -17,7 +17,7 @@ from abeval.experiment.model import Experiment
 from abeval.experiment.problems import meant_by
 from abeval.logs import checks
 from abeval.logs.checks import USED, USED_BEFORE
-from abeval.logs.outcomes import relation
+from abeval.logs.joins import relation
 from abeval.logs.placing import REASONS, at
 from abeval.logs.prepare import Prepared
 from abeval.logs.shape import UNITS

@@ -16,23 +16,29 @@ from abeval.experiment.model import Experiment
 from abeval.logs import checks, views
 from abeval.logs.cells import Cells, Summed, Sums, days_of_units, one_pass, read_cells
 from abeval.logs.checks import faulty_expression
-from abeval.logs.click_join import click_join, join_notes, write_clicks
 from abeval.logs.duplicates import find_repeats
 from abeval.logs.files import FileFacts, lacking_columns
+from abeval.logs.joins import (
+    Coverage,
+    click_join,
+    join_notes,
+    outcome_logs,
+    write_clicks,
+    write_outcomes,
+)
 from abeval.logs.mapping import LogColumns
-from abeval.logs.outcomes import Coverage, outcome_logs, write_outcomes
 from abeval.logs.placing import Placed, knows_entries, names_variant, place_units
 from abeval.logs.run import Run, file_notes, open_logs
 from abeval.logs.shape import LogShape, columns_read, shape_of
 from abeval.logs.unit_arrays import UnitDays
 from abeval.logs.units import (
-    exposures_view,
     missing_note,
     write_names,
     write_unit_names,
     write_unit_rows,
     write_units,
 )
+from abeval.logs.views import exposures_view
 from abeval.metrics.definition import Metric, Source
 
 Extra = Callable[[LogColumns], Sequence[str]]
