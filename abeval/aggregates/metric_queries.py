@@ -12,7 +12,7 @@ from abeval.aggregates.unit_events import write_unit_event
 from abeval.engines.protocol import Engine
 from abeval.engines.sql import by_value, query
 from abeval.experiment.model import Experiment
-from abeval.logs.outcomes import Coverage
+from abeval.logs.joins import Coverage
 from abeval.logs.shape import LogShape
 from abeval.metrics.definition import Metric
 from abeval.metrics.sources import Source

@@ -10,7 +10,7 @@ from datetime import date
 from abeval.engines.protocol import Engine
 from abeval.engines.sql import literal, query
 from abeval.experiment.model import Experiment
-from abeval.logs.outcomes import Coverage, local_ms, relation
+from abeval.logs.joins import Coverage, local_ms, relation
 from abeval.logs.shape import UNITS, LogShape
 from abeval.metrics.definition import Metric
 from abeval.metrics.per_unit import PerUnit, RowValue
