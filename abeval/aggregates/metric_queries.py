@@ -14,8 +14,7 @@ from abeval.engines.sql import by_value, query
 from abeval.experiment.model import Experiment
 from abeval.logs.joins import Coverage
 from abeval.logs.shape import LogShape
-from abeval.metrics.definition import Metric
-from abeval.metrics.sources import Source
+from abeval.metrics.definition import Metric, Source
 
 
 @dataclass(frozen=True)

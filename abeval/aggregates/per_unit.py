@@ -20,9 +20,8 @@ from abeval.engines.sql import literal, query
 from abeval.logs.prepare import Prepared
 from abeval.logs.unit_arrays import NO_DAY, UnitDays, Units, Whole, narrow
 from abeval.logs.units import SubBuckets
-from abeval.metrics.definition import Metric
-from abeval.metrics.sources import GAUC, UNIT_DAY, Source
-from abeval.steps import Step
+from abeval.metrics.definition import GAUC, UNIT_DAY, Metric, Source
+from abeval.progress import Step
 
 
 class Besides(NamedTuple):

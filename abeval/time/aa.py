@@ -14,7 +14,7 @@ from abeval.inference.aa import aa_replays
 from abeval.logs.run import Run
 from abeval.logs.units import sub_buckets
 from abeval.metrics.definition import Metric, scales
-from abeval.results.aa import AAResult
+from abeval.results.trust import AAResult
 from abeval.time.open import OpenLogs, by_source, open_logs
 
 

@@ -9,8 +9,13 @@ from dataclasses import dataclass, field, replace
 
 from abeval.aggregates.moment_rows import ByStretch
 from abeval.inference.comparison import Arms, Comparison, Rule
-from abeval.inference.means_and_ratios import compare_moments, compare_with_shape
-from abeval.inference.stretches import Pair, compare_within, pair_of
+from abeval.inference.means_and_ratios import (
+    Pair,
+    compare_moments,
+    compare_with_shape,
+    compare_within,
+    pair_of,
+)
 from abeval.logs.placing import Stretches
 from abeval.metrics.definition import Metric
 from abeval.results.windows import AxisName

@@ -23,10 +23,9 @@ from abeval.logs.accounting import days_of
 from abeval.logs.placing import Stretches
 from abeval.logs.prepare import Prepared
 from abeval.logs.unit_arrays import NO_DAY, NO_FIRST, Units, Whole
-from abeval.metrics.definition import Metric, Term, scales
-from abeval.metrics.sources import Source
+from abeval.metrics.definition import Metric, Source, Term, scales
+from abeval.progress import Step
 from abeval.stats.moments import Moments
-from abeval.steps import Step
 from abeval.time.day_sums import MetricDays, Presence
 from abeval.time.open import OpenLogs, by_source
 from abeval.time.panel import Panel, SourceSums, columns_of, source_sums

@@ -31,7 +31,7 @@ from abeval.logs.shape import LogShape, event_sql
 from abeval.logs.unit_arrays import NO_DAY, Units, half_away, key_of
 from abeval.logs.units import sub_buckets
 from abeval.metrics.builtin import builtin_metrics
-from abeval.metrics.sources import (
+from abeval.metrics.definition import (
     AUC,
     CATALOGUE,
     CATEGORY_DIVERSITY,

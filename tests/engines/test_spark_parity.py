@@ -31,9 +31,8 @@ from abeval.logs.prepare import prepare
 from abeval.logs.run import Run
 from abeval.logs.units import expected_by_rule, places_of_hashes
 from abeval.metrics.definition import Metric
-from abeval.off_policy.estimates import OffPolicyOptions
 from abeval.off_policy.log import PolicyChoice
-from abeval.off_policy.run import off_policy
+from abeval.off_policy.run import OffPolicyOptions, off_policy
 from abeval.offline.replay import ReplayOptions, replay
 from abeval.pipeline import analyze_on
 from abeval.time.aa import aa
