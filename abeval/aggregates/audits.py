@@ -209,7 +209,7 @@ def audit_sums(run: Run, prepared: Prepared) -> list[AuditSums]:
         rows += shares(units, "clicked", *every, by_segment=True)
     rows += _of_rows(run, prepared, units, hours, impressions)
     rows += _set_aside(run.experiment, run.engine, prepared, units)
-    if prepared.duplicates:
+    if prepared.repeats.duplicates:
         rows += _of_duplicates(run.engine, shape, units, impressions)
     if shape.exposures is not None:
         rows += _silent(units, hours)

@@ -76,11 +76,10 @@ def _keys_sql(run: Run, log: LogColumns | None) -> str:
             "select unit_id, cast(null as varchar) as item_id, cast(null as bigint) as time_ms "
             "from units where 1 = 0"
         )
-    source = run.experiment.logs.training or LogSource()
-    unit, item = (mapping.column(log, name) for name in ("unit_id", "item_id"))
+    unit, item = (views.column(log, name) for name in ("unit_id", "item_id"))
     return (
         f"select distinct n.unit_id, cast(t.{item} as varchar) as item_id, "
-        f"{mapping.time_ms(log, source, run.engine)} as time_ms "
+        f"{views.time_ms(log, run.engine)} as time_ms "
         f"from raw_training t join unit_names n "
         f"on cast(t.{unit} as varchar) = cast(n.logged_id as varchar)"
     )
@@ -111,7 +110,7 @@ def write_beside(
     if not lacks_of(training):
         yield "training"
     if "item_id" in training and "policy" in training:
-        item, policy = (mapping.cast(training, name, "varchar") for name in ("item_id", "policy"))
+        item, policy = (views.cast(training, name, "varchar") for name in ("item_id", "policy"))
         engine.table(
             "training_items",
             f"select {item} as item_id, {policy} as policy, count(*) as trained "
@@ -155,11 +154,11 @@ def _score_column(experiment: Experiment, variant: str, training: LogColumns) ->
 
 def _training_scores(training: LogColumns, score: str) -> str:
     """Each unit of the training data is a cluster; without units, each row is one."""
-    unit = f"dense_rank() over (order by {mapping.column(training, 'unit_id')})"
+    unit = f"dense_rank() over (order by {views.column(training, 'unit_id')})"
     cluster = unit if "unit_id" in training else "row_number() over (order by 1)"
     return (
-        f"select {cluster} as cluster, {mapping.click(training)} as click, "
-        f"{mapping.score(score)} as candidate from raw_training"
+        f"select {cluster} as cluster, {views.click(training)} as click, "
+        f"{views.score(score)} as candidate from raw_training"
     )
 
 

@@ -124,7 +124,8 @@ def _impressions(prepared: Prepared) -> list[tuple[str, int]]:
         used[in_period] = int(rows[NONE])
         for reason, count in zip(REASONS, rows[:NONE].tolist(), strict=True):
             reasons[reason] += int(count)
-    repeats = {"duplicate": prepared.dropped, "repeated_unit": prepared.repeated}
+    found = prepared.repeats
+    repeats = {"duplicate": found.dropped, "repeated_unit": found.units}
     set_aside = [*repeats.items(), *sorted(reasons.items())]
     return [
         (USED, used[True]),
@@ -186,7 +187,8 @@ def facts(prepared: Prepared) -> dict[str, int]:
     """Counts for the trust checks; `duplicates` only where they were looked for."""
     shape, placed, cells = prepared.shape, prepared.placed, prepared.cells
     known = placed.set_aside != REASONS.index("not_in_experiment")
-    counted = {} if prepared.duplicates is None else {"duplicates": prepared.duplicates}
+    found = prepared.repeats.duplicates
+    counted = {} if found is None else {"duplicates": found}
     rows = where(cells.counts & cells.in_period)
 
     def total(components: Sequence[str]) -> int:

@@ -1,22 +1,16 @@
-"""Logs → canonical views, cells and placed units, and relations that later queries read.
-
-`aggregates/collect.py` and `time/open.py` hand it a `Run` and metrics; so do
-`offline/replay.py` and `off_policy/log.py`.
-"""
+"""Prepares logs for an analysis: canonical views, cells, placed units, and what queries read."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import NamedTuple
 
 from abeval.engines.builders import sub_bucket_sql
 from abeval.engines.sql import query
 from abeval.errors import QueryError
-from abeval.experiment.model import Experiment
 from abeval.logs import checks, views
 from abeval.logs.cells import Cells, Summed, Sums, days_of_units, one_pass, read_cells
 from abeval.logs.checks import faulty_expression
-from abeval.logs.duplicates import find_repeats
+from abeval.logs.duplicates import Repeats, find_repeats
 from abeval.logs.files import FileFacts, lacking_columns
 from abeval.logs.joins import (
     Coverage,
@@ -38,7 +32,6 @@ from abeval.logs.units import (
     write_unit_rows,
     write_units,
 )
-from abeval.logs.views import exposures_view
 from abeval.metrics.definition import Metric, Source
 
 Extra = Callable[[LogColumns], Sequence[str]]
@@ -51,25 +44,21 @@ class Prepared:
 
     Attributes:
         shape: The logs' columns and the summed components.
-        duplicates: Number of impression rows that repeat another, None if they were not counted.
-        dropped: Number of those that are set aside: all, unless the file says to keep them.
-        repeated: Number of rows that are set aside, because their unit has other rows too.
+        repeats: Rows that are set aside because they repeat another.
         summed: How the sums per unit and day were computed.
         cells: The cells of the log.
         placed: The analysed units, and why others are set aside.
         variants: Those of the experiment.
         covered: Log that units are judged by since their exposure → up to when it is whole.
+        has_rule: Whether the log names variants that a rule of assignment gives as well.
         files: What is to be known of the files of the impressions.
         rows: Number of impressions that were read; each is used or set aside.
         lacking: The columns of the impressions that are read, but that some files lack.
         notes: What a reader of the result must know of the files.
-        has_rule: Whether the log names variants that a rule of assignment gives as well.
     """
 
     shape: LogShape
-    duplicates: int | None
-    dropped: int
-    repeated: int
+    repeats: Repeats
     summed: Summed
     cells: Cells
     placed: Placed
@@ -121,36 +110,45 @@ def prepare(
     # Columns that are chosen once the log's are known need not be named anywhere.
     reads = None if extra else f"{experiment!r} {metrics!r}"
     opened = open_logs(run, outcome_logs(experiment, metrics), reads)
-    logs = opened.columns
+    logs, rows = opened.columns, experiment.logs.rows_name
     checks.check_opened(experiment, logs)
-    rows = experiment.logs.rows_name
-    kept = extra(logs[rows]) if callable(extra) else extra
-    shape = shape_of(experiment, metrics, logs, kept)
-    files = opened.files[rows]
-    lacking = lacking_columns(files, columns_read(experiment, metrics, shape))
+    shape = shape_of(experiment, metrics, logs, extra(logs[rows]) if callable(extra) else extra)
+    lacking = lacking_columns(opened.files[rows], columns_read(experiment, metrics, shape))
     run.step("duplicates")
     repeats = find_repeats(engine, logs[rows], experiment.cleaning)
     join = click_join(experiment, shape)
     try:
-        written = _write(
-            *(run, metrics, shape, join, sums, cuts, by_arrays),
-            units_read=units_read or bool(lacking),
-            has_extra=bool(extra),
-        )
+        _write_views(run, shape, join)
+        run.step("units and days")
+        checks.check_positions(metrics, shape, engine)
+        summed = sums(run, metrics, shape)
+        run.step("assignment")
+        cells, placed = _placed(run, shape)
+        # Sums by cut read the rows themselves.
+        spared = frozenset[Source]() if cuts else by_arrays
+        read = _read_besides(metrics, shape, experiment.unit, spared) if summed.has_rows else []
+        if extra and (read or cuts):
+            read += views.plain_columns(shape)
+        others = read or cuts or shape.outcomes or shape.table is not None
+        if units_read or lacking or others:
+            placed = _described(run, shape, placed)
+            if cuts and summed.has_rows:
+                read += views.cut_columns(shape, cuts)
+            _write_impressions(run, shape, list(dict.fromkeys(read)))
+        checks.check_outcomes(bool(shape.outcomes), knows_entries(shape))
+        covered = write_outcomes(run, shape, metrics, cells)
     except QueryError as error:
         raise faulty_expression(experiment, metrics, shape, engine, error) from error
     return Prepared(
         shape=shape,
-        duplicates=repeats.duplicates,
-        dropped=repeats.dropped,
-        repeated=repeats.units,
-        summed=written.summed,
-        cells=written.cells,
-        placed=written.placed,
+        repeats=repeats,
+        summed=summed,
+        cells=cells,
+        placed=placed,
         variants=[*experiment.variants],
-        covered=written.covered,
+        covered=covered,
         has_rule=experiment.assignment_rule is not None and names_variant(shape),
-        files=files,
+        files=opened.files[rows],
         rows=opened.rows[rows],
         lacking=lacking,
         notes=(
@@ -162,62 +160,36 @@ def prepare(
     )
 
 
-class _Written(NamedTuple):
-    """What is known once views and tables are there; as in `Prepared`."""
+def _write_views(run: Run, shape: LogShape, join: Sequence[str]) -> None:
+    """Create the views and tables up to `logged`, in the order in which one reads another."""
+    experiment, engine = run.experiment, run.engine
+    engine.view("experiment", views.experiment_view(experiment))
+    engine.view("seen", views.seen_view(experiment, shape, engine, join))
+    if shape.items is not None:
+        engine.table("items", views.items_view(shape.items))
+    if shape.exposures is not None:
+        engine.view("exposures", views.exposures_view(experiment, shape.exposures, engine))
+        engine.table("exposed", query("log/exposed"))
+    write_clicks(run, shape, join)
+    engine.view("logged", views.logged_view(experiment, shape))
 
-    summed: Summed
-    cells: Cells
-    placed: Placed
-    covered: Mapping[str, Coverage | None]
 
-
-def _write(
-    run: Run,
-    metrics: Sequence[Metric],
-    shape: LogShape,
-    join: Sequence[str],
-    sums: Sums,
-    cuts: Sequence[str],
-    by_arrays: frozenset[Source],
-    units_read: bool,
-    has_extra: bool,
-) -> _Written:
-    """Create the views and tables, in the order in which one reads another."""
-    _write_views(run, shape, join)
-    run.step("units and days")
-    checks.check_positions(metrics, shape, run.engine)
-    summed = sums(run, metrics, shape)
-    run.step("assignment")
-    run.engine.view("logged_cells", views.logged_cells(run.experiment, shape))
-    run.engine.view("variants", views.variants_view(run.experiment))
+def _placed(run: Run, shape: LogShape) -> tuple[Cells, Placed]:
+    """Read the cells of the log, and place its units."""
+    experiment, engine = run.experiment, run.engine
+    engine.view("logged_cells", views.logged_cells(experiment, shape))
+    engine.view("variants", views.variants_view(experiment))
     # Of a table of units, a draw of each row costs less in the pass than looking its unit up later.
-    is_dealt = run.experiment.of_units and run.experiment.trust.aa_runs
-    bucket = sub_bucket_sql(run.engine, run.experiment.salt, "unit_id") if is_dealt else None
-    cells = read_cells(run.engine, shape, _compared(run.experiment, shape), bucket)
-    write_names(run.engine, shape)
-    placed = place_units(run, shape, cells)
-    with_rows = summed.has_rows
-    # Sums by cut read the rows themselves.
-    spared = frozenset[Source]() if cuts else by_arrays
-    read = _columns_read(metrics, shape, run.experiment.unit, spared) if with_rows else []
-    if has_extra and (read or cuts):
-        read = list(dict.fromkeys([*read, *views.plain_columns(shape)]))
-    if units_read or read or cuts or shape.outcomes or shape.table is not None:
-        placed = _described(run, shape, placed)
-        _write_impressions(run, read, shape, cuts if with_rows else ())
-    checks.check_outcomes(bool(shape.outcomes), knows_entries(shape))
-    return _Written(summed, cells, placed, write_outcomes(run, shape, metrics, cells))
-
-
-def _compared(experiment: Experiment, shape: LogShape) -> list[str] | None:
-    """The variants whose impressions count, None where the impressions do not say who is in one."""
-    if not shape.names_variant or experiment.assigns or shape.exposures is not None:
-        return None
-    return [*experiment.variants]
+    is_dealt = experiment.of_units and experiment.trust.aa_runs
+    bucket = sub_bucket_sql(engine, experiment.salt, "unit_id") if is_dealt else None
+    by_log = shape.names_variant and not experiment.assigns and shape.exposures is None
+    cells = read_cells(engine, shape, [*experiment.variants] if by_log else None, bucket)
+    write_names(engine, shape)
+    return cells, place_units(run, shape, cells)
 
 
 def _described(run: Run, shape: LogShape, placed: Placed) -> Placed:
-    """The units with what the table of units says of them; they are written for queries, too."""
+    """Write the units for queries, with what the table of units says of them."""
     units = placed.units
     write_unit_names(run.engine, units)
     if shape.table is not None:
@@ -226,36 +198,20 @@ def _described(run: Run, shape: LogShape, placed: Placed) -> Placed:
     return replace(placed, units=units)
 
 
-def _write_views(run: Run, shape: LogShape, join: Sequence[str]) -> None:
-    experiment, engine = run.experiment, run.engine
-    engine.view("experiment", views.experiment_view(experiment))
-    engine.view("seen", views.seen_view(experiment, shape, engine, join))
-    if shape.items is not None:
-        engine.table("items", views.items_view(shape.items))
-    if shape.exposures is not None:
-        engine.view("exposures", exposures_view(experiment, shape.exposures, engine))
-        engine.table("exposed", query("log/exposed"))
-    write_clicks(run, shape, join)
-    engine.view("logged", views.logged_view(experiment, shape))
-
-
-def _write_impressions(
-    run: Run, columns: Sequence[str], shape: LogShape, cuts: Sequence[str]
-) -> None:
-    engine = run.engine
-    engine.view("logged_impressions", views.impressions_view(run.experiment, shape))
-    read = list(dict.fromkeys([*columns, *(views.cut_columns(shape, cuts) if cuts else ())]))
+def _write_impressions(run: Run, shape: LogShape, read: Sequence[str]) -> None:
+    """Create `impressions`, a table of the columns that are read; a view where none are."""
+    run.engine.view("logged_impressions", views.impressions_view(shape))
     if read:
         run.step("impressions")
-    create = engine.table if read else engine.view
+    create = run.engine.table if read else run.engine.view
     columns = ", ".join(["unit_id", *read]) if read else "*"
     create("impressions", f"select {columns} from logged_impressions")
 
 
-def _columns_read(
+def _read_besides(
     metrics: Sequence[Metric], shape: LogShape, unit: str, by_arrays: frozenset[Source]
 ) -> list[str]:
-    """The columns of the impressions that metrics read besides the sums per unit and day.
+    """List the columns of the impressions that metrics read besides the sums per unit and day.
 
     None where nothing but `by_arrays` reads them.
     """
@@ -265,4 +221,4 @@ def _columns_read(
         return []
     read = [column for source in sources for column in source.reads]
     scores = views.score_columns(shape) if any(source.scored for source in sources) else []
-    return list(dict.fromkeys([*read, *scores, *shape.events.values()]))
+    return [*read, *scores, *shape.events.values()]

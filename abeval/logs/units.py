@@ -16,11 +16,9 @@ from abeval.engines.protocol import Engine, row_count, whole_number
 from abeval.engines.sql import literal, numbered, query, quoted
 from abeval.experiment.consistency import known_from
 from abeval.experiment.model import Experiment
-from abeval.experiment.sources import LogSource
-from abeval.logs import mapping
+from abeval.logs import views
 from abeval.logs.cells import Cells
-from abeval.logs.mapping import LogColumns
-from abeval.logs.shape import UNIT_COLUMNS, UNITS, Computed, LogShape, as_text, own_columns_of
+from abeval.logs.shape import UNITS, Computed, LogShape
 from abeval.logs.unit_arrays import (
     NO_FIRST,
     NONE,
@@ -179,30 +177,6 @@ def _text(code: str, names: Sequence[str]) -> str:
     return f"case {code} {cases} end" if names else "cast(null as varchar)"
 
 
-def exposures_view(experiment: Experiment, log: LogColumns, engine: Engine) -> str:
-    """Exposures under canonical names, with the segments `s_…` that are known from them.
-
-    Raises:
-        ExperimentError: An expression reads a column that the exposures do not have.
-    """
-    source = experiment.logs.exposures or LogSource()
-    unit, variant = mapping.column(log, "unit_id"), mapping.cast(log, "variant", "varchar")
-    values = known_from(experiment, "exposure")
-    named = [
-        f"{unit} as unit_id",
-        f"{mapping.time_ms(log, source, engine)} as time_ms",
-        f"{mapping.variant_of(experiment, variant)} as variant",
-        *mapping.own_columns(log, own_columns_of([*values.values()], log, UNIT_COLUMNS)),
-    ]
-    segments = [
-        f"{sql} as {quoted(f's_{name}')}" for name, sql in as_text(values, UNIT_COLUMNS).items()
-    ]
-    return f"""
-    with named as (select {", ".join(named)} from raw_exposures where {unit} is not null)
-    select {", ".join(["unit_id", "time_ms", "variant", *segments])} from named
-    """
-
-
 def segments_of(
     experiment: Experiment,
     engine: Engine,
@@ -273,7 +247,7 @@ def write_unit_rows(experiment: Experiment, table: Computed, engine: Engine, uni
     Returns:
         The units with the segments and covariates of their rows; empty and 0 without a row.
     """
-    engine.view("unit_log", _view(experiment, table))
+    engine.view("unit_log", views.unit_log_view(experiment, table))
     engine.table("described_rows", query("log/described_rows"))
     covariates = [*table.covariates.values()]
     known = " from described_rows where set_aside is null"
@@ -292,27 +266,6 @@ def write_unit_rows(experiment: Experiment, table: Computed, engine: Engine, uni
     for name, column in sums.items():
         column[place] = arrays[name]
     return units._replace(segments=segments, covariates=sums)
-
-
-def _view(experiment: Experiment, table: Computed) -> str:
-    """The rows under canonical names; constants, because queries need a column of each kind."""
-    log = table.log
-    once = mapping.distinct_rows(log, "raw_units", experiment.cleaning.duplicates == "drop")
-    named = [
-        f"{mapping.column(log, 'unit_id')} as unit_id",
-        f"{mapping.copies(log)} as copies",
-        *mapping.own_columns(log, table.own_columns),
-    ]
-    columns = [
-        *("cast('' as varchar) as s_", "0 as u_0", "0 as v_0"),
-        *(f"{sql} as {quoted(f's_{name}')}" for name, sql in table.segments.items()),
-        *(f"{sql} as {name}" for sql, name in (*table.covariates.items(), *table.values.items())),
-    ]
-    return f"""
-    with once as ({once}),
-    named as (select {", ".join(named)} from once)
-    select unit_id as logged_id, copies, {", ".join(columns)} from named
-    """
 
 
 def missing_note(engine: Engine) -> list[str]:

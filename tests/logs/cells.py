@@ -15,6 +15,7 @@ from abeval.engines.sql import query
 from abeval.experiment.load import parse_experiment
 from abeval.experiment.model import Experiment
 from abeval.logs.cells import IN_PERIOD, Cells, Summed, read_cells
+from abeval.logs.duplicates import Repeats
 from abeval.logs.files import FileFacts
 from abeval.logs.mapping import map_columns
 from abeval.logs.placing import Logged, Placed, exposed_units, place_units, seen_units
@@ -130,9 +131,7 @@ class SmallLog:
         rows = int(self.cells.sums["c_1"].sum()) + sum(self.cells.nameless)
         return Prepared(
             shape=self.shape,
-            duplicates=None,
-            dropped=0,
-            repeated=0,
+            repeats=Repeats(None, 0, 0),
             summed=Summed(),
             cells=self.cells,
             placed=self.placed(),

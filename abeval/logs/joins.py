@@ -3,16 +3,23 @@
 `prepare.py` asks for it and for the tables of clicks; `views.py` writes the keys into the views.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, date, datetime, timedelta
+from zoneinfo import ZoneInfo
 
 from abeval.engines.sql import query
 from abeval.errors import LogError
 from abeval.experiment.model import Experiment
-from abeval.experiment.sources import ROW_UNIT
+from abeval.experiment.sections import moment
+from abeval.experiment.sources import OUTCOME, ROW_UNIT
 from abeval.logs import checks, views
+from abeval.logs.cells import Cells
 from abeval.logs.mapping import CLICK_KEYS
 from abeval.logs.run import Run
 from abeval.logs.shape import LogShape
+from abeval.logs.unit_arrays import NO_LAST
+from abeval.metrics.definition import Metric, row_values
 
 _IDS = ("impression_id", "request_id", "item_id", "position")
 UNIT = "unit_id"
@@ -92,3 +99,90 @@ def join_notes(experiment: Experiment, join: Sequence[str]) -> tuple[str, ...]:
         f"A click belongs to its unit's last impression{same} before it, at most {hours:g} hours "
         "earlier, because the logs share no id of the impression.",
     )
+
+
+_HOUR_MS = 3_600_000
+
+
+@dataclass(frozen=True)
+class Coverage:
+    """Up to when a log can be taken to hold what units did.
+
+    Attributes:
+        end_ms: Milliseconds since 1970 UTC.
+        end_day: The local day that is not wholly in it any more.
+    """
+
+    end_ms: int
+    end_day: date
+
+
+def outcome_logs(experiment: Experiment, metrics: Sequence[Metric]) -> list[str]:
+    """The outcome logs that metrics read, by their paths in the file."""
+    read = {value.log for metric in metrics for value in row_values(metric)}
+    return [OUTCOME + name for name in experiment.logs.events if name in read]
+
+
+def write_outcomes(
+    run: Run, shape: LogShape, metrics: Sequence[Metric], cells: Cells
+) -> Mapping[str, Coverage | None]:
+    """Create `unit_entry`, and `outcomes_NAME` of each outcome log.
+
+    Returns:
+        Log → up to when it can be taken to be whole, None if it has no row with a time; of the
+        impressions too.
+    """
+    experiment, engine = run.experiment, run.engine
+    if not any(row_values(metric) for metric in metrics):
+        return {}
+    engine.view("unit_entry", views.entry_view(experiment, shape, engine))
+    covered = {"impressions": _covered_impressions(experiment, shape, cells)}
+    for name, outcome in shape.outcomes.items():
+        run.step(name)
+        engine.view("outcome_log", views.outcome_view(experiment, name, outcome, engine))
+        engine.table(relation(name), query("log/outcomes"))
+        ((last,),) = engine.rows(f"select max(time_ms) from {relation(name)}")
+        until = experiment.logs.events[name].until
+        end = last if until is None else local_ms(moment(until), experiment)
+        covered[name] = coverage(experiment, None if end is None else int(end))
+    return covered
+
+
+def relation(name: str) -> str:
+    """The relation of the rows of an outcome log."""
+    return f"outcomes_{name}"
+
+
+def _covered_impressions(experiment: Experiment, shape: LogShape, cells: Cells) -> Coverage | None:
+    times = cells.last_ms[cells.last_ms != NO_LAST]
+    last = int(times.max()) if len(times) else None
+    log = shape.impressions
+    if last is not None and log.type_of("ts") == "DATE":
+        # The day that it names ends when the local day does.
+        day = datetime.fromtimestamp(last / 1000, UTC) + timedelta(days=1)
+        last = local_ms(day, experiment)
+    return coverage(experiment, last)
+
+
+def coverage(experiment: Experiment, last_ms: int | None) -> Coverage | None:
+    """Up to when a log is whole: its last row, or the end of the period or day it nearly reaches.
+
+    Args:
+        experiment: Its period and time zone.
+        last_ms: The last row; None if there is none.
+    """
+    if last_ms is None:
+        return None
+    zone = ZoneInfo(experiment.timezone)
+    last = datetime.fromtimestamp(last_ms / 1000, zone)
+    end = datetime(last.year, last.month, last.day) + timedelta(days=1)
+    if experiment.period is not None:
+        end = min(end, experiment.period.bounds[1])
+    end_ms = local_ms(end, experiment)
+    covered = end_ms if last_ms >= end_ms - _HOUR_MS else last_ms
+    return Coverage(covered, datetime.fromtimestamp(covered / 1000, zone).date())
+
+
+def local_ms(local: datetime, experiment: Experiment) -> int:
+    """Milliseconds since 1970 UTC of a local time of the experiment."""
+    return round(local.replace(tzinfo=ZoneInfo(experiment.timezone)).timestamp() * 1000)
