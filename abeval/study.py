@@ -14,11 +14,14 @@ import tomlkit
 
 from abeval.aggregates.collect import Collected, Further, collect_prepared
 from abeval.agreement.agree import OFFLINE, Offline, joined, offline_columns, read_offline
-from abeval.engines.sql import recorded
-from abeval.errors import AbevalError
+from abeval.engines.sources import files_of, files_of_log, logs_of
+from abeval.engines.sql import query, recorded
+from abeval.errors import AbevalError, LogError, masked
 from abeval.experiment.metrics import named_metrics
 from abeval.experiment.model import Experiment
+from abeval.experiment.sources import LogSource
 from abeval.inference.power import power_outlook
+from abeval.logs.files import rows_by_file
 from abeval.logs.run import Inputs, Run, opened
 from abeval.logs.shape import LogShape
 from abeval.metrics.definition import Metric
@@ -28,8 +31,7 @@ from abeval.offline.replay import replay
 from abeval.pipeline import judged
 from abeval.results.analysis import Result
 from abeval.results.replay import ReplayResult, of_metrics
-from abeval.results.study import Study
-from abeval.study import provenance_of
+from abeval.results.study import InputFile, Provenance, Study
 from abeval.time.aa import aa
 from abeval.time.analysis import windows
 from abeval.time.growth import growths_of
