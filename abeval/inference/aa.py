@@ -20,8 +20,7 @@ from abeval.inference.compare import Analysis
 from abeval.inference.special_tests import FEW, FEW_UNEVEN, LIMIT, MOST, UNEVEN
 from abeval.results import AAMetric
 from abeval.results.trust import AAResult
-from abeval.stats.arrays import Floats
-from abeval.stats.records import Refusal
+from abeval.stats.records import Floats, Refusal
 from abeval.stats.replay import aa_replay, aa_summary
 from abeval.stats.split_moments import Skewed
 

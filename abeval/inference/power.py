@@ -31,8 +31,7 @@ from abeval.inference.outlook import (
 )
 from abeval.metrics.definition import Metric
 from abeval.results.power import DecisionPlan, MetricOutlook, Plan, Plans, PowerOutlook
-from abeval.stats.arrays import Bools, Floats
-from abeval.stats.records import Refusal
+from abeval.stats.records import Bools, Floats, Refusal
 
 DRAWS = 20_000
 """Simulated experiments; their error is at most .35 points."""

@@ -23,8 +23,8 @@ from abeval.results.effects import (
     UnitAucs,
     WithoutAuc,
 )
-from abeval.stats.arrays import Floats
 from abeval.stats.exposure import coverage, gini
+from abeval.stats.records import Floats
 
 _BINS = 20
 _JUDGED = "judged"

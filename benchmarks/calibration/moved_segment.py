@@ -20,7 +20,7 @@ from abeval.experiment.load import parse_experiment
 from abeval.experiment.model import Experiment
 from abeval.inference.trust.finding import Significance, Words, decided
 from abeval.inference.trust.split import moved_segments, segment_checks, srm_check
-from abeval.stats.arrays import Integers
+from abeval.stats.records import Integers
 
 USERS = 20_000
 
