@@ -13,7 +13,7 @@ from abeval.logs.run import Run
 from abeval.logs.shape import value_columns
 from abeval.logs.views import show_scored
 from abeval.metrics.definition import Metric
-from abeval.stats.mid_distribution import PARTS
+from abeval.stats.quantiles import PARTS
 
 
 def run_definitions(run: Run) -> None:

@@ -27,8 +27,7 @@ from abeval.inference.compare import Analysis
 from abeval.inference.skew import LIMIT, MOST
 from abeval.results import AAMetric
 from abeval.results.aa import AAResult
-from abeval.stats.arrays import Floats
-from abeval.stats.records import Refusal
+from abeval.stats.records import Floats, Refusal
 from abeval.stats.replay import aa_replay, aa_summary
 
 BINS = 20

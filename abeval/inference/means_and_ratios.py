@@ -12,7 +12,7 @@ from abeval.inference.adjust import Strata, by_covariates, by_strata, of_covaria
 from abeval.inference.comparison import Comparison, Rule, reason_of, refused
 from abeval.inference.with_effects import limit, with_difference, with_joint, with_skewed
 from abeval.metrics.definition import Metric, rounding
-from abeval.stats import means, ratios
+from abeval.stats import means
 from abeval.stats.moments import Moments
 from abeval.stats.records import Adjusted, Estimate, Refusal
 from abeval.stats.skewed import method
@@ -180,7 +180,7 @@ def _value(moments: Moments) -> float:
 
 def estimate(metric: Metric, moments: Moments) -> Estimate:
     """The value of a mean or a ratio in one variant."""
-    return means.estimate(moments) if metric.kind == "mean" else ratios.estimate(moments)
+    return means.estimate_mean(moments) if metric.kind == "mean" else means.estimate_ratio(moments)
 
 
 def _estimate(metric: Metric, moments: Moments) -> Estimate:

@@ -18,10 +18,9 @@ from abeval.inference.with_effects import limit, with_difference, with_joint, wi
 from abeval.metrics.definition import Metric, scales
 from abeval.metrics.functions import evaluate
 from abeval.stats import catalogue, quantiles, resampling
-from abeval.stats.arrays import Floats
+from abeval.stats.catalogue import Incidence
 from abeval.stats.exposure import Functional
-from abeval.stats.incidence import Incidence
-from abeval.stats.records import Adjusted, Effect, Estimate, Refusal
+from abeval.stats.records import Adjusted, Effect, Estimate, Floats, Refusal
 
 
 def compare_quantiles(metric: Metric, aggregates: Aggregates, arms: Arms, rule: Rule) -> Comparison:

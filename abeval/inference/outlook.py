@@ -32,7 +32,7 @@ from abeval.inference.means_and_ratios import estimate
 from abeval.inference.stretches import MIN_STRETCH, pair_of
 from abeval.logs.stretches import planned_splits
 from abeval.metrics.definition import Metric
-from abeval.stats import design, dunnett, srm
+from abeval.stats import design, multiplicity, srm
 from abeval.stats.records import Refusal, RefusalReason
 
 POWER = 0.8
@@ -111,7 +111,7 @@ def level_of(experiment: Experiment, metrics: Sequence[Metric], metric: Metric) 
         case "dunnett":
             pairs = [shares(experiment, name) for name in experiment.treatments]
             loadings = [math.sqrt(own / (own + control)) for control, own in pairs]
-            return dunnett.level(alpha * variants / tests, loadings)
+            return multiplicity.dunnett_level(alpha * variants / tests, loadings)
         case "weighted":
             weights = {choice.name: choice.weight or 1.0 for choice in experiment.metrics}
             whole = variants * sum(weights.get(one.name, 1.0) for one in peers)

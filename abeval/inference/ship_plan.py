@@ -17,8 +17,7 @@ from abeval.inference import shipping
 from abeval.inference.looks import Planned, planned_fractions
 from abeval.inference.outlook import MOST_DAYS, MOST_UNITS, Outlook, Target, smallest
 from abeval.results.power import DecisionPlan
-from abeval.stats.arrays import Floats
-from abeval.stats.records import Refusal
+from abeval.stats.records import Floats, Refusal
 
 LARGEST = 10.0
 """Largest relative effect that is tried."""

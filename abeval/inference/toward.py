@@ -19,7 +19,7 @@ from abeval.inference.looks import LookBoundary, at_look
 from abeval.inference.stretches import compare_within, pair_of, stretches_of
 from abeval.inference.with_effects import with_skewed
 from abeval.metrics.definition import Margin, Metric
-from abeval.stats import effects, proportions, relative, skewed, toward
+from abeval.stats import effects, proportions, skewed, toward
 from abeval.stats.decisions import Gain
 from abeval.stats.distributions import upper_tail
 from abeval.stats.moments import Moments
@@ -291,7 +291,7 @@ def _fieller(
     control = Estimate(_control(own), control_variance, own.units_control, math.inf)
     plain = effect._replace(se=se, df=math.inf)
     adjusted = Adjusted(plain, plain, (), 0.0, control, control, contrast.covariance or 0.0)
-    return relative.fieller_adjusted(adjusted, 2 * upper_tail(reach).p_value)
+    return effects.fieller_adjusted(adjusted, 2 * upper_tail(reach).p_value)
 
 
 def _ends(lift: Lift) -> Interval:

@@ -10,17 +10,17 @@ from dataclasses import replace
 from abeval.inference import skew
 from abeval.inference.comparison import Comparison, Draws, Reason, Rule, Spread
 from abeval.inference.looks import at_look
-from abeval.stats import effects, permuted_units, relative, skewed
+from abeval.stats import effects, permuted_units, skewed
 from abeval.stats.records import Adjusted, Estimate, Lift, Refusal
 from abeval.stats.resampling import SEED
 from abeval.stats.split_moments import Skewed
 
 _RELATIVE = {
-    "fieller": relative.fieller,
-    "delta": relative.delta,
-    "log_delta": relative.log_delta,
+    "fieller": effects.fieller,
+    "delta": effects.delta,
+    "log_delta": effects.log_delta,
 }
-_RELATIVE_ADJUSTED = {"fieller": relative.fieller_adjusted, "delta": relative.delta_adjusted}
+_RELATIVE_ADJUSTED = {"fieller": effects.fieller_adjusted, "delta": effects.delta_adjusted}
 
 
 def with_difference(

@@ -15,10 +15,9 @@ import math
 from typing import NamedTuple
 
 from abeval.stats import permuted_units
-from abeval.stats.distributions import upper_tail
+from abeval.stats.distributions import skewed_tail, upper_tail
 from abeval.stats.moments import Units
 from abeval.stats.records import Refusal
-from abeval.stats.type_three import tail
 
 TINY = 1e-5
 """Below this skewness a distribution is the normal."""
@@ -158,8 +157,8 @@ def at(compared: Skewed, effect: float) -> At:
         (0.011, 0.5)
     """
     z, se, skew, own = standing(compared, effect)
-    lower = max(tail(-z, -skew), _hall(own, -1), key=_log)
-    upper = max(tail(z, skew), _hall(own, 1), key=_log)
+    lower = max(skewed_tail(-z, -skew), _hall(own, -1), key=_log)
+    upper = max(skewed_tail(z, skew), _hall(own, 1), key=_log)
     if compared.pair is not None and own.se > 0:
         ratio = effect if compared.scaled else 1.0
         p_values = permuted_units.p_values(*compared.pair, ratio, own.difference)

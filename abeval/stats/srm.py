@@ -12,8 +12,7 @@ from numpy.typing import ArrayLike
 from scipy import special
 
 from abeval.stats import srm_exact
-from abeval.stats.arrays import Floats
-from abeval.stats.records import Refusal
+from abeval.stats.records import Floats, Refusal
 
 
 class SRM(NamedTuple):

@@ -11,10 +11,9 @@ import numpy as np
 
 from abeval.inference.stretches import Pair
 from abeval.stats import shapes
-from abeval.stats.arrays import Floats, Integers
 from abeval.stats.distributions import tail
-from abeval.stats.records import Refusal
-from abeval.stats.windows import Windows, effects
+from abeval.stats.records import Floats, Integers, Refusal
+from abeval.stats.shapes import Windows, window_effects
 from abeval.time.axes import Course
 
 LEVEL = 0.01
@@ -78,7 +77,7 @@ def series_of(course: Course) -> Series:
     """The whole days of an axis on which both variants have something to measure.
 
     Raises:
-        Refusal: `too_few_units` for fewer than `MIN_DAYS` such days; as `windows.effects`.
+        Refusal: `too_few_units` for fewer than `MIN_DAYS` such days; as `windows.window_effects`.
     """
     days = [
         day
@@ -94,7 +93,7 @@ def series_of(course: Course) -> Series:
     control, treatment = course.by_day(days)
     if min(control.n, treatment.n) <= len(days):
         raise Refusal("too_few_units", f"{len(days)} days need more units than days")
-    return Series(np.array(days), effects(control, treatment), whole_weeks(days))
+    return Series(np.array(days), window_effects(control, treatment), whole_weeks(days))
 
 
 def whole_weeks(days: Sequence[int]) -> tuple[tuple[int, ...], ...]:

@@ -16,7 +16,7 @@ from abeval.metrics.definition import Metric
 from abeval.results.windows import Rhythm, WindowRow
 from abeval.stats import shapes
 from abeval.stats.records import Refusal
-from abeval.stats.windows import effects
+from abeval.stats.shapes import window_effects
 from abeval.time.axes import Axis, Course, Strata
 from abeval.time.change import has_effect
 from abeval.time.clock import ClockSums
@@ -66,7 +66,7 @@ def rhythm_of(course: Course) -> Rhythm:
             rhythm, reason=f"fewer than two of them have {MIN_UNITS} units in each variant"
         )
     try:
-        windows = effects(*course.by_day(parts))
+        windows = window_effects(*course.by_day(parts))
         level = shapes.fit(windows.effect, windows.covariance, np.ones((len(parts), 1)), windows.df)
     except Refusal as refusal:
         return replace(rhythm, reason=str(refusal))

@@ -13,10 +13,10 @@ from scipy.stats import hypergeom
 
 from abeval.inference.proportions import FEW, FEW_UNEVEN, UNEVEN
 from abeval.inference.skew import LIMIT, LIMIT_AT_EFFECTS, MOST
-from abeval.stats.arrays import Floats
+from abeval.stats.distributions import skewed_tails
+from abeval.stats.records import Floats
 from abeval.stats.skewed import FINDABLE
 from abeval.stats.split_moments import TINY
-from abeval.stats.type_three import tails
 
 Flags = NDArray[np.bool_]
 
@@ -208,7 +208,7 @@ def by_splits(control: Arm, treatment: Arm, ratio: float | Floats = 1.0) -> tupl
     # Where both ways are as uncertain, as at equal sizes, higher values count.
     higher = ways[1][0] <= ways[0][0] * (1 + ROUNDING)
     skewness = np.where(higher, ways[0][1], ways[1][1]) / variance**1.5
-    return Sides(tails(-z, -skewness), tails(z, skewness)), skewness
+    return Sides(skewed_tails(-z, -skewness), skewed_tails(z, skewness)), skewness
 
 
 def hall(control: Arm, treatment: Arm, ratio: float | Floats = 1.0) -> Sides:

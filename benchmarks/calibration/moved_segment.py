@@ -22,7 +22,7 @@ from abeval.inference.trust.family import decided
 from abeval.inference.trust.finding import Significance, Words
 from abeval.inference.trust.segments import moved_segments, segment_checks
 from abeval.inference.trust.split import srm_check
-from abeval.stats.arrays import Integers
+from abeval.stats.records import Integers
 
 USERS = 20_000
 

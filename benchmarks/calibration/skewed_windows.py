@@ -16,8 +16,8 @@ import numpy as np
 
 from abeval.inference.comparison import Arms, Comparison, Rule
 from abeval.metrics.definition import Metric
-from abeval.stats.arrays import Bools, Floats, Integers
 from abeval.stats.moments import Moments
+from abeval.stats.records import Bools, Floats, Integers
 from abeval.time.axes import Course, calendar, since_entry
 from abeval.time.day_sums import Span
 from abeval.time.skew import Thirds, known_of

@@ -43,8 +43,8 @@ from abeval.metrics.sources import (
     SESSIONS,
     Source,
 )
-from abeval.stats.mid_distribution import PARTS, place
 from abeval.stats.moments import Moments
+from abeval.stats.quantiles import PARTS, place
 
 DAY, HOUR, MINUTE = 86_400_000, 3_600_000, 60_000
 BACK = 19_800 * DAY + 6 * HOUR

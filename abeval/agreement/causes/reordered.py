@@ -11,8 +11,7 @@ from abeval.agreement.case import Case, CauseCheck, Finding, Frames, Unchecked
 from abeval.agreement.days import closed_by_rates
 from abeval.agreement.limits import p_above, share
 from abeval.logs.audited import CLUSTERS
-from abeval.stats.arrays import Floats
-from abeval.stats.records import Estimate
+from abeval.stats.records import Estimate, Floats
 
 LARGEST = 0.1
 COSTS = 0.01

@@ -24,7 +24,7 @@ from abeval.inference.trust.finding import Limits, Words, graded, skipped
 from abeval.logs.audited import CLUSTERS
 from abeval.results import Check
 from abeval.stats import faults
-from abeval.stats.arrays import Floats
+from abeval.stats.records import Floats
 
 MOST_HOURS = 24 * 400
 """Of a longer log, as one time of 1970 makes it, hours are not compared; a [period] cuts it."""

@@ -17,7 +17,7 @@ from abeval.engines.queries import query
 from abeval.engines.sql import quoted
 from abeval.errors import LogError
 from abeval.offline.metrics.definitions import OfflineMetric
-from abeval.stats.arrays import Floats
+from abeval.stats.records import Floats
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -14,7 +14,7 @@ from abeval.offline.metrics.definitions import OfflineMetric
 from abeval.offline.metrics.presets import Scoring
 from abeval.offline.sums.sums import Sums
 from abeval.results.replay import POOLED, ReplayRow
-from abeval.stats.arrays import Bools
+from abeval.stats.records import Bools
 
 BY_GROUP = frozenset({"bins", "catalogue"})
 """Families whose values are not sums over units: their intervals are jackknives."""

@@ -18,7 +18,7 @@ from abeval.offline.sums.beyond import Listed
 from abeval.offline.sums.scores import Bins
 from abeval.offline.sums.sums import Sums
 from abeval.results.replay import POOLED
-from abeval.stats.arrays import Floats
+from abeval.stats.records import Floats
 
 _LARGEST_BIAS = 0.25
 """Largest bias of a calibration error with an interval, as a share of its standard error."""

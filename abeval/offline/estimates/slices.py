@@ -11,7 +11,7 @@ from abeval.offline.estimates.inference import Columns, compare, estimate
 from abeval.offline.estimates.pairs import Difference, Side, compare_sides
 from abeval.offline.metrics.definitions import Definition, OfflineMetric
 from abeval.results.replay import CutByValue, Gap, PairRow, ReplayRow
-from abeval.stats.arrays import Bools
+from abeval.stats.records import Bools
 
 
 def gaps(parts: Mapping[str, Estimates]) -> Iterator[Gap]:

@@ -16,7 +16,7 @@ from abeval.offline.metrics.definitions import OfflineMetric
 from abeval.offline.metrics.formulas import GRADED
 from abeval.offline.metrics.units import UnitValues
 from abeval.results.replay import ModelCoverage
-from abeval.stats.arrays import Floats, Integers
+from abeval.stats.records import Floats, Integers
 
 
 def covers(metric: OfflineMetric, rows: Rows) -> bool:

@@ -18,7 +18,7 @@ from abeval.offline.kernels.ranks import Ranks
 from abeval.offline.metrics.definitions import UNCUT, OfflineMetric
 from abeval.offline.metrics.formulas import full_ideal, ratio
 from abeval.offline.metrics.units import FINE, cut_column
-from abeval.stats.arrays import Floats, Integers
+from abeval.stats.records import Floats, Integers
 from abeval.threads import in_threads
 
 

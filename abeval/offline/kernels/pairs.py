@@ -11,7 +11,7 @@ from abeval.offline.candidates.rows import Rows, scored
 from abeval.offline.kernels.ranks import Ranks, ranks_of
 from abeval.offline.metrics.formulas import graded_orders, ratio
 from abeval.offline.metrics.units import SCALE
-from abeval.stats.arrays import Floats, Integers
+from abeval.stats.records import Floats, Integers
 
 
 def pair_sums(rows: Rows, model: str, of_requests: Ranks) -> dict[str, Floats]:

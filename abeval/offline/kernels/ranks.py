@@ -11,7 +11,7 @@ from typing import NamedTuple
 import numpy as np
 
 from abeval.offline.candidates.grouping import Block, Groups, starts
-from abeval.stats.arrays import Bools, Floats, Integers
+from abeval.stats.records import Bools, Floats, Integers
 from abeval.threads import in_threads
 
 _PART = 1 << 16

@@ -18,7 +18,7 @@ from abeval.engines.queries import query
 from abeval.offline.metrics.definitions import OfflineMetric
 from abeval.offline.metrics.formulas import GRADED, graded_orders
 from abeval.offline.metrics.units import SCALE, UnitValues
-from abeval.stats.arrays import Floats, Integers
+from abeval.stats.records import Floats, Integers
 
 if TYPE_CHECKING:
     import pandas as pd
