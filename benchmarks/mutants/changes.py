@@ -20,7 +20,7 @@ AREAS = (
 """Each gives as many changes as the others."""
 
 NAMED = (
-    ("abeval/assignment/split.py", 'side="right"', 'side="left"', "tests/assignment/test_split.py"),
+    ("abeval/assignment/plan.py", 'side="right"', 'side="left"', "tests/assignment/test_split.py"),
     (
         "abeval/stats/decisions.py",
         "p_value < alpha",

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from abeval.assignment import hashes
+from abeval.assignment import draws
 
 
 @pytest.mark.parametrize(
@@ -23,7 +23,7 @@ from abeval.assignment import hashes
     ],
 )
 def test_strings_have_the_hash_that_java_gives_them(text: str, number: int) -> None:
-    assert hashes.java_hash(text) == number
+    assert draws.java_hash(text) == number
 
 
 @pytest.mark.parametrize("name", ["md5", "sha1"])
@@ -37,7 +37,7 @@ def test_ids_are_hashed_where_the_machine_forbids_a_hash_for_secrets(
             raise ValueError("disabled for FIPS")
         return allowed(text, usedforsecurity=False)
 
-    hashed: Callable[[str], str] = getattr(hashes, name)
+    hashed: Callable[[str], str] = getattr(draws, name)
     expected = hashed("exp_42:123")
     monkeypatch.setattr(hashlib, name, forbidden)
     assert hashed("exp_42:123") == expected
