@@ -11,8 +11,7 @@ import numpy as np
 import pandas as pd
 
 from abeval.engines.protocol import Engine, whole_number
-from abeval.engines.queries import query
-from abeval.engines.sql import literal, quoted
+from abeval.engines.sql import literal, query, quoted
 from abeval.errors import ExperimentError, LogError
 from abeval.experiment.model import Experiment
 from abeval.experiment.problems import suggestion

@@ -11,7 +11,6 @@ import pandas as pd
 
 from abeval.experiment.sources import ROW_UNIT
 from abeval.logs.run import Run
-from abeval.off_policy.estimates import Answer, Evaluation, OffPolicyOptions, evaluate_policy
 from abeval.off_policy.log import PolicyChoice, PolicyLog, read_policy_log
 from abeval.results.off_policy import OffPolicyResult, OffPolicyRow, Realised, Support
 from abeval.stats import effects, means
