@@ -22,6 +22,7 @@ from abeval.aggregates.audit_arrays import (
     machines,
     shares,
 )
+from abeval.aggregates.audits import PARTS
 from abeval.aggregates.rows import AuditSums
 from abeval.engines.protocol import Cell, Engine, whole
 from abeval.engines.sql import query, quoted

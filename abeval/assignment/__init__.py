@@ -2,12 +2,9 @@
 
 | module | what is in it |
 |---|---|
-| `hashes` | hashes of a text |
-| `ids` | the text of a unit id |
-| `split` | variants that share 1,000,000 slots |
-| `plan` | overrides, holdouts, sticky units, layers and traffic before the split |
-| `draws` | unit → number → range: what every platform does, in Python and SQL |
-| `platforms` | GrowthBook, Unleash, PlanOut, … as draws and ranges; a module per hash |
+| `draws` | unit → text → hash → number → range, in Python and SQL |
+| `plan` | variants that share 1,000,000 slots; overrides, holdouts, sticky units, layers, traffic |
+| `platforms` | GrowthBook, Unleash, PlanOut, … as draws and ranges |
 | `randomness` | are slots used evenly, and layers independent? |
 """
 

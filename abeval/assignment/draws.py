@@ -1,18 +1,142 @@
-"""Unit → number → range, as every platform does it.
-
-A **draw** hashes a text around the id to a number. A **stage** gives the number the label of the
-range that holds it. A **rule** is stages in a row: who falls into no range of one is not in the
-experiment, and the last stage names the variant. `platforms/` writes each platform as a rule;
-`cli/audit.py` and `audit/` compute variants by it; `engines/builders.py` writes it as SQL.
-"""
+"""Unit → text → hash → number → range, as every platform does it."""
 
 from __future__ import annotations
 
+import hashlib
 import math
+from array import array
 from collections.abc import Callable, Iterable, Mapping
 from typing import Literal, NamedTuple
+from uuid import UUID
 
-from abeval.assignment import draws
+import mmh3
+import numpy as np
+
+from abeval.errors import LogError
+
+SLOTS = 1_000_000
+SUB_BUCKETS = 4096
+HEX_DIGITS = 15
+
+
+def md5_60(salt: str, unit: str) -> int:
+    """The first 60 bits of md5 over ``salt:unit``, in utf-8.
+
+    >>> md5_60("exp_42", "123")
+    544213474231947086
+    """
+    return int(digest(salt, unit)[:HEX_DIGITS], 16)
+
+
+def slot(h: int) -> int:
+    """The slot, 0 to 999,999, that decides the variant.
+
+    >>> slot(544213474231947086)
+    947086
+    """
+    return h % SLOTS
+
+
+def sub_bucket(h: int, count: int = SUB_BUCKETS) -> int:
+    """The sub-bucket for resampling, from digits of the hash that the slot does not use.
+
+    >>> sub_bucket(544213474231947086, 100)
+    31
+    """
+    return (h // SLOTS) % count
+
+
+def digest(salt: str, unit: str) -> str:
+    """The md5 over ``salt:unit`` as 32 hex digits.
+
+    >>> digest("exp_42", "123")
+    '78d6f457d938f4e6ea5c8281ba8a2720'
+    """
+    return md5(f"{salt}:{unit}")
+
+
+def md5(text: str) -> str:
+    """The 32 hex digits of md5 over utf-8."""
+    return hashlib.md5(text.encode(), usedforsecurity=False).hexdigest()
+
+
+def sha1(text: str) -> str:
+    """The 40 hex digits of sha1 over utf-8."""
+    return hashlib.sha1(text.encode(), usedforsecurity=False).hexdigest()
+
+
+def sha256(text: str) -> str:
+    """The 64 hex digits of sha256 over utf-8."""
+    return hashlib.sha256(text.encode()).hexdigest()
+
+
+def fnv1a32(text: str) -> int:
+    """FNV-1a of 32 bits over UTF-16 code units, as JavaScript's `charCodeAt` gives them.
+
+    >>> fnv1a32("a") % 1000
+    220
+    """
+    h = 0x811C9DC5
+    for code in array("H", text.encode("utf-16-le")):
+        h = (h ^ code) * 0x01000193 & 0xFFFFFFFF
+    return h
+
+
+def murmur3_32(text: str, seed: int = 0) -> int:
+    """MurmurHash3 x86 of 32 bits over utf-8, without a sign.
+
+    >>> murmur3_32("123", 0)
+    2662625771
+    """
+    return mmh3.hash(text, seed & 0xFFFFFFFF, signed=False)
+
+
+def java_hash(text: str) -> int:
+    """Java's `String.hashCode`, over UTF-16 code units, with its sign.
+
+    >>> java_hash("ab")
+    3105
+    """
+    h = 0
+    for code in array("H", text.encode("utf-16-le")):
+        h = (31 * h + code) & 0xFFFFFFFF
+    return h - 0x100000000 if h >= 0x80000000 else h
+
+
+def unit_text(unit: object) -> str:
+    """The text that is hashed: that of DuckDB's ``cast(id as varchar)``.
+
+    Raises:
+        LogError: the id is null, or of a type whose text engines do not agree on.
+
+    >>> unit_text(123), unit_text("00123")
+    ('123', '00123')
+    """
+    if isinstance(unit, str):
+        return str(unit)
+    if isinstance(unit, (int, np.integer, UUID)) and not isinstance(unit, bool):
+        return str(unit)
+    # The nulls of pandas by name, for it need not be imported.
+    if unit is None or type(unit).__name__ in ("NAType", "NaTType"):
+        raise LogError("a unit id is null", hint="drop rows without an id before assigning")
+    if isinstance(unit, (float, np.floating)):
+        raise _float_id(float(unit))
+    raise LogError(
+        f"unit id {unit!r} is of type {type(unit).__name__}", hint="cast ids to text or integer"
+    )
+
+
+def _float_id(unit: float) -> LogError:
+    if math.isnan(unit):
+        return LogError(
+            "a unit id is NaN, so it is null or the ids are floats",
+            hint="drop rows without an id, then cast ids to text or integer",
+        )
+    return LogError(
+        f"unit id {unit!r} is a float",
+        hint="cast ids to text or integer: 123 and 123.0 hash to different variants",
+    )
+
 
 HashName = Literal[
     "md5_32",
@@ -146,24 +270,24 @@ def _hashed(draw: Draw, text: str) -> int:
 def _flagsmith(text: str, seed: int) -> int:
     """A draw of exactly 100 % is drawn again, with the ids said once more."""
     repeated = text
-    while (rest := int(draws.md5(repeated), 16) % FLAGSMITH_STEPS) == FLAGSMITH_STEPS - 1:
+    while (rest := int(md5(repeated), 16) % FLAGSMITH_STEPS) == FLAGSMITH_STEPS - 1:
         repeated += f",{text}"
     return rest
 
 
 _HASHES: Mapping[HashName, Callable[[str, int], int]] = {
-    "md5_32": lambda text, _: int(draws.md5(text)[:8], 16),
-    "md5_60": lambda text, _: int(draws.md5(text)[: draws.HEX_DIGITS], 16),
-    "sha1_60": lambda text, _: int(draws.sha1(text)[:15], 16),
-    "sha256_64": lambda text, _: int(draws.sha256(text)[:16], 16),
-    "sha256": lambda text, _: int(draws.sha256(text), 16),
-    "fnv1a32": lambda text, _: draws.fnv1a32(text),
-    "fnv1a32_twice": lambda text, _: draws.fnv1a32(str(draws.fnv1a32(text))),
-    "murmur3": lambda text, _: draws.murmur3_32(text),
-    "murmur3_unleash": lambda text, _: draws.murmur3_32(text, UNLEASH_VARIANT_SEED),
-    "murmur3_optimizely": lambda text, _: draws.murmur3_32(text, 1) * 10_000 >> 32,
-    "murmur3_seeded": lambda text, seed: draws.murmur3_32(text, seed),
-    "java": lambda text, seed: _magnitude(draws.java_hash(text) ^ seed),
+    "md5_32": lambda text, _: int(md5(text)[:8], 16),
+    "md5_60": lambda text, _: int(md5(text)[:HEX_DIGITS], 16),
+    "sha1_60": lambda text, _: int(sha1(text)[:15], 16),
+    "sha256_64": lambda text, _: int(sha256(text)[:16], 16),
+    "sha256": lambda text, _: int(sha256(text), 16),
+    "fnv1a32": lambda text, _: fnv1a32(text),
+    "fnv1a32_twice": lambda text, _: fnv1a32(str(fnv1a32(text))),
+    "murmur3": lambda text, _: murmur3_32(text),
+    "murmur3_unleash": lambda text, _: murmur3_32(text, UNLEASH_VARIANT_SEED),
+    "murmur3_optimizely": lambda text, _: murmur3_32(text, 1) * 10_000 >> 32,
+    "murmur3_seeded": lambda text, seed: murmur3_32(text, seed),
+    "java": lambda text, seed: _magnitude(java_hash(text) ^ seed),
     "flagsmith": _flagsmith,
 }
 

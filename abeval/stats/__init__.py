@@ -1,13 +1,11 @@
 """The statistics: pure functions of numbers, to be used with or without the rest of abeval.
 
-Effects: `means`, `ratios`, `proportions`, `skewed`, `quantiles`, `paired`; relative effects:
-`relative`. Variance reduction: `cuped`, `regression`, `stratification`. Many looks: `sequential`,
-`group_sequential`. Beliefs: `bayes`. Sub-buckets: `resampling`, `replay`, `catalogue`. Many tests:
-`multiplicity`, `dunnett`. Planning: `design`, `duration`, `retrodesign`. Conclusions: `decisions`,
-`toward`. Segments: `heterogeneity`, `simpson`; cuts: `mix`. Many experiments: `latent`,
-`shrinkage`. Days: `stability`, `windows`, `shapes`. Traffic: `srm`,
-`interleaving`. Other policies: `off_policy`, `off_policy_model_based`. All of it
-stands on `moments`, `effects` and `records`. Every other module is a helper of these.
+Effects and lifts: `means`, `proportions`, `skewed`, `quantiles`, `effects`. Less variance:
+`adjustment`. Many looks: `sequential`. Many tests: `multiplicity`. Planning: `design`. Conclusions
+and beliefs: `decisions`, `toward`. Segments: `heterogeneity`, `composition`. Days: `shapes`.
+Sub-buckets: `resampling`, `replay`, `catalogue`. Many experiments: `latent`, `shrinkage`. Traffic:
+`srm`, `srm_segments`, `changed_split`, `interleaving`. Other policies: `off_policy`,
+`off_policy_model_based`. All of it stands on `moments`, `records` and `distributions`.
 
 Modules are imported as they are named, so that none pays for the others:
 
@@ -23,44 +21,34 @@ from importlib import import_module
 from types import ModuleType
 
 __all__ = [
-    "bayes",
+    "adjustment",
     "catalogue",
-    "cuped",
+    "changed_split",
+    "composition",
     "decisions",
     "design",
-    "dunnett",
-    "duration",
+    "distributions",
     "effects",
-    "group_sequential",
     "heterogeneity",
     "interleaving",
     "latent",
     "means",
-    "mix",
     "moments",
     "multiplicity",
     "off_policy",
     "off_policy_model_based",
-    "paired",
     "proportions",
     "quantiles",
-    "ratios",
     "records",
-    "regression",
-    "relative",
     "replay",
     "resampling",
-    "retrodesign",
     "sequential",
     "shapes",
     "shrinkage",
-    "simpson",
     "skewed",
     "srm",
-    "stability",
-    "stratification",
+    "srm_segments",
     "toward",
-    "windows",
 ]
 
 

@@ -1,15 +1,17 @@
-"""Quantiles and tails of the normal and t distributions, exact even if the p-value underflows.
-
-Called by nearly every module of `stats/` that gives an interval or a p-value, and by
-`inference/looks.py` and `time/`.
-"""
+"""Quantiles and tails of the normal, t and Pearson's type III distributions, and Brent's roots."""
 
 import math
+from collections.abc import Callable
 from statistics import NormalDist
 from typing import Literal, NamedTuple
 
+import numpy as np
+
 # SciPy loads `scipy.special` where it is first used: one interval of many units needs none of it.
 import scipy
+from numpy.typing import ArrayLike
+
+from abeval.stats.records import Floats
 
 Alternative = Literal["two-sided", "greater", "less"]
 
@@ -144,3 +146,128 @@ def _beta_fraction(a: float, b: float, x: float) -> float:
         if abs(c * d - 1) < 1e-15:
             break
     return fraction
+
+
+THIN = 0.5
+"""The tail on the side where values end counts on no more skewness than this.
+
+What rare large values add to the skewness does not make that tail any thinner
+(`benchmarks.calibration.skew`).
+"""
+
+_NORMAL = 1e-5
+"""Below this skewness the distribution is the normal."""
+
+
+def skewed_tail(z: float, skew: float) -> tuple[float, float]:
+    """P(Z > z) of a mean 0 and a variance 1, and its log10 (Mielke and Berry 2001, chapter 2).
+
+    Example:
+        >>> [round(skewed_tail(1.96, skew)[0], 4) for skew in (-0.3, 0.0, 0.3)]
+        [0.0161, 0.025, 0.0326]
+    """
+    skew = max(skew, -THIN)
+    if abs(skew) < _NORMAL:
+        return upper_tail(z)
+    shape = 4 / skew**2
+    x = shape + z * math.sqrt(shape) * math.copysign(1, skew)
+    if x <= 0:
+        return (1.0, 0.0) if skew > 0 else (0.0, -math.inf)
+    p = float(scipy.special.gammaincc(shape, x) if skew > 0 else scipy.special.gammainc(shape, x))
+    if p > 1e-290:
+        return p, math.log10(p)
+    # The first term of either tail.
+    log = (
+        shape * math.log(x)
+        - x
+        - float(scipy.special.gammaln(shape))
+        - math.log(x if skew > 0 else shape)
+    )
+    return p, log / math.log(10)
+
+
+def skewed_p_values(z: ArrayLike, skew: ArrayLike) -> Floats:
+    """Two-sided p-values, twice the smaller tail, of arrays of one shape.
+
+    Example:
+        >>> skewed_p_values([1.96, -1.96], [0.3, 0.3]).round(4).tolist()
+        [0.0651, 0.0322]
+    """
+    z, skew = np.broadcast_arrays(np.asarray(z, dtype=float), np.asarray(skew, dtype=float))
+    smaller = np.minimum(skewed_tails(z, skew), skewed_tails(-z, -skew))
+    return np.asarray(np.minimum(1.0, 2 * smaller))
+
+
+def skewed_tails(z: Floats, skew: Floats) -> Floats:
+    """P(Z > z) as `tail` has it, of arrays of one shape.
+
+    Example:
+        >>> skewed_tails(np.array([1.96, 1.96]), np.array([-0.3, 0.3])).round(4).tolist()
+        [0.0161, 0.0326]
+    """
+    skew = np.maximum(skew, -THIN)
+    is_normal = np.abs(skew) < _NORMAL
+    shape = 4 / np.where(is_normal, 1.0, skew) ** 2
+    x = np.maximum(shape + z * np.sqrt(shape) * np.sign(skew), 0.0)
+    p = np.where(skew > 0, scipy.special.gammaincc(shape, x), scipy.special.gammainc(shape, x))
+    return np.asarray(np.where(is_normal, scipy.special.ndtr(-z), p))
+
+
+def brentq(
+    of: Callable[[float], float],
+    low: float,
+    high: float,
+    xtol: float = 2e-12,
+    rtol: float = 2**-50,
+) -> float:
+    """Where a continuous function is 0, between two numbers at which it has different signs.
+
+    Brent (1973): a step of the secant or of the inverse parabola, or else half of the bracket.
+
+    Args:
+        of: The function.
+        low: One end of the bracket.
+        high: The other end.
+        xtol: The root may be so far off.
+        rtol: And by this share of itself.
+
+    Raises:
+        ValueError: The function has the same sign at both ends.
+        RuntimeError: The root is not near after 100 steps.
+
+    Example:
+        >>> round(brentq(lambda x: x * x - 2, 0.0, 2.0), 12)
+        1.414213562373
+    """
+    before, here, other = float(low), float(high), 0.0
+    f_before, f_here, f_other = of(before), of(here), 0.0
+    if f_before == 0 or f_here == 0:
+        return before if f_before == 0 else here
+    if (f_before > 0) == (f_here > 0):
+        raise ValueError(f"the function has the same sign at {low} and at {high}")
+    last = step = 0.0
+    for _ in range(100):
+        if f_before != 0 and (f_before > 0) != (f_here > 0):
+            other, f_other = before, f_before
+            last = step = here - before
+        if abs(f_other) < abs(f_here):
+            before, here, other = here, other, here
+            f_before, f_here, f_other = f_here, f_other, f_here
+        least, half = (xtol + rtol * abs(here)) / 2, (other - here) / 2
+        if f_here == 0 or abs(half) < least:
+            return here
+        tried = math.inf
+        if abs(last) > least and abs(f_here) < abs(f_before):
+            if before == other:
+                tried = -f_here * (here - before) / (f_here - f_before)
+            else:
+                d_before = (f_before - f_here) / (before - here)
+                d_other = (f_other - f_here) / (other - here)
+                tried = -f_here * (f_other * d_other - f_before * d_before)
+                tried /= d_other * d_before * (f_other - f_before)
+        is_short = 2 * abs(tried) < min(abs(last), 3 * abs(half) - least)
+        last, step = (step, tried) if is_short else (half, half)
+        before, f_before = here, f_here
+        here += step if abs(step) > least else math.copysign(least, half)
+        f_here = of(here)
+    raise RuntimeError(f"no root is near {here} after 100 steps")

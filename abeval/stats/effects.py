@@ -1,14 +1,10 @@
-"""An effect from two estimates: difference, interval and p-value.
-
-The last step of most tests of `stats/`. `inference/` and `offline/estimates/` call it with
-estimates, or with a difference and its standard error.
-"""
+"""Effects and lifts from estimates: difference, interval and p-value; relative effects."""
 
 import math
 from collections.abc import Sequence
 
-from abeval.stats.distributions import Alternative, check_alpha, quantile, tail
-from abeval.stats.records import Effect, Estimate, Interval, Refusal
+from abeval.stats.distributions import Alternative, check_alpha, quantile, tail, two_sided_quantile
+from abeval.stats.records import Adjusted, Effect, Estimate, Interval, Lift, Refusal
 
 
 def compare(
@@ -172,3 +168,250 @@ def interval(
     if alternative == "greater":
         return Interval(value - half, math.inf)
     return Interval(-math.inf, value + half)
+
+
+def fieller(
+    control: Estimate, treatment: Estimate, alpha: float = 0.05, df: float | None = None
+) -> Lift:
+    """Relative effect with Fieller's interval (Fieller 1940, 1954).
+
+    The interval is the set of lifts λ that the test of treatment − (1 + λ)·control = 0
+    does not reject; it excludes zero exactly when the absolute test with the same quantile
+    rejects. If the control is not distinct from zero, that set is not an interval with two
+    ends: the lift is then unbounded, and the interval covers everything.
+
+    Args:
+        control: Estimate of the control; the lift is over its absolute value.
+        treatment: Independent estimate of the treatment.
+        alpha: Error rate of the interval.
+        df: Degrees of freedom of the quantile; those of the absolute test when omitted.
+
+    Raises:
+        Refusal: `control_near_zero` when the control is exactly zero, `zero_variance`,
+            `not_finite`.
+
+    Example:
+        >>> control, treatment = Estimate(10, 0.04, 100, 99), Estimate(11, 0.05, 100, 99)
+        >>> lift = fieller(control, treatment, df=math.inf)
+        >>> round(lift.value, 4), round(lift.low, 4), round(lift.high, 4)
+        (0.1, 0.0401, 0.1632)
+    """
+    total = total_variance(control, treatment)
+    q = two_sided_quantile(alpha, _welch_df(control, treatment) if df is None else df)
+    difference = treatment.value - control.value
+    return _lift(difference, total, -control.variance, control.value, control.variance, q)
+
+
+def fieller_adjusted(adjusted: Adjusted, alpha: float = 0.05) -> Lift:
+    """Fieller's interval of an adjusted difference over the control as observed.
+
+    Args:
+        adjusted: Result of CUPED, regression or post-stratification.
+        alpha: Error rate of the interval.
+
+    Raises:
+        Refusal: `control_near_zero`.
+
+    Example:
+        >>> from abeval.stats import cuped
+        >>> from abeval.stats.moments import Moments
+        >>> control = Moments.of([9, 11, 13, 15], [9, 10, 13, 16])
+        >>> treatment = Moments.of([10, 13, 14, 17], [10, 11, 14, 15])
+        >>> lift = fieller_adjusted(cuped.mean(control, treatment))
+        >>> round(lift.value, 4), round(lift.low, 4), round(lift.high, 4)
+        (0.086, -0.0699, 0.2352)
+    """
+    effect, control = adjusted.effect, adjusted.control
+    q = two_sided_quantile(alpha, effect.df)
+    variance = effect.se * effect.se
+    return _lift(
+        effect.difference, variance, adjusted.covariance, control.value, control.variance, q
+    )
+
+
+def delta(
+    control: Estimate, treatment: Estimate, alpha: float = 0.05, df: float | None = None
+) -> Lift:
+    """Relative effect with the symmetric interval of the delta method.
+
+    Its two error rates differ for skewed metrics, and it may disagree with the absolute test;
+    `fieller` has neither problem. `df` defaults to that of the relative variance. Other
+    arguments and refusals as in `fieller`.
+
+    Example:
+        >>> control, treatment = Estimate(10, 0.04, 100, 99), Estimate(11, 0.05, 100, 99)
+        >>> lift = delta(control, treatment, df=math.inf)
+        >>> round(lift.low, 4), round(lift.high, 4)
+        (0.0385, 0.1615)
+    """
+    se = delta_se(control, treatment)
+    q = two_sided_quantile(alpha, _relative_df(control, treatment) if df is None else df)
+    return _symmetric(treatment.value - control.value, control.value, se, q)
+
+
+def delta_se(control: Estimate, treatment: Estimate) -> float:
+    """Standard error of treatment / |control| − 1 by the delta method.
+
+    Raises:
+        Refusal: `control_near_zero`, `zero_variance`, `not_finite`.
+
+    Example:
+        >>> round(delta_se(Estimate(10, 0.04, 100, 99), Estimate(11, 0.05, 100, 99)), 6)
+        0.031369
+    """
+    total = total_variance(control, treatment)
+    return _relative_se(treatment.value - control.value, total, -control.variance, control)
+
+
+def delta_adjusted(adjusted: Adjusted, alpha: float = 0.05) -> Lift:
+    """Like `fieller_adjusted`, with the symmetric interval of the delta method.
+
+    Example:
+        >>> from abeval.stats import cuped
+        >>> from abeval.stats.moments import Moments
+        >>> control = Moments.of([9, 11, 13, 15], [9, 10, 13, 16])
+        >>> treatment = Moments.of([10, 13, 14, 17], [10, 11, 14, 15])
+        >>> lift = delta_adjusted(cuped.mean(control, treatment))
+        >>> round(lift.value, 4), round(lift.low, 4), round(lift.high, 4)
+        (0.086, -0.06, 0.2319)
+    """
+    se = delta_se_adjusted(adjusted)
+    q = two_sided_quantile(alpha, adjusted.effect.df)
+    return _symmetric(adjusted.effect.difference, adjusted.control.value, se, q)
+
+
+def delta_se_adjusted(adjusted: Adjusted, at: float | None = None) -> float:
+    """Standard error of the adjusted difference over |control|.
+
+    Includes the covariance of the observed control and the adjusted difference, without which
+    the interval would cover too little.
+
+    Args:
+        adjusted: Result of CUPED, regression or post-stratification.
+        at: Value of the treatment at which to take the derivative, `adjusted.treatment` when
+            omitted. The control plus the adjusted difference estimates the same value.
+
+    Raises:
+        Refusal: `control_near_zero`.
+
+    Example:
+        >>> from abeval.stats import cuped
+        >>> from abeval.stats.moments import Moments
+        >>> control = Moments.of([9, 11, 13, 15], [9, 10, 13, 16])
+        >>> treatment = Moments.of([10, 13, 14, 17], [10, 11, 14, 15])
+        >>> round(delta_se_adjusted(cuped.mean(control, treatment)), 4)
+        0.0558
+    """
+    effect, control = adjusted.effect, adjusted.control
+    treatment = adjusted.treatment.value if at is None else at
+    return _relative_se(
+        treatment - control.value, effect.se * effect.se, adjusted.covariance, control
+    )
+
+
+def log_delta(
+    control: Estimate, treatment: Estimate, alpha: float = 0.05, df: float | None = None
+) -> Lift:
+    """Relative effect with the interval symmetric in log(treatment / control).
+
+    Arguments as in `delta`.
+
+    Raises:
+        Refusal: `not_applicable` when the two values differ in sign or one is zero,
+            `control_near_zero`, `zero_variance`, `not_finite`.
+
+    Example:
+        >>> control, treatment = Estimate(10, 0.04, 100, 99), Estimate(11, 0.05, 100, 99)
+        >>> lift = log_delta(control, treatment, df=math.inf)
+        >>> round(lift.low, 4), round(lift.high, 4)
+        (0.0402, 0.1632)
+    """
+    se = log_se(control, treatment)
+    ratio = treatment.value / control.value
+    half = se * two_sided_quantile(alpha, _relative_df(control, treatment) if df is None else df)
+    # math.exp raises an exception when it overflows; above e^700 the end counts as infinite.
+    high = ratio * math.exp(half) if half < 700 else math.inf
+    ends = Interval(ratio * math.exp(-half) - 1, high - 1)
+    return _signed(control.value, ratio - 1, ends, "log_delta")
+
+
+def log_se(control: Estimate, treatment: Estimate) -> float:
+    """Standard error of log(treatment / control).
+
+    Raises:
+        Refusal: As `log_delta`.
+
+    Example:
+        >>> round(log_se(Estimate(10, 0.04, 100, 99), Estimate(11, 0.05, 100, 99)), 6)
+        0.028517
+    """
+    total_variance(control, treatment)
+    if _divide(treatment.value, control.value) <= 0:
+        raise Refusal("not_applicable", "a logarithm needs two values of the same sign")
+    of_control = math.sqrt(control.variance) / control.value
+    return math.hypot(of_control, math.sqrt(treatment.variance) / treatment.value)
+
+
+def _welch_df(control: Estimate, treatment: Estimate) -> float:
+    return satterthwaite([control.variance, treatment.variance], [control.df, treatment.df])
+
+
+def _relative_df(control: Estimate, treatment: Estimate) -> float:
+    """Degrees of freedom of Var_c·ρ² + Var_t, to which the lift's variance is proportional."""
+    ratio = _divide(treatment.value, control.value)
+    scaled = control.variance * ratio * ratio
+    if not math.isfinite(scaled):
+        raise Refusal("control_near_zero", "the control is too close to zero to divide by")
+    if scaled + treatment.variance == 0:
+        raise Refusal("zero_variance", "the lift does not vary")
+    return satterthwaite([scaled, treatment.variance], [control.df, treatment.df])
+
+
+def _divide(value: float, control: float) -> float:
+    if control == 0:
+        raise Refusal("control_near_zero", "the control is zero: a relative effect has no meaning")
+    relative = value / control
+    if not math.isfinite(relative):
+        raise Refusal("control_near_zero", "the control is too close to zero to divide by")
+    return relative
+
+
+def _relative_se(difference: float, variance: float, covariance: float, control: Estimate) -> float:
+    """Delta-method standard error of difference / |control|, which are correlated."""
+    relative = _divide(difference, control.value)
+    spread = variance - 2 * relative * covariance + relative * relative * control.variance
+    return abs(_divide(math.sqrt(max(spread, 0.0)), control.value))
+
+
+def _symmetric(difference: float, control: float, se: float, q: float) -> Lift:
+    relative = _divide(difference, control)
+    return _signed(control, relative, Interval(relative - q * se, relative + q * se), "delta")
+
+
+def _lift(
+    difference: float,
+    variance: float,
+    covariance: float,
+    control: float,
+    control_variance: float,
+    q: float,
+) -> Lift:
+    """Roots λ of (difference − λ·control)² = q²·Var(difference − λ·control)."""
+    relative = _divide(difference, control)
+    scale = _divide(q, control)
+    # In units of the control: a λ² − 2b λ + c ≤ 0 between the roots; g ≥ 1 leaves none.
+    v, w, g = (x * scale * scale for x in (variance, covariance, control_variance))
+    if not g < 1:
+        return _signed(control, relative, Interval(-math.inf, math.inf), "fieller")
+    a, b = 1 - g, relative - w
+    # b² − a·c without the terms that cancel: v − 2ρw + ρ²g + w² − v·g.
+    root = math.sqrt(max(v - 2 * relative * w + relative * relative * g + w * w - v * g, 0.0))
+    return _signed(control, relative, Interval((b - root) / a, (b + root) / a), "fieller")
+
+
+def _signed(control: float, relative: float, ends: Interval, method: str) -> Lift:
+    """Lift over the absolute value of the control, from a change over the control."""
+    if control < 0:
+        relative, ends = -relative, Interval(-ends.high, -ends.low)
+    bounded = math.isfinite(ends.low) and math.isfinite(ends.high)
+    return Lift(relative, ends.low, ends.high, bounded, method)

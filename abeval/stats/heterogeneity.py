@@ -1,15 +1,231 @@
 """Test whether the effect differs between segments."""
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike
+from scipy import special
 
 from abeval.stats import effects
+from abeval.stats.distributions import brentq
+from abeval.stats.effects import satterthwaite
 from abeval.stats.moments import Moments
 from abeval.stats.records import Effect, Estimate, Floats, Refusal
+
+
+def welch_tail(q: float, df: int, leverages: Floats, dfs: Floats) -> float:
+    """P-value of a weighted sum of squares whose weights are one over estimated variances.
+
+    Args:
+        q: Σ weight × residual², shape ().
+        df: Residuals less fitted parameters, of which there is one.
+        leverages: How much each residual moves its own fit, in [0, 1], shape (residuals,).
+        dfs: Degrees of freedom of each variance; infinite where it is known.
+
+    Returns:
+        Upper tail of F at q over its mean; of chi-square where all variances are known.
+
+    Source:
+        Welch (1951); Johansen (1980) for any linear fit; Kulinskaya, Dollinger, Knight and Gao
+        (2004) for differences of two variants with Satterthwaite's degrees of freedom.
+
+    Example:
+        >>> even, known = np.full(40, 1 / 40), np.full(40, np.inf)
+        >>> [round(welch_tail(54.6, 39, even, dfs), 3) for dfs in (known, np.full(40, 58.0))]
+        [0.05, 0.073]
+    """
+    noise = float(np.sum((1 - leverages) ** 2 / dfs))
+    if noise == 0:
+        return float(special.chdtrc(df, q))
+    n = df + 1
+    mean = df * (1 + 2 * (n - 2) * noise / (n**2 - 1))
+    return float(special.fdtrc(df, (n**2 - 1) / (3 * noise), q / mean))
+
+
+def pooled(control: Estimate, treatment: Estimate) -> tuple[Estimate, Estimate]:
+    """Two estimates with the variances of values that spread alike in both variants.
+
+    Where values are skewed and units uneven, a variant's own variance follows its own value, and
+    the difference over its error is too often large. A permutation of the units has this variance.
+
+    Args:
+        control: Control's value.
+        treatment: The treatment's.
+
+    Returns:
+        Both, with variances that sum to that of the difference under pooling. The treatment's
+        still grows with the square of its values, so that a lift divides it out.
+
+    Example:
+        >>> large, small = Estimate(5.0, 0.01, 900, 899.0), Estimate(5.0, 0.09, 100, 99.0)
+        >>> [round(one.variance, 4) for one in pooled(large, small)]
+        [0.0901, 0.0099]
+    """
+    c, t = control.units, treatment.units
+    share = (1 / c + 1 / t) / (c + t - 2)
+    return (
+        control._replace(variance=control.variance * c * (c - 1) * share),
+        treatment._replace(variance=treatment.variance * t * (t - 1) * share),
+    )
+
+
+Pair = tuple[Estimate, Estimate]
+"""Control and treatment."""
+
+
+def against_rest(segment: Effect, rest: Effect, alpha: float = 0.05) -> Effect:
+    """Effect in a segment against the effect in all other units.
+
+    Args:
+        segment: Effect in the segment.
+        rest: Effect among the units outside it.
+        alpha: Level of the interval.
+
+    Returns:
+        Effect whose control is the rest's difference and whose treatment is the segment's; z.
+
+    Raises:
+        Refusal: `zero_variance`; `not_finite`.
+
+    Source:
+        Welch (1947) on the difference of differences; Statsig, "differential impact detection".
+
+    Example:
+        >>> inside = effects.from_difference(1.0, 1.3, 0.3, 0.10)
+        >>> outside = effects.from_difference(1.0, 1.1, 0.1, 0.05)
+        >>> round(against_rest(inside, outside).statistic, 4)
+        1.7889
+    """
+    se = math.hypot(segment.se, rest.se)
+    return effects.from_difference(
+        rest.difference,
+        segment.difference,
+        segment.difference - rest.difference,
+        se,
+        math.inf,
+        alpha,
+        "segment_against_rest",
+    )
+
+
+def with_rest(
+    control: Sequence[Moments],
+    treatment: Sequence[Moments],
+    estimate: Callable[[Moments], Estimate],
+    others: Sequence[tuple[Moments, Moments]] | None,
+) -> Iterator[tuple[Pair, Pair]]:
+    """Control and treatment in every segment, and outside of it."""
+    if len(control) != len(treatment) or len(control) < 2:
+        raise Refusal("too_few_units", "a comparison with the rest needs two segments or more")
+    for i in range(len(control)):
+        rest = (_others(control, i), _others(treatment, i)) if others is None else others[i]
+        yield (
+            (estimate(control[i]), estimate(treatment[i])),
+            (estimate(rest[0]), estimate(rest[1])),
+        )
+
+
+def log_contrast(inside: Pair, outside: Pair, alpha: float) -> Effect | None:
+    """The difference of log(treatment / control); None where a value is not positive, or is fixed.
+
+    Example:
+        >>> inside = Estimate(2.0, 0.1, 50, 49), Estimate(4.0, 0.1, 50, 49)
+        >>> outside = Estimate(3.0, 0.1, 50, 49), Estimate(3.0, 0.1, 50, 49)
+        >>> round(log_contrast(inside, outside, 0.05).difference, 4)
+        0.6931
+    """
+    if min(arm.value for arm in (*inside, *outside)) <= 0:
+        return None
+    logs = [math.log(t.value / c.value) for c, t in (outside, inside)]
+    se = math.sqrt(sum(arm.variance / arm.value**2 for arm in (*inside, *outside)))
+    if se == 0:
+        return None
+    difference = logs[1] - logs[0]
+    return effects.from_difference(
+        logs[0], logs[1], difference, se, math.inf, alpha, "lift_against_rest"
+    )
+
+
+def _others(moments: Sequence[Moments], left_out: int) -> Moments:
+    rest = [m for i, m in enumerate(moments) if i != left_out]
+    merged = rest[0]
+    for m in rest[1:]:
+        merged = merged.merge(m)
+    return merged
+
+
+class Arms(NamedTuple):
+    """Values, variances and their degrees of freedom of both variants, shape (segments,) each."""
+
+    control: Floats
+    treatment: Floats
+    control_variance: Floats
+    treatment_variance: Floats
+    control_df: Floats
+    treatment_df: Floats
+
+    def q(self, ratio: float) -> float:
+        """How far the segments are from one ratio of treatment to control."""
+        distance = self.treatment - ratio * self.control
+        return float(np.sum(distance**2 / self.variance(ratio)))
+
+    def slope(self, ratio: float) -> float:
+        """The derivative of `q` by the ratio."""
+        apart = (self.treatment - ratio * self.control) / self.variance(ratio)
+        terms = apart * (self.control + apart * ratio * self.control_variance)
+        return -2 * float(np.sum(terms))
+
+    def variance(self, ratio: float) -> Floats:
+        """Variance of treatment − ratio × control in each segment."""
+        return self.treatment_variance + ratio**2 * self.control_variance
+
+    def p_value(self, ratio: float) -> float:
+        """Of one ratio in all segments, at the ratio that fits them best."""
+        variance = self.variance(ratio)
+        parts = self.treatment_variance, ratio**2 * self.control_variance
+        terms = zip(*parts, self.treatment_df, self.control_df, strict=True)
+        dfs = np.array([satterthwaite((t, c), (t_df, c_df)) for t, c, t_df, c_df in terms])
+        weight = self.control**2 / variance
+        return welch_tail(self.q(ratio), len(dfs) - 1, weight / weight.sum(), dfs)
+
+
+def arms_of(control: Sequence[Estimate], treatment: Sequence[Estimate]) -> Arms:
+    """The segments, refused where no ratio can be fitted to them."""
+    if len(control) != len(treatment) or len(control) < 2:
+        raise Refusal("too_few_units", "heterogeneity needs two segments or more")
+    arms = Arms(
+        *(np.array([one.value for one in variant]) for variant in (control, treatment)),
+        *(np.array([one.variance for one in variant]) for variant in (control, treatment)),
+        *(np.array([one.df for one in variant]) for variant in (control, treatment)),
+    )
+    if not np.isfinite(np.concatenate(arms[:4])).all():
+        raise Refusal("not_finite", "values and variances must be finite")
+    if np.any(arms.control_variance + arms.treatment_variance <= 0):
+        raise Refusal("zero_variance", "one of a segment's two values needs a positive variance")
+    return arms
+
+
+def common_ratio(arms: Arms) -> float:
+    """The ratio that fits the segments best."""
+    positive = (arms.control > 0) & (arms.treatment > 0)
+    if not positive.any():
+        raise Refusal("not_applicable", "no segment has a positive value in both variants")
+    # Q falls towards the ratio of each segment, so its minimum lies among them.
+    ratios = arms.treatment[positive] / arms.control[positive]
+    low, high = float(ratios.min()), float(ratios.max())
+    return _lowest(arms, low, high) if high > low else low
+
+
+def _lowest(arms: Arms, low: float, high: float) -> float:
+    """Where the segments are nearest: by the best of a grid, between its neighbours."""
+    grid = np.linspace(low, high, 65)
+    best = int(np.argmin([arms.q(float(one)) for one in grid]))
+    ends = float(grid[max(best - 1, 0)]), float(grid[min(best + 1, 64)])
+    if arms.slope(ends[0]) >= 0 or arms.slope(ends[1]) <= 0:
+        return float(grid[best])
+    return brentq(arms.slope, *ends, xtol=1e-15 * (high - low))
 
 
 class Heterogeneity(NamedTuple):
@@ -89,11 +305,11 @@ def cochran(differences: ArrayLike, ses: ArrayLike, dfs: ArrayLike | None = None
         raise Refusal("zero_variance", "a segment's effect needs a positive standard error")
     weight = 1 / error**2
     known = np.full(effect.shape, np.inf) if dfs is None else np.asarray(dfs, dtype=float)
-    fixed, fixed_se = _pooled(effect, weight)
+    fixed, fixed_se = _fixed_effect(effect, weight)
     q, df = float(np.sum(weight * (effect - fixed) ** 2)), len(effect) - 1
     spread = float(weight.sum() - np.sum(weight**2) / weight.sum())
     tau_squared = max(0.0, (q - df) / spread)
-    random, random_se = _pooled(effect, 1 / (error**2 + tau_squared))
+    random, random_se = _fixed_effect(effect, 1 / (error**2 + tau_squared))
     return Heterogeneity(
         q,
         df,
@@ -151,7 +367,7 @@ def segments_against_rest(
     Args:
         control: Moments of control per segment, disjoint, shape (segments,).
         treatment: Moments of treatment, same order.
-        estimate: Such as `means.estimate` or `ratios.estimate`.
+        estimate: Such as `means.estimate_mean` or `ratios.estimate_ratio`.
         alpha: Level of the intervals; adjust the p-values for their number.
         others: Moments of control and treatment outside each segment, where they are more than
             the other segments merged, such as weighted strata.
@@ -191,7 +407,7 @@ def lifts_against_rest(
     Args:
         control: Moments of control per segment, disjoint, shape (segments,).
         treatment: Moments of treatment, same order.
-        estimate: Such as `means.estimate` or `ratios.estimate`.
+        estimate: Such as `means.estimate_mean` or `ratios.estimate_ratio`.
         alpha: Level of the intervals; adjust the p-values for their number.
         others: As for `segments_against_rest`.
 
@@ -221,5 +437,5 @@ def _shared(q: float, df: int) -> float:
     return 1 - df / q if q > df else 0.0
 
 
-def _pooled(effect: Floats, weight: Floats) -> tuple[float, float]:
+def _fixed_effect(effect: Floats, weight: Floats) -> tuple[float, float]:
     return float(np.sum(weight * effect) / weight.sum()), float(1 / math.sqrt(weight.sum()))

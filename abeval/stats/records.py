@@ -1,10 +1,9 @@
-"""The records that the statistics take and return, and the exception for a missing answer.
-
-Most tests of `stats/` return one, or raise `Refusal`; `inference/comparison.py` turns them into a
-comparison, or into the reason why there is none.
-"""
+"""Records, array types and the refusal that all statistics share."""
 
 from typing import Literal, NamedTuple
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
 
 RefusalReason = Literal[
     "too_few_units",
@@ -134,3 +133,30 @@ class Adjusted(NamedTuple):
     control: Estimate
     treatment: Estimate
     covariance: float
+
+
+Floats = NDArray[np.float64]
+Integers = NDArray[np.int64]
+Bools = NDArray[np.bool_]
+
+
+def finite(
+    values: ArrayLike, message: str = "an infinite or missing value; drop it or fill it first"
+) -> Floats:
+    """Values as doubles, of the same shape.
+
+    Args:
+        values: Numbers of any shape.
+        message: Of the refusal.
+
+    Raises:
+        Refusal: `not_finite` for an infinite or missing value.
+
+    Example:
+        >>> finite([1, 2]).tolist()
+        [1.0, 2.0]
+    """
+    array = np.asarray(values, dtype=np.float64)
+    if not np.isfinite(array).all():
+        raise Refusal("not_finite", message)
+    return array

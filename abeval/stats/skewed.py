@@ -13,7 +13,8 @@ does not reject (`skewed_ends.py`).
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import lru_cache
 from typing import NamedTuple
 
 import numpy as np
@@ -37,8 +38,6 @@ FINDABLE = 2.8
 _MOST_LOSS = 0.9
 """A loss that is looked at takes no more than this share: without values there is no spread."""
 
-_ROUNDING = 1e-9
-
 
 def means(control: Moments, treatment: Moments, theta: Sequence[float] = ()) -> Skewed:
     """Two variants by their means.
@@ -46,7 +45,7 @@ def means(control: Moments, treatment: Moments, theta: Sequence[float] = ()) -> 
     Args:
         control: Moments of (y, covariate, …) with the third ones, such as `Moments.with_third` has.
         treatment: The same of the treatment.
-        theta: Coefficients of the covariates that are taken out, as of `cuped.mean`.
+        theta: Coefficients of the covariates that are taken out, as of `cuped.cuped_mean`.
 
     Raises:
         Refusal: `not_applicable` without third moments, `too_few_units`.

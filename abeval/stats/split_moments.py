@@ -234,8 +234,8 @@ def at(compared: Skewed, effect: float) -> At:
         (0.011, 0.5)
     """
     z, se, skew, own = standing(compared, effect)
-    lower = max(tail(-z, -skew), _hall(own, -1), key=_log)
-    upper = max(tail(z, skew), _hall(own, 1), key=_log)
+    lower = max(skewed_tail(-z, -skew), _hall(own, -1), key=_log)
+    upper = max(skewed_tail(z, skew), _hall(own, 1), key=_log)
     if compared.pair is not None and own.se > 0:
         ratio = effect if compared.scaled else 1.0
         of_units = p_values(*compared.pair, ratio, own.difference)

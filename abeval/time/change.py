@@ -77,7 +77,7 @@ def series_of(course: Course) -> Series:
     """The whole days of an axis on which both variants have something to measure.
 
     Raises:
-        Refusal: `too_few_units` for fewer than `MIN_DAYS` such days; as `windows.effects`.
+        Refusal: `too_few_units` for fewer than `MIN_DAYS` such days; as `windows.window_effects`.
     """
     days = [
         day
@@ -93,7 +93,7 @@ def series_of(course: Course) -> Series:
     control, treatment = course.by_day(days)
     if min(control.n, treatment.n) <= len(days):
         raise Refusal("too_few_units", f"{len(days)} days need more units than days")
-    return Series(np.array(days), effects(control, treatment), whole_weeks(days))
+    return Series(np.array(days), window_effects(control, treatment), whole_weeks(days))
 
 
 def whole_weeks(days: Sequence[int]) -> tuple[tuple[int, ...], ...]:

@@ -66,7 +66,7 @@ def rhythm_of(course: Course) -> Rhythm:
             rhythm, reason=f"fewer than two of them have {MIN_UNITS} units in each variant"
         )
     try:
-        windows = effects(*course.by_day(parts))
+        windows = window_effects(*course.by_day(parts))
         level = shapes.fit(windows.effect, windows.covariance, np.ones((len(parts), 1)), windows.df)
     except Refusal as refusal:
         return replace(rhythm, reason=str(refusal))

@@ -7,6 +7,7 @@
 from typing import NamedTuple
 
 import numpy as np
+from abeval.inference.special_tests import FEW, FEW_UNEVEN, LIMIT, LIMIT_AT_EFFECTS, MOST, UNEVEN
 from numpy.typing import NDArray
 from scipy.special import ndtr, stdtr
 from scipy.stats import hypergeom
@@ -207,7 +208,7 @@ def by_splits(control: Arm, treatment: Arm, ratio: float | Floats = 1.0) -> tupl
     # Where both ways are as uncertain, as at equal sizes, higher values count.
     higher = ways[1][0] <= ways[0][0] * (1 + ROUNDING)
     skewness = np.where(higher, ways[0][1], ways[1][1]) / variance**1.5
-    return Sides(tails(-z, -skewness), tails(z, skewness)), skewness
+    return Sides(skewed_tails(-z, -skewness), skewed_tails(z, skewness)), skewness
 
 
 def hall(control: Arm, treatment: Arm, ratio: float | Floats = 1.0) -> Sides:

@@ -29,10 +29,10 @@ def segments(seed: int, runs: int, split: Split) -> list[Outcome]:
         effects = [means.welch(c[k], t[k]) for k in range(STRATA)]
         columns = ([getattr(e, name) for e in effects] for name in ("difference", "se", "df"))
         q = heterogeneity.cochran(*columns)
-        rest = heterogeneity.segments_against_rest(c, t, means.estimate)[2]
-        lifted = [_lifted(means.estimate(one), 1.1) for one in t]
-        lifts = heterogeneity.lifts([means.estimate(one) for one in c], lifted)
-        lift_rest = heterogeneity.lifts_against_rest(c, t, means.estimate)[2]
+        rest = heterogeneity.segments_against_rest(c, t, means.estimate_mean)[2]
+        lifted = [_lifted(means.estimate_mean(one), 1.1) for one in t]
+        lifts = heterogeneity.lifts([means.estimate_mean(one) for one in c], lifted)
+        lift_rest = heterogeneity.lifts_against_rest(c, t, means.estimate_mean)[2]
         p_lift = 1.0 if lift_rest is None else lift_rest.p_value
         p_values = (q.p_value, rest.p_value, lifts.p_value, p_lift)
         rejected[:, run] = np.array(p_values) <= ALPHA
@@ -82,7 +82,7 @@ def many_to_one(seed: int, runs: int, split: Split, treatments: int = 3) -> list
     rejected = np.zeros(runs, dtype=bool)
     for run, base in enumerate(control):
         effects = [means.welch(base, arm[run]) for arm in others]
-        variance, df = means.estimate(base).variance, min(e.df for e in effects)
+        variance, df = means.estimate_mean(base).variance, min(e.df for e in effects)
         loadings = [np.sqrt(variance) / e.se for e in effects]
         p_values = multiplicity.p_values([e.p_value for e in effects], loadings, df)
         rejected[run] = p_values.min() <= ALPHA

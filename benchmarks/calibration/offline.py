@@ -20,6 +20,7 @@ from abeval.stats.composition import ratios as paired_ratios
 
 from abeval.stats import effects, means
 from abeval.stats.distributions import quantile
+from abeval.stats.means import paired_ratios
 from abeval.stats.moments import Moments
 from abeval.stats.records import Bools, Floats
 

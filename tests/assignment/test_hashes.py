@@ -37,7 +37,7 @@ def test_ids_are_hashed_where_the_machine_forbids_a_hash_for_secrets(
             raise ValueError("disabled for FIPS")
         return allowed(text, usedforsecurity=False)
 
-    hashed: Callable[[str], str] = getattr(hashes, name)
+    hashed: Callable[[str], str] = getattr(draws, name)
     expected = hashed("exp_42:123")
     monkeypatch.setattr(hashlib, name, forbidden)
     assert hashed("exp_42:123") == expected

@@ -64,24 +64,30 @@ def test_the_rest_of_a_segment_is_every_other_segment() -> None:
     values = [[1.0, 2.0], [4.0, 5.0, 9.0], [3.0, 8.0], [7.0, 7.5]]
     segments = [Moments.of(one) for one in values]
     doubled = [Moments.of([2 * v for v in one]) for one in values]
-    pairs = list(with_rest(segments, doubled, means.estimate, None))
+    pairs = list(with_rest(segments, doubled, means.estimate_mean, None))
     for i, ((_, inside), (control, treatment)) in enumerate(pairs):
         rest = [v for j, one in enumerate(values) if j != i for v in one]
         assert inside.value == pytest.approx(2 * sum(values[i]) / len(values[i]))
-        assert control == pytest.approx(means.estimate(Moments.of(rest)))
+        assert control == pytest.approx(means.estimate_mean(Moments.of(rest)))
         assert treatment.value == pytest.approx(2 * sum(rest) / len(rest))
 
 
 def test_the_rest_may_be_more_than_the_other_segments() -> None:
     one, other = Moments.of([1.0, 2.0, 4.0]), Moments.of([5.0, 9.0, 9.5])
-    pairs = list(with_rest([one] * 2, [other] * 2, means.estimate, [(other, one), (one, other)]))
-    assert [rest[0].value for _, rest in pairs] == [means.estimate(m).value for m in (other, one)]
-    assert [rest[1].value for _, rest in pairs] == [means.estimate(m).value for m in (one, other)]
+    pairs = list(
+        with_rest([one] * 2, [other] * 2, means.estimate_mean, [(other, one), (one, other)])
+    )
+    assert [rest[0].value for _, rest in pairs] == [
+        means.estimate_mean(m).value for m in (other, one)
+    ]
+    assert [rest[1].value for _, rest in pairs] == [
+        means.estimate_mean(m).value for m in (one, other)
+    ]
 
 
 @pytest.mark.parametrize(("control", "treatment"), [(1, 1), (2, 3), (3, 2)])
 def test_segments_that_do_not_pair_up_are_refused(control: int, treatment: int) -> None:
     one = Moments.of([1.0, 2.0, 4.0])
     with pytest.raises(Refusal) as refused:
-        list(with_rest([one] * control, [one] * treatment, means.estimate, None))
+        list(with_rest([one] * control, [one] * treatment, means.estimate_mean, None))
     assert refused.value.reason == "too_few_units"

@@ -86,7 +86,7 @@ def test_cuped_saves_units_in_proportion_to_the_variance_removed() -> None:
     rng = np.random.default_rng(1)
     x = rng.normal(0, 1, (2, 500))
     y = x + rng.normal(0, 1, (2, 500))
-    a = adjustment.mean(Moments.of(y[0], x[0]), Moments.of(y[1], x[1]))
+    a = adjustment.cuped_mean(Moments.of(y[0], x[0]), Moments.of(y[1], x[1]))
     raw = design.mde_from_se(a.unadjusted.se)
     assert design.mde_from_se(a.effect.se) == pytest.approx(
         design.with_cuped(raw, a.variance_removed)

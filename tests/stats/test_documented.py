@@ -31,6 +31,6 @@ def test_the_docstring_names_the_public_modules_and_the_page_has_them_all() -> N
         assert getattr(stats, name).__name__ == f"abeval.stats.{name}"
     with pytest.raises(AttributeError):
         stats.nothing  # noqa: B018
-    standing_on = {"moments", "effects", "records", "windows", "replay"}
+    standing_on = {"moments", "records", "distributions", "replay"}
     missing = {name for name in public if f"`{name}" not in PAGE} - standing_on
     assert missing == {"off_policy", "off_policy_model_based"}

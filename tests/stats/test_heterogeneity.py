@@ -25,7 +25,7 @@ def segment(variant: int, name: str) -> Moments:
 def test_vector_differential_impact() -> None:
     v = vector("differential_impact")
     found = heterogeneity.segments_against_rest(
-        [segment(0, "A"), segment(0, "B")], [segment(1, "A"), segment(1, "B")], means.estimate
+        [segment(0, "A"), segment(0, "B")], [segment(1, "A"), segment(1, "B")], means.estimate_mean
     )
     assert found[0].statistic == pytest.approx(v.expected["z"], abs=v.tol)
     assert found[0].p_value == pytest.approx(v.expected["p"], abs=v.tol)
@@ -70,12 +70,12 @@ def test_segment_against_rest_is_symmetric_and_merges_the_rest() -> None:
     rng = np.random.default_rng(2)
     data = [[rng.normal(i * arm, 1, 50) for i in range(3)] for arm in (0, 1)]
     control, treatment = ([Moments.of(x) for x in arm] for arm in data)
-    found = heterogeneity.segments_against_rest(control, treatment, means.estimate)
+    found = heterogeneity.segments_against_rest(control, treatment, means.estimate_mean)
     rest = effects.compare(
-        means.estimate(Moments.of(np.concatenate(data[0][:2]))),
-        means.estimate(Moments.of(np.concatenate(data[1][:2]))),
+        means.estimate_mean(Moments.of(np.concatenate(data[0][:2]))),
+        means.estimate_mean(Moments.of(np.concatenate(data[1][:2]))),
     )
-    inside = effects.compare(means.estimate(control[2]), means.estimate(treatment[2]))
+    inside = effects.compare(means.estimate_mean(control[2]), means.estimate_mean(treatment[2]))
     assert found[2].difference == pytest.approx(inside.difference - rest.difference, abs=1e-12)
     assert found[2].se == pytest.approx(math.hypot(inside.se, rest.se), abs=1e-12)
     assert found[2].p_value < 1e-5
@@ -129,7 +129,7 @@ def test_a_segments_lift_is_compared_with_that_of_the_others() -> None:
         Moments.of(rng.gamma(2, size, 4000) * lift)
         for size, lift in ((1.0, 1.5), (10.0, 1.1), (10.0, 1.1))
     ]
-    first, second, _ = heterogeneity.lifts_against_rest(control, treatment, means.estimate)
+    first, second, _ = heterogeneity.lifts_against_rest(control, treatment, means.estimate_mean)
     assert first is not None
     assert second is not None
     assert first.difference == pytest.approx(math.log(1.5 / 1.1), abs=4 * first.se)
@@ -137,7 +137,7 @@ def test_a_segments_lift_is_compared_with_that_of_the_others() -> None:
     # Of the whole, the first segment is a twentieth.
     assert second.difference == pytest.approx(math.log(1.1 / 1.14), abs=4 * second.se)
     none = [Moments.of([0.0] * 9), *control[1:]]
-    assert heterogeneity.lifts_against_rest(none, treatment, means.estimate)[0] is None
+    assert heterogeneity.lifts_against_rest(none, treatment, means.estimate_mean)[0] is None
 
 
 def groups(seed: int) -> tuple[list[np.ndarray], list[Moments]]:
@@ -152,7 +152,7 @@ def test_with_estimated_errors_it_is_welchs_analysis_of_variance() -> None:
     for seed in range(5):
         values, moments = groups(seed)
         theirs = anova_oneway(values, use_var="unequal", welch_correction=True)
-        each = [means.estimate(one) for one in moments]
+        each = [means.estimate_mean(one) for one in moments]
         ours = heterogeneity.cochran(
             [one.value for one in each],
             [math.sqrt(one.variance) for one in each],
@@ -180,7 +180,7 @@ def test_many_small_segments_hold_the_level() -> None:
 def test_pooled_variances_are_those_of_a_permutation() -> None:
     rng = np.random.default_rng(5)
     arms = [Moments.with_third(rng.gamma(1, 5, n)) for n in (270, 30)]
-    first, second = pooled(*(means.estimate(one) for one in arms))
+    first, second = pooled(*(means.estimate_mean(one) for one in arms))
     assert first.variance + second.variance == pytest.approx(
         at(skewed.means(*arms), 1.0).se ** 2, rel=1e-9
     )
@@ -204,7 +204,7 @@ ZERO = [Estimate(0.0, 0.1, 9, 8.0)] * 2
         ),
         (
             lambda: heterogeneity.lifts_against_rest(
-                [segment(0, "A")], [segment(1, "A")], means.estimate
+                [segment(0, "A")], [segment(1, "A")], means.estimate_mean
             ),
             "too_few_units",
         ),
@@ -217,7 +217,7 @@ ZERO = [Estimate(0.0, 0.1, 9, 8.0)] * 2
         (lambda: heterogeneity.cochran([0.1, math.inf], [0.1, 0.1]), "not_finite"),
         (
             lambda: heterogeneity.segments_against_rest(
-                [segment(0, "A")], [segment(1, "A")], means.estimate
+                [segment(0, "A")], [segment(1, "A")], means.estimate_mean
             ),
             "too_few_units",
         ),
@@ -234,7 +234,7 @@ def test_contrasts_of_segments_have_intervals_of_95_percent() -> None:
     control, treatment = (
         [Moments.of(rng.gamma(2, size, 40)) for size in (1.0, 2.0, 3.0)] for _ in range(2)
     )
-    arms = control, treatment, means.estimate
+    arms = control, treatment, means.estimate_mean
     for contrasts in (
         heterogeneity.segments_against_rest(*arms),
         heterogeneity.lifts_against_rest(*arms),

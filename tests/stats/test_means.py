@@ -52,7 +52,7 @@ def test_vector_mean_welch_from_sums() -> None:
 
 def test_vector_mean_z() -> None:
     v = vector("mean_z")
-    e = effects.compare(*(means.estimate(m)._replace(df=math.inf) for m in arms("dwell")))
+    e = effects.compare(*(means.estimate_mean(m)._replace(df=math.inf) for m in arms("dwell")))
     assert e.statistic == pytest.approx(v.expected["z"], abs=v.tol)
     assert e.p_value == pytest.approx(v.expected["p"], abs=v.tol)
     assert (e.low, e.high) == pytest.approx(v.expected["ci"], abs=v.tol)

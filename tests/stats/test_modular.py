@@ -72,7 +72,7 @@ def test_modular_10k_ratio_and_cuped() -> None:
     assert means.delta(*arms("clicks", "impressions")).statistic == pytest.approx(
         reference.statistic, rel=1e-9
     )
-    a = adjustment.ratio_with(*arms("clicks", "impressions", "pre_clicks", "pre_impressions"))
+    a = adjustment.cuped_ratio(*arms("clicks", "impressions", "pre_clicks", "pre_impressions"))
     assert 0 < a.variance_removed < 1
     assert a.effect.difference == pytest.approx(a.unadjusted.difference, rel=0.05)
 
@@ -96,8 +96,8 @@ def test_modular_10k_agrees_with_tea_tasting() -> None:
     )
     reference = experiment.analyze(frame, control=0)
     pairs = {
-        "mean": (means.estimate, arms("dwell")),
-        "ratio": (means.estimate, arms("clicks", "impressions")),
+        "mean": (means.estimate_mean, arms("dwell")),
+        "ratio": (means.estimate_ratio, arms("clicks", "impressions")),
     }
     for name, (one, moments) in pairs.items():
         control, treatment = (one(m) for m in moments)
@@ -106,8 +106,8 @@ def test_modular_10k_agrees_with_tea_tasting() -> None:
         mine = (e.control, e.treatment, e.difference, e.p_value, e.statistic, e.low, e.high)
         assert (*mine, log.low, log.high) == pytest.approx(estimate(reference[name]), rel=1e-9)
     adjusted = {
-        "mean_cuped": adjustment.mean(*arms("dwell", "pre_dwell")),
-        "ratio_cuped": adjustment.ratio_with(*arms("clicks", "impressions", "pre_clicks")),
+        "mean_cuped": adjustment.cuped_mean(*arms("dwell", "pre_dwell")),
+        "ratio_cuped": adjustment.cuped_ratio(*arms("clicks", "impressions", "pre_clicks")),
     }
     for name, a in adjusted.items():
         e = a.effect

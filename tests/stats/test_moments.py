@@ -61,9 +61,9 @@ def test_d1_null_policy_counts_the_units_it_averages() -> None:
     y = np.array([1.0, np.nan, 4.0, np.nan, 6.0, 9.0])
     dropped, filled = Moments.of_present(y), Moments.of_filled(y)
     assert (dropped.n, filled.n) == (4, 6)
-    assert means.estimate(dropped).variance == pytest.approx(np.var([1, 4, 6, 9], ddof=1) / 4)
+    assert means.estimate_mean(dropped).variance == pytest.approx(np.var([1, 4, 6, 9], ddof=1) / 4)
     zeros = np.var([1, 0, 4, 0, 6, 9], ddof=1) / 6
-    assert means.estimate(filled).variance == pytest.approx(zeros)
+    assert means.estimate_mean(filled).variance == pytest.approx(zeros)
     with pytest.raises(Refusal, match="missing") as refusal:
         Moments.of(y)
     assert refusal.value.reason == "not_finite"

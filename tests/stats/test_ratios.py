@@ -23,7 +23,7 @@ units = st.integers(3, 40).flatmap(
 
 def by_z(control: Moments, treatment: Moments) -> Effect:
     """The delta method with the normal in place of t."""
-    known = [means.estimate(m)._replace(df=math.inf) for m in (control, treatment)]
+    known = [means.estimate_ratio(m)._replace(df=math.inf) for m in (control, treatment)]
     return effects.compare(*known)
 
 
@@ -34,7 +34,7 @@ def test_vector_ratio_delta_absolute() -> None:
     assert z.control == pytest.approx(v.expected["control"], abs=v.tol)
     assert z.treatment == pytest.approx(v.expected["treatment"], abs=v.tol)
     assert z.difference == pytest.approx(v.expected["diff"], abs=v.tol)
-    variances = [means.estimate(m).variance for m in pair]
+    variances = [means.estimate_ratio(m).variance for m in pair]
     assert variances[0] == pytest.approx(v.expected["var_control"], abs=v.tol)
     assert variances[1] == pytest.approx(v.expected["var_treatment"], abs=v.tol)
     assert z.se == pytest.approx(v.expected["se"], abs=v.tol)
@@ -84,7 +84,9 @@ def test_a_cluster_robust_regression_has_the_same_variance(
     cr0 = np.sum((y - r * x) ** 2) / x.sum() ** 2
     n = y.size
     assume(cr0 > 1e-9)
-    assert means.estimate(Moments.of(y, x)).variance * (n - 1) / n == pytest.approx(cr0, rel=1e-9)
+    assert means.estimate_ratio(Moments.of(y, x)).variance * (n - 1) / n == pytest.approx(
+        cr0, rel=1e-9
+    )
 
 
 def test_a_denominator_of_one_is_the_mean() -> None:
@@ -96,8 +98,8 @@ def test_a_denominator_of_one_is_the_mean() -> None:
 def test_a_ratio_the_same_for_every_unit_has_no_variance() -> None:
     x = np.array([1.0, 2.0, 3.0, 7.0])
     m = Moments.of(0.1 * x, x)
-    assert means.estimate(m).variance == 0
-    assert means.estimate(m + m).variance == 0
+    assert means.estimate_ratio(m).variance == 0
+    assert means.estimate_ratio(m + m).variance == 0
     with pytest.raises(Refusal) as refusal:
         means.delta(m, m)
     assert refusal.value.reason == "zero_variance"
@@ -106,19 +108,19 @@ def test_a_ratio_the_same_for_every_unit_has_no_variance() -> None:
 @pytest.mark.parametrize("below", [[0, 0, 0], [1, -1, 0], [1e-310, 1e-310, 1e-310]])
 def test_no_denominator_is_a_refusal(below: list[float]) -> None:
     with pytest.raises(Refusal) as refusal:
-        means.estimate(Moments.of([1, 2, 3], below))
+        means.estimate_ratio(Moments.of([1, 2, 3], below))
     assert refusal.value.reason == "zero_denominator"
 
 
 def test_too_few_units_are_refused() -> None:
     with pytest.raises(Refusal) as refusal:
-        means.estimate(Moments.of([1], [2]))
+        means.estimate_ratio(Moments.of([1], [2]))
     assert refusal.value.reason == "too_few_units"
 
 
 def test_a_negative_denominator_only_turns_the_sign() -> None:
     y, x = np.array([1.0, 4.0, 2.0]), np.array([2.0, 3.0, 7.0])
-    plus, minus = means.estimate(Moments.of(y, x)), means.estimate(Moments.of(y, -x))
+    plus, minus = means.estimate_ratio(Moments.of(y, x)), means.estimate_ratio(Moments.of(y, -x))
     assert minus.value == -plus.value
     assert minus.variance == pytest.approx(plus.variance, rel=1e-12)
     assert math.isfinite(plus.df)
@@ -132,7 +134,7 @@ def test_a_small_variance_is_no_rounding():
     rate = sum(exact[0]) / sum(exact[1])
     rest = [a - rate * b for a, b in zip(*exact, strict=True)]
     variance = sum(r * r for r in rest) / 3 / 4 / (sum(exact[1]) / 4) ** 2
-    found = means.estimate(Moments.of(y, x)).variance
+    found = means.estimate_ratio(Moments.of(y, x)).variance
     assert 0 < float(variance) < 1e-9 * float(rate) ** 2
     assert found == pytest.approx(float(variance), rel=1e-3)
 

@@ -171,7 +171,7 @@ def test_a_skewed_metric_has_the_moments_of_all_splits(skew: float) -> None:
         difference = y[treated].mean() - y[~treated].mean()
         assert z == pytest.approx(difference / np.sqrt(y.var(ddof=1) * (1 / n + 1 / m)), rel=1e-9)
         of_splits = skew * (1 / m**2 - 1 / n**2) / (1 / m + 1 / n) ** 1.5
-        sides = [distributions.tail(side * z, side * of_splits)[0] for side in (1, -1)]
+        sides = [distributions.skewed_tail(side * z, side * of_splits)[0] for side in (1, -1)]
         assert p == pytest.approx(min(1.0, 2 * min(sides)), rel=1e-9)
 
 

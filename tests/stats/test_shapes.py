@@ -6,7 +6,7 @@ from scipy import stats as scipy_stats
 from abeval.stats import shapes
 from abeval.stats.moments import Moments
 from abeval.stats.records import Refusal
-from abeval.stats.shapes import effects
+from abeval.stats.shapes import window_effects
 
 T = np.arange(14)
 NOISE = 0.01 * (np.eye(14) + 0.4)
@@ -56,7 +56,7 @@ def test_effects_of_hardly_more_units_than_days_keep_the_level():
     rejected = np.zeros(3)
     for _ in range(runs):
         arms = [rng.normal(10, 1, (40, 1)) + rng.normal(0, 2, (40, days)) for _ in "ab"]
-        seen = effects(*(Moments.of(*arm.T, *np.ones((days, 40))) for arm in arms))
+        seen = window_effects(*(Moments.of(*arm.T, *np.ones((days, 40))) for arm in arms))
         level = shapes.fit(seen.effect, seen.covariance, design, seen.df)
         without = shapes.fit(seen.effect, seen.covariance, design[:, :1], seen.df)
         line = [shapes.trend(np.arange(days))]

@@ -20,7 +20,7 @@ def moments(data):
 
 def test_each_window_is_its_own_ratio_test():
     control, treatment = arm(1), arm(2, lift=0.2)
-    found = shapes.effects(moments(control), moments(treatment), "absolute")
+    found = shapes.window_effects(moments(control), moments(treatment), "absolute")
     for day in range(3):
         alone = means.delta(*(Moments.of(y[day], x[day]) for y, x in (control, treatment)))
         assert found.effect[day] == pytest.approx(alone.difference, rel=1e-9)
@@ -29,7 +29,7 @@ def test_each_window_is_its_own_ratio_test():
 
 def test_covariance_between_windows_is_that_of_many_draws():
     pairs = [(arm(2 * i), arm(2 * i + 1)) for i in range(1500)]
-    found = [shapes.effects(moments(c), moments(t)) for c, t in pairs]
+    found = [shapes.window_effects(moments(c), moments(t)) for c, t in pairs]
     assert {one.scale for one in found} == {"relative"}
     seen = np.cov(np.array([one.effect for one in found]).T)
     said = np.mean([one.covariance for one in found], axis=0)
@@ -40,8 +40,8 @@ def test_covariance_between_windows_is_that_of_many_draws():
 def test_relative_where_values_are_well_above_zero():
     small = moments(arm(1))
     zero = Moments.of(*np.zeros((3, 400)), *np.ones((3, 400)))
-    assert shapes.effects(small, small).scale == "relative"
-    assert shapes.effects(zero, small).scale == "absolute"
+    assert shapes.window_effects(small, small).scale == "relative"
+    assert shapes.window_effects(zero, small).scale == "absolute"
 
 
 def test_strata_undo_shares_that_changed():
@@ -49,10 +49,10 @@ def test_strata_undo_shares_that_changed():
     few = tuple(v[:, :400] for v in early)
     arms = {"control": [early, late], "treatment": [few, arm(5, 4000)]}
     pooled = {k: moments([np.hstack(p) for p in zip(*v, strict=True)]) for k, v in arms.items()}
-    naive = shapes.effects(pooled["control"], pooled["treatment"])
+    naive = shapes.window_effects(pooled["control"], pooled["treatment"])
     shares = [4400 / 12400, 8000 / 12400]
     weighed = {k: shapes.stratified([moments(d) for d in v], shares) for k, v in arms.items()}
-    found = shapes.effects(weighed["control"], weighed["treatment"])
+    found = shapes.window_effects(weighed["control"], weighed["treatment"])
     assert np.all(naive.effect < -4 * np.sqrt(np.diag(naive.covariance)))
     assert np.all(np.abs(found.effect) < 4 * np.sqrt(np.diag(found.covariance)))
 
@@ -60,25 +60,25 @@ def test_strata_undo_shares_that_changed():
 def test_refusals():
     empty = Moments.of([1, 2], [0, 0])
     with pytest.raises(Refusal, match="denominator"):
-        shapes.effects(empty, empty)
+        shapes.window_effects(empty, empty)
 
 
 def test_one_window_has_the_degrees_of_freedom_of_its_own_test():
     control, treatment = arm(6, 12), arm(7, 40, lift=0.5)
     alone = [Moments.of(y[0], x[0]) for y, x in (control, treatment)]
-    seen = shapes.effects(*alone, "absolute")
+    seen = shapes.window_effects(*alone, "absolute")
     assert seen.df == pytest.approx(means.delta(*alone).df, rel=1e-9)
-    both = shapes.effects(moments(control), moments(control), "absolute")
+    both = shapes.window_effects(moments(control), moments(control), "absolute")
     assert both.df == pytest.approx(22, rel=1e-9)
     # Of several windows it is between the two variants' own and their sum.
-    assert 11 < shapes.effects(moments(control), moments(treatment)).df < 50
+    assert 11 < shapes.window_effects(moments(control), moments(treatment)).df < 50
 
 
 def test_relative_effects_are_differences_of_logarithms():
     control, treatment = arm(8), arm(9, lift=0.3)
-    seen = shapes.effects(moments(control), moments(treatment), "relative")
+    seen = shapes.window_effects(moments(control), moments(treatment), "relative")
     for day in range(3):
-        pair = [means.estimate(Moments.of(y[day], x[day])) for y, x in (control, treatment)]
+        pair = [means.estimate_ratio(Moments.of(y[day], x[day])) for y, x in (control, treatment)]
         assert seen.effect[day] == pytest.approx(np.log(pair[1].value / pair[0].value), rel=1e-12)
         assert seen.covariance[day, day] == pytest.approx(effects.log_se(*pair) ** 2, rel=1e-9)
     assert seen.scale == "relative"
@@ -91,8 +91,8 @@ def test_four_standard_errors_above_zero_are_enough_for_a_relative_effect(mean, 
     far, ones = values + 5, np.ones(100)
     near, steady = Moments.of(values, far, ones, ones), Moments.of(far, far, ones, ones)
     for pair in ((near, steady), (steady, near)):
-        assert shapes.effects(*pair).scale == scale
-    assert shapes.effects(steady, steady).scale == "relative"
+        assert shapes.window_effects(*pair).scale == scale
+    assert shapes.window_effects(steady, steady).scale == "relative"
 
 
 def test_the_covariance_of_a_weighted_mean_is_that_of_its_strata():
