@@ -13,7 +13,7 @@ from abeval.inference.means_and_ratios import Pair
 from abeval.stats import shapes
 from abeval.stats.distributions import tail
 from abeval.stats.records import Floats, Integers, Refusal
-from abeval.stats.shapes import Windows, effects
+from abeval.stats.shapes import Windows
 from abeval.time.axes import Course
 
 LEVEL = 0.01

@@ -16,7 +16,6 @@ from abeval.metrics.definition import Metric
 from abeval.results.windows import Rhythm, WindowRow
 from abeval.stats import shapes
 from abeval.stats.records import Refusal
-from abeval.stats.shapes import effects
 from abeval.time.axes import Axis, Course, Strata
 from abeval.time.change import has_effect
 from abeval.time.clock import ClockSums

@@ -4,9 +4,9 @@ from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 import numpy as np
-from abeval.stats.adjustment import PostStratified
 
 from abeval.stats import adjustment, decisions, effects, means
+from abeval.stats.adjustment import PostStratified
 from abeval.stats.effects import compare
 from abeval.stats.records import Bools, Effect, Estimate, Lift
 from benchmarks.calibration.logs import Arm, Pool, Split, arms, pool

@@ -16,9 +16,9 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 import numpy as np
-from abeval.stats.composition import ratios as paired_ratios
 
 from abeval.stats import effects, means
+from abeval.stats.composition import ratios as paired_ratios
 from abeval.stats.distributions import quantile
 from abeval.stats.means import paired_ratios
 from abeval.stats.moments import Moments
