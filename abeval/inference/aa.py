@@ -13,8 +13,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from abeval.aggregates.buckets import BucketSums, deals_units
-from abeval.aggregates.unit_values import FEW_UNITS, FEW_VALUES
+from abeval.aggregates.aggregates import FEW_UNITS, FEW_VALUES, BucketSums, deals_units
 from abeval.experiment.model import Experiment
 from abeval.inference.compare import Analysis
 from abeval.inference.special_tests import FEW, FEW_UNEVEN, LIMIT, MOST, UNEVEN

@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 from abeval.aggregates.aggregates import Aggregates
-from abeval.aggregates.moment_rows import ByStretch, pooled
+from abeval.aggregates.sums import ByStretch, pooled
 from abeval.experiment.sections import Adjust
 from abeval.inference import special_tests
 from abeval.inference.comparison import (

@@ -13,8 +13,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from abeval.aggregates.aggregates import Aggregates
-from abeval.aggregates.buckets import BucketSums
+from abeval.aggregates.aggregates import Aggregates, BucketSums
 from abeval.experiment.model import Experiment
 from abeval.experiment.sections import Family
 from abeval.inference import outlook

@@ -12,7 +12,7 @@ from typing import NamedTuple
 import numpy as np
 
 from abeval.aggregates.cuts import CUT, MIX, WITHIN, influence_step
-from abeval.aggregates.moment_rows import SEGMENT, SLICE, ByStretch
+from abeval.aggregates.sums import SEGMENT, SLICE, ByStretch
 from abeval.inference.compare import Analysis
 from abeval.inference.comparison import (
     MIN_UNITS,

@@ -8,9 +8,8 @@ from typing import cast
 
 import numpy as np
 
-from abeval.aggregates.aggregates import Aggregates
-from abeval.aggregates.rows import UnitsByAuc
-from abeval.aggregates.spreads import COMPARED, CURVE, at_level, spread_metrics, title_of
+from abeval.aggregates.aggregates import Aggregates, UnitsByAuc
+from abeval.aggregates.wanted import COMPARED, CURVE, at_level, spread_metrics, title_of
 from abeval.inference.compare import Analysis, compare
 from abeval.inference.comparison import Arms
 from abeval.metrics.definition import Metric, scales

@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from abeval.aggregates.moment_rows import ByStretch
+from abeval.aggregates.sums import ByStretch
 from abeval.inference import special_tests
 from abeval.inference.comparison import Arms, Comparison, Gained, Rule, reason_of, with_skewed
 from abeval.inference.looks import LookBoundary, at_look

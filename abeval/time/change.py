@@ -14,7 +14,7 @@ from abeval.stats import shapes
 from abeval.stats.distributions import tail
 from abeval.stats.records import Floats, Integers, Refusal
 from abeval.stats.shapes import Windows
-from abeval.time.axes import Course
+from abeval.time.windows import Course
 
 LEVEL = 0.01
 """Of the tests of stability and novelty."""
