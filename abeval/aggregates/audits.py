@@ -9,6 +9,7 @@ from collections.abc import Iterator, Sequence
 
 import numpy as np
 
+from abeval.aggregates.aggregates import AuditSums
 from abeval.aggregates.audit_arrays import (
     GAPS,
     LONGEST_GAP_MS,
@@ -24,7 +25,6 @@ from abeval.aggregates.audit_arrays import (
     machines,
     shares,
 )
-from abeval.aggregates.rows import AuditSums
 from abeval.engines.footers import without_nulls
 from abeval.engines.protocol import Cell, Engine, whole
 from abeval.engines.queries import query

@@ -4,19 +4,168 @@ They read what `logs/prepare.py` created. `per_unit.py` fetches what they return
 them for the cells of a cut.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from datetime import date
 
 from abeval.aggregates.row_pass import RowSums
-from abeval.aggregates.unit_events import write_unit_event
 from abeval.engines.protocol import Engine
 from abeval.engines.queries import query
-from abeval.engines.sql import by_value
+from abeval.engines.sql import by_value, literal
 from abeval.experiment.model import Experiment
-from abeval.logs.outcomes import Coverage
-from abeval.logs.shape import LogShape
+from abeval.logs.outcomes import Coverage, local_ms, relation
+from abeval.logs.shape import UNITS, LogShape
 from abeval.metrics.definition import Metric
+from abeval.metrics.per_unit import PerUnit, RowValue
 from abeval.metrics.sources import Source
+
+_PREFIX = {"any": "max", "max": "max", "first": "max", "sum": "sum", "count_distinct": "distinct"}
+"""How a unit's values are combined by `units/unit_events`; of `first` only one is not null."""
+
+_NOTHING = ("0 as sum_no_sum", "0 as max_no_max", "0 as distinct_no_count")
+"""`columns(…)` needs a column of each kind."""
+
+
+def write_unit_event(
+    experiment: Experiment,
+    engine: Engine,
+    shape: LogShape,
+    covered: Mapping[str, Coverage | None],
+    metrics: Sequence[Metric],
+) -> None:
+    """Create `unit_event` for metrics of one source: of one log, or funnels.
+
+    Args:
+        experiment: Its period.
+        engine: Has the rows of the logs.
+        shape: The columns of the rows.
+        covered: Log → up to when it is whole.
+        metrics: Metrics since exposure.
+    """
+    chosen = list({m.per_unit.number: m.per_unit for m in metrics if m.per_unit}.values())
+    columns = [name for one in chosen for name in _columns(one)]
+    parts = [_parted(_of_units(experiment, covered, chosen), columns, "unit_entry", "true")]
+    funnels = [one for one in chosen if one.is_funnel]
+    for one in funnels:
+        reached = _reached(engine, shape, one)
+        value = {f"max_{one.column('value')}": "1"}
+        parts.append(_parted(value, columns, reached, "in_period"))
+    of_rows = [one for one in chosen if not one.is_funnel]
+    if of_rows:
+        rows = _rows_of(engine, of_rows[0].logs[0])
+        values = {name: sql for one in of_rows for name, sql in _values(shape, one)}
+        parts.append(_parted(values, columns, rows, "in_period"))
+    engine.view("unit_event", "\nunion all ".join(parts))
+
+
+def _parted(values: Mapping[str, str], columns: Sequence[str], rows: str, in_period: str) -> str:
+    """A select of all columns, null where the rows have no value for them."""
+    listed = [f"{values.get(name, 'null')} as {name}" for name in columns]
+    return (
+        f"select unit_id, {in_period} as in_period, {', '.join([*listed, *_NOTHING])} from {rows}"
+    )
+
+
+def _columns(one: PerUnit) -> Iterator[str]:
+    for name, value in _named(one):
+        yield f"{_PREFIX[value.combine]}_{name}"
+    if one.is_timed:
+        yield from (f"sum_{one.column('whole')}", f"sum_{one.column('open')}")
+
+
+def _named(one: PerUnit) -> Iterator[tuple[str, RowValue]]:
+    """What each value of a metric is called."""
+    if one.is_funnel:
+        yield one.column("value"), one.values[0]
+        return
+    for name, value in zip(("value", "under"), one.values, strict=False):
+        yield one.column(name), value
+    for name, value in zip(("null", "null_under"), one.nulls, strict=False):
+        yield one.column(name), value
+
+
+def _values(shape: LogShape, one: PerUnit) -> Iterator[tuple[str, str]]:
+    """The columns of a metric and their SQL over the rows of its log."""
+    for name, value in _named(one):
+        counted = f"case when {_counts(one)} then {shape.row_value(value)} end"
+        if value.combine == "first":
+            # Of equal times the smallest value, so that no order of rows matters.
+            order = f"case when {counted} is null then 1 else 0 end, time_ms, {counted}"
+            place = f"row_number() over (partition by unit_id, in_period order by {order})"
+            counted = f"case when {place} = 1 then {counted} end"
+        yield f"{_PREFIX[value.combine]}_{name}", counted
+
+
+def _counts(one: PerUnit) -> str:
+    """Which rows are in the window or on the day since exposure; before the period, all are."""
+    if one.day is not None:
+        return f"not in_period or age = {one.day}"
+    if one.within_ms is not None:
+        return f"not in_period or since_ms < {one.within_ms}"
+    return "true"
+
+
+def _of_units(
+    experiment: Experiment, covered: Mapping[str, Coverage | None], chosen: Sequence[PerUnit]
+) -> dict[str, str]:
+    """Whether the window of a unit has closed, by metric."""
+    values = {}
+    for one in chosen:
+        if one.is_timed:
+            whole = _is_whole(experiment, one, [covered[log] for log in one.logs])
+            values[f"sum_{one.column('whole')}"] = f"case when {whole} then 1 else 0 end"
+            values[f"sum_{one.column('open')}"] = f"case when {whole} then 0 else 1 end"
+    return values
+
+
+def _is_whole(experiment: Experiment, one: PerUnit, covered: Sequence[Coverage | None]) -> str:
+    ends = [coverage for coverage in covered if coverage is not None]
+    if len(ends) < len(covered):
+        return "false"
+    tests = []
+    if experiment.period is not None:
+        start = local_ms(experiment.period.bounds[0], experiment)
+        tests.append(f"exposed_ms >= {start}")
+    if one.within_ms is not None:
+        tests.append(f"exposed_ms + {one.within_ms} <= {min(end.end_ms for end in ends)}")
+    if one.day is not None:
+        last: date = min(end.end_day for end in ends)
+        day = f"cast({literal(last.isoformat())} as date)"
+        tests.append(f"date_diff('day', entry_day, {day}) > {one.day}")
+    return " and ".join(tests)
+
+
+def _rows_of(engine: Engine, log: str) -> str:
+    """The relation of the rows of a log that count."""
+    name = f"events_{log}"
+    rows = query("units/impression_events")
+    if log == UNITS:
+        rows = (
+            "select known_unit_id as unit_id, true as in_period, cast(null as bigint) as time_ms, "
+            "columns('^v_') from described_rows where set_aside is null"
+        )
+    elif log != "impressions":
+        rows = f"select * from {relation(log)} where set_aside is null"
+    engine.view(name, rows)
+    return name
+
+
+def _reached(engine: Engine, shape: LogShape, one: PerUnit) -> str:
+    """Write the units and phases that reach the last step of a funnel, and return the relation."""
+    reached = ""
+    for step, value in enumerate(one.values, start=1):
+        rows, column = _rows_of(engine, value.log), shape.row_value(value)
+        event = (
+            f"select unit_id, in_period, time_ms from {rows} "
+            f"where {column} = 1 and time_ms is not null and ({_counts(one)})"
+        )
+        engine.view("step_event", event)
+        first = "select unit_id, in_period, min(time_ms) as time_ms from step_event group by 1, 2"
+        before = f"select * from {reached}" if reached else first
+        engine.view("step_before", before)
+        reached = f"reached_{one.number}_{step}"
+        engine.table(reached, query("units/funnel_step") if step > 1 else first)
+    return reached
 
 
 @dataclass(frozen=True)

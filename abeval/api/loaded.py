@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from abeval.results.power import Plans
     from abeval.results.study import Study
     from abeval.results.windows import TimeResult
-    from abeval.time.clock import By
+    from abeval.time.cut import By
 
 
 @dataclass(frozen=True)
@@ -176,7 +176,7 @@ class LoadedExperiment(TrustCalls, OfflineCalls):
         from abeval.experiment.metrics import named_metrics
         from abeval.inference.power import plan
         from abeval.logs.run import opened
-        from abeval.time.growth import growths_of
+        from abeval.time.time_sums import growths_of
 
         if mde is not None and days is not None:
             raise ExperimentError("give mde or days, not both: each follows from the other")
@@ -220,7 +220,7 @@ class LoadedExperiment(TrustCalls, OfflineCalls):
         from abeval.experiment.metrics import named_metrics
         from abeval.logs.run import opened
         from abeval.time.analysis import windows
-        from abeval.time.clock import CLOCKS
+        from abeval.time.cut import CLOCKS
 
         if any(days < 1 for days in (*widths, *(looks or ()))):
             raise ExperimentError("widths and looks are numbers of days, at least 1")

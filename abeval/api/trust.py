@@ -78,7 +78,7 @@ class TrustCalls:
         """
         from abeval.experiment.metrics import named_metrics
         from abeval.logs.run import opened
-        from abeval.time.aa import aa
+        from abeval.time.open import aa
 
         check_between("runs", runs, 1, MAX_REPLAYS)
         check_seed(seed)

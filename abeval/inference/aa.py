@@ -4,7 +4,7 @@ The units are split anew, thousands of times, whatever they were shown. Nothing 
 halves, so a test at 5 % must reject 5 % of the splits.
 
 It splits the `BucketSums` of the aggregates, by the test that judges the rows. `judge.py` puts the
-answer into the result and `trust/replays.py` into its trust check; `time/aa.py` replays on the
+answer into the result and `trust/replays.py` into its trust check; `time/open.py` replays on the
 logs, for `abeval aa`.
 """
 
@@ -13,8 +13,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from abeval.aggregates.buckets import BucketSums, deals_units
-from abeval.aggregates.unit_values import FEW_UNITS, FEW_VALUES
+from abeval.aggregates.aggregates import FEW_UNITS, FEW_VALUES, BucketSums, deals_units
 from abeval.experiment.model import Experiment
 from abeval.inference.aa_sums import (
     few_expected,

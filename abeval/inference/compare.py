@@ -11,7 +11,7 @@ from functools import cached_property
 import numpy as np
 
 from abeval.aggregates.aggregates import Aggregates
-from abeval.aggregates.moment_rows import CAPPED, SEGMENT, WHOLE, ByStretch
+from abeval.aggregates.sums import CAPPED, SEGMENT, WHOLE, ByStretch
 from abeval.experiment.model import Experiment
 from abeval.inference import information
 from abeval.inference.adjust import Strata

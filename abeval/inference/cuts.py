@@ -9,7 +9,7 @@ from dataclasses import replace
 import numpy as np
 
 from abeval.aggregates.cuts import CUT, MIX, WITHIN, influence_step
-from abeval.aggregates.moment_rows import SLICE, ByStretch
+from abeval.aggregates.sums import SLICE, ByStretch
 from abeval.inference.compare import Analysis
 from abeval.inference.comparison import (
     MIN_UNITS,

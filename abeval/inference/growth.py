@@ -2,7 +2,7 @@
 
 Units that return are counted once, and their totals and spread grow while they do: neither the
 number of units nor the whole log's spread tells what another number of days would see.
-`time/growth.py` makes them of the log; `power.py` plans with them.
+`time/time_sums.py` makes them of the log; `power.py` plans with them.
 """
 
 import math

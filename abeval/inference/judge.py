@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from abeval.aggregates.aggregates import Aggregates
-from abeval.aggregates.moment_rows import DAY
+from abeval.aggregates.sums import DAY
 from abeval.errors import masked
 from abeval.experiment.model import Experiment
 from abeval.inference import context

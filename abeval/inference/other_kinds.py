@@ -11,7 +11,7 @@ from typing import cast
 import numpy as np
 
 from abeval.aggregates.aggregates import Aggregates, Quantile
-from abeval.aggregates.moment_rows import BUCKETS
+from abeval.aggregates.sums import BUCKETS
 from abeval.inference.comparison import Arms, Comparison, Draws, Rule, reason_of, refused
 from abeval.inference.stretches import MIN_STRETCH
 from abeval.inference.with_effects import limit, with_difference, with_joint, with_sides

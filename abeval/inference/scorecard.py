@@ -7,7 +7,7 @@ from collections.abc import Container, Iterator, Mapping, Sequence
 from dataclasses import replace
 from math import isfinite
 
-from abeval.aggregates.moment_rows import DAY, SEGMENT
+from abeval.aggregates.sums import DAY, SEGMENT
 from abeval.experiment.model import Experiment
 from abeval.inference.compare import Analysis, rule_of
 from abeval.inference.comparison import (

@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import NamedTuple
 
-from abeval.aggregates.moment_rows import SEGMENT, ByStretch
+from abeval.aggregates.sums import SEGMENT, ByStretch
 from abeval.inference.compare import Analysis
 from abeval.inference.comparison import MIN_UNITS, Arms, Rule
 from abeval.inference.means_and_ratios import estimate

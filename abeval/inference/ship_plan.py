@@ -10,8 +10,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from abeval.aggregates.aggregates import Aggregates
-from abeval.aggregates.buckets import BucketSums
+from abeval.aggregates.aggregates import Aggregates, BucketSums
 from abeval.experiment.model import Experiment
 from abeval.inference import shipping
 from abeval.inference.looks import Planned, planned_fractions

@@ -1,13 +1,13 @@
 """Distributions of values of impressions and of units' AUCs, from the aggregates.
 
-`judge.py` puts them into the result; `aggregates/spreads.py` says which values there are.
+`judge.py` puts them into the result; `aggregates/wanted.py` says which values there are.
 """
 
 from collections.abc import Iterator, Sequence
 from typing import cast
 
-from abeval.aggregates.rows import UnitsByAuc
-from abeval.aggregates.spreads import COMPARED, CURVE, at_level, spread_metrics, title_of
+from abeval.aggregates.aggregates import UnitsByAuc
+from abeval.aggregates.wanted import COMPARED, CURVE, at_level, spread_metrics, title_of
 from abeval.inference.compare import Analysis, compare
 from abeval.inference.comparison import Arms
 from abeval.metrics.definition import Metric, scales

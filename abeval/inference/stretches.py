@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from abeval.aggregates.aggregates import Aggregates
-from abeval.aggregates.moment_rows import ByStretch, pooled
+from abeval.aggregates.sums import ByStretch, pooled
 from abeval.inference import proportions
 from abeval.inference.comparison import Arms, Comparison, Rule, refused
 from abeval.inference.means_and_ratios import compare_moments

@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from abeval.aggregates.moment_rows import ByStretch
+from abeval.aggregates.sums import ByStretch
 from abeval.inference import skew
 from abeval.inference.comparison import Arms, Comparison, Gained, Rule, reason_of
 from abeval.inference.looks import LookBoundary, at_look

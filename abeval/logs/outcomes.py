@@ -1,7 +1,7 @@
 """Outcome logs: what units did elsewhere, such as orders, joined by unit and time to the exposure.
 
 `prepare.py` calls it once the units are known; `accounting.py` counts the rows, and
-`aggregates/unit_events.py` reads those that count.
+`aggregates/metric_queries.py` reads those that count.
 """
 
 from collections.abc import Mapping, Sequence

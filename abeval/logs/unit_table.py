@@ -1,7 +1,7 @@
 """The table of units beside a log of impressions: segments, covariates and outcomes of a unit.
 
 `prepare.py` joins its rows to the units, `accounting.py` counts them, and
-`aggregates/unit_events.py` reads its outcomes.
+`aggregates/metric_queries.py` reads its outcomes.
 """
 
 import numpy as np

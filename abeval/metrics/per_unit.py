@@ -1,7 +1,7 @@
 """Values of a unit since its exposure: which rows of a log count, and how a unit's are combined.
 
 `experiment/event_metrics.py` makes them of an experiment file; `logs/` computes the values of the
-rows, and `aggregates/unit_events.py` those of the units.
+rows, and `aggregates/metric_queries.py` those of the units.
 """
 
 import re

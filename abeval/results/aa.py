@@ -1,6 +1,6 @@
 """A/A replays: how often each metric's test rejects when nothing differs.
 
-`inference/aa.py` fills it, for `time/aa.py` (`abeval aa`) and the trust check of an analysis;
+`inference/aa.py` fills it, for `time/open.py` (`abeval aa`) and the trust check of an analysis;
 `report/aa_part.py` draws it.
 """
 

@@ -1,6 +1,6 @@
 """Effects in several time windows of the same units, with the covariance between windows.
 
-`time/axes.py` and `time/change.py` hand over moments of daily values; the tests in
+`time/windows.py` and `time/change.py` hand over moments of daily values; the tests in
 `stats/shapes.py` read what comes back.
 """
 

@@ -26,10 +26,9 @@ from abeval.results.replay import ReplayResult
 from abeval.results.replay_choice import of_metrics
 from abeval.results.study import Study
 from abeval.study.provenance import provenance_of
-from abeval.time.aa import aa
 from abeval.time.analysis import windows
-from abeval.time.growth import growths_of
-from abeval.time.open import opened_logs
+from abeval.time.open import aa, opened_logs
+from abeval.time.time_sums import growths_of
 
 WIDTHS = (3, 7)
 _REPLAYS, _SEED = 10_000, 0

@@ -1,33 +1,37 @@
-"""Windows that are no sums over days: each is the scorecard of the period cut to it.
+"""Compare windows that are no sums over days: quantiles, the catalogue, hours and weekdays."""
 
-Quantiles, the catalogue, capped and pre-period-adjusted values are computed anew in every window,
-from what was read of the period by day, and compared by the scorecard's code. `time/analysis.py`
-calls it, and takes windows and looks from it.
-"""
-
-from collections.abc import Callable, Sequence
-from dataclasses import replace
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from datetime import date
+from typing import Literal, get_args
 
 import numpy as np
 from numpy.typing import NDArray
 
-from abeval.aggregates.aggregates import Aggregates
+from abeval.aggregates.aggregates import Aggregates, VariantUnits
 from abeval.aggregates.collect import listed_items
+from abeval.aggregates.kernels.reach import Reach
 from abeval.aggregates.quantiles import quantile_groups, quantiles_of, values_of
-from abeval.aggregates.reach import Reach
-from abeval.aggregates.rows import VariantUnits
 from abeval.aggregates.source_values import SourceValues, by_unit, units_at
-from abeval.aggregates.unit_sums import sums_of
+from abeval.aggregates.sums import sums_of
 from abeval.experiment.model import Experiment
 from abeval.inference.compare import Analysis
-from abeval.metrics.definition import Metric
-from abeval.metrics.sources import CATALOGUE, QUANTILE
+from abeval.inference.comparison import MIN_UNITS, Rule
+from abeval.logs.cells import HOURS
+from abeval.logs.unit_arrays import NO_DAY, NONE, Whole
+from abeval.metrics.definition import Metric, RowTerm
+from abeval.metrics.sources import CATALOGUE, QUANTILE, UNIT_DAY
+from abeval.results.windows import Rhythm, WindowRow
+from abeval.stats import shapes
+from abeval.stats.records import Refusal
+from abeval.stats.windows import effects
 from abeval.steps import Step
-from abeval.time.day_sums import Span
-from abeval.time.open import by_source
-from abeval.time.panel import columns_of
-from abeval.time.time_sums import TimedLogs
-from abeval.time.windows import Window, spans
+from abeval.time.change import has_effect
+from abeval.time.day_sums import Known, MetricDays, Span
+from abeval.time.open import Panel, by_source, columns_of
+from abeval.time.time_sums import TimedLogs, metric_days, presences_of
+from abeval.time.windows import Axis, Course, Strata, Window, row_of, spans
 
 Key = tuple[str, str]
 
@@ -181,3 +185,155 @@ def _totals(timed: TimedLogs, metrics: Sequence[Metric]) -> Reader:
 
 
 _READERS = {CATALOGUE: _catalogue, QUANTILE: _quantiles}
+
+
+By = Literal["hour", "weekday"]
+CLOCKS: tuple[By, ...] = get_args(By)
+
+_NAMES = ("Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday", "Sunday")
+
+
+@dataclass(frozen=True)
+class ClockSums:
+    """Values by hour of the day, or by weekday.
+
+    Attributes:
+        by: `hour` or `weekday`.
+        labels: `00:00` to `23:00`, or `Monday` to `Sunday`.
+        days: How many days of the log have each.
+        partial: Whether the log covers one of these days only partly.
+        metrics: Metric → its values by hour or weekday.
+        refused: Metric → why it has none.
+    """
+
+    by: By
+    labels: tuple[str, ...]
+    days: tuple[int, ...]
+    partial: tuple[bool, ...]
+    metrics: Mapping[str, MetricDays]
+    refused: Mapping[str, str] = field(default_factory=dict)
+
+
+def hour_sums(timed: TimedLogs) -> ClockSums:
+    """The metrics that are sums over impressions, by local hour of the day."""
+    logs, queries = timed.logs, timed.logs.queries
+    metrics = [m for m in logs.metrics if m.source is UNIT_DAY and _of_rows(m)]
+    refused = {
+        m.name: "effects by hour are only for sums over impressions"
+        for m in logs.metrics
+        if m not in metrics
+    }
+    sums: dict[str, MetricDays] = {}
+    if metrics:
+        columns = columns_of(queries.shape, queries.experiment.variants, metrics)
+        panel, by_hour = _by_hour(timed, columns)
+        sums = _metrics(timed, panel, dict.fromkeys(metrics, by_hour))
+    labels = tuple(f"{hour:02d}:00" for hour in range(24))
+    size = len(timed.days)
+    return ClockSums("hour", labels, (size,) * 24, (bool(timed.partial),) * 24, sums, refused)
+
+
+def _by_hour(timed: TimedLogs, columns: Sequence[str]) -> tuple[Panel, dict[str, Whole]]:
+    """The hours of the day in which each unit has an impression, and its sums in each."""
+    cells, unit_of = timed.logs.prepared.cells, timed.logs.prepared.placed.unit_of
+    unit = unit_of[cells.unit]
+    rows = np.flatnonzero(cells.counts & cells.in_period & (unit != NONE) & (cells.hour != NO_DAY))
+    cell = unit[rows] * HOURS + cells.hour[rows] % HOURS
+    order = np.argsort(cell, kind="stable")
+    known, starts = np.unique(cell[order], return_index=True)
+    sums = {name: np.add.reduceat(cells.sums[name][rows][order], starts) for name in columns}
+    hours = (known // HOURS).astype(np.int32), (known % HOURS).astype(np.int32)
+    return Panel(timed.panel.units, timed.panel.entry, *hours, HOURS), sums
+
+
+def weekday_sums(timed: TimedLogs) -> ClockSums:
+    """Every metric that has days, by weekday."""
+    weekday = np.array([date.fromisoformat(day).weekday() for day in timed.days])
+    panel = timed.panel
+    cell = panel.unit.astype(np.int64) * 7 + weekday[panel.day]
+    order = np.argsort(cell, kind="stable")
+    cells, starts = np.unique(cell[order], return_index=True)
+    by_weekday = {
+        source: {name: np.add.reduceat(c[order], starts) for name, c in sums.by_day.items()}
+        for source, sums in timed.sources.items()
+    }
+    of_weekdays = Panel(
+        panel.units, panel.entry, (cells // 7).astype(np.int32), (cells % 7).astype(np.int32), 7
+    )
+    metrics = [m for m in timed.logs.metrics if m.source in by_weekday]
+    sums = _metrics(timed, of_weekdays, {metric: by_weekday[metric.source] for metric in metrics})
+    partial = {date.fromisoformat(day).weekday() for day in timed.partial}
+    return ClockSums(
+        by="weekday",
+        labels=_NAMES,
+        days=tuple(np.bincount(weekday, minlength=7).tolist()),
+        partial=tuple(place in partial for place in range(7)),
+        metrics=sums,
+    )
+
+
+def _of_rows(metric: Metric) -> bool:
+    return all(isinstance(term, RowTerm) for term in (metric.value, metric.per) if term is not None)
+
+
+def _metrics(
+    timed: TimedLogs, panel: Panel, columns: Mapping[Metric, Mapping[str, Whole]]
+) -> dict[str, MetricDays]:
+    queries = timed.logs.queries
+    presences = presences_of(panel, list(queries.experiment.variants), len(timed.days))
+    return {m.name: metric_days(queries, m, own, presences, {}) for m, own in columns.items()}
+
+
+def clock_axis(metric: Metric, sums: ClockSums, control: str, strata: Strata) -> Axis:
+    """Hours or weekdays as places on an axis; every cohort is in all of them."""
+    last = max(cohort for group in strata for cohort in group)
+    last_cohort = (last,) * len(sums.labels)
+    days = sums.metrics[metric.name]
+    of_variants = days.sums(days.days)
+    return Axis(sums.by, sums.labels, of_variants, control, strata, last_cohort, sums.partial)
+
+
+def clock_rows(
+    known_of: Callable[[Metric, str], Known | None],
+    experiment: Experiment,
+    metrics: Sequence[Metric],
+    sums: ClockSums,
+    strata: Strata,
+) -> tuple[tuple[WindowRow, ...], tuple[Rhythm, ...]]:
+    """The effect in every hour or weekday, and the test of one effect in all of them."""
+    rule = Rule(experiment.alpha, experiment.inference.relative)
+    rows: list[WindowRow] = []
+    tests: list[Rhythm] = []
+    for metric in (m for m in metrics if m.name in sums.metrics):
+        axis = clock_axis(metric, sums, experiment.control, strata)
+        for variant in experiment.treatments:
+            course = Course(metric, variant, axis, known_of(metric, variant))
+            spans = [(place, place) for place in range(len(sums.days))]
+            rows += [
+                replace(row_of(course, "recurring", span, effect), days=days)
+                for days, (span, effect) in zip(sums.days, course.effects(spans, rule), strict=True)
+            ]
+            tests.append(rhythm_of(course))
+    return tuple(rows), tuple(tests)
+
+
+def rhythm_of(course: Course) -> Rhythm:
+    """Test of one effect in all hours or weekdays, the same units being in several."""
+    parts = [place for place, arms in enumerate(course.each_day()) if has_effect(arms)]
+    rhythm = Rhythm(course.metric.name, course.variant, course.axis.name, len(parts))
+    if len(parts) < 2:
+        return replace(
+            rhythm, reason=f"fewer than two of them have {MIN_UNITS} units in each variant"
+        )
+    try:
+        windows = effects(*course.by_day(parts))
+        level = shapes.fit(windows.effect, windows.covariance, np.ones((len(parts), 1)), windows.df)
+    except Refusal as refusal:
+        return replace(rhythm, reason=str(refusal))
+    return replace(
+        rhythm,
+        scale=windows.scale,
+        effect=float(level.coefficients[0]),
+        effect_se=math.sqrt(level.covariance[0, 0]),
+        p_value=level.q_p_value,
+    )

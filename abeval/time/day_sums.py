@@ -1,28 +1,81 @@
-"""Sums over units by day of entry and day, from which every window follows.
-
-Sums over units of y(day) · y(other day) give the sums of squares of any window's totals, for a
-window's total is a sum over days. They are kept by day of entry (cohort), so that cohorts can be
-weighted where traffic shares changed, and they are cumulated over cohorts and days, so that any
-window is a few lookups. `time/time_sums.py` and `time/clock.py` make them of a `Panel`, one metric
-at a time, for they are large; `time/axes.py` computes the moments of windows.
-
-Every sum is exact: values are split into parts so small that matrix products of doubles, and sums
-of them in 64 bits, lose nothing.
-"""
+"""Sum a metric's values by day, by pairs of days, and by unit with third moments."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from itertools import pairwise, product
-from typing import Any
+from itertools import combinations_with_replacement, pairwise, product
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from abeval.logs.unit_arrays import Whole
+from abeval.aggregates.aggregates import FEW_UNITS, FEW_VALUES, with_units
+from abeval.aggregates.metric_queries import MetricQueries
+from abeval.aggregates.source_values import SourceValues
+from abeval.aggregates.sums import exact_sums
+from abeval.errors import ExperimentError
+from abeval.inference.aa_sums import skewness_of
+from abeval.inference.comparison import Arms
+from abeval.inference.skew import Shape
+from abeval.logs.unit_arrays import Units, Whole
+from abeval.metrics.definition import Metric, scales
+from abeval.stats import skewed
 from abeval.stats.arrays import Floats
 from abeval.stats.moments import Moments
-from abeval.time.panel import Panel
+from abeval.stats.moments import Units as Values
+from abeval.stats.records import Refusal
+from abeval.stats.split_moments import Skewed
+from abeval.time.open import Panel, SourceSums
+
+
+def moments_by(
+    metric: Metric, values: tuple[Whole, Whole], group: NDArray[np.integer]
+) -> dict[int, Moments]:
+    """Moments of (y, x), with third ones, over the units of each group.
+
+    Args:
+        metric: What y and x are of.
+        values: Numerator and denominator of each unit.
+        group: The number of its group.
+
+    Raises:
+        ExperimentError: Values are too large.
+    """
+    order = np.argsort(group, kind="stable")
+    numbers, starts, units = np.unique(group[order], return_index=True, return_counts=True)
+    varies = (0,) if metric.per is None else (0, 1)
+    products = [p for n in (1, 2, 3) for p in combinations_with_replacement(varies, n)]
+    sums = exact_sums([values[place][order] for place in varies], products, starts)
+    if sums is None:
+        raise ExperimentError(
+            f"metric {metric.name!r}: its sums cannot be computed: they are too large",
+            "divide the value, or set a coarser resolution",
+        )
+    sums[()] = units.tolist()
+
+    def total(place: int, *factors: int) -> int:
+        return sums[tuple(sorted(factor for factor in factors if factor in varies))][place]
+
+    return {
+        number: Moments.from_sums(
+            total(place),
+            [total(place, 0), total(place, 1)],
+            [[total(place, a, b) for b in (0, 1)] for a in (0, 1)],
+            scales(metric),
+            [total(place, *three) for three in combinations_with_replacement((0, 1), 3)],
+        )
+        for place, number in enumerate(numbers.tolist())
+    }
+
+
+def values_of(
+    queries: MetricQueries, units: Units, metric: Metric, sums: Mapping[str, Whole]
+) -> tuple[Whole, Whole]:
+    """Numerator and denominator of each unit; 1 is the denominator of a metric per unit."""
+    values = SourceValues(queries.experiment, queries.shape, units, sums, {})
+    y, x = (np.broadcast_to(one, len(units.hash)) for one in values.pair(metric, sums))
+    return y, x
+
 
 Places = NDArray[np.int64]
 
@@ -339,3 +392,110 @@ def _centred(
     n = np.maximum(units, 1)
     comoments = (n * products - sums[:, None] * sums) / n
     return (sums / n).astype(np.float64), comoments.astype(np.float64)
+
+
+ByVariant = Mapping[str, Moments]
+"""Variant → moments of (y, x), with third ones."""
+
+
+@dataclass(frozen=True)
+class Thirds:
+    """One metric's moments with third ones: of each day, and of all days together."""
+
+    days: Mapping[str, ByVariant]
+    whole: ByVariant
+
+
+class Known(NamedTuple):
+    """What is known of a metric's skewness in a variant and control.
+
+    Attributes:
+        windows: Moments of both in windows of the calendar: its days, whether units count from
+            entry on.
+        shape: How skewed values are in others.
+    """
+
+    windows: Mapping[tuple[Span, bool], tuple[Moments, Moments]]
+    shape: Shape
+
+
+def thirds_of(
+    queries: MetricQueries,
+    metric: Metric,
+    units: Units,
+    sums: SourceSums,
+    by_day: MetricDays,
+    days: Sequence[str],
+) -> Thirds:
+    """The third moments of a metric.
+
+    Args:
+        queries: Of the logs.
+        metric: A metric whose days add up.
+        units: The analysed units.
+        sums: What they add up to.
+        by_day: The metric's values by day.
+        days: Every day (ISO).
+    """
+    variants = list(queries.experiment.variants)
+    presences = [by_day.days[name] for name in variants]
+    y, x = (
+        np.concatenate([of[n][p.rows] for n, p in zip(variants, presences, strict=True)])
+        for of in (by_day.y, by_day.x)
+    )
+    group = [place + len(variants) * one.day for place, one in enumerate(presences)]
+    of_days: dict[str, dict[str, Moments]] = {day: {} for day in days}
+    for number, moments in moments_by(metric, (y, x), np.concatenate(group)).items():
+        day, variant = divmod(number, len(variants))
+        of_days[days[day]][variants[variant]] = moments
+    now = values_of(queries, units, metric, sums.whole)
+    before = values_of(queries, units, metric, sums.before)
+    whole = {variants[n]: one for n, one in moments_by(metric, now, units.variant).items()}
+    hidden = queries.experiment.privacy.min_units is not None
+    if hidden or not metric.is_mean_or_ratio or len(units.variant) > FEW_UNITS:
+        return Thirds(of_days, whole)
+    table = np.stack([*now, *before, units.is_new], axis=1).astype(np.float64)
+    each = {
+        name: Values(*np.unique(table[units.variant == n], axis=0, return_counts=True))
+        for n, name in enumerate(variants)
+        if name in whole
+    }
+    few = sum(len(one.counts) for one in each.values()) <= FEW_VALUES
+    return Thirds(of_days, with_units(whole, each if few else {}, scales(metric)))
+
+
+def known_of(metric: Metric, thirds: Thirds, arms: Arms, days: Sequence[str]) -> Known | None:
+    """What is known of a metric's skewness in two variants; None where nothing is."""
+    windows: dict[tuple[Span, bool], tuple[Moments, Moments]] = {}
+    for place, day in enumerate(days):
+        _put(windows, ((place, place), False), thirds.days.get(day, {}), arms)
+    whole = ((0, len(days) - 1), True)
+    _put(windows, whole, thirds.whole, arms)
+    compared = {key: _compared(metric, *pair) for key, pair in windows.items()}
+    of_all = compared.pop(whole, None)
+    of_days = [one for one in compared.values() if one is not None]
+    if of_all is None or not of_days:
+        return None
+    units = sum(one.units for one in of_days)
+    of_day = sum(skewness_of(one) * one.units for one in of_days) / units
+    scaled = of_all.scaled and all(one.scaled for one in of_days)
+    return Known(windows, Shape(of_day, skewness_of(of_all), len(days), scaled))
+
+
+def _put(
+    windows: dict[tuple[Span, bool], tuple[Moments, Moments]],
+    key: tuple[Span, bool],
+    moments: ByVariant,
+    arms: Arms,
+) -> None:
+    if all(name in moments for name in arms):
+        windows[key] = moments[arms.control], moments[arms.treatment]
+
+
+def _compared(metric: Metric, control: Moments, treatment: Moments) -> Skewed | None:
+    terms = (0,) if metric.kind == "mean" else (0, 1)
+    compare = skewed.means if metric.kind == "mean" else skewed.ratios
+    try:
+        return compare(control.pick(*terms), treatment.pick(*terms))
+    except Refusal:
+        return None

@@ -1,24 +1,30 @@
-"""Opens an experiment's logs for windows and A/A replays.
-
-`time/analysis.py` and `time/aa.py` call it with a `Run`; `time/time_sums.py`, `time/clock.py` and
-`time/cut.py` sum the `OpenLogs`.
-"""
+"""Open an experiment's logs for windows and A/A replays."""
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from typing import NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
+from abeval.aggregates.aggregates import BucketSums, deals_units
+from abeval.aggregates.collect import unit_counts
 from abeval.aggregates.metric_queries import MetricQueries
+from abeval.aggregates.per_unit import source_days, values_of
 from abeval.aggregates.row_pass import KERNELS, RowSums, row_sums
+from abeval.aggregates.source_values import rows_of, totals
 from abeval.aggregates.wanted import refusals, wanted_of
+from abeval.inference.aa import aa_replays
 from abeval.logs.accounting import accounts, check_all_counted, check_some_left
 from abeval.logs.names import sub_buckets
 from abeval.logs.prepare import Prepared, prepare
 from abeval.logs.run import Run
+from abeval.logs.shape import LogShape
 from abeval.logs.stretches import Stretches, entry_stretches
-from abeval.metrics.definition import Metric
+from abeval.logs.unit_arrays import UnitDays, Units, Whole
+from abeval.metrics.definition import Metric, UnitTerm, scales
 from abeval.metrics.sources import CATALOGUE, Source
+from abeval.results.aa import AAResult
 
 
 @dataclass(frozen=True)
@@ -99,3 +105,89 @@ def by_source(metrics: Iterable[Metric]) -> dict[Source, list[Metric]]:
     for metric in metrics:
         groups.setdefault(metric.source, []).append(metric)
     return groups
+
+
+class Panel(NamedTuple):
+    """The analysed units, and the days (hours, weekdays) on which each is active.
+
+    Attributes:
+        units: The units.
+        entry: Day of entry of each, as a place among the days; below 0 where it is not known.
+        unit: Place of the unit of each row, shape (rows,).
+        day: Place of the day of each row; sorted by unit and day, each once.
+        days: How many days there are.
+    """
+
+    units: Units
+    entry: NDArray[np.int64]
+    unit: NDArray[np.int32]
+    day: NDArray[np.int32]
+    days: int
+
+    @property
+    def variant(self) -> NDArray[np.int8]:
+        """Place of the variant of each row."""
+        return self.units.variant[self.unit]
+
+
+class SourceSums(NamedTuple):
+    """What units add up to in the columns of a source, by its name.
+
+    Attributes:
+        by_day: On each row of a `Panel`, 0 where the source knows nothing of the day.
+        whole: Over the period, shape (units,).
+        before: Before it, shape (units,).
+    """
+
+    by_day: Mapping[str, Whole]
+    whole: Mapping[str, Whole]
+    before: Mapping[str, Whole]
+
+
+def source_sums(panel: Panel, days: UnitDays, first: int) -> SourceSums:
+    """The sums of a source on the rows of a panel whose first day is this one."""
+    rows = rows_of(days, panel.unit, panel.day + first)
+    whole, before = (totals(days, part, len(panel.entry)) for part in (True, False))
+    return SourceSums({n: np.append(days.columns[n], 0)[rows] for n in whole}, whole, before)
+
+
+def columns_of(shape: LogShape, variants: Iterable[str], metrics: Sequence[Metric]) -> list[str]:
+    """The columns of their source that metrics of one source read, each once."""
+    terms = [t for metric in metrics for t in (metric.value, metric.per, *metric.covariates)]
+    logged = [term for term in terms if term is not None and not isinstance(term, UnitTerm)]
+    return list(dict.fromkeys(shape.component(t, v) for t in logged for v in variants))
+
+
+def aa(
+    run: Run, metrics: Sequence[Metric], runs: int, seed: int, logs: OpenLogs | None = None
+) -> AAResult:
+    """Replay A/A tests of an experiment's metrics on its own logs, which may be open already."""
+    replayed = [metric for metric in metrics if metric.source.no_replays is None]
+    logs = logs or open_logs(run, metrics, replayed)
+    sums, refused, counts = collect_buckets(run, logs)
+    run.step("replays")
+    ordered = {m.name: sums[m.name] for m in metrics if m.name in sums}
+    result = aa_replays(run.experiment, ordered, counts, runs, seed)
+    return replace(result, refused={**refused, **result.refused})
+
+
+def collect_buckets(
+    run: Run, logs: OpenLogs
+) -> tuple[dict[str, BucketSums], dict[str, str], Mapping[str, int]]:
+    """Bucket sums of every metric, why others have none, and the units of each variant."""
+    queries, prepared, refused = logs.queries, logs.prepared, dict(logs.refused)
+    units = prepared.placed.units
+    counts = {one.variant: one.units for one in unit_counts(run.experiment, units)}
+    by_units = deals_units(sum(counts.values()))
+    bucket = None if by_units else sub_buckets(run.engine, run.experiment, units.hash)
+    active = prepared.days
+    sums: dict[str, BucketSums] = {}
+    for source, group in by_source(logs.metrics).items():
+        if source.no_replays is not None:
+            refused |= dict.fromkeys((m.name for m in group), source.no_replays)
+            continue
+        run.step(f"sums per sub-bucket of {source}")
+        days = source_days(queries, active, source, group)
+        values = values_of(queries, units, days)
+        sums |= {m.name: values.buckets(m, bucket).scaled(*scales(m)) for m in group}
+    return sums, refused, counts

@@ -1,8 +1,4 @@
-"""What windows start from: the days of the log, and every metric's values by unit and day.
-
-`time/analysis.py` calls it with the `OpenLogs` of `time/open.py`, and computes every effect from
-the `TimeSums`, but for windows that are no sums over days (`time/cut.py`).
-"""
+"""Sum the days of open logs: what windows, growth and third moments are computed from."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -11,27 +7,45 @@ from typing import NamedTuple
 
 import numpy as np
 
+from abeval.aggregates.collect import Collected
 from abeval.aggregates.metric_queries import MetricQueries
-from abeval.aggregates.moment_rows import ByStretch
 from abeval.aggregates.per_unit import source_days
+from abeval.aggregates.sums import ByStretch
 from abeval.bounds import MAX_WINDOW_DAYS
 from abeval.engines.zones import local_ms
 from abeval.errors import LogError
 from abeval.experiment.model import Experiment
 from abeval.inference.context import partial_days
+from abeval.inference.growth import Growth
+from abeval.inference.means_and_ratios import estimate
 from abeval.logs.accounting import days_of
 from abeval.logs.prepare import Prepared
+from abeval.logs.run import Run
 from abeval.logs.stretches import Stretches
 from abeval.logs.unit_arrays import NO_DAY, NO_FIRST, Units, Whole
 from abeval.metrics.definition import Metric, Term, scales
 from abeval.metrics.sources import Source
 from abeval.stats.moments import Moments
+from abeval.stats.records import Refusal
 from abeval.steps import Step
-from abeval.time.day_sums import MetricDays, Presence
-from abeval.time.open import OpenLogs, by_source
-from abeval.time.panel import Panel, SourceSums, columns_of, source_sums
-from abeval.time.skew import Thirds, thirds_of
-from abeval.time.unit_sums import moments_by, values_of
+from abeval.time.day_sums import (
+    DaySums,
+    MetricDays,
+    Presence,
+    Thirds,
+    moments_by,
+    thirds_of,
+    values_of,
+)
+from abeval.time.open import (
+    OpenLogs,
+    Panel,
+    SourceSums,
+    by_source,
+    columns_of,
+    opened_logs,
+    source_sums,
+)
 
 
 class TimedLogs(NamedTuple):
@@ -219,3 +233,61 @@ def _before(logs: OpenLogs, units: Units, metric: Metric, sums: SourceSums) -> B
         place, variant = divmod(number, len(variants))
         moments[place][variants[variant]] = one
     return moments
+
+
+def growths_of(run: Run, metrics: Sequence[Metric], collected: Collected) -> dict[str, Growth]:
+    """The growth of each metric whose days add up; none of logs without time.
+
+    Raises:
+        LogError: The log covers more days than can be followed.
+    """
+    if not len(collected.aggregates.days):
+        return {}
+    sums = sums_of(timed(opened_logs(run, metrics, *collected[1:]), run.step))
+    days = len(sums.days)
+    ended = days - (days > 1 and sums.days[-1] in sums.partial)
+    by_name = {metric.name: metric for metric in metrics}
+    control = run.experiment.control
+    growths = {
+        name: growth(by_name[name], one.sums({control: one.days[control]})[control], sums.entered)
+        for name, one in sums.metrics.items()
+    }
+    return {n: one._replace(ended=ended) for n, one in growths.items() if one is not None}
+
+
+def growth(metric: Metric, control: DaySums, entered: Mapping[str, Whole]) -> Growth | None:
+    """The growth of one metric, None where it has no spread.
+
+    Days at the start without an estimate take that of the first day that has one.
+
+    Args:
+        metric: A mean or a ratio.
+        control: Its sums in control.
+        entered: Variant → units by day of entry.
+    """
+    days = control.presence.days
+    windows = [(range(day + 1), (0, day)) for day in range(days)]
+    estimates = [_relative(metric, one) for one in control.windows(windows, entered=True)]
+    known = [one for one in estimates if one is not None]
+    if not known:
+        return None
+    units = [
+        float(sum(units[: day + 1].sum() for units in entered.values())) for day in range(days)
+    ]
+    first, filled = known[0], []
+    for one in estimates:
+        first = first if one is None else one
+        filled.append(first)
+    values, spreads = zip(*filled, strict=True)
+    return Growth(units, values, spreads, is_total=metric.kind == "mean")
+
+
+def _relative(metric: Metric, control: Moments) -> tuple[float, float] | None:
+    """Control's value, and its variance between units over its square."""
+    try:
+        one = estimate(metric, control)
+    except Refusal:
+        return None
+    if one.value == 0 or not one.variance > 0:
+        return None
+    return one.value, one.variance * one.units / one.value**2

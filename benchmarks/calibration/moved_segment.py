@@ -12,10 +12,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from abeval.aggregates.aggregates import Aggregates
-from abeval.aggregates.moment_rows import MOMENT_COLUMNS
-from abeval.aggregates.rows import VariantUnits
-from abeval.aggregates.unit_sums import Row
+from abeval.aggregates.aggregates import Aggregates, VariantUnits
+from abeval.aggregates.sums import MOMENT_COLUMNS, Row
 from abeval.experiment.load import parse_experiment
 from abeval.experiment.model import Experiment
 from abeval.inference.trust.family import decided

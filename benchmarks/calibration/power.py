@@ -32,7 +32,7 @@ from abeval.results.power import DecisionPlan
 from abeval.stats import design
 from abeval.stats.arrays import Floats, Integers
 from abeval.stats.moments import Moments
-from abeval.time.growth import growth
+from abeval.time.time_sums import growth
 from benchmarks.calibration.worlds import Arm, metric_days
 
 PEOPLE, LOG_DAYS, LAST = 20_000, 14, 28

@@ -13,7 +13,7 @@ from scipy.stats import t
 
 from abeval.aggregates.aggregates import Aggregates
 from abeval.aggregates.collect import collect
-from abeval.aggregates.moment_rows import (
+from abeval.aggregates.sums import (
     LEFT_OUT,
     MOMENT_COLUMNS,
     PRODUCTS,

@@ -6,10 +6,8 @@ from pathlib import Path
 from typing import Any
 
 import abeval
-from abeval.aggregates.aggregates import Aggregates
-from abeval.aggregates.moment_rows import MOMENT_COLUMNS
-from abeval.aggregates.rows import VariantUnits
-from abeval.aggregates.unit_sums import Row
+from abeval.aggregates.aggregates import Aggregates, VariantUnits
+from abeval.aggregates.sums import MOMENT_COLUMNS, Row
 from abeval.experiment.model import Experiment
 from abeval.logs.accounting import DayRows, LogRows
 

@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from abeval.aggregates.moment_rows import CAPPED, WHOLE, pooled
+from abeval.aggregates.sums import CAPPED, WHOLE, pooled
 from abeval.inference.audits.counts import listing, percent
 from abeval.inference.compare import Analysis
 from abeval.inference.trust.finding import Limits, Words, graded, skipped
