@@ -16,7 +16,6 @@ from abeval.aggregates.sums import (
     COVARIATES,
     DAY,
     LACKING,
-    MOMENT_COLUMNS,
     SEGMENT,
     VARIABLES,
     WHOLE,
@@ -24,9 +23,9 @@ from abeval.aggregates.sums import (
     Group,
     NamedRow,
     by_stretch,
-    group_of,
     joined,
     pooled,
+    slices_of,
 )
 from abeval.assignment import SUB_BUCKETS
 from abeval.engines.protocol import Cell
@@ -393,11 +392,6 @@ class Aggregates:
         return counts
 
     @cached_property
-    def _slices(self) -> dict[tuple[str, str], dict[str, dict["Group", NamedRow]]]:
+    def _slices(self) -> dict[tuple[str, str], dict[str, dict[Group, NamedRow]]]:
         """(metric, slice) → cell → group → row; built once, looked up hundreds of times."""
-        slices: dict[tuple[str, str], dict[str, dict[Group, NamedRow]]] = {}
-        for values in self.moments:
-            row = dict(zip(MOMENT_COLUMNS, values, strict=True))
-            cells = slices.setdefault((str(row["metric"]), str(row["slice"])), {})
-            cells.setdefault(str(row["cell"]), {})[group_of(row)] = row
-        return slices
+        return slices_of(self.moments)

@@ -1,23 +1,26 @@
-"""What metrics query of prepared logs: events since exposure, cells of cuts, scored impressions.
-
-They read what `logs/prepare.py` created. `per_unit.py` fetches what they return, `cuts.py` runs
-them for the cells of a cut.
-"""
+"""Give each unit's sums of a source: those of the log, of a kernel, or of a query of events."""
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from datetime import date
 
-from abeval.aggregates.row_pass import RowSums
+import numpy as np
+
+from abeval.aggregates.row_pass import NO_ROWS, RowSums
+from abeval.aggregates.source_values import SourceValues, totals
 from abeval.engines.protocol import Engine
 from abeval.engines.queries import query
 from abeval.engines.sql import by_value, literal
 from abeval.experiment.model import Experiment
+from abeval.logs.grouping import narrow
 from abeval.logs.outcomes import Coverage, local_ms, relation
+from abeval.logs.prepare import Prepared
+from abeval.logs.run import Run
 from abeval.logs.shape import UNITS, LogShape
+from abeval.logs.unit_arrays import NO_DAY, UnitDays, Units, Whole
 from abeval.metrics.definition import Metric
 from abeval.metrics.per_unit import PerUnit, RowValue
-from abeval.metrics.sources import Source
+from abeval.metrics.sources import UNIT_DAY, Source
 
 _PREFIX = {"any": "max", "max": "max", "first": "max", "sum": "sum", "count_distinct": "distinct"}
 """How a unit's values are combined by `units/unit_events`; of `first` only one is not null."""
@@ -26,30 +29,119 @@ _NOTHING = ("0 as sum_no_sum", "0 as max_no_max", "0 as distinct_no_count")
 """`columns(…)` needs a column of each kind."""
 
 
-def write_unit_event(
-    experiment: Experiment,
-    engine: Engine,
-    shape: LogShape,
-    covered: Mapping[str, Coverage | None],
-    metrics: Sequence[Metric],
-) -> None:
+@dataclass(frozen=True)
+class ReadLogs:
+    """Logs that are prepared, and read as far as metrics need it.
+
+    Attributes:
+        run: The experiment and its engine.
+        prepared: What is known of the logs.
+        rows: What kernels computed of single impressions.
+    """
+
+    run: Run
+    prepared: Prepared
+    rows: RowSums = NO_ROWS
+
+    @property
+    def experiment(self) -> Experiment:
+        """What is analysed."""
+        return self.run.experiment
+
+    @property
+    def engine(self) -> Engine:
+        """Where queries run."""
+        return self.run.engine
+
+    @property
+    def shape(self) -> LogShape:
+        """What the logs have."""
+        return self.prepared.shape
+
+    @property
+    def units(self) -> Units:
+        """The analysed units."""
+        return self.prepared.placed.units
+
+    def days(self, source: Source, metrics: Sequence[Metric], by_day: bool = False) -> UnitDays:
+        """Return a source by unit and day.
+
+        Args:
+            source: Any that has values per unit.
+            metrics: Of a source of events: the metrics whose values it computes.
+            by_day: Whether a source whose days do not add up is wanted by day.
+        """
+        if source is UNIT_DAY:
+            return self.prepared.days
+        if source.events is not None:
+            _write_unit_event(self, metrics)
+            self.engine.table(source.name, query(source.query))
+            return days_of(self.engine, source.name)
+        days = self.rows.gauc_days if by_day and source.of_days else self.rows.days[source]
+        if days is None:
+            raise ValueError(f"the days of {source} were not read")
+        return days
+
+    def values(self, days: UnitDays) -> SourceValues:
+        """Return what the days of a source add up to, of each unit."""
+        now, before = (
+            {
+                name: narrow(column)
+                for name, column in totals(days, part, len(self.units.hash)).items()
+            }
+            for part in (True, False)
+        )
+        return SourceValues(self.experiment, self.shape, self.units, now, before)
+
+
+def days_of(engine: Engine, relation: str) -> UnitDays:
+    """Fetch a relation of `unit_id, in_period`, perhaps `day`, and sums `c_…`, as arrays."""
+    arrays = engine.arrays(f"select * from {relation}")
+    unit = np.ma.filled(arrays["unit_id"], 0).astype(np.int32)
+    in_period = np.asarray(arrays["in_period"], dtype=bool)
+    day = np.full(len(unit), NO_DAY, dtype=np.int32)
+    if "day" in arrays:
+        known = ~np.ma.getmaskarray(arrays["day"])
+        dates = np.ma.getdata(arrays["day"])[known].astype("datetime64[D]")
+        day[known] = dates.astype(np.int64)
+    order = np.lexsort((day, in_period, unit))
+    columns: dict[str, Whole] = {
+        name: np.ma.filled(column, 0).astype(np.int64)[order]
+        for name, column in arrays.items()
+        if name.startswith("c_")
+    }
+    return UnitDays(unit[order], in_period[order], day[order], columns)
+
+
+def scored_rows(shape: LogShape, columns: Sequence[str]) -> str:
+    """SQL of the period's impressions: variant, score of the variant's model, and columns."""
+    score = by_value("u.variant", {v: f"i.{s}" for v, s in shape.score_of.items()})
+    kept = ", ".join(f"i.{column}" for column in columns)
+    return f"""
+    with served as (
+      select u.variant, {kept}, {score} as score
+      from impressions i join units u on i.unit_id = u.unit_id
+      where i.in_period
+    )
+    select * from served where score is not null
+    """
+
+
+def _write_unit_event(logs: ReadLogs, metrics: Sequence[Metric]) -> None:
     """Create `unit_event` for metrics of one source: of one log, or funnels.
 
-    Args:
-        experiment: Its period.
-        engine: Has the rows of the logs.
-        shape: The columns of the rows.
-        covered: Log → up to when it is whole.
-        metrics: Metrics since exposure.
+    Each metric has a column of the rows, named by how a unit's are combined; one row more per unit
+    says whether its window has closed.
     """
+    engine, shape = logs.engine, logs.shape
+    experiment, covered = logs.experiment, logs.prepared.covered
     chosen = list({m.per_unit.number: m.per_unit for m in metrics if m.per_unit}.values())
     columns = [name for one in chosen for name in _columns(one)]
     parts = [_parted(_of_units(experiment, covered, chosen), columns, "unit_entry", "true")]
     funnels = [one for one in chosen if one.is_funnel]
     for one in funnels:
-        reached = _reached(engine, shape, one)
         value = {f"max_{one.column('value')}": "1"}
-        parts.append(_parted(value, columns, reached, "in_period"))
+        parts.append(_parted(value, columns, _reached(engine, shape, one), "in_period"))
     of_rows = [one for one in chosen if not one.is_funnel]
     if of_rows:
         rows = _rows_of(engine, of_rows[0].logs[0])
@@ -166,42 +258,3 @@ def _reached(engine: Engine, shape: LogShape, one: PerUnit) -> str:
         reached = f"reached_{one.number}_{step}"
         engine.table(reached, query("units/funnel_step") if step > 1 else first)
     return reached
-
-
-@dataclass(frozen=True)
-class MetricQueries:
-    """The metric queries of one experiment on one engine.
-
-    Attributes:
-        experiment: The experiment.
-        shape: What its logs have.
-        engine: Where the queries run.
-        by_stretch: Whether the split changed, so that units are summed by stretch.
-        covered: Log that units are judged by since their exposure → up to when it is whole.
-        rows: Sources that were computed over arrays already.
-    """
-
-    experiment: Experiment
-    shape: LogShape
-    engine: Engine
-    by_stretch: bool = False
-    covered: Mapping[str, Coverage | None] = field(default_factory=dict)
-    rows: RowSums | None = None
-
-    def load_events(self, source: Source, metrics: Sequence[Metric]) -> None:
-        """Run the query of a source of events, as the relation of its name, for some metrics."""
-        write_unit_event(self.experiment, self.engine, self.shape, self.covered, metrics)
-        self.engine.table(source.name, query(source.query))
-
-    def scored(self, columns: Sequence[str]) -> str:
-        """SQL of the period's impressions: variant, score of the variant's model, and columns."""
-        score = by_value("u.variant", {v: f"i.{s}" for v, s in self.shape.score_of.items()})
-        kept = ", ".join(f"i.{column}" for column in columns)
-        return f"""
-        with served as (
-          select u.variant, {kept}, {score} as score
-          from impressions i join units u on i.unit_id = u.unit_id
-          where i.in_period
-        )
-        select * from served where score is not null
-        """

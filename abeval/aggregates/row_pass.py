@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from abeval.aggregates.kernels import reach, values
 from abeval.aggregates.kernels.auc import Days, score_sums
-from abeval.aggregates.kernels.reach import Catalogue
+from abeval.aggregates.kernels.reach import NO_CATALOGUE, Catalogue
 from abeval.aggregates.kernels.rows import (
     BLOCK,
     NONE,
@@ -198,19 +198,19 @@ class RowSums:
 
     Attributes:
         days: Source → its sums by unit, phase and day, in the fewest bytes.
-        catalogue: Who was shown what; None where nothing asked for it.
+        catalogue: Who was shown what, where something asks for it.
         values: Columns of values by variant → the impressions of the period that have one.
         gauc_days: GAUC of each unit's days, where windows ask for it.
     """
 
     days: Mapping[Source, UnitDays]
-    catalogue: Catalogue | None
+    catalogue: Catalogue
     values: Mapping[tuple[str, ...], Events]
     gauc_days: UnitDays | None = None
 
-    def events(self, columns: Mapping[str, str]) -> Events:
-        """The impressions that have a value; variant → the column of its values."""
-        return self.values[tuple(columns.values())]
+
+NO_ROWS = RowSums({}, NO_CATALOGUE, {})
+"""Of logs of which no source needs single impressions."""
 
 
 @dataclass(frozen=True)
@@ -248,7 +248,7 @@ class RowPass:
                 of_scores = score_sums(rows, self._arm, len(self.experiment.variants), self.span)
                 days |= {GAUC: _narrow(of_scores.gauc), AUC: _narrow(of_scores.auc)}
                 gauc_days = _joined(of_scores.gauc_days) if of_scores.gauc_days else None
-            catalogue = self._catalogue(rows) if CATALOGUE in self.sources else None
+            catalogue = self._catalogue(rows) if CATALOGUE in self.sources else NO_CATALOGUE
         units, variants = self.units, list(self.experiment.variants)
         values = {
             columns: Events(variants, self._arm, units.stretch, *listed)
@@ -362,8 +362,8 @@ class RowPass:
 
 def row_sums(
     run: Run, prepared: Prepared, wanted: Wanted, bucket: SubBuckets, by_day: bool = False
-) -> RowSums | None:
-    """What the wanted metrics need of the rows; None where they need nothing.
+) -> RowSums:
+    """Compute what the wanted metrics need of the rows.
 
     Args:
         run: The experiment and its engine.
@@ -379,8 +379,8 @@ def row_sums(
     ranked = [*wanted.quantiles, *wanted.spreads]
     sources = KERNELS & {*wanted.sources, *(metric.source for metric in ranked)}
     engine, shape, experiment = run.engine, prepared.shape, run.experiment
-    if not sources or not prepared.summed.has_rows:
-        return None
+    if not sources:
+        return NO_ROWS
     columns = (tuple(value_columns(shape, experiment, one).values()) for one in ranked)
     values = tuple(dict.fromkeys(columns))
     run.step("impressions")

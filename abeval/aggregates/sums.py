@@ -190,11 +190,6 @@ class Group(NamedTuple):
     stretch: int
 
 
-def group_of(row: NamedRow) -> Group:
-    """The group that a row is of."""
-    return Group(str(row["variant"]), int(str(row["stretch"])))
-
-
 def by_stretch(
     rows: Mapping[Group, NamedRow], stretches: int, scales: tuple[float, float], width: int
 ) -> list[dict[str, Moments]]:
@@ -203,6 +198,17 @@ def by_stretch(
     for group, row in rows.items():
         moments[group.stretch][group.variant] = _moments(row, scales, width)
     return moments
+
+
+def slices_of(rows: Iterable["Row"]) -> dict[tuple[str, str], dict[str, dict[Group, NamedRow]]]:
+    """Return (metric, slice) → cell → group → row, by its columns."""
+    slices: dict[tuple[str, str], dict[str, dict[Group, NamedRow]]] = {}
+    for values in rows:
+        row = dict(zip(MOMENT_COLUMNS, values, strict=True))
+        cells = slices.setdefault((str(row["metric"]), str(row["slice"])), {})
+        group = Group(str(row["variant"]), int(str(row["stretch"])))
+        cells.setdefault(str(row["cell"]), {})[group] = row
+    return slices
 
 
 def pooled(moments: ByStretch) -> dict[str, Moments]:

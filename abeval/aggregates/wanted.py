@@ -102,9 +102,6 @@ def value_of(metric: Metric) -> tuple[str, float]:
     return metric.value.expression, metric.value.resolution or 0.0
 
 
-_NO_ROWS = "the rows of the impressions (there are only sums per unit and day)"
-
-
 class Wanted(NamedTuple):
     """What is summed.
 
@@ -132,17 +129,18 @@ class Wanted(NamedTuple):
 
 
 def wanted_of(experiment: Experiment, metrics: Sequence[Metric], prepared: Prepared) -> Wanted:
-    """What is summed of prepared logs for the metrics of a scorecard."""
-    has, has_rows = prepared.shape.needs_met(experiment.unit), prepared.summed.has_rows
+    """Choose what is summed of prepared logs for the metrics of a scorecard."""
+    has = prepared.shape.needs_met(experiment.unit)
     refused = refusals(metrics, has)
-    if not has_rows:
-        refused |= {m.name: (_NO_ROWS,) for m in metrics if m.name not in refused and reads_rows(m)}
     chosen = tuple(metric for metric in metrics if metric.name not in refused)
-    spreads = spread_metrics(metrics) if has_rows else ()
+    # Parts of functions are summed by sub-bucket, and every mean and ratio if the file says so.
+    resampled = {part.name: part for metric in chosen for part in metric.parts}
+    if experiment.inference.resample is not None:
+        resampled |= {m.name: m for m in chosen if m.is_mean_or_ratio}
     return Wanted(
         metrics=chosen,
-        resampled=_resampled(experiment, chosen),
-        spreads=tuple(spread for spread in spreads if spread.needs <= has),
+        resampled=tuple(resampled.values()),
+        spreads=tuple(spread for spread in spread_metrics(metrics) if spread.needs <= has),
         refused=refused,
     )
 
@@ -154,14 +152,3 @@ def refusals(metrics: Sequence[Metric], has: frozenset[Need]) -> dict[str, tuple
         for metric in metrics
         if not metric.needs <= has
     }
-
-
-def _resampled(experiment: Experiment, metrics: Sequence[Metric]) -> tuple[Metric, ...]:
-    """Metrics that need sums per sub-bucket.
-
-    They are the parts of functions and, if the experiment resamples, every mean and ratio.
-    """
-    parts = {part.name: part for metric in metrics for part in metric.parts}
-    if experiment.inference.resample is not None:
-        parts |= {m.name: m for m in metrics if m.is_mean_or_ratio}
-    return tuple(parts.values())

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from abeval.aggregates.aggregates import Aggregates, VariantUnits
 from abeval.aggregates.collect import listed_items
 from abeval.aggregates.kernels.reach import Reach
-from abeval.aggregates.quantiles import quantile_groups, quantiles_of, values_of
+from abeval.aggregates.quantiles import quantiles_of, values_of
 from abeval.aggregates.source_values import SourceValues, by_unit, units_at
 from abeval.aggregates.sums import sums_of
 from abeval.experiment.model import Experiment
@@ -21,16 +21,16 @@ from abeval.inference.comparison import MIN_UNITS, Rule
 from abeval.logs.cells import HOURS
 from abeval.logs.unit_arrays import NO_DAY, NONE, Whole
 from abeval.metrics.definition import Metric, RowTerm
-from abeval.metrics.sources import CATALOGUE, QUANTILE, UNIT_DAY
+from abeval.metrics.sources import CATALOGUE, QUANTILE, UNIT_DAY, Source
 from abeval.results.windows import Rhythm, WindowRow
 from abeval.stats import shapes
 from abeval.stats.records import Refusal
 from abeval.stats.windows import effects
 from abeval.steps import Step
 from abeval.time.change import has_effect
-from abeval.time.day_sums import Known, MetricDays, Span
-from abeval.time.open import Panel, by_source, columns_of
-from abeval.time.time_sums import TimedLogs, metric_days, presences_of
+from abeval.time.day_sums import Known, MetricDays, Panel, Span
+from abeval.time.open import by_source
+from abeval.time.time_sums import TimedLogs, columns_of, metric_days
 from abeval.time.windows import Axis, Course, Strata, Window, row_of, spans
 
 Key = tuple[str, str]
@@ -70,7 +70,7 @@ def cut_windows(
     """
     windows: dict[Key, list[Window]] = {}
     logs = timed.logs
-    experiment = _at_a_fixed_horizon(logs.queries.experiment)
+    experiment = _at_a_fixed_horizon(logs.read.experiment)
     changed = bool(logs.stretches)
     for source, group in by_source(cut_metrics(experiment, logs.metrics, changed)).items():
         step(f"windows of {source}, one by one")
@@ -102,7 +102,7 @@ def units_of(timed: TimedLogs, span: Span, by_entry: bool) -> Places:
 
 def _of_units(timed: TimedLogs, units: Places) -> Aggregates:
     """Aggregates with nothing but unit counts."""
-    variants = [*timed.logs.queries.experiment.variants]
+    variants = timed.variants
     counts = np.bincount(timed.panel.units.variant[units], minlength=len(variants)).tolist()
     return Aggregates(
         moments=(),
@@ -124,10 +124,7 @@ Reader = Callable[[Aggregates, Span, Places], Aggregates]
 
 def _catalogue(timed: TimedLogs, metrics: Sequence[Metric]) -> Reader:
     """Reads who was shown what in a window."""
-    queries = timed.logs.queries
-    if queries.rows is None or queries.rows.catalogue is None:
-        raise ValueError("nothing has read who was shown what")
-    catalogue = queries.rows.catalogue
+    catalogue = timed.logs.read.rows.catalogue
 
     def reach(span: Span) -> Reach:
         return catalogue.of_days(*(timed.first + day for day in span))
@@ -135,7 +132,7 @@ def _catalogue(timed: TimedLogs, metrics: Sequence[Metric]) -> Reader:
     # Items that could have been shown, over the whole log.
     whole = reach((0, len(timed.days) - 1))
     shown = {whole.items[item] for item in np.unique(whole.item).tolist()}
-    size = len(listed_items(queries) | shown)
+    size = len(listed_items(timed.logs.read) | shown)
 
     def read(window: Aggregates, span: Span, units: Places) -> Aggregates:
         groups = catalogue.group_units(units)
@@ -146,7 +143,7 @@ def _catalogue(timed: TimedLogs, metrics: Sequence[Metric]) -> Reader:
 
 def _quantiles(timed: TimedLogs, metrics: Sequence[Metric]) -> Reader:
     """Reads the quantiles of a window."""
-    events = [values_of(timed.logs.queries, group[0]) for group in quantile_groups(metrics)]
+    events = values_of(timed.logs.read, metrics)
 
     def read(window: Aggregates, span: Span, units: Places) -> Aggregates:
         days = [timed.first + day for day in span]
@@ -158,22 +155,21 @@ def _quantiles(timed: TimedLogs, metrics: Sequence[Metric]) -> Reader:
 
 def _totals(timed: TimedLogs, metrics: Sequence[Metric]) -> Reader:
     """Reads the totals by unit of a window, with what the units did before the period."""
-    queries, panel = timed.logs.queries, timed.panel
-    sums = timed.sources[metrics[0].source]
-    variants = [*queries.experiment.variants]
-    columns = columns_of(queries.shape, variants, metrics)
+    read_logs, panel = timed.logs.read, timed.panel
+    by_day, whole = timed.sources[metrics[0].source]
+    columns = columns_of(read_logs, metrics)
     size = len(panel.entry)
     # Windows are not by segment, and do not say what is left out.
-    whole = panel.units._replace(segments={})
+    every = panel.units._replace(segments={})
     counted = [replace(metric, left_out=(), zeros=()) for metric in metrics]
 
     def read(window: Aggregates, span: Span, units: Places) -> Aggregates:
         rows = np.flatnonzero((panel.day >= span[0]) & (panel.day <= span[1]))
         unit = panel.unit[rows]
-        now = {name: by_unit(unit, sums.by_day[name][rows], size)[units] for name in columns}
-        before = {name: sums.before[name][units] for name in columns}
-        chosen = units_at(whole, units)
-        values = SourceValues(queries.experiment, queries.shape, chosen, now, before)
+        now = {name: by_unit(unit, by_day.now[name][rows], size)[units] for name in columns}
+        before = {name: whole.before[name][units] for name in columns}
+        chosen = units_at(every, units)
+        values = SourceValues(read_logs.experiment, read_logs.shape, chosen, now, before)
         slices = [one for metric in counted for one in values.slices(metric)]
         return replace(
             window,
@@ -216,7 +212,7 @@ class ClockSums:
 
 def hour_sums(timed: TimedLogs) -> ClockSums:
     """The metrics that are sums over impressions, by local hour of the day."""
-    logs, queries = timed.logs, timed.logs.queries
+    logs = timed.logs
     metrics = [m for m in logs.metrics if m.source is UNIT_DAY and _of_rows(m)]
     refused = {
         m.name: "effects by hour are only for sums over impressions"
@@ -225,9 +221,8 @@ def hour_sums(timed: TimedLogs) -> ClockSums:
     }
     sums: dict[str, MetricDays] = {}
     if metrics:
-        columns = columns_of(queries.shape, queries.experiment.variants, metrics)
-        panel, by_hour = _by_hour(timed, columns)
-        sums = _metrics(timed, panel, dict.fromkeys(metrics, by_hour))
+        panel, by_hour = _by_hour(timed, columns_of(logs.read, metrics))
+        sums = _metrics(timed, panel, {UNIT_DAY: by_hour}, metrics)
     labels = tuple(f"{hour:02d}:00" for hour in range(24))
     size = len(timed.days)
     return ClockSums("hour", labels, (size,) * 24, (bool(timed.partial),) * 24, sums, refused)
@@ -235,7 +230,7 @@ def hour_sums(timed: TimedLogs) -> ClockSums:
 
 def _by_hour(timed: TimedLogs, columns: Sequence[str]) -> tuple[Panel, dict[str, Whole]]:
     """The hours of the day in which each unit has an impression, and its sums in each."""
-    cells, unit_of = timed.logs.prepared.cells, timed.logs.prepared.placed.unit_of
+    cells, unit_of = timed.logs.read.prepared.cells, timed.logs.read.prepared.placed.unit_of
     unit = unit_of[cells.unit]
     rows = np.flatnonzero(cells.counts & cells.in_period & (unit != NONE) & (cells.hour != NO_DAY))
     cell = unit[rows] * HOURS + cells.hour[rows] % HOURS
@@ -254,14 +249,14 @@ def weekday_sums(timed: TimedLogs) -> ClockSums:
     order = np.argsort(cell, kind="stable")
     cells, starts = np.unique(cell[order], return_index=True)
     by_weekday = {
-        source: {name: np.add.reduceat(c[order], starts) for name, c in sums.by_day.items()}
+        source: {name: np.add.reduceat(c[order], starts) for name, c in sums.by_day.now.items()}
         for source, sums in timed.sources.items()
     }
     of_weekdays = Panel(
         panel.units, panel.entry, (cells // 7).astype(np.int32), (cells % 7).astype(np.int32), 7
     )
     metrics = [m for m in timed.logs.metrics if m.source in by_weekday]
-    sums = _metrics(timed, of_weekdays, {metric: by_weekday[metric.source] for metric in metrics})
+    sums = _metrics(timed, of_weekdays, by_weekday, metrics)
     partial = {date.fromisoformat(day).weekday() for day in timed.partial}
     return ClockSums(
         by="weekday",
@@ -277,11 +272,15 @@ def _of_rows(metric: Metric) -> bool:
 
 
 def _metrics(
-    timed: TimedLogs, panel: Panel, columns: Mapping[Metric, Mapping[str, Whole]]
+    timed: TimedLogs,
+    panel: Panel,
+    columns: Mapping[Source, Mapping[str, Whole]],
+    metrics: Sequence[Metric],
 ) -> dict[str, MetricDays]:
-    queries = timed.logs.queries
-    presences = presences_of(panel, list(queries.experiment.variants), len(timed.days))
-    return {m.name: metric_days(queries, m, own, presences, {}) for m, own in columns.items()}
+    """Return the values of metrics on the rows of a panel, from the columns of their sources."""
+    presences = panel.presences(timed.variants, len(timed.days))
+    values = {source: panel.values(timed.logs.read, own) for source, own in columns.items()}
+    return {m.name: metric_days(m, values[m.source], presences, {}) for m in metrics}
 
 
 def clock_axis(metric: Metric, sums: ClockSums, control: str, strata: Strata) -> Axis:

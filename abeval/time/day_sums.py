@@ -3,79 +3,24 @@
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from itertools import combinations_with_replacement, pairwise, product
+from itertools import pairwise, product
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from abeval.aggregates.aggregates import FEW_UNITS, FEW_VALUES, with_units
-from abeval.aggregates.metric_queries import MetricQueries
+from abeval.aggregates.metric_queries import ReadLogs
 from abeval.aggregates.source_values import SourceValues
-from abeval.aggregates.sums import exact_sums
-from abeval.errors import ExperimentError
 from abeval.inference.aa_sums import skewness_of
 from abeval.inference.comparison import Arms
 from abeval.inference.skew import Shape
 from abeval.logs.unit_arrays import Units, Whole
-from abeval.metrics.definition import Metric, scales
+from abeval.metrics.definition import Metric
 from abeval.stats import skewed
 from abeval.stats.arrays import Floats
 from abeval.stats.moments import Moments
-from abeval.stats.moments import Units as Values
 from abeval.stats.records import Refusal
 from abeval.stats.split_moments import Skewed
-from abeval.time.open import Panel, SourceSums
-
-
-def moments_by(
-    metric: Metric, values: tuple[Whole, Whole], group: NDArray[np.integer]
-) -> dict[int, Moments]:
-    """Moments of (y, x), with third ones, over the units of each group.
-
-    Args:
-        metric: What y and x are of.
-        values: Numerator and denominator of each unit.
-        group: The number of its group.
-
-    Raises:
-        ExperimentError: Values are too large.
-    """
-    order = np.argsort(group, kind="stable")
-    numbers, starts, units = np.unique(group[order], return_index=True, return_counts=True)
-    varies = (0,) if metric.per is None else (0, 1)
-    products = [p for n in (1, 2, 3) for p in combinations_with_replacement(varies, n)]
-    sums = exact_sums([values[place][order] for place in varies], products, starts)
-    if sums is None:
-        raise ExperimentError(
-            f"metric {metric.name!r}: its sums cannot be computed: they are too large",
-            "divide the value, or set a coarser resolution",
-        )
-    sums[()] = units.tolist()
-
-    def total(place: int, *factors: int) -> int:
-        return sums[tuple(sorted(factor for factor in factors if factor in varies))][place]
-
-    return {
-        number: Moments.from_sums(
-            total(place),
-            [total(place, 0), total(place, 1)],
-            [[total(place, a, b) for b in (0, 1)] for a in (0, 1)],
-            scales(metric),
-            [total(place, *three) for three in combinations_with_replacement((0, 1), 3)],
-        )
-        for place, number in enumerate(numbers.tolist())
-    }
-
-
-def values_of(
-    queries: MetricQueries, units: Units, metric: Metric, sums: Mapping[str, Whole]
-) -> tuple[Whole, Whole]:
-    """Numerator and denominator of each unit; 1 is the denominator of a metric per unit."""
-    values = SourceValues(queries.experiment, queries.shape, units, sums, {})
-    y, x = (np.broadcast_to(one, len(units.hash)) for one in values.pair(metric, sums))
-    return y, x
-
 
 Places = NDArray[np.int64]
 
@@ -91,6 +36,55 @@ out costs more than to multiply."""
 
 _BITS = 20
 """A part of a value is smaller than 2^20, so that 2^13 products are summed in doubles exactly."""
+
+
+class Panel(NamedTuple):
+    """The analysed units, and the days (hours, weekdays) on which each is active.
+
+    Attributes:
+        units: The units.
+        entry: Day of entry of each, as a place among the days; below 0 where it is not known.
+        unit: Place of the unit of each row, shape (rows,).
+        day: Place of the day of each row; sorted by unit and day, each once.
+        days: How many days there are.
+    """
+
+    units: Units
+    entry: NDArray[np.int64]
+    unit: NDArray[np.int32]
+    day: NDArray[np.int32]
+    days: int
+
+    def values(self, read: ReadLogs, columns: Mapping[str, Whole]) -> SourceValues:
+        """Return what metrics are of each row, from columns of their source."""
+        known, size = self.units, len(self.unit)
+        # Of the units of rows, only the groups are read: nothing else is written out.
+        units = Units(
+            hash=np.broadcast_to(known.hash[:1], size),
+            variant=known.variant[self.unit],
+            stretch=known.stretch[self.unit],
+            is_new=np.broadcast_to(known.is_new[:1], size),
+            first_ms=np.broadcast_to(known.first_ms[:1], size),
+            segments={},
+            covariates={},
+            crosses=np.broadcast_to(known.crosses[:1], size),
+        )
+        return SourceValues(read.experiment, read.shape, units, columns, {})
+
+    def presences(self, variants: Sequence[str], cohorts: int) -> dict[str, "Presence"]:
+        """Variant → when its units are active; entries may lie beyond days with impressions."""
+        entry, presences = np.clip(self.entry, 0, cohorts - 1), dict[str, Presence]()
+        variant = self.units.variant[self.unit]
+        for number, name in enumerate(variants):
+            units = np.flatnonzero(self.units.variant == number)
+            units = units[np.argsort(entry[units], kind="stable")]
+            place = np.zeros(len(entry), dtype=np.int64)
+            place[units] = np.arange(len(units))
+            rows = np.flatnonzero(variant == number)
+            rows = rows[np.argsort(place[self.unit[rows]], kind="stable")]
+            unit, day = place[self.unit[rows]], self.day[rows].astype(np.int64)
+            presences[name] = Presence(entry[units], unit, day, rows, cohorts, self.days)
+        return presences
 
 
 @dataclass(frozen=True, eq=False)
@@ -112,19 +106,6 @@ class Presence:
     rows: Places
     cohorts: int
     days: int
-
-    @classmethod
-    def of(cls, panel: Panel, variant: int, cohorts: int) -> "Presence":
-        """The units of a variant; exposures may lie beyond the days that have impressions."""
-        entry = np.clip(panel.entry, 0, cohorts - 1)
-        units = np.flatnonzero(panel.units.variant == variant)
-        units = units[np.argsort(entry[units], kind="stable")]
-        place = np.zeros(len(entry), dtype=np.int64)
-        place[units] = np.arange(len(units))
-        rows = np.flatnonzero(panel.variant == variant)
-        rows = rows[np.argsort(place[panel.unit[rows]], kind="stable")]
-        day = panel.day[rows].astype(np.int64)
-        return cls(entry[units], place[panel.unit[rows]], day, rows, cohorts, panel.days)
 
     def by_age(self, days: int) -> "Presence":
         """The same by days since entry, of the first days only."""
@@ -315,28 +296,25 @@ class MetricDays:
     Attributes:
         days: Variant → when its units were active.
         ages: The same by days since entry; of hours and weekdays, none.
-        y: Variant → numerators, of which the presences say the rows.
-        x: Variant → denominators.
+        y: Numerators, of which the presences say the rows.
+        x: Denominators.
         scales: What one counted unit of y and of x is worth.
         per_unit: Whether the metric divides by units instead of by x.
     """
 
     days: Mapping[str, Presence]
     ages: Mapping[str, Presence]
-    y: Mapping[str, Whole]
-    x: Mapping[str, Whole]
+    y: Whole
+    x: Whole
     scales: tuple[float, float] = (1.0, 1.0)
     per_unit: bool = False
 
     def sums(self, by: Mapping[str, Presence]) -> dict[str, DaySums]:
-        """The sums of every variant by `days` or by `ages`."""
-        return {
-            name: one.sums(self.y[name], self.x[name], self.scales, self.per_unit)
-            for name, one in by.items()
-        }
+        """Return the sums of every variant by `days` or by `ages`."""
+        return {n: one.sums(self.y, self.x, self.scales, self.per_unit) for n, one in by.items()}
 
 
-NO_DAYS = MetricDays({}, {}, {}, {})
+NO_DAYS = MetricDays({}, {}, np.zeros(0, np.int64), np.zeros(0, np.int64))
 """Of a metric whose values do not add up over days."""
 
 
@@ -417,51 +395,6 @@ class Known(NamedTuple):
 
     windows: Mapping[tuple[Span, bool], tuple[Moments, Moments]]
     shape: Shape
-
-
-def thirds_of(
-    queries: MetricQueries,
-    metric: Metric,
-    units: Units,
-    sums: SourceSums,
-    by_day: MetricDays,
-    days: Sequence[str],
-) -> Thirds:
-    """The third moments of a metric.
-
-    Args:
-        queries: Of the logs.
-        metric: A metric whose days add up.
-        units: The analysed units.
-        sums: What they add up to.
-        by_day: The metric's values by day.
-        days: Every day (ISO).
-    """
-    variants = list(queries.experiment.variants)
-    presences = [by_day.days[name] for name in variants]
-    y, x = (
-        np.concatenate([of[n][p.rows] for n, p in zip(variants, presences, strict=True)])
-        for of in (by_day.y, by_day.x)
-    )
-    group = [place + len(variants) * one.day for place, one in enumerate(presences)]
-    of_days: dict[str, dict[str, Moments]] = {day: {} for day in days}
-    for number, moments in moments_by(metric, (y, x), np.concatenate(group)).items():
-        day, variant = divmod(number, len(variants))
-        of_days[days[day]][variants[variant]] = moments
-    now = values_of(queries, units, metric, sums.whole)
-    before = values_of(queries, units, metric, sums.before)
-    whole = {variants[n]: one for n, one in moments_by(metric, now, units.variant).items()}
-    hidden = queries.experiment.privacy.min_units is not None
-    if hidden or not metric.is_mean_or_ratio or len(units.variant) > FEW_UNITS:
-        return Thirds(of_days, whole)
-    table = np.stack([*now, *before, units.is_new], axis=1).astype(np.float64)
-    each = {
-        name: Values(*np.unique(table[units.variant == n], axis=0, return_counts=True))
-        for n, name in enumerate(variants)
-        if name in whole
-    }
-    few = sum(len(one.counts) for one in each.values()) <= FEW_VALUES
-    return Thirds(of_days, with_units(whole, each if few else {}, scales(metric)))
 
 
 def known_of(metric: Metric, thirds: Thirds, arms: Arms, days: Sequence[str]) -> Known | None:

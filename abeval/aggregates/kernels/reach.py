@@ -252,6 +252,10 @@ class Catalogue(NamedTuple):
         ]
 
 
+NO_CATALOGUE = Catalogue(NO_REACH, _NONE, None)
+"""Where no metric asks for it."""
+
+
 def _reach(
     variants: Sequence[str], items: Sequence[str], shown: Shown, days: tuple[int, int] | None = None
 ) -> Reach:
