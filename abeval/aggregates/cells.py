@@ -1,7 +1,7 @@
 """Join cells of few units, and those beyond a limit, of segments and of cuts."""
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import NamedTuple
 
 from abeval.aggregates.aggregates import Aggregates
@@ -22,23 +22,8 @@ Units = Mapping[str, int]
 """Variant → units."""
 
 
-@dataclass(frozen=True)
-class Joined:
-    """Which cells of a segment are shown as `OTHER`.
-
-    Attributes:
-        cells: Every cell of the segment.
-        beyond: Those beyond the limit.
-        small: Those of few units, for some metric.
-    """
-
-    cells: frozenset[str]
-    beyond: frozenset[str]
-    small: frozenset[str]
-
-
 def joined_cells(aggregates: Aggregates, min_units: int | None) -> Aggregates:
-    """Aggregates in which no segment has too many cells, or cells of too few units.
+    """Join cells of segments that are too many, or of too few units.
 
     Args:
         aggregates: Complete ones.
@@ -46,8 +31,9 @@ def joined_cells(aggregates: Aggregates, min_units: int | None) -> Aggregates:
     """
     notes, by_slice = list[str](), _by(SLICE, aggregates.moments)
     for name in (name for name in by_slice if name.startswith(SEGMENT)):
-        by_slice[name], joined = _join(by_slice[name], min_units)
-        notes += _notes(name.removeprefix(SEGMENT), joined, min_units)
+        by_slice[name], sizes, beyond, small = _joined(by_slice[name], min_units)
+        what = f"Segment {name.removeprefix(SEGMENT)}"
+        notes += _notes(what, len(sizes), beyond, small, min_units)
     if not notes:
         return aggregates
     moments = [row for rows in by_slice.values() for row in rows]
@@ -62,22 +48,24 @@ def _by(label: int, rows: Iterable[Row]) -> dict[str, list[Row]]:
     return by_label
 
 
-def _join(rows: list[Row], min_units: int | None) -> tuple[list[Row], Joined]:
-    """The rows of a segment, with cells joined for all metrics or for one."""
-    sizes: dict[str, int] = {}
+def _joined(
+    rows: list[Row], min_units: int | None
+) -> tuple[list[Row], Units, frozenset[str], frozenset[str]]:
+    """The rows of a segment; units of each cell; cells beyond the limit, and with few units."""
+    sizes, small = dict[str, int](), frozenset[str]()
     for of_metric in _by(METRIC, rows).values():
         for cell, units in _units(of_metric).items():
             sizes[cell] = max(sizes.get(cell, 0), sum(units.values()))
     beyond = beyond_limit(sizes)
     rows = _named_other(rows, beyond)
     if min_units is None:
-        return rows, Joined(frozenset(sizes), beyond, frozenset())
-    parts, small = list[Row](), frozenset[str]()
+        return rows, sizes, beyond, small
+    parts = list[Row]()
     for of_metric in _by(METRIC, rows).values():
         few = small_cells(_units(of_metric), min_units)
         parts += _named_other(of_metric, few)
         small |= few - {OTHER}
-    return parts, Joined(frozenset(sizes), beyond, small)
+    return parts, sizes, beyond, small
 
 
 def _units(rows: Sequence[Row]) -> dict[str, dict[str, int]]:
@@ -145,19 +133,26 @@ def _named_other(rows: list[Row], cells: frozenset[str]) -> list[Row]:
     return [*(row for row in rows if row[CELL] not in named), *added]
 
 
-def _notes(segment: str, joined: Joined, min_units: int | None) -> list[str]:
+def _notes(
+    what: str,
+    cells: int,
+    beyond: frozenset[str],
+    small: frozenset[str],
+    min_units: int | None,
+    limit: int = LIMIT,
+) -> tuple[str, ...]:
     notes = []
-    if joined.beyond:
+    if beyond:
         notes.append(
-            f"Segment {segment} has {len(joined.cells):,} values: the {LIMIT - 1} with the most "
-            f"units are shown, the other {len(joined.beyond):,} together as {OTHER!r}."
+            f"{what} has {cells:,} values: the {limit - 1} with the most units are shown, "
+            f"the other {len(beyond):,} together as {OTHER!r}."
         )
-    if joined.small:
+    if small:
         notes.append(
-            f"Segment {segment}: {len(joined.small):,} values with few units (fewer than "
-            f"{min_units} in a variant, or joined to those) are shown together as {OTHER!r}."
+            f"{what}: {len(small):,} values with few units (fewer than {min_units} in a "
+            f"variant, or joined to those) are shown together as {OTHER!r}."
         )
-    return notes
+    return tuple(notes)
 
 
 class CutCells(NamedTuple):
@@ -197,7 +192,8 @@ def cut_cells(
     small = _small(sizes, beyond, min_units)
     joined = beyond | small
     cell_of = {value: OTHER if value in joined else value for value in sizes}
-    return CutCells(cell_of, tuple(_cut_notes(cut, sizes, (beyond, small), min_units, limit)))
+    notes = _notes(f"Cut {cut}", len(sizes), beyond, small, min_units, limit)
+    return CutCells(cell_of, notes)
 
 
 def write_cut_sums(engine: Engine, shape: LogShape, cut: str) -> None:
@@ -242,24 +238,3 @@ def _small(
     if joined and others and all(map(is_small, joined)):
         small.add(others[0])
     return frozenset(small)
-
-
-def _cut_notes(
-    cut: str,
-    sizes: Mapping[str, Units],
-    joined: tuple[frozenset[str], frozenset[str]],
-    min_units: int | None,
-    limit: int,
-) -> list[str]:
-    notes, (beyond, small) = [], joined
-    if beyond:
-        notes.append(
-            f"Cut {cut} has {len(sizes):,} values: the {limit - 1} with the most units are shown, "
-            f"the other {len(beyond):,} together as {OTHER!r}."
-        )
-    if small:
-        notes.append(
-            f"Cut {cut}: {len(small):,} values with few units (fewer than {min_units} in a "
-            f"variant, or joined to those) are shown together as {OTHER!r}."
-        )
-    return notes

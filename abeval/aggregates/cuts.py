@@ -1,16 +1,12 @@
-"""Sums by cut: each metric over the impressions of a part of the traffic, by unit.
+"""Sum each metric over the impressions of a part of the traffic, a cut, by unit.
 
-A cut is a second grouping of a unit's impressions: a unit counts in every cell in which it has one,
-and is still the unit of variance. The kernel of scores runs once for all cells, with a unit in a
-cell in place of a unit.
-
-`collect.py` calls it after all other sums; the rows go into `Aggregates`, for `inference/cuts.py`.
+A unit counts in every cell of a cut in which it has an impression, and is still the unit of
+variance. The kernel of scores runs once for all cells, with a unit in a cell in place of a unit.
 """
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import product
-from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -179,21 +175,33 @@ def _of_scores(totals: Totals, metrics: Sequence[Metric]) -> list[Row]:
 
 
 def _influences(totals: Totals, rows: Sequence[Row], metrics: Sequence[Metric]) -> list[Row]:
-    """Sums of squares of what each unit adds to both parts of each ratio's difference."""
-    experiment, sums, names = totals.logs.experiment, _sums(rows), totals.cells.names
-    values, start = totals.values(totals.columns), heads(totals.unit)
-    variants = [*experiment.variants]
+    """Sum squares of what each unit adds to both parts of each ratio's difference."""
+    experiment, variants = totals.logs.experiment, [*totals.logs.experiment.variants]
+    values, start, cells = totals.values(totals.columns), heads(totals.unit), totals.cells.names
     counts = np.bincount(totals.logs.units.variant, minlength=len(variants)).tolist()
+    y_at, x_at = MOMENT_COLUMNS.index("y"), MOMENT_COLUMNS.index("x")
+    sums = {(row[0], row[3], row[2]): (int(str(row[y_at])), int(str(row[x_at]))) for row in rows}
     slices = list[Slice]()
     for metric, treatment in product(metrics, experiment.treatments):
-        of_arms = (experiment.control, treatment)
-        control, other = (counts[variants.index(name)] for name in of_arms)
-        arms = Arms(of_arms, (control, other))
+        arms = [variants.index(name) for name in (experiment.control, treatment)]
+        scale = scales(metric)
+        of_arms = [
+            mix.Totals(*zip(*((y * scale[0], x * scale[1]) for y, x in of_cells), strict=True))
+            for arm in arms
+            for of_cells in ([sums.get((metric.name, variants[arm], c), (0, 0)) for c in cells],)
+        ]
+        try:
+            step = influence_step(of_arms[0], of_arms[1])
+            gradients = mix.gradients(of_arms[0], of_arms[1], (counts[arms[0]], counts[arms[1]]))
+        except Refusal:
+            continue
+        if step == 0:
+            continue
         y, x = values.pair(metric, totals.columns)
-        for part, weights in _weights(sums.get(metric.name, {}), arms, scales(metric)).items():
-            worth = np.zeros((len(variants), len(names), 2))
-            for (variant, cell), of_cell in weights.items():
-                worth[variants.index(variant), names.index(cell)] = of_cell
+        parts = {WITHIN: [own.within for own in gradients], MIX: [own.mix for own in gradients]}
+        for part, of_part in parts.items():
+            worth = np.zeros((len(variants), len(cells), 2))
+            worth[arms] = [np.stack(own, axis=1) * (np.array(scale) / step) for own in of_part]
             of_y, of_x = worth[values.units.variant, totals.cell].T
             influence = added(half_away(of_y * y + of_x * x), start)
             slices.append(Slice(metric.name, part + totals.name, Terms(influence), treatment))
@@ -202,73 +210,10 @@ def _influences(totals: Totals, rows: Sequence[Row], metrics: Sequence[Metric]) 
     return sums_of(slices, of_units)
 
 
-class Arms(NamedTuple):
-    """What a comparison of two variants needs of the sums by cell.
-
-    Attributes:
-        names: Control and the treatment.
-        units: Analysed units of each.
-    """
-
-    names: tuple[str, str]
-    units: tuple[int, int]
-
-
-Sums = Mapping[tuple[str, str], tuple[int, int]]
-"""(variant, cell) → Σ numerator and Σ denominator, in counted units."""
-
-Weights = Mapping[tuple[str, str], tuple[float, float]]
-"""(variant, cell) → what one counted unit of numerator and denominator adds to an influence."""
-
-
-def _sums(rows: Sequence[Row]) -> Mapping[str, Sums]:
-    """Metric → its sums in each cell."""
-    sums: dict[str, dict[tuple[str, str], tuple[int, int]]] = {}
-    y, x = MOMENT_COLUMNS.index("y"), MOMENT_COLUMNS.index("x")
-    for row in rows:
-        of_metric = sums.setdefault(str(row[0]), {})
-        of_metric[str(row[3]), str(row[2])] = int(str(row[y])), int(str(row[x]))
-    return sums
-
-
-def _weights(sums: Sums, arms: Arms, scale: tuple[float, float]) -> dict[str, Weights]:
-    """Slice of each part → the weights of its influence; none where the difference has no parts."""
-    cells = sorted({cell for _, cell in sums})
-    control, treatment = (_cell_totals(sums, name, cells, scale) for name in arms.names)
-    try:
-        of_arms = mix.gradients(control, treatment, arms.units)
-        step = influence_step(control, treatment)
-    except Refusal:
-        return {}
-    if step == 0:
-        return {}
-    worth = scale[0] / step, scale[1] / step
-
-    def weights(part: Sequence[mix.Gradient]) -> Weights:
-        return {
-            (name, cell): (float(y) * worth[0], float(x) * worth[1])
-            for name, own in zip(arms.names, part, strict=True)
-            for cell, y, x in zip(cells, *own, strict=True)
-        }
-
-    return {
-        WITHIN: weights([own.within for own in of_arms]),
-        MIX: weights([own.mix for own in of_arms]),
-    }
-
-
-def _cell_totals(
-    sums: Sums, variant: str, cells: Sequence[str], scale: tuple[float, float]
-) -> mix.Totals:
-    of_cells = [sums.get((variant, cell), (0, 0)) for cell in cells]
-    return mix.Totals([y * scale[0] for y, _ in of_cells], [x * scale[1] for _, x in of_cells])
-
-
 def influence_step(control: mix.Totals, treatment: mix.Totals) -> float:
-    """What one counted unit of an influence is worth: a share of the metric's value.
+    """Return what one counted unit of an influence is worth: a share of the metric's value.
 
     Raises:
         Refusal: `zero_denominator`.
     """
-    values = [abs(value) for value in mix.ratios(control, treatment)]
-    return INFLUENCE_STEP * max(values)
+    return INFLUENCE_STEP * max(abs(value) for value in mix.ratios(control, treatment))
