@@ -16,17 +16,16 @@ from abeval.aggregates.quantiles import quantiles_of, values_of
 from abeval.aggregates.source_values import SourceValues, by_unit, units_at
 from abeval.aggregates.sums import sums_of
 from abeval.experiment.model import Experiment
+from abeval.history.report import effects
 from abeval.inference.compare import Analysis
 from abeval.inference.comparison import MIN_UNITS, Rule
 from abeval.logs.cells import HOURS
 from abeval.logs.unit_arrays import NO_DAY, NONE, Whole
-from abeval.metrics.definition import Metric, RowTerm
-from abeval.metrics.sources import CATALOGUE, QUANTILE, UNIT_DAY, Source
+from abeval.metrics.definition import CATALOGUE, QUANTILE, UNIT_DAY, Metric, RowTerm, Source
+from abeval.progress import Step
 from abeval.results.windows import Rhythm, WindowRow
 from abeval.stats import shapes
 from abeval.stats.records import Refusal
-from abeval.stats.windows import effects
-from abeval.steps import Step
 from abeval.time.change import has_effect
 from abeval.time.day_sums import Known, MetricDays, Panel, Span
 from abeval.time.open import by_source

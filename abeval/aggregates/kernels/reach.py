@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 
 from abeval.aggregates.kernels.rows import Block, Blocks, Room, UnitRows
 from abeval.engines.sql import numbered
-from abeval.logs.grouping import Places, Whole, added, heads
+from abeval.logs.unit_arrays import Places, Whole, added, heads
 from abeval.logs.views import ITEM_GROUPS
 from abeval.threads import in_threads
 

@@ -13,17 +13,6 @@ from typing import Any
 from sqlglot import exp
 
 from abeval.engines.builders import CALLS
-from abeval.engines.spark.casts import (
-    as_double,
-    as_text,
-    cast,
-    filled,
-    is_cast_to_integer,
-    is_plain_cast,
-    mark_text,
-    refused,
-    string,
-)
 
 Rule = Callable[[Any], exp.Expr]
 
