@@ -4,17 +4,14 @@ Called by `api/`, and by `cli/reference.py` with an engine of its own.
 """
 
 from collections.abc import Callable, Sequence
-from contextlib import closing
 from functools import partial
 from pathlib import Path
 
 from abeval.aggregates.aggregates import Aggregates
 from abeval.aggregates.collect import collect
 from abeval.engines.protocol import Engine
-from abeval.engines.sources import files_of_experiment
 from abeval.experiment.metrics import named_metrics
 from abeval.experiment.model import Experiment
-from abeval.files import real
 from abeval.inference.judge import judge
 from abeval.logs.cells import Sums, one_pass
 from abeval.logs.outputs import Place, check_apart, check_named, reads_of
@@ -51,9 +48,9 @@ def analyze_logs(
     return judged(experiment, aggregates, run.step)
 
 
-def analyze_on(run: Run, sums: Sums = one_pass) -> Result:
-    """Analyse an experiment on an engine of the caller's; `sums` may come from a warehouse."""
-    aggregates = collect(run, named_metrics(run.experiment), sums)
+def analyze_on(run: Run) -> Result:
+    """Analyse an experiment on an engine of the caller's."""
+    aggregates = collect(run, named_metrics(run.experiment))
     return judged(run.experiment, aggregates, run.step)
 
 
@@ -64,7 +61,7 @@ def judged(experiment: Experiment, aggregates: Aggregates, step: Step) -> Result
 
 
 def judged_folder(experiment: Experiment, folder: Path, step: Step) -> Result:
-    """What the aggregates of a folder say, or else the sums that a warehouse put there.
+    """Judge the aggregates of a folder.
 
     Raises:
         ExperimentError: They are not there, not whole, or were made by other definitions.
@@ -72,9 +69,6 @@ def judged_folder(experiment: Experiment, folder: Path, step: Step) -> Result:
     from abeval.store.saved import SAVED, read_aggregates
     from abeval.store.warehouse import warehouse_file
 
-    file = warehouse_file(folder)
-    if file is not None and not (folder / SAVED).exists():
-        return _judged_sums(experiment, file, step)
     step("reading the aggregates")
     return judged(experiment, read_aggregates(folder, experiment), step)
 
@@ -90,19 +84,6 @@ def judged_summaries(experiment: Experiment, rows: Sequence[Summary], source: st
 
     metrics, aggregates = of_experiment(experiment, named_metrics(experiment), rows, source)
     return judge(experiment, metrics, aggregates)
-
-
-def _judged_sums(experiment: Experiment, file: Path, step: Step) -> Result:
-    from abeval.engines.duckdb import DuckDBEngine
-    from abeval.store.warehouse import check_supported, warehouse_sums
-
-    check_supported(experiment)
-    # The duplicates of the logs at hand are not those of the sums.
-    cleaning = experiment.cleaning.model_copy(update={"duplicates": "unchecked"})
-    unchecked = experiment.model_copy(update={"cleaning": cleaning})
-    with closing(DuckDBEngine(unchecked.engine, unchecked.folder)) as engine:
-        engine.confine([*files_of_experiment(unchecked), str(real(file))])
-        return analyze_on(Run(unchecked, engine, step=step), warehouse_sums(file))
 
 
 def _saving(folder: str | Path, experiment: Experiment) -> Callable[[Aggregates], None]:

@@ -129,7 +129,7 @@ def study(experiment: Experiment, inputs: Inputs) -> Study:
         collected, shape = _collected(run, metrics)
         first = analysed(run, collected)
         analysis = cast("Result", first.analysis)
-        logs = opened_logs(run, metrics, *collected[1:])
+        logs = OpenLogs.of(collected.logs, metrics)
         time, no_time = _tried(
             "effects over time", lambda: windows(run, metrics, WIDTHS, (), logs=logs)
         )
@@ -149,7 +149,7 @@ def study(experiment: Experiment, inputs: Inputs) -> Study:
 def analysed(run: Run, collected: Collected) -> Study:
     """The analysis, and how much longer it would take to see more: what the first screen needs."""
     experiment, metrics = run.experiment, named_metrics(run.experiment)
-    growths, none = _tried("growth by day", lambda: growths_of(run, metrics, collected))
+    growths, none = _tried("growth by day", lambda: growths_of(collected, metrics))
     outlook = power_outlook(experiment, metrics, collected.aggregates, growths or {})
     analysis = judged(experiment, collected.aggregates, run.step)
     return Study(analysis=analysis, outlook=outlook, left_out=none)
@@ -162,7 +162,7 @@ def _collected(run: Run, metrics: Sequence[Metric]) -> tuple[Collected, LogShape
         collected = collect_prepared(run, metrics, further=further)
     except AbevalError:
         return collect_prepared(run, metrics, further=Further(by_day=True)), None
-    return collected, collected.prepared.shape
+    return collected, collected.logs.shape
 
 
 def _tried(what: str, make: Callable[[], Made]) -> tuple[Made | None, LeftOut]:

@@ -33,13 +33,6 @@ def test_every_result_of_a_method_is_public():
     assert {*returned().values()} <= {*abeval.__all__}
 
 
-def test_the_old_name_of_windows_still_works(monkeypatch):
-    seen = {}
-    monkeypatch.setattr(LoadedExperiment, "windows", lambda self, **options: seen.update(options))
-    abeval.load("sample_logs/experiment.toml").over_time(metrics=["ctr"], widths=[5])
-    assert seen == {"metrics": ["ctr"], "widths": [5], "looks": None, "by": ()}
-
-
 @pytest.mark.parametrize("method", ["analyze", "windows", "aa", "power", "replay"])
 def test_a_keyword_that_there_is_not_is_refused(method):
     loaded = abeval.load("sample_logs/experiment.toml")

@@ -1,11 +1,7 @@
-"""What the engine hands to the statistics: small, typed, exact; it can be saved.
-
-`collect.py` makes them, `time/cut.py` for windows, and `store/` saves and reads them;
-`inference/judge.py`, `pairwise.py` and `power.py` compare variants with them.
-"""
+"""Hold everything that the statistics know of the logs: small, typed, exact; it can be saved."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import NamedTuple
 
@@ -20,18 +16,18 @@ from abeval.aggregates.sums import (
     COVARIATES,
     DAY,
     LACKING,
-    MOMENT_COLUMNS,
     SEGMENT,
     VARIABLES,
     WHOLE,
     ByStretch,
     Group,
-    Row,
+    NamedRow,
     by_stretch,
-    group_of,
     joined,
     pooled,
+    slices_of,
 )
+from abeval.assignment import SUB_BUCKETS
 from abeval.engines.protocol import Cell
 from abeval.logs.accounting import DayRows, LogRows, SeenUnits
 from abeval.logs.placing import Entered, Stretches
@@ -39,6 +35,162 @@ from abeval.logs.views import ITEM_GROUPS
 from abeval.stats.catalogue import Incidence
 from abeval.stats.moments import Moments, Units
 from abeval.stats.records import RefusalReason
+
+
+class VariantUnits(NamedTuple):
+    """Analysed units of a variant, and how many of them were seen in another one, too."""
+
+    variant: str
+    units: int
+    crossovers: int
+
+
+class AuditSums(NamedTuple):
+    """The share y / x that an audit counts in one of its cells, in a variant.
+
+    `clusters` is how many clusters of units there are, `active` in how many y is above zero; the
+    rest are exact sums over the clusters.
+    """
+
+    audit: str
+    cell: str
+    variant: str
+    clusters: int
+    active: int
+    y: int
+    x: int
+    y_y: int
+    y_x: int
+    x_x: int
+
+
+class ExtremeUnit(NamedTuple):
+    """A unit that deviates much from a metric's value in its variant, the first place the most.
+
+    `y` and `x` are whole numbers of counted units, as text.
+    """
+
+    metric: str
+    variant: str
+    place: int
+    y: str
+    x: str
+
+
+class UnitsByAuc(NamedTuple):
+    """Units whose own AUC is in the same twentieth, or that have none for the same reason.
+
+    `bin` is from 0 to 19, −1 without an AUC.
+    """
+
+    variant: str
+    fate: str
+    bin: int
+    units: int
+    impressions: int
+    left_out_clicks: int
+
+
+Floats = NDArray[np.float64]
+
+UNITS_PER_BUCKET = 10
+"""With fewer units per sub-bucket than this, single units are split instead."""
+
+
+def deals_units(units: int) -> bool:
+    """Whether single units are split, because sub-buckets would hold too few."""
+    return units < UNITS_PER_BUCKET * SUB_BUCKETS
+
+
+@dataclass(frozen=True, eq=False)
+class BucketSums:
+    """Sums of one metric in each sub-bucket or unit, without regard to variants.
+
+    Attributes:
+        units: Per sub-bucket (or 1 per unit), shape (buckets,).
+        sums: Σy, Σx, Σy², Σyx and Σx², shape (buckets, 5).
+        before: Of single units, y and x before the period and whether the unit is new, shape
+            (units, 3); None of sub-buckets.
+    """
+
+    units: Floats
+    sums: Floats
+    before: Floats | None = None
+
+    @classmethod
+    def of_units(cls, y: Floats, x: Floats, before: Floats | None = None) -> "BucketSums":
+        """Every unit a bucket of its own.
+
+        Example:
+            >>> BucketSums.of_units(np.array([2.0]), np.array([3.0])).sums.tolist()
+            [[2.0, 3.0, 4.0, 6.0, 9.0]]
+        """
+        return cls(np.ones(len(y)), np.stack([y, x, y * y, y * x, x * x], axis=1), before)
+
+    def scaled(self, per_y: float, per_x: float) -> "BucketSums":
+        """The same of values in the metric's own unit, where sums are multiples of a resolution.
+
+        Example:
+            >>> sums = BucketSums.of_units(np.array([2e6]), np.array([3.0]))
+            >>> sums.scaled(1e-6, 1.0).sums.tolist()
+            [[2.0, 3.0, 4.0, 6.0, 9.0]]
+        """
+        units = [per_y, per_x, per_y * per_y, per_y * per_x, per_x * per_x]
+        before = None if self.before is None else self.before * np.array([per_y, per_x, 1.0])
+        return BucketSums(self.units, self.sums * np.array(units), before)
+
+
+FEW_UNITS = 20_000
+"""With more units than this in all variants together, sums tell enough."""
+
+FEW_VALUES = 1_000
+"""Metrics whose units have more values than this are summed alone, as the query has it."""
+
+
+class UnitValue(NamedTuple):
+    """Values of a metric that some units of a variant have, in counted units; z: they are new."""
+
+    metric: str
+    variant: str
+    y: float
+    x: float
+    y0: float
+    x0: float
+    z: float
+    units: int
+
+
+def units_of(values: Sequence[UnitValue]) -> dict[str, dict[str, Units]]:
+    """Metric → variant → values of its units, in counted units, where they are few."""
+    known: dict[str, dict[str, list[UnitValue]]] = {}
+    for one in values:
+        known.setdefault(one.metric, {}).setdefault(one.variant, []).append(one)
+    return {
+        metric: {name: _units(own) for name, own in sorted(variants.items())}
+        for metric, variants in sorted(known.items())
+        if sum(map(len, variants.values())) <= FEW_VALUES
+    }
+
+
+def _units(values: Sequence[UnitValue]) -> Units:
+    return Units(
+        np.array([(one.y, one.x, one.y0, one.x0, one.z) for one in values], dtype=float),
+        np.array([one.units for one in values], dtype=int),
+    )
+
+
+def with_units(
+    moments: Mapping[str, Moments], units: Mapping[str, Units], scales: tuple[float, float]
+) -> dict[str, Moments]:
+    """Moments of (y, x, …) by variant, with the values of the units if all are known."""
+    worth = np.array([*scales, *scales, 1.0])
+    known = {name: one for name, one in units.items() if name in moments}
+    each = {
+        name: Units((one.values * worth)[:, : moments[name].mean.size], one.counts)
+        for name, one in known.items()
+        if one.counts.sum() == moments[name].n
+    }
+    return {name: replace(one, each=each.get(name)) for name, one in moments.items()}
 
 
 class Quantile(NamedTuple):
@@ -154,7 +306,7 @@ class Aggregates:
             metric: Its name.
             scales: What one counted unit of each variable is worth.
         """
-        pairs: dict[Group, dict[tuple[int, int], Row]] = {}
+        pairs: dict[Group, dict[tuple[int, int], NamedRow]] = {}
         for cell, groups in self._slices[metric, COVARIATES].items():
             first, second = cell.split(",")
             for group, row in groups.items():
@@ -240,11 +392,6 @@ class Aggregates:
         return counts
 
     @cached_property
-    def _slices(self) -> dict[tuple[str, str], dict[str, dict["Group", Row]]]:
+    def _slices(self) -> dict[tuple[str, str], dict[str, dict[Group, NamedRow]]]:
         """(metric, slice) → cell → group → row; built once, looked up hundreds of times."""
-        slices: dict[tuple[str, str], dict[str, dict[Group, Row]]] = {}
-        for values in self.moments:
-            row = dict(zip(MOMENT_COLUMNS, values, strict=True))
-            cells = slices.setdefault((str(row["metric"]), str(row["slice"])), {})
-            cells.setdefault(str(row["cell"]), {})[group_of(row)] = row
-        return slices
+        return slices_of(self.moments)

@@ -1,15 +1,15 @@
-"""Cells of segments that are shown together: those of few units, and those beyond a limit.
-
-`collect.py` hands it aggregates when they are complete; everything that is shown or saved comes
-after it.
-"""
+"""Join cells of few units, and those beyond a limit, of segments and of cuts."""
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
+from typing import NamedTuple
 
 from abeval.aggregates.aggregates import Aggregates
 from abeval.aggregates.sums import CELL, METRIC, SEGMENT, SLICE, Row, add_signed
-from abeval.engines.protocol import whole
+from abeval.engines.protocol import Engine, whole
+from abeval.engines.sql import query, quoted
+from abeval.logs.shape import LogShape
+from abeval.logs.views import cut_name
 
 LIMIT = 300
 """The most cells of a segment that are shown, `OTHER` included: all countries fit."""
@@ -21,23 +21,8 @@ Units = Mapping[str, int]
 """Variant → units."""
 
 
-@dataclass(frozen=True)
-class Joined:
-    """Which cells of a segment are shown as `OTHER`.
-
-    Attributes:
-        cells: Every cell of the segment.
-        beyond: Those beyond the limit.
-        small: Those of few units, for some metric.
-    """
-
-    cells: frozenset[str]
-    beyond: frozenset[str]
-    small: frozenset[str]
-
-
 def joined_cells(aggregates: Aggregates, min_units: int | None) -> Aggregates:
-    """Aggregates in which no segment has too many cells, or cells of too few units.
+    """Join cells of segments that are too many, or of too few units.
 
     Args:
         aggregates: Complete ones.
@@ -45,8 +30,9 @@ def joined_cells(aggregates: Aggregates, min_units: int | None) -> Aggregates:
     """
     notes, by_slice = list[str](), _by(SLICE, aggregates.moments)
     for name in (name for name in by_slice if name.startswith(SEGMENT)):
-        by_slice[name], joined = _join(by_slice[name], min_units)
-        notes += _notes(name.removeprefix(SEGMENT), joined, min_units)
+        by_slice[name], sizes, beyond, small = _joined(by_slice[name], min_units)
+        what = f"Segment {name.removeprefix(SEGMENT)}"
+        notes += _notes(what, len(sizes), beyond, small, min_units)
     if not notes:
         return aggregates
     moments = [row for rows in by_slice.values() for row in rows]
@@ -61,22 +47,24 @@ def _by(label: int, rows: Iterable[Row]) -> dict[str, list[Row]]:
     return by_label
 
 
-def _join(rows: list[Row], min_units: int | None) -> tuple[list[Row], Joined]:
-    """The rows of a segment, with cells joined for all metrics or for one."""
-    sizes: dict[str, int] = {}
+def _joined(
+    rows: list[Row], min_units: int | None
+) -> tuple[list[Row], Units, frozenset[str], frozenset[str]]:
+    """The rows of a segment; units of each cell; cells beyond the limit, and with few units."""
+    sizes, small = dict[str, int](), frozenset[str]()
     for of_metric in _by(METRIC, rows).values():
         for cell, units in _units(of_metric).items():
             sizes[cell] = max(sizes.get(cell, 0), sum(units.values()))
     beyond = beyond_limit(sizes)
     rows = _named_other(rows, beyond)
     if min_units is None:
-        return rows, Joined(frozenset(sizes), beyond, frozenset())
-    parts, small = list[Row](), frozenset[str]()
+        return rows, sizes, beyond, small
+    parts = list[Row]()
     for of_metric in _by(METRIC, rows).values():
         few = small_cells(_units(of_metric), min_units)
         parts += _named_other(of_metric, few)
         small |= few - {OTHER}
-    return parts, Joined(frozenset(sizes), beyond, small)
+    return parts, sizes, beyond, small
 
 
 def _units(rows: Sequence[Row]) -> dict[str, dict[str, int]]:
@@ -144,16 +132,108 @@ def _named_other(rows: list[Row], cells: frozenset[str]) -> list[Row]:
     return [*(row for row in rows if row[CELL] not in named), *added]
 
 
-def _notes(segment: str, joined: Joined, min_units: int | None) -> list[str]:
+def _notes(
+    what: str,
+    cells: int,
+    beyond: frozenset[str],
+    small: frozenset[str],
+    min_units: int | None,
+    limit: int = LIMIT,
+) -> tuple[str, ...]:
     notes = []
-    if joined.beyond:
+    if beyond:
         notes.append(
-            f"Segment {segment} has {len(joined.cells):,} values: the {LIMIT - 1} with the most "
-            f"units are shown, the other {len(joined.beyond):,} together as {OTHER!r}."
+            f"{what} has {cells:,} values: the {limit - 1} with the most units are shown, "
+            f"the other {len(beyond):,} together as {OTHER!r}."
         )
-    if joined.small:
+    if small:
         notes.append(
-            f"Segment {segment}: {len(joined.small):,} values with few units (fewer than "
-            f"{min_units} in a variant, or joined to those) are shown together as {OTHER!r}."
+            f"{what}: {len(small):,} values with few units (fewer than {min_units} in a "
+            f"variant, or joined to those) are shown together as {OTHER!r}."
         )
-    return notes
+    return tuple(notes)
+
+
+class CutCells(NamedTuple):
+    """The cells of a cut.
+
+    Attributes:
+        cell_of: Value → its cell, which several values may share.
+        notes: What a reader of the result must know.
+    """
+
+    cell_of: Mapping[str, str]
+    notes: tuple[str, ...]
+
+    @property
+    def names(self) -> list[str]:
+        """The cells, in order."""
+        return sorted({*self.cell_of.values()})
+
+
+def cut_cells(
+    cut: str, sizes: Mapping[str, Units], min_units: int | None, limit: int = LIMIT
+) -> CutCells:
+    """The cells of a cut by the units that have impressions of each value.
+
+    Args:
+        cut: Its name.
+        sizes: Value → variant → units; 0 where it has none.
+        min_units: The fewest units of a variant in a cell that is shown; None for no such limit.
+        limit: The most cells.
+
+    Example:
+        >>> sizes = {"a": {"x": 9, "y": 9}, "b": {"x": 9, "y": 8}, "c": {"x": 1, "y": 9}}
+        >>> dict(cut_cells("scene", sizes, 5).cell_of)
+        {'a': 'a', 'b': 'other', 'c': 'other'}
+    """
+    beyond = beyond_limit({value: sum(units.values()) for value, units in sizes.items()}, limit)
+    small = _small(sizes, beyond, min_units)
+    joined = beyond | small
+    cell_of = {value: OTHER if value in joined else value for value in sizes}
+    notes = _notes(f"Cut {cut}", len(sizes), beyond, small, min_units, limit)
+    return CutCells(cell_of, notes)
+
+
+def write_cut_sums(engine: Engine, shape: LogShape, cut: str) -> None:
+    """Create `cut_sums`: the sums of each unit and value of a cut, over `impressions`."""
+    sums = ", ".join(shape.components.values())
+    value = cut_value(cut)
+    rows = f"select unit_id, {value} as value, {sums} from impressions where in_period"
+    engine.view("cut_rows", rows)
+    engine.table("cut_sums", query("units/cut_sums"))
+
+
+def cut_value(cut: str) -> str:
+    """SQL of an impression's value of a cut, a text."""
+    return f"coalesce({quoted(cut_name(cut))}, '')"
+
+
+def cut_sizes(engine: Engine, variants: Iterable[str]) -> dict[str, Units]:
+    """Value → variant → units, by `cut_sums`."""
+    every, sizes = list(variants), dict[str, dict[str, int]]()
+    for value, variant, count in engine.rows(query("units/cut_sizes")):
+        of_value = sizes.setdefault(str(value), dict.fromkeys(every, 0))
+        of_value[str(variant)] = whole(count)
+    return dict(sizes)
+
+
+def _small(
+    sizes: Mapping[str, Units], beyond: frozenset[str], min_units: int | None
+) -> frozenset[str]:
+    """Values of few units, and one more if none of them alone makes the cell large enough.
+
+    Units of the same cell may be the same ones, so their sum says nothing.
+    """
+    if min_units is None:
+        return frozenset()
+
+    def is_small(value: str) -> bool:
+        return min(sizes[value].values()) < min_units
+
+    small = {value for value in sizes if value not in beyond and is_small(value)}
+    joined = beyond | small | ({OTHER} & sizes.keys() if beyond or small else set())
+    others = sorted(sizes.keys() - joined, key=lambda v: (sum(sizes[v].values()), v))
+    if joined and others and all(map(is_small, joined)):
+        small.add(others[0])
+    return frozenset(small)

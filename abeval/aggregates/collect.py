@@ -1,26 +1,37 @@
-"""Runs the queries of an experiment in order, and returns its aggregates.
+"""Read an experiment's logs, and collect what the statistics need of them."""
 
-It gets a `Run` and metrics from `pipeline.py` or `api/`, which hand the aggregates to
-`inference/`.
-"""
-
-from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
 
-from abeval.aggregates.aggregates import Aggregates, Quantile, VariantUnits, deals_units
+from abeval.aggregates.aggregates import (
+    FEW_UNITS,
+    FEW_VALUES,
+    Aggregates,
+    BucketSums,
+    ExtremeUnit,
+    UnitsByAuc,
+    UnitValue,
+    VariantUnits,
+    deals_units,
+)
 from abeval.aggregates.audits import audit_sums
 from abeval.aggregates.cells import joined_cells
-from abeval.aggregates.cuts import CutSums, cut_sums
-from abeval.aggregates.metric_queries import MetricQueries
-from abeval.aggregates.quantiles import collect_quantiles
-from abeval.aggregates.row_pass import KERNELS, RowSums, row_sums
-from abeval.aggregates.sums import DAY, SLICE, Row
+from abeval.aggregates.cuts import cut_sums
+from abeval.aggregates.metric_queries import ReadLogs, scored_rows
+from abeval.aggregates.quantiles import collect_quantiles, quantile_groups
+from abeval.aggregates.row_pass import KERNELS, row_sums
+from abeval.aggregates.source_values import Caps, SourceValues, day_rows
+from abeval.aggregates.sums import LACKING, Groups, Row, Slice, Terms, sums_of
 from abeval.aggregates.wanted import Wanted, spread_metrics, wanted_of
-from abeval.experiment.metrics import covariate_means
+from abeval.engines.protocol import Engine, whole
+from abeval.engines.sql import by_value, literal, numbered, query, quoted
+from abeval.experiment.metrics import chosen_metrics, covariate_means
 from abeval.experiment.model import Experiment
+from abeval.experiment.sources import ROW_UNIT
 from abeval.logs.accounting import (
     accounts,
     check_all_counted,
@@ -30,33 +41,14 @@ from abeval.logs.accounting import (
     facts,
     seen_in,
 )
-from abeval.logs.cells import Sums, one_pass
-from abeval.logs.prepare import Extra, Prepared, prepare
+from abeval.logs.prepare import Extra, prepare
 from abeval.logs.run import Run
+from abeval.logs.shape import LogShape, value_columns
 from abeval.logs.unit_arrays import Units
-from abeval.logs.units import sub_buckets
-from abeval.metrics.definition import CATALOGUE, QUANTILE, Metric
-from abeval.progress import Step
-from abeval.store.summaries import Besides, per_unit_sums
-
-
-def collect(
-    run: Run, metrics: Sequence[Metric], sums: Sums = one_pass, by_bucket: bool = False
-) -> Aggregates:
-    """Aggregate the logs of an experiment.
-
-    Args:
-        run: The experiment and its engine.
-        metrics: The metrics of the scorecard.
-        sums: Makes the sums per unit and day.
-        by_bucket: `buckets` has every metric by sub-bucket, however few the units are: the same
-            units are in a sub-bucket of each metric, which values of single units do not say.
-
-    Raises:
-        LogError: A log is missing, unreadable, or not what the experiment file says.
-        QueryError: The engine could not run a query.
-    """
-    return collect_prepared(run, metrics, sums, by_bucket, Further(units=False)).aggregates
+from abeval.logs.units import SubBuckets, sub_buckets
+from abeval.logs.views import show_scored, variant_of
+from abeval.metrics.definition import CATALOGUE, GAUC, QUANTILE, UNIT_DAY, Metric, Source
+from abeval.stats.quantiles import PARTS
 
 
 class Further(NamedTuple):
@@ -74,90 +66,184 @@ class Further(NamedTuple):
 
 
 class Collected(NamedTuple):
-    """Aggregates, and the logs that they are of, for more sums of the same units.
-
-    Attributes:
-        aggregates: The aggregates.
-        prepared: The logs.
-        rows: What kernels computed of single impressions; None without any.
-    """
+    """Aggregates, and the logs that they are of, for more sums of the same units."""
 
     aggregates: Aggregates
-    prepared: Prepared
-    rows: RowSums | None
+    logs: ReadLogs
+
+
+def collect(run: Run, metrics: Sequence[Metric]) -> Aggregates:
+    """Aggregate the logs of an experiment.
+
+    Args:
+        run: The experiment and its engine.
+        metrics: The metrics of the scorecard.
+
+    Raises:
+        LogError: A log is missing, unreadable, or not what the experiment file says.
+        QueryError: The engine could not run a query.
+    """
+    return collect_prepared(run, metrics, further=Further(units=False)).aggregates
 
 
 def collect_prepared(
     run: Run,
     metrics: Sequence[Metric],
-    sums: Sums = one_pass,
     by_bucket: bool = False,
     further: Further = Further(),  # noqa: B008 (it is immutable)
 ) -> Collected:
     """Aggregate the logs as `collect` does, and keep what was read of them.
 
     Args:
-        run: As of `collect`, like the next three.
-        metrics: The metrics.
-        sums: Makes the sums.
-        by_bucket: Whether every metric is summed by sub-bucket.
+        run: As of `collect`.
+        metrics: As of `collect`.
+        by_bucket: `buckets` has every metric by sub-bucket, however few the units are: the same
+            units are in a sub-bucket of each metric, which values of single units do not say.
         further: What else will be read of the logs.
     """
-    read = [*metrics, *covariate_means(run.experiment), *spread_metrics(metrics)]
-    cuts = tuple(run.experiment.cuts)
-    prepared = prepare(run, read, further.columns, sums, cuts, KERNELS, further.units)
-    check_some_left(run.experiment, prepared, run.engine)
-    aggregates, rows = _gathered(run, metrics, prepared, by_bucket, further.by_day)
-    check_all_counted(prepared, aggregates.accounts)
-    return Collected(joined_cells(aggregates, run.experiment.privacy.min_units), prepared, rows)
-
-
-def _gathered(
-    run: Run, metrics: Sequence[Metric], prepared: Prepared, by_bucket: bool, by_day: bool
-) -> tuple[Aggregates, RowSums | None]:
-    experiment, engine, has_rows = run.experiment, run.engine, prepared.summed.has_rows
-    wanted = wanted_of(experiment, metrics, prepared)
-    units = unit_counts(experiment, prepared.placed.units)
-    besides = _besides(experiment, units, has_rows, by_bucket)
-    dealt = wanted.resampled or CATALOGUE in wanted.sources
-    bucket = np.zeros(0, dtype=np.int16)
-    if dealt or (besides.buckets and not besides.by_units):
-        bucket = sub_buckets(engine, experiment, prepared.placed.units.hash, prepared.cells)
-    rows = row_sums(run, prepared, wanted, bucket, by_day)
-    queries = _queries(run, prepared, rows)
-    per_unit = per_unit_sums(queries, prepared, wanted, besides, bucket, run.step)
-    lacking = lacking_sums(experiment, prepared, engine) if prepared.lacking else []
-    placed = prepared.placed.units
-    cuts = cut_sums(queries, placed, wanted.metrics, run.step) if has_rows else CutSums()
-    quantiles = _quantiles(queries, wanted, run.step)
+    experiment, engine = run.experiment, run.engine
+    read = [*metrics, *covariate_means(experiment), *spread_metrics(metrics)]
+    prepared = prepare(
+        *(run, read, further.columns),
+        cuts=tuple(experiment.cuts),
+        by_arrays=KERNELS,
+        units_read=further.units,
+    )
+    check_some_left(experiment, prepared, engine)
+    wanted, placed = wanted_of(experiment, metrics, prepared), prepared.placed
+    units = unit_counts(experiment, placed.units)
+    replays = by_bucket or bool(experiment.trust.aa_runs)
+    by_units = not by_bucket and deals_units(sum(one.units for one in units))
     shows_items = CATALOGUE in wanted.sources
+    bucket = np.zeros(0, dtype=np.int16)
+    if wanted.resampled or shows_items or (replays and not by_units):
+        bucket = sub_buckets(engine, experiment, placed.units.hash, prepared.cells)
+    rows = row_sums(run, prepared, wanted, bucket, further.by_day)
+    logs = ReadLogs(run, prepared, rows)
+    sums = _UnitSums(logs, wanted, bucket, replays, by_units)
+    for source in sums.sources:
+        run.step(source.title)
+        sums.add(source)
+    lacking = lacking_sums(logs) if prepared.lacking else []
+    cuts = cut_sums(logs, wanted.metrics)
+    if wanted.quantiles or wanted.spreads:
+        run.step(QUANTILE.title)
+    quantiles = collect_quantiles(logs, wanted.quantiles, wanted.spreads)
     run.step("catalogue" if shows_items else "accounting")
     counted = accounts(prepared, engine)
+    items = listed_items(logs) | {*rows.catalogue.reach.items} if shows_items else None
     aggregates = Aggregates(
-        moments=_moments(per_unit.rows, [*lacking, *cuts.rows]),
-        caps=per_unit.caps,
-        catalogue_size=None,
+        moments=[*sums.rows, *sums.days, *lacking, *cuts.rows],
+        caps=sums.caps,
+        catalogue_size=None if items is None else len(items),
         units=units,
         accounts=counted,
         days=days_of(prepared),
         refused=wanted.refused,
         facts=facts(prepared) | count_other_variants(experiment, prepared),
         quantiles=quantiles,
-        buckets=per_unit.buckets,
-        entered=prepared.placed.entered,
-        stretches=prepared.placed.stretches,
-        notes=(*prepared.notes, *prepared.summed.notes, *cuts.notes),
+        buckets=sums.buckets,
+        reach=rows.catalogue.reach,
+        group_units=rows.catalogue.group_units(),
+        entered=placed.entered,
+        stretches=placed.stretches,
+        notes=(*prepared.notes, *cuts.notes),
         audits=audit_sums(run, prepared),
-        extremes=per_unit.extremes,
-        unit_values=per_unit.values,
-        seen_in=seen_in(prepared) if has_rows else (),
-        unit_aucs=per_unit.unit_aucs,
+        extremes=sums.extremes,
+        unit_values=sums.values,
+        seen_in=seen_in(prepared),
+        unit_aucs=sums.unit_aucs,
     )
-    return _catalogue(queries, aggregates) if shows_items else aggregates, rows
+    check_all_counted(prepared, counted)
+    return Collected(joined_cells(aggregates, experiment.privacy.min_units), logs)
+
+
+@dataclass
+class _UnitSums:
+    """The sums of metrics that have a value per unit, to which sources are added one by one.
+
+    A source's values are dropped before those of the next one are read.
+
+    Attributes:
+        logs: What was read.
+        wanted: The metrics.
+        bucket: The sub-bucket of each unit, where sums by them are taken.
+        replays: Whether sums for A/A replays are taken of every metric.
+        by_units: Whether they are of single units, for the units are few.
+        rows: Rows of `MOMENT_COLUMNS`; those of days are in `days`, the rest as in `Aggregates`.
+    """
+
+    logs: ReadLogs
+    wanted: Wanted
+    bucket: SubBuckets
+    replays: bool
+    by_units: bool
+    rows: list[Row] = field(default_factory=list)
+    days: list[Row] = field(default_factory=list)
+    caps: dict[str, Caps] = field(default_factory=dict)
+    buckets: dict[str, BucketSums] = field(default_factory=dict)
+    extremes: list[ExtremeUnit] = field(default_factory=list)
+    values: list[UnitValue] = field(default_factory=list)
+    unit_aucs: list[UnitsByAuc] = field(default_factory=list)
+
+    @property
+    def _balanced(self) -> Sequence[Metric]:
+        """Covariates of the table of units, which are balanced or not."""
+        return covariate_means(self.logs.experiment)
+
+    @property
+    def _counted(self) -> list[Metric]:
+        """Metrics without a value per unit, of which units leave something out."""
+        return [m for m in self.wanted.metrics if not m.source.per_unit and m.left_out]
+
+    @property
+    def sources(self) -> list[Source]:
+        """The sources that have values per unit."""
+        more = [UNIT_DAY] if self._balanced or self._counted else []
+        return [s for s in dict.fromkeys([*self.wanted.sources, *more]) if s.per_unit]
+
+    def add(self, source: Source) -> None:
+        """Add the sums of the metrics of a source."""
+        logs, experiment = self.logs, self.logs.experiment
+        metrics = [metric for metric in self.wanted.metrics if metric.source == source]
+        resampled = [metric for metric in self.wanted.resampled if metric.source == source]
+        days = logs.days(source, [*metrics, *resampled])
+        of = logs.values(days)
+        slices = [one for metric in metrics for one in of.slices(metric)]
+        slices += [of.in_buckets(metric, self.bucket) for metric in resampled]
+        if source is UNIT_DAY:
+            slices += [of.balance(metric) for metric in self._balanced]
+            slices += [one for metric in self._counted for one in of.left_out(metric)]
+        self.rows += sums_of(slices, of.groups)
+        if source.daily and experiment.period is not None and logs.shape.has_time:
+            self.days += day_rows(of, days, metrics, logs.prepared.days)
+        self.caps |= {metric.name: of.caps(metric) for metric in metrics if metric.cap is not None}
+        if self.replays:
+            bucket = None if self.by_units else self.bucket
+            self.buckets |= {metric.name: of.buckets(metric, bucket) for metric in metrics}
+        if source is GAUC:
+            self.unit_aucs += _unit_aucs(logs, of)
+        if experiment.privacy.min_units is not None:
+            return
+        is_few = len(logs.units.hash) <= FEW_UNITS and not logs.prepared.placed.stretches
+        for metric in (metric for metric in metrics if metric.is_mean_or_ratio):
+            self.extremes += of.extremes(metric)
+            self.values += of.few_values(metric, FEW_VALUES) if is_few else []
+
+
+def _unit_aucs(logs: ReadLogs, of: SourceValues) -> list[UnitsByAuc]:
+    """Count units by their own AUC."""
+    columns = {f"t_{name.removeprefix('c_')}": c.astype(np.int64) for name, c in of.now.items()}
+    logs.engine.add_arrays("gauc_values", columns | {"arm": of.units.variant})
+    arms = enumerate(logs.experiment.variants)
+    names = " ".join(f"when {number} then {literal(name)}" for number, name in arms)
+    logs.engine.view("gauc_unit", f"select *, case arm {names} end as variant from gauc_values")
+    rows = logs.engine.rows(query("metric/unit_aucs"))
+    return [UnitsByAuc(str(name), str(fate), *map(whole, sums)) for name, fate, *sums in rows]
 
 
 def unit_counts(experiment: Experiment, units: Units) -> list[VariantUnits]:
-    """Analysed units of each variant that has some."""
+    """Count the analysed units of each variant that has some."""
     return [
         VariantUnits(variant, int(own.sum()), int(units.crosses[own].sum()))
         for place, variant in enumerate(experiment.variants)
@@ -166,60 +252,142 @@ def unit_counts(experiment: Experiment, units: Units) -> list[VariantUnits]:
     ]
 
 
-def _queries(run: Run, prepared: Prepared, rows: RowSums | None) -> MetricQueries:
-    return MetricQueries(
-        run.experiment,
-        prepared.shape,
-        run.engine,
-        by_stretch=bool(prepared.placed.stretches),
-        covered=prepared.covered,
-        rows=rows,
-    )
-
-
-def _besides(
-    experiment: Experiment, units: Sequence[VariantUnits], has_rows: bool, by_bucket: bool
-) -> Besides:
-    """What is taken of a source's values besides their sums."""
-    few = deals_units(sum(one.units for one in units))
-    return Besides(
-        extremes=has_rows and experiment.privacy.min_units is None,
-        buckets=by_bucket or bool(experiment.trust.aa_runs),
-        by_units=few and not by_bucket,
-        before=covariate_means(experiment),
-    )
-
-
-def _moments(by_source: Sequence[Row], more: Sequence[Row]) -> list[Row]:
-    """All rows: those of sources with days at their end, and the others."""
-    return [*sorted(by_source, key=lambda row: row[SLICE] == DAY), *more]
-
-
-def _quantiles(
-    queries: MetricQueries, wanted: Wanted, step: Step
-) -> Mapping[str, Mapping[str, Quantile]]:
-    if not (wanted.quantiles or wanted.spreads):
-        return {}
-    step(QUANTILE.title)
-    return collect_quantiles(queries, wanted.quantiles, wanted.spreads)
-
-
-def _catalogue(queries: MetricQueries, aggregates: Aggregates) -> Aggregates:
-    """The aggregates with who was shown what, and how many items there are."""
-    if queries.rows is None or queries.rows.catalogue is None:
-        raise ValueError("nothing has read who was shown what")
-    catalogue = queries.rows.catalogue
-    items = listed_items(queries) | {*catalogue.reach.items}
-    return replace(
-        aggregates,
-        reach=catalogue.reach,
-        group_units=catalogue.group_units(),
-        catalogue_size=len(items),
-    )
-
-
-def listed_items(queries: MetricQueries) -> set[str]:
-    """The items of the log of items, if there is one."""
-    if queries.shape.items is None:
+def listed_items(logs: ReadLogs) -> set[str]:
+    """Return the items of the log of items, if there is one."""
+    if logs.shape.items is None:
         return set()
-    return {str(item) for (item,) in queries.engine.rows("select item_id from items")}
+    return {str(item) for (item,) in logs.engine.rows("select item_id from items")}
+
+
+def lacking_sums(logs: ReadLogs) -> list[Row]:
+    """Sum impressions of files that lack a column which others have, by variant.
+
+    Returns:
+        Rows of `MOMENT_COLUMNS` for each column that is read and that files lack.
+    """
+    files, variants = logs.prepared.files, [*logs.experiment.variants]
+    if logs.experiment.logs.rows.query is not None:
+        # The rows of a query are not those of a file.
+        return []
+    by_files: dict[tuple[str, ...], list[str]] = {}
+    for column in logs.prepared.lacking:
+        by_files.setdefault(tuple(files.lacking[column.lower()]), []).append(column)
+    rows: list[Row] = []
+    for lacking, columns in by_files.items():
+        rest = [file for file in files.files if file not in lacking]
+        if not _show_lacking(logs, lacking, rest):
+            continue
+        sums = "cast(x as bigint) as x, cast(y as bigint) as y"
+        read = logs.engine.arrays(
+            f"select {numbered('variant', variants)} as arm, {sums} from lacking_units"
+        )
+        arm, x, y = (column.astype(np.int64) for column in read.values())
+        slices = [Slice(column, LACKING, Terms(y, x)) for column in columns]
+        rows += sums_of(slices, Groups(arm, np.zeros_like(arm), variants))
+    return rows
+
+
+def _show_lacking(logs: ReadLogs, lacking: Sequence[str], rest: Sequence[str]) -> bool:
+    """Make `lacking_units`; false if the files do not say whose rows they have."""
+    experiment, engine = logs.experiment, logs.engine
+    source, is_row = experiment.logs.rows, experiment.unit == ROW_UNIT
+    name = "variant" if is_row else "unit_id"
+    column = source.columns.get(name, "variant" if is_row else experiment.unit)
+    selects = []
+    for lacks, files in ((1, lacking), (0, rest)):
+        relation = f"raw_files_{lacks}"
+        paths = [str(Path(file).absolute()) for file in files]
+        some = source.model_copy(update={"path": paths}).with_unit(experiment.unit)
+        engine.add_log(relation, some)
+        own = [c for c in engine.columns(relation) if c.lower() == column.lower()]
+        if not own:
+            return False
+        whose = f"cast({quoted(own[0])} as varchar)"
+        selects.append(f"select {whose} as logged_id, {lacks} as lacks from {relation}")
+    engine.view("file_rows", " union all ".join(selects))
+    known = ", ".join(literal(variant) for variant in experiment.variants)
+    of_rows = (
+        "select variant, 1 as x, lacks as y from ("
+        f"select {variant_of(experiment, 'logged_id')} as variant, lacks from file_rows"
+        f") as r where variant in ({known})"
+    )
+    engine.view("lacking_units", of_rows if is_row else _OF_UNITS)
+    return True
+
+
+_OF_UNITS = """
+with counted as (
+  select logged_id, cast(count(*) as bigint) as x, cast(sum(lacks) as bigint) as y
+  from file_rows
+  group by logged_id
+)
+select u.variant, c.x, c.y
+from units u
+join unit_names n on u.unit_id = n.unit_id
+join counted c on cast(n.logged_id as varchar) = c.logged_id
+"""
+
+
+def run_definitions(run: Run) -> None:
+    """Run every definition that the metrics of an experiment ask for.
+
+    Raises:
+        LogError: A log is missing, unreadable, or not what the file says.
+        QueryError: The engine could not run a query.
+    """
+    chosen = chosen_metrics(run.experiment)
+    prepared = prepare(run, [*chosen, *spread_metrics(chosen)])
+    wanted = wanted_of(run.experiment, chosen, prepared)
+    shape, engine = prepared.shape, run.engine
+    for source in wanted.sources:
+        if source in KERNELS and source.per_unit:
+            if source.scored:
+                show_scored(engine, scored_rows(shape, ("unit_id", "click")))
+            engine.table(source.name, query(source.query))
+    for name in ("catalogue/reach", "catalogue/group_units"):
+        engine.rows(query(name))
+    for group in quantile_groups([*wanted.quantiles, *wanted.spreads]):
+        run_median(run.experiment, shape, engine, group[0])
+
+
+def run_median(experiment: Experiment, shape: LogShape, engine: Engine, metric: Metric) -> None:
+    """Create `quantile_level` of the values that a metric ranks, `quantile_below` of their median.
+
+    Where variants differ in the value, such as the score of their model, each has its own.
+    """
+    columns = value_columns(shape, experiment, metric)
+    listed = {variant: f"i.{column}" for variant, column in columns.items()}
+    engine.table("quantile_event", _EVENTS.format(value=by_value("u.variant", listed)))
+    engine.table("quantile_level", query("metric/quantile_levels"))
+    engine.table("quantile_step", _MEDIANS)
+    engine.table("quantile_below", query("units/quantile_below"))
+
+
+_EVENTS = """
+with valued as (
+  select u.variant, i.unit_id, {value} as value
+  from impressions i
+  join units u on i.unit_id = u.unit_id
+  where i.in_period
+)
+select variant, unit_id, value from valued where value is not null
+"""
+
+_MEDIANS = f"""
+with sized as (
+  select variant, cast(sum(events) as bigint) as place from quantile_level group by variant
+),
+around as (
+  select l.variant, l.value, l.next_value,
+    cast(round(
+      {PARTS / 2:.1e} * (s.place - l.middle) / nullif(l.next_middle - l.middle, 0)
+    ) as bigint) as at_upper
+  from quantile_level l
+  join sized s on l.variant = s.variant and l.middle <= s.place and l.next_middle > s.place
+)
+select
+  variant as step_variant, 0 as number, value as lower, next_value as upper,
+  cast({PARTS} as bigint) as whole, {PARTS // 2} + at_upper as at_lower, at_upper
+from around
+"""
+"""The values on either side of each variant's median, and how far they count as below it."""

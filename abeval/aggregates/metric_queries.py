@@ -1,56 +1,256 @@
-"""What metrics query of prepared logs: events since exposure, cells of cuts, scored impressions.
+"""Give each unit's sums of a source: those of the log, of a kernel, or of a query of events."""
 
-They read what `logs/prepare.py` created. `per_unit.py` fetches what they return, `cuts.py` runs
-them for the cells of a cut.
-"""
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import date
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+import numpy as np
 
-from abeval.aggregates.metric_queries import write_unit_event
-from abeval.aggregates.row_pass import RowSums
+from abeval.aggregates.row_pass import NO_ROWS, RowSums
+from abeval.aggregates.source_values import SourceValues, totals
 from abeval.engines.protocol import Engine
-from abeval.engines.sql import by_value, query
+from abeval.engines.sql import by_value, literal, query
 from abeval.experiment.model import Experiment
-from abeval.logs.joins import Coverage
-from abeval.logs.shape import LogShape
-from abeval.metrics.definition import Metric, Source
+from abeval.logs.joins import Coverage, local_ms, relation
+from abeval.logs.prepare import Prepared
+from abeval.logs.run import Run
+from abeval.logs.shape import UNITS, LogShape
+from abeval.logs.unit_arrays import NO_DAY, UnitDays, Units, Whole, narrow
+from abeval.metrics.definition import UNIT_DAY, Metric, PerUnit, RowValue, Source
+
+_PREFIX = {"any": "max", "max": "max", "first": "max", "sum": "sum", "count_distinct": "distinct"}
+"""How a unit's values are combined by `units/unit_events`; of `first` only one is not null."""
+
+_NOTHING = ("0 as sum_no_sum", "0 as max_no_max", "0 as distinct_no_count")
+"""`columns(…)` needs a column of each kind."""
 
 
 @dataclass(frozen=True)
-class MetricQueries:
-    """The metric queries of one experiment on one engine.
+class ReadLogs:
+    """Logs that are prepared, and read as far as metrics need it.
 
     Attributes:
-        experiment: The experiment.
-        shape: What its logs have.
-        engine: Where the queries run.
-        by_stretch: Whether the split changed, so that units are summed by stretch.
-        covered: Log that units are judged by since their exposure → up to when it is whole.
-        rows: Sources that were computed over arrays already.
+        run: The experiment and its engine.
+        prepared: What is known of the logs.
+        rows: What kernels computed of single impressions.
     """
 
-    experiment: Experiment
-    shape: LogShape
-    engine: Engine
-    by_stretch: bool = False
-    covered: Mapping[str, Coverage | None] = field(default_factory=dict)
-    rows: RowSums | None = None
+    run: Run
+    prepared: Prepared
+    rows: RowSums = NO_ROWS
 
-    def load_events(self, source: Source, metrics: Sequence[Metric]) -> None:
-        """Run the query of a source of events, as the relation of its name, for some metrics."""
-        write_unit_event(self.experiment, self.engine, self.shape, self.covered, metrics)
-        self.engine.table(source.name, query(source.query))
+    @property
+    def experiment(self) -> Experiment:
+        """What is analysed."""
+        return self.run.experiment
 
-    def scored(self, columns: Sequence[str]) -> str:
-        """SQL of the period's impressions: variant, score of the variant's model, and columns."""
-        score = by_value("u.variant", {v: f"i.{s}" for v, s in self.shape.score_of.items()})
-        kept = ", ".join(f"i.{column}" for column in columns)
-        return f"""
-        with served as (
-          select u.variant, {kept}, {score} as score
-          from impressions i join units u on i.unit_id = u.unit_id
-          where i.in_period
-        )
-        select * from served where score is not null
+    @property
+    def engine(self) -> Engine:
+        """Where queries run."""
+        return self.run.engine
+
+    @property
+    def shape(self) -> LogShape:
+        """What the logs have."""
+        return self.prepared.shape
+
+    @property
+    def units(self) -> Units:
+        """The analysed units."""
+        return self.prepared.placed.units
+
+    def days(self, source: Source, metrics: Sequence[Metric], by_day: bool = False) -> UnitDays:
+        """Return a source by unit and day.
+
+        Args:
+            source: Any that has values per unit.
+            metrics: Of a source of events: the metrics whose values it computes.
+            by_day: Whether a source whose days do not add up is wanted by day.
         """
+        if source is UNIT_DAY:
+            return self.prepared.days
+        if source.events is not None:
+            _write_unit_event(self, metrics)
+            self.engine.table(source.name, query(source.query))
+            return days_of(self.engine, source.name)
+        days = self.rows.gauc_days if by_day and source.of_days else self.rows.days[source]
+        if days is None:
+            raise ValueError(f"the days of {source} were not read")
+        return days
+
+    def values(self, days: UnitDays) -> SourceValues:
+        """Return what the days of a source add up to, of each unit."""
+        now, before = (
+            {
+                name: narrow(column)
+                for name, column in totals(days, part, len(self.units.hash)).items()
+            }
+            for part in (True, False)
+        )
+        return SourceValues(self.experiment, self.shape, self.units, now, before)
+
+
+def days_of(engine: Engine, relation: str) -> UnitDays:
+    """Fetch a relation of `unit_id, in_period`, perhaps `day`, and sums `c_…`, as arrays."""
+    arrays = engine.arrays(f"select * from {relation}")
+    unit = np.ma.filled(arrays["unit_id"], 0).astype(np.int32)
+    in_period = np.asarray(arrays["in_period"], dtype=bool)
+    day = np.full(len(unit), NO_DAY, dtype=np.int32)
+    if "day" in arrays:
+        known = ~np.ma.getmaskarray(arrays["day"])
+        dates = np.ma.getdata(arrays["day"])[known].astype("datetime64[D]")
+        day[known] = dates.astype(np.int64)
+    order = np.lexsort((day, in_period, unit))
+    columns: dict[str, Whole] = {
+        name: np.ma.filled(column, 0).astype(np.int64)[order]
+        for name, column in arrays.items()
+        if name.startswith("c_")
+    }
+    return UnitDays(unit[order], in_period[order], day[order], columns)
+
+
+def scored_rows(shape: LogShape, columns: Sequence[str]) -> str:
+    """SQL of the period's impressions: variant, score of the variant's model, and columns."""
+    score = by_value("u.variant", {v: f"i.{s}" for v, s in shape.score_of.items()})
+    kept = ", ".join(f"i.{column}" for column in columns)
+    return f"""
+    with served as (
+      select u.variant, {kept}, {score} as score
+      from impressions i join units u on i.unit_id = u.unit_id
+      where i.in_period
+    )
+    select * from served where score is not null
+    """
+
+
+def _write_unit_event(logs: ReadLogs, metrics: Sequence[Metric]) -> None:
+    """Create `unit_event` for metrics of one source: of one log, or funnels.
+
+    Each metric has a column of the rows, named by how a unit's are combined; one row more per unit
+    says whether its window has closed.
+    """
+    engine, shape = logs.engine, logs.shape
+    experiment, covered = logs.experiment, logs.prepared.covered
+    chosen = list({m.per_unit.number: m.per_unit for m in metrics if m.per_unit}.values())
+    columns = [name for one in chosen for name in _columns(one)]
+    parts = [_parted(_of_units(experiment, covered, chosen), columns, "unit_entry", "true")]
+    funnels = [one for one in chosen if one.is_funnel]
+    for one in funnels:
+        value = {f"max_{one.column('value')}": "1"}
+        parts.append(_parted(value, columns, _reached(engine, shape, one), "in_period"))
+    of_rows = [one for one in chosen if not one.is_funnel]
+    if of_rows:
+        rows = _rows_of(engine, of_rows[0].logs[0])
+        values = {name: sql for one in of_rows for name, sql in _values(shape, one)}
+        parts.append(_parted(values, columns, rows, "in_period"))
+    engine.view("unit_event", "\nunion all ".join(parts))
+
+
+def _parted(values: Mapping[str, str], columns: Sequence[str], rows: str, in_period: str) -> str:
+    """A select of all columns, null where the rows have no value for them."""
+    listed = [f"{values.get(name, 'null')} as {name}" for name in columns]
+    return (
+        f"select unit_id, {in_period} as in_period, {', '.join([*listed, *_NOTHING])} from {rows}"
+    )
+
+
+def _columns(one: PerUnit) -> Iterator[str]:
+    for name, value in _named(one):
+        yield f"{_PREFIX[value.combine]}_{name}"
+    if one.is_timed:
+        yield from (f"sum_{one.column('whole')}", f"sum_{one.column('open')}")
+
+
+def _named(one: PerUnit) -> Iterator[tuple[str, RowValue]]:
+    """What each value of a metric is called."""
+    if one.is_funnel:
+        yield one.column("value"), one.values[0]
+        return
+    for name, value in zip(("value", "under"), one.values, strict=False):
+        yield one.column(name), value
+    for name, value in zip(("null", "null_under"), one.nulls, strict=False):
+        yield one.column(name), value
+
+
+def _values(shape: LogShape, one: PerUnit) -> Iterator[tuple[str, str]]:
+    """The columns of a metric and their SQL over the rows of its log."""
+    for name, value in _named(one):
+        counted = f"case when {_counts(one)} then {shape.row_value(value)} end"
+        if value.combine == "first":
+            # Of equal times the smallest value, so that no order of rows matters.
+            order = f"case when {counted} is null then 1 else 0 end, time_ms, {counted}"
+            place = f"row_number() over (partition by unit_id, in_period order by {order})"
+            counted = f"case when {place} = 1 then {counted} end"
+        yield f"{_PREFIX[value.combine]}_{name}", counted
+
+
+def _counts(one: PerUnit) -> str:
+    """Which rows are in the window or on the day since exposure; before the period, all are."""
+    if one.day is not None:
+        return f"not in_period or age = {one.day}"
+    if one.within_ms is not None:
+        return f"not in_period or since_ms < {one.within_ms}"
+    return "true"
+
+
+def _of_units(
+    experiment: Experiment, covered: Mapping[str, Coverage | None], chosen: Sequence[PerUnit]
+) -> dict[str, str]:
+    """Whether the window of a unit has closed, by metric."""
+    values = {}
+    for one in chosen:
+        if one.is_timed:
+            whole = _is_whole(experiment, one, [covered[log] for log in one.logs])
+            values[f"sum_{one.column('whole')}"] = f"case when {whole} then 1 else 0 end"
+            values[f"sum_{one.column('open')}"] = f"case when {whole} then 0 else 1 end"
+    return values
+
+
+def _is_whole(experiment: Experiment, one: PerUnit, covered: Sequence[Coverage | None]) -> str:
+    ends = [coverage for coverage in covered if coverage is not None]
+    if len(ends) < len(covered):
+        return "false"
+    tests = []
+    if experiment.period is not None:
+        start = local_ms(experiment.period.bounds[0], experiment)
+        tests.append(f"exposed_ms >= {start}")
+    if one.within_ms is not None:
+        tests.append(f"exposed_ms + {one.within_ms} <= {min(end.end_ms for end in ends)}")
+    if one.day is not None:
+        last: date = min(end.end_day for end in ends)
+        day = f"cast({literal(last.isoformat())} as date)"
+        tests.append(f"date_diff('day', entry_day, {day}) > {one.day}")
+    return " and ".join(tests)
+
+
+def _rows_of(engine: Engine, log: str) -> str:
+    """The relation of the rows of a log that count."""
+    name = f"events_{log}"
+    rows = query("units/impression_events")
+    if log == UNITS:
+        rows = (
+            "select known_unit_id as unit_id, true as in_period, cast(null as bigint) as time_ms, "
+            "columns('^v_') from described_rows where set_aside is null"
+        )
+    elif log != "impressions":
+        rows = f"select * from {relation(log)} where set_aside is null"
+    engine.view(name, rows)
+    return name
+
+
+def _reached(engine: Engine, shape: LogShape, one: PerUnit) -> str:
+    """Write the units and phases that reach the last step of a funnel, and return the relation."""
+    reached = ""
+    for step, value in enumerate(one.values, start=1):
+        rows, column = _rows_of(engine, value.log), shape.row_value(value)
+        event = (
+            f"select unit_id, in_period, time_ms from {rows} "
+            f"where {column} = 1 and time_ms is not null and ({_counts(one)})"
+        )
+        engine.view("step_event", event)
+        first = "select unit_id, in_period, min(time_ms) as time_ms from step_event group by 1, 2"
+        before = f"select * from {reached}" if reached else first
+        engine.view("step_before", before)
+        reached = f"reached_{one.number}_{step}"
+        engine.table(reached, query("units/funnel_step") if step > 1 else first)
+    return reached

@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 from abeval.aggregates.aggregates import Quantile
 from abeval.aggregates.kernels.values import Events, Place, Span
-from abeval.aggregates.metric_queries import MetricQueries
+from abeval.aggregates.metric_queries import ReadLogs
 from abeval.aggregates.wanted import COMPARED, CURVE, at_level, value_of
 from abeval.logs.shape import value_columns
 from abeval.metrics.definition import Metric
@@ -22,27 +22,27 @@ from abeval.stats.records import Refusal, RefusalReason
 
 
 def collect_quantiles(
-    queries: MetricQueries, metrics: Sequence[Metric], spreads: Sequence[Metric] = ()
+    logs: ReadLogs, metrics: Sequence[Metric], spreads: Sequence[Metric] = ()
 ) -> dict[str, Mapping[str, Quantile]]:
-    """Quantiles of every metric over the period; one sort for all quantiles of the same value.
+    """Compute quantiles of every metric over the period, with one sort for those of a value.
 
     Args:
-        queries: The metric queries.
+        logs: What was read.
         metrics: Quantile metrics.
-        spreads: Values whose distribution is wanted, `spreads.spread_metrics`: quantiles at the
-            levels of `spreads.CURVE`, those of `spreads.COMPARED` with their ends.
+        spreads: Values whose distribution is wanted (`wanted.spread_metrics`): quantiles at the
+            levels of `CURVE`, those of `COMPARED` with their ends.
     """
     every = [*metrics, *(at_level(one, level) for one in spreads for level in COMPARED)]
     bare = [at_level(one, lv) for one in spreads for lv in CURVE if lv not in COMPARED]
-    values = [values_of(queries, group[0]) for group in quantile_groups(every)]
-    return quantiles_of(every, values, bare)
+    return quantiles_of(every, values_of(logs, every), bare)
 
 
-def values_of(queries: MetricQueries, metric: Metric) -> Events:
-    """The values that a metric ranks, over the period."""
-    if queries.rows is None:
-        raise ValueError("nothing has read the values of impressions")
-    return queries.rows.events(value_columns(queries.shape, queries.experiment, metric))
+def values_of(logs: ReadLogs, metrics: Sequence[Metric]) -> list[Events]:
+    """Return the values over the period that each of `quantile_groups(metrics)` ranks."""
+    columns = (
+        value_columns(logs.shape, logs.experiment, group[0]) for group in quantile_groups(metrics)
+    )
+    return [logs.rows.values[tuple(own.values())] for own in columns]
 
 
 def quantile_groups(metrics: Sequence[Metric]) -> list[list[Metric]]:

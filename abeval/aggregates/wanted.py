@@ -1,16 +1,104 @@
-"""What is summed of prepared logs: the metrics that they can give, and what else these need.
-
-`collect.py` sums it; `time/open.py` refuses the same metrics.
-"""
+"""Choose what an experiment's metrics ask of its logs."""
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import NamedTuple
 
 from abeval.experiment.model import Experiment
 from abeval.logs.prepare import Prepared
-from abeval.metrics.definition import QUANTILE, Metric, Need, Source
+from abeval.metrics.builtin import dwell_quantile
+from abeval.metrics.definition import QUANTILE, Metric, Need, RowTerm, Source
 
-_NO_ROWS = "the rows of the impressions (there are only sums per unit and day)"
+COMPARED = (0.1, 0.25, 0.5, 0.75, 0.9, 0.95, 0.99)
+"""Levels at which variants are compared, with intervals."""
+
+CURVE = (
+    *(0.01, 0.02, 0.05, 0.1, 0.15, 0.2, 0.25, 0.3, 0.35, 0.4, 0.45, 0.5),
+    *(0.55, 0.6, 0.65, 0.7, 0.75, 0.8, 0.85, 0.9, 0.95, 0.98, 0.99),
+)
+"""Levels of a distribution's curve; those of `COMPARED` are among them."""
+
+DWELL = "dwell of clicks"
+"""What the distribution of dwell is called; other values are called by their expression."""
+
+_CALLED = "the distribution of "
+_DWELL = dwell_quantile(0.5)
+
+
+def reads_rows(metric: Metric) -> bool:
+    """Whether a metric needs impressions beyond their sums per unit and day."""
+    return bool(metric.source.reads) or any(reads_rows(part) for part in metric.parts)
+
+
+def spread_metrics(metrics: Sequence[Metric]) -> tuple[Metric, ...]:
+    """A quantile metric without a level of its own for each value whose distribution is wanted.
+
+    These are the values of quantile metrics, and dwell where a metric reads it and another one
+    reads rows: an analysis of sums alone reads no row for it. Of several roundings of one value
+    it is the finest.
+
+    Args:
+        metrics: Of the scorecard.
+
+    Example:
+        >>> from abeval.metrics.builtin import builtin_metrics
+        >>> known = builtin_metrics(30, 30)
+        >>> [m.name for m in spread_metrics([known["dwell_per_user"], known["gauc"]])]
+        ['the distribution of dwell of clicks']
+        >>> spread_metrics([known["dwell_per_user"], known["ctr"]])
+        ()
+    """
+    wanted = [metric for metric in metrics if metric.kind == "quantile"]
+    if any("dwell" in m.needs for m in metrics) and any(map(reads_rows, metrics)):
+        wanted.append(_DWELL)
+    finest: dict[str, Metric] = {}
+    for metric in sorted(wanted, key=lambda metric: value_of(metric)[1]):
+        finest.setdefault(value_of(metric)[0], metric)
+    return tuple(map(_spread, finest.values()))
+
+
+def _spread(metric: Metric) -> Metric:
+    name = DWELL if value_of(metric) == value_of(_DWELL) else value_of(metric)[0]
+    return Metric(
+        f"{_CALLED}{name}",
+        "quantile",
+        f"distribution of {name}",
+        unit=metric.unit,
+        direction=metric.direction,
+        source=QUANTILE,
+        value=metric.value,
+        needs=metric.needs,
+    )
+
+
+def title_of(spread: Metric) -> str:
+    """What a distribution is of.
+
+    Example:
+        >>> title_of(spread_metrics([dwell_quantile(0.5)])[0])
+        'dwell of clicks'
+    """
+    return spread.name.removeprefix(_CALLED)
+
+
+def at_level(spread: Metric, level: float) -> Metric:
+    """The quantile of a value at one level, as a metric of its own.
+
+    Example:
+        >>> at_level(spread_metrics([dwell_quantile(0.5)])[0], 0.9).name
+        'the distribution of dwell of clicks at 0.9'
+    """
+    return replace(spread, name=f"{spread.name} at {level:g}", level=level)
+
+
+def value_of(metric: Metric) -> tuple[str, float]:
+    """What a quantile metric ranks, and the step to which that is rounded (0: whole numbers).
+
+    The same expression, rounded otherwise, counts in other units.
+    """
+    if not isinstance(metric.value, RowTerm):
+        return "", 0.0
+    return metric.value.expression, metric.value.resolution or 0.0
 
 
 class Wanted(NamedTuple):
@@ -40,17 +128,18 @@ class Wanted(NamedTuple):
 
 
 def wanted_of(experiment: Experiment, metrics: Sequence[Metric], prepared: Prepared) -> Wanted:
-    """What is summed of prepared logs for the metrics of a scorecard."""
-    has, has_rows = prepared.shape.needs_met(experiment.unit), prepared.summed.has_rows
+    """Choose what is summed of prepared logs for the metrics of a scorecard."""
+    has = prepared.shape.needs_met(experiment.unit)
     refused = refusals(metrics, has)
-    if not has_rows:
-        refused |= {m.name: (_NO_ROWS,) for m in metrics if m.name not in refused and reads_rows(m)}
     chosen = tuple(metric for metric in metrics if metric.name not in refused)
-    spreads = spread_metrics(metrics) if has_rows else ()
+    # Parts of functions are summed by sub-bucket, and every mean and ratio if the file says so.
+    resampled = {part.name: part for metric in chosen for part in metric.parts}
+    if experiment.inference.resample is not None:
+        resampled |= {m.name: m for m in chosen if m.is_mean_or_ratio}
     return Wanted(
         metrics=chosen,
-        resampled=_resampled(experiment, chosen),
-        spreads=tuple(spread for spread in spreads if spread.needs <= has),
+        resampled=tuple(resampled.values()),
+        spreads=tuple(spread for spread in spread_metrics(metrics) if spread.needs <= has),
         refused=refused,
     )
 
@@ -62,14 +151,3 @@ def refusals(metrics: Sequence[Metric], has: frozenset[Need]) -> dict[str, tuple
         for metric in metrics
         if not metric.needs <= has
     }
-
-
-def _resampled(experiment: Experiment, metrics: Sequence[Metric]) -> tuple[Metric, ...]:
-    """Metrics that need sums per sub-bucket.
-
-    They are the parts of functions and, if the experiment resamples, every mean and ratio.
-    """
-    parts = {part.name: part for metric in metrics for part in metric.parts}
-    if experiment.inference.resample is not None:
-        parts |= {m.name: m for m in metrics if m.is_mean_or_ratio}
-    return tuple(parts.values())

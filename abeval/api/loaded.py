@@ -371,10 +371,6 @@ class LoadedExperiment(TrustCalls, OfflineCalls):
 
         Alpha, families, looks, roles, margins and directions may be other than they were.
 
-        A folder with `logged_sums.parquet` (or `.csv`) alone, as the user's warehouse computed it,
-        gives the metrics that are sums per unit and day, with DuckDB; of the experiment's logs only
-        the columns count.
-
         Args:
             folder: Where the aggregates are.
             step: Called with the name of each step as it begins.
@@ -465,7 +461,7 @@ class LoadedExperiment(TrustCalls, OfflineCalls):
         with opened(self.experiment, inputs) as run:
             further = Further(units=False, by_day=True)
             collected = collect_prepared(run, chosen, by_bucket=True, further=further)
-            growths = growths_of(run, chosen, collected)
+            growths = growths_of(collected, chosen)
         return plan(self.experiment, chosen, collected.aggregates, growths, mde, days, power)
 
     def windows(
@@ -504,18 +500,6 @@ class LoadedExperiment(TrustCalls, OfflineCalls):
         chosen = named_metrics(self.experiment, metrics)
         with opened(self.experiment, inputs) as run:
             return windows(run, chosen, widths, looks or (), by)
-
-    def over_time(
-        self,
-        *,
-        metrics: Sequence[str] | None = None,
-        widths: Sequence[int] = (3, 7),
-        looks: Sequence[int] | None = None,
-        by: Sequence["By"] = (),
-        **inputs: "Unpack[Inputs]",
-    ) -> "TimeResult":
-        """The name of `windows` before abeval 0.2; it goes with the next release."""
-        return self.windows(metrics=metrics, widths=widths, looks=looks, by=by, **inputs)
 
     def _aggregate(self, metrics: "Sequence[Metric]", inputs: "Inputs") -> "Aggregates":
         from abeval.aggregates.collect import collect

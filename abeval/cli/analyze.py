@@ -147,8 +147,8 @@ def analyze(
     ] = None,
     aggregates: Annotated[
         Path | None,
-        folder("Compute the result from saved aggregates or a warehouse's sums, without the log."),
-        Reads(holds=lambda: (*_kept(), "logged_sums.*")),
+        folder("Compute the result from saved aggregates, without the log."),
+        Reads(holds=_kept),
     ] = None,
     sums: Annotated[
         Path | None,

@@ -4,7 +4,7 @@ The units are split anew, thousands of times, whatever they were shown. Nothing 
 halves, so a test at 5 % must reject 5 % of the splits.
 
 It splits the `BucketSums` of the aggregates, by the test that judges the rows. `judge.py` puts the
-answer into the result and `trust/replays.py` into its trust check; `time/aa.py` replays on the
+answer into the result and `trust/replays.py` into its trust check; `time/open.py` replays on the
 logs, for `abeval aa`.
 """
 

@@ -1,7 +1,7 @@
 """Means and ratios of two variants, by their moments: the test that fits, adjusted or not.
 
 `compare.py` hands it moments of the aggregates, `scorecard.py` and `segments.py` those of days and
-cells; `trust/` and `time/axes.py` call it too.
+cells; `trust/` and `time/windows.py` call it too.
 """
 
 from collections.abc import Callable, Mapping, Sequence

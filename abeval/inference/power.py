@@ -1,7 +1,7 @@
 """How much an experiment like this one can see, and how long it needs: from its own logs.
 
 `api/` calls it on collected aggregates and on the growth of units and spread by day
-(`time/growth.py`), for `abeval power`. `ship_plan.py` plans the decision on all metrics.
+(`time/time_sums.py`), for `abeval power`. `ship_plan.py` plans the decision on all metrics.
 """
 
 import math

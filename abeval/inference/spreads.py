@@ -1,6 +1,6 @@
 """Distributions of values of impressions and of units' AUCs, from the aggregates.
 
-`judge.py` puts them into the result; `aggregates/spreads.py` says which values there are.
+`judge.py` puts them into the result; `aggregates/wanted.py` says which values there are.
 """
 
 from collections.abc import Iterator, Sequence

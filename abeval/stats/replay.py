@@ -1,7 +1,6 @@
 """A/A replay: thousands of tests without a true difference, from sums per sub-bucket.
 
-`inference/aa.py` hands over the sums of `aggregates/buckets.py`, for the trust check of an analysis
-and for `abeval aa`.
+`inference/aa.py` hands over the sums, for the trust check of an analysis and for `abeval aa`.
 """
 
 import math

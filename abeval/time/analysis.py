@@ -1,8 +1,4 @@
-"""Logs → effects over time: windows, stability, novelty, looks, events.
-
-`api/` calls `windows` (`abeval windows`) with a `Run` and metrics. It opens the logs, asks
-`time/time_sums.py` for sums and the other modules of `time/` for verdicts: a `TimeResult`.
-"""
+"""Analyse effects over time: windows, stability, novelty, looks, events."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -233,17 +229,16 @@ def _with_looks(
 ) -> tuple[tuple[Look, ...], Stability]:
     """The looks, and the verdict with the window that the metric needs."""
     experiment, dates = timeline.experiment, timeline.sums.days
-    alpha = experiment.alpha
+    alpha, spending = experiment.alpha, experiment.inference.spending
     days = timeline.looks or peeking.planned_days(experiment, dates)
-    plan = peeking.LookPlan(days, alpha, experiment.inference.spending)
     try:
-        path = peeking.follow(snapshots, alpha, _planned_share(timeline))
-        looks = peeking.look_rows(course, path, plan)
+        held = peeking.follow(snapshots, alpha, _planned_share(timeline))
+        looks = peeking.look_rows(course, held, days, spending, alpha)
     except Refusal:
         return (), verdict
     needed = peeking.window_needed(looks, dates)
     unclear = looks[-1].always_declares == "unclear"
-    more = peeking.days_needed(path, alpha) if unclear else None
+    more = peeking.days_needed(held, alpha) if unclear else None
     return looks, replace(verdict, window_days=needed, days_needed=more)
 
 

@@ -1,20 +1,33 @@
-"""Whether a series of daily effects changes, and how: shared by stability and novelty.
+"""Test how an effect changes over time: breaks, trends, rhythm, decay, and events."""
 
-`time/stability.py` and `time/novelty.py` hand it a `Course` and read the `Change`; `time/events.py`
-gets the `Series` of the calendar.
-"""
-
+import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from typing import Literal
 
 import numpy as np
+from scipy import special
 
+from abeval.experiment.sections import Event
+from abeval.history.report import effects
 from abeval.inference.means_and_ratios import Pair
+from abeval.metrics.definition import Metric
+from abeval.results import format as fmt
+from abeval.results.windows import (
+    Declared,
+    EventRow,
+    Novelty,
+    Stability,
+    StabilityVerdict,
+    WindowRow,
+)
 from abeval.stats import shapes
 from abeval.stats.distributions import tail
-from abeval.stats.records import Floats, Integers, Refusal
+from abeval.stats.effects import from_difference
+from abeval.stats.records import Bools, Effect, Floats, Integers, Interval, Refusal
 from abeval.stats.shapes import Windows
-from abeval.time.windows import Course
+from abeval.time.peeking import declared
+from abeval.time.windows import Axis, Course
 
 LEVEL = 0.01
 """Of the tests of stability and novelty."""
@@ -158,3 +171,316 @@ def has_effect(arms: Pair) -> bool:
         arm is not None and arm.n >= MIN_UNITS and arm.mean[1] != 0 and arm.comoment[0, 0] > 0
         for arm in arms
     )
+
+
+_Z = 1.959963984540054
+_FITS = 3.841458820694124
+"""Time constants whose chi-square is this close to the best's fit as well, at 95 %."""
+
+
+@dataclass(frozen=True)
+class Decays:
+    """The decay over all units, then by cohort of entry.
+
+    Attributes:
+        rows: The fits; all units first.
+        z: Size of the decay of all units in standard errors, 0 if it is not significant.
+    """
+
+    rows: tuple[Novelty, ...]
+    z: float = 0.0
+
+
+def find_decays(course: Course, dates: Sequence[str]) -> Decays:
+    """Fit a decay over all units, then by cohort of entry: the first day's, then by week.
+
+    Args:
+        course: One metric in one variant, by days since entry.
+        dates: Date of each cohort.
+    """
+    bare = Novelty(course.metric.name, course.variant, "all", None, None, 0)
+    try:
+        series = series_of(course)
+        change = find_change(series)
+    except Refusal as refusal:
+        return Decays((replace(bare, reason=str(refusal)),))
+    decays = [match for match in change.matches if match.shape.kind == "decay"]
+    if not decays:
+        short = f"{len(series.times)} days since entry are too few for a decay"
+        return Decays((replace(bare, days=len(series.times), reason=short),))
+    of_all = _fitted(bare, course.metric, series, change, decays)
+    cohorts = [_of_cohort(of_all, course, group, dates) for group in _groups(course.axis)]
+    rows = (of_all, *(row for row in cohorts if row is not None))
+    return Decays(rows, 0.0 if of_all.word is None else max(abs(match.z) for match in decays))
+
+
+def _fitted(
+    bare: Novelty, metric: Metric, series: Series, change: Change, decays: Sequence[shapes.Match]
+) -> Novelty:
+    best = max(decays, key=lambda match: abs(match.z))
+    significant = change.shape is not None and change.shape.shape.kind == "decay"
+    level, long_run = _long_run(series, change.design, best, decays)
+    return replace(
+        bare,
+        word=_word(metric, best.coefficient) if significant else None,
+        p_value=change.p_value,
+        days=len(series.times),
+        scale=series.windows.scale,
+        start=level + best.coefficient,
+        long_run=level,
+        long_run_low=long_run.low,
+        long_run_high=long_run.high,
+        tau=best.shape.at,
+    )
+
+
+def _word(metric: Metric, amount: float) -> Literal["novelty", "primacy"]:
+    """Novelty if the effect is first more in the metric's good direction than later."""
+    return "novelty" if amount * metric.direction.sign > 0 else "primacy"
+
+
+def _long_run(
+    series: Series, design: Floats, best: shapes.Match, decays: Sequence[shapes.Match]
+) -> tuple[float, Interval]:
+    """The level after the decay, and its interval over the time constants that fit."""
+    ends = []
+    for match in decays:
+        if match.z**2 >= best.z**2 - _FITS:
+            fit = _decay_fit(series, design, match.shape)
+            level, se = float(fit.coefficients[0]), math.sqrt(fit.covariance[0, 0])
+            ends.append((level - _Z * se, level + _Z * se))
+    level = float(_decay_fit(series, design, best.shape).coefficients[0])
+    return level, Interval(min(low for low, _ in ends), max(high for _, high in ends))
+
+
+def _decay_fit(series: Series, design: Floats, decay: shapes.Shape) -> shapes.Fit:
+    columns = np.column_stack([design, decay.values])
+    return shapes.fit(series.windows.effect, series.windows.covariance, columns, series.windows.df)
+
+
+def _groups(axis: Axis) -> list[tuple[int, ...]]:
+    """The first day's cohort, then those of each week from it on."""
+    first = min(c for group in axis.strata for c in group)
+    last = max(c for group in axis.strata for c in group)
+    weeks = [range(s, min(s + WEEK, last + 1)) for s in range(first + 1, last + 1, WEEK)]
+    return [(first,), *(tuple(week) for week in weeks)]
+
+
+def _of_cohort(
+    of_all: Novelty, course: Course, cohorts: Sequence[int], dates: Sequence[str]
+) -> Novelty | None:
+    """The fit of some cohorts at the time constant of all; None where they are too small."""
+    try:
+        series = series_of(replace(course, axis=course.axis.of_cohorts(cohorts)))
+        decays = shapes.decays(series.times, math.inf)
+        (same,) = [shape for shape in decays if shape.at == of_all.tau]
+        fit = _decay_fit(series, series.nuisance, same)
+    except Refusal:
+        return None
+    level, amount = float(fit.coefficients[0]), float(fit.coefficients[-1])
+    se, amount_se = (math.sqrt(fit.covariance[i, i]) for i in (0, -1))
+    p_value = tail(amount / amount_se).p_value
+    return replace(
+        of_all,
+        cohort=" to ".join(dict.fromkeys([dates[cohorts[0]], dates[cohorts[-1]]])),
+        word=_word(course.metric, amount) if p_value < LEVEL else None,
+        p_value=p_value,
+        days=len(series.times),
+        scale=series.windows.scale,
+        start=level + amount,
+        long_run=level,
+        long_run_low=level - _Z * se,
+        long_run_high=level + _Z * se,
+    )
+
+
+def event_rows(
+    metric: Metric, variant: str, events: Sequence[Event], series: Series, labels: Sequence[str]
+) -> tuple[EventRow, ...]:
+    """One row per event."""
+    return tuple(
+        _row(EventRow(metric.name, variant, event.name, 0), series, _inside(event, series, labels))
+        for event in events
+    )
+
+
+def _inside(event: Event, series: Series, labels: Sequence[str]) -> Bools:
+    """Whether each day of the series touches the event."""
+    start, end = (str(bound.date()) for bound in event.bounds)
+    # An event that ends at midnight does not touch the day that then begins.
+    ends_within = event.bounds[1].time() != event.bounds[1].min.time()
+    return np.array(
+        [start <= labels[day] < end or (ends_within and labels[day] == end) for day in series.times]
+    )
+
+
+def _row(bare: EventRow, series: Series, inside: Bools) -> EventRow:
+    row = replace(bare, days=int(inside.sum()))
+    if row.days in (0, len(inside)):
+        where = "no" if not row.days else "every"
+        return replace(row, reason=f"{where} whole day of the log is inside the event")
+    try:
+        return _tested(row, series, inside)
+    except Refusal as refusal:
+        return replace(row, reason=str(refusal))
+
+
+def _tested(row: EventRow, series: Series, inside: Bools) -> EventRow:
+    windows = series.windows
+    design = np.column_stack([np.ones(len(inside)), inside])
+    fit = shapes.fit(windows.effect, windows.covariance, design, windows.df)
+    level = shapes.fit(windows.effect, windows.covariance, design[:, :1], windows.df)
+    outside, more = (float(c) for c in fit.coefficients)
+    se = math.sqrt(fit.covariance[1, 1])
+    test = from_difference(outside, outside + more, more, se)
+    return replace(
+        row,
+        scale=windows.scale,
+        inside=test.treatment,
+        outside=test.control,
+        overall=float(level.coefficients[0]),
+        difference=more,
+        difference_low=test.low,
+        difference_high=test.high,
+        p_value=test.p_value,
+    )
+
+
+TOLERANCE = 0.05
+"""Share of control: a change smaller than this, or than the effect, leaves an effect stable."""
+
+
+@dataclass(frozen=True)
+class Evidence:
+    """What a verdict rests on.
+
+    Attributes:
+        series: The daily effects.
+        change: How they change.
+        late: Effect of the late whole weeks less that of as many early ones.
+    """
+
+    series: Series
+    change: Change
+    late: Effect
+
+
+def stability_of(course: Course, decays: Decays) -> tuple[Stability, Series | None]:
+    """The verdict on one metric in one variant, and its daily effects, None if it has none.
+
+    Args:
+        course: One metric in one variant, by day of the calendar.
+        decays: Its decays over days since entry.
+    """
+    bare = Stability(course.metric.name, course.variant, "too_early", "")
+    try:
+        series = series_of(course)
+        evidence = Evidence(series, find_change(series), _late_less_early(series))
+        row = _evidence_row(bare, evidence, course.axis.labels)
+    except Refusal as refusal:
+        return replace(bare, reason=str(refusal)), None
+    verdict, reason = _verdict(evidence, row, decays, course.metric.unit)
+    return replace(row, verdict=verdict, reason=reason), series
+
+
+def _evidence_row(bare: Stability, evidence: Evidence, labels: Sequence[str]) -> Stability:
+    series, change, late = evidence.series, evidence.change, evidence.late
+    windows = series.windows
+    level = shapes.fit(windows.effect, windows.covariance, series.nuisance, windows.df)
+    line = shapes.trend(series.times)
+    slope = shapes.search(windows.effect, windows.covariance, [line], series.nuisance, windows.df)
+    return replace(
+        bare,
+        scale=windows.scale,
+        days=len(series.times),
+        weeks=len(series.weeks),
+        effect=float(level.coefficients[0]),
+        effect_se=math.sqrt(level.covariance[0, 0]),
+        wald_p_value=level.q_p_value,
+        slope=slope.best.coefficient,
+        slope_p_value=float(2 * special.ndtr(-abs(slope.best.z))),
+        late_less_early=late.difference,
+        late_less_early_low=late.low,
+        late_less_early_high=late.high,
+        late_less_early_p_value=late.p_value,
+        change_p_value=change.p_value,
+        change=None if change.shape is None else change.shape.shape.kind,
+        shocks=tuple(labels[day] for day in change.shocks),
+        rhythm_p_value=_rhythm_p_value(series, level),
+    )
+
+
+def _rhythm_p_value(series: Series, with_rhythm: shapes.Fit) -> float | None:
+    if len(series.weeks) < 2:
+        return None
+    windows = series.windows
+    ones = np.ones((len(series.times), 1))
+    without = shapes.fit(windows.effect, windows.covariance, ones, windows.df)
+    return shapes.added_p_value(without, with_rhythm, windows.df)
+
+
+def _late_less_early(series: Series) -> Effect:
+    """Whole weeks against whole weeks, or halves where there are not two."""
+    weeks, days = series.weeks, len(series.times)
+    half = len(weeks) // 2
+    early = [day for week in weeks[:half] for day in week] or list(range(days // 2))
+    late = [day for week in weeks[len(weeks) - half :] for day in week] if half else []
+    late = late or list(range(days - days // 2, days))
+    weights = np.zeros(days)
+    weights[early], weights[late] = -1 / len(early), 1 / len(late)
+    return shapes.contrast(series.windows.effect, series.windows.covariance, weights)
+
+
+def _verdict(
+    evidence: Evidence, row: Stability, decays: Decays, unit: str
+) -> tuple[StabilityVerdict, str]:
+    change, late, weeks = evidence.change, evidence.late, row.weeks
+    caveat = "" if weeks >= 2 else "; in fewer than two whole weeks a weekly rhythm looks the same"
+    if decays.z and decays.z >= abs(0.0 if change.shape is None else change.shape.z):
+        tau = decays.rows[0].tau
+        return "settling", f"the effect changes with days since entry, time constant {tau:g} days"
+    if change.shape is not None:
+        if change.shape.shape.kind == "trend" or change.drifts_on:
+            return "drifting", f"the effect changes steadily over the days{caveat}"
+        tau = change.shape.shape.at
+        return "settling", f"the effect changed early, with a time constant of {tau:g} days{caveat}"
+    if weeks < 2:
+        return "too_early", f"{weeks} whole weeks; at least two are needed to compare weeks"
+    reach = max(abs(row.effect or 0.0), _tolerance(evidence.series))
+    width = (late.high - late.low) / 2
+    relative = row.scale == "relative"
+    change_of = fmt.margin(reach, relative, unit)
+    if width > reach:
+        seen = fmt.margin(width, relative, unit)
+        return "too_early", f"a change of {change_of} would not have been detected (± {seen})"
+    apart = f", apart from {', '.join(row.shocks)}" if row.shocks else ""
+    return "stable", f"no change detected{apart}; one of {change_of} would have been detected"
+
+
+def _tolerance(series: Series) -> float:
+    windows = series.windows
+    size = 1.0 if windows.scale == "relative" else float(np.mean(np.abs(windows.control)))
+    return TOLERANCE * size
+
+
+def agreement(metric: Metric, rows: Sequence[WindowRow]) -> tuple[float | None, float | None]:
+    """Shares of the widest rolling windows that have the sign, and the conclusion, of the whole."""
+    rows = [row for row in rows if row.difference is not None]
+    rolling = [row for row in rows if row.kind == "rolling"]
+    cumulative = [row for row in rows if row.kind == "cumulative"]
+    if not rolling or not cumulative:
+        return None, None
+    whole, widest = cumulative[-1], max(row.days for row in rolling)
+    widest_rows = [row for row in rolling if row.days == widest]
+    same_sign = sum(_sign(row) == _sign(whole) for row in widest_rows)
+    conclusion = _conclusion(metric, whole)
+    agree = sum(_conclusion(metric, row) == conclusion for row in widest_rows)
+    return same_sign / len(widest_rows), agree / len(widest_rows)
+
+
+def _sign(row: WindowRow) -> float:
+    return math.copysign(1, row.difference or 0)
+
+
+def _conclusion(metric: Metric, row: WindowRow) -> Declared:
+    return declared(metric.direction, row.difference_low or 0.0, row.difference_high or 0.0)

@@ -1,12 +1,10 @@
-"""Windows that are no sums over days: each is the scorecard of the period cut to it.
+"""Compare windows that are no sums over days: quantiles, the catalogue, hours and weekdays."""
 
-Quantiles, the catalogue, capped and pre-period-adjusted values are computed anew in every window,
-from what was read of the period by day, and compared by the scorecard's code. `time/analysis.py`
-calls it, and takes windows and looks from it.
-"""
-
-from collections.abc import Callable, Sequence
-from dataclasses import replace
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from datetime import date
+from typing import Literal, get_args
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,17 +12,25 @@ from numpy.typing import NDArray
 from abeval.aggregates.aggregates import Aggregates, VariantUnits
 from abeval.aggregates.collect import listed_items
 from abeval.aggregates.kernels.reach import Reach
-from abeval.aggregates.quantiles import quantile_groups, quantiles_of, values_of
+from abeval.aggregates.quantiles import quantiles_of, values_of
 from abeval.aggregates.source_values import SourceValues, by_unit, units_at
 from abeval.aggregates.sums import sums_of
 from abeval.experiment.model import Experiment
+from abeval.history.report import effects
 from abeval.inference.compare import Analysis
-from abeval.metrics.definition import CATALOGUE, QUANTILE, Metric
+from abeval.inference.comparison import MIN_UNITS, Rule
+from abeval.logs.cells import HOURS
+from abeval.logs.unit_arrays import NO_DAY, NONE, Whole
+from abeval.metrics.definition import CATALOGUE, QUANTILE, UNIT_DAY, Metric, RowTerm, Source
 from abeval.progress import Step
-from abeval.time.day_sums import Span
+from abeval.results.windows import Rhythm, WindowRow
+from abeval.stats import shapes
+from abeval.stats.records import Refusal
+from abeval.time.change import has_effect
+from abeval.time.day_sums import Known, MetricDays, Panel, Span
 from abeval.time.open import by_source
-from abeval.time.time_sums import TimedLogs, columns_of
-from abeval.time.windows import Window, spans
+from abeval.time.time_sums import TimedLogs, columns_of, metric_days
+from abeval.time.windows import Axis, Course, Strata, Window, row_of, spans
 
 Key = tuple[str, str]
 
@@ -63,7 +69,7 @@ def cut_windows(
     """
     windows: dict[Key, list[Window]] = {}
     logs = timed.logs
-    experiment = _at_a_fixed_horizon(logs.queries.experiment)
+    experiment = _at_a_fixed_horizon(logs.read.experiment)
     changed = bool(logs.stretches)
     for source, group in by_source(cut_metrics(experiment, logs.metrics, changed)).items():
         step(f"windows of {source}, one by one")
@@ -95,7 +101,7 @@ def units_of(timed: TimedLogs, span: Span, by_entry: bool) -> Places:
 
 def _of_units(timed: TimedLogs, units: Places) -> Aggregates:
     """Aggregates with nothing but unit counts."""
-    variants = [*timed.logs.queries.experiment.variants]
+    variants = timed.variants
     counts = np.bincount(timed.panel.units.variant[units], minlength=len(variants)).tolist()
     return Aggregates(
         moments=(),
@@ -117,10 +123,7 @@ Reader = Callable[[Aggregates, Span, Places], Aggregates]
 
 def _catalogue(timed: TimedLogs, metrics: Sequence[Metric]) -> Reader:
     """Reads who was shown what in a window."""
-    queries = timed.logs.queries
-    if queries.rows is None or queries.rows.catalogue is None:
-        raise ValueError("nothing has read who was shown what")
-    catalogue = queries.rows.catalogue
+    catalogue = timed.logs.read.rows.catalogue
 
     def reach(span: Span) -> Reach:
         return catalogue.of_days(*(timed.first + day for day in span))
@@ -128,7 +131,7 @@ def _catalogue(timed: TimedLogs, metrics: Sequence[Metric]) -> Reader:
     # Items that could have been shown, over the whole log.
     whole = reach((0, len(timed.days) - 1))
     shown = {whole.items[item] for item in np.unique(whole.item).tolist()}
-    size = len(listed_items(queries) | shown)
+    size = len(listed_items(timed.logs.read) | shown)
 
     def read(window: Aggregates, span: Span, units: Places) -> Aggregates:
         groups = catalogue.group_units(units)
@@ -139,7 +142,7 @@ def _catalogue(timed: TimedLogs, metrics: Sequence[Metric]) -> Reader:
 
 def _quantiles(timed: TimedLogs, metrics: Sequence[Metric]) -> Reader:
     """Reads the quantiles of a window."""
-    events = [values_of(timed.logs.queries, group[0]) for group in quantile_groups(metrics)]
+    events = values_of(timed.logs.read, metrics)
 
     def read(window: Aggregates, span: Span, units: Places) -> Aggregates:
         days = [timed.first + day for day in span]
@@ -151,22 +154,21 @@ def _quantiles(timed: TimedLogs, metrics: Sequence[Metric]) -> Reader:
 
 def _totals(timed: TimedLogs, metrics: Sequence[Metric]) -> Reader:
     """Reads the totals by unit of a window, with what the units did before the period."""
-    queries, panel = timed.logs.queries, timed.panel
-    sums = timed.sources[metrics[0].source]
-    variants = [*queries.experiment.variants]
-    columns = columns_of(queries.shape, variants, metrics)
+    read_logs, panel = timed.logs.read, timed.panel
+    by_day, whole = timed.sources[metrics[0].source]
+    columns = columns_of(read_logs, metrics)
     size = len(panel.entry)
     # Windows are not by segment, and do not say what is left out.
-    whole = panel.units._replace(segments={})
+    every = panel.units._replace(segments={})
     counted = [replace(metric, left_out=(), zeros=()) for metric in metrics]
 
     def read(window: Aggregates, span: Span, units: Places) -> Aggregates:
         rows = np.flatnonzero((panel.day >= span[0]) & (panel.day <= span[1]))
         unit = panel.unit[rows]
-        now = {name: by_unit(unit, sums.by_day[name][rows], size)[units] for name in columns}
-        before = {name: sums.before[name][units] for name in columns}
-        chosen = units_at(whole, units)
-        values = SourceValues(queries.experiment, queries.shape, chosen, now, before)
+        now = {name: by_unit(unit, by_day.now[name][rows], size)[units] for name in columns}
+        before = {name: whole.before[name][units] for name in columns}
+        chosen = units_at(every, units)
+        values = SourceValues(read_logs.experiment, read_logs.shape, chosen, now, before)
         slices = [one for metric in counted for one in values.slices(metric)]
         return replace(
             window,
@@ -178,3 +180,158 @@ def _totals(timed: TimedLogs, metrics: Sequence[Metric]) -> Reader:
 
 
 _READERS = {CATALOGUE: _catalogue, QUANTILE: _quantiles}
+
+
+By = Literal["hour", "weekday"]
+CLOCKS: tuple[By, ...] = get_args(By)
+
+_NAMES = ("Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday", "Sunday")
+
+
+@dataclass(frozen=True)
+class ClockSums:
+    """Values by hour of the day, or by weekday.
+
+    Attributes:
+        by: `hour` or `weekday`.
+        labels: `00:00` to `23:00`, or `Monday` to `Sunday`.
+        days: How many days of the log have each.
+        partial: Whether the log covers one of these days only partly.
+        metrics: Metric → its values by hour or weekday.
+        refused: Metric → why it has none.
+    """
+
+    by: By
+    labels: tuple[str, ...]
+    days: tuple[int, ...]
+    partial: tuple[bool, ...]
+    metrics: Mapping[str, MetricDays]
+    refused: Mapping[str, str] = field(default_factory=dict)
+
+
+def hour_sums(timed: TimedLogs) -> ClockSums:
+    """The metrics that are sums over impressions, by local hour of the day."""
+    logs = timed.logs
+    metrics = [m for m in logs.metrics if m.source is UNIT_DAY and _of_rows(m)]
+    refused = {
+        m.name: "effects by hour are only for sums over impressions"
+        for m in logs.metrics
+        if m not in metrics
+    }
+    sums: dict[str, MetricDays] = {}
+    if metrics:
+        panel, by_hour = _by_hour(timed, columns_of(logs.read, metrics))
+        sums = _metrics(timed, panel, {UNIT_DAY: by_hour}, metrics)
+    labels = tuple(f"{hour:02d}:00" for hour in range(24))
+    size = len(timed.days)
+    return ClockSums("hour", labels, (size,) * 24, (bool(timed.partial),) * 24, sums, refused)
+
+
+def _by_hour(timed: TimedLogs, columns: Sequence[str]) -> tuple[Panel, dict[str, Whole]]:
+    """The hours of the day in which each unit has an impression, and its sums in each."""
+    cells, unit_of = timed.logs.read.prepared.cells, timed.logs.read.prepared.placed.unit_of
+    unit = unit_of[cells.unit]
+    rows = np.flatnonzero(cells.counts & cells.in_period & (unit != NONE) & (cells.hour != NO_DAY))
+    cell = unit[rows] * HOURS + cells.hour[rows] % HOURS
+    order = np.argsort(cell, kind="stable")
+    known, starts = np.unique(cell[order], return_index=True)
+    sums = {name: np.add.reduceat(cells.sums[name][rows][order], starts) for name in columns}
+    hours = (known // HOURS).astype(np.int32), (known % HOURS).astype(np.int32)
+    return Panel(timed.panel.units, timed.panel.entry, *hours, HOURS), sums
+
+
+def weekday_sums(timed: TimedLogs) -> ClockSums:
+    """Every metric that has days, by weekday."""
+    weekday = np.array([date.fromisoformat(day).weekday() for day in timed.days])
+    panel = timed.panel
+    cell = panel.unit.astype(np.int64) * 7 + weekday[panel.day]
+    order = np.argsort(cell, kind="stable")
+    cells, starts = np.unique(cell[order], return_index=True)
+    by_weekday = {
+        source: {name: np.add.reduceat(c[order], starts) for name, c in sums.by_day.now.items()}
+        for source, sums in timed.sources.items()
+    }
+    of_weekdays = Panel(
+        panel.units, panel.entry, (cells // 7).astype(np.int32), (cells % 7).astype(np.int32), 7
+    )
+    metrics = [m for m in timed.logs.metrics if m.source in by_weekday]
+    sums = _metrics(timed, of_weekdays, by_weekday, metrics)
+    partial = {date.fromisoformat(day).weekday() for day in timed.partial}
+    return ClockSums(
+        by="weekday",
+        labels=_NAMES,
+        days=tuple(np.bincount(weekday, minlength=7).tolist()),
+        partial=tuple(place in partial for place in range(7)),
+        metrics=sums,
+    )
+
+
+def _of_rows(metric: Metric) -> bool:
+    return all(isinstance(term, RowTerm) for term in (metric.value, metric.per) if term is not None)
+
+
+def _metrics(
+    timed: TimedLogs,
+    panel: Panel,
+    columns: Mapping[Source, Mapping[str, Whole]],
+    metrics: Sequence[Metric],
+) -> dict[str, MetricDays]:
+    """Return the values of metrics on the rows of a panel, from the columns of their sources."""
+    presences = panel.presences(timed.variants, len(timed.days))
+    values = {source: panel.values(timed.logs.read, own) for source, own in columns.items()}
+    return {m.name: metric_days(m, values[m.source], presences, {}) for m in metrics}
+
+
+def clock_axis(metric: Metric, sums: ClockSums, control: str, strata: Strata) -> Axis:
+    """Hours or weekdays as places on an axis; every cohort is in all of them."""
+    last = max(cohort for group in strata for cohort in group)
+    last_cohort = (last,) * len(sums.labels)
+    days = sums.metrics[metric.name]
+    of_variants = days.sums(days.days)
+    return Axis(sums.by, sums.labels, of_variants, control, strata, last_cohort, sums.partial)
+
+
+def clock_rows(
+    known_of: Callable[[Metric, str], Known | None],
+    experiment: Experiment,
+    metrics: Sequence[Metric],
+    sums: ClockSums,
+    strata: Strata,
+) -> tuple[tuple[WindowRow, ...], tuple[Rhythm, ...]]:
+    """The effect in every hour or weekday, and the test of one effect in all of them."""
+    rule = Rule(experiment.alpha, experiment.inference.relative)
+    rows: list[WindowRow] = []
+    tests: list[Rhythm] = []
+    for metric in (m for m in metrics if m.name in sums.metrics):
+        axis = clock_axis(metric, sums, experiment.control, strata)
+        for variant in experiment.treatments:
+            course = Course(metric, variant, axis, known_of(metric, variant))
+            spans = [(place, place) for place in range(len(sums.days))]
+            rows += [
+                replace(row_of(course, "recurring", span, effect), days=days)
+                for days, (span, effect) in zip(sums.days, course.effects(spans, rule), strict=True)
+            ]
+            tests.append(rhythm_of(course))
+    return tuple(rows), tuple(tests)
+
+
+def rhythm_of(course: Course) -> Rhythm:
+    """Test of one effect in all hours or weekdays, the same units being in several."""
+    parts = [place for place, arms in enumerate(course.each_day()) if has_effect(arms)]
+    rhythm = Rhythm(course.metric.name, course.variant, course.axis.name, len(parts))
+    if len(parts) < 2:
+        return replace(
+            rhythm, reason=f"fewer than two of them have {MIN_UNITS} units in each variant"
+        )
+    try:
+        windows = effects(*course.by_day(parts))
+        level = shapes.fit(windows.effect, windows.covariance, np.ones((len(parts), 1)), windows.df)
+    except Refusal as refusal:
+        return replace(rhythm, reason=str(refusal))
+    return replace(
+        rhythm,
+        scale=windows.scale,
+        effect=float(level.coefficients[0]),
+        effect_se=math.sqrt(level.covariance[0, 0]),
+        p_value=level.q_p_value,
+    )

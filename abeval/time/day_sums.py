@@ -1,27 +1,25 @@
-"""Sums over units by day of entry and day, from which every window follows.
-
-Sums over units of y(day) · y(other day) give the sums of squares of any window's totals, for a
-window's total is a sum over days. They are kept by day of entry (cohort), so that cohorts can be
-weighted where traffic shares changed, and they are cumulated over cohorts and days, so that any
-window is a few lookups. `time/time_sums.py` and `time/clock.py` make them of a `Panel`, one metric
-at a time, for they are large; `time/axes.py` computes the moments of windows.
-
-Every sum is exact: values are split into parts so small that matrix products of doubles, and sums
-of them in 64 bits, lose nothing.
-"""
+"""Sum a metric's values by day, by pairs of days, and by unit with third moments."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import pairwise, product
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from abeval.logs.unit_arrays import Whole
+from abeval.aggregates.metric_queries import ReadLogs
+from abeval.aggregates.source_values import SourceValues
+from abeval.inference.aa import skewness_of
+from abeval.inference.comparison import Arms
+from abeval.inference.special_tests import Shape
+from abeval.logs.unit_arrays import Units, Whole
+from abeval.metrics.definition import Metric
+from abeval.stats import skewed
 from abeval.stats.moments import Moments
-from abeval.stats.records import Floats
+from abeval.stats.records import Floats, Refusal
+from abeval.stats.split_moments import Skewed
 
 Places = NDArray[np.int64]
 
@@ -37,6 +35,55 @@ out costs more than to multiply."""
 
 _BITS = 20
 """A part of a value is smaller than 2^20, so that 2^13 products are summed in doubles exactly."""
+
+
+class Panel(NamedTuple):
+    """The analysed units, and the days (hours, weekdays) on which each is active.
+
+    Attributes:
+        units: The units.
+        entry: Day of entry of each, as a place among the days; below 0 where it is not known.
+        unit: Place of the unit of each row, shape (rows,).
+        day: Place of the day of each row; sorted by unit and day, each once.
+        days: How many days there are.
+    """
+
+    units: Units
+    entry: NDArray[np.int64]
+    unit: NDArray[np.int32]
+    day: NDArray[np.int32]
+    days: int
+
+    def values(self, read: ReadLogs, columns: Mapping[str, Whole]) -> SourceValues:
+        """Return what metrics are of each row, from columns of their source."""
+        known, size = self.units, len(self.unit)
+        # Of the units of rows, only the groups are read: nothing else is written out.
+        units = Units(
+            hash=np.broadcast_to(known.hash[:1], size),
+            variant=known.variant[self.unit],
+            stretch=known.stretch[self.unit],
+            is_new=np.broadcast_to(known.is_new[:1], size),
+            first_ms=np.broadcast_to(known.first_ms[:1], size),
+            segments={},
+            covariates={},
+            crosses=np.broadcast_to(known.crosses[:1], size),
+        )
+        return SourceValues(read.experiment, read.shape, units, columns, {})
+
+    def presences(self, variants: Sequence[str], cohorts: int) -> dict[str, "Presence"]:
+        """Variant → when its units are active; entries may lie beyond days with impressions."""
+        entry, presences = np.clip(self.entry, 0, cohorts - 1), dict[str, Presence]()
+        variant = self.units.variant[self.unit]
+        for number, name in enumerate(variants):
+            units = np.flatnonzero(self.units.variant == number)
+            units = units[np.argsort(entry[units], kind="stable")]
+            place = np.zeros(len(entry), dtype=np.int64)
+            place[units] = np.arange(len(units))
+            rows = np.flatnonzero(variant == number)
+            rows = rows[np.argsort(place[self.unit[rows]], kind="stable")]
+            unit, day = place[self.unit[rows]], self.day[rows].astype(np.int64)
+            presences[name] = Presence(entry[units], unit, day, rows, cohorts, self.days)
+        return presences
 
 
 @dataclass(frozen=True, eq=False)
@@ -58,19 +105,6 @@ class Presence:
     rows: Places
     cohorts: int
     days: int
-
-    @classmethod
-    def of(cls, panel: Panel, variant: int, cohorts: int) -> "Presence":
-        """The units of a variant; exposures may lie beyond the days that have impressions."""
-        entry = np.clip(panel.entry, 0, cohorts - 1)
-        units = np.flatnonzero(panel.units.variant == variant)
-        units = units[np.argsort(entry[units], kind="stable")]
-        place = np.zeros(len(entry), dtype=np.int64)
-        place[units] = np.arange(len(units))
-        rows = np.flatnonzero(panel.variant == variant)
-        rows = rows[np.argsort(place[panel.unit[rows]], kind="stable")]
-        day = panel.day[rows].astype(np.int64)
-        return cls(entry[units], place[panel.unit[rows]], day, rows, cohorts, panel.days)
 
     def by_age(self, days: int) -> "Presence":
         """The same by days since entry, of the first days only."""
@@ -261,28 +295,25 @@ class MetricDays:
     Attributes:
         days: Variant → when its units were active.
         ages: The same by days since entry; of hours and weekdays, none.
-        y: Variant → numerators, of which the presences say the rows.
-        x: Variant → denominators.
+        y: Numerators, of which the presences say the rows.
+        x: Denominators.
         scales: What one counted unit of y and of x is worth.
         per_unit: Whether the metric divides by units instead of by x.
     """
 
     days: Mapping[str, Presence]
     ages: Mapping[str, Presence]
-    y: Mapping[str, Whole]
-    x: Mapping[str, Whole]
+    y: Whole
+    x: Whole
     scales: tuple[float, float] = (1.0, 1.0)
     per_unit: bool = False
 
     def sums(self, by: Mapping[str, Presence]) -> dict[str, DaySums]:
-        """The sums of every variant by `days` or by `ages`."""
-        return {
-            name: one.sums(self.y[name], self.x[name], self.scales, self.per_unit)
-            for name, one in by.items()
-        }
+        """Return the sums of every variant by `days` or by `ages`."""
+        return {n: one.sums(self.y, self.x, self.scales, self.per_unit) for n, one in by.items()}
 
 
-NO_DAYS = MetricDays({}, {}, {}, {})
+NO_DAYS = MetricDays({}, {}, np.zeros(0, np.int64), np.zeros(0, np.int64))
 """Of a metric whose values do not add up over days."""
 
 
@@ -338,3 +369,65 @@ def _centred(
     n = np.maximum(units, 1)
     comoments = (n * products - sums[:, None] * sums) / n
     return (sums / n).astype(np.float64), comoments.astype(np.float64)
+
+
+ByVariant = Mapping[str, Moments]
+"""Variant → moments of (y, x), with third ones."""
+
+
+@dataclass(frozen=True)
+class Thirds:
+    """One metric's moments with third ones: of each day, and of all days together."""
+
+    days: Mapping[str, ByVariant]
+    whole: ByVariant
+
+
+class Known(NamedTuple):
+    """What is known of a metric's skewness in a variant and control.
+
+    Attributes:
+        windows: Moments of both in windows of the calendar: its days, whether units count from
+            entry on.
+        shape: How skewed values are in others.
+    """
+
+    windows: Mapping[tuple[Span, bool], tuple[Moments, Moments]]
+    shape: Shape
+
+
+def known_of(metric: Metric, thirds: Thirds, arms: Arms, days: Sequence[str]) -> Known | None:
+    """What is known of a metric's skewness in two variants; None where nothing is."""
+    windows: dict[tuple[Span, bool], tuple[Moments, Moments]] = {}
+    for place, day in enumerate(days):
+        _put(windows, ((place, place), False), thirds.days.get(day, {}), arms)
+    whole = ((0, len(days) - 1), True)
+    _put(windows, whole, thirds.whole, arms)
+    compared = {key: _compared(metric, *pair) for key, pair in windows.items()}
+    of_all = compared.pop(whole, None)
+    of_days = [one for one in compared.values() if one is not None]
+    if of_all is None or not of_days:
+        return None
+    units = sum(one.units for one in of_days)
+    of_day = sum(skewness_of(one) * one.units for one in of_days) / units
+    scaled = of_all.scaled and all(one.scaled for one in of_days)
+    return Known(windows, Shape(of_day, skewness_of(of_all), len(days), scaled))
+
+
+def _put(
+    windows: dict[tuple[Span, bool], tuple[Moments, Moments]],
+    key: tuple[Span, bool],
+    moments: ByVariant,
+    arms: Arms,
+) -> None:
+    if all(name in moments for name in arms):
+        windows[key] = moments[arms.control], moments[arms.treatment]
+
+
+def _compared(metric: Metric, control: Moments, treatment: Moments) -> Skewed | None:
+    terms = (0,) if metric.kind == "mean" else (0, 1)
+    compare = skewed.means if metric.kind == "mean" else skewed.ratios
+    try:
+        return compare(control.pick(*terms), treatment.pick(*terms))
+    except Refusal:
+        return None

@@ -1,14 +1,11 @@
-"""Daily looks: what a reader would have seen and declared at the end of each day.
-
-`time/analysis.py` hands it the effect on the data up to each day; the looks, and the days that the
-metric needs, go into the `TimeResult`.
-"""
+"""Follow daily looks: what a reader would have seen and declared at the end of each day."""
 
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import date
 from itertools import dropwhile, takewhile
+from typing import NamedTuple
 
 import numpy as np
 
@@ -25,6 +22,7 @@ from abeval.results.windows import Declared, Look
 from abeval.stats import design, sequential, skewed
 from abeval.stats.distributions import upper_tail
 from abeval.stats.records import Effect, Interval, Refusal
+from abeval.stats.sequential import Spending
 from abeval.stats.split_moments import Skewed
 from abeval.time.windows import Course
 
@@ -59,13 +57,24 @@ class Snapshot:
 
     @property
     def centre(self) -> float:
-        """The difference; of skewed values, the one with their p-value in a normal test."""
+        """Return the difference; of skewed values, the one with their p-value in a normal test."""
         if self.values is None:
             return self.effect.difference
         return skewed.normal_score(self.values) * self.effect.se
 
+    def always_valid(self, look: sequential.AlwaysValid) -> sequential.AlwaysValid:
+        """Return a look with the interval of skewed values by their own test.
+
+        Raises:
+            Refusal: `too_few_units` where it has no end.
+        """
+        if self.values is None:
+            return look
+        low, high = self.interval((look.high - look.low) / 2)
+        return look._replace(low=low, high=high)
+
     def interval(self, half: float) -> Interval:
-        """The interval that would reach so far on both sides of a normal difference.
+        """Return the interval that would reach so far on both sides of a normal difference.
 
         Raises:
             Refusal: `too_few_units` where that of skewed values has no end.
@@ -77,39 +86,23 @@ class Snapshot:
         return skewed.interval(self.values, max(level, _SMALLEST))
 
 
-@dataclass(frozen=True)
-class Path:
-    """The always-valid test of the looks so far.
+class Held(NamedTuple):
+    """A look of the always-valid test.
 
     Attributes:
-        snapshots: The data at each look.
-        looks: The interval and p-value at each.
-        information: Share of the planned information at each; without a plan, the information as a
+        snapshot: The data.
+        look: The interval and p-value.
+        information: Share of the planned information; without a plan, the information as a
             multiple of that at which looks may begin.
     """
 
-    snapshots: tuple[Snapshot, ...]
-    looks: tuple[sequential.AlwaysValid, ...]
-    information: tuple[float, ...]
-
-
-@dataclass(frozen=True)
-class LookPlan:
-    """The looks that were planned.
-
-    Attributes:
-        days: Their days, from 1; empty for none.
-        alpha: Level over all looks together.
-        spending: How alpha is spent over them.
-    """
-
-    days: Sequence[int] = ()
-    alpha: float = 0.05
-    spending: sequential.Spending = "obrien_fleming"
+    snapshot: Snapshot
+    look: sequential.AlwaysValid
+    information: float
 
 
 def snapshots_of(metric: Metric, by_day: Sequence[tuple[int, Comparison]]) -> tuple[Snapshot, ...]:
-    """The looks of the days by whose end there are enough units.
+    """Return the looks of the days by whose end there are enough units.
 
     Args:
         metric: The metric.
@@ -132,8 +125,10 @@ def _snapshot(metric: Metric, day: int, one: Comparison, effect: Effect) -> Snap
     return Snapshot(day, effect, scale, error, one.permuted)
 
 
-def follow(snapshots: Sequence[Snapshot], alpha: float, planned_share: float | None = None) -> Path:
-    """Always-valid inference over looks.
+def follow(
+    snapshots: Sequence[Snapshot], alpha: float, planned_share: float | None = None
+) -> list[Held]:
+    """Infer with looks at any time; looks whose intervals lack an end are left out.
 
     Args:
         snapshots: The data at each look, in order.
@@ -146,58 +141,40 @@ def follow(snapshots: Sequence[Snapshot], alpha: float, planned_share: float | N
     Raises:
         Refusal: `too_few_units` without looks; `control_near_zero`; `zero_variance`.
     """
-    kept = snapshots if planned_share is not None else _from_start(snapshots)
+    kept = list(snapshots)
+    if planned_share is None:
+        # From the first look with enough information on.
+        kept = list(dropwhile(lambda look: look.error > START_PRECISION, snapshots))
     if not kept:
         raise Refusal("too_few_units", f"no day with {START_UNITS} units in each variant")
     differences = [look.centre for look in kept]
     ses = [look.effect.se for look in kept]
+    scales, unit, looks = [look.scale for look in kept], 1.0, None
     if planned_share is None:
         scales = [look.effect.se * START_PRECISION / look.error for look in kept]
-        information = np.maximum.accumulate(sequential.information(ses, scales))
-        path = sequential.always_valid_from_start(differences, ses, 1.0, alpha, scales)
-        return _path(kept, path.looks, information.tolist())
-    scales = [look.scale for look in kept]
+        looks = sequential.always_valid_from_start(differences, ses, 1.0, alpha, scales).looks
     information = np.maximum.accumulate(sequential.information(ses, scales))
-    planned = float(information[-1]) / planned_share
-    path = sequential.always_valid(differences, ses, planned, alpha, scales)
-    return _path(kept, path.looks, (information / planned).tolist())
-
-
-def _path(
-    snapshots: Sequence[Snapshot],
-    looks: Sequence[sequential.AlwaysValid],
-    information: Sequence[float],
-) -> Path:
-    """The looks whose intervals have both ends; those of skewed values by their own test."""
-    kept = []
-    for snapshot, look, share in zip(snapshots, looks, information, strict=True):
-        if snapshot.values is None:
-            kept.append((snapshot, look, share))
-            continue
+    if planned_share is not None:
+        unit = float(information[-1]) / planned_share
+        looks = sequential.always_valid(differences, ses, unit, alpha, scales).looks
+    held = []
+    for snapshot, look, share in zip(kept, looks or (), information / unit, strict=True):
         try:
-            low, high = snapshot.interval((look.high - look.low) / 2)
+            ends = snapshot.always_valid(look)
         except Refusal:
             continue
-        kept.append((snapshot, look._replace(low=low, high=high), share))
-    if not kept:
+        held.append(Held(snapshot, ends, float(share)))
+    if not held:
         raise Refusal("too_few_units", "no look has an interval with both ends")
-    held, valid, shares = zip(*kept, strict=True)
-    return Path(held, valid, shares)
+    return held
 
 
-def _from_start(snapshots: Sequence[Snapshot]) -> tuple[Snapshot, ...]:
-    """The looks from the first with enough information on."""
-    return tuple(dropwhile(lambda look: look.error > START_PRECISION, snapshots))
-
-
-def look_rows(course: Course, path: Path, plan: LookPlan) -> tuple[Look, ...]:
-    """One row per day; planned looks have their bound."""
-    bounds = planned_bounds(path, plan)
-    looks = zip(path.snapshots, path.looks, path.information, strict=True)
-    return tuple(
-        _row(course, snapshot, look, share, bounds.get(snapshot.day + 1))
-        for snapshot, look, share in looks
-    )
+def look_rows(
+    course: Course, held: Sequence[Held], days: Sequence[int], spending: Spending, alpha: float
+) -> tuple[Look, ...]:
+    """Return one row per day; looks on planned days, from 1, have their bound."""
+    bounds = planned_bounds(held, days, spending, alpha)
+    return tuple(_row(course, *one, bounds.get(one.snapshot.day + 1)) for one in held)
 
 
 def _row(
@@ -238,7 +215,7 @@ def _or_unbounded(snapshot: Snapshot, half: float) -> Interval:
 
 
 def planned_days(experiment: Experiment, days: Sequence[str]) -> tuple[int, ...]:
-    """The days, from 1, by whose end the looks of the experiment file have their data.
+    """Return the days, from 1, by whose end the looks of the experiment file have their data.
 
     A look at a date, or at a share of the period, takes in the whole day.
     """
@@ -251,26 +228,26 @@ def planned_days(experiment: Experiment, days: Sequence[str]) -> tuple[int, ...]
     return tuple(sorted({late + math.ceil(share * length - 1e-9) for share in shares}))
 
 
-def planned_bounds(path: Path, plan: LookPlan) -> dict[int, float]:
+def planned_bounds(
+    looks: Sequence[Held], planned: Sequence[int], spending: Spending, alpha: float
+) -> dict[int, float]:
     """Day of each planned look that was held so far → its critical z (Lan and DeMets)."""
-    snapshots = zip(path.snapshots, path.information, strict=True)
-    share_of = {snapshot.day + 1: share for snapshot, share in snapshots}
-    held = sorted(day for day in set(plan.days) if day in share_of)
-    if not held:
-        return {}
-    fractions = [share_of[day] / share_of[held[-1]] for day in held]
+    share_of = {one.snapshot.day + 1: one.information for one in looks}
+    held = sorted(day for day in set(planned) if day in share_of)
     # A look without new information does not count: the first day of each fraction does.
-    first = {fraction: day for day, fraction in zip(held[::-1], fractions[::-1], strict=True)}
+    first = {share_of[day] / share_of[held[-1]]: day for day in reversed(held)}
+    if not first:
+        return {}
     kept = sorted(first)
     days = [first[fraction] for fraction in kept]
     # Alpha is spent by the calendar, so that a bound that was used stays as it was.
-    spent_at = [day / max(plan.days) for day in days]
-    critical = sequential.bounds(kept, plan.alpha, plan.spending, spent_at=spent_at).z
+    spent_at = [day / max(planned) for day in days]
+    critical = sequential.bounds(kept, alpha, spending, spent_at=spent_at).z
     return dict(zip(days, critical, strict=True))
 
 
 def declared(direction: Direction, low: float, high: float) -> Declared:
-    """The conclusion from an interval of the difference.
+    """Conclude from an interval of the difference.
 
     Example:
         >>> declared(Direction(sign=-1), 0.1, 0.3), declared(Direction(), -0.1, 0.3)
@@ -284,7 +261,7 @@ def declared(direction: Direction, low: float, high: float) -> Declared:
 
 
 def window_needed(looks: Sequence[Look], labels: Sequence[str]) -> int | None:
-    """Days after which the always-valid conclusion no longer changed, for `HELD` looks or more."""
+    """Count days after which the always-valid conclusion no longer changed, for `HELD` looks or more."""
     if not looks or looks[-1].always_declares == "unclear":
         return None
     last = looks[-1].always_declares
@@ -292,13 +269,13 @@ def window_needed(looks: Sequence[Look], labels: Sequence[str]) -> int | None:
     return None if len(same) < HELD else list(labels).index(same[-1].day) + 1
 
 
-def days_needed(path: Path, alpha: float) -> float | None:
-    """More days until the effect, at its present size, is detected with 80 % power at any look."""
-    last = path.snapshots[-1]
+def days_needed(held: Sequence[Held], alpha: float) -> float | None:
+    """Count more days until the effect, at its present size, is detected with 80 % power at any look."""
+    last = held[-1].snapshot
     if last.effect.difference == 0:
         return None
     reach = design.always_valid_critical(alpha) + design.power_quantile(POWER)
-    ses = [snapshot.effect.se / snapshot.scale for snapshot in path.snapshots]
+    ses = [one.snapshot.effect.se / one.snapshot.scale for one in held]
     se = abs(last.effect.difference) / last.scale / reach
     try:
         days = design.days_for_se(ses, se)

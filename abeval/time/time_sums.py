@@ -1,35 +1,58 @@
-"""What windows start from: the days of the log, and every metric's values by unit and day.
-
-`time/analysis.py` calls it with the `OpenLogs` of `time/open.py`, and computes every effect from
-the `TimeSums`, but for windows that are no sums over days (`time/cut.py`).
-"""
+"""Sum the days of open logs: what windows, growth and third moments are computed from."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import date, timedelta
 from typing import NamedTuple
 
 import numpy as np
 
-from abeval.aggregates.metric_queries import MetricQueries
-from abeval.aggregates.sums import ByStretch
+from abeval.aggregates.aggregates import FEW_UNITS, FEW_VALUES, UnitValue, units_of, with_units
+from abeval.aggregates.collect import Collected
+from abeval.aggregates.metric_queries import ReadLogs
+from abeval.aggregates.source_values import SourceValues, rows_of, totals
+from abeval.aggregates.sums import (
+    DAY,
+    WHOLE,
+    ByStretch,
+    Groups,
+    Slice,
+    Terms,
+    by_stretch,
+    slices_of,
+)
+from abeval.aggregates.sums import sums_of as sums_by_slice
 from abeval.bounds import MAX_WINDOW_DAYS
 from abeval.engines.builders import local_ms
 from abeval.errors import LogError
 from abeval.experiment.model import Experiment
 from abeval.inference.context import partial_days
+from abeval.inference.means_and_ratios import estimate
+from abeval.inference.outlook import Growth
 from abeval.logs.accounting import days_of
 from abeval.logs.placing import Stretches
 from abeval.logs.prepare import Prepared
-from abeval.logs.unit_arrays import NO_DAY, NO_FIRST, Units, Whole
-from abeval.metrics.definition import Metric, Source, Term, scales
+from abeval.logs.unit_arrays import NO_DAY, NO_FIRST, Labels, Whole
+from abeval.metrics.definition import Metric, Source, UnitTerm, scales
 from abeval.progress import Step
 from abeval.stats.moments import Moments
-from abeval.store.summaries import source_days
-from abeval.time.day_sums import MetricDays, Panel, Presence, Thirds, thirds_of
+from abeval.stats.records import Refusal
+from abeval.time.day_sums import DaySums, MetricDays, Panel, Presence, Thirds
 from abeval.time.open import OpenLogs, by_source
-from abeval.time.time_sums import source_sums
-from abeval.time.unit_sums import moments_by, values_of
+
+_DAY_MS = 86_400_000
+
+
+class SourceSums(NamedTuple):
+    """What units are in the columns of a source.
+
+    Attributes:
+        by_day: On each row of a `Panel`; 0 where the source knows nothing of the day.
+        whole: Over the period, and before it.
+    """
+
+    by_day: SourceValues
+    whole: SourceValues
 
 
 class TimedLogs(NamedTuple):
@@ -50,6 +73,11 @@ class TimedLogs(NamedTuple):
     partial: frozenset[str]
     panel: Panel
     sources: Mapping[Source, SourceSums]
+
+    @property
+    def variants(self) -> list[str]:
+        """The variants, in their order."""
+        return [*self.logs.read.experiment.variants]
 
     @property
     def observed(self) -> int:
@@ -92,89 +120,141 @@ def timed(logs: OpenLogs, step: Step) -> TimedLogs:
         LogError: The log has no time.
         QueryError: The engine could not run a query.
     """
-    queries = logs.queries
-    experiment = queries.experiment
-    _check_time(queries)
-    days, partial = _days(experiment, logs.prepared)
+    read, prepared, units = logs.read, logs.read.prepared, logs.read.units
+    if not read.shape.has_time:
+        raise LogError(
+            "windows need a time, but the impressions log has no column `ts`",
+            'map it: [logs.impressions] columns = { ts = "..." }',
+        )
+    days, partial = _days(read.experiment, prepared)
     first = (date.fromisoformat(days[0]) - date(1970, 1, 1)).days
-    units = logs.prepared.placed.units
     entry = np.full(len(units.hash), NO_DAY, dtype=np.int64)
     known = units.first_ms != NO_FIRST
-    entry[known] = local_ms(units.first_ms[known], experiment.timezone) // _DAY_MS
-    active = logs.prepared.days
+    entry[known] = local_ms(units.first_ms[known], read.experiment.timezone) // _DAY_MS
+    active = prepared.days
     rows = np.flatnonzero(active.in_period & (active.day != NO_DAY))
     panel = Panel(units, entry - first, active.unit[rows], active.day[rows] - first, len(days))
     sources = {}
     for source, group in by_source(logs.metrics).items():
         if source.no_days is None:
             step(f"days of {source}")
-            own = source_days(queries, active, source, group, by_day=True)
-            columns = columns_of(queries.shape, experiment.variants, group)
-            own = own._replace(columns={name: own.columns[name] for name in columns})
-            sources[source] = source_sums(panel, own, first)
+            sources[source] = _source_sums(read, panel, source, group, first)
     return TimedLogs(logs, days, first, partial, panel, sources)
 
 
+def _source_sums(
+    read: ReadLogs, panel: Panel, source: Source, metrics: Sequence[Metric], first: int
+) -> SourceSums:
+    """Sum a source on the rows of a panel whose first day is this one."""
+    days = read.days(source, metrics, by_day=True)
+    names = columns_of(read, metrics)
+    days = days._replace(columns={name: days.columns[name] for name in names})
+    rows = rows_of(days, panel.unit, panel.day + first)
+    by_day = {name: np.append(column, 0)[rows] for name, column in days.columns.items()}
+    now, before = (totals(days, part, len(panel.entry)) for part in (True, False))
+    whole = SourceValues(read.experiment, read.shape, panel.units, now, before)
+    return SourceSums(panel.values(read, by_day), whole)
+
+
+def columns_of(read: ReadLogs, metrics: Sequence[Metric]) -> list[str]:
+    """Return the columns of their source that metrics of one source read, each once."""
+    terms = [t for metric in metrics for t in (metric.value, metric.per, *metric.covariates)]
+    logged = [term for term in terms if term is not None and not isinstance(term, UnitTerm)]
+    variants = read.experiment.variants
+    return list(dict.fromkeys(read.shape.component(t, v) for t in logged for v in variants))
+
+
 def sums_of(timed: TimedLogs) -> TimeSums:
-    """What effects are computed from."""
-    logs, panel = timed.logs, timed.panel
-    variants = list(logs.queries.experiment.variants)
-    presences = presences_of(panel, variants, len(timed.days))
+    """Sum what effects are computed from."""
+    logs = timed.logs
+    presences = timed.panel.presences(timed.variants, len(timed.days))
     ages = {name: one.by_age(timed.observed) for name, one in presences.items()}
-    summed = [(m, timed.sources[m.source]) for m in logs.metrics if m.source in timed.sources]
-    daily = [(metric, sums) for metric, sums in summed if metric.source.daily]
-    metrics = {
-        metric.name: metric_days(logs.queries, metric, sums.by_day, presences, ages)
-        for metric, sums in summed
-    }
-    has_before = logs.queries.experiment.pre_period is not None
+    no_days = {m.name: m.source.no_days for m in logs.metrics if m.source.no_days is not None}
+    before, thirds = dict[str, ByStretch](), dict[str, Thirds]()
+    for source, sums in timed.sources.items():
+        metrics = [m for m in logs.metrics if m.source == source and source.daily]
+        if logs.read.experiment.pre_period is not None:
+            before |= _before(logs, sums.whole, metrics)
+        if not logs.stretches:
+            thirds |= _thirds(timed, sums, metrics)
     return TimeSums(
         timed.days,
         timed.partial,
         entered={name: one.entered for name, one in presences.items()},
-        metrics=metrics,
-        refused=dict(logs.refused)
-        | {m.name: m.source.no_days for m in logs.metrics if m.source.no_days is not None},
-        before={m.name: _before(logs, panel.units, m, s) for m, s in daily if has_before},
-        stretches=logs.stretches,
-        thirds={
-            m.name: thirds_of(logs.queries, m, panel.units, s, metrics[m.name], timed.days)
-            for m, s in daily
-            if not logs.stretches
+        metrics={
+            metric.name: metric_days(metric, timed.sources[metric.source].by_day, presences, ages)
+            for metric in logs.metrics
+            if metric.source in timed.sources
         },
+        refused={**logs.refused, **no_days},
+        before=before,
+        stretches=logs.stretches,
+        thirds=thirds,
     )
 
 
-def presences_of(panel: Panel, variants: Sequence[str], cohorts: int) -> dict[str, Presence]:
-    """Variant → when its units are active."""
-    return {name: Presence.of(panel, i, cohorts) for i, name in enumerate(variants)}
-
-
 def metric_days(
-    queries: MetricQueries,
     metric: Metric,
-    by_day: Mapping[str, Whole],
+    values: SourceValues,
     days: Mapping[str, Presence],
     ages: Mapping[str, Presence],
 ) -> MetricDays:
-    """The values of a metric on the rows of a panel."""
-    ones = np.ones(len(next(iter(by_day.values()))), dtype=np.int64)
-
-    def of_variants(term: Term | None) -> dict[str, Whole]:
-        if term is None:
-            return dict.fromkeys(days, ones)
-        return {name: by_day[queries.shape.component(term, name)] for name in days}
-
-    y, x = of_variants(metric.value), of_variants(metric.per)
+    """Return the values of a metric on the rows of a panel."""
+    y, x = (
+        np.broadcast_to(one, len(values.units.variant)) for one in values.pair(metric, values.now)
+    )
     return MetricDays(days, ages, y, x, scales(metric), metric.per is None)
 
 
-def _check_time(queries: MetricQueries) -> None:
-    if not queries.shape.has_time:
-        raise LogError(
-            "windows need a time, but the impressions log has no column `ts`",
-            'map it: [logs.impressions] columns = { ts = "..." }',
+def _before(logs: OpenLogs, whole: SourceValues, metrics: Sequence[Metric]) -> dict[str, ByStretch]:
+    """Metric → its moments of (y, x) before the period."""
+    slices = [Slice(m.name, WHOLE, Terms(*whole.pair(m, whole.before))) for m in metrics]
+    rows = slices_of(sums_by_slice(slices, _groups(logs, whole)))
+    places = max(1, len(logs.stretches))
+    return {m.name: by_stretch(rows[m.name, WHOLE][""], places, scales(m), 2) for m in metrics}
+
+
+def _groups(logs: OpenLogs, values: SourceValues) -> Groups:
+    """Variant and stretch of units; none where the split of the traffic is known not to change."""
+    groups = values.groups
+    return groups if logs.stretches else groups._replace(stretch=np.zeros_like(groups.stretch))
+
+
+def _thirds(timed: TimedLogs, sums: SourceSums, metrics: Sequence[Metric]) -> dict[str, Thirds]:
+    """Metric → its third moments, of a split that did not change."""
+    by_day, whole = sums
+    days = Labels(timed.panel.day, timed.days)
+    of_days = [Slice(m.name, DAY, Terms(*by_day.pair(m, by_day.now)), days) for m in metrics]
+    of_all = [Slice(m.name, WHOLE, Terms(*whole.pair(m, whole.now))) for m in metrics]
+    rows = slices_of(
+        [
+            *sums_by_slice(of_days, _groups(timed.logs, by_day)),
+            *sums_by_slice(of_all, _groups(timed.logs, whole)),
+        ]
+    )
+    known = units_of([one for m in metrics for one in _few_values(timed, whole, m)])
+    return {
+        m.name: Thirds(
+            {
+                day: by_stretch(of_day, 1, scales(m), 2)[0]
+                for day, of_day in rows.get((m.name, DAY), {}).items()
+            },
+            with_units(
+                by_stretch(rows[m.name, WHOLE][""], 1, scales(m), 2)[0],
+                known.get(m.name, {}),
+                scales(m),
+            ),
         )
+        for m in metrics
+    }
+
+
+def _few_values(timed: TimedLogs, whole: SourceValues, metric: Metric) -> list[UnitValue]:
+    """List the values of units, uncapped, where they are few and may be shown."""
+    hidden = timed.logs.read.experiment.privacy.min_units is not None
+    if hidden or not metric.is_mean_or_ratio or len(whole.units.hash) > FEW_UNITS:
+        return []
+    return whole.few_values(replace(metric, cap=None), FEW_VALUES)
 
 
 def _days(experiment: Experiment, prepared: Prepared) -> tuple[tuple[str, ...], frozenset[str]]:
@@ -184,36 +264,72 @@ def _days(experiment: Experiment, prepared: Prepared) -> tuple[tuple[str, ...], 
         raise LogError("no analysed unit has an impression with a time in the period")
     known = [one.day for one in with_units]
     first, last = date.fromisoformat(known[0]), date.fromisoformat(known[-1])
-    _check_span(first, last)
-    days = tuple(str(first + timedelta(days=i)) for i in range((last - first).days + 1))
-    return days, frozenset(partial_days(experiment, with_units) | ({*days} - {*known}))
-
-
-_DAY_MS = 86_400_000
-
-
-def _check_span(first: date, last: date) -> None:
-    """Refuse a log of very many days, such as one with a row of 1970.
-
-    Raises:
-        LogError: With the first and the last day.
-    """
-    days = (last - first).days + 1
-    if days > MAX_WINDOW_DAYS:
+    size = (last - first).days + 1
+    if size > MAX_WINDOW_DAYS:
+        # Such as a log with a row of 1970.
         raise LogError(
-            f"the analysed days run from {first} to {last}, {days:,} days: windows are computed "
+            f"the analysed days run from {first} to {last}, {size:,} days: windows are computed "
             f"over at most {MAX_WINDOW_DAYS}",
             "set or shorten [period]; a row with a wrong time may be the cause",
         )
+    days = tuple(str(first + timedelta(days=i)) for i in range(size))
+    return days, frozenset(partial_days(experiment, with_units) | ({*days} - {*known}))
 
 
-def _before(logs: OpenLogs, units: Units, metric: Metric, sums: SourceSums) -> ByStretch:
-    """Moments of a metric before the period, by stretch and variant."""
-    variants = list(logs.queries.experiment.variants)
-    stretch = units.stretch.astype(np.int64) * len(variants) if logs.stretches else 0
-    values = values_of(logs.queries, units, metric, sums.before)
-    moments: list[dict[str, Moments]] = [{} for _ in range(max(1, len(logs.stretches)))]
-    for number, one in moments_by(metric, values, stretch + units.variant).items():
-        place, variant = divmod(number, len(variants))
-        moments[place][variants[variant]] = one
-    return moments
+def growths_of(collected: Collected, metrics: Sequence[Metric]) -> dict[str, Growth]:
+    """Return the growth of each metric whose days add up; none of logs without time.
+
+    Raises:
+        LogError: The log covers more days than can be followed.
+    """
+    if not len(collected.aggregates.days):
+        return {}
+    run = collected.logs.run
+    sums = sums_of(timed(OpenLogs.of(collected.logs, metrics), run.step))
+    days = len(sums.days)
+    ended = days - (days > 1 and sums.days[-1] in sums.partial)
+    by_name = {metric.name: metric for metric in metrics}
+    control = run.experiment.control
+    growths = {
+        name: growth(by_name[name], one.sums({control: one.days[control]})[control], sums.entered)
+        for name, one in sums.metrics.items()
+    }
+    return {n: one._replace(ended=ended) for n, one in growths.items() if one is not None}
+
+
+def growth(metric: Metric, control: DaySums, entered: Mapping[str, Whole]) -> Growth | None:
+    """The growth of one metric, None where it has no spread.
+
+    Days at the start without an estimate take that of the first day that has one.
+
+    Args:
+        metric: A mean or a ratio.
+        control: Its sums in control.
+        entered: Variant → units by day of entry.
+    """
+    days = control.presence.days
+    windows = [(range(day + 1), (0, day)) for day in range(days)]
+    estimates = [_relative(metric, one) for one in control.windows(windows, entered=True)]
+    known = [one for one in estimates if one is not None]
+    if not known:
+        return None
+    units = [
+        float(sum(units[: day + 1].sum() for units in entered.values())) for day in range(days)
+    ]
+    first, filled = known[0], []
+    for one in estimates:
+        first = first if one is None else one
+        filled.append(first)
+    values, spreads = zip(*filled, strict=True)
+    return Growth(units, values, spreads, is_total=metric.kind == "mean")
+
+
+def _relative(metric: Metric, control: Moments) -> tuple[float, float] | None:
+    """Control's value, and its variance between units over its square."""
+    try:
+        one = estimate(metric, control)
+    except Refusal:
+        return None
+    if one.value == 0 or not one.variance > 0:
+        return None
+    return one.value, one.variance * one.units / one.value**2

@@ -98,9 +98,9 @@ def looks_of(seed: int, units: int = 3000) -> list[tuple[bool, bool, bool]]:
         labels = [str(day) for day in range(DAYS)]
         axis = calendar(by_day, "control", (tuple(range(DAYS)),), labels, frozenset())
         windows = windows_of(Course(metric, "treatment", axis), Rule(), ())
-        path = follow(snapshots(metric, windows), 0.05)
-        p_values = [snapshot.effect.p_value for snapshot in path.snapshots]
-        always = min(look.p_value for look in path.looks) <= 0.05
+        held = follow(snapshots(metric, windows), 0.05)
+        p_values = [snapshot.effect.p_value for snapshot, _, _ in held]
+        always = min(look.p_value for _, look, _ in held) <= 0.05
         rejected.append((always, min(p_values) <= 0.05, p_values[-1] <= 0.05))
     return rejected
 

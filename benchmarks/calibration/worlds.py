@@ -108,23 +108,27 @@ class Arm(NamedTuple):
     x: Integers
 
 
-def presence_of(cohort: Integers, active: Bools) -> Presence:
-    """When units are active, whose values by day are in rows of units."""
+def presence_of(cohort: Integers, active: Bools, first: int = 0) -> Presence:
+    """When units are active, whose values by day are in rows of units from a first one on."""
     order, days = np.argsort(cohort, kind="stable"), active.shape[1]
     unit, day = np.nonzero(active[order])
-    return Presence(cohort[order], unit, day, order[unit] * days + day, days, days)
+    return Presence(cohort[order], unit, day, first + order[unit] * days + day, days, days)
 
 
 def metric_days(
     arms: Mapping[str, Arm], per_unit: bool = False, observed: int | None = None
 ) -> MetricDays:
     """The values of a metric by day, of which the last days may be observed in part."""
-    days = {name: presence_of(arm.cohort, arm.active) for name, arm in arms.items()}
+    firsts = np.cumsum([0, *(arm.active.size for arm in arms.values())]).tolist()
+    days = {
+        name: presence_of(arm.cohort, arm.active, first)
+        for first, (name, arm) in zip(firsts, arms.items(), strict=False)
+    }
     return MetricDays(
         days=days,
         ages={name: one.by_age(observed or one.days) for name, one in days.items()},
-        y={name: arm.y.astype(np.int64).ravel() for name, arm in arms.items()},
-        x={name: arm.x.astype(np.int64).ravel() for name, arm in arms.items()},
+        y=np.concatenate([arm.y.astype(np.int64).ravel() for arm in arms.values()]),
+        x=np.concatenate([arm.x.astype(np.int64).ravel() for arm in arms.values()]),
         per_unit=per_unit,
     )
 

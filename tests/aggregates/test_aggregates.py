@@ -9,6 +9,10 @@ from fractions import Fraction
 import numpy as np
 import pandas as pd
 import pytest
+from scipy.stats import t
+
+from abeval.aggregates.aggregates import Aggregates
+from abeval.aggregates.collect import collect
 from abeval.aggregates.sums import (
     LEFT_OUT,
     MOMENT_COLUMNS,

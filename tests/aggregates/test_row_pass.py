@@ -11,6 +11,7 @@ from types import MappingProxyType
 import numpy as np
 import pandas as pd
 import pytest
+from abeval.logs.units import sub_buckets
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -18,8 +19,8 @@ import abeval
 from abeval.aggregates import row_pass
 from abeval.aggregates.collect import run_median
 from abeval.aggregates.kernels import rows
-from abeval.aggregates.kernels.reach import Reach, Sizes
-from abeval.aggregates.metric_queries import MetricQueries
+from abeval.aggregates.kernels.reach import NO_CATALOGUE, Reach, Sizes
+from abeval.aggregates.metric_queries import scored_rows
 from abeval.aggregates.row_pass import KERNELS, RowPass, RowSums
 from abeval.assignment import SLOTS, SUB_BUCKETS
 from abeval.engines.duckdb import DuckDBEngine
@@ -28,7 +29,6 @@ from abeval.experiment.model import Experiment
 from abeval.logs.mapping import LogColumns
 from abeval.logs.shape import LogShape, event_sql
 from abeval.logs.unit_arrays import NO_DAY, Units, half_away, key_of
-from abeval.logs.units import sub_buckets
 from abeval.metrics.builtin import builtin_metrics
 from abeval.metrics.definition import (
     AUC,
@@ -189,8 +189,7 @@ def lines(frame: pd.DataFrame) -> list[tuple[object, ...]]:
 
 def assert_as_queries(engine: DuckDBEngine, of: LogShape, rows: int = 3_000_000) -> None:
     found = summed(engine, of, rows=rows)
-    queries = MetricQueries(experiment(), of, engine, by_stretch=True)
-    engine.view("scored", queries.scored(("unit_id", "click")))
+    engine.view("scored", scored_rows(of, ("unit_id", "click")))
     for source in (PAGE_VIEWS, SERVED_RANKING, CATEGORY_DIVERSITY, SESSIONS, GAUC, AUC):
         defined = engine.frame(query(source.query))
         days = found.days[source]
@@ -206,7 +205,7 @@ def assert_as_queries(engine: DuckDBEngine, of: LogShape, rows: int = 3_000_000)
     assert lines(shown(found.catalogue.reach)[list(reach.columns)]) == lines(reach)
     groups = engine.frame(query("catalogue/group_units"))
     assert lines(pd.DataFrame(found.catalogue.group_units())) == lines(groups)
-    assert_quantiles(found, queries)
+    assert_quantiles(found, engine, of)
 
 
 def shown(reach: Reach) -> pd.DataFrame:
@@ -221,12 +220,11 @@ def shown(reach: Reach) -> pd.DataFrame:
     )
 
 
-def assert_quantiles(found: RowSums, queries: MetricQueries) -> None:
+def assert_quantiles(found: RowSums, engine: DuckDBEngine, of: LogShape) -> None:
     """The values that occur, what stands next to each place, and each unit's values below."""
-    run_median(queries, P50)
-    engine = queries.engine
+    run_median(experiment(), of, engine, P50)
     levels = engine.frame("select * from quantile_level order by variant, value")
-    mine = found.events({"a": "v_1", "b": "v_1", "absent": "v_1"})
+    mine = found.values["v_1", "v_1", "v_1"]
     assert set(mine.spans) == set(levels.variant)
     medians = {}
     for name, own in levels.groupby("variant"):
@@ -446,7 +444,7 @@ def test_only_the_columns_of_the_asked_sources_are_read():
         engine.table("logged", "select unit_id, in_period, counts, time_ms, day from logged")
         sums = summed(engine, of, frozenset({SESSIONS}), values=[])
         assert set(sums.days) == {SESSIONS}
-        assert (sums.catalogue, dict(sums.values)) == (None, {})
+        assert (sums.catalogue, dict(sums.values)) == (NO_CATALOGUE, {})
 
 
 def test_sizes_must_fit_into_one_number():

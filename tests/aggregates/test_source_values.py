@@ -10,6 +10,7 @@ import pytest
 from abeval.aggregates.sums import Row
 
 from abeval.aggregates.source_values import SourceValues, day_rows, totals
+from abeval.aggregates.sums import Row
 from abeval.assignment import SUB_BUCKETS
 from abeval.experiment.metrics import chosen_metrics
 from abeval.experiment.model import Experiment

@@ -20,6 +20,16 @@ from abeval.aggregates.sums import (
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from abeval.aggregates.sums import (
+    LABELS,
+    MOMENT_COLUMNS,
+    Groups,
+    Row,
+    Slice,
+    Terms,
+    exact_sums,
+    sums_of,
+)
 from abeval.errors import ExperimentError
 from abeval.logs.unit_arrays import Labels
 

@@ -9,6 +9,7 @@ from abeval.aggregates.sums import MOMENT_COLUMNS, Row
 
 import abeval
 from abeval.aggregates.aggregates import Aggregates, VariantUnits
+from abeval.aggregates.sums import MOMENT_COLUMNS, Row
 from abeval.experiment.model import Experiment
 from abeval.logs.accounting import DayRows, LogRows
 

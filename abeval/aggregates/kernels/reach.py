@@ -1,17 +1,15 @@
-"""Units and impressions of each item, by one sort of whole numbers: `catalogue/reach`.
+"""Count who was shown what: units and impressions of each item, by one sort of whole numbers."""
 
-Group, item, unit and, for windows, day of each impression become one number. Units of different
-blocks differ, so that what each block counts adds up. A unit counts in a window on the first day on
-which it is shown the item there, the one whose day before lies before the window.
-"""
-
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from abeval.aggregates.kernels.rows import Block, Blocks, Room, UnitRows
+from abeval.engines.sql import numbered
 from abeval.logs.unit_arrays import Places, Whole, added, heads
+from abeval.logs.views import ITEM_GROUPS
 from abeval.threads import in_threads
 
 
@@ -42,7 +40,7 @@ class Sizes(NamedTuple):
         return self.groups.bit_length() + items + max(units + days, 2 * days) < 64
 
 
-class Reach(NamedTuple):
+class GroupItems(NamedTuple):
     """One entry per group and item that met; small numbers, for there may be millions.
 
     Attributes:
@@ -79,13 +77,13 @@ class Shown(NamedTuple):
     counts: Blocks
     sizes: Sizes
 
-    def reach(self, first: int | None = None, last: int = 0) -> Reach:
+    def reach(self, first: int | None = None, last: int = 0) -> GroupItems:
         """Add the blocks up, over the period or from one day, counted from 1970, to another."""
         days = self.sizes.bits[2]
         since = 0 if first is None else first - self.sizes.first + 1
         until = self.sizes.days if first is None else last - self.sizes.first + 1
 
-        def of(number: int) -> Reach:
+        def of(number: int) -> GroupItems:
             """The entries of a group, counted: many times faster than a sort of them."""
             key, units, impressions = self.counts.read(number, range(3))
             if days:
@@ -96,10 +94,10 @@ class Shown(NamedTuple):
             times = np.bincount(key, impressions)
             met = np.flatnonzero(times).astype(np.int32)
             units = np.bincount(key, units)[met].astype(np.int32)
-            return Reach(np.full_like(met, number), met, units, times[met].astype(np.int32))
+            return GroupItems(np.full_like(met, number), met, units, times[met].astype(np.int32))
 
         groups = [*in_threads(of, range(self.sizes.groups))]
-        return Reach(*map(np.concatenate, zip(*groups, strict=True)))
+        return GroupItems(*map(np.concatenate, zip(*groups, strict=True)))
 
 
 def shown(
@@ -175,3 +173,108 @@ def _counted(keys: Whole, sizes: Sizes) -> _Counted:
     first = heads(key)
     met_by = np.diff(first, append=key.size).astype(np.int32)
     return _Counted(key[first], met_by, added(times, first).astype(np.int32))
+
+
+class GroupUnits(NamedTuple):
+    """Units of one of the groups into which the units of a variant are put."""
+
+    variant: str
+    item_group: int
+    units: int
+
+
+class Reach(NamedTuple):
+    """One entry per variant, group of units and item that met, in this order, shape (entries,).
+
+    Attributes:
+        variants: Their names.
+        items: Ids of all items that were shown, sorted as texts, so that sums over them are the
+            same to the last digit in every run.
+        variant: Place of the variant.
+        item: Place of the item.
+        item_group: Group of the units of the variant.
+        units: Units of the group that were shown the item.
+        impressions: How often it was shown to them.
+    """
+
+    variants: Sequence[str]
+    items: Sequence[str]
+    variant: NDArray[np.integer]
+    item: NDArray[np.integer]
+    item_group: NDArray[np.integer]
+    units: NDArray[np.integer]
+    impressions: NDArray[np.integer]
+
+    def of(self, variant: str) -> slice:
+        """Places of the entries of a variant."""
+        number = [*self.variants, variant].index(variant)
+        return slice(*np.searchsorted(self.variant, [number, number + 1]).tolist())
+
+
+_NONE = np.zeros(0, dtype=np.int64)
+NO_REACH = Reach((), (), _NONE, _NONE, _NONE, _NONE, _NONE)
+"""Without a metric of the catalogue."""
+
+
+class Catalogue(NamedTuple):
+    """Who was shown what in the period, and on which days where windows ask for it.
+
+    Attributes:
+        reach: Over the period.
+        group: Of each analysed unit, its variant and the group of units in one number.
+        shown: What the days are counted from; None without them.
+    """
+
+    reach: Reach
+    group: Whole
+    shown: Shown | None
+
+    @classmethod
+    def of(
+        cls, variants: Sequence[str], items: Sequence[str], group: Whole, shown: Shown
+    ) -> "Catalogue":
+        """The catalogue of what blocks count; days are kept where they were counted."""
+        reach = _reach(variants, items, shown)
+        return cls(reach, group, shown if shown.sizes.days else None)
+
+    def of_days(self, first: int, last: int) -> Reach:
+        """Who was shown what from one day, counted from 1970, to another."""
+        if self.shown is None:
+            raise ValueError("the days on which items were shown were not read")
+        return _reach(self.reach.variants, self.reach.items, self.shown, (first, last))
+
+    def group_units(self, units: slice | NDArray[np.integer] = slice(None)) -> list[GroupUnits]:
+        """How many of the units are in each group of a variant."""
+        groups, counts = np.unique(self.group[units], return_counts=True)
+        return [
+            GroupUnits(self.reach.variants[group // ITEM_GROUPS], group % ITEM_GROUPS, count)
+            for group, count in zip(groups.tolist(), counts.tolist(), strict=True)
+        ]
+
+
+NO_CATALOGUE = Catalogue(NO_REACH, _NONE, None)
+"""Where no metric asks for it."""
+
+
+def _reach(
+    variants: Sequence[str], items: Sequence[str], shown: Shown, days: tuple[int, int] | None = None
+) -> Reach:
+    group, item, units, impressions = shown.reach(*(days or ()))
+    arm, group = np.divmod(group, ITEM_GROUPS)
+    return Reach(variants, items, arm, item, group, units, impressions)
+
+
+def items_sql(relation: str) -> str:
+    """SQL of the items of a relation with the columns of `catalogue/reach`."""
+    item = "cast(item_id as varchar) as item_id"
+    return f"select distinct {item} from {relation} order by item_id"
+
+
+def entries_sql(relation: str, variants: Sequence[str]) -> str:
+    """SQL of the arrays of its entries, in the order of the fields of `Reach`."""
+    return (
+        f"select {numbered('variant', variants)} as variant, "
+        "dense_rank() over (order by cast(item_id as varchar)) - 1 as item, "
+        "item_group, units, impressions "
+        f"from {relation} order by variant, item_group, item"
+    )

@@ -1,19 +1,143 @@
-"""Impressions of units as narrow columns by block: what the kernels of rows compute on.
-
-Consecutive impressions of one unit, request and day form a run, so that what they share is kept
-once. `unit_rows.py` places what a scan returns, and hands each block to the kernels.
-"""
+"""Keep impressions of units as narrow columns by block: what the kernels compute on."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import closing, contextmanager
 from dataclasses import dataclass, field
-from functools import cached_property
-from typing import NamedTuple, Protocol, TypeVar
+from functools import cached_property, partial
+from pathlib import Path
+from tempfile import TemporaryFile
+from threading import Lock
+from typing import IO, Any, NamedTuple, Protocol, TypeVar
+from weakref import finalize
 
 import numpy as np
 from numpy.typing import NDArray
 
-from abeval.logs.unit_arrays import Places
+from abeval.engines.protocol import ArrayEngine, Engine, Spread, SpreadEngine
+from abeval.experiment.sections import EngineOptions
+from abeval.logs.unit_arrays import Places, narrow
 from abeval.threads import give_back, in_threads
+
+Column = NDArray[Any]
+
+
+class Room(NamedTuple):
+    """Where rows are kept.
+
+    Attributes:
+        memory: Bytes of them that stay in memory.
+        folder: Where files lie, which nobody else sees; None for the system's folder.
+    """
+
+    memory: int = 1 << 29
+    folder: str | None = None
+
+
+class _Chunk(NamedTuple):
+    """The rows of a chunk by block: columns, and where each block begins."""
+
+    columns: Sequence[Column]
+    edges: Sequence[int]
+
+    def read(self, number: int, places: Sequence[int]) -> list[Column]:
+        """Columns of a block."""
+        return [self.columns[at][self.edges[number] : self.edges[number + 1]] for at in places]
+
+
+class _Filed(NamedTuple):
+    """Chunks in a file: the columns of one block after those of another.
+
+    Attributes:
+        file: It is read by one thread at a time.
+        columns: Type, length and place in the file of each column of each block.
+    """
+
+    file: IO[bytes]
+    reading: Lock
+    columns: Sequence[Sequence[tuple[np.dtype[Any], int, int]]]
+
+    def read(self, number: int, places: Sequence[int]) -> list[Column]:
+        """Columns of a block."""
+        read = []
+        with self.reading:
+            for at in places:
+                kind, length, offset = self.columns[number][at]
+                self.file.seek(offset)
+                read.append(np.fromfile(self.file, kind, length))
+        return read
+
+
+class Blocks:
+    """Columns of rows by block: added in chunks, then read a block at a time.
+
+    Args:
+        count: Of blocks, below 65,536.
+        room: Where to keep them.
+
+    Example:
+        >>> blocks = Blocks(2)
+        >>> blocks.add([np.array([8, 7]), np.array([0.1, 0.5])], [0, 1, 2])
+        >>> [column.tolist() for column in blocks.read(1, [0, 1])]
+        [[7], [0.5]]
+        >>> blocks.close()
+    """
+
+    def __init__(self, count: int, room: Room | None = None) -> None:
+        self._count, self._room = count, room or Room()
+        self._chunks: list[_Chunk] = []
+        self._filed: list[_Filed] = []
+        self._bytes, self._adding = 0, Lock()
+        self._files = finalize(self, _close, self._filed)
+
+    def __len__(self) -> int:
+        return self._count
+
+    def add(self, columns: Sequence[Column], edges: Sequence[int]) -> None:
+        """Keep a chunk whose rows are sorted by block.
+
+        Args:
+            columns: Of the same rows; a type may differ from that of other chunks.
+            edges: Where each block begins, and the end.
+        """
+        kept = [narrow(column) for column in columns]
+        with self._adding:
+            self._chunks.append(_Chunk(kept, edges))
+            self._bytes += sum(column.nbytes for column in kept)
+            if self._bytes > self._room.memory:
+                self._write(range(len(columns)))
+
+    def read(self, number: int, places: Sequence[int]) -> list[Column]:
+        """Columns of a block at some places, its rows in the order in which they came."""
+        kept: list[_Filed | _Chunk] = [*self._filed, *self._chunks]
+        parts = [one.read(number, places) for one in kept]
+        return [np.concatenate(column) for column in zip(*parts, strict=True)]
+
+    def close(self) -> None:
+        """Forget the rows, and remove the files."""
+        self._chunks.clear()
+        self._files()
+
+    def _write(self, places: Sequence[int]) -> None:
+        """Write what is in memory to a file, and forget it here."""
+        if self._room.folder is not None:
+            Path(self._room.folder).mkdir(parents=True, exist_ok=True)
+        file = TemporaryFile(prefix="abeval-", dir=self._room.folder)  # noqa: SIM115 (see close)
+        columns: list[list[tuple[np.dtype[Any], int, int]]] = [[] for _ in range(self._count)]
+        for number, of_block in enumerate(columns):
+            parts = zip(*(chunk.read(number, places) for chunk in self._chunks), strict=True)
+            for column in map(np.concatenate, parts):
+                of_block.append((column.dtype, len(column), file.tell()))
+                file.write(column.tobytes())
+        file.flush()
+        self._filed.append(_Filed(file, Lock(), columns))
+        self._chunks.clear()
+        self._bytes = 0
+
+
+def _close(filed: Sequence[_Filed]) -> None:
+    for one in filed:
+        one.file.close()
+
 
 Result = TypeVar("Result")
 
@@ -244,3 +368,102 @@ def _ranges(start: Places, length: Places) -> Places:
     """The numbers from each start on, as many as its length says, one after the other."""
     before = np.cumsum(length) - length
     return np.repeat(start - before, length) + np.arange(int(length.sum()))
+
+
+Values = tuple[NDArray[Any], ...]
+"""Unit and value of each impression that has one, and its day where that is asked."""
+
+Columns = Mapping[str, Column]
+
+PARTS = 16
+"""Rows have this part of the limit of memory; the rest is for what is computed of them."""
+
+
+class Scan(NamedTuple):
+    """A scan of impressions.
+
+    Attributes:
+        sql: Its query: `unit` (hash), and what `placing` and `numbered` need; nothing null.
+        placing: Of the analysed units.
+        numbered: What becomes of the columns before they are placed.
+        room: Where to keep the rows.
+        dated: Whether values have a day.
+    """
+
+    sql: str
+    placing: Placing
+    numbered: Callable[[Columns], Columns] = dict[str, Column]
+    room: Room | None = None
+    dated: bool = False
+
+    def block(self, columns: Columns) -> Block:
+        """The impressions of analysed units, placed."""
+        return self.placing.place(self.numbered(columns)).block
+
+
+@contextmanager
+def unit_rows(
+    engine: Engine, scan: Scan, values: Sequence[str] = ()
+) -> Iterator[tuple[UnitRows, list[Values]]]:
+    """Run a scan; give its rows, and the unit and the value of each impression that has one.
+
+    Args:
+        engine: It runs the query.
+        scan: The query, and the units.
+        values: Columns of values, which are not kept among the rows.
+    """
+    look = partial(_values, values, scan.dated)
+    if isinstance(engine, SpreadEngine):
+        with closing(engine.spread(scan.sql, "unit", scan.placing.count)) as spread:
+            rows = _SpreadRows(spread, scan)
+            yield rows, _together([*rows.each(look)] if values else [], values, scan.dated)
+        return
+    if not isinstance(engine, ArrayEngine):
+        raise TypeError(f"{type(engine).__name__} has neither chunks nor parts of rows")
+    with closing(UnitBlocks(scan.placing.count, scan.room)) as blocks:
+        parts = []
+        for chunk in engine.chunks(scan.sql):
+            placed = scan.placing.place(scan.numbered(chunk))
+            parts.append(look(placed.block))
+            blocks.add(placed.without(values))
+        yield blocks, _together(parts, values, scan.dated)
+
+
+def room_of(options: EngineOptions) -> Room:
+    """Where rows are kept under the limit of memory of an experiment, and in its folder."""
+    if options.memory is None:
+        return Room(folder=options.temp_directory)
+    return Room(options.memory // PARTS, options.temp_directory)
+
+
+def _values(names: Sequence[str], dated: bool, block: Block) -> list[Values]:
+    """Unit and value of the impressions of the period that have one."""
+    listed, runs = list[Values](), block.runs
+    for name in names:
+        rows = np.flatnonzero(block.rows[name] != NONE)
+        run = block.run[rows]
+        used = runs["in_period"][run]
+        days = [runs["day"][run[used]]] if dated else []
+        listed.append((runs["unit"][run[used]], block.rows[name][rows[used]], *days))
+    return listed
+
+
+def _together(parts: Sequence[Sequence[Values]], names: Sequence[str], dated: bool) -> list[Values]:
+    """The values of all parts."""
+    nothing = [np.zeros(0, kind) for kind in (np.int32, np.int64, np.int32)][: 2 + dated]
+    return [
+        tuple(map(np.concatenate, zip(nothing, *(part[i] for part in parts), strict=True)))
+        for i in range(len(names))
+    ]
+
+
+class _SpreadRows(NamedTuple):
+    """Impressions on other machines."""
+
+    spread: Spread
+    scan: Scan
+
+    def each(self, work: Callable[[Block], Result], *columns: str) -> Iterator[Result]:
+        """Give what the work returns for each block, which has all columns."""
+        scan = self.scan
+        yield from self.spread.each(lambda rows: work(scan.block(rows)))
