@@ -9,7 +9,6 @@ import numpy as np
 from scipy import special
 
 from abeval.experiment.sections import Event
-from abeval.history.report import effects
 from abeval.inference.means_and_ratios import Pair
 from abeval.metrics.definition import Metric
 from abeval.results import format as fmt

@@ -11,9 +11,9 @@ import sys
 from typing import NamedTuple
 
 import numpy as np
-from abeval.aggregates.sums import MOMENT_COLUMNS, Row
 
 from abeval.aggregates.aggregates import Aggregates, VariantUnits
+from abeval.aggregates.sums import MOMENT_COLUMNS, Row
 from abeval.experiment.load import parse_experiment
 from abeval.experiment.model import Experiment
 from abeval.inference.trust.finding import Significance, Words, decided
