@@ -86,6 +86,15 @@ class Engine(Protocol):
     def add_arrays(self, name: str, columns: "Columns") -> None:
         """Make arrays of one length the columns of the relation `name`."""
 
+    def confine(self, files: Sequence[str], folders: Sequence[str] = ()) -> None:
+        """From now on, open these files and what is in these folders, and nothing else.
+
+        Of other machines' files only those that statements name are read anyway.
+        """
+
+    def watched(self) -> "Callable[[], float | None]":
+        """Return a function that tells how much of the running statement is done, if known."""
+
     def close(self) -> None:
         """Release memory and files."""
 
@@ -122,14 +131,6 @@ class SpreadEngine(Engine, Protocol):
         """
 
 
-@runtime_checkable
-class ConfinedEngine(Protocol):
-    """An engine in this process, which could open other files than the logs."""
-
-    def confine(self, files: Sequence[str], folders: Sequence[str] = ()) -> None:
-        """From now on, open these files and what is in these folders, and nothing else."""
-
-
 def whole_number(engine: Engine, sql: str) -> int:
     """The single whole number that a query returns, such as a count; 0 if it is null."""
     ((number,),) = engine.rows(sql)
@@ -144,14 +145,6 @@ def row_count(engine: Engine, relation: str) -> int:
 def whole(cell: Cell) -> int:
     """A cell as a whole number; 0 if it is null."""
     return int(cell or 0)
-
-
-@runtime_checkable
-class ProgressEngine(Engine, Protocol):
-    """An engine that can report progress."""
-
-    def watched(self) -> "Callable[[], float | None]":
-        """A function that returns how much of the running statement is done, None if unknown."""
 
 
 @runtime_checkable

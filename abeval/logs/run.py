@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple, TypeAlias, TypedDict
 
-from abeval.engines.protocol import ConfinedEngine, Engine, ProgressEngine, Watcher, row_count
+from abeval.engines.protocol import Engine, Watcher, row_count
 from abeval.engines.sources import files_of_experiment, files_of_log, relation_of
 from abeval.errors import ExperimentError, LogError, QueryError
 from abeval.experiment.model import Experiment
@@ -136,12 +136,11 @@ def opened(
     if engine is None:
         engine = open_engine(experiment.engine, experiment.folder, connection, choice)
     with closing(engine):
-        if isinstance(engine, ProgressEngine) and isinstance(step, Watcher):
+        if isinstance(step, Watcher):
             step.watch(engine.watched())
-        if isinstance(engine, ConfinedEngine):
-            others = (LogSource.model_construct(path=path) for path in reads)
-            files = [file for log in others for file in files_of_log("", log, experiment.folder)]
-            engine.confine([*files_of_experiment(experiment), *files])
+        others = (LogSource.model_construct(path=path) for path in reads)
+        files = [file for log in others for file in files_of_log("", log, experiment.folder)]
+        engine.confine([*files_of_experiment(experiment), *files])
         yield Run(experiment, engine, inputs.get("logs") or {}, step or silent)
 
 

@@ -5,7 +5,7 @@ translates.
 """
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import closing, suppress
 from itertools import count
 from pathlib import Path
@@ -229,6 +229,13 @@ class SparkEngine(CallBuilders):
         """Run a query of numbers without nulls, and keep its rows in so many parts."""
         with query_errors():
             return SparkRows(self._query(sql).repartition(parts, by))
+
+    def confine(self, files: Sequence[str], folders: Sequence[str] = ()) -> None:
+        """Spark opens no file but those that a log names."""
+
+    def watched(self) -> "Callable[[], float | None]":
+        """Return a function that knows no progress."""
+        return lambda: None
 
     def close(self) -> None:
         """Drop views, restore settings, and stop a session that was started here."""
