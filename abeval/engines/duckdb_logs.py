@@ -1,7 +1,4 @@
-"""Logs as relations of DuckDB: files, tables and frames under a name, times as times.
-
-`duckdb.py` hands it what `add_log` and `add_frame` are given.
-"""
+"""Logs as relations of DuckDB: frames, tables and files under a name, times as times."""
 
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
@@ -29,15 +26,17 @@ class AdbcTable(NamedTuple):
     Attributes:
         connection: An ADBC connection, as `adbc_driver_sqlite.dbapi.connect` gives.
         name: As SQL of the database names it.
+        condition: Which rows are meant, as SQL; empty for all.
     """
 
     connection: Any
     name: str
+    condition: str = ""
 
-    def rows(self, condition: str = "") -> "Stream":
-        """A stream of its rows; of all columns, because databases quote names differently."""
+    def rows(self) -> "Stream":
+        """Stream the rows; of all columns, because databases quote names differently."""
         cursor = self.connection.cursor()
-        cursor.execute(f"select * from {self.name} {condition}")
+        cursor.execute(f"select * from {self.name} {self.condition}")
         return Stream(cursor.fetch_record_batch(), cursor.close)
 
 
@@ -58,7 +57,7 @@ class Stream:
 
 
 def table_of(connection: Any, name: str) -> object:  # noqa: ANN401
-    """A table of an open connection, as a frame.
+    """Return a table of an open connection, as a frame.
 
     Args:
         connection: Of DuckDB, or of an ADBC driver.
@@ -78,33 +77,69 @@ def table_of(connection: Any, name: str) -> object:  # noqa: ANN401
     )
 
 
-def described(frame: Any) -> object:  # noqa: ANN401
-    """What DuckDB can describe in place of a frame: some of its rows, or none.
+class _Kind(NamedTuple):
+    """What DuckDB reads in place of a frame, so that nothing is computed but what is read.
 
-    None for a frame that can be read only once, and as a whole.
+    Attributes:
+        empty: Makes a frame of no rows, or of some where these tell the types of objects.
+        chosen: Makes a frame of some columns, each with its place among all.
+        scanned: Makes of either what DuckDB can scan once.
     """
-    match _kind(frame):
-        case "pandas.DataFrame":
-            return frame.head(_LOOKED_AT).copy()
-        case "polars.DataFrame" | "pyarrow.Table":
-            return Stream(frame.slice(0, 0))
-        case "polars.LazyFrame":
-            return Stream(frame.limit(0).collect())
-        case "ibis.Table":
-            return Stream(_of_ibis(frame.limit(0)))
-        case "duckdb.DuckDBPyRelation":
-            return Stream(frame.limit(0))
-        case "abeval.AdbcTable":
-            return frame.rows("where 1 = 0")
-    return None
+
+    empty: Callable[[Any], Any]
+    chosen: Callable[[Any, Mapping[str, int]], Any]
+    scanned: Callable[[Any], object]
 
 
-_LOOKED_AT = 1000
-"""Rows that tell the types of a pandas frame's objects."""
+def _of_ibis(table: Any) -> Stream:  # noqa: ANN401
+    """Stream the rows of an Ibis table; of DuckDB by its own connection."""
+    backend = table.get_backend()
+    if backend.name == "duckdb":
+        return Stream(backend.con.cursor().sql(str(table.compile())))
+    return Stream(table.to_pyarrow_batches())
 
 
-def scanned(frame: Any, columns: Mapping[str, int] | None, log: str) -> object:  # noqa: ANN401
-    """What DuckDB can scan in place of a frame, once.
+_IN_MEMORY = _Kind(lambda f: f.slice(0, 0), lambda f, columns: f.select([*columns]), Stream)
+_KINDS = {
+    "pandas.DataFrame": _Kind(
+        lambda f: f.head(1000),
+        lambda f, columns: f.iloc[:, [*columns.values()]],
+        # A copy, because DuckDB cannot read the strided columns of a reversed or sliced frame.
+        lambda f: f.copy(),
+    ),
+    "polars.DataFrame": _IN_MEMORY,
+    "pyarrow.Table": _IN_MEMORY,
+    "polars.LazyFrame": _Kind(
+        lambda f: f.limit(0),
+        lambda f, columns: f.select(*columns),
+        lambda f: Stream(f.collect()),
+    ),
+    "ibis.Table": _Kind(lambda f: f.limit(0), lambda f, columns: f.select(*columns), _of_ibis),
+    "duckdb.DuckDBPyRelation": _Kind(
+        lambda f: f.limit(0),
+        lambda f, columns: f.project(", ".join(map(quoted, columns))),
+        Stream,
+    ),
+    "abeval.AdbcTable": _Kind(
+        lambda f: f._replace(condition="where 1 = 0"), lambda f, _: f, AdbcTable.rows
+    ),
+}
+"""Library and class of a frame, by which none of the libraries is imported → how it is read."""
+
+
+def _kind(frame: object) -> _Kind | None:
+    kinds = (f"{kind.__module__.partition('.')[0]}.{kind.__name__}" for kind in type(frame).mro())
+    return next((_KINDS[kind] for kind in kinds if kind in _KINDS), None)
+
+
+def described(frame: object) -> object:
+    """Return what has the columns of a frame; None if it can be read only once, and as a whole."""
+    kind = _kind(frame)
+    return None if kind is None else kind.scanned(kind.empty(frame))
+
+
+def scanned(frame: object, columns: Mapping[str, int] | None, log: str) -> object:
+    """Return what DuckDB can scan in place of a frame, once.
 
     Args:
         frame: pandas, Polars, Arrow or Ibis, a DuckDB relation, or a table of ADBC.
@@ -114,51 +149,15 @@ def scanned(frame: Any, columns: Mapping[str, int] | None, log: str) -> object: 
     Raises:
         LogError: It is no frame.
     """
-    match _kind(frame):
-        case "pandas.DataFrame":
-            # A copy, because DuckDB cannot read the strided columns of a reversed or sliced frame.
-            return (frame if columns is None else frame.iloc[:, [*columns.values()]]).copy()
-        case "polars.LazyFrame":
-            return Stream((frame if columns is None else frame.select(*columns)).collect())
-        case "ibis.Table":
-            return Stream(_of_ibis(frame if columns is None else frame.select(*columns)))
-        case "abeval.AdbcTable":
-            return frame.rows()
-        case "duckdb.DuckDBPyRelation" if columns is not None:
-            return Stream(frame.project(", ".join(map(quoted, columns))))
-        case "polars.DataFrame" | "pyarrow.Table" if columns is not None:
-            return Stream(frame.select([*columns]))
-    if not hasattr(frame, "__arrow_c_stream__"):
-        raise LogError(
-            f"{log}: {type(frame).__name__} is not a frame",
-            "give a pandas, Polars, Arrow or Ibis table, or a DuckDB relation",
-        )
-    return Stream(frame)
-
-
-def _kind(frame: object) -> str:
-    """The library and the class of a frame, by which none of the libraries is imported."""
-    kinds = (f"{kind.__module__.partition('.')[0]}.{kind.__name__}" for kind in type(frame).mro())
-    return next((kind for kind in kinds if kind in _KINDS), "")
-
-
-_KINDS = (
-    "pandas.DataFrame",
-    "polars.DataFrame",
-    "polars.LazyFrame",
-    "pyarrow.Table",
-    "ibis.Table",
-    "duckdb.DuckDBPyRelation",
-    "abeval.AdbcTable",
-)
-
-
-def _of_ibis(table: Any) -> Any:  # noqa: ANN401
-    """The rows of an Ibis table as a stream; of DuckDB by its own connection."""
-    backend = table.get_backend()
-    if backend.name == "duckdb":
-        return backend.con.cursor().sql(str(table.compile()))
-    return table.to_pyarrow_batches()
+    kind = _kind(frame)
+    if kind is not None:
+        return kind.scanned(frame if columns is None else kind.chosen(frame, columns))
+    if hasattr(frame, "__arrow_c_stream__"):
+        return Stream(frame)
+    raise LogError(
+        f"{log}: {type(frame).__name__} is not a frame",
+        "give a pandas, Polars, Arrow or Ibis table, or a DuckDB relation",
+    )
 
 
 _RUNS = count(1)
@@ -187,26 +186,45 @@ class Tables:
             connection.execute(f"use {quoted(self._attach(':memory:', ''))}")
 
     def find(self, log: str, table: str, database: str | None) -> str | duckdb.DuckDBPyRelation:
-        """The full name of a table, or its rows if only the caller's connection can see it.
+        """Return the full name of a table, or its rows if only the caller's connection can see it.
 
         Raises:
             LogError: There is no such table, or nothing says where it is.
         """
         if database is not None:
-            name = self._in_file(database, table)
+            file = self._folder / database
+            if not file.is_file():
+                raise LogError(f"no DuckDB database at {file}", "check logs.*.database")
+            with log_errors(f"{file} cannot be opened", "is it a DuckDB database of this version?"):
+                home, schema = self._alias_of(file), "main"
         elif self._caller is not None:
             with log_errors("the tables of the connection cannot be listed", "is it in use?"):
                 if self._is_temporary(self._caller, table):
                     return self._caller.table(quoted(table))
-                name = self._of_caller(self._caller, table)
+                sql = "select current_database(), current_schema()"
+                ((home, schema),) = self._caller.execute(sql).fetchall()
         else:
             raise LogError(
                 f"logs.{log}.table names {table!r}, but there is no database or connection for it",
                 f"set logs.{log}.database, or pass connection = ... from Python",
             )
-        if isinstance(name, str):
-            return name
-        raise _unknown(log, table, name)
+        rows = self._connection.execute(
+            "select database_name, schema_name, table_name from duckdb_tables() where not internal "
+            "union select database_name, schema_name, view_name from duckdb_views() "
+            "where not internal order by all"
+        ).fetchall()
+        known = {tuple(str(part).lower() for part in row) for row in rows}
+        parts = table.split(".")
+        for full in ([home, schema, *parts], [home, *parts], parts):
+            if tuple(part.lower() for part in full) in known:
+                return ".".join(map(quoted, full))
+        # Not at the top: engines are opened without an experiment too.
+        from abeval.experiment.problems import suggestion
+
+        names = [str(name) for place, _, name in rows if place == home]
+        what = f"logs.{log}: there is no table {table!r}{suggestion(table, names)}"
+        hint = f"tables and views: {', '.join(names) or 'none'}"
+        raise LogError(what, hint if len(names) > 12 else None)
 
     def close(self) -> None:
         """Detach what was attached, and switch back to the caller's database."""
@@ -215,36 +233,9 @@ class Tables:
             for alias in reversed(self._attached):
                 self._connection.execute(f"detach {quoted(alias)}")
 
-    def _in_file(self, database: str, table: str) -> str | list[str]:
-        """The full name of a table of a DuckDB file, or if there is none, the names of all."""
-        file = self._folder / database
-        if not file.is_file():
-            raise LogError(f"no DuckDB database at {file}", "check logs.*.database")
-        with log_errors(f"{file} cannot be opened", "is it a DuckDB database of this version?"):
-            alias = self._alias_of(file)
-        return self._named(table, alias, "main")
-
-    def _of_caller(self, caller: duckdb.DuckDBPyConnection, table: str) -> str | list[str]:
-        sql = "select current_database(), current_schema()"
-        ((database, schema),) = caller.execute(sql).fetchall()
-        return self._named(table, database, schema)
-
-    def _named(self, table: str, database: str, schema: str) -> str | list[str]:
-        rows = self._connection.execute(
-            "select database_name, schema_name, table_name from duckdb_tables() where not internal "
-            "union select database_name, schema_name, view_name from duckdb_views() "
-            "where not internal order by all"
-        ).fetchall()
-        known = {tuple(str(part).lower() for part in row) for row in rows}
-        parts = table.split(".")
-        for full in ([database, schema, *parts], [database, *parts], parts):
-            if tuple(part.lower() for part in full) in known:
-                return ".".join(quoted(part) for part in full)
-        return [str(name) for place, _, name in rows if place == database]
-
     @staticmethod
     def _is_temporary(caller: duckdb.DuckDBPyConnection, table: str) -> bool:
-        """Whether it is a temporary table or a frame, which other connections cannot see."""
+        """Tell whether it is a temporary table or a frame, which other connections cannot see."""
         sql = (
             "select 1 from duckdb_tables() where temporary and table_name = $1 "
             "union all select 1 from duckdb_views() where temporary and view_name = $1"
@@ -252,7 +243,7 @@ class Tables:
         return bool(caller.execute(sql, [table]).fetchall())
 
     def _alias_of(self, file: Path) -> str:
-        """The name under which a file is attached; the caller may have attached it already."""
+        """Return the name under which a file is attached; the caller may have attached it."""
         opened = self._connection.execute("select database_name, path from duckdb_databases()")
         for name, path in opened.fetchall():
             if path is not None and real(str(path)) == real(file):
@@ -264,14 +255,6 @@ class Tables:
         self._connection.execute(f"attach {literal(path)} as {quoted(alias)} {options}")
         self._attached.append(alias)
         return alias
-
-
-def _unknown(log: str, table: str, known: list[str]) -> LogError:
-    from abeval.experiment.problems import suggestion
-
-    hint = f"tables and views: {', '.join(known) or 'none'}"
-    what = f"logs.{log}: there is no table {table!r}{suggestion(table, known)}"
-    return LogError(what, hint if len(known) > 12 else None)
 
 
 _FRAME = "abeval_frame"
