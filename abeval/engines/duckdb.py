@@ -179,7 +179,7 @@ class DuckDBEngine(CallBuilders):
         return None
 
     def local_time(self, milliseconds: str, timezone: str) -> str:
-        """SQL: the local timestamp of an epoch-milliseconds expression."""
+        """Write the local timestamp of an epoch-milliseconds expression."""
         utc = f"make_timestamp({milliseconds} * 1000)"
         if timezone == "UTC":
             return utc
@@ -192,7 +192,7 @@ class DuckDBEngine(CallBuilders):
         )
 
     def hash64(self, values: Sequence[str]) -> str:
-        """SQL: a whole number of 64 bits that stands for values, nulls among them."""
+        """Write a whole number of 64 bits that stands for values, nulls among them."""
         return f"cast(hash({', '.join(values)}) >> 1 as bigint)"
 
     def close(self) -> None:

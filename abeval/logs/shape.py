@@ -256,12 +256,12 @@ def _computed(
 
 
 def _numbered(kind: str, columns: Iterable[str]) -> dict[str, str]:
-    """SQL of each column once → its name."""
+    """Number SQL of columns, each once: SQL → name."""
     return {sql: f"{kind}_{i}" for i, sql in enumerate(dict.fromkeys(columns), start=1)}
 
 
 def _with_extra(own: tuple[str, ...], extra: Sequence[str], log: LogColumns) -> tuple[str, ...]:
-    """The log's own columns and extra ones, each once, ignoring case."""
+    """List the log's own columns and extra ones, each once, ignoring case."""
     by_lower = {column.lower(): column for column in log.types}
     for column in extra:
         if column.lower() not in by_lower:
@@ -274,7 +274,7 @@ def _with_extra(own: tuple[str, ...], extra: Sequence[str], log: LogColumns) -> 
 def _served_scores(
     experiment: Experiment, log: LogColumns
 ) -> tuple[tuple[str, ...], dict[str, str]]:
-    """The score columns of the log, and the `score_N` that each variant serves."""
+    """Find the score columns of the log, and the `score_N` that each variant serves."""
     for name, model in experiment.models.items():
         where, column = f"models.{name}.score", model.score
         problem = None
@@ -294,7 +294,7 @@ def _served_scores(
 
 
 def columns_read(experiment: Experiment, metrics: Sequence[Metric], shape: LogShape) -> list[str]:
-    """The log's own names of the columns of the impressions that this analysis reads."""
+    """List the log's own names of the columns of the impressions that this analysis reads."""
     log, has = shape.impressions, shape.needs_met(experiment.unit)
     needs = {need for metric in metrics if metric.needs <= has for need in metric.needs}
     texts = [*of_impressions(experiment).values(), *experiment.cuts.values()]
@@ -306,7 +306,7 @@ def columns_read(experiment: Experiment, metrics: Sequence[Metric], shape: LogSh
 
 
 def value_columns(shape: LogShape, experiment: Experiment, metric: Metric) -> dict[str, str]:
-    """Variant → the column of the impressions with the value that a quantile ranks."""
+    """Find for each variant the column of the impressions whose values a quantile ranks."""
     if not isinstance(metric.value, RowTerm):
         raise TypeError(f"the quantile {metric.name!r} has no value of an impression")
     return {variant: shape.event(metric.value, variant) for variant in experiment.variants}
@@ -315,7 +315,7 @@ def value_columns(shape: LogShape, experiment: Experiment, metric: Metric) -> di
 def own_columns_of(
     texts: Sequence[str], log: LogColumns, canonical: Collection[str]
 ) -> tuple[str, ...]:
-    """The log's columns that expressions read, besides the canonical ones."""
+    """List the log's columns that expressions read, besides the canonical ones."""
     own: dict[str, None] = {}
     known = {name.lower() for name in (*canonical, *log.types)}
     for text in texts:
@@ -328,10 +328,10 @@ def own_columns_of(
 
 
 def in_view_names(text: str, score: str | None, canonical: Collection[str]) -> str:
-    """An expression over the views' columns: canonical names stay, the log's own get a prefix."""
+    """Write an expression over the views' columns: the log's own get a prefix."""
 
     def name(column: str) -> str:
-        """The column of the views; empty for the score of a variant without one."""
+        """Return the column of the views; empty for the score of a variant without one."""
         if column.lower() not in canonical:
             return own_name(column)
         return column if column.lower() != "score" else score or ""
@@ -344,7 +344,7 @@ def in_view_names(text: str, score: str | None, canonical: Collection[str]) -> s
 
 
 def as_text(texts: Mapping[str, str], canonical: Collection[str]) -> dict[str, str]:
-    """Names of segments or cuts → SQL of their values over the views' columns."""
+    """Write the texts of segments or cuts over the views' columns, by name."""
     return {
         name: f"cast({in_view_names(text, None, canonical)} as varchar)"
         for name, text in texts.items()
@@ -369,7 +369,7 @@ def value_sql(term: RowTerm | RowValue, score: str | None = None) -> str:
 
 
 def _canonical(term: RowTerm | UnitTerm | RowValue) -> frozenset[str]:
-    """The canonical columns that a term may read; of a row that is a unit, only its id."""
+    """Find the canonical columns that a term may read; of a row that is a unit, only its id."""
     if isinstance(term, RowValue):
         own = {IMPRESSIONS: EXPRESSION_COLUMNS, UNITS: UNIT_COLUMNS}
         return own.get(term.log, _OUTCOME_COLUMNS)

@@ -1,7 +1,7 @@
 """Apache Spark: the same queries, past one machine.
 
-`engines/protocol.py` opens it for a `Run`; every step hands it DuckDB SQL, which `transpile.py`
-translates.
+CSV and JSON files have no types, and frames have types that Spark does not know: DuckDB reads these
+and writes Parquet for Spark. With one reader, a column is the same on both engines.
 """
 
 import re
@@ -91,7 +91,7 @@ def staged(
 
 
 def types_of(name: str, source: LogSource, folder: Path) -> Mapping[str, str]:
-    """DuckDB's type of each column of a log."""
+    """Find DuckDB's type of each column of a log."""
     with closing(DuckDBEngine(None, folder)) as engine:
         engine.confine(files_of_log(name, source, folder))
         engine.add_log(name, source)
@@ -177,7 +177,7 @@ class SparkEngine(CallBuilders):
             self._stage(name, source, frame)
 
     def columns(self, relation: str) -> Mapping[str, str]:
-        """Column names and types of a relation, in order, by DuckDB's names."""
+        """List column names and types of a relation, in order, by DuckDB's names."""
         return self._types[relation]
 
     def view(self, name: str, sql: str) -> None:
@@ -219,7 +219,7 @@ class SparkEngine(CallBuilders):
             self._add(name, self._session.createDataFrame(pa.table(dict(columns))))
 
     def hash64(self, values: Sequence[str]) -> str:
-        """SQL: a whole number of 64 bits that stands for values, nulls among them."""
+        """Write a whole number of 64 bits that stands for values, nulls among them."""
         # Spark passes nulls over; and it hashes on from each value to the next, so that a constant
         # comes first: hashes of values that collide must differ with it.
         parts = (f"{value} is null, {value}" for value in reversed(values))
@@ -346,7 +346,7 @@ _NAMES = {
 
 
 def duckdb_type(kind: str) -> str:
-    """DuckDB's name for a type of Spark.
+    """Return DuckDB's name for a type of Spark.
 
     Example:
         >>> duckdb_type("timestamp_ntz"), duckdb_type("decimal(20,0)")
@@ -358,7 +358,7 @@ def duckdb_type(kind: str) -> str:
 
 
 def _is_plain(file: str) -> bool:
-    """Whether a name has no character of Spark's globs; an address has those that are meant."""
+    """Tell whether a name has none of Spark's globs; an address has those that are meant."""
     return "://" in file or not set(file) & set("*?[]{}\\")
 
 
