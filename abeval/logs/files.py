@@ -35,8 +35,9 @@ def rows_of_files(log: str, files: Files) -> int | None:
     Raises:
         LogError: A file cannot be read.
     """
-    counts = _counts(log, files) if files.are_local else [None]
-    return None if None in counts else sum(n for n in counts if n is not None)
+    by_file = rows_by_file(log, files)
+    counts = [by_file.get(file) for file in files.read]
+    return None if None in counts else sum(rows for rows in counts if rows is not None)
 
 
 def rows_by_file(log: str, files: Files) -> dict[str, int | None]:
@@ -47,20 +48,14 @@ def rows_by_file(log: str, files: Files) -> dict[str, int | None]:
     """
     if not files.are_local:
         return {}
-    counts = zip(files.read, _counts(log, files), strict=True)
-    return {**dict.fromkeys(files.empty, 0), **dict(counts)}
-
-
-def _counts(log: str, files: Files) -> list[int | None]:
-    """Count the rows of each file; a file that is read twice is there twice."""
+    rows: dict[str, int | None] = dict.fromkeys(files.empty, 0)
     if files.kind == "parquet":
         with _reader(log, files) as connection:
             read = f"select file_name, num_rows from parquet_file_metadata({listed(files.read)})"
-            rows = dict(connection.execute(read).fetchall())
-        return [int(rows[file]) for file in files.read]
+            return rows | dict(connection.execute(read).fetchall())
     if sum(Path(file).stat().st_size for file in files.read) > _FEW_BYTES:
-        return [None for _ in files.read]
-    return [_of_lines(Path(file), files.kind) for file in files.read]
+        return rows | dict.fromkeys(files.read)
+    return rows | {file: _of_lines(Path(file), files.kind) for file in files.read}
 
 
 def _of_lines(file: Path, kind: str) -> int | None:
@@ -213,18 +208,18 @@ def file_facts(log: str, source: LogSource, folder: Path) -> FileFacts:
     if not files.are_local:
         return FileFacts(empty=files.empty)
     columns = columns_of_files(log, files) if len({*files.read}) > 1 else {}
-    lacking, drift = dict[str, list[str]](), dict[str, dict[str, list[str]]]()
+    lacking, drift = {}, {}
     for name in sorted(frozenset().union(*columns.values())):
         by_type: dict[str, list[str]] = {}
         for file, types in columns.items():
-            by_type.setdefault(types.get(name, ""), []).append(file)
-        by_type.pop("", None)
-        lacks = [file for file in files.read if name not in columns[file]]
-        lacking |= {name: lacks} if lacks else {}
-        drift |= {name: by_type} if len(by_type) > 1 else {}
-    is_lines, has_types = files.kind != "parquet", files.kind != "csv"
-    rows = rows_of_files(log, files)
-    return FileFacts(files.read, files.empty, lacking, rows, is_lines, drift, has_types)
+            if name in types:
+                by_type.setdefault(types[name], []).append(file)
+        if lacks := [file for file in files.read if name not in columns[file]]:
+            lacking[name] = lacks
+        if len(by_type) > 1:
+            drift[name] = by_type
+    rows, is_text = rows_of_files(log, files), files.kind != "parquet"
+    return FileFacts(files.read, files.empty, lacking, rows, is_text, drift, files.kind != "csv")
 
 
 def mixed_id(facts: FileFacts, column: str) -> str | None:

@@ -52,52 +52,6 @@ _AS: Mapping[str, str] = {
 """Types that Parquet does not have or Spark cannot read, and what they are written as."""
 
 
-def staged(
-    name: str,
-    source: LogSource | None,
-    frame: object | None,
-    folder: Path,
-    file: Path,
-    options: EngineOptions,
-) -> Mapping[str, str]:
-    """Write a log to a Parquet file.
-
-    Args:
-        name: The relation that holds it.
-        source: Its entry in the experiment file; None for a frame that is no log.
-        frame: Its rows, if they come from Python.
-        folder: Where relative paths start.
-        file: What is written.
-        options: Of the engine that reads.
-
-    Returns:
-        DuckDB's type of each column.
-
-    Raises:
-        LogError: It cannot be read.
-    """
-    with closing(DuckDBEngine(options, folder)) as engine:
-        files = [] if source is None or frame is not None else files_of_log(name, source, folder)
-        engine.confine(files, [str(file.parent)])
-        if frame is not None:
-            engine.add_frame(name, frame, source)
-        elif source is not None:
-            engine.add_log(name, source)
-        types = engine.columns(name)
-        columns = ", ".join(_column(column, kind) for column, kind in types.items())
-        copied = f"copy (select {columns} from {quoted(name)}) to {literal(str(file))}"
-        engine.rows(f"{copied} (format parquet)")
-    return types
-
-
-def types_of(name: str, source: LogSource, folder: Path) -> Mapping[str, str]:
-    """Find DuckDB's type of each column of a log."""
-    with closing(DuckDBEngine(None, folder)) as engine:
-        engine.confine(files_of_log(name, source, folder))
-        engine.add_log(name, source)
-        return engine.columns(name)
-
-
 def _column(column: str, kind: str) -> str:
     to = next((t for pattern, t in _AS.items() if re.fullmatch(pattern, kind, re.DOTALL)), None)
     name = quoted(column)
@@ -296,7 +250,7 @@ class SparkEngine(CallBuilders):
         if far:
             self._add(name, frame, read_as)
             return
-        types = types_of(name, source, self._folder)
+        types = self._read_by_duckdb(name, source)
         if read_as == {column: _READ_AS.get(kind, kind) for column, kind in types.items()}:
             self._add(name, frame, types)
         else:
@@ -307,7 +261,7 @@ class SparkEngine(CallBuilders):
         if self._scratch is None:
             self._scratch = Scratch(self._options.temp_directory, "abeval-spark-")
         file = self._scratch.path / f"{name}_{len(self._types)}.parquet"
-        types = staged(name, source, frame, self._folder, file, self._options)
+        types = self._read_by_duckdb(name, source, frame, file)
         with query_errors():
             if self._is_local:
                 frame = self._session.read.parquet(str(file))
@@ -317,14 +271,36 @@ class SparkEngine(CallBuilders):
                 frame = self._session.createDataFrame(without_unsigned(pq.read_table(file)))
             self._add(name, frame, types)
 
+    def _read_by_duckdb(
+        self,
+        name: str,
+        source: LogSource | None,
+        frame: object | None = None,
+        file: Path | None = None,
+    ) -> Mapping[str, str]:
+        """Find DuckDB's type of each column of a log or a frame, and write its rows to a file."""
+        with closing(DuckDBEngine(self._options, self._folder)) as engine:
+            folders = [] if file is None else [str(file.parent)]
+            if source is None or frame is not None:
+                engine.confine([], folders)
+                engine.add_frame(name, frame, source)
+            else:
+                engine.confine(files_of_log(name, source, self._folder), folders)
+                engine.add_log(name, source)
+            types = engine.columns(name)
+            if file is not None:
+                columns = ", ".join(_column(column, kind) for column, kind in types.items())
+                copied = f"copy (select {columns} from {quoted(name)}) to {literal(str(file))}"
+                engine.rows(f"{copied} (format parquet)")
+        return types
+
     @property
     def _is_local(self) -> bool:
         """Whether the executors can read this machine's files."""
         from pyspark.sql.utils import is_remote
 
-        return not is_remote() and str(self._session.conf.get("spark.master", "")).startswith(
-            "local"
-        )
+        master = str(self._session.conf.get("spark.master", ""))
+        return not is_remote() and master.startswith("local")
 
 
 _READ_AS = {

@@ -86,14 +86,10 @@ def open_session(options: EngineOptions) -> "tuple[SparkSession, bool]":
             warnings.simplefilter("ignore", FutureWarning)
             return _started(options), True
     except (PySparkException, RuntimeError, OSError) as error:
-        what = f"Spark did not start: {str(error).splitlines()[0]}"
-        raise QueryError(what, _missing(options.address or "")) from error
-
-
-def _missing(address: str) -> str:
-    if address.startswith(_CONNECT):
-        return f'{address} needs pip install "pyspark[connect]"'
-    return "is Java 17 or newer installed, and [engine] address right?"
+        hint = "is Java 17 or newer installed, and [engine] address right?"
+        if (options.address or "").startswith(_CONNECT):
+            hint = f'{options.address} needs pip install "pyspark[connect]"'
+        raise QueryError(f"Spark did not start: {str(error).splitlines()[0]}", hint) from error
 
 
 def _check_same(running: "SparkSession", address: str | None) -> None:
