@@ -15,7 +15,6 @@ from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 import typer
 
 from abeval.bounds import MAX_THREADS
-from abeval.cli.guard import shown
 
 if TYPE_CHECKING:
     from rich.console import Console

@@ -11,7 +11,6 @@ from tomlkit.items import Table as TomlTable
 
 from abeval.drafts.columns import Column
 from abeval.drafts.guess import Arms, Guess
-from abeval.drafts.logs import Tables, add_guess, write_logs
 from abeval.drafts.others import Other
 from abeval.drafts.words import slug
 from abeval.engines.sql import quoted

@@ -10,8 +10,8 @@ from typing import NamedTuple
 from abeval.engines.protocol import Engine
 from abeval.engines.sql import quoted
 from abeval.errors import AbevalError, ExperimentError, QueryError
+from abeval.experiment.consistency import of_impressions
 from abeval.experiment.model import Experiment
-from abeval.experiment.segment_rules import of_impressions
 from abeval.logs import views
 from abeval.logs.shape import LogShape
 from abeval.metrics.definition import Metric, event_terms, row_terms

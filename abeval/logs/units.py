@@ -13,8 +13,8 @@ from abeval.assignment.draws import Rule
 from abeval.engines.builders import rule_sql, sub_bucket_sql
 from abeval.engines.protocol import Engine, row_count, whole_number
 from abeval.engines.sql import literal, numbered, query, quoted
+from abeval.experiment.consistency import known_from
 from abeval.experiment.model import Experiment
-from abeval.experiment.segment_rules import known_from
 from abeval.logs import views
 from abeval.logs.cells import Cells
 from abeval.logs.shape import UNITS, Computed, LogShape
