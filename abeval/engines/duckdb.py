@@ -1,8 +1,4 @@
-"""DuckDB, embedded: the default engine.
-
-`choice.py` opens it for a `Run`, whose steps hand it logs, views and SQL; `offline/evaluate.py`
-opens one for frames, `spark/staging.py` one to read logs for Spark.
-"""
+"""DuckDB, embedded: the default engine."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import CancelledError, ThreadPoolExecutor
@@ -66,7 +62,7 @@ class DuckDBEngine(CallBuilders):
         )
         self._tables = Tables(self._connection, connection, folder)
         self._kinds: dict[str, str] = {}
-        self._logs = Logs(self._connection, self._fetched, self._tables, folder, self._reads_remote)
+        self._logs = Logs(self._connection, self._run, self._tables, folder, self._reads_remote)
         try:
             with query_errors():
                 self._run("; ".join(["set timezone = 'UTC'", *duckdb_macros()]))
@@ -90,7 +86,7 @@ class DuckDBEngine(CallBuilders):
             self._run("; ".join(confinement(files, folders)))
 
     def add_log(self, name: str, source: "LogSource", reads: str | None = None) -> None:
-        """Make files or a table readable as the relation `name`; see `Engine.add_log`."""
+        """Make files or a table readable as the relation `name`."""
         with query_errors():
             self._logs.add(name, source, reads)
 
@@ -101,14 +97,7 @@ class DuckDBEngine(CallBuilders):
         source: "LogSource | None" = None,
         reads: str | None = None,
     ) -> None:
-        """Copy a frame (pandas, Polars, Arrow, Ibis, a relation) into the relation `name`.
-
-        Args:
-            name: The relation.
-            frame: The frame.
-            source: The log's entry in the experiment file, where the frame is a log.
-            reads: As of `add_log`.
-        """
+        """Copy a frame (pandas, Polars, Arrow, Ibis, a relation) into the relation `name`."""
         with query_errors():
             self._logs.add_frame(name, frame, source, reads)
 
@@ -129,7 +118,7 @@ class DuckDBEngine(CallBuilders):
         self._logs.spare(name)
 
     def columns(self, relation: str) -> Mapping[str, str]:
-        """Column names and types of a relation, in order; of a log, also those left out."""
+        """List column names and types of a relation, in order; of a log, also those left out."""
         with query_errors():
             return self._logs.columns(relation)
 
@@ -176,7 +165,7 @@ class DuckDBEngine(CallBuilders):
                 yield columns
 
     def watched(self) -> Callable[[], float | None]:
-        """A function that returns how much of the running statement is done."""
+        """Return a function that tells how much of the running statement is done."""
         # DuckDB measures progress only if its progress bar is on, which not every place allows.
         with suppress(duckdb.Error):
             self._run("set enable_progress_bar_print = false")
@@ -190,7 +179,7 @@ class DuckDBEngine(CallBuilders):
         return None
 
     def local_time(self, milliseconds: str, timezone: str) -> str:
-        """SQL: the local timestamp of an epoch-milliseconds expression."""
+        """Write the local timestamp of an epoch-milliseconds expression."""
         utc = f"make_timestamp({milliseconds} * 1000)"
         if timezone == "UTC":
             return utc
@@ -203,7 +192,7 @@ class DuckDBEngine(CallBuilders):
         )
 
     def hash64(self, values: Sequence[str]) -> str:
-        """SQL: a whole number of 64 bits that stands for values, nulls among them."""
+        """Write a whole number of 64 bits that stands for values, nulls among them."""
         return f"cast(hash({', '.join(values)}) >> 1 as bigint)"
 
     def close(self) -> None:
@@ -215,9 +204,9 @@ class DuckDBEngine(CallBuilders):
         if self._scratch is not None:
             self._scratch.close()
 
-    def _run(self, sql: str) -> None:
+    def _run(self, sql: str) -> Sequence[tuple[object, ...]]:
         # DuckDB may do the work, and raise its errors, only when the result is fetched.
-        self._wait(lambda: self._connection.execute(sql).fetchall())
+        return self._wait(lambda: self._connection.execute(sql).fetchall())
 
     def _wait(self, work: Callable[[], Result]) -> Result:
         """Run work in another thread; in this one DuckDB may ignore Ctrl-C until it ends.
@@ -244,6 +233,3 @@ class DuckDBEngine(CallBuilders):
             while not idle.wait(0.05):
                 self._connection.interrupt()
             raise
-
-    def _fetched(self, sql: str) -> Sequence[tuple[object, ...]]:
-        return self._wait(lambda: self._connection.execute(sql).fetchall())

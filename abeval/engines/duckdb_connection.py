@@ -1,7 +1,4 @@
-"""Connections to DuckDB for one run: what they may use, what they may open, how they fail.
-
-`duckdb.py` runs every statement on one of them; what is raised reaches the user.
-"""
+"""Connections to DuckDB: what they may use and open, how they fail, and their rows as arrays."""
 
 import ctypes
 from collections.abc import Iterator, Mapping, Sequence
@@ -24,7 +21,7 @@ if TYPE_CHECKING:
 
 
 def confinement(files: Sequence[str], folders: Sequence[str]) -> list[str]:
-    """Statements after which a connection opens nothing but files and what is in folders.
+    """Write statements after which a connection opens only these files and folders.
 
     No extension can be loaded after them, and no setting changed.
     """
@@ -40,7 +37,7 @@ def confinement(files: Sequence[str], folders: Sequence[str]) -> list[str]:
 
 
 def open_scratch(options: "EngineOptions | None") -> Scratch | None:
-    """A folder for what does not fit into memory, where the options name one or limit memory."""
+    """Open a folder for what does not fit into memory, where options name one or limit memory."""
     if options is None or (options.memory_limit is None and options.temp_directory is None):
         return None
     folder = options.temp_directory
@@ -65,7 +62,7 @@ NO_EXTENSIONS: Mapping[str, str] = {
 
 
 def connect(options: "EngineOptions | None", scratch: Scratch | None) -> duckdb.DuckDBPyConnection:
-    """A connection of a run's own: in memory, or to a file where memory is limited.
+    """Open a connection of a run's own: in memory, or to a file where memory is limited.
 
     Raises:
         QueryError: DuckDB does not accept the options.
@@ -95,7 +92,7 @@ def connect(options: "EngineOptions | None", scratch: Scratch | None) -> duckdb.
 
 
 def beside(connection: duckdb.DuckDBPyConnection) -> duckdb.DuckDBPyConnection:
-    """A second connection to the caller's database, with its own names and settings."""
+    """Open a second connection to the caller's database, with its own names and settings."""
     try:
         return connection.cursor()
     except duckdb.Error as error:
@@ -129,7 +126,7 @@ def log_errors(what: str, hint: str) -> Iterator[None]:
 
 
 def message(error: Exception) -> str:
-    """DuckDB's message without the query's text and advice on DuckDB's own options."""
+    """Return DuckDB's message without the query's text and advice on DuckDB's own options."""
     lines = str(error).split("\n\n")[0].splitlines()
     kept = [line.strip() for line in lines if not line.startswith(("Original Line", "LINE "))]
     return " ".join(kept[:2])
@@ -148,16 +145,13 @@ _BITS = b"b"
 """The format of true and false, of which a byte holds eight."""
 
 
-class _Schema(ctypes.Structure):
-    """`ArrowSchema`."""
+class _Schema(ctypes.Structure): ...
 
 
-class _Array(ctypes.Structure):
-    """`ArrowArray`."""
+class _Array(ctypes.Structure): ...
 
 
-class _Stream(ctypes.Structure):
-    """`ArrowArrayStream`."""
+class _Stream(ctypes.Structure): ...
 
 
 _Schema._fields_ = [
@@ -204,7 +198,7 @@ class ArrayStream:
         schema.release(byref(schema))
 
     def fetch(self) -> Columns | None:
-        """The next rows, some 100,000; None after the last.
+        """Fetch the next rows, some 100,000; None after the last.
 
         Raises:
             duckdb.Error: The query fails, or a column is neither numbers nor true and false.

@@ -1,8 +1,4 @@
-"""What an engine must be able to do.
-
-`duckdb.py` and `spark/engine.py` implement it. Modules that run SQL, such as those of logs,
-aggregates and offline, take an engine by this type.
-"""
+"""What an engine must be able to do."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Protocol, TypeVar, runtime_checkable
@@ -51,7 +47,7 @@ class Engine(Protocol):
         """Make every column of a log readable, where some were left out."""
 
     def columns(self, relation: str) -> Mapping[str, str]:
-        """Column names and types of a relation, in order; of a log, also those left out."""
+        """List column names and types of a relation, in order; of a log, also those left out."""
 
     def view(self, name: str, sql: str) -> None:
         """Name a query, to be run each time it is read."""
@@ -66,25 +62,34 @@ class Engine(Protocol):
         """Run a query and fetch its rows as a frame."""
 
     def epoch_ms(self, timestamp: str) -> str:
-        """SQL: whole milliseconds since 1970 of a UTC timestamp expression, rounded down."""
+        """Write whole milliseconds since 1970 of a UTC timestamp expression, rounded down."""
 
     def utc_time(self, timestamp: str, timezone: str) -> str:
-        """SQL: the UTC timestamp of a local timestamp expression of a time zone."""
+        """Write the UTC timestamp of a local timestamp expression of a time zone."""
 
     def local_time(self, milliseconds: str, timezone: str) -> str:
-        """SQL: the local timestamp of an epoch-milliseconds expression."""
+        """Write the local timestamp of an epoch-milliseconds expression."""
 
     def hash60(self, salt: str, unit: str) -> str:
-        """SQL: the `md5_60` of a salt and a unit expression."""
+        """Write the `md5_60` of a salt and a unit expression."""
 
     def hash64(self, values: Sequence[str]) -> str:
-        """SQL: a whole number of 64 bits that stands for values, nulls among them."""
+        """Write a whole number of 64 bits that stands for values, nulls among them."""
 
     def arrays(self, sql: str) -> "Mapping[str, NDArray[np.generic]]":
         """Run a query and fetch its columns as arrays, masked where something is null."""
 
     def add_arrays(self, name: str, columns: "Columns") -> None:
         """Make arrays of one length the columns of the relation `name`."""
+
+    def confine(self, files: Sequence[str], folders: Sequence[str] = ()) -> None:
+        """From now on, open these files and what is in these folders, and nothing else.
+
+        Of other machines' files only those that statements name are read anyway.
+        """
+
+    def watched(self) -> "Callable[[], float | None]":
+        """Return a function that tells how much of the running statement is done, if known."""
 
     def close(self) -> None:
         """Release memory and files."""
@@ -122,36 +127,20 @@ class SpreadEngine(Engine, Protocol):
         """
 
 
-@runtime_checkable
-class ConfinedEngine(Protocol):
-    """An engine in this process, which could open other files than the logs."""
-
-    def confine(self, files: Sequence[str], folders: Sequence[str] = ()) -> None:
-        """From now on, open these files and what is in these folders, and nothing else."""
-
-
 def whole_number(engine: Engine, sql: str) -> int:
-    """The single whole number that a query returns, such as a count; 0 if it is null."""
+    """Fetch the single whole number that a query returns, such as a count; 0 if it is null."""
     ((number,),) = engine.rows(sql)
     return whole(number)
 
 
 def row_count(engine: Engine, relation: str) -> int:
-    """How many rows a relation has."""
+    """Count the rows of a relation."""
     return whole_number(engine, f"select count(*) from {relation}")
 
 
 def whole(cell: Cell) -> int:
-    """A cell as a whole number; 0 if it is null."""
+    """Read a cell as a whole number; 0 if it is null."""
     return int(cell or 0)
-
-
-@runtime_checkable
-class ProgressEngine(Engine, Protocol):
-    """An engine that can report progress."""
-
-    def watched(self) -> "Callable[[], float | None]":
-        """A function that returns how much of the running statement is done, None if unknown."""
 
 
 @runtime_checkable

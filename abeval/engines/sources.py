@@ -1,8 +1,4 @@
-"""The files of logs, their kind, and the names of logs as relations of an engine.
-
-It gets the entries of logs in the experiment file. The engines read the files that it lists, and
-confined ones open no other; the result is not written over one.
-"""
+"""The files of logs, their kind, and the names of logs as relations of an engine."""
 
 import csv
 import glob
@@ -56,7 +52,7 @@ class Files:
 
 
 def files_of(log: str, paths: Sequence[str], folder: Path, format: str = "auto") -> Files:
-    """The files of a log: each path is a file, a folder, or else a glob.
+    """List the files of a log: each path is a file, a folder, or else a glob.
 
     Of a folder, these are all files in it, at any depth, except those that engines hide: names that
     begin with `_` or `.`. A glob reads hidden folders only where it names them.
@@ -109,7 +105,7 @@ def _matching(log: str, path: str, folder: Path) -> list[str]:
 
 
 def _below(folder: Path) -> list[str]:
-    """The files of a folder at any depth; a folder that is linked again is read once."""
+    """List the files of a folder at any depth; a folder that is linked again is read once."""
     files, seen = list[str](), set[Path]()
     for here, folders, names in os.walk(folder, onerror=_raise, followlinks=True):
         place = real(here)
@@ -148,12 +144,12 @@ def _globbed(path: str, folder: Path) -> list[str]:
 
 
 def _is_hidden(folder: str) -> bool:
-    """Whether engines hide a folder; `_day=2026-09-14` is a partition."""
+    """Tell whether engines hide a folder; `_day=2026-09-14` is a partition."""
     return folder.startswith(".") or (folder.startswith("_") and "=" not in folder)
 
 
 def _kind_of(log: str, files: Sequence[str], format: str) -> str:
-    """`parquet`, `csv` or `json`: the format, or if that is `auto`, by the names of the files."""
+    """Return `parquet`, `csv` or `json`: the format, or if it is `auto`, by the files' names."""
     if format != "auto":
         return format
     by_kind: dict[str | None, str] = {}
@@ -176,7 +172,7 @@ def _kind(file: str) -> str | None:
 
 
 def exact(file: str) -> str:
-    """The name of a file for readers that take names for globs, where it has such characters.
+    """Name a file for readers that take names for globs, where it has such characters.
 
     Raises:
         LogError: It also has a backslash, which no glob of DuckDB can name.
@@ -193,13 +189,13 @@ def exact(file: str) -> str:
 
 
 def partitions(files: Sequence[str]) -> set[str]:
-    """The columns that names of folders hold, such as `day` of `day=2026-09-14`."""
+    """Find the columns that names of folders hold, such as `day` of `day=2026-09-14`."""
     folders = {part for file in files for part in Path(file).parts[:-1] if "=" in part}
     return {folder.partition("=")[0] for folder in folders}
 
 
 def is_table(file: Path) -> bool:
-    """Whether a file is a table by its name.
+    """Tell whether a file is a table by its name.
 
     Example:
         >>> is_table(Path("users.csv")), is_table(Path("experiment.toml"))
@@ -241,12 +237,12 @@ def _ragged_line(file: str, delimiter: str) -> str | None:
 
 
 def logs_of(experiment: "Experiment") -> "Mapping[str, LogSource]":
-    """The logs and tables that an experiment has, by name."""
+    """Return the logs and tables that an experiment has, by name."""
     return {**experiment.logs.named, **experiment.tables}
 
 
 def files_of_log(log: str, source: "LogSource", folder: Path) -> list[str]:
-    """The files of a log that are there; the run itself says if there are none."""
+    """List the files of a log that are there; the run itself says if there are none."""
     if source.database is not None:
         return [str(folder / source.database)]
     with suppress(LogError, OSError, ValueError):
@@ -257,13 +253,13 @@ def files_of_log(log: str, source: "LogSource", folder: Path) -> list[str]:
 
 
 def files_of_experiment(experiment: "Experiment") -> list[str]:
-    """The files of all logs."""
+    """List the files of all logs."""
     logs = logs_of(experiment).items()
     return [file for log, source in logs for file in files_of_log(log, source, experiment.folder)]
 
 
 def spelled(paths: Sequence[str]) -> list[str]:
-    """Each path, and as readers that take names for globs have to be given it.
+    """Return each path, and as readers that take names for globs have to be given it.
 
     Example:
         >>> spelled(["a.parquet", "b[1].parquet"])
@@ -273,7 +269,7 @@ def spelled(paths: Sequence[str]) -> list[str]:
 
 
 def log_name(relation: str) -> str:
-    """The path of a log in the experiment file below `logs`, or the name of a table.
+    """Return the path of a log in the experiment file below `logs`, or the name of a table.
 
     Example:
         >>> log_name("raw_clicks"), log_name("log_events_orders")
@@ -287,7 +283,7 @@ def log_name(relation: str) -> str:
 
 
 def relation_of(prefix: str, log: str) -> str:
-    """The relation of a log in some form, by the path of the log in the file.
+    """Name the relation of a log in some form, by the path of the log in the file.
 
     Example:
         >>> relation_of("raw", "events.orders")

@@ -1,8 +1,4 @@
-"""Small pieces of SQL text, with names and values quoted.
-
-Every module that writes SQL of its own uses them, for names and values of logs and experiment
-files.
-"""
+"""Pieces of SQL text, with names and values quoted, and the queries of `queries/`."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -14,7 +10,7 @@ from abeval.errors import QueryError
 
 
 def quoted(name: str) -> str:
-    """A quoted identifier, whatever characters it has.
+    """Quote an identifier, whatever characters it has.
 
     Example:
         >>> quoted('we"ird')
@@ -24,7 +20,7 @@ def quoted(name: str) -> str:
 
 
 def literal(text: str) -> str:
-    """A string literal, whatever characters it has.
+    """Write a string literal, whatever characters it has.
 
     Example:
         >>> literal("it's")
@@ -34,7 +30,7 @@ def literal(text: str) -> str:
 
 
 def by_value(subject: str, answers: Mapping[str, str]) -> str:
-    """An expression that depends on the value of another; null for any other value.
+    """Write an expression that depends on the value of another; null for any other value.
 
     Args:
         subject: SQL of the value.
@@ -49,7 +45,7 @@ def by_value(subject: str, answers: Mapping[str, str]) -> str:
 
 
 def numbered(subject: str, values: Sequence[str]) -> str:
-    """An expression with the place of a value in a list, from 0; null for any other value.
+    """Write the place of a value in a list, from 0; null for any other value.
 
     Example:
         >>> numbered("variant", ["control", "treatment"])
@@ -67,7 +63,7 @@ _names: ContextVar[set[str] | None] = ContextVar("names", default=None)
 
 @contextmanager
 def recorded() -> Iterator[set[str]]:
-    """The names of the queries that are asked for meanwhile.
+    """Note the names of the queries that are asked for meanwhile.
 
     Example:
         >>> with recorded() as names:
@@ -84,7 +80,7 @@ def recorded() -> Iterator[set[str]]:
 
 
 def query(name: str) -> str:
-    """The text of a query.
+    """Return the text of a query of `queries/`: one SELECT, named by its path.
 
     Args:
         name: Its path below `queries/` without `.sql`, such as `units/logged_sums`.
@@ -112,14 +108,14 @@ def _text(name: str) -> str:
 
 @cache
 def query_names() -> tuple[str, ...]:
-    """The names of all queries, sorted."""
+    """List the names of all queries, sorted."""
     files = _FOLDER.rglob("*.sql")
     return tuple(sorted(str(f.relative_to(_FOLDER).with_suffix("")) for f in files))
 
 
 @cache
 def is_query(sql: str) -> bool:
-    """Whether a text is that of a query in `queries/`.
+    """Tell whether a text is that of a query in `queries/`.
 
     Example:
         >>> is_query(query("units/auc")), is_query("select 1")

@@ -1,7 +1,4 @@
-"""One query of an experiment's analysis as a single SQL statement, for the user's warehouse.
-
-`cli/reference.py` hands it what runs the analysis, and prints the text.
-"""
+"""One query of an experiment's analysis as a single SQL statement, for the user's warehouse."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -26,7 +23,7 @@ Analysis = Callable[[DuckDBEngine], object]
 
 
 def plain_statement(name: str, dialect: str) -> str:
-    """A query over the canonical views, in a dialect.
+    """Write a query over the canonical views in a dialect.
 
     Raises:
         QueryError: It is not known, or its columns depend on the experiment.
@@ -46,7 +43,7 @@ def plain_statement(name: str, dialect: str) -> str:
 
 
 def rule_statement(sql: str, dialect: str) -> str:
-    """A query of abeval's own text in a dialect, with hashes in the dialect's SQL.
+    """Write a query of abeval's own text in a dialect, with hashes in the dialect's SQL.
 
     Raises:
         QueryError: The dialect is not known.
@@ -113,7 +110,7 @@ class _Recorder(DuckDBEngine):
         self._is_placed_by_log = of_log and not experiment.assigns
 
     def hash64(self, values: Sequence[str]) -> str:
-        """SQL: a whole number that stands for values, nulls among them, by MD5 as in `hash60`."""
+        """Write a whole number that stands for values, nulls among them, by MD5 as in `hash60`."""
         whole = "''"
         for value in values:
             text = f"coalesce('=' || cast({value} as varchar), '')"
@@ -167,7 +164,7 @@ class _ReplayRecorder(_Recorder):
 
 
 def statement(experiment: Experiment, name: str, dialect: str, run: Analysis) -> str:
-    """A query with every view that it reads, down to the logs, as one statement.
+    """Write a query with every view that it reads, down to the logs, as one statement.
 
     The views depend on the logs: their columns, their types and whether they have duplicates.
 
@@ -185,7 +182,7 @@ def statement(experiment: Experiment, name: str, dialect: str, run: Analysis) ->
 
 
 def recorded(experiment: Experiment, name: str, run: Analysis) -> Relation:
-    """The query as an analysis runs it, with every relation that it reads, for any dialect.
+    """Return the query as an analysis runs it, with every relation that it reads.
 
     Raises:
         QueryError: The analysis does not reach it.
@@ -206,7 +203,7 @@ def recorded(experiment: Experiment, name: str, run: Analysis) -> Relation:
 
 
 def statement_text(experiment: Experiment, name: str, dialect: str, answer: Relation) -> str:
-    """The statement in a dialect, after comments that say what it is.
+    """Write the statement in a dialect, after comments that say what it is.
 
     Raises:
         QueryError: It cannot be written in the dialect.
@@ -227,7 +224,7 @@ def statement_text(experiment: Experiment, name: str, dialect: str, answer: Rela
 
 
 def _names(answer: Relation) -> dict[Relation, str]:
-    """A unique name for every relation, each after those that it reads."""
+    """Give every relation a unique name, each after those that it reads."""
     names: dict[Relation, str] = {}
 
     def visit(relation: Relation) -> None:
@@ -252,7 +249,7 @@ def _translated(sql: str, relation: Relation, dialect: str, names: Mapping[Relat
 
 
 def _place(experiment: Experiment, relation: str) -> str:
-    """Where a log is read from."""
+    """Say where a log is read from."""
     source = experiment.logs.named.get(log_name(relation))
     if source is None:
         return "a separate input"

@@ -3,8 +3,6 @@
 `columns('regex')` is expanded to the columns of the relations that a select reads, and calls for
 time and hash become the dialect's own expressions. For Spark, rules keep the meaning
 (`spark/rules.py`); the other dialects rely on SQLGlot.
-
-`spark/engine.py` hands it every query that it runs, `statement.py` those that `abeval sql` prints.
 """
 
 import re
@@ -30,7 +28,7 @@ SPARKS = ("spark", "databricks")
 
 
 def parsed(sql: str) -> exp.Query:
-    """The syntax tree of a DuckDB query.
+    """Parse a DuckDB query.
 
     Raises:
         QueryError: The text is not one query.
@@ -52,7 +50,7 @@ def transpiled(
     trusted: bool = False,
     pretty: bool = False,
 ) -> str:
-    """The text of a query in another dialect.
+    """Write a query in another dialect.
 
     Args:
         tree: The query for DuckDB, which is not changed.
@@ -78,7 +76,7 @@ def transpiled(
 
 
 def _generated(tree: exp.Query, dialect: str, pretty: bool) -> str:
-    """The text; in dialects that nobody runs, what is not supported is left out and noted above."""
+    """Write the text; what a dialect that nobody runs does not support is noted above it."""
     strict = dialect in RAN
     level = ErrorLevel.RAISE if strict else ErrorLevel.IGNORE
     generator = Dialect.get_or_raise(dialect).generator(
@@ -94,7 +92,7 @@ def _generated(tree: exp.Query, dialect: str, pretty: bool) -> str:
 
 
 def _with_windows(tree: exp.Query) -> exp.Query:
-    """The query with each `over name` expanded: SQLGlot drops named windows in some dialects."""
+    """Expand each `over name`: SQLGlot drops named windows in some dialects."""
     query = tree.copy()
     # Inner selects first: a name means the window of the nearest select.
     for select in reversed(list(query.find_all(exp.Select))):
@@ -109,7 +107,7 @@ def _with_windows(tree: exp.Query) -> exp.Query:
 
 
 def _with_groups(tree: exp.Query) -> exp.Query:
-    """The query with each `group by all` expanded, which some dialects do not have."""
+    """Expand each `group by all`, which some dialects do not have."""
     for group in list(tree.find_all(exp.Group)):
         if group.args.get("all") and isinstance(group.parent, exp.Select):
             plain = [item.unalias() for item in group.parent.expressions]
@@ -119,7 +117,7 @@ def _with_groups(tree: exp.Query) -> exp.Query:
 
 
 def _renamed(tree: exp.Query, names: Mapping[str, str]) -> exp.Query:
-    """The query with relations renamed, but not a CTE of the same name."""
+    """Rename relations, but not a CTE of the same name."""
     for scope in traverse_scope(tree) if names else ():
         for alias, source in scope.sources.items():
             if isinstance(source, exp.Table) and source.name.lower() in names:
@@ -136,7 +134,7 @@ def known_dialect(dialect: str) -> None:
 
 
 def with_columns(tree: exp.Query, columns_of: ColumnsOf) -> exp.Query:
-    """The query with every `columns(...)` expanded."""
+    """Expand every `columns(...)` of a query."""
     query = tree.copy()
     if query.find(exp.Columns) is None:
         return query
@@ -149,7 +147,7 @@ def with_columns(tree: exp.Query, columns_of: ColumnsOf) -> exp.Query:
 
 
 def _sources(scope: Scope, columns_of: ColumnsOf) -> dict[str, list[str]]:
-    """Alias → columns, of everything that a select reads, in order."""
+    """Find the columns of everything that a select reads, by alias, in order."""
     return {
         alias: list(columns_of(source.name))
         if isinstance(source, exp.Table)
@@ -159,7 +157,7 @@ def _sources(scope: Scope, columns_of: ColumnsOf) -> dict[str, list[str]]:
 
 
 def _outputs(scope: Scope, columns_of: ColumnsOf) -> list[str]:
-    """The columns of a CTE or subquery whose own `columns(...)` are expanded already."""
+    """List the columns of a CTE or subquery whose own `columns(...)` are expanded already."""
     if scope.set_operation_scopes:
         return _outputs(scope.set_operation_scopes[0], columns_of)
     sources = _sources(scope, columns_of)
@@ -177,7 +175,7 @@ def _outputs(scope: Scope, columns_of: ColumnsOf) -> list[str]:
 
 
 def _expanded(item: exp.Expr, every: Sequence[str]) -> list[exp.Expr]:
-    """An item of a select once for each column that its `columns(...)` matches."""
+    """Repeat an item of a select for each column that its `columns(...)` matches."""
     columns = item.find(exp.Columns)
     if columns is None:
         return [item]

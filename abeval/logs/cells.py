@@ -1,8 +1,4 @@
-"""The cells of a log as arrays: sums by unit, hour and kind, from the one pass over the log.
-
-`prepare.py` reads them after the pass; `placing.py` gives each unit its variant, `accounting.py`
-counts what became of the rows.
-"""
+"""Cells of a log as arrays: sums by unit, hour and kind, from the one pass over the log."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass

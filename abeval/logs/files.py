@@ -1,7 +1,6 @@
 """What the files of a log are: their rows, which are empty, lack a column or have another type.
 
-`opening.py` asks it of each log that is read from files. The notes go to the result;
-`aggregates/collect.py` counts the rows of the files that lack a column.
+Of Parquet the footers tell, of text the lines and what DuckDB needs to tell the columns.
 """
 
 import atexit
@@ -28,7 +27,7 @@ _FEW_BYTES = 64_000_000
 
 
 def rows_of_files(log: str, files: Files) -> int | None:
-    """The number of rows of the files of a log, None if that is not cheap to know.
+    """Count the rows of the files of a log; None if that is not cheap.
 
     A line of text is at least one row, where no row has several lines: without quotes in CSV, and
     if each line of JSON is an object.
@@ -36,36 +35,31 @@ def rows_of_files(log: str, files: Files) -> int | None:
     Raises:
         LogError: A file cannot be read.
     """
-    counts = _counts(log, files) if files.are_local else [None]
-    return None if None in counts else sum(n for n in counts if n is not None)
+    by_file = rows_by_file(log, files)
+    counts = [by_file.get(file) for file in files.read]
+    return None if None in counts else sum(rows for rows in counts if rows is not None)
 
 
 def rows_by_file(log: str, files: Files) -> dict[str, int | None]:
-    """File → its rows, None where `rows_of_files` would not know them.
+    """Count the rows of each file, None where `rows_of_files` would not know them.
 
     Raises:
         LogError: A file cannot be read.
     """
     if not files.are_local:
         return {}
-    counts = zip(files.read, _counts(log, files), strict=True)
-    return {**dict.fromkeys(files.empty, 0), **dict(counts)}
-
-
-def _counts(log: str, files: Files) -> list[int | None]:
-    """Rows of each file; a file that is read twice is there twice."""
+    rows: dict[str, int | None] = dict.fromkeys(files.empty, 0)
     if files.kind == "parquet":
         with _reader(log, files) as connection:
             read = f"select file_name, num_rows from parquet_file_metadata({listed(files.read)})"
-            rows = dict(connection.execute(read).fetchall())
-        return [int(rows[file]) for file in files.read]
+            return rows | dict(connection.execute(read).fetchall())
     if sum(Path(file).stat().st_size for file in files.read) > _FEW_BYTES:
-        return [None for _ in files.read]
-    return [_of_lines(Path(file), files.kind) for file in files.read]
+        return rows | dict.fromkeys(files.read)
+    return rows | {file: _of_lines(Path(file), files.kind) for file in files.read}
 
 
 def _of_lines(file: Path, kind: str) -> int | None:
-    """Rows of a text file; None where a row may have several lines, or it is compressed."""
+    """Count rows of a text file; None where one may have several lines, or it is compressed."""
     if file.suffix.lower() in (".gz", ".zst"):
         return None
     rows = -1 if kind == "csv" else 0
@@ -79,7 +73,7 @@ def _of_lines(file: Path, kind: str) -> int | None:
 
 
 def columns_of_files(log: str, files: Files) -> Mapping[str, Types]:
-    """The columns of each file of a log, in lower case, with their types; partitions count.
+    """Find the columns of each file, in lower case, with their types; partitions count.
 
     Raises:
         LogError: A file cannot be read.
@@ -99,7 +93,7 @@ def columns_of_files(log: str, files: Files) -> Mapping[str, Types]:
 def _of_schemas(
     connection: duckdb.DuckDBPyConnection, files: Sequence[str]
 ) -> dict[str, dict[str, str]]:
-    """The columns of Parquet files, without the fields of nested ones."""
+    """Find the columns of Parquet files, without the fields of nested ones."""
     rows = connection.execute(
         "select file_name, name, coalesce(num_children, 0), "
         "coalesce(nullif(split_part(logical_type, '(', 1), ''), "
@@ -139,7 +133,7 @@ _TEXT_KINDS = {"BIGINT": "number", "HUGEINT": "number", "DOUBLE": "number", "VAR
 
 
 def without_nulls(files: Sequence[str]) -> frozenset[str]:
-    """The columns of Parquet files, in lower case, that have no null, as their footers say."""
+    """Find the columns of Parquet files, in lower case, without a null by their footers."""
     with _database(os.getpid()).cursor() as connection:
         rows = connection.execute(
             f"select lower(path_in_schema) from parquet_metadata({listed(files)}) group by all "
@@ -151,7 +145,7 @@ def without_nulls(files: Sequence[str]) -> frozenset[str]:
 
 @contextmanager
 def _reader(log: str, files: Files) -> Iterator[duckdb.DuckDBPyConnection]:
-    """A connection of its own, to read what files say of themselves."""
+    """Open a connection of its own, to read what files say of themselves."""
     what = f"{log} cannot be read from {Path(files.read[0]).parent}"
     database = _database(os.getpid())
     with log_errors(what, "check that the files are complete"), database.cursor() as connection:
@@ -160,7 +154,7 @@ def _reader(log: str, files: Files) -> Iterator[duckdb.DuckDBPyConnection]:
 
 @cache
 def _database(process: int) -> duckdb.DuckDBPyConnection:
-    """A database in which nothing is kept; to open one costs more than the footers of a log.
+    """Open a database that keeps nothing; to open one costs more than the footers of a log.
 
     A process that was forked has its parent's threads no more, so it opens its own.
     """
@@ -214,22 +208,22 @@ def file_facts(log: str, source: LogSource, folder: Path) -> FileFacts:
     if not files.are_local:
         return FileFacts(empty=files.empty)
     columns = columns_of_files(log, files) if len({*files.read}) > 1 else {}
-    lacking, drift = dict[str, list[str]](), dict[str, dict[str, list[str]]]()
+    lacking, drift = {}, {}
     for name in sorted(frozenset().union(*columns.values())):
         by_type: dict[str, list[str]] = {}
         for file, types in columns.items():
-            by_type.setdefault(types.get(name, ""), []).append(file)
-        by_type.pop("", None)
-        lacks = [file for file in files.read if name not in columns[file]]
-        lacking |= {name: lacks} if lacks else {}
-        drift |= {name: by_type} if len(by_type) > 1 else {}
-    is_lines, has_types = files.kind != "parquet", files.kind != "csv"
-    rows = rows_of_files(log, files)
-    return FileFacts(files.read, files.empty, lacking, rows, is_lines, drift, has_types)
+            if name in types:
+                by_type.setdefault(types[name], []).append(file)
+        if lacks := [file for file in files.read if name not in columns[file]]:
+            lacking[name] = lacks
+        if len(by_type) > 1:
+            drift[name] = by_type
+    rows, is_text = rows_of_files(log, files), files.kind != "parquet"
+    return FileFacts(files.read, files.empty, lacking, rows, is_text, drift, files.kind != "csv")
 
 
 def mixed_id(facts: FileFacts, column: str) -> str | None:
-    """Which files have an id as text and which as a number; None where all have it alike.
+    """Say which files have an id as text and which as a number; None where all are alike.
 
     Read as one type, 12 and `0012` would be two ids. Ids of CSV are text anyhow.
     """
@@ -246,20 +240,20 @@ _NUMBERS = ("number", "whole number", "DOUBLE", "FLOAT", "DecimalType")
 
 
 def with_type(facts: FileFacts, column: str, kind: str) -> str:
-    """` in FILE, …`: the files that have a column of this type, if others have another."""
+    """Write ` in FILE, …`: the files whose column has this type, if others have another."""
     files = facts.drift.get(column.lower(), {}).get(kind, ())
     return f" in {_names(files)}" if files else ""
 
 
 def lacking_columns(facts: FileFacts, read: Sequence[str]) -> list[str]:
-    """The columns that are read, but that some files lack."""
+    """List the columns that are read, but that some files lack."""
     return [column for column in read if column.lower() in facts.lacking]
 
 
 def notes_of(
     log: str, facts: FileFacts, read: Sequence[str], mapped: Sequence[str]
 ) -> Iterator[str]:
-    """Sentences on files without a byte, and on columns that some files lack or type otherwise.
+    """Write sentences on empty files, and on columns that some files lack or type otherwise.
 
     Args:
         log: What the log is called.

@@ -1,6 +1,7 @@
-"""What ties a click to its impression: an id, or the unit's last impression of the item before it.
+"""Clicks joined to impressions, and outcome logs, such as orders, joined to units.
 
-`prepare.py` asks for it and for the tables of clicks; `views.py` writes the keys into the views.
+A click names its impression by an id, or means the unit's last impression of the item before it.
+An outcome counts by its time since the exposure of its unit.
 """
 
 from collections.abc import Mapping, Sequence
@@ -26,7 +27,7 @@ UNIT = "unit_id"
 
 
 def click_join(experiment: Experiment, shape: LogShape) -> tuple[str, ...]:
-    """The columns that a click shares with its impression, by their canonical names.
+    """Choose the columns that a click shares with its impression, by their canonical names.
 
     Those that the experiment chooses, else those that the logs have; none without a log of clicks.
     With the unit they are of several impressions, of which the last before the click is meant.
@@ -59,7 +60,7 @@ def click_join(experiment: Experiment, shape: LogShape) -> tuple[str, ...]:
 
 
 def _natural(in_both: Sequence[str]) -> tuple[str, ...]:
-    """The columns that identify an impression, or come nearest to it, of those that both have."""
+    """Choose the columns that identify an impression, or come nearest to it."""
     if "impression_id" in in_both:
         return ("impression_id",)
     if {"request_id", "item_id"} <= set(in_both):
@@ -89,7 +90,7 @@ def write_clicks(run: Run, shape: LogShape, join: Sequence[str]) -> None:
 
 
 def join_notes(experiment: Experiment, join: Sequence[str]) -> tuple[str, ...]:
-    """How clicks without an id of their impression were attributed."""
+    """Say how clicks without an id of their impression were attributed."""
     if UNIT not in join or experiment.logs.clicks is None:
         return ()
     hours = experiment.logs.clicks.attribution_hours
@@ -118,7 +119,7 @@ class Coverage:
 
 
 def outcome_logs(experiment: Experiment, metrics: Sequence[Metric]) -> list[str]:
-    """The outcome logs that metrics read, by their paths in the file."""
+    """List the outcome logs that metrics read, by their paths in the file."""
     read = {value.log for metric in metrics for value in row_values(metric)}
     return [OUTCOME + name for name in experiment.logs.events if name in read]
 
@@ -149,7 +150,7 @@ def write_outcomes(
 
 
 def relation(name: str) -> str:
-    """The relation of the rows of an outcome log."""
+    """Name the relation of the rows of an outcome log."""
     return f"outcomes_{name}"
 
 
@@ -165,7 +166,7 @@ def _covered_impressions(experiment: Experiment, shape: LogShape, cells: Cells) 
 
 
 def coverage(experiment: Experiment, last_ms: int | None) -> Coverage | None:
-    """Up to when a log is whole: its last row, or the end of the period or day it nearly reaches.
+    """Find up to when a log is whole: its last row, or an end of period or day just after it.
 
     Args:
         experiment: Its period and time zone.
@@ -184,5 +185,5 @@ def coverage(experiment: Experiment, last_ms: int | None) -> Coverage | None:
 
 
 def local_ms(local: datetime, experiment: Experiment) -> int:
-    """Milliseconds since 1970 UTC of a local time of the experiment."""
+    """Return milliseconds since 1970 UTC of a local time of the experiment."""
     return round(local.replace(tzinfo=ZoneInfo(experiment.timezone)).timestamp() * 1000)

@@ -60,18 +60,18 @@ class LogColumns:
         return canonical in self.mapped
 
     def type_of(self, canonical: str) -> str:
-        """The type of a mapped column; empty where the log has none."""
+        """Return the type of a mapped column; empty where the log has none."""
         return self.types[self.mapped[canonical]] if canonical in self else ""
 
     def unused(self, name: str) -> str:
-        """A name for a computed column that no column of the log has."""
+        """Return a name for a computed column that no column of the log has."""
         taken = {column.lower() for column in self.types}
         while name in taken:
             name += "_"
         return name
 
     def is_text(self, canonical: str) -> bool:
-        """Whether a mapped column holds text."""
+        """Tell whether a mapped column holds text."""
         return _TEXT.match(self.type_of(canonical)) is not None
 
     @property
@@ -81,7 +81,7 @@ class LogColumns:
 
 
 def no_column(log: LogColumns, column: str, where: str = "") -> LogError:
-    """The error of a column that the impressions do not have."""
+    """Return the error of a column that the log does not have."""
     what = f"{where}the {log.log} have no column {column!r}{near_miss(column, log.types)}"
     return LogError(what, log.listed)
 
@@ -93,7 +93,7 @@ def map_columns(
     unit: str | None,
     files: FileFacts | None = None,
 ) -> LogColumns:
-    """The canonical columns of a log: as the experiment file maps them, else by their own names.
+    """Find the canonical columns of a log: as the file maps them, else by their own names.
 
     Args:
         log: `impressions`, `clicks`, `items`, `exposures`, or `events.NAME` of an outcome log.
@@ -185,7 +185,7 @@ def _check_types(columns: LogColumns, source: LogSource, files: FileFacts) -> No
 
 
 def cast_query(column: str, kind: str) -> str:
-    """The `query` of a log that gives a column another type.
+    """Write the `query` of a log that gives a column another type.
 
     Example:
         >>> cast_query("user_id", "bigint")
@@ -196,12 +196,12 @@ def cast_query(column: str, kind: str) -> str:
 
 
 def is_number(kind: str) -> bool:
-    """Whether a column of this type can be summed."""
+    """Tell whether a column of this type can be summed."""
     return any(r.match(kind) for r in (_WHOLE, _FRACTION)) or kind in ("BOOLEAN", _NOTHING)
 
 
 def _type_problem(canonical: str, kind: str, source: LogSource) -> str | None:
-    """Why a column cannot be of a type; None where it can."""
+    """Say why a column cannot be of a type; None where it can."""
     if kind == _NOTHING:
         return None
     if canonical == "ts":
@@ -232,5 +232,5 @@ def _time_problem(kind: str, source: LogSource) -> str | None:
 
 
 def own_name(column: str) -> str:
-    """The name of a log's own column in the views, which no canonical column has."""
+    """Name a log's own column in the views, as no canonical column is called."""
     return f"raw_{column}"

@@ -1,7 +1,4 @@
-"""Files that a run reads and files that it writes, kept apart before any work.
-
-`cli/options.py` hands it what the options of a command name, `pipeline.py` what a call names.
-"""
+"""Files that a run reads and files that it writes, kept apart before any work."""
 
 import glob
 import os
@@ -40,7 +37,7 @@ class Place(NamedTuple):
         return [self.path / name for name in names] if self.holds else [self.path]
 
     def has(self, file: Path) -> bool:
-        """Whether a file is meant, by whatever name.
+        """Tell whether a file is meant, by whatever name.
 
         Example:
             >>> Place("--out", Path("kept"), ("part-*.parquet",)).has(Path("kept/part-1.parquet"))
@@ -114,7 +111,7 @@ def check_apart(reads: Sequence[Place], writes: Sequence[Place]) -> None:
 
 
 def reads_of(experiment: Experiment) -> list[Place]:
-    """The files that an experiment names: of its logs, now and at the next run, and included."""
+    """List the files that an experiment names: of its logs, now or at the next run; included."""
     reads = [
         Place(f"the included {file.name}", file)
         for file in _included(experiment.include, experiment.folder)
@@ -131,7 +128,7 @@ def reads_of(experiment: Experiment) -> list[Place]:
 
 
 def _included(names: Iterable[str], folder: Path) -> Iterator[Path]:
-    """Files that experiment files include, and what these include; each has been read before."""
+    """List files that experiment files include, and what these include; each was read before."""
     for name in names:
         yield folder / name
         entries = tomllib.loads((folder / name).read_text(encoding="utf-8-sig"))
@@ -139,7 +136,7 @@ def _included(names: Iterable[str], folder: Path) -> Iterator[Path]:
 
 
 def matched(name: str, folder: Path, path: str) -> Iterator[Place]:
-    """What a path names: a file, all files of a folder, or those that fit a glob."""
+    """Find what a path names: a file, all files of a folder, or those that fit a glob."""
     if "://" in path or "\0" in path:
         return
     parts = Path(path).parts
@@ -152,7 +149,7 @@ def matched(name: str, folder: Path, path: str) -> Iterator[Place]:
 
 
 def _marks(file: Path) -> set[object]:
-    """What a file is known by: where its path leads, in any case, and its number on the disk."""
+    """Return what a file is known by: where its path leads, in any case, and its number on disk."""
     target = real(file)
     marks: set[object] = {str(target).casefold()}
     with suppress(OSError, ValueError):
@@ -162,7 +159,7 @@ def _marks(file: Path) -> set[object]:
 
 
 def _is_device(file: Path) -> bool:
-    """Whether a file is a device or a pipe, which nothing replaces."""
+    """Tell whether a file is a device or a pipe, which nothing replaces."""
     with suppress(OSError, ValueError):
         mode = file.stat().st_mode
         return not stat.S_ISREG(mode) and not stat.S_ISDIR(mode)
@@ -170,7 +167,7 @@ def _is_device(file: Path) -> bool:
 
 
 def _fits(parts: Sequence[str], pattern: Sequence[str]) -> bool:
-    """Whether the parts of a path fit those of a glob.
+    """Tell whether the parts of a path fit those of a glob.
 
     Example:
         >>> _fits(("day=1", "a.parquet"), ("day=*", "*.parquet"))

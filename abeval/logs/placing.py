@@ -1,7 +1,13 @@
 """The variant of each unit, from the cells of the log, the exposures, and the rule of assignment.
 
-`prepare.py` calls it after the pass. A unit is placed by what the log shows first, or by its rule;
-why units are set aside, and when they entered, follow from the same cells.
+A unit is placed by what the log shows first, or by its rule; why units are set aside, and when they
+entered, follow from the same cells.
+
+Where 10 % became 50 %, treatment's units entered later than control's, and whatever differs between
+early and late units looks like an effect (Simpson's paradox). So units are compared within
+*stretches*: entry days over which traffic was split alike. First impressions alone do not tell a
+ramp from a treatment that moves them: there are stretches only where the file says how units were
+assigned, or when.
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -92,7 +98,7 @@ class PlannedSplit(NamedTuple):
 
 
 def planned_splits(experiment: Experiment) -> list[PlannedSplit]:
-    """The splits that the file plans, from the first on, without those that change nothing."""
+    """List the splits that the file plans, in order, without those that change nothing."""
     first = {name: variant.weight for name, variant in experiment.variants.items()}
     plans = [PlannedSplit(None, first)]
     for split in experiment.schedule:
@@ -108,7 +114,7 @@ def _shares(weights: Mapping[str, float]) -> dict[str, float]:
 
 
 def entered(experiment: Experiment, first_ms: Whole, variant: Whole) -> list[Entered]:
-    """Units that entered in each scheduled split, hour and variant.
+    """Count the units that entered in each scheduled split, hour and variant.
 
     Args:
         experiment: Its variants, its schedule and its time zone.
@@ -129,7 +135,7 @@ def entered(experiment: Experiment, first_ms: Whole, variant: Whole) -> list[Ent
 def entered_by(
     experiment: Experiment, counts: Iterable[Entered], cell: Callable[[Entered], str]
 ) -> dict[str, list[int]]:
-    """Cell → units by variant in the order of the file, cells in order.
+    """Count entries by cell, in order, and variant, in the order of the file.
 
     Args:
         experiment: Its variants.
@@ -144,7 +150,7 @@ def entered_by(
 
 
 def stretches_of(experiment: Experiment, counts: Sequence[Entered]) -> Stretches:
-    """The stretches within which units are compared; none where the split did not change.
+    """Find the stretches within which units are compared; none where the split did not change.
 
     Args:
         experiment: Its variants, its schedule, and whether it has a log of exposures.
@@ -154,7 +160,7 @@ def stretches_of(experiment: Experiment, counts: Sequence[Entered]) -> Stretches
 
 
 def entry_stretches(experiment: Experiment, counts: Sequence[Entered]) -> Stretches:
-    """The stretches as scheduled, without a schedule as entries show; none where there is one."""
+    """Find stretches as scheduled, without a schedule as entries show; none if there is one."""
     stretches = [
         stretch
         for number, plan in enumerate(planned_splits(experiment))
@@ -164,19 +170,19 @@ def entry_stretches(experiment: Experiment, counts: Sequence[Entered]) -> Stretc
 
 
 def _is_declared(experiment: Experiment) -> bool:
-    """Whether the file says how traffic was split: by a schedule, or by one rule for all units."""
+    """Tell whether the file says how traffic was split: by a schedule, or by one rule."""
     return bool(experiment.schedule) or experiment.assignment_rule is not None
 
 
 def knows_assignment(experiment: Experiment) -> bool:
-    """Whether the file says how units were assigned, or when: by a log of exposures."""
+    """Tell whether the file says how units were assigned, or when: by a log of exposures."""
     return _is_declared(experiment) or experiment.logs.exposures is not None
 
 
 def _of_plan(
     experiment: Experiment, plan: PlannedSplit, counts: Sequence[Entered]
 ) -> list[Stretch]:
-    """The stretches of one scheduled split: one, or without a schedule those that entries show."""
+    """Find the stretches of one split: one, or without a schedule those that entries show."""
     if not counts:
         return []
     by_day = entered_by(experiment, counts, lambda one: one.entry_day)
@@ -197,7 +203,7 @@ def _of_plan(
 
 
 def stretch_of(experiment: Experiment, first_ms: Whole, stretches: Stretches) -> NDArray[np.int16]:
-    """The number of the stretch in which each unit entered; 0 where that is not known."""
+    """Number the stretch in which each unit entered; 0 where that is not known."""
     starts = [datetime.fromisoformat(stretch.start) for stretch in stretches[1:]]
     known = first_ms != NO_FIRST
     number = np.zeros(len(first_ms), dtype=np.int16)
@@ -206,7 +212,7 @@ def stretch_of(experiment: Experiment, first_ms: Whole, stretches: Stretches) ->
 
 
 def _over(local: Whole, starts: Sequence[datetime]) -> Whole:
-    """How many of some local times are over at each local time."""
+    """Count the local times that are over at each local time."""
     moments = [round((start - _EPOCH) / timedelta(milliseconds=1)) for start in starts]
     return np.searchsorted(np.array(moments, dtype=np.int64), local, side="right")
 
@@ -278,7 +284,7 @@ class Placed:
 
 
 def at(values: Codes, places: Codes) -> Codes:
-    """The values at places, `NONE` where there is no place."""
+    """Look values up at places, `NONE` where there is no place."""
     return np.append(values, NONE)[places]
 
 
@@ -354,7 +360,7 @@ def seen_units(cells: Cells, names: Sequence[str]) -> Logged:
 
 
 def exposed_units(engine: Engine, seen: Logged) -> Logged:
-    """Every exposed unit, active or not; where the exposures name no variant, the log does."""
+    """Find every exposed unit, active or not; where exposures name no variant, the log does."""
     rows = engine.rows("select distinct variant_low, variant_high from exposed")
     named = {str(name) for row in rows for name in row if name is not None}
     names = sorted({*seen.names, *named})
@@ -387,7 +393,7 @@ def _ties(
     tied: NDArray[np.bool_],
     expected: Codes | None,
 ) -> Codes:
-    """Where units are placed of which the log does not tell the first variant."""
+    """Place units of which the log does not tell the first variant."""
     if experiment.ties == "rule" and expected is not None:
         return expected
     if experiment.ties == "weight" and tied.any():
@@ -396,7 +402,7 @@ def _ties(
 
 
 def _by_slot(experiment: Experiment, engine: Engine, logged: Logged) -> Codes:
-    """The variant that owns the slot of each unit."""
+    """Find the variant that owns the slot of each unit."""
     weights = {name: variant.weight for name, variant in experiment.variants.items()}
     slots = drawn(engine, experiment, logged.hashes) % SLOTS
     variant = np.full(len(slots), NONE)
@@ -408,7 +414,7 @@ def _by_slot(experiment: Experiment, engine: Engine, logged: Logged) -> Codes:
 def _set_aside(
     experiment: Experiment, logged: Logged, variant: Codes, tied: NDArray[np.bool_]
 ) -> Codes:
-    """Why each unit is not analysed; of several reasons the first of `REASONS`."""
+    """Say why each unit is not analysed; of several reasons the first of `REASONS`."""
     is_compared = np.array([*(name in experiment.variants for name in logged.names), False])
     excludes = experiment.cleaning.crossover == "exclude"
     tests = (logged.crosses & excludes, tied & (variant == NONE), ~is_compared[variant])
@@ -416,7 +422,7 @@ def _set_aside(
 
 
 def _is_new(cells: Cells, unit_of: Codes, units: int) -> NDArray[np.int8]:
-    """1 for each analysed unit that has no impression before the period."""
+    """Mark with 1 each analysed unit that has no impression before the period."""
     before = unit_of[cells.unit[cells.counts & ~cells.in_period]]
     is_new = np.ones(units + 1, dtype=np.int8)
     is_new[before] = 0
@@ -424,7 +430,7 @@ def _is_new(cells: Cells, unit_of: Codes, units: int) -> NDArray[np.int8]:
 
 
 def _placement(experiment: Experiment, shape: LogShape) -> Literal["log", "hash", "rule"]:
-    """What places a unit: the log, its own hash, or another rule."""
+    """Say what places a unit: the log, its own hash, or another rule."""
     as_assigned = experiment.cleaning.crossover == "as_assigned"
     rule = experiment.assignment
     if rule is None or not experiment.assigns or (names_variant(shape) and not as_assigned):
@@ -433,11 +439,11 @@ def _placement(experiment: Experiment, shape: LogShape) -> Literal["log", "hash"
 
 
 def knows_entries(shape: LogShape) -> bool:
-    """Whether the logs say when a unit entered."""
+    """Tell whether the logs say when a unit entered."""
     return shape.has_time or (shape.exposures is not None and "ts" in shape.exposures)
 
 
 def names_variant(shape: LogShape) -> bool:
-    """Whether a log says which variant a unit was in."""
+    """Tell whether a log says which variant a unit was in."""
     by_exposure = shape.exposures is not None and "variant" in shape.exposures
     return shape.names_variant or by_exposure

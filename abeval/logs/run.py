@@ -1,8 +1,4 @@
-"""One run: an experiment, its logs and an engine, as every step up to the aggregates gets them.
-
-`pipeline.py` and `api/` open it for the keywords that a caller gave, on an engine that may open the
-files of its experiment and no other ones; `cli/reference.py` makes it of a recording engine.
-"""
+"""A run: an experiment on an open engine, and its logs opened through filter and query."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
@@ -10,7 +6,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple, TypeAlias, TypedDict
 
-from abeval.engines.protocol import ConfinedEngine, Engine, ProgressEngine, Watcher, row_count
+from abeval.engines.protocol import Engine, Watcher, row_count
 from abeval.engines.sources import files_of_experiment, files_of_log, relation_of
 from abeval.errors import ExperimentError, LogError, QueryError
 from abeval.experiment.model import Experiment
@@ -37,7 +33,7 @@ def open_engine(
     connection: "duckdb.DuckDBPyConnection | None" = None,
     choice: "EngineChoice" = None,
 ) -> Engine:
-    """The engine that the caller chooses, or by default the experiment.
+    """Open the engine that the caller chooses, or by default the experiment.
 
     Args:
         options: The experiment's `[engine]`.
@@ -122,7 +118,7 @@ def opened(
     reads: Sequence[str] = (),
     engine: Engine | None = None,
 ) -> Iterator[Run]:
-    """A run on the engine that the caller, else the experiment, asks for; closed at the end.
+    """Open a run on the engine that the caller, else the experiment, asks for; close it at the end.
 
     Args:
         experiment: The engine may open the files of its logs, and no other ones.
@@ -136,12 +132,11 @@ def opened(
     if engine is None:
         engine = open_engine(experiment.engine, experiment.folder, connection, choice)
     with closing(engine):
-        if isinstance(engine, ProgressEngine) and isinstance(step, Watcher):
+        if isinstance(step, Watcher):
             step.watch(engine.watched())
-        if isinstance(engine, ConfinedEngine):
-            others = (LogSource.model_construct(path=path) for path in reads)
-            files = [file for log in others for file in files_of_log("", log, experiment.folder)]
-            engine.confine([*files_of_experiment(experiment), *files])
+        others = (LogSource.model_construct(path=path) for path in reads)
+        files = [file for log in others for file in files_of_log("", log, experiment.folder)]
+        engine.confine([*files_of_experiment(experiment), *files])
         yield Run(experiment, engine, inputs.get("logs") or {}, step or silent)
 
 
@@ -221,7 +216,7 @@ def check_all_read(log: str, rows: int, facts: FileFacts) -> None:
 
 
 def file_notes(opened: OpenLogs, lacking: Mapping[str, Sequence[str]]) -> Iterator[str]:
-    """Sentences on empty files, and on those that lack columns that are read.
+    """Write sentences on empty files, and on those that lack columns that are read.
 
     Of the logs in `lacking` these are known; of others, the mapped columns are read.
     """
@@ -290,7 +285,7 @@ def _add(run: Run, log: str, relation: str, source: LogSource, reads: str | None
 
 
 def _frame_of(log: str) -> str:
-    """What the frame of a log is called; that of an outcome log by its own name."""
+    """Return what the frame of a log is called; that of an outcome log by its own name."""
     return log.removeprefix(OUTCOME)
 
 

@@ -1,7 +1,7 @@
 """What is read of the logs: their columns, and the SQL of what metrics and segments make of them.
 
-`prepare.py` calls `shape_of` once it knows the columns of the logs; `views.py`, `aggregates/` and
-`offline/` take the names and the SQL of columns from the shape.
+Each expression becomes a column of the views once: `c_1`, … are summed, `v_1`, … are values of
+rows, `u_1`, … covariates of units.
 """
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
@@ -39,11 +39,8 @@ _NOT_READ = {"variant", "propensity", *SERVED_FLAGS}
 EXPRESSION_COLUMNS = frozenset({*CANONICAL_COLUMNS["impressions"], "dwell_ms"} - _NOT_READ)
 """Canonical columns that expressions over impressions may read, besides the log's own."""
 
-UNIT_COLUMNS = frozenset({"unit_id"})
-"""The same of the row of a unit."""
-
-_OUTCOME_COLUMNS = frozenset({"unit_id", "ts"})
-"""The same of the row of an outcome log."""
+UNIT_COLUMNS, _OUTCOME_COLUMNS = frozenset({"unit_id"}), frozenset({"unit_id", "ts"})
+"""The same of the row of a unit, and of an outcome log."""
 
 CLICKED = RowTerm("click")
 SCORED = RowTerm("case when score is not null then 1 else 0 end")
@@ -115,8 +112,32 @@ class LogShape:
         """Whether impressions have a time."""
         return "ts" in self.impressions
 
+    @property
+    def has_item_categories(self) -> bool:
+        """Whether categories come from the item log."""
+        return self.items is not None and "category" in self.items and "item_id" in self.impressions
+
+    @property
+    def segment_names(self) -> list[str]:
+        """The segments of impressions, then those of the table of units."""
+        return [*self.segments, *(self.table.segments if self.table is not None else ())]
+
+    @property
+    def clicks_component(self) -> str:
+        """The summed column that counts clicks."""
+        return self.components[summed_sql(CLICKED)]
+
+    @property
+    def scored_components(self) -> list[str]:
+        """The summed columns that count impressions with a served model's score.
+
+        Empty if no metric reads a score: the columns of scores are not read just to count them.
+        """
+        served = (summed_sql(SCORED, score) for score in dict.fromkeys(self.score_of.values()))
+        return [self.components[sql] for sql in served if sql in self.components]
+
     def needs_met(self, unit: str) -> frozenset[Need]:
-        """What the logs have of all that metrics may need."""
+        """Return what the logs have of all that metrics may need."""
         others: dict[Need, bool] = {
             "unit": unit != ROW_UNIT,
             "click": self.clicks is not None,
@@ -128,53 +149,26 @@ class LogShape:
         log = self.impressions
         return frozenset(n for n in get_args(Need) if others.get(n) or (n in log and n != "score"))
 
-    @property
-    def has_item_categories(self) -> bool:
-        """Whether categories come from the item log."""
-        return self.items is not None and "category" in self.items and "item_id" in self.impressions
-
-    @property
-    def clicks_component(self) -> str:
-        """The summed column that counts clicks."""
-        return self.components[component_sql(CLICKED, None)]
-
-    @property
-    def scored_components(self) -> list[str]:
-        """The summed columns that count impressions with a served model's score.
-
-        Empty if no metric reads a score: the columns of scores are not read just to count them.
-        """
-        served = (component_sql(SCORED, score) for score in dict.fromkeys(self.score_of.values()))
-        return [self.components[sql] for sql in served if sql in self.components]
-
     def component(self, term: Term, variant: str) -> str:
-        """The summed column of a term in one variant."""
+        """Return the summed column of a term in one variant."""
         if isinstance(term, ColumnTerm):
             return term.column
         if isinstance(term, UnitTerm):
             raise TypeError("a value of the table of units is no sum of a log")
-        return self.components[component_sql(term, self.score_of.get(variant))]
+        return self.components[summed_sql(term, self.score_of.get(variant))]
 
     def event(self, term: RowTerm, variant: str) -> str:
-        """The column of the impressions with a term's values, in one variant."""
-        return self.events[event_sql(term, self.score_of.get(variant))]
+        """Return the column of the impressions with a term's values, in one variant."""
+        return self.events[value_sql(term, self.score_of.get(variant))]
 
     def row_value(self, value: RowValue) -> str:
-        """The column of the rows of a log with what they are worth to their units."""
-        if value.log == UNITS and self.table is not None:
-            return self.table.values[row_value_sql(value, UNIT_COLUMNS)]
-        if value.log in self.outcomes:
-            return self.outcomes[value.log].values[row_value_sql(value, _OUTCOME_COLUMNS)]
-        return self.events[row_value_sql(value, EXPRESSION_COLUMNS)]
+        """Return the column of the rows of a log with what they are worth to their units."""
+        of_log = self.table if value.log == UNITS else self.outcomes.get(value.log)
+        return (self.events if of_log is None else of_log.values)[value_sql(value)]
 
     def covariate(self, term: UnitTerm) -> str | None:
-        """The column of the units with a covariate of their table; None without a table."""
-        return None if self.table is None else self.table.covariates[unit_term_sql(term)]
-
-    @property
-    def segment_names(self) -> list[str]:
-        """The segments of impressions, then those of the table of units."""
-        return [*self.segments, *(self.table.segments if self.table is not None else ())]
+        """Return the column of the units with a covariate of their table; None without a table."""
+        return None if self.table is None else self.table.covariates[summed_sql(term)]
 
 
 def shape_of(
@@ -183,7 +177,7 @@ def shape_of(
     logs: Mapping[str, LogColumns],
     extra: Sequence[str] = (),
 ) -> LogShape:
-    """The shape of the views for these logs and metrics.
+    """Find what the views of these logs hold for these metrics.
 
     Args:
         experiment: Its segments and models name columns.
@@ -195,7 +189,8 @@ def shape_of(
         LogError: A model's score column, or an extra one, is missing.
         ExperimentError: An expression reads a column that the log does not have.
     """
-    log, canonical = logs[experiment.logs.rows_name], canonical_columns(experiment.of_units)
+    log = logs[experiment.logs.rows_name]
+    canonical = UNIT_COLUMNS if experiment.of_units else EXPRESSION_COLUMNS
     scores, score_of = _served_scores(experiment, log)
     clicks, items, exposures = (logs.get(name) for name in ("clicks", "items", "exposures"))
     shape = LogShape(log, clicks, items, exposures, scores, score_of)
@@ -204,23 +199,25 @@ def shape_of(
     values = [value for metric in met for value in row_values(metric)]
     own_values = [value for value in values if value.log == IMPRESSIONS]
     parts = {**of_impressions(experiment), **experiment.cuts}
-    texts = [term.expression for metric in met for term in row_terms(metric)]
-    texts += [*(term.expression for term in ranked), *(value.expression for value in own_values)]
+    terms = [term for metric in met for term in row_terms(metric)]
+    read: list[RowTerm | RowValue] = [*terms, *ranked, *own_values]
+    texts = [term.expression for term in read]
     own = own_columns_of([*texts, *parts.values()], log, canonical)
     named = as_text(parts, canonical)
     served = list(dict.fromkeys(score_of.get(variant) for variant in experiment.variants))
-    ranks = [event_sql(term, score) for term in ranked for score in served]
+    ranks = [value_sql(term, score) for term in ranked for score in served]
+    is_scored = any("score" in metric.needs for metric in met)
+    scored = [summed_sql(SCORED, score) for score in score_of.values() if is_scored]
+    sums = [summed_sql(term, score) for term in terms for score in served]
     return replace(
         shape,
-        components=_numbered("c", _components(met, served, score_of)),
+        components=_numbered("c", ["1", summed_sql(CLICKED), *scored, *sums]),
         # The impressions have nothing of a segment that is known from the exposure.
         segments={name: named.get(name, "cast('' as varchar)") for name in experiment.segments},
         cuts={name: named[name] for name in experiment.cuts},
         own_columns=own,
         kept_columns=_with_extra(own, extra, log),
-        events=_numbered(
-            "v", [*ranks, *(row_value_sql(v, EXPRESSION_COLUMNS) for v in own_values)]
-        ),
+        events=_numbered("v", [*ranks, *map(value_sql, own_values)]),
         outcomes={
             name: _computed(logs[OUTCOME + name], _OUTCOME_COLUMNS, of_log)
             for name in experiment.logs.events
@@ -238,20 +235,6 @@ def shape_of(
     )
 
 
-def _components(
-    metrics: Sequence[Metric], served: Sequence[str | None], score_of: Mapping[str, str]
-) -> list[str]:
-    """What is summed of the impressions of a unit."""
-    terms = [term for metric in metrics for term in row_terms(metric)]
-    scored = score_of.values() if any("score" in metric.needs for metric in metrics) else ()
-    return [
-        "1",
-        component_sql(CLICKED, None),
-        *(component_sql(SCORED, score) for score in scored),
-        *(component_sql(term, score) for term in terms for score in served),
-    ]
-
-
 def _computed(
     log: LogColumns,
     canonical: Collection[str],
@@ -259,25 +242,25 @@ def _computed(
     segments: Mapping[str, str] = MappingProxyType({}),
     terms: Sequence[UnitTerm] = (),
 ) -> Computed:
-    """What metrics and segments read of an outcome log, or of the table of units."""
-    texts = [*segments.values(), *(term.expression for term in terms)]
-    texts += [value.expression for value in values]
+    """Find what metrics and segments read of an outcome log, or of the table of units."""
+    read: list[UnitTerm | RowValue] = [*terms, *values]
+    texts = [*segments.values(), *(term.expression for term in read)]
     return Computed(
         log,
         own_columns_of(texts, log, canonical),
-        _numbered("v", [row_value_sql(value, canonical) for value in values]),
+        _numbered("v", map(value_sql, values)),
         as_text(segments, canonical),
-        _numbered("u", [unit_term_sql(term) for term in terms]),
+        _numbered("u", map(summed_sql, terms)),
     )
 
 
 def _numbered(kind: str, columns: Iterable[str]) -> dict[str, str]:
-    """SQL of each column once → its name."""
+    """Number SQL of columns, each once: SQL → name."""
     return {sql: f"{kind}_{i}" for i, sql in enumerate(dict.fromkeys(columns), start=1)}
 
 
 def _with_extra(own: tuple[str, ...], extra: Sequence[str], log: LogColumns) -> tuple[str, ...]:
-    """The log's own columns and extra ones, each once, ignoring case."""
+    """List the log's own columns and extra ones, each once, ignoring case."""
     by_lower = {column.lower(): column for column in log.types}
     for column in extra:
         if column.lower() not in by_lower:
@@ -290,7 +273,7 @@ def _with_extra(own: tuple[str, ...], extra: Sequence[str], log: LogColumns) -> 
 def _served_scores(
     experiment: Experiment, log: LogColumns
 ) -> tuple[tuple[str, ...], dict[str, str]]:
-    """The score columns of the log, and the `score_N` that each variant serves."""
+    """Find the score columns of the log, and the `score_N` that each variant serves."""
     for name, model in experiment.models.items():
         where, column = f"models.{name}.score", model.score
         problem = None
@@ -310,7 +293,7 @@ def _served_scores(
 
 
 def columns_read(experiment: Experiment, metrics: Sequence[Metric], shape: LogShape) -> list[str]:
-    """The log's own names of the columns of the impressions that this analysis reads."""
+    """List the log's own names of the columns of the impressions that this analysis reads."""
     log, has = shape.impressions, shape.needs_met(experiment.unit)
     needs = {need for metric in metrics if metric.needs <= has for need in metric.needs}
     texts = [*of_impressions(experiment).values(), *experiment.cuts.values()]
@@ -322,21 +305,16 @@ def columns_read(experiment: Experiment, metrics: Sequence[Metric], shape: LogSh
 
 
 def value_columns(shape: LogShape, experiment: Experiment, metric: Metric) -> dict[str, str]:
-    """Variant → the column of the impressions with the value that a quantile ranks."""
+    """Find for each variant the column of the impressions whose values a quantile ranks."""
     if not isinstance(metric.value, RowTerm):
         raise TypeError(f"the quantile {metric.name!r} has no value of an impression")
     return {variant: shape.event(metric.value, variant) for variant in experiment.variants}
 
 
-def canonical_columns(of_unit: bool) -> frozenset[str]:
-    """The canonical columns that expressions may read; of a row that is a unit, only its id."""
-    return UNIT_COLUMNS if of_unit else EXPRESSION_COLUMNS
-
-
 def own_columns_of(
     texts: Sequence[str], log: LogColumns, canonical: Collection[str]
 ) -> tuple[str, ...]:
-    """The log's columns that expressions read, besides the canonical ones."""
+    """List the log's columns that expressions read, besides the canonical ones."""
     own: dict[str, None] = {}
     known = {name.lower() for name in (*canonical, *log.types)}
     for text in texts:
@@ -349,10 +327,10 @@ def own_columns_of(
 
 
 def in_view_names(text: str, score: str | None, canonical: Collection[str]) -> str:
-    """An expression over the views' columns: canonical names stay, the log's own get a prefix."""
+    """Write an expression over the views' columns: the log's own get a prefix."""
 
     def name(column: str) -> str:
-        """The column of the views; empty for the score of a variant without one."""
+        """Return the column of the views; empty for the score of a variant without one."""
         if column.lower() not in canonical:
             return own_name(column)
         return column if column.lower() != "score" else score or ""
@@ -365,7 +343,7 @@ def in_view_names(text: str, score: str | None, canonical: Collection[str]) -> s
 
 
 def as_text(texts: Mapping[str, str], canonical: Collection[str]) -> dict[str, str]:
-    """Names of segments or cuts → SQL of their values over the views' columns."""
+    """Write the texts of segments or cuts over the views' columns, by name."""
     return {
         name: f"cast({in_view_names(text, None, canonical)} as varchar)"
         for name, text in texts.items()
@@ -373,33 +351,33 @@ def as_text(texts: Mapping[str, str], canonical: Collection[str]) -> dict[str, s
 
 
 @cache
-def component_sql(term: RowTerm, score: str | None) -> str:
-    """A term as a whole number per impression, 0 if it has no finite value."""
-    text = in_view_names(term.expression, score, canonical_columns(term.of_unit))
+def summed_sql(term: RowTerm | UnitTerm, score: str | None = None) -> str:
+    """Write a term as a whole number of each row, 0 if it has no finite value."""
+    text = in_view_names(term.expression, score, _canonical(term))
     if term.resolution is None:
         return text if text.isdigit() else f"coalesce({text}, 0)"
     return _whole(text, term.resolution, " else 0")
 
 
-def event_sql(term: RowTerm, score: str | None) -> str:
-    """A term as a whole number per impression, null if it has no finite value."""
-    text = in_view_names(term.expression, score, canonical_columns(term.of_unit))
+def value_sql(term: RowTerm | RowValue, score: str | None = None) -> str:
+    """Write a term as a whole number of each row, null for nothing; or as any value to count."""
+    text = in_view_names(term.expression, score, _canonical(term))
+    if isinstance(term, RowValue) and term.combine == "count_distinct":
+        return text
     return _whole(text, term.resolution)
 
 
-def row_value_sql(value: RowValue, canonical: Collection[str]) -> str:
-    """What a row is worth to a metric, null for nothing: a whole number, or any value to count."""
-    text = in_view_names(value.expression, None, canonical)
-    return text if value.combine == "count_distinct" else _whole(text, value.resolution)
-
-
-def unit_term_sql(term: UnitTerm) -> str:
-    """A covariate of the table of units as a whole number, 0 if it has no finite value."""
-    return _whole(in_view_names(term.expression, None, UNIT_COLUMNS), term.resolution, " else 0")
+def _canonical(term: RowTerm | UnitTerm | RowValue) -> frozenset[str]:
+    """Find the canonical columns that a term may read; of a row that is a unit, only its id."""
+    if isinstance(term, RowValue):
+        own = {IMPRESSIONS: EXPRESSION_COLUMNS, UNITS: UNIT_COLUMNS}
+        return own.get(term.log, _OUTCOME_COLUMNS)
+    of_unit = isinstance(term, UnitTerm) or term.of_unit
+    return UNIT_COLUMNS if of_unit else EXPRESSION_COLUMNS
 
 
 def _whole(text: str, resolution: float | None, otherwise: str = "") -> str:
-    """A finite number as a multiple of a resolution; sums of those depend on no order of rows."""
+    """Write a finite number as a multiple of a resolution; sums of those depend on no order."""
     if resolution is None:
         return f"cast({text} as bigint)"
     value = f"cast({text} as double)"

@@ -1,7 +1,4 @@
-"""Analysed units, and their sums by day, as arrays: what follows the pass over a log reads them.
-
-`placing.py` and `cells.py` make them of the cells of a log; `aggregates/` and `time/` sum them.
-"""
+"""Analysed units and their sums by day, as arrays; rows grouped by numbers and summed exactly."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
@@ -36,7 +33,7 @@ class Labels(NamedTuple):
 
 
 def labels(texts: NDArray[np.generic]) -> Labels:
-    """Texts as codes.
+    """Make codes of texts.
 
     Example:
         >>> labels(np.array(["b", "a", "b"]))
@@ -47,7 +44,7 @@ def labels(texts: NDArray[np.generic]) -> Labels:
 
 
 def counted(*columns: NDArray[np.integer]) -> list[tuple[int, ...]]:
-    """Each combination of values once, with how many rows have it at the end; in order.
+    """List each combination of values once, in order, with how many rows have it at the end.
 
     Example:
         >>> counted(np.array([2, 0, 2]), np.array([5, 5, 5]))
@@ -148,7 +145,7 @@ def key_of(*columns: NDArray[Any]) -> Whole:
 
 
 def _coded(column: Whole) -> tuple[Whole, int]:
-    """Numbers from 0 in the same order, and how many bits they need."""
+    """Count numbers from 0 in the same order, and find how many bits they need."""
     if not len(column):
         return column, 0
     low, high = int(column.min()), int(column.max())
@@ -251,11 +248,11 @@ class Groups(NamedTuple):
         return number
 
     def sum(self, values: NDArray[Any]) -> Whole:
-        """The exact sum of each group."""
+        """Add up each group exactly."""
         return added(values[self.order], self.start)
 
     def min(self, values: NDArray[Any]) -> NDArray[Any]:
-        """The least value of each group."""
+        """Find the least value of each group."""
         return reduced(np.minimum, values[self.order], self.start)
 
 
@@ -270,7 +267,7 @@ def reduced(by: np.ufunc, values: NDArray[Any], start: Places) -> NDArray[Any]:
 
 
 def added(values: NDArray[Any], start: Places) -> Whole:
-    """The exact sum of each run of values.
+    """Add up each run of values exactly.
 
     Example:
         >>> added(np.array([5, 3, 4]), np.array([0, 2])).tolist()
@@ -330,7 +327,7 @@ def half_away(values: Floats) -> Whole:
 
 
 def narrow(column: NDArray[Any]) -> NDArray[Any]:
-    """Whole numbers in the fewest bytes; one that all rows share is kept once already.
+    """Keep whole numbers in the fewest bytes; one that all rows share is kept once already.
 
     Example:
         >>> narrow(np.array([1, 300])).dtype, narrow(np.array([0.5])).dtype

@@ -1,7 +1,6 @@
-"""The ids of units as logged, for what hashes them, and for queries that read rows of units.
+"""Units by their ids: what hashes them, their segments, and relations of them for queries.
 
-Arrays know a unit by its place only; `placing.py` asks for draws of its id, `prepare.py` writes the
-relations of units that queries join with rows of the logs.
+Arrays know a unit by its place only; ids are read where something hashes or joins them.
 """
 
 from collections.abc import Sequence
@@ -53,7 +52,7 @@ def write_names(engine: Engine, shape: LogShape) -> None:
 
 
 def same_ids(engine: Engine, relation: str) -> str:
-    """SQL of the units of another log, as the type that they have in the impressions."""
+    """Write the units of another log as the type that they have in the impressions."""
     own, other = (engine.columns(name)["unit_id"] for name in ("logged_sums", relation))
     return "unit_id" if own == other else f"cast(unit_id as {own})"
 
@@ -81,12 +80,12 @@ def places_of_hashes(wanted: Whole, known: Whole) -> Codes:
 
 
 def place_of(names: Sequence[str], name: str | None) -> int:
-    """The place of a name, `NONE` where it is not there."""
+    """Return the place of a name, `NONE` where it is not there."""
     return names.index(name) if name in names else NONE
 
 
 def of_names(engine: Engine, sql: str, hashes: Whole) -> Whole:
-    """A whole number of each unit's id.
+    """Compute a whole number of each unit's id.
 
     Args:
         engine: After `write_names`.
@@ -103,21 +102,21 @@ def of_names(engine: Engine, sql: str, hashes: Whole) -> Whole:
 
 
 def drawn(engine: Engine, experiment: Experiment, hashes: Whole) -> Whole:
-    """The number that the experiment's own hash draws for each unit."""
+    """Draw a number for each unit by the experiment's own hash."""
     return of_names(engine, engine.hash60(experiment.salt, _ID), hashes)
 
 
 def sub_buckets(
     engine: Engine, experiment: Experiment, hashes: Whole, cells: Cells | None = None
 ) -> SubBuckets:
-    """The sub-bucket of each unit; that of its cells, where the pass asked for it."""
+    """Return the sub-bucket of each unit; that of its cells, where the pass asked for it."""
     if cells is not None and cells.sub_bucket is not None:
         return cells.sub_bucket[places_of_hashes(hashes, cells.hashes)]
     return (drawn(engine, experiment, hashes) // SLOTS % SUB_BUCKETS).astype(np.int16)
 
 
 def expected_by_rule(engine: Engine, rule: Rule, hashes: Whole, names: Sequence[str]) -> Codes:
-    """The variant that a rule gives each unit, a place in `names`; `NONE` where it gives none."""
+    """Find the variant that a rule gives each unit, a place in `names`, or `NONE`."""
     expected = rule_sql(rule, _ID)
     if expected is not None:
         return of_names(engine, f"coalesce({numbered(f'({expected})', names)}, {NONE})", hashes)
@@ -172,7 +171,7 @@ def write_units(engine: Engine, experiment: Experiment, units: Units) -> None:
 
 
 def _text(code: str, names: Sequence[str]) -> str:
-    """SQL of the name that a code stands for."""
+    """Write the name that a code stands for."""
     cases = " ".join(f"when {place} then {literal(name)}" for place, name in enumerate(names))
     return f"case {code} {cases} end" if names else "cast(null as varchar)"
 
@@ -185,7 +184,7 @@ def segments_of(
     hashes: Whole,
     unit_of: Codes,
 ) -> dict[str, Labels]:
-    """The segments of each analysed unit, empty where it has none.
+    """Find the segments of each analysed unit, empty where it has none.
 
     They are those of its first impression in the period, of its last one before, or of its
     exposure. A table of units has one value of each, which is that from before if its file says so.
@@ -218,7 +217,7 @@ def segments_of(
 
 
 def _chosen(cells: Cells, counts: NDArray[np.bool_], is_before: bool) -> Places:
-    """The cells that count with the first time of their unit, or the last one before the period."""
+    """Find the cells with the first time of their unit, or the last one before the period."""
     rows = np.flatnonzero(counts & (cells.in_period != is_before))
     by, every = (np.maximum, cells.last_ms) if is_before else (np.minimum, cells.first_ms)
     times, start = every[rows], heads(cells.unit[rows])
@@ -227,7 +226,7 @@ def _chosen(cells: Cells, counts: NDArray[np.bool_], is_before: bool) -> Places:
 
 
 def _of_exposures(engine: Engine, names: Sequence[str], hashes: Whole) -> dict[str, Labels]:
-    """The segments of units at their first exposure."""
+    """Find the segments of units at their first exposure."""
     if not names:
         return {}
     engine.view("exposure_segments", query("units/exposure_segments"))
@@ -269,7 +268,7 @@ def write_unit_rows(experiment: Experiment, table: Computed, engine: Engine, uni
 
 
 def missing_note(engine: Engine) -> list[str]:
-    """A sentence on analysed units that the table does not have."""
+    """Write a sentence on analysed units that the table does not have."""
     known = whole_number(engine, "select count(*) from described_rows where set_aside is null")
     units = row_count(engine, "units")
     if known == units:

@@ -160,7 +160,7 @@ def _click_keys(log: LogColumns, join: Sequence[str], last: str = "0") -> list[s
 
 
 def _copies(log: LogColumns) -> str:
-    """The column of `_once` that counts equal rows."""
+    """Name the column of `_once` that counts equal rows."""
     return quoted(log.unused("copies"))
 
 
@@ -173,7 +173,7 @@ def _once(log: LogColumns, rows: str, drop: bool = True) -> str:
 
 
 def experiment_view(experiment: Experiment) -> str:
-    """One row: the settings that queries read."""
+    """Write one row: the settings that queries read."""
     clicks = experiment.logs.clicks
     attribution = "null" if clicks is None else round(clicks.attribution_hours * 3_600_000)
     return f"""
@@ -186,13 +186,13 @@ def experiment_view(experiment: Experiment) -> str:
 
 
 def variants_view(experiment: Experiment) -> str:
-    """One row per variant of the experiment."""
+    """Write one row per variant of the experiment."""
     listed = ", ".join(f"({literal(name)})" for name in experiment.variants)
     return f"select * from (values {listed}) as v (variant)"
 
 
 def seen_view(experiment: Experiment, shape: LogShape, engine: Engine, join: Sequence[str]) -> str:
-    """Every impression under canonical names, with its phase and why it is set aside, if it is."""
+    """Write every impression under canonical names, with its phase and why it is set aside."""
     log, source, zone = shape.impressions, experiment.logs.rows, experiment.timezone
     unit, time = column(log, "unit_id"), known_time(experiment, log)
     if experiment.unit == ROW_UNIT:
@@ -282,39 +282,39 @@ LOGGED = (
 
 
 def score_columns(shape: LogShape) -> list[str]:
-    """The columns of the models' scores."""
+    """List the columns of the models' scores."""
     return [f"score_{i}" for i in range(1, len(shape.scores) + 1)]
 
 
 def _kept_columns(shape: LogShape) -> list[str]:
-    """The columns of scores, and the log's own."""
+    """List the columns of scores, and the log's own."""
     return [*score_columns(shape), *(quoted(own_name(name)) for name in shape.kept_columns)]
 
 
 def _part_columns(shape: LogShape) -> list[str]:
-    """The columns of segments and cuts."""
+    """List the columns of segments and cuts."""
     segments = [quoted(f"s_{name}") for name in shape.segments]
     return [*segments, *(quoted(cut_name(name)) for name in shape.cuts)]
 
 
 def cut_name(name: str) -> str:
-    """The column of the views with the value of a cut."""
+    """Name the column of the views with the value of a cut."""
     return f"k_{name}"
 
 
 def plain_columns(shape: LogShape) -> list[str]:
-    """The columns of the impressions, with the log's own, but for times and sums."""
+    """List the columns of the impressions, with the log's own, but for times and sums."""
     plain = [name for name in LOGGED if name not in ("unit_id", "hour", "ts", "variant")]
     return [*plain, *_kept_columns(shape)]
 
 
 def cut_columns(shape: LogShape, cuts: Sequence[str]) -> list[str]:
-    """The columns that sums by cut are made of."""
+    """List the columns that sums by cut are made of."""
     return ["in_period", *(quoted(cut_name(name)) for name in cuts), *shape.components.values()]
 
 
 def logged_view(experiment: Experiment, shape: LogShape) -> str:
-    """Every impression with click, dwell, components `c_…`, segments `s_…` and cuts `k_…`.
+    """Write every impression with click, dwell, components `c_…`, segments `s_…`, cuts `k_…`.
 
     Components that could fail are computed only for impressions that count, so that a row that is
     set aside cannot stop the run.
@@ -361,7 +361,7 @@ def logged_view(experiment: Experiment, shape: LogShape) -> str:
 
 
 def impressions_view(shape: LogShape) -> str:
-    """The impressions of analysed units, whose `unit_id` is the number in `unit_names`."""
+    """Write the impressions of analysed units, by their number in `unit_names`."""
     others = [f"i.{name}" for name in LOGGED if name not in ("unit_id", "category")]
     computed = [*_part_columns(shape), *shape.components.values(), *shape.events.values()]
     category, item_join = _category(shape, not _reads_category(shape))
@@ -387,7 +387,7 @@ def _category(shape: LogShape, is_joined: bool) -> tuple[str, str]:
 
 
 def logged_cells(experiment: Experiment, shape: LogShape) -> str:
-    """The cells of the log, each with the reason if its impressions are set aside."""
+    """Write the cells of the log, each with the reason if its impressions are set aside."""
     reason = _set_aside(experiment, shape)
     return (
         f"select *, phase = {IN_PERIOD} as in_period, hour // 24 as day, "
@@ -397,7 +397,7 @@ def logged_cells(experiment: Experiment, shape: LogShape) -> str:
 
 
 def clicks_view(source: ClickLog, log: LogColumns, engine: Engine, join: Sequence[str]) -> str:
-    """Clicks under canonical names; exact duplicates once, with the number of copies."""
+    """Write clicks under canonical names; exact duplicates once, with the number of copies."""
     columns = [
         f"{_copies(log)} as copies",
         f"{time_ms(log, engine)} as time_ms",
@@ -411,7 +411,7 @@ def clicks_view(source: ClickLog, log: LogColumns, engine: Engine, join: Sequenc
 
 
 def items_view(log: LogColumns) -> str:
-    """One row per item of the catalogue; the first category of an item that is listed twice."""
+    """Write one row per item; the first category of an item that is listed twice."""
     item = column(log, "item_id")
     return f"""
     select {item} as item_id, min({cast(log, "category", "varchar")}) as category
@@ -420,7 +420,7 @@ def items_view(log: LogColumns) -> str:
 
 
 def exposures_view(experiment: Experiment, log: LogColumns, engine: Engine) -> str:
-    """Exposures under canonical names, with the segments `s_…` that are known from them.
+    """Write exposures under canonical names, with the segments `s_…` that they tell.
 
     Raises:
         ExperimentError: An expression reads a column that the exposures do not have.
@@ -441,7 +441,7 @@ def exposures_view(experiment: Experiment, log: LogColumns, engine: Engine) -> s
 
 
 def unit_log_view(experiment: Experiment, table: Computed) -> str:
-    """The rows of the table of units; constants, because queries need a column of each kind."""
+    """Write the rows of the table of units, with one column of each kind that queries need."""
     log = table.log
     named = [
         f"{column(log, 'unit_id')} as unit_id",
@@ -461,7 +461,7 @@ def unit_log_view(experiment: Experiment, table: Computed) -> str:
 
 
 def outcome_view(experiment: Experiment, name: str, outcome: Computed, engine: Engine) -> str:
-    """The rows of an outcome log under canonical names, with what each is worth."""
+    """Write the rows of an outcome log under canonical names, with what each is worth."""
     log, raw = outcome.log, relation_of("raw", OUTCOME + name)
     time = known_time(experiment, log)
     ms, ts = time_ms(log, engine, time), engine.local_time("time_ms", experiment.timezone)
@@ -494,7 +494,7 @@ def outcome_view(experiment: Experiment, name: str, outcome: Computed, engine: E
 
 
 def entry_view(experiment: Experiment, shape: LogShape, engine: Engine) -> str:
-    """When each analysed unit was exposed, as logged and in UTC, and on which local day."""
+    """Write when each analysed unit was exposed, as logged and in UTC, and on which local day."""
     log = shape.impressions if shape.exposures is None else shape.exposures
     zone, exposed = experiment.timezone, "first_ms"
     if log.type_of("ts") == "DATE":

@@ -26,7 +26,7 @@ from abeval.engines.duckdb import DuckDBEngine
 from abeval.engines.sql import query
 from abeval.experiment.model import Experiment
 from abeval.logs.mapping import LogColumns
-from abeval.logs.shape import LogShape, event_sql
+from abeval.logs.shape import LogShape, value_sql
 from abeval.logs.unit_arrays import NO_DAY, Units, half_away, key_of
 from abeval.logs.units import sub_buckets
 from abeval.metrics.builtin import builtin_metrics
@@ -94,7 +94,7 @@ def shape(by_item: bool, own_category: bool) -> LogShape:
     named = ["item_id", *(["category"] if own_category else [])]
     log = LogColumns("impressions", {}, dict.fromkeys(named, "x"))
     items = LogColumns("items", {}, {"category": "x"}) if by_item else None
-    value = event_sql(P50.value, None)
+    value = value_sql(P50.value)
     served = {"a": "score_1", "b": "score_2"}
     return LogShape(log, None, items, None, ("s", "t"), served, events={value: "v_1"})
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import datetime as dt
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from decimal import Decimal
 from typing import Any
 
@@ -100,6 +100,12 @@ class Both(CallBuilders):
         """The same number on both, which their own hashes are not."""
         texts = (f"coalesce(cast({value} as varchar), '-')" for value in values)
         return self.hash60("both", " || '|' || ".join(texts))
+
+    def confine(self, files: Sequence[str], folders: Sequence[str] = ()) -> None:
+        """Both may open everything: Spark reads files that DuckDB writes for it."""
+
+    def watched(self) -> Callable[[], float | None]:
+        return lambda: None
 
     def close(self) -> None:
         self.duck.close()

@@ -1,11 +1,11 @@
 """Apache Spark: the same queries, past one machine.
 
-`engines/protocol.py` opens it for a `Run`; every step hands it DuckDB SQL, which `transpile.py`
-translates.
+CSV and JSON files have no types, and frames have types that Spark does not know: DuckDB reads these
+and writes Parquet for Spark. With one reader, a column is the same on both engines.
 """
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import closing, suppress
 from itertools import count
 from pathlib import Path
@@ -50,52 +50,6 @@ _AS: Mapping[str, str] = {
     r'"NULL"': "bigint",
 }
 """Types that Parquet does not have or Spark cannot read, and what they are written as."""
-
-
-def staged(
-    name: str,
-    source: LogSource | None,
-    frame: object | None,
-    folder: Path,
-    file: Path,
-    options: EngineOptions,
-) -> Mapping[str, str]:
-    """Write a log to a Parquet file.
-
-    Args:
-        name: The relation that holds it.
-        source: Its entry in the experiment file; None for a frame that is no log.
-        frame: Its rows, if they come from Python.
-        folder: Where relative paths start.
-        file: What is written.
-        options: Of the engine that reads.
-
-    Returns:
-        DuckDB's type of each column.
-
-    Raises:
-        LogError: It cannot be read.
-    """
-    with closing(DuckDBEngine(options, folder)) as engine:
-        files = [] if source is None or frame is not None else files_of_log(name, source, folder)
-        engine.confine(files, [str(file.parent)])
-        if frame is not None:
-            engine.add_frame(name, frame, source)
-        elif source is not None:
-            engine.add_log(name, source)
-        types = engine.columns(name)
-        columns = ", ".join(_column(column, kind) for column, kind in types.items())
-        copied = f"copy (select {columns} from {quoted(name)}) to {literal(str(file))}"
-        engine.rows(f"{copied} (format parquet)")
-    return types
-
-
-def types_of(name: str, source: LogSource, folder: Path) -> Mapping[str, str]:
-    """DuckDB's type of each column of a log."""
-    with closing(DuckDBEngine(None, folder)) as engine:
-        engine.confine(files_of_log(name, source, folder))
-        engine.add_log(name, source)
-        return engine.columns(name)
 
 
 def _column(column: str, kind: str) -> str:
@@ -177,7 +131,7 @@ class SparkEngine(CallBuilders):
             self._stage(name, source, frame)
 
     def columns(self, relation: str) -> Mapping[str, str]:
-        """Column names and types of a relation, in order, by DuckDB's names."""
+        """List column names and types of a relation, in order, by DuckDB's names."""
         return self._types[relation]
 
     def view(self, name: str, sql: str) -> None:
@@ -219,7 +173,7 @@ class SparkEngine(CallBuilders):
             self._add(name, self._session.createDataFrame(pa.table(dict(columns))))
 
     def hash64(self, values: Sequence[str]) -> str:
-        """SQL: a whole number of 64 bits that stands for values, nulls among them."""
+        """Write a whole number of 64 bits that stands for values, nulls among them."""
         # Spark passes nulls over; and it hashes on from each value to the next, so that a constant
         # comes first: hashes of values that collide must differ with it.
         parts = (f"{value} is null, {value}" for value in reversed(values))
@@ -229,6 +183,13 @@ class SparkEngine(CallBuilders):
         """Run a query of numbers without nulls, and keep its rows in so many parts."""
         with query_errors():
             return SparkRows(self._query(sql).repartition(parts, by))
+
+    def confine(self, files: Sequence[str], folders: Sequence[str] = ()) -> None:
+        """Spark opens no file but those that a log names."""
+
+    def watched(self) -> "Callable[[], float | None]":
+        """Return a function that knows no progress."""
+        return lambda: None
 
     def close(self) -> None:
         """Drop views, restore settings, and stop a session that was started here."""
@@ -289,7 +250,7 @@ class SparkEngine(CallBuilders):
         if far:
             self._add(name, frame, read_as)
             return
-        types = types_of(name, source, self._folder)
+        types = self._read_by_duckdb(name, source)
         if read_as == {column: _READ_AS.get(kind, kind) for column, kind in types.items()}:
             self._add(name, frame, types)
         else:
@@ -300,7 +261,7 @@ class SparkEngine(CallBuilders):
         if self._scratch is None:
             self._scratch = Scratch(self._options.temp_directory, "abeval-spark-")
         file = self._scratch.path / f"{name}_{len(self._types)}.parquet"
-        types = staged(name, source, frame, self._folder, file, self._options)
+        types = self._read_by_duckdb(name, source, frame, file)
         with query_errors():
             if self._is_local:
                 frame = self._session.read.parquet(str(file))
@@ -310,14 +271,36 @@ class SparkEngine(CallBuilders):
                 frame = self._session.createDataFrame(without_unsigned(pq.read_table(file)))
             self._add(name, frame, types)
 
+    def _read_by_duckdb(
+        self,
+        name: str,
+        source: LogSource | None,
+        frame: object | None = None,
+        file: Path | None = None,
+    ) -> Mapping[str, str]:
+        """Find DuckDB's type of each column of a log or a frame, and write its rows to a file."""
+        with closing(DuckDBEngine(self._options, self._folder)) as engine:
+            folders = [] if file is None else [str(file.parent)]
+            if source is None or frame is not None:
+                engine.confine([], folders)
+                engine.add_frame(name, frame, source)
+            else:
+                engine.confine(files_of_log(name, source, self._folder), folders)
+                engine.add_log(name, source)
+            types = engine.columns(name)
+            if file is not None:
+                columns = ", ".join(_column(column, kind) for column, kind in types.items())
+                copied = f"copy (select {columns} from {quoted(name)}) to {literal(str(file))}"
+                engine.rows(f"{copied} (format parquet)")
+        return types
+
     @property
     def _is_local(self) -> bool:
         """Whether the executors can read this machine's files."""
         from pyspark.sql.utils import is_remote
 
-        return not is_remote() and str(self._session.conf.get("spark.master", "")).startswith(
-            "local"
-        )
+        master = str(self._session.conf.get("spark.master", ""))
+        return not is_remote() and master.startswith("local")
 
 
 _READ_AS = {
@@ -339,7 +322,7 @@ _NAMES = {
 
 
 def duckdb_type(kind: str) -> str:
-    """DuckDB's name for a type of Spark.
+    """Return DuckDB's name for a type of Spark.
 
     Example:
         >>> duckdb_type("timestamp_ntz"), duckdb_type("decimal(20,0)")
@@ -351,7 +334,7 @@ def duckdb_type(kind: str) -> str:
 
 
 def _is_plain(file: str) -> bool:
-    """Whether a name has no character of Spark's globs; an address has those that are meant."""
+    """Tell whether a name has none of Spark's globs; an address has those that are meant."""
     return "://" in file or not set(file) & set("*?[]{}\\")
 
 

@@ -2,9 +2,12 @@
 
 Spark runs in its ANSI mode, where an overflow or a text that is no number is an error. The rules
 are for what would silently differ: division of decimals, `floor` through a 64-bit number, the
-logarithm of zero, a null in a concatenation. The rules for casts are in `casts`.
+logarithm of zero, a null in a concatenation.
 
-`engines/transpile.py` hands it each query that is to run on Spark.
+Where the result of a cast depends on the type of the value, the SQL tests `typeof`, which Spark
+evaluates before the query runs. A double becomes an integer by rounding, where Spark would
+truncate. A number becomes text with the digits that DuckDB writes. A text that engines read in
+different ways (such as `1_000`, `inf` or `2024/1/5`) raises an error that says so.
 """
 
 from collections.abc import Callable, Mapping
@@ -22,20 +25,19 @@ _TEXTS = frozenset({"TEXT", "VARCHAR"})
 _CLOSED = (exp.Column, exp.Literal, exp.Paren, exp.Func, exp.Null)
 
 
-def refused(node: exp.Expr, why: str) -> QueryError:
-    """The error of a query that Spark might answer differently."""
+def _refused(node: exp.Expr, why: str) -> QueryError:
+    """Return the error of a query that Spark might answer differently."""
     text = node.sql(dialect="duckdb")
     shown = text if len(text) < 200 else f"{text[:200]}…"
     return QueryError(f"`{shown}` {why}", "write it differently, or run it on DuckDB")
 
 
-def string(text: str) -> exp.Literal:
-    """A text literal."""
+def _string(text: str) -> exp.Literal:
     return exp.Literal.string(text)
 
 
-def filled(template: str, **parts: exp.Expr) -> exp.Expr:
-    """A template of Spark SQL with its columns `x`, `y`, … replaced by expressions."""
+def _filled(template: str, **parts: exp.Expr) -> exp.Expr:
+    """Replace columns `x`, `y`, … of a template of Spark SQL by expressions."""
     closed = {
         name: part if isinstance(part, _CLOSED) else exp.Paren(this=part.copy())
         for name, part in parts.items()
@@ -43,8 +45,7 @@ def filled(template: str, **parts: exp.Expr) -> exp.Expr:
     return exp.Paren(this=builders.filled(template, "spark", closed))
 
 
-def as_double(node: exp.Expr) -> exp.Expr:
-    """A number as a double."""
+def _as_double(node: exp.Expr) -> exp.Expr:
     inner = node.unnest()
     if _is_double(inner):
         return node
@@ -57,13 +58,12 @@ def _is_double(node: exp.Expr) -> bool:
     return isinstance(node, exp.Cast) and node.to.this == _DOUBLE
 
 
-def is_cast_to_integer(node: exp.Expr | None) -> bool:
-    """Whether this is a cast to an integer."""
+def _is_cast_to_integer(node: exp.Expr | None) -> bool:
     return isinstance(node, exp.Cast) and node.to.this.name in _INTEGERS
 
 
-def is_plain_cast(node: exp.Expr) -> bool:
-    """Whether this is a cast that may stay as it is in a trusted query."""
+def _is_plain_cast(node: exp.Expr) -> bool:
+    """Tell whether this is a cast that may stay as it is in a trusted query."""
     if type(node) is not exp.Cast:
         return False
     name = node.to.this.name
@@ -99,15 +99,15 @@ case when typeof(x) like 'string%' then
     when s rlike odd then raise_error(concat(s, says)) else otherwise end
 else of_number end
 """
-_SAYS = string(" is text that engines read in different ways, or not at all")
+_SAYS = _string(" is text that engines read in different ways, or not at all")
 _TO_INTEGER = """
 case when typeof(x) in ('double', 'float') then of_rounded
   when typeof(x) like 'decimal%' then of_decimal else of_whole end
 """
 
 
-def cast(node: exp.Cast) -> exp.Expr:
-    """A cast, or try_cast.
+def _cast(node: exp.Cast) -> exp.Expr:
+    """Rewrite a cast, or try_cast.
 
     Raises:
         QueryError: To a type for which there is no rule.
@@ -115,33 +115,33 @@ def cast(node: exp.Cast) -> exp.Expr:
     kind, value = node.to, node.this
     name = kind.this.name
     if name in _TEXTS:
-        return as_text(value)
+        return _as_text(value)
     if name == "DECIMAL" and [part.name for part in kind.expressions] == ["38", "0"]:
         return node
     reading = _READINGS.get(name)
     if reading is None:
-        raise refused(node, "is a cast that Spark does not know, or does differently")
+        raise _refused(node, "is a cast that Spark does not know, or does differently")
     if _needs_no_rule(name, value.unnest()):
         return node
     tried = isinstance(node, exp.TryCast)
     text = exp.cast(exp.Paren(this=value.copy()), _TEXT)
-    return filled(
+    return _filled(
         _OF_TEXT,
         x=value,
         s=text,
-        good=string(reading.good),
-        odd=string(reading.odd),
+        good=_string(reading.good),
+        odd=_string(reading.odd),
         of_text=_to(kind, text, tried),
         of_number=_to_integer(kind, value, tried) if name in _INTEGERS else _to(kind, value, tried),
         otherwise=exp.null()
         if tried
-        else filled("raise_error(concat(s, says))", s=text, says=_SAYS),
+        else _filled("raise_error(concat(s, says))", s=text, says=_SAYS),
         says=_SAYS,
     )
 
 
 def _needs_no_rule(name: str, value: exp.Expr) -> bool:
-    """Whether the form of a value shows that Spark casts it as DuckDB does."""
+    """Tell whether the form of a value shows that Spark casts it as DuckDB does."""
     if isinstance(value, (exp.Null, exp.Boolean)):
         return True
     if isinstance(value, exp.Literal):
@@ -158,18 +158,18 @@ def _to(kind: exp.DataType, value: exp.Expr, tried: bool) -> exp.Expr:
 
 
 def _to_integer(kind: exp.DataType, value: exp.Expr, tried: bool) -> exp.Expr:
-    """A double is rounded half to even, a decimal half away from zero."""
-    return filled(
+    """Round a double half to even, and a decimal half away from zero."""
+    return _filled(
         _TO_INTEGER,
         x=value,
-        of_rounded=_to(kind, filled("rint(x)", x=as_double(value)), tried),
+        of_rounded=_to(kind, _filled("rint(x)", x=_as_double(value)), tried),
         of_decimal=_to(kind, exp.cast(exp.Paren(this=value.copy()), "decimal(38, 0)"), tried),
         of_whole=_to(kind, value, tried),
     )
 
 
-def as_text(value: exp.Expr) -> exp.Expr:
-    """A value as text, with the digits that DuckDB writes."""
+def _as_text(value: exp.Expr) -> exp.Expr:
+    """Write a value as text, with the digits that DuckDB writes."""
     if _is_text(value):
         return value
     inner = value.unnest()
@@ -179,17 +179,17 @@ def as_text(value: exp.Expr) -> exp.Expr:
     if isinstance(inner, (exp.Sum, exp.Count, exp.Null)):
         return text
     # To double by way of text, because Spark refuses a direct cast of a date to double.
-    return mark_text(filled(_NUMBER_AS_TEXT, x=value, d=exp.cast(text.copy(), _DOUBLE), t=text))
+    return _mark_text(_filled(_NUMBER_AS_TEXT, x=value, d=exp.cast(text.copy(), _DOUBLE), t=text))
 
 
-def mark_text(node: exp.Expr) -> exp.Expr:
+def _mark_text(node: exp.Expr) -> exp.Expr:
     """Mark a node as text already, so that no rule around it casts it again."""
     node.meta[_IS_TEXT] = True
     return node
 
 
 def _is_text(value: exp.Expr) -> bool:
-    """Whether a value is known to be text; casts at every level would make the query very long."""
+    """Tell whether a value is known to be text; nested casts would make a query very long."""
     if value.meta.get(_IS_TEXT):
         return True
     inner = value.unnest()
@@ -221,7 +221,7 @@ Rule = Callable[[Any], exp.Expr]
 
 
 def same_meaning(tree: exp.Query, trusted: bool = False) -> exp.Query:
-    """The query rewritten so that its result on Spark is that of DuckDB.
+    """Rewrite a query so that its result on Spark is that of DuckDB.
 
     Args:
         tree: The query for DuckDB.
@@ -235,7 +235,7 @@ def same_meaning(tree: exp.Query, trusted: bool = False) -> exp.Query:
     # From the inside out, so that no rule is applied to the output of another.
     for node in reversed(list(query.dfs())):
         rule = _rule(node)
-        if rule is not None and not (trusted and is_plain_cast(node)):
+        if rule is not None and not (trusted and _is_plain_cast(node)):
             node.replace(rule(node))
     return query
 
@@ -246,7 +246,7 @@ def _rule(node: exp.Expr) -> Rule | None:
         return rule
     if isinstance(node, exp.Anonymous) and node.name.lower() in _NAMED:
         return None
-    raise refused(node, _UNKNOWN)
+    raise _refused(node, _UNKNOWN)
 
 
 _UNKNOWN = "is not known to mean the same on Spark"
@@ -256,17 +256,17 @@ _NAMED = (*CALLS, "bit_count", "xxhash64")
 
 
 def _filling(template: str) -> Rule:
-    return lambda node: filled(template, x=node.this)
+    return lambda node: _filled(template, x=node.this)
 
 
 def _div(node: exp.Div) -> exp.Expr:
-    """Division of doubles; by zero it is infinite or NaN, as in IEEE 754."""
-    above, below = as_double(node.this), as_double(node.expression)
+    """Divide doubles; by zero the result is infinite or NaN, as in IEEE 754."""
+    above, below = _as_double(node.this), _as_double(node.expression)
     divisor = node.expression.unnest()
     nonzero = isinstance(divisor, exp.Literal) and float(divisor.this) != 0
     if nonzero or isinstance(divisor, exp.Nullif):
         return exp.Div(this=above, expression=below)
-    return filled(
+    return _filled(
         "case when y = 0 then x * cast(case when cast(y as string) = '-0.0' then '-Infinity' "
         "else 'Infinity' end as double) else x / y end",
         x=above,
@@ -275,15 +275,15 @@ def _div(node: exp.Div) -> exp.Expr:
 
 
 def _date_diff(node: exp.DateDiff) -> exp.Expr:
-    """Days between two dates; of other units and types nothing is known."""
+    """Allow days between two dates; of other units and types nothing is known."""
     if node.text("unit").lower() != "day":
-        raise refused(node, _UNKNOWN)
+        raise _refused(node, _UNKNOWN)
     return node
 
 
 def _int_div(node: exp.IntDiv) -> exp.Expr:
-    """Division of whole numbers; decimals are refused when the query runs."""
-    return filled(
+    """Divide whole numbers; decimals are refused when the query runs."""
+    return _filled(
         "case when typeof(x) like 'decimal%' or typeof(y) like 'decimal%' "
         "then raise_error('// of decimals: divide with / and take the floor') else x div y end",
         x=node.this,
@@ -292,23 +292,23 @@ def _int_div(node: exp.IntDiv) -> exp.Expr:
 
 
 def _round(node: exp.Round) -> exp.Expr:
-    """Rounding to whole numbers, half away from zero; -0.0 keeps its sign."""
+    """Round to whole numbers, half away from zero; -0.0 keeps its sign."""
     if node.args.get("decimals") is not None:
-        raise refused(node, "may round the last digit differently on Spark")
-    if is_cast_to_integer(node.parent):
+        raise _refused(node, "may round the last digit differently on Spark")
+    if _is_cast_to_integer(node.parent):
         return node
-    return filled(
+    return _filled(
         "case when x < 0 then -round(-x) when x = 0 then x else round(x) end", x=node.this
     )
 
 
 def _of_double(template: str) -> Rule:
-    """Spark's own rounding converts to a 64-bit integer, which turns NaN into 0."""
+    """Round doubles: Spark's own rounding makes 64-bit integers, and so 0 of NaN."""
 
     def rounded(node: exp.Floor | exp.Ceil | exp.Trunc) -> exp.Expr:
         if node.args.get("decimals") is not None:
-            raise refused(node, _UNKNOWN)
-        return filled(template, x=as_double(node.this))
+            raise _refused(node, _UNKNOWN)
+        return _filled(template, x=_as_double(node.this))
 
     return rounded
 
@@ -318,14 +318,14 @@ _CEIL = "case when rint(x) < x then rint(x) + 1 else rint(x) end"
 
 
 def _log(node: exp.Log) -> exp.Expr:
-    """The base is 10 by default; logarithms of base 2 are exact for powers of two."""
+    """Rewrite a logarithm, of base 10 by default; those of base 2 are exact for powers of two."""
     if node.expression is None:
-        return filled(_OF_POSITIVE.format("log10(x)"), x=as_double(node.this))
+        return _filled(_OF_POSITIVE.format("log10(x)"), x=_as_double(node.this))
     if node.this.sql() == "10":
-        return filled(_OF_POSITIVE.format("log10(x)"), x=as_double(node.expression))
+        return _filled(_OF_POSITIVE.format("log10(x)"), x=_as_double(node.expression))
     if node.this.sql() != "2":
-        raise refused(node, f"{_UNKNOWN}: write ln(x) / ln(base)")
-    return filled(_OF_POSITIVE.format(_LOG2), x=as_double(node.expression))
+        raise _refused(node, f"{_UNKNOWN}: write ln(x) / ln(base)")
+    return _filled(_OF_POSITIVE.format(_LOG2), x=_as_double(node.expression))
 
 
 _OF_POSITIVE = """
@@ -336,20 +336,20 @@ _LOG2 = "case when pow(2, rint(log2(x))) = x then rint(log2(x)) else log2(x) end
 
 
 def _concat(node: exp.Concat) -> exp.Expr:
-    parts = (filled("coalesce(x, '')", x=as_text(part)) for part in node.expressions)
+    parts = (_filled("coalesce(x, '')", x=_as_text(part)) for part in node.expressions)
     return exp.Concat(expressions=list(parts), safe=False, coalesce=False)
 
 
 def _pipes(node: exp.DPipe) -> exp.Expr:
-    return exp.DPipe(this=as_text(node.this), expression=as_text(node.expression), safe=True)
+    return exp.DPipe(this=_as_text(node.this), expression=_as_text(node.expression), safe=True)
 
 
 def _trim(node: exp.Trim) -> exp.Expr:
-    """DuckDB removes all Unicode spaces, Spark only the plain one."""
+    """Trim as DuckDB does, which removes all Unicode spaces; Spark removes the plain one."""
     if node.expression is not None:
         return node
     return exp.Trim(
-        this=node.this, expression=string(_SPACES), position=node.args.get("position") or "BOTH"
+        this=node.this, expression=_string(_SPACES), position=node.args.get("position") or "BOTH"
     )
 
 
@@ -357,15 +357,15 @@ _SPACES = " \u00a0\u1680\u202f\u205f\u3000" + "".join(map(chr, range(0x2000, 0x2
 
 
 def _cased(node: exp.Lower | exp.Upper) -> exp.Expr:
-    """Refuses letters whose case the engines change in different ways."""
+    """Refuse letters whose case the engines change in different ways."""
     name, odd = ("lower", _ODD_LOWER) if isinstance(node, exp.Lower) else ("upper", _ODD_UPPER)
-    changed = filled(
+    changed = _filled(
         f"case when x rlike odd then raise_error(concat('{name} of ', x, ': letters whose case "
         f"engines change in different ways')) else {name}(x) end",
         x=node.this,
-        odd=string(odd),
+        odd=_string(odd),
     )
-    return mark_text(changed)
+    return _mark_text(changed)
 
 
 # Measured over all letters: 2 in `lower`, about 100 in `upper`, and letters so new that one engine
@@ -379,21 +379,21 @@ _ODD_UPPER = (
 
 
 def _counted_from_one(node: exp.Left | exp.Right | exp.Substring | exp.SplitPart) -> exp.Expr:
-    """Engines differ where a count or a position is below one."""
+    """Refuse counts and positions below one, where engines differ."""
     numbers = [node.args[name] for name in ("start", "length", "part_index") if node.args.get(name)]
     if isinstance(node, (exp.Left, exp.Right)):
         numbers = [node.expression]
     if not all(isinstance(n, exp.Literal) and n.this.isdigit() and int(n.this) for n in numbers):
-        raise refused(node, "means the same on Spark only with literal numbers of at least 1")
+        raise _refused(node, "means the same on Spark only with literal numbers of at least 1")
     if isinstance(node, exp.SplitPart) and not node.args["delimiter"].name:
-        raise refused(node, "has an empty delimiter")
+        raise _refused(node, "has an empty delimiter")
     return node
 
 
 def _like(node: exp.Like | exp.ILike) -> exp.Expr:
     pattern = node.expression
     if not (isinstance(pattern, exp.Literal) and pattern.is_string) or "\\" in pattern.name:
-        raise refused(node, "means the same on Spark only with a pattern in quotes, without \\")
+        raise _refused(node, "means the same on Spark only with a pattern in quotes, without \\")
     if isinstance(node, exp.Like):
         return node
     return exp.Like(
@@ -402,12 +402,12 @@ def _like(node: exp.Like | exp.ILike) -> exp.Expr:
 
 
 def _matches(node: exp.RegexpLike) -> exp.Expr:
-    """Regular expressions of letters, classes and repetitions; `$` is the end of the text."""
+    """Allow expressions of letters, classes and repetitions; `$` is the end of the text."""
     pattern = node.expression
     if not isinstance(pattern, exp.Literal) or not _is_plain_pattern(pattern.name):
-        raise refused(node, "is a regular expression that engines may read in different ways")
+        raise _refused(node, "is a regular expression that engines may read in different ways")
     portable = pattern.name.replace(".", "[^\\n]").replace("$", "\\z")
-    return exp.RegexpLike(this=node.this, expression=string(portable))
+    return exp.RegexpLike(this=node.this, expression=_string(portable))
 
 
 def _is_plain_pattern(pattern: str) -> bool:
@@ -425,17 +425,17 @@ _UNITS = ("YEAR", "QUARTER", "MONTH", "WEEK", "DAY", "HOUR", "MINUTE")
 def _extract(node: exp.Extract) -> exp.Expr:
     part = node.name.upper()
     if part in ("DOW", "DAYOFWEEK"):
-        return filled("dayofweek(x) - 1", x=node.expression)
+        return _filled("dayofweek(x) - 1", x=node.expression)
     if part == "ISODOW":
-        return filled("weekday(x) + 1", x=node.expression)
+        return _filled("weekday(x) + 1", x=node.expression)
     if part not in (*_UNITS, "DOY"):
-        raise refused(node, _UNKNOWN)
+        raise _refused(node, _UNKNOWN)
     return node
 
 
 def _truncated(node: exp.TimestampTrunc) -> exp.Expr:
     if node.text("unit").upper() not in _UNITS:
-        raise refused(node, _UNKNOWN)
+        raise _refused(node, _UNKNOWN)
     return exp.cast(node, exp.DataType.Type.TIMESTAMPNTZ)
 
 
@@ -451,7 +451,7 @@ _RULES: Mapping[type[exp.Expr], Rule] = {
     exp.Ln: _filling(_OF_POSITIVE.format("ln(x)")),
     exp.Sign: _filling("case when x = cast('NaN' as double) then 0 else cast(sign(x) as int) end"),
     exp.IsNan: _filling("x = cast('NaN' as double)"),
-    **dict.fromkeys((exp.Cast, exp.TryCast), cast),
+    **dict.fromkeys((exp.Cast, exp.TryCast), _cast),
     exp.Concat: _concat,
     exp.DPipe: _pipes,
     exp.Trim: _trim,

@@ -1,8 +1,6 @@
-"""The Spark session, the settings without which its answers would differ from DuckDB's, its errors.
+"""The Spark session, the settings without which its answers would differ, its errors, its rows.
 
-`engine.py` hands it the experiment's `[engine]` if the caller gives no session, and changes the
-settings of either while it is open. It runs queries and reads within `query_errors`: it turns some
-of them into a `LogError`, or reads with DuckDB instead; the rest reach the user.
+Kernels run beside rows on the executors, which need abeval, with NumPy and PyArrow.
 """
 
 import logging
@@ -63,7 +61,7 @@ _CONNECT = "sc://"
 
 
 def open_session(options: EngineOptions) -> "tuple[SparkSession, bool]":
-    """The session that an experiment asks for, and whether it was started here.
+    """Open the session that an experiment asks for; tell whether it was started here.
 
     Without an address, the session that is running in this process, else a local one.
 
@@ -88,14 +86,10 @@ def open_session(options: EngineOptions) -> "tuple[SparkSession, bool]":
             warnings.simplefilter("ignore", FutureWarning)
             return _started(options), True
     except (PySparkException, RuntimeError, OSError) as error:
-        what = f"Spark did not start: {str(error).splitlines()[0]}"
-        raise QueryError(what, _missing(options.address or "")) from error
-
-
-def _missing(address: str) -> str:
-    if address.startswith(_CONNECT):
-        return f'{address} needs pip install "pyspark[connect]"'
-    return "is Java 17 or newer installed, and [engine] address right?"
+        hint = "is Java 17 or newer installed, and [engine] address right?"
+        if (options.address or "").startswith(_CONNECT):
+            hint = f'{options.address} needs pip install "pyspark[connect]"'
+        raise QueryError(f"Spark did not start: {str(error).splitlines()[0]}", hint) from error
 
 
 def _check_same(running: "SparkSession", address: str | None) -> None:
@@ -153,7 +147,7 @@ def query_errors() -> Iterator[None]:
 
 
 def _message(error: Exception) -> str:
-    """What Spark says, without Java's stack trace."""
+    """Return what Spark says, without Java's stack trace."""
     lines = [line.strip() for line in str(error).splitlines() if line.strip()]
     messages = [line for line in lines if line.startswith("[") or ": [" in line] or lines
     text = messages[0] if messages else type(error).__name__
@@ -161,12 +155,12 @@ def _message(error: Exception) -> str:
 
 
 def rows_of(table: "pa.Table") -> Sequence[tuple[Cell, ...]]:
-    """Rows of Python values."""
+    """Return rows of Python values."""
     return list(zip(*map(_cells, table.columns), strict=True))
 
 
 def _cells(column: "pa.ChunkedArray") -> list[Cell]:
-    """The values of a column; decimals without a fraction as integers."""
+    """Return the values of a column; decimals without a fraction as integers."""
     import pyarrow as pa
 
     values: list[Cell] = column.to_pylist()
@@ -176,7 +170,7 @@ def _cells(column: "pa.ChunkedArray") -> list[Cell]:
 
 
 def frame_of(table: "pa.Table") -> "pd.DataFrame":
-    """A pandas frame; decimals, such as large ids and sums, as numbers that pandas has."""
+    """Return a pandas frame; decimals, such as large ids and sums, as numbers that pandas has."""
     for place, column in enumerate(table.columns):
         table = table.set_column(place, table.schema[place].name, _number(column))
     frame: pd.DataFrame = table.to_pandas(date_as_object=False)
@@ -184,7 +178,7 @@ def frame_of(table: "pa.Table") -> "pd.DataFrame":
 
 
 def arrays_of(table: "pa.Table") -> "dict[str, NDArray[np.generic]]":
-    """The columns as arrays, masked where something is null."""
+    """Return the columns as arrays, masked where something is null."""
     import numpy as np
 
     arrays: dict[str, NDArray[np.generic]] = {}
@@ -201,7 +195,7 @@ def arrays_of(table: "pa.Table") -> "dict[str, NDArray[np.generic]]":
 
 
 def _number(column: "pa.ChunkedArray") -> "pa.ChunkedArray":
-    """A decimal as an integer if it fits, since a double would round a large id."""
+    """Cast a decimal to an integer if it fits, since a double would round a large id."""
     import pyarrow as pa
 
     if not pa.types.is_decimal(column.type):
@@ -213,7 +207,7 @@ def _number(column: "pa.ChunkedArray") -> "pa.ChunkedArray":
 
 
 def without_unsigned(table: "pa.Table") -> "pa.Table":
-    """Unsigned columns as the types that Spark reads them as from Parquet; it has none itself."""
+    """Cast unsigned columns, which Spark has not, to the types that it reads from Parquet."""
     import pyarrow as pa
 
     wider = {
