@@ -30,8 +30,7 @@ from abeval.bounds import MAX_WINDOW_DAYS
 from abeval.engines.protocol import Engine
 from abeval.errors import QueryError
 from abeval.experiment.model import Experiment
-from abeval.logs.checks import faulty_expression
-from abeval.logs.prepare import Prepared
+from abeval.logs.prepare import Prepared, faulty_expression
 from abeval.logs.run import Run
 from abeval.logs.shape import LogShape, value_columns
 from abeval.logs.unit_arrays import NO_DAY, UnitDays, Units, Whole, narrow

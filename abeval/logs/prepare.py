@@ -9,7 +9,6 @@ from abeval.engines.sql import query
 from abeval.errors import QueryError
 from abeval.logs import checks, views
 from abeval.logs.cells import Cells, Summed, Sums, days_of_units, one_pass, read_cells
-from abeval.logs.checks import faulty_expression
 from abeval.logs.duplicates import Repeats, find_repeats
 from abeval.logs.files import FileFacts, lacking_columns
 from abeval.logs.joins import (
