@@ -141,7 +141,7 @@ def _running(
         return []
     path = np.cumsum(np.array(list(counts.values())), axis=0)
     try:
-        p_values = srm.sequential(path, _weights(experiment, aggregates)[0]).p_values
+        p_values = srm.sequential(path, _weights(experiment, aggregates)[0])
     except Refusal:
         return []
     return list(zip(counts, counts.values(), p_values, strict=True))
@@ -298,10 +298,10 @@ def _as_scheduled(stretches: Stretches) -> _Split:
 
 def _against(units: Mapping[str, int], weights: Mapping[str, float]) -> SRM:
     """Test a stretch; without units there is nothing to doubt."""
-    observed, planned = list(units.values()), [weights[name] for name in units]
+    observed = list(units.values())
     if sum(observed) == 0:
-        return SRM(0.0, len(srm.checked(observed, planned)[1]) - 1, 1.0)
-    return srm.believable(observed, planned)
+        return SRM(0.0, len(observed) - 1, 1.0)
+    return srm.believable(observed, [weights[name] for name in units])
 
 
 def _named(stretch: Stretch) -> str:
