@@ -1,6 +1,6 @@
-"""Audits the assignment of an experiment.
+"""Audit an assignment: logged variants against its rule, and against other experiments.
 
-`api/` calls it (`abeval audit`) with a `Run` and the assignments of other experiments.
+`abeval audit` compares them for every unit, and tells since when they differ.
 """
 
 from collections.abc import Mapping
@@ -67,7 +67,7 @@ def audit(run: Run, others: Mapping[str, "Rule | pd.Series[str]"]) -> AuditResul
 
 
 def _cells(prepared: Prepared) -> pd.DataFrame:
-    """`day, logged, expected, units` of the units that the log shows in a variant."""
+    """Return `day, logged, expected, units` of the units that the log shows in a variant."""
     rows = expected_variants(prepared) if prepared.has_rule else []
     return pd.DataFrame(rows, columns=["day", "logged", "expected", "units"])
 
@@ -80,7 +80,7 @@ def _scheme(experiment: Experiment) -> str | None:
 
 
 def _units(run: Run) -> "pd.Series[str]":
-    """The variant of each analysed unit, by its id."""
+    """Return the variant of each analysed unit, by its id."""
     rows = run.engine.frame(
         "select cast(n.logged_id as varchar) as id, u.variant from units u "
         "join unit_names n on u.unit_id = n.unit_id"
@@ -91,7 +91,7 @@ def _units(run: Run) -> "pd.Series[str]":
 def _pairs(
     experiment: Experiment, units: "pd.Series[str]", others: Mapping[str, "Rule | pd.Series[str]"]
 ) -> tuple[Independence, ...]:
-    """Every pair; by tenths of the last draw where all have a rule, which shows more than variants.
+    """Test every pair; by tenths of the last draw where all have a rule, which shows more.
 
     A hash can be even within two halves and not within tenths.
     """
@@ -147,7 +147,7 @@ def _days(cells: pd.DataFrame) -> tuple[AuditDay, ...]:
 
 
 def _since(days: tuple[AuditDay, ...]) -> str | None:
-    """The day at which the units before it and those from it on differ most.
+    """Find the day at which the units before it and those from it on differ most.
 
     Fisher's exact test for each day, Bonferroni over the days (Miller and Siegmund 1982 give the
     less strict law of the maximum).
@@ -167,7 +167,7 @@ def _since(days: tuple[AuditDay, ...]) -> str | None:
 
 
 def _uniformity(rule: Rule, units: "pd.Series[str]") -> float | None:
-    """Of the last draw, where its ranges cover all numbers; a part of traffic is not even."""
+    """Test the last draw, where its ranges cover all numbers; a part of traffic is not even."""
     draw, ranges = rule.stages[-1]
     size = max(r.stop for r in ranges)
     covered = sum(r.stop - r.start for r in ranges)

@@ -151,7 +151,7 @@ def check_clicks(shape: LogShape, engine: Engine) -> None:
 def nothing_left(
     shape: LogShape, accounts: Sequence[tuple[str, int]], timezone: str, engine: Engine
 ) -> LogError:
-    """The error of logs whose impressions are all set aside, with the reasons."""
+    """Return the error of logs whose impressions are all set aside, with the reasons."""
     counts = {reason: rows for reason, rows in accounts if rows}
     reasons = ", ".join(f"{reason} {rows:,}" for reason, rows in counts.items())
     return LogError(
@@ -213,7 +213,7 @@ def faulty_expression(
     engine: Engine,
     error: QueryError,
 ) -> AbevalError:
-    """The error of a sum, with the metric, segment or cut whose expression causes it."""
+    """Return the error of a sum, with the metric, segment or cut whose expression causes it."""
     # An error with a hint, such as one about memory, already says what to do.
     if error.hint is not None or _fails("select count(*) from seen", engine):
         return error
@@ -254,7 +254,7 @@ def _expressions(
 
 
 def _by_itself(experiment: Experiment, expression: _Expression) -> str:
-    """SQL that fails if an expression cannot be computed for any row."""
+    """Return SQL that fails if an expression cannot be computed for any row."""
     logged = views.logged_view(experiment, expression.only)
     return f"select count({expression.column}) from ({logged}) as logged"
 
