@@ -1,6 +1,6 @@
 """Logs → aggregates → result, on an engine, or from what was kept.
 
-Called by `api/`, and by `cli/sql.py` with an engine of its own.
+Called by `api/`, and by `cli/reference.py` with an engine of its own.
 """
 
 from collections.abc import Callable, Sequence
@@ -17,11 +17,11 @@ from abeval.experiment.metrics import named_metrics
 from abeval.experiment.model import Experiment
 from abeval.files import real
 from abeval.inference.judge import judge
+from abeval.logs.cells import Sums, one_pass
 from abeval.logs.outputs import Place, check_apart, check_named, reads_of
 from abeval.logs.run import Inputs, Run, check_inputs, opened
-from abeval.logs.sums import Sums, one_pass
+from abeval.progress import Step
 from abeval.results.analysis import Result
-from abeval.steps import Step
 
 
 def analyze_logs(

@@ -8,8 +8,6 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, field
 
-from rich.console import Console
-
 Fraction = Callable[[], float | None]
 
 
@@ -64,6 +62,8 @@ def steps(*, profile: bool = False) -> Iterator[Steps]:
 
     It shows a spinner if stderr is a terminal; with `profile`, also a table of seconds per step.
     """
+    from rich.console import Console
+
     console, display = Console(stderr=True), Steps()
     # A spinner takes longer to load than it may show.
     with console.status(display, spinner="dots") if console.is_terminal else nullcontext():
@@ -78,3 +78,14 @@ def steps(*, profile: bool = False) -> Iterator[Steps]:
         for name, seconds in [*display.seconds, ("all", sum(s for _, s in display.seconds))]:
             table.add_row(name, f"{seconds:.2f}")
         console.print(table)
+
+
+Step = Callable[[str], None]
+
+
+def silent(_: str) -> None:
+    """Report no progress.
+
+    Example:
+        >>> silent("requests")
+    """

@@ -119,7 +119,7 @@ def test_a_command_imports_what_it_runs(file: Path, command: str) -> None:
 @pytest.mark.whole
 def test_a_page_is_written_without_the_packages_that_only_its_reader_may_want(file: Path) -> None:
     names = imported(file.parent, "analyze", str(file), "--report", str(file.parent / "page.html"))
-    assert {"jinja2", ".report.page", ".report.daily_figures"} <= names
+    assert {"jinja2", ".report.page", ".report.daily_page"} <= names
     assert names & {"plotly", "pandas", "pyarrow"} == set()
 
 
@@ -153,5 +153,5 @@ def test_an_evaluation_of_one_table_needs_no_experiment_and_few_packages(file: P
         text=True,
     )
     names = set(evaluated.stdout.split())
-    assert "abeval.offline.kernels.lists" in names
+    assert "abeval.offline.kernels" in names
     assert names & {*HEAVY, "sqlglot", "abeval.logs", "abeval.experiment.model"} == set()

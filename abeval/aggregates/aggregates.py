@@ -43,7 +43,7 @@ from abeval.aggregates.rows import (
 from abeval.aggregates.unit_values import FEW_UNITS, UnitValue, units_of, with_units
 from abeval.engines.protocol import Cell
 from abeval.logs.accounting import DayRows, LogRows, SeenUnits
-from abeval.logs.stretches import Entered, Stretches
+from abeval.logs.placing import Entered, Stretches
 from abeval.logs.views import ITEM_GROUPS
 from abeval.stats.catalogue import Incidence
 from abeval.stats.moments import Moments, Units

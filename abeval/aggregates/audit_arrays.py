@@ -10,8 +10,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from abeval.logs.grouping import ALL, where
-from abeval.logs.unit_arrays import NONE, Labels, Whole
+from abeval.logs.unit_arrays import ALL, NONE, Labels, Whole, where
 
 CLUSTERS = 64
 """Units are put into so many groups, which are the clusters of every test of an audit."""

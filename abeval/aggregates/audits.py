@@ -27,19 +27,17 @@ from abeval.aggregates.audit_arrays import (
     shares,
 )
 from abeval.aggregates.rows import AuditSums
-from abeval.engines.footers import without_nulls
 from abeval.engines.protocol import Cell, Engine, whole
-from abeval.engines.queries import query
-from abeval.engines.sql import quoted
+from abeval.engines.sql import query, quoted
 from abeval.experiment.model import Experiment
 from abeval.experiment.sources import ROW_UNIT
-from abeval.logs.grouping import ranked, where
+from abeval.logs.files import without_nulls
 from abeval.logs.mapping import SERVED_FLAGS, own_name
-from abeval.logs.names import places_of_hashes
 from abeval.logs.prepare import Prepared
 from abeval.logs.run import Run
 from abeval.logs.shape import LogShape
-from abeval.logs.unit_arrays import NO_DAY, NO_FIRST, NO_LAST, NONE, Whole
+from abeval.logs.unit_arrays import NO_DAY, NO_FIRST, NO_LAST, NONE, Whole, ranked, where
+from abeval.logs.units import places_of_hashes
 
 PARTS = 4096
 """Units are put into so many parts by their hash, of which a sample has some."""
@@ -205,7 +203,7 @@ def audit_sums(run: Run, prepared: Prepared) -> list[AuditSums]:
         rows += shares(units, "clicked", *every, by_segment=True)
     rows += _of_rows(run, prepared, units, hours, impressions)
     rows += _set_aside(run.experiment, run.engine, prepared, units)
-    if prepared.duplicates:
+    if prepared.repeats.duplicates:
         rows += _of_duplicates(run.engine, shape, units, impressions)
     if shape.exposures is not None:
         rows += _silent(units, hours)
@@ -244,8 +242,8 @@ def _of_rows(
             of_units = machines(units, hours, unit, time, longest)
             yield from machine_rows(units, of_units, hours, _has_clicks(shape))
     if shape.clicks is not None:
-        unit = engine.hash64(["unit_id"])
-        keys = f"select *, {unit} as unit_hash from clicked_keys where {sample.has(unit)}"
+        number = engine.hash64(["unit_id"])
+        keys = f"select *, {number} as unit_hash from clicked_keys where {sample.has(number)}"
         engine.view("audited_keys", keys)
         yield from _of_clicks(units, _arrays(engine, "audit/clicks", units))
 

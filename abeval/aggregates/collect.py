@@ -25,7 +25,7 @@ from abeval.aggregates.rows import VariantUnits
 from abeval.aggregates.spreads import spread_metrics
 from abeval.aggregates.unit_sums import Row
 from abeval.aggregates.wanted import Wanted, wanted_of
-from abeval.experiment.covariates import covariate_means
+from abeval.experiment.metrics import covariate_means
 from abeval.experiment.model import Experiment
 from abeval.logs.accounting import (
     accounts,
@@ -36,14 +36,13 @@ from abeval.logs.accounting import (
     facts,
     seen_in,
 )
-from abeval.logs.names import sub_buckets
+from abeval.logs.cells import Sums, one_pass
 from abeval.logs.prepare import Extra, Prepared, prepare
 from abeval.logs.run import Run
-from abeval.logs.sums import Sums, one_pass
 from abeval.logs.unit_arrays import Units
-from abeval.metrics.definition import Metric
-from abeval.metrics.sources import CATALOGUE, QUANTILE
-from abeval.steps import Step
+from abeval.logs.units import sub_buckets
+from abeval.metrics.definition import CATALOGUE, QUANTILE, Metric
+from abeval.progress import Step
 
 
 def collect(

@@ -4,7 +4,7 @@ A cut is a second grouping of a unit's impressions: a unit counts in every cell 
 and is still the unit of variance. The kernel of scores runs once for all cells, with a unit in a
 cell in place of a unit.
 
-`collect.py` calls it after all other sums; the rows go into `Aggregates`, for `inference/cuts.py`.
+`collect.py` calls it after all other sums; the rows go into `Aggregates`.
 """
 
 from collections.abc import Mapping, Sequence
@@ -24,14 +24,12 @@ from abeval.aggregates.source_values import SourceValues, by_unit, units_at
 from abeval.aggregates.unit_rows import Scan, room_of, unit_rows
 from abeval.aggregates.unit_sums import Row, Slice, Terms, sums_of
 from abeval.engines.sql import literal, quoted
-from abeval.logs.grouping import Groups, added, half_away, heads, key_of
-from abeval.logs.unit_arrays import Labels, Units, Whole
+from abeval.logs.unit_arrays import Groups, Labels, Units, Whole, added, half_away, heads, key_of
 from abeval.logs.views import cut_name
-from abeval.metrics.definition import Metric, no_cuts, scales, splits_by_cut
-from abeval.metrics.sources import AUC, GAUC, UNIT_DAY
+from abeval.metrics.definition import AUC, GAUC, UNIT_DAY, Metric, no_cuts, scales, splits_by_cut
+from abeval.progress import Step
 from abeval.stats import mix
 from abeval.stats.records import Refusal
-from abeval.steps import Step
 
 CUT = "cut:"
 """The slice of a metric in the cells of a cut."""

@@ -14,8 +14,8 @@ from abeval.engines.protocol import Engine
 from abeval.engines.sql import literal, numbered, quoted
 from abeval.experiment.model import Experiment
 from abeval.experiment.sources import ROW_UNIT
-from abeval.logs.mapping import variant_of
 from abeval.logs.prepare import Prepared
+from abeval.logs.views import variant_of
 
 
 def lacking_sums(experiment: Experiment, prepared: Prepared, engine: Engine) -> list[Row]:

@@ -1,8 +1,8 @@
 """What a cause is checked on, and what it says: the contract of the modules of `causes/`.
 
 A cause is a `CauseCheck`: the queries of `queries/agreement/` that it reads, the columns that they
-need, and a pure function from their rows to a `Finding`. `agreement/facts.py` runs the queries,
-`agreement/explain.py` makes a `Cause` of the finding.
+need, and a pure function from their rows to a `Finding`. `agreement/log.py` runs the queries,
+`agreement/compare.py` makes a `Cause` of the finding.
 """
 
 from collections.abc import Callable, Mapping

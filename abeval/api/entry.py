@@ -4,16 +4,63 @@ Each makes a `LoadedExperiment` (`loaded.py`), or asks one at once.
 """
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Unpack
 
 from abeval.api.loaded import LoadedExperiment
 from abeval.errors import ExperimentError
 from abeval.experiment.load import load_experiment, parse_experiment
+from abeval.experiment.sections import EngineOptions
 
 if TYPE_CHECKING:
+    from abeval.engines.protocol import Engine
+    from abeval.logs.run import Inputs
     from abeval.results.analysis import Result
-    from abeval.table.options import Metrics
+    from abeval.table.columns import Metrics, TableOptions
+
+
+@dataclass(frozen=True)
+class LoadedTable(LoadedExperiment):
+    """The experiment of a table, on the engine that has read it; to be analysed once.
+
+    Attributes:
+        engine: Open until the analysis ends.
+    """
+
+    engine: "Engine"
+
+    def replace(self, **entries: Any) -> LoadedExperiment:  # noqa: ANN401
+        """The same experiment with other entries, perhaps of the engine: the table is read anew."""
+        self.engine.close()
+        return super().replace(**entries)
+
+    def analyze(
+        self,
+        *,
+        save_aggregates: str | Path | None = None,
+        **inputs: "Unpack[Inputs]",
+    ) -> "Result":
+        """As for any experiment; the engine is closed at the end."""
+        from abeval.pipeline import analyze_logs
+
+        return analyze_logs(self.experiment, inputs, save_aggregates, self.engine)
+
+
+def load_table(table: object, options: "TableOptions") -> LoadedExperiment:
+    """The experiment of a file or frame.
+
+    Raises:
+        LogError: The table cannot be read, or lacks a column.
+        ExperimentError: A metric is none, or there are no two variants.
+    """
+    from abeval.table.read import read_table
+
+    experiment, engine = read_table(table, options)
+    if experiment.engine == EngineOptions():
+        return LoadedTable(experiment, engine)
+    engine.close()
+    return LoadedExperiment(experiment)
 
 
 def load(path: str | Path) -> LoadedExperiment:
@@ -73,9 +120,8 @@ def analyze(
         >>> result["spent"].control, result["spent"].treatment
         (2.0, 3.5)
     """
-    from abeval.api.table import load_table
-    from abeval.engines.frames import table_of
-    from abeval.table.options import TableOptions
+    from abeval.engines.duckdb_logs import table_of
+    from abeval.table.columns import TableOptions
 
     options = TableOptions(
         variant=variant,
@@ -123,7 +169,7 @@ def analyze_sums(
     """
     from abeval.pipeline import judged_summaries
     from abeval.store.summaries import name_of, read_sums
-    from abeval.table.sums import sums_experiment
+    from abeval.table.read import sums_experiment
 
     rows = read_sums(sums)
     experiment = sums_experiment(rows, sums, control, weights, entries)

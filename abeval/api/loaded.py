@@ -3,34 +3,307 @@
 `cli/` and users call it; most methods hand a `Run` (`logs/run.py`) to the room that answers.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Unpack
 
-from abeval.api.offline import OfflineCalls
-from abeval.api.trust import TrustCalls
 from abeval.bounds import (
     MAX_DAYS,
     MAX_EFFECT,
+    MAX_REPLAYS,
     MIN_DAYS,
     MIN_EFFECT,
     check_between,
+    check_seed,
 )
 from abeval.errors import ExperimentError
 from abeval.experiment.load import parse_experiment
-from abeval.steps import Step, silent
+from abeval.experiment.model import Experiment
+from abeval.files import real
+from abeval.progress import Step, silent
 
 if TYPE_CHECKING:
+    import pandas as pd
+
     from abeval.aggregates.aggregates import Aggregates
+    from abeval.assignment.draws import Rule
     from abeval.logs.run import Inputs
     from abeval.metrics.definition import Metric
-    from abeval.results.analysis import Result
-    from abeval.results.pairwise import Pairwise
+    from abeval.offline.metrics import NoRelevant, Ties
+    from abeval.results.agreement import Agreement
+    from abeval.results.analysis import CheckResult, Pairwise, Result
+    from abeval.results.off_policy import OffPolicyResult
     from abeval.results.power import Plans
+    from abeval.results.replay import ReplayResult
     from abeval.results.study import Study
+    from abeval.results.trust import AAResult, AuditResult
     from abeval.results.windows import TimeResult
     from abeval.time.clock import By
+
+
+@dataclass(frozen=True)
+class TrustCalls:
+    """What an experiment can be asked of its assignment and its log.
+
+    Attributes:
+        experiment: What its file says.
+    """
+
+    experiment: Experiment
+
+    def check(self, **inputs: "Unpack[Inputs]") -> "CheckResult":
+        """Check the split and the logs, without a scorecard.
+
+        Args:
+            **inputs: As for `analyze`.
+
+        Raises:
+            LogError: A log is missing, unreadable, or not what the file says.
+            QueryError: The engine could not run a query.
+
+        Example:
+            >>> import abeval
+            >>> checks = abeval.load("sample_logs/experiment.toml").check()
+            >>> checks["srm"].status, checks.failed
+            ('pass', ())
+        """
+        from abeval.aggregates.collect import collect
+        from abeval.inference.trust.checks import check, checked_metrics, without_replays
+        from abeval.logs.run import opened
+
+        metrics = checked_metrics(self.experiment)
+        with opened(without_replays(self.experiment), inputs) as run:
+            aggregates = collect(run, metrics)
+            run.step("checks")
+        return check(self.experiment, metrics, aggregates)
+
+    def aa(
+        self,
+        *,
+        runs: int = 10_000,
+        seed: int = 0,
+        metrics: Sequence[str] | None = None,
+        **inputs: "Unpack[Inputs]",
+    ) -> "AAResult":
+        """Replay A/A tests on the experiment's own logs: does each metric's test keep its level?
+
+        Args:
+            runs: Replays.
+            seed: Of the re-splits.
+            metrics: Some of the metrics; without, all of the scorecard.
+            **inputs: As for `analyze`.
+
+        Raises:
+            ExperimentError: There is no such metric, or `runs` is less than 1.
+        """
+        from abeval.experiment.metrics import named_metrics
+        from abeval.logs.run import opened
+        from abeval.time.aa import aa
+
+        check_between("runs", runs, 1, MAX_REPLAYS)
+        check_seed(seed)
+        chosen = named_metrics(self.experiment, metrics)
+        with opened(self.experiment, inputs) as run:
+            return aa(run, chosen, runs, seed)
+
+    def audit(
+        self,
+        *,
+        others: "Mapping[str, TrustCalls | pd.Series[str]] | None" = None,
+        **inputs: "Unpack[Inputs]",
+    ) -> "AuditResult":
+        """Compare the log's variants with those that [assignment] gives, unit by unit.
+
+        Args:
+            others: Name of another experiment → it, or the variant of each unit by unit id: are
+                the two assigned independently?
+            **inputs: As for `analyze`.
+
+        Raises:
+            ExperimentError: The file has no [assignment], and there are no others.
+        """
+        from abeval.audit import audit
+        from abeval.logs.run import opened
+
+        own = others or {}
+        with opened(self.experiment, inputs) as run:
+            return audit(run, {name: _rule_of(name, other) for name, other in own.items()})
+
+
+def _rule_of(name: str, other: "TrustCalls | pd.Series[str]") -> "Rule | pd.Series[str]":
+    if not isinstance(other, TrustCalls):
+        return other
+    rule = other.experiment.assignment_rule
+    if rule is None:
+        raise ExperimentError(
+            f"{name!r} has no [assignment]", "name a CSV file of its units and variants instead"
+        )
+    return rule
+
+
+@dataclass(frozen=True)
+class OfflineCalls:
+    """What an experiment can be asked of its models offline.
+
+    Attributes:
+        experiment: What its file says.
+    """
+
+    experiment: Experiment
+
+    def off_policy(
+        self,
+        source: str,
+        *,
+        to: str | None = None,
+        probability: str | None = None,
+        policy: object | None = None,
+        reward: str | None = None,
+        clip: Sequence[float] = (10.0,),
+        switch: Sequence[float] = (10.0,),
+        shrink: Sequence[float] = (100.0,),
+        min_ess: float = 100.0,
+        **inputs: "Unpack[Inputs]",
+    ) -> "OffPolicyResult":
+        """What a policy would have had on the traffic of a variant that logs its propensities.
+
+        The policy is given as one of `to`, `probability` and `policy`.
+
+        Args:
+            source: The variant whose log is used.
+            to: A variant: how often it shows each item at each position.
+            probability: A column of the impressions: the policy's probability of the logged item.
+            policy: A frame, or a file, of `item_id`, `probability` and maybe `position`.
+            reward: A column of the impressions that is earned, instead of the click.
+            clip: Caps of clipped IPS.
+            switch: Thresholds of SwitchDR.
+            shrink: λ of DRos.
+            min_ess: Effective sample size below which nothing is estimated.
+            **inputs: As for `analyze`.
+
+        Raises:
+            ExperimentError: A variant is unknown, or not one policy is given.
+            LogError: The log has no propensity, or the table is no policy.
+        """
+        from abeval.logs.run import opened
+        from abeval.off_policy.log import PolicyChoice
+        from abeval.off_policy.run import OffPolicyOptions, off_policy
+
+        choice = PolicyChoice(to, probability, policy)
+        options = OffPolicyOptions(tuple(clip), tuple(switch), tuple(shrink), min_ess=min_ess)
+        reads = []
+        if isinstance(policy, str | Path):
+            reads = [str(real(self.experiment.folder / policy))]
+        with opened(self.experiment, inputs, reads) as run:
+            return off_policy(run, source, choice, options, reward)
+
+    def replay(
+        self,
+        *,
+        k: Sequence[int] = (1, 5, 10),
+        metrics: Sequence[str] | None = None,
+        compat: str | None = None,
+        relevance: str = "click",
+        ties: "Ties | None" = None,
+        no_relevant: "NoRelevant | None" = None,
+        threshold: float | None = None,
+        kept_negatives: float | None = None,
+        blend: Sequence[float] = (),
+        bins: int = 10,
+        split: str | Mapping[str, tuple[str, str]] | None = None,
+        curve: int | None = None,
+        k_by: tuple[str, Mapping[str, int]] | None = None,
+        **inputs: "Unpack[Inputs]",
+    ) -> "ReplayResult":
+        """Score every model offline, on this experiment's log, and compare them in pairs.
+
+        Args:
+            k: Cut-offs.
+            metrics: Ids such as `ndcg@10[bin]`; without, all on offer.
+            compat: The library whose definitions and policies to follow.
+            relevance: `click`, `long_click`, `dwell` (seconds), `similarity` (to what the unit
+                clicked, by the vectors of items), `truth` (as the truth log has it), or an
+                expression over the impression.
+            ties: Which of equal scores comes first, instead of the policy's order.
+            no_relevant: What a request without a relevant item counts as.
+            threshold: The score from which on a click is predicted.
+            kept_negatives: Share of non-clicks that the models were trained on, to be undone.
+            blend: Shares of the treatment's model in a blend with control's.
+            bins: Bins of the calibration curve and error.
+            split: A column that names the split of each impression, or name → first and last day.
+            curve: The largest cut-off of curves over 1, 2, …
+            k_by: A column of the impressions, and its value → the cut-off there.
+            **inputs: As for `analyze`.
+
+        Raises:
+            ExperimentError: An unknown metric, preset or model.
+            LogError: The logs do not have what a replay needs.
+        """
+        from abeval.logs.run import opened
+        from abeval.offline.options import ReplayOptions
+        from abeval.offline.replay import replay
+
+        options = ReplayOptions(
+            k=k,
+            metrics=metrics,
+            compat=compat,
+            relevance=relevance,
+            ties=ties,
+            no_relevant=no_relevant,
+            threshold=threshold,
+            kept_negatives=kept_negatives,
+            blend=blend,
+            bins=bins,
+            split=split,
+            curve=curve,
+            k_by=k_by,
+        )
+        with opened(self.experiment, inputs) as run:
+            return replay(run, options)
+
+    def agree(
+        self,
+        *,
+        k: Sequence[int] = (1, 5, 10),
+        metrics: Sequence[str] | None = None,
+        **inputs: "Unpack[Inputs]",
+    ) -> "Agreement":
+        """Set the models' offline differences beside the effects online, and check why they differ.
+
+        Runs `analyze` and `replay`, and reads a few facts of the logs.
+
+        Args:
+            k: Cut-offs.
+            metrics: Ids of offline metrics; without, those of `abeval.agreement.agree.OFFLINE`.
+            **inputs: As for `analyze`.
+
+        Raises:
+            ExperimentError: An unknown metric or model.
+            LogError: A log is missing, unreadable, or not what the file says.
+
+        Example:
+            >>> import abeval
+            >>> agreement = abeval.load("sample_logs/experiment.toml").agree()
+            >>> agreement.found[0].name
+            'position'
+        """
+        from abeval.aggregates.collect import Further, collect_prepared
+        from abeval.agreement.agree import OFFLINE, joined, offline_columns, read_offline
+        from abeval.experiment.metrics import named_metrics
+        from abeval.logs.run import opened
+        from abeval.offline.options import ReplayOptions
+        from abeval.pipeline import judged
+
+        options = ReplayOptions(k=k, metrics=OFFLINE if metrics is None else metrics)
+        further = Further(columns=offline_columns(self.experiment))
+        with opened(self.experiment, inputs) as run:
+            aggregates, prepared, _ = collect_prepared(
+                run, named_metrics(self.experiment), further=further
+            )
+            offline = read_offline(run, options, prepared.shape)
+        result = judged(self.experiment, aggregates, run.step)
+        return joined(result, offline, self.experiment)
 
 
 @dataclass(frozen=True)
@@ -89,7 +362,7 @@ class LoadedExperiment(TrustCalls, OfflineCalls):
         Raises:
             LogError: As `analyze`; what only other parts need is in `left_out` instead.
         """
-        from abeval.study.run import study
+        from abeval.study import study
 
         return study(self.experiment, inputs)
 
@@ -145,7 +418,7 @@ class LoadedExperiment(TrustCalls, OfflineCalls):
             ExperimentError: There is no such metric.
         """
         from abeval.experiment.metrics import named_metrics
-        from abeval.inference.pairwise import pairwise
+        from abeval.inference.judge import pairwise
 
         metrics = named_metrics(self.experiment, [metric])
         aggregates = self._aggregate(metrics, inputs)

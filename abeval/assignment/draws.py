@@ -3,7 +3,7 @@
 A **draw** hashes a text around the id to a number. A **stage** gives the number the label of the
 range that holds it. A **rule** is stages in a row: who falls into no range of one is not in the
 experiment, and the last stage names the variant. `platforms/` writes each platform as a rule;
-`cli/audit.py` and `audit/` compute variants by it; `engines/rule_sql.py` writes it as SQL.
+`cli/audit.py` and `audit/` compute variants by it; `engines/builders.py` writes it as SQL.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Plans and assignments from the options of the command line and from CSV files.
 
-`cli/assign.py` and `cli/audit.py` hand it what they were called with.
+`cli/assign.py` and `cli/commands.py` hand it what they were called with.
 """
 
 from __future__ import annotations

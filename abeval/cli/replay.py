@@ -1,7 +1,4 @@
-"""`abeval replay`: the experiment's models, scored offline on its own log.
-
-Calls `LoadedExperiment.replay` of `api/`.
-"""
+"""Answer `abeval replay` and `abeval agree`: models offline, and beside the effect online."""
 
 from enum import StrEnum
 from typing import TYPE_CHECKING, Annotated
@@ -172,3 +169,22 @@ def _cut_by(text: str | None) -> tuple[str, dict[str, int]] | None:
     except ValueError:
         what = f"--k-by: {text!r} is not like device:phone=5,desktop=10"
         raise ExperimentError(what) from None
+
+
+def agree(
+    loaded: "LoadedExperiment",
+    k: Cutoffs = "1,5,10",
+    metric: Metrics = None,
+    whole: Whole = False,
+    json_file: JsonFile = None,
+    report: ReportFile = None,
+) -> None:
+    """Set each model's offline difference beside the effect online, and say why they differ."""
+    from abeval.progress import steps
+
+    with steps() as step:
+        result = loaded.agree(k=whole_numbers(k), metrics=metric, step=step)
+    write_json(json_file, result)
+    if report is not None:
+        result.report(report)
+    print_tables(result, whole or bool(metric))

@@ -11,10 +11,19 @@ calls, `duckdb.py` defines them as macros.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import math
+from collections.abc import Callable, Mapping, Sequence
+from datetime import UTC, datetime, timedelta
 from functools import cache
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Literal, NamedTuple
+from zoneinfo import ZoneInfo
 
+import numpy as np
+from numpy.typing import NDArray
+
+from abeval.assignment import SLOTS, SUB_BUCKETS, hashes
+from abeval.assignment.draws import Draw, HashName, Rule
+from abeval.engines.protocol import Engine
 from abeval.engines.sql import literal
 
 if TYPE_CHECKING:
@@ -191,3 +200,183 @@ def _template(text: str, dialect: str) -> exp.Expr:
     import sqlglot
 
     return sqlglot.parse_one(text, dialect=dialect)
+
+
+SINCE, UNTIL = datetime(2010, 1, 1, tzinfo=UTC), datetime(2037, 1, 1, tzinfo=UTC)
+"""Between these, offsets are looked up; before and after, the engine converts."""
+
+_STEP = timedelta(days=7)
+"""Shorter than the time between any two changes of an offset."""
+
+
+class Offset(NamedTuple):
+    """What a zone adds to UTC from some moment.
+
+    Attributes:
+        since_ms: The moment, in epoch milliseconds.
+        add_ms: The offset, in milliseconds.
+    """
+
+    since_ms: int
+    add_ms: int
+
+
+@cache
+def offsets(timezone: str) -> tuple[Offset, ...]:
+    """Every offset of a zone between `SINCE` and `UNTIL`, in order.
+
+    Example:
+        >>> [offset.add_ms for offset in offsets("Asia/Kolkata")]
+        [19800000]
+        >>> len(offsets("Europe/Berlin"))
+        55
+    """
+    zone = ZoneInfo(timezone)
+    changes = [Offset(_ms(SINCE), _added(SINCE, zone))]
+    day = SINCE
+    while day < UNTIL:
+        if _added(day + _STEP, zone) != changes[-1].add_ms:
+            moment = _changed(day, day + _STEP, zone)
+            changes.append(Offset(_ms(moment), _added(moment, zone)))
+        day += _STEP
+    return tuple(changes)
+
+
+def local_ms(milliseconds: NDArray[np.int64], timezone: str) -> NDArray[np.int64]:
+    """Local time of epoch milliseconds, counted from 1970 as a clock on the wall shows it.
+
+    Example:
+        >>> (local_ms(np.array([0, 10**12]), "Asia/Kolkata") - [0, 10**12]).tolist()
+        [19800000, 19800000]
+    """
+    known = offsets(timezone)
+    since = np.array([offset.since_ms for offset in known])
+    add = np.array([offset.add_ms for offset in known])
+    local: NDArray[np.int64] = (
+        milliseconds + add[np.maximum(np.searchsorted(since, milliseconds, "right") - 1, 0)]
+    )
+    zone = ZoneInfo(timezone)
+    for place in np.flatnonzero((milliseconds < since[0]) | (milliseconds >= _ms(UNTIL))):
+        moment = datetime(1970, 1, 1, tzinfo=UTC) + timedelta(milliseconds=int(milliseconds[place]))
+        local[place] = milliseconds[place] + _added(moment, zone)
+    return local
+
+
+def _added(moment: datetime, zone: ZoneInfo) -> int:
+    return int((moment.astimezone(zone).utcoffset() or timedelta()) / timedelta(milliseconds=1))
+
+
+def _changed(before: datetime, after: datetime, zone: ZoneInfo) -> datetime:
+    """The first second of the offset that applies at the end."""
+    while after - before > timedelta(seconds=1):
+        middle = before + timedelta(seconds=(after - before) // timedelta(seconds=2))
+        same = _added(middle, zone) == _added(after, zone)
+        before, after = (before, middle) if same else (middle, after)
+    return after
+
+
+def _ms(moment: datetime) -> int:
+    return int(moment.timestamp()) * 1000
+
+
+def added(milliseconds: str, known: Sequence[Offset]) -> str:
+    """SQL: the offset to add to a UTC expression in milliseconds, by binary search.
+
+    Example:
+        >>> added("ms", [Offset(0, 5), Offset(10, 7), Offset(20, 5)])
+        'case when ms < 10 then 5 else case when ms < 20 then 7 else 5 end end'
+    """
+    if len(known) == 1:
+        return str(known[0].add_ms)
+    half = len(known) // 2
+    first, second = added(milliseconds, known[:half]), added(milliseconds, known[half:])
+    return f"case when {milliseconds} < {known[half].since_ms} then {first} else {second} end"
+
+
+_HEX_DIGITS: Mapping[HashName, tuple[HexHash, int]] = {
+    "md5_32": ("md5", 8),
+    "md5_60": ("md5", 15),
+    "sha1_60": ("sha1", 15),
+    "sha256_64": ("sha256", 16),
+    "sha256": ("sha256", 64),
+}
+"""The SQL function, and how many of its hex digits make the number."""
+
+
+def rule_sql(rule: Rule, unit: str) -> str | None:
+    """SQL of the variant of a unit, None where a hash of the rule has no form in plain SQL.
+
+    Args:
+        rule: The rule.
+        unit: SQL of the id as text.
+
+    Example:
+        >>> from abeval.assignment.draws import Stage, shares
+        >>> draw = Draw("md5_32", "salt-", modulus=10)
+        >>> print(rule_sql(Rule((Stage(draw, shares({"a": 1, "b": 1}, 10)),)), "id"))
+        case when (abeval_md5_hex('salt-' || id, 1, 8) % 10) >= 0 and \
+(abeval_md5_hex('salt-' || id, 1, 8) % 10) < 5 then 'a' \
+when (abeval_md5_hex('salt-' || id, 1, 8) % 10) >= 5 and \
+(abeval_md5_hex('salt-' || id, 1, 8) % 10) < 10 then 'b' end
+    """
+    numbers = [_number(stage.draw, unit) for stage in rule.stages]
+    label: str | None = "null"
+    for stage, number in zip(reversed(rule.stages), reversed(numbers), strict=True):
+        if number is None:
+            return None
+        last = stage is rule.stages[-1]
+        cases = " ".join(
+            f"when {number} >= {_constant(r.start)} and {number} < {_constant(r.stop)} "
+            f"then {literal(r.label) if last else f'({label})'}"
+            for r in stage.ranges
+            if r.start < r.stop
+        )
+        label = f"case {cases} end" if cases else "null"
+    return label
+
+
+def _number(draw: Draw, unit: str) -> str | None:
+    if draw.hash not in _HEX_DIGITS:
+        return None
+    function, digits = _HEX_DIGITS[draw.hash]
+    parts = [literal(draw.before)] if draw.before else []
+    parts += [unit] + ([literal(draw.after)] if draw.after else [])
+    text = " || ".join(parts)
+
+    def number(start: int, count: int) -> str:
+        return hex_call(function, text, start, count)
+
+    whole = _remainder(number, digits, draw.modulus)
+    if draw.divisor is None:
+        return whole
+    return f"({whole} / {_double(draw.divisor)})"
+
+
+def _remainder(number: Callable[[int, int], str], digits: int, modulus: int | None) -> str:
+    """The remainder of a number of many hex digits, eight digits at a time."""
+    if digits <= hashes.HEX_DIGITS:
+        whole = number(1, digits)
+        return whole if modulus is None else f"({whole} % {modulus})"
+    if modulus is None:
+        raise ValueError("a number of more than 60 bits needs a modulus")
+    rest = "0"
+    for start in range(1, digits, 8):
+        rest = f"(({rest} * 4294967296 + {number(start, 8)}) % {modulus})"
+    return rest
+
+
+def _constant(number: float) -> str:
+    if math.isinf(number):
+        return "1e300" if number > 0 else "-1e300"
+    return str(int(number)) if number == int(number) else _double(number)
+
+
+def _double(number: float) -> str:
+    """A number that every engine reads as a double, without a cast."""
+    text = repr(number)
+    return text if "e" in text else f"{text}e0"
+
+
+def sub_bucket_sql(engine: Engine, salt: str, unit: str) -> str:
+    """Write the SQL of the sub-bucket of a unit."""
+    return f"{engine.hash60(salt, f'cast({unit} as varchar)')} // {SLOTS} % {SUB_BUCKETS}"

@@ -6,21 +6,280 @@
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import cache, partial
+from itertools import count
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import duckdb
 
-from abeval.engines import frames, sources, text_files
+from abeval.engines import sources, text_files
 from abeval.engines.duckdb_connection import log_errors
-from abeval.engines.sql import quoted
-from abeval.engines.tables import Tables
-from abeval.engines.text_files import Reader, Rows, column_types, read_columns
-from abeval.engines.text_times import Time, time_column, time_of_text
+from abeval.engines.sql import literal, quoted
+from abeval.engines.text_files import (
+    Reader,
+    Rows,
+    Time,
+    column_types,
+    read_columns,
+    time_column,
+    time_of_text,
+)
 from abeval.errors import LogError
+from abeval.files import real
 
 if TYPE_CHECKING:
     from abeval.experiment.sources import LogSource
+
+
+class AdbcTable(NamedTuple):
+    """A table of a database.
+
+    Attributes:
+        connection: An ADBC connection, as `adbc_driver_sqlite.dbapi.connect` gives.
+        name: As SQL of the database names it.
+    """
+
+    connection: Any
+    name: str
+
+    def rows(self, condition: str = "") -> "Stream":
+        """A stream of its rows; of all columns, because databases quote names differently."""
+        cursor = self.connection.cursor()
+        cursor.execute(f"select * from {self.name} {condition}")
+        return Stream(cursor.fetch_record_batch(), cursor.close)
+
+
+class Stream:
+    """The Arrow stream of a frame, and nothing else, so that DuckDB needs no other package.
+
+    Args:
+        frame: Has the stream.
+        close: Called when it has been read.
+    """
+
+    def __init__(self, frame: Any, close: Callable[[], object] | None = None) -> None:  # noqa: ANN401
+        self._frame = frame
+        self.close = close or (lambda: None)
+
+    def __arrow_c_stream__(self, requested_schema: object = None) -> object:
+        return self._frame.__arrow_c_stream__(requested_schema)
+
+
+def table_of(connection: Any, name: str) -> object:  # noqa: ANN401
+    """A table of an open connection, as a frame.
+
+    Args:
+        connection: Of DuckDB, or of an ADBC driver.
+        name: The table, as SQL names it.
+
+    Raises:
+        LogError: There is no such table, or the connection is of another kind.
+    """
+    if isinstance(connection, duckdb.DuckDBPyConnection):
+        with log_errors(f"table {name!r} cannot be read", "name a table or view of the connection"):
+            return connection.table(name)
+    if hasattr(connection, "adbc_get_table_schema"):
+        return AdbcTable(connection, name)
+    raise LogError(
+        f"connection: {type(connection).__name__} is neither of DuckDB nor of ADBC",
+        "give one of these, or the table's rows as a frame",
+    )
+
+
+def described(frame: Any) -> object:  # noqa: ANN401
+    """What DuckDB can describe in place of a frame: some of its rows, or none.
+
+    None for a frame that can be read only once, and as a whole.
+    """
+    match _kind(frame):
+        case "pandas.DataFrame":
+            return frame.head(_LOOKED_AT).copy()
+        case "polars.DataFrame" | "pyarrow.Table":
+            return Stream(frame.slice(0, 0))
+        case "polars.LazyFrame":
+            return Stream(frame.limit(0).collect())
+        case "ibis.Table":
+            return Stream(_of_ibis(frame.limit(0)))
+        case "duckdb.DuckDBPyRelation":
+            return Stream(frame.limit(0))
+        case "abeval.AdbcTable":
+            return frame.rows("where 1 = 0")
+    return None
+
+
+_LOOKED_AT = 1000
+"""Rows that tell the types of a pandas frame's objects."""
+
+
+def scanned(frame: Any, columns: Mapping[str, int] | None, log: str) -> object:  # noqa: ANN401
+    """What DuckDB can scan in place of a frame, once.
+
+    Args:
+        frame: pandas, Polars, Arrow or Ibis, a DuckDB relation, or a table of ADBC.
+        columns: The columns that are read, each with its place among all; None for all of them.
+        log: The log's name, for messages.
+
+    Raises:
+        LogError: It is no frame.
+    """
+    match _kind(frame):
+        case "pandas.DataFrame":
+            # A copy, because DuckDB cannot read the strided columns of a reversed or sliced frame.
+            return (frame if columns is None else frame.iloc[:, [*columns.values()]]).copy()
+        case "polars.LazyFrame":
+            return Stream((frame if columns is None else frame.select(*columns)).collect())
+        case "ibis.Table":
+            return Stream(_of_ibis(frame if columns is None else frame.select(*columns)))
+        case "abeval.AdbcTable":
+            return frame.rows()
+        case "duckdb.DuckDBPyRelation" if columns is not None:
+            return Stream(frame.project(", ".join(map(quoted, columns))))
+        case "polars.DataFrame" | "pyarrow.Table" if columns is not None:
+            return Stream(frame.select([*columns]))
+    if not hasattr(frame, "__arrow_c_stream__"):
+        raise LogError(
+            f"{log}: {type(frame).__name__} is not a frame",
+            "give a pandas, Polars, Arrow or Ibis table, or a DuckDB relation",
+        )
+    return Stream(frame)
+
+
+def _kind(frame: object) -> str:
+    """The library and the class of a frame, by which none of the libraries is imported."""
+    kinds = (f"{kind.__module__.partition('.')[0]}.{kind.__name__}" for kind in type(frame).mro())
+    return next((kind for kind in kinds if kind in _KINDS), "")
+
+
+_KINDS = (
+    "pandas.DataFrame",
+    "polars.DataFrame",
+    "polars.LazyFrame",
+    "pyarrow.Table",
+    "ibis.Table",
+    "duckdb.DuckDBPyRelation",
+    "abeval.AdbcTable",
+)
+
+
+def _of_ibis(table: Any) -> Any:  # noqa: ANN401
+    """The rows of an Ibis table as a stream; of DuckDB by its own connection."""
+    backend = table.get_backend()
+    if backend.name == "duckdb":
+        return backend.con.cursor().sql(str(table.compile()))
+    return table.to_pyarrow_batches()
+
+
+_RUNS = count(1)
+"""Numbers attached databases, so that runs on one connection do not clash."""
+
+
+class Tables:
+    """Databases whose tables a run reads.
+
+    Args:
+        connection: The run's connection. If there is a caller, it switches to a new database.
+        caller: The caller's connection, if there is one.
+        folder: Where relative paths start.
+    """
+
+    def __init__(
+        self,
+        connection: duckdb.DuckDBPyConnection,
+        caller: duckdb.DuckDBPyConnection | None,
+        folder: Path,
+    ) -> None:
+        self._connection, self._caller, self._folder = connection, caller, folder
+        self._attached: list[str] = []
+        if caller is not None:
+            ((self._home,),) = connection.execute("select current_database()").fetchall()
+            connection.execute(f"use {quoted(self._attach(':memory:', ''))}")
+
+    def find(self, log: str, table: str, database: str | None) -> str | duckdb.DuckDBPyRelation:
+        """The full name of a table, or its rows if only the caller's connection can see it.
+
+        Raises:
+            LogError: There is no such table, or nothing says where it is.
+        """
+        if database is not None:
+            name = self._in_file(database, table)
+        elif self._caller is not None:
+            with log_errors("the tables of the connection cannot be listed", "is it in use?"):
+                if self._is_temporary(self._caller, table):
+                    return self._caller.table(quoted(table))
+                name = self._of_caller(self._caller, table)
+        else:
+            raise LogError(
+                f"logs.{log}.table names {table!r}, but there is no database or connection for it",
+                f"set logs.{log}.database, or pass connection = ... from Python",
+            )
+        if isinstance(name, str):
+            return name
+        raise _unknown(log, table, name)
+
+    def close(self) -> None:
+        """Detach what was attached, and switch back to the caller's database."""
+        if self._caller is not None:
+            self._connection.execute(f"use {quoted(self._home)}")
+            for alias in reversed(self._attached):
+                self._connection.execute(f"detach {quoted(alias)}")
+
+    def _in_file(self, database: str, table: str) -> str | list[str]:
+        """The full name of a table of a DuckDB file, or if there is none, the names of all."""
+        file = self._folder / database
+        if not file.is_file():
+            raise LogError(f"no DuckDB database at {file}", "check logs.*.database")
+        with log_errors(f"{file} cannot be opened", "is it a DuckDB database of this version?"):
+            alias = self._alias_of(file)
+        return self._named(table, alias, "main")
+
+    def _of_caller(self, caller: duckdb.DuckDBPyConnection, table: str) -> str | list[str]:
+        sql = "select current_database(), current_schema()"
+        ((database, schema),) = caller.execute(sql).fetchall()
+        return self._named(table, database, schema)
+
+    def _named(self, table: str, database: str, schema: str) -> str | list[str]:
+        rows = self._connection.execute(
+            "select database_name, schema_name, table_name from duckdb_tables() where not internal "
+            "union select database_name, schema_name, view_name from duckdb_views() "
+            "where not internal order by all"
+        ).fetchall()
+        known = {tuple(str(part).lower() for part in row) for row in rows}
+        parts = table.split(".")
+        for full in ([database, schema, *parts], [database, *parts], parts):
+            if tuple(part.lower() for part in full) in known:
+                return ".".join(quoted(part) for part in full)
+        return [str(name) for place, _, name in rows if place == database]
+
+    @staticmethod
+    def _is_temporary(caller: duckdb.DuckDBPyConnection, table: str) -> bool:
+        """Whether it is a temporary table or a frame, which other connections cannot see."""
+        sql = (
+            "select 1 from duckdb_tables() where temporary and table_name = $1 "
+            "union all select 1 from duckdb_views() where temporary and view_name = $1"
+        )
+        return bool(caller.execute(sql, [table]).fetchall())
+
+    def _alias_of(self, file: Path) -> str:
+        """The name under which a file is attached; the caller may have attached it already."""
+        opened = self._connection.execute("select database_name, path from duckdb_databases()")
+        for name, path in opened.fetchall():
+            if path is not None and real(str(path)) == real(file):
+                return str(name)
+        return self._attach(str(file), "(read_only)")
+
+    def _attach(self, path: str, options: str) -> str:
+        alias = f"abeval_{next(_RUNS)}"
+        self._connection.execute(f"attach {literal(path)} as {quoted(alias)} {options}")
+        self._attached.append(alias)
+        return alias
+
+
+def _unknown(log: str, table: str, known: list[str]) -> LogError:
+    from abeval.experiment.problems import suggestion
+
+    hint = f"tables and views: {', '.join(known) or 'none'}"
+    what = f"logs.{log}: there is no table {table!r}{suggestion(table, known)}"
+    return LogError(what, hint if len(known) > 12 else None)
 
 
 _FRAME = "abeval_frame"
@@ -99,7 +358,7 @@ class Logs:
 
     def _types_of(self, frame: object) -> Mapping[str, str]:
         """The columns of a frame; none of one that can be read only once."""
-        empty = frames.described(frame)
+        empty = described(frame)
         if empty is None:
             return {}
         with self._registered(empty):
@@ -107,7 +366,7 @@ class Logs:
 
     def _copy(self, name: str, frame: object, columns: Mapping[str, int] | None) -> None:
         listed = "*" if columns is None else ", ".join(map(quoted, columns))
-        with self._registered(frames.scanned(frame, columns, sources.log_name(name))):
+        with self._registered(scanned(frame, columns, sources.log_name(name))):
             self._rows(f"create or replace table {quoted(name)} as select {listed} from {_FRAME}")
 
     @contextmanager
@@ -117,7 +376,7 @@ class Logs:
             yield
         finally:
             self._connection.unregister(_FRAME)
-            if isinstance(rows, frames.Stream):
+            if isinstance(rows, Stream):
                 rows.close()
 
     def _leave_out(self, name: str, types: Mapping[str, str], load: Callable[[], None]) -> None:

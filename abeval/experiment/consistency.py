@@ -4,25 +4,135 @@
 mistakes.
 """
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
+from typing import Literal
 from zoneinfo import ZoneInfo, available_timezones
 
 from abeval.bounds import MAX_METRICS, MAX_VARIANTS
 from abeval.errors import ExperimentError
-from abeval.experiment.chosen_metrics import MetricChoice
-from abeval.experiment.columns import CANONICAL_COLUMNS, canonical_columns
-from abeval.experiment.cut_rules import cut_problems
-from abeval.experiment.event_rules import event_problems, outcome_log_problems
-from abeval.experiment.inference_rules import inference_problems
+from abeval.experiment.metric_rules import event_problems, inference_problems, outcome_log_problems
 from abeval.experiment.metrics import known_metrics
 from abeval.experiment.model import Experiment
 from abeval.experiment.problems import Problem, suggestion
-from abeval.experiment.segment_rules import segment_problems
-from abeval.experiment.shapes import shape_problems
-from abeval.experiment.sources import OWN_TABLE, ROW_UNIT, LogSource, UnitLog
-from abeval.experiment.values import moment
-from abeval.metrics.functions import function_problem
-from abeval.metrics.row_text import expression_problem
+from abeval.experiment.sections import MetricChoice, SegmentRule, moment
+from abeval.experiment.sources import (
+    CANONICAL_COLUMNS,
+    OWN_TABLE,
+    ROW_UNIT,
+    LogSource,
+    UnitLog,
+    canonical_columns,
+)
+from abeval.metrics.row_text import expression_problem, function_problem
+
+
+def known_from(experiment: Experiment, source: Literal["before", "exposure"]) -> dict[str, str]:
+    """Name → expression of the segments that units have from before the period, or at exposure."""
+    return {
+        name: rule.value
+        for name, rule in experiment.segments.items()
+        if isinstance(rule, SegmentRule) and rule.known == source
+    }
+
+
+def of_impressions(experiment: Experiment) -> dict[str, str]:
+    """Name → expression of the segments that are read from the rows, in or before the period."""
+    exposed = known_from(experiment, "exposure")
+    return {name: text for name, text in experiment.segment_values.items() if name not in exposed}
+
+
+def segment_problems(experiment: Experiment) -> Iterator[Problem]:
+    """Expressions that are none, and values that are known from where the file has nothing."""
+    for name, text in experiment.segment_values.items():
+        if problem := expression_problem(text):
+            yield Problem(("segments", name), problem)
+    for name in known_from(experiment, "before"):
+        if experiment.pre_period is None and not experiment.of_units:
+            message = '"before" needs a [pre_period], in which the unit had its value'
+            yield Problem(("segments", name, "known"), message)
+    for name in known_from(experiment, "exposure"):
+        if experiment.logs.exposures is None:
+            message = '"exposure" needs [logs.exposures], whose rows have the value'
+            yield Problem(("segments", name, "known"), message)
+
+
+def cut_problems(experiment: Experiment) -> Iterator[Problem]:
+    """What is wrong with the cuts of an experiment."""
+    if experiment.cuts and experiment.of_units:
+        message = "a table of units has one row a unit: name its columns under [segments]"
+        yield Problem(("cuts",), message)
+        return
+    for name, text in experiment.cuts.items():
+        if name in experiment.segment_names:
+            yield Problem(("cuts", name), "is the name of a segment; choose another")
+        if problem := expression_problem(text):
+            yield Problem(("cuts", name), problem)
+
+
+_ROWS = ("UNNEST", "RANGE", "GENERATE_SERIES")
+"""Functions that make rows of values, and read nothing."""
+
+
+def shape_problems(name: str, log: LogSource, tables: Collection[str]) -> Iterator[Problem]:
+    """What is wrong with the shape of a log.
+
+    Args:
+        name: Of the log.
+        log: Its entry.
+        tables: The names under [tables].
+    """
+    where = ("logs", *name.split("."))
+    if log.ts_zone is not None and not _is_zone(log.ts_zone):
+        hint = suggestion(log.ts_zone, available_timezones())
+        yield Problem((*where, "ts_zone"), f"unknown time zone {log.ts_zone!r}{hint}")
+    if log.time_unit is not None and log.ts_format is not None:
+        yield Problem((*where, "ts_format"), "has no meaning beside `time_unit`; keep one")
+    if log.where is not None and (problem := expression_problem(log.where)):
+        yield Problem((*where, "where"), problem)
+    if log.query is not None and (problem := query_problem(log.query, {OWN_TABLE, *tables})):
+        yield Problem((*where, "query"), problem)
+
+
+def _is_zone(name: str) -> bool:
+    try:
+        ZoneInfo(name)
+    except (KeyError, ValueError, OSError):
+        return False
+    return True
+
+
+def query_problem(text: str, tables: Collection[str]) -> str | None:
+    """Why a text is not one SELECT over these tables, or None where it is one.
+
+    Example:
+        >>> query_problem("select * from log", ["log"])
+        >>> query_problem("select * from 'other.parquet'", ["log"])
+        "reads 'other.parquet'; it may read: log"
+    """
+    import sqlglot
+    from sqlglot import exp
+    from sqlglot.errors import SqlglotError
+
+    try:
+        trees = [tree for tree in sqlglot.parse(text, dialect="duckdb") if tree is not None]
+    except (SqlglotError, RecursionError) as error:
+        return f"is not SQL: {str(error).splitlines()[0]}"
+    if len(trees) != 1 or not isinstance(trees[0], exp.Query):
+        return "is not one SELECT"
+    known = {name.lower() for name in tables}
+    known |= {cte.alias.lower() for cte in trees[0].find_all(exp.CTE)}
+    for table in trees[0].find_all(exp.Table):
+        if isinstance(table.this, exp.Func):
+            if table.this.sql_name().upper() in _ROWS or table.name.upper() in _ROWS:
+                continue
+            return f"calls {table.this.sql('duckdb')!r} in `from`; it may read: {_listed(tables)}"
+        if table.args.get("db") or table.name.lower() not in known:
+            return f"reads {table.name!r}; it may read: {_listed(tables)}"
+    return None
+
+
+def _listed(tables: Collection[str]) -> str:
+    return ", ".join(sorted(tables))
 
 
 def inconsistencies(experiment: Experiment) -> list[Problem]:

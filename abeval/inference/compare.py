@@ -11,25 +11,93 @@ from functools import cached_property
 import numpy as np
 
 from abeval.aggregates.aggregates import Aggregates
-from abeval.aggregates.moment_rows import CAPPED, SEGMENT, WHOLE, ByStretch
+from abeval.aggregates.moment_rows import CAPPED, DAY, SEGMENT, WHOLE, ByStretch, pooled
 from abeval.experiment.model import Experiment
-from abeval.inference import information
-from abeval.inference.adjust import Strata
 from abeval.inference.comparison import Arms, Comparison, Key, Reason, Rule, refused
 from abeval.inference.looks import looks_of
-from abeval.inference.means_and_ratios import compare_strata
-from abeval.inference.other_kinds import compare_catalogue, compare_quantiles, compare_resampled
-from abeval.inference.stretches import (
+from abeval.inference.means_and_ratios import (
+    Strata,
+    compare_strata,
     compare_within,
+    estimate,
     is_unweighable,
     pair_of,
     together,
     usable,
 )
+from abeval.inference.other_kinds import compare_catalogue, compare_quantiles, compare_resampled
 from abeval.inference.toward import compare_with_image, with_gain
-from abeval.metrics.definition import Metric, covariate_scales, scales
-from abeval.metrics.sources import CATEGORY_DIVERSITY, GAUC, SERVED_RANKING
+from abeval.metrics.definition import (
+    CATEGORY_DIVERSITY,
+    GAUC,
+    SERVED_RANKING,
+    Metric,
+    covariate_scales,
+    scales,
+)
 from abeval.stats.moments import Moments
+from abeval.stats.records import Refusal
+
+
+def by_day(
+    metric: Metric, metrics: Sequence[Metric], aggregates: Aggregates, arms: Arms
+) -> dict[str, float]:
+    """Information on a metric's effect up to the end of each day, in any unit.
+
+    It counts a unit's days as if they were independent: that is never less new information than
+    they bring, so that looks are held to correlate no more than they do, and bounds stay on the
+    safe side. A metric that is no sum over days takes the days of units of one that is.
+    """
+    if aggregates.cells(metric.name, DAY) and metric.is_mean_or_ratio:
+        return _gathered(metric, aggregates, arms)
+    for other in metrics:
+        if aggregates.cells(other.name, DAY):
+            return _gathered(None, aggregates, arms, other)
+    return {}
+
+
+def _gathered(
+    metric: Metric | None, aggregates: Aggregates, arms: Arms, counted: Metric | None = None
+) -> dict[str, float]:
+    """By the variance of a metric; without one, by the days of units of another."""
+    source = metric or counted
+    if source is None:
+        return {}
+    control: list[Moments] = []
+    treatment: list[Moments] = []
+    gathered: dict[str, float] = {}
+    for day in aggregates.cells(source.name, DAY):
+        moments = pooled(aggregates.of(source.name, DAY, day, scales(source)))
+        control += [moments[arms.control]] if arms.control in moments else []
+        treatment += [moments[arms.treatment]] if arms.treatment in moments else []
+        gathered[day] = _information(metric, control, treatment)
+        control, treatment = _whole(control), _whole(treatment)
+    return gathered
+
+
+def _whole(parts: Sequence[Moments]) -> list[Moments]:
+    return [sum(parts[1:], parts[0])] if parts else []
+
+
+def _information(
+    metric: Metric | None, control: Sequence[Moments], treatment: Sequence[Moments]
+) -> float:
+    arms = [*_whole(control), *_whole(treatment)]
+    if len(arms) < 2:
+        return 0.0
+    if metric is None:
+        return 1 / sum(1 / arm.n for arm in arms)
+    try:
+        values = [estimate(metric, arm) for arm in arms]
+    except Refusal:
+        return 0.0
+    variance = sum(value.variance for value in values)
+    units = sum(value.units for value in values)
+    # A total per unit grows while units return; its mean is the scale of its information.
+    pooled = sum(value.units * value.value for value in values) / units
+    scale = pooled if metric.kind == "mean" else 1.0
+    return scale**2 / variance if variance > 0 else 0.0
+
 
 _AVERAGES = (GAUC, SERVED_RANKING, CATEGORY_DIVERSITY)
 """Sources of averages of a quality, whose numerators are totals of nothing."""
@@ -199,7 +267,7 @@ def rule_of(analysis: Analysis, metric: Metric, arms: Arms) -> Rule:
     experiment, inference = analysis.experiment, analysis.experiment.inference
     aggregates, gathered = analysis.aggregates, None
     if inference.looks == "group_sequential":
-        gathered = information.by_day(metric, analysis.metrics, aggregates, arms)
+        gathered = by_day(metric, analysis.metrics, aggregates, arms)
     looks = looks_of(experiment, arms.units(aggregates), aggregates.days, gathered)
     return Rule(experiment.alpha, inference.relative, inference.adjust, looks, inference.resample)
 

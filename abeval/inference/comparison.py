@@ -4,17 +4,18 @@
 `compare.py` collects them, for the scorecard, families, segments and `time/`.
 """
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
 from typing import Literal, NamedTuple
 
 from abeval.aggregates.aggregates import Aggregates
-from abeval.experiment.settings import Adjust, Relative, Resample
-from abeval.inference import proportions
-from abeval.inference.looks import LookBoundary, Looks
-from abeval.stats import effects, multiplicity, skewed
+from abeval.experiment.sections import Adjust, Relative, Resample
+from abeval.inference import special_tests
+from abeval.inference.looks import LookBoundary, Looks, at_look
+from abeval.stats import effects, multiplicity, relative, skewed, split_moments
 from abeval.stats.decisions import Gain
-from abeval.stats.records import Adjusted, Effect, Interval, Lift, Refusal
+from abeval.stats.records import Adjusted, Effect, Estimate, Interval, Lift, Refusal
+from abeval.stats.resampling import SEED
 from abeval.stats.split_moments import Skewed
 
 Reason = Literal[
@@ -179,7 +180,7 @@ class Comparison:
     adjusted: Adjusted | None = None
     boundary: LookBoundary | None = None
     spread: Spread | None = None
-    rare: proportions.Rare | None = None
+    rare: special_tests.Rare | None = None
     permuted: Skewed | None = None
     units_needed: int | None = None
     sides: tuple[Effect, Effect] | None = None
@@ -198,7 +199,7 @@ class Comparison:
             TypeError: There is no effect.
         """
         if self.rare is not None:
-            return proportions.interval(self.rare, level)
+            return special_tests.interval(self.rare, level)
         if self.permuted is not None:
             return skewed.interval(self.permuted, level)
         if self.effect is None:
@@ -252,3 +253,104 @@ def refused(units_control: int, units: int, reason: Reason) -> Comparison:
 def reason_of(refusal: Refusal) -> Reason:
     """A refusal of the statistics as a reason of the result."""
     return _FROM_STATS.get(refusal.reason, "not_finite")
+
+
+_RELATIVE = {
+    "fieller": relative.fieller,
+    "delta": relative.delta,
+    "log_delta": relative.log_delta,
+}
+_RELATIVE_ADJUSTED = {"fieller": relative.fieller_adjusted, "delta": relative.delta_adjusted}
+
+
+def with_difference(
+    bare: Comparison, control: Estimate, treatment: Estimate, method: str, rule: Rule
+) -> Comparison:
+    """The comparison with the effect of two independent estimates.
+
+    Raises:
+        Refusal: `zero_variance`, `not_finite`.
+    """
+    plain = effects.compare(control, treatment, rule.alpha, method)
+    spread = Spread(control.variance, treatment.variance, -control.variance)
+    effect, level, boundary = at_look(plain, rule.looks, rule.alpha, spread[:2])
+    lift = _or_none(lambda: _RELATIVE[rule.relative](control, treatment, level))
+    return replace(
+        bare, effect=effect, lift=lift, reason=limit(lift), boundary=boundary, spread=spread
+    )
+
+
+def with_sides(bare: Comparison, low: Comparison, high: Comparison) -> Comparison:
+    """The comparison with the lower end of one effect and lift, and the higher end of another.
+
+    Where each side of an estimate has a standard error of its own, `with_difference` gives both.
+    """
+    if low.effect is None or high.effect is None:
+        raise TypeError("both sides have an effect")
+    facing = low if low.effect.difference > 0 else high
+    lift = None
+    if low.lift is not None and high.lift is not None:
+        lift = low.lift._replace(
+            high=high.lift.high, bounded=low.lift.bounded and high.lift.bounded
+        )
+    return replace(
+        bare,
+        effect=effects.joined(low.effect, high.effect),
+        lift=lift,
+        reason=limit(lift),
+        boundary=facing.boundary,
+        spread=facing.spread,
+        sides=(low.effect, high.effect),
+    )
+
+
+def with_joint(bare: Comparison, adjusted: Adjusted, rule: Rule) -> Comparison:
+    """The comparison with an effect that is correlated with the control's value."""
+    spread = Spread(adjusted.control.variance, adjusted.treatment.variance, adjusted.covariance)
+    effect, level, boundary = at_look(adjusted.effect, rule.looks, rule.alpha, spread[:2])
+    interval = _RELATIVE_ADJUSTED[rule.relative]
+    lift = _or_none(lambda: interval(adjusted, level))
+    return replace(
+        bare, effect=effect, lift=lift, reason=limit(lift), boundary=boundary, spread=spread
+    )
+
+
+def with_skewed(bare: Comparison, values: Skewed, method: str, rule: Rule) -> Comparison:
+    """The comparison with the effect of skewed values, by their permutation test.
+
+    Raises:
+        TooSkewed: The test does not hold for them either.
+        Refusal: `zero_variance`.
+    """
+    special_tests.check_holds(values)
+    fixed = skewed.effect(values, rule.alpha)._replace(method=method)
+    spread = Spread(*skewed.variances(values), -skewed.variances(values)[0])
+    normal = fixed._replace(difference=skewed.normal_score(values) * fixed.se)
+    effect, level, boundary = at_look(normal, rule.looks, rule.alpha, spread[:2])
+    low, high = skewed.interval(values, level)
+    effect = effect._replace(difference=fixed.difference, low=low, high=high)
+    lift = _or_none(lambda: skewed.lift(values, level))
+    return replace(
+        bare,
+        effect=effect,
+        lift=lift,
+        reason=limit(lift),
+        boundary=boundary,
+        spread=spread,
+        permuted=values,
+        draws=None if values.pair is None else Draws(split_moments.DRAWS, SEED),
+    )
+
+
+def limit(lift: Lift | None) -> Reason | None:
+    """Why a lift is missing or has no interval."""
+    if lift is None:
+        return "control_near_zero"
+    return None if lift.bounded else "lift_unbounded"
+
+
+def _or_none(lift: Callable[[], Lift]) -> Lift | None:
+    try:
+        return lift()
+    except Refusal:
+        return None

@@ -6,37 +6,46 @@ returns the result to `api/`.
 
 from collections.abc import Sequence
 from dataclasses import replace
+from itertools import combinations
+from typing import Literal
 
 from abeval.aggregates.aggregates import Aggregates
 from abeval.aggregates.moment_rows import DAY
 from abeval.errors import masked
 from abeval.experiment.model import Experiment
+from abeval.experiment.sections import Family
 from abeval.inference import context
 from abeval.inference.aa import aa_of
-from abeval.inference.beliefs import beliefs
-from abeval.inference.catalogues import catalogue_uses
-from abeval.inference.compare import Analysis
-from abeval.inference.curse import winners_curse
-from abeval.inference.cuts import cut_rows, cut_splits, without_cuts
+from abeval.inference.compare import Analysis, compare
+from abeval.inference.comparison import Arms, Comparison, Comparisons, Key, adjusted_p_values
 from abeval.inference.families import family_intervals
 from abeval.inference.scorecard import (
     adjustments,
+    beliefs,
     boundaries,
     gains,
     scorecard,
     segment_rows,
     slice_rows,
+    winners_curse,
 )
-from abeval.inference.segments import segment_contrasts, segment_tests
-from abeval.inference.spreads import quantile_effects, spreads, unit_aucs
+from abeval.inference.segments import (
+    cut_rows,
+    cut_splits,
+    segment_contrasts,
+    segment_tests,
+    without_cuts,
+)
+from abeval.inference.spreads import catalogue_uses, quantile_effects, spreads, unit_aucs
 from abeval.inference.trust.checks import trust_checks, untrusted
 from abeval.inference.trust.groups import moved_denominators
 from abeval.inference.trust.influence import influences
 from abeval.inference.trust.split import moved_segments, split_days, split_places
 from abeval.inference.verdict import decide
-from abeval.logs.stretches import entry_stretches
+from abeval.logs.placing import entry_stretches
 from abeval.metrics.definition import Metric
-from abeval.results.analysis import SCHEMA_VERSION, Result
+from abeval.results.analysis import SCHEMA_VERSION, Pair, Pairwise, Result
+from abeval.stats.multiplicity import Method
 
 
 def judge(experiment: Experiment, metrics: Sequence[Metric], aggregates: Aggregates) -> Result:
@@ -98,4 +107,60 @@ def judge(experiment: Experiment, metrics: Sequence[Metric], aggregates: Aggrega
         unit_aucs=unit_aucs(analysis),
         catalogue_uses=catalogue_uses(analysis),
         gains=gains(analysis),
+    )
+
+
+def pairwise(
+    experiment: Experiment, metrics: Sequence[Metric], metric: Metric, aggregates: Aggregates
+) -> Pairwise:
+    """Compare every two variants on a metric."""
+    analysis = Analysis(experiment, metrics, aggregates)
+    comparisons = {
+        (base, variant): compare(analysis, metric, Arms(base, variant))
+        for base, variant in combinations(experiment.variants, 2)
+    }
+    family = _of_pairs(experiment.inference.family)
+    adjusted = {} if family == "none" else adjusted_p_values(comparisons, family)
+    return Pairwise(
+        metric=metric.name,
+        values=_values(experiment, comparisons),
+        family=family,
+        alpha=experiment.alpha,
+        pairs=tuple(_pair(key, one, adjusted.get(key)) for key, one in comparisons.items()),
+        trust=trust_checks(analysis),
+    )
+
+
+def _of_pairs(family: Family) -> Literal["none"] | Method:
+    """Dunnett needs pairs with control, and all pairs of one metric have the same weight."""
+    if family == "dunnett":
+        return "holm"
+    return "bonferroni" if family == "weighted" else family
+
+
+def _values(
+    experiment: Experiment, comparisons: Comparisons
+) -> tuple[tuple[str, float | None], ...]:
+    """The value of each variant, from the first comparison that has one."""
+    values: dict[str, float | None] = dict.fromkeys(experiment.variants)
+    for (base, variant), comparison in comparisons.items():
+        values[base] = comparison.control if values[base] is None else values[base]
+        values[variant] = comparison.treatment if values[variant] is None else values[variant]
+    return tuple(values.items())
+
+
+def _pair(key: Key, comparison: Comparison, p_adjusted: float | None) -> Pair:
+    numbers = comparison.numbers
+    return Pair(
+        base=key[0],
+        variant=key[1],
+        units_base=numbers.units_control,
+        units=numbers.units,
+        difference=numbers.difference,
+        difference_low=numbers.difference_low,
+        difference_high=numbers.difference_high,
+        lift=numbers.lift,
+        p_value=numbers.p_value,
+        p_adjusted=numbers.p_value if p_adjusted is None else p_adjusted,
+        reason=comparison.reason,
     )

@@ -18,7 +18,6 @@ from abeval.experiment.metrics import chosen_metrics
 from abeval.experiment.model import Experiment
 from abeval.inference.compare import Analysis, compare, rule_of
 from abeval.inference.comparison import Arms, Comparison
-from abeval.inference.growth import Growth, Horizon
 from abeval.inference.looks import (
     START_PRECISION,
     AlwaysValid,
@@ -28,12 +27,99 @@ from abeval.inference.looks import (
     informative,
     planned_fractions,
 )
-from abeval.inference.means_and_ratios import estimate
-from abeval.inference.stretches import MIN_STRETCH, pair_of
-from abeval.logs.stretches import planned_splits
+from abeval.inference.means_and_ratios import MIN_STRETCH, estimate, pair_of
+from abeval.logs.placing import planned_splits
 from abeval.metrics.definition import Metric
-from abeval.stats import design, dunnett, srm
+from abeval.stats import design, dunnett, duration, srm
 from abeval.stats.records import Refusal, RefusalReason
+
+
+class Horizon(NamedTuple):
+    """A metric after some days.
+
+    Attributes:
+        units: Units of all variants.
+        value: Control's value.
+        sd: Its standard deviation between units.
+    """
+
+    units: float
+    value: float
+    sd: float
+
+    @property
+    def information(self) -> float:
+        """Units over the relative variance between them: 1/se², but for the split."""
+        return self.units * (self.value / self.sd) ** 2
+
+
+class Growth(NamedTuple):
+    """A metric with the data up to the end of each day, from the first.
+
+    Attributes:
+        units: Units of all variants.
+        values: Control's value.
+        spreads: Variance between units of control's value, over its square.
+        is_total: Whether the value grows while units return; a ratio's does not.
+        ended: Days that were over; growth goes on as theirs. A last one that was not would look
+            like traffic that stops.
+        splits: What the split of the units that enter on each day makes of the variance, over that
+            of the latest split; none where it did not change.
+    """
+
+    units: Sequence[float]
+    values: Sequence[float]
+    spreads: Sequence[float]
+    is_total: bool = True
+    ended: int | None = None
+    splits: Sequence[float] = ()
+
+    def after(self, days: float) -> Horizon:
+        """The metric after some days; beyond the log, each part grows on as in its last week.
+
+        Units and totals grow as powers of time, and the variance of the value falls to what differs
+        between units that return (`duration.information_at`); units come in the latest split.
+
+        Raises:
+            Refusal: As `duration.value_at`.
+
+        Example:
+            >>> Growth([100.0, 150.0], [1.0, 2.0], [4.0, 1.0]).after(2)
+            Horizon(units=150.0, value=2.0, sd=2.0)
+        """
+        units = self._at(self.units, days, duration.value_at)
+        gathered = [n / v for n, v in zip(self.units, self.spreads, strict=True)]
+        information = self._at(gathered, days, duration.information_at)
+        sizes = [abs(value) for value in self.values]
+        value = self._at(sizes, days, duration.value_at if self.is_total else _last)
+        sd = math.sqrt(units / information * self._split(units, days)) * value
+        return Horizon(units, math.copysign(value, self.values[-1]), sd)
+
+    def _split(self, units: float, days: float) -> float:
+        """The mean of `splits` over the units that are in by then."""
+        if not self.splits:
+            return 1.0
+        weighed = np.cumsum(np.diff(self.units, prepend=0.0) * self.splits).tolist()
+        if days <= len(weighed):
+            return self._at(weighed, days, _last) / units
+        return float(weighed[-1] + units - self.units[-1]) / units
+
+    def _at(
+        self,
+        values: Sequence[float],
+        days: float,
+        beyond: Callable[[Sequence[float], float], float],
+    ) -> float:
+        """Within the log in a line from the end of a day to the next."""
+        if days <= len(values):
+            return float(np.interp(days, np.arange(len(values) + 1), [0.0, *values]))
+        ended = values[: self.ended]
+        return values[-1] * beyond(ended, days) / beyond(ended, len(values))
+
+
+def _last(values: Sequence[float], days: float) -> float:
+    return values[-1]
+
 
 POWER = 0.8
 """Of the smallest effect that a row could have shown."""

@@ -10,21 +10,24 @@ from math import isfinite
 from abeval.aggregates.moment_rows import DAY, SEGMENT
 from abeval.experiment.model import Experiment
 from abeval.inference.compare import Analysis, rule_of
-from abeval.inference.comparison import (
-    MIN_UNITS,
-    Arms,
-    Comparison,
-    Comparisons,
-    Reason,
-    Rule,
-)
+from abeval.inference.comparison import MIN_UNITS, Arms, Comparison, Comparisons, Reason, Rule
 from abeval.inference.context import partial_days
-from abeval.inference.families import adjusted, guardrails_adjusted
+from abeval.inference.families import (
+    HELD,
+    adjusted,
+    goodness_interval,
+    goodness_p_value,
+    guardrails_adjusted,
+    status_of,
+)
+from abeval.inference.means_and_ratios import compare_within
 from abeval.inference.outlook import critical_now, detectable, error_shown, level_of, treated_part
-from abeval.inference.status import HELD, goodness_interval, goodness_p_value, status_of
-from abeval.inference.stretches import compare_within
 from abeval.metrics.definition import Metric, scales
-from abeval.results import Adjustment, Boundary, Row, SliceRow, Status, TargetGain
+from abeval.results import Adjustment, Belief, Boundary, Row, SliceRow, Status, TargetGain
+from abeval.results import format as fmt
+from abeval.stats import retrodesign
+from abeval.stats.bayes import Prior, normal_normal
+from abeval.stats.records import Refusal
 
 
 def scorecard(
@@ -244,4 +247,76 @@ def _adjustment(
         variance_removed=None if adjusted is None else adjusted.variance_removed,
         cap=None if caps is None else caps[0] * scale,
         cap_denominator=None if caps is None or caps[1] is None else caps[1] * scale_denominator,
+    )
+
+
+def beliefs(analysis: Analysis) -> tuple[Belief, ...]:
+    """One row per metric and variant that has a lift, where the experiment states a prior."""
+    stated = analysis.experiment.inference.prior
+    if stated is None:
+        return ()
+    prior = Prior(stated.mean, stated.sd)
+    rows = (_belief(analysis, metric, variant, prior) for metric, variant in analysis.rows)
+    return tuple(row for row in rows if row is not None)
+
+
+def _belief(analysis: Analysis, metric: Metric, variant: str, prior: Prior) -> Belief | None:
+    """None without an effect, or for a metric with a target, which has no better side."""
+    effect = analysis.comparisons[metric.name, variant].effect
+    if effect is None or metric.direction.toward is not None:
+        return None
+    sign, size = metric.direction.sign, abs(effect.control)
+    gain = Prior(sign * prior.mean, prior.sd).on_absolute_scale(effect.control)
+    alpha = analysis.experiment.alpha
+    try:
+        posterior = normal_normal(sign * effect.difference, effect.se, gain, alpha)
+    except Refusal:
+        return None
+    low, high = sorted((sign * posterior.low / size, sign * posterior.high / size))
+    return Belief(
+        metric=metric.name,
+        variant=variant,
+        prior_mean=prior.mean,
+        prior_sd=prior.sd,
+        lift=sign * posterior.mean / size,
+        lift_low=low,
+        lift_high=high,
+        chance_to_beat_control=posterior.chance_to_beat,
+        expected_loss=posterior.loss_treatment / size,
+        expected_loss_of_control=posterior.loss_control / size,
+    )
+
+
+ENOUGH_POWER = 0.8
+"""A test with this power for the effect that it shows overstates it by at most an eighth."""
+
+
+def winners_curse(analysis: Analysis, rows: Sequence[Row]) -> Iterator[str]:
+    """A sentence for each goal that is significant, though the test has little power for it.
+
+    Were the true effect as large as the estimate, significant estimates would still be larger on
+    average (type M error; Gelman and Carlin 2014). With several looks, or with a prior, none:
+    planned ends and posteriors have a correction of their own.
+    """
+    inference = analysis.experiment.inference
+    if inference.looks != "fixed" or inference.prior is not None:
+        return
+    for row in rows:
+        effect = analysis.comparisons[row.metric, row.variant].effect
+        if row.role != "goal" or row.status not in ("better", "worse") or effect is None:
+            continue
+        if effect.se <= 0 or effect.difference == 0:
+            continue
+        errors = retrodesign.type_s_m(effect.difference, effect.se, analysis.experiment.alpha)
+        if errors.power < ENOUGH_POWER:
+            yield _sentence(row, errors)
+
+
+def _sentence(row: Row, errors: retrodesign.Retrodesign) -> str:
+    shown = fmt.lift(row.lift, row.lift_low, row.lift_high)
+    size = "" if shown is None else f" of {shown.point}"
+    return (
+        f"Winner's curse: {row.metric} of {row.variant} is significant by little. If its true "
+        f"effect were the estimate{size}, a test like this would find it in {errors.power:.0%}, "
+        f"and then overstate it {errors.exaggeration:.2f} times on average: expect less."
     )

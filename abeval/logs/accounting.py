@@ -7,18 +7,27 @@ from typing import NamedTuple
 import numpy as np
 
 from abeval.engines.protocol import Engine, whole
-from abeval.engines.queries import query
+from abeval.engines.sql import query
 from abeval.errors import LogError
 from abeval.experiment.model import Experiment
-from abeval.experiment.spelling import meant_by
+from abeval.experiment.problems import meant_by
 from abeval.logs import checks
 from abeval.logs.checks import USED, USED_BEFORE
-from abeval.logs.grouping import heads, reduced, where
-from abeval.logs.outcomes import relation
+from abeval.logs.joins import relation
 from abeval.logs.placing import REASONS, at
 from abeval.logs.prepare import Prepared
 from abeval.logs.shape import UNITS
-from abeval.logs.unit_arrays import NO_DAY, NO_FIRST, NO_LAST, NONE, Whole, counted
+from abeval.logs.unit_arrays import (
+    NO_DAY,
+    NO_FIRST,
+    NO_LAST,
+    NONE,
+    Whole,
+    counted,
+    heads,
+    reduced,
+    where,
+)
 
 
 class LogRows(NamedTuple):
@@ -111,7 +120,8 @@ def _impressions(prepared: Prepared) -> list[tuple[str, int]]:
         used[in_period] = int(rows[NONE])
         for reason, count in zip(REASONS, rows[:NONE].tolist(), strict=True):
             reasons[reason] += int(count)
-    repeats = {"duplicate": prepared.dropped, "repeated_unit": prepared.repeated}
+    found = prepared.repeats
+    repeats = {"duplicate": found.dropped, "repeated_unit": found.units}
     set_aside = [*repeats.items(), *sorted(reasons.items())]
     return [
         (USED, used[True]),
@@ -173,7 +183,8 @@ def facts(prepared: Prepared) -> dict[str, int]:
     """Return counts for the trust checks; `duplicates` only where they were looked for."""
     shape, placed, cells = prepared.shape, prepared.placed, prepared.cells
     known = placed.set_aside != REASONS.index("not_in_experiment")
-    counted = {} if prepared.duplicates is None else {"duplicates": prepared.duplicates}
+    found = prepared.repeats.duplicates
+    counted = {} if found is None else {"duplicates": found}
     rows = where(cells.counts & cells.in_period)
 
     def total(components: Sequence[str]) -> int:

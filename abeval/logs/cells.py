@@ -4,7 +4,7 @@
 counts what became of the rows.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, NamedTuple
@@ -12,12 +12,60 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from abeval.engines.protocol import ArrayEngine, Cell, Engine, whole
-from abeval.engines.sql import quoted
+from abeval.engines.protocol import ArrayEngine, Cell, Engine, row_count, whole
+from abeval.engines.sql import query, quoted
 from abeval.errors import LogError
-from abeval.logs.grouping import heads, narrow, reduced, runs, unit_days, where
+from abeval.logs.checks import check_clicks
+from abeval.logs.run import Run
 from abeval.logs.shape import LogShape
-from abeval.logs.unit_arrays import NO_DAY, NO_FIRST, NO_LAST, NONE, Codes, UnitDays, Whole
+from abeval.logs.unit_arrays import (
+    NO_DAY,
+    NO_FIRST,
+    NO_LAST,
+    NONE,
+    Codes,
+    UnitDays,
+    Whole,
+    heads,
+    narrow,
+    reduced,
+    runs,
+    unit_days,
+    where,
+)
+from abeval.metrics.definition import Metric
+
+
+@dataclass(frozen=True)
+class Summed:
+    """What `logged_sums` holds.
+
+    Attributes:
+        notes: What a reader of the result must know about it.
+        has_rows: Whether the log itself can be read too.
+    """
+
+    notes: tuple[str, ...] = ()
+    has_rows: bool = True
+
+
+Sums = Callable[[Run, Sequence[Metric], LogShape], Summed]
+"""Makes `logged_sums`; a cell may have several rows, as whoever reads them adds them up."""
+
+_FEW = 100_000
+"""Rows of a table of units that are kept as sums, rather than read anew by each query."""
+
+
+def one_pass(run: Run, metrics: Sequence[Metric], shape: LogShape) -> Summed:
+    """Sum the whole log; a table of units has one row of each, so nothing is to be summed."""
+    check_clicks(shape, run.engine)
+    engine, of_units = run.engine, run.experiment.of_units
+    # A few rows are planned once; many would be in memory twice.
+    is_few = isinstance(engine, ArrayEngine) and of_units and row_count(engine, "raw_units") <= _FEW
+    create = engine.view if of_units and not is_few else engine.table
+    create("logged_sums", query(f"units/logged_{'rows' if of_units else 'sums'}"))
+    return Summed()
+
 
 OUTSIDE, NO_TIME, BEFORE, IN_PERIOD = range(4)
 """Phases of an impression: in neither period, without a time, in the pre-period, in the period."""

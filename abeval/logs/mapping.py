@@ -5,22 +5,18 @@ columns of the engine; the views are written from what comes back.
 """
 
 import re
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 
-from abeval.engines.protocol import Engine
-from abeval.engines.sql import literal, quoted
+from abeval.engines.sql import quoted
 from abeval.errors import LogError
-from abeval.experiment.columns import IDS, canonical_columns
-from abeval.experiment.model import Experiment
 from abeval.experiment.problems import near_miss
 from abeval.experiment.sources import (
+    IDS,
     OUTCOME,
     OWN_TABLE,
-    ROW_UNIT,
-    ClickLog,
-    ImpressionLog,
     LogSource,
+    canonical_columns,
 )
 from abeval.logs.files import FileFacts, mixed_id, with_type
 
@@ -43,20 +39,6 @@ _TYPE_HINT = (
     "column of a CSV or JSON file text"
 )
 
-_NO_CAST = ("INTEGER", "BIGINT")
-"""Types that need no cast to double; narrower ones cannot hold the bounds of the values."""
-
-_SECONDS = (-62_104_060_800, 253_370_764_799)
-"""The years 2 to 9998; a time outside them is no time, for not every day there is a date."""
-
-_TIMES = {
-    "s": (*_SECONDS, "* 1000"),
-    "ms": (*(bound * 1_000 for bound in _SECONDS), "* 1"),
-    "us": (*(bound * 1_000_000 for bound in _SECONDS), "// 1000"),
-    "ns": (-9_200_000_000_000_000_000, 9_200_000_000_000_000_000, "// 1000000"),
-}
-"""Unit of a time that is a number → the least, the largest, and what makes milliseconds of it."""
-
 
 @dataclass(frozen=True)
 class LogColumns:
@@ -66,11 +48,13 @@ class LogColumns:
         log: The name of the log in the experiment file.
         types: The type of every column of the log.
         mapped: Canonical name → the log's own column.
+        source: The log's entry in the experiment file.
     """
 
     log: str
     types: Mapping[str, str]
     mapped: Mapping[str, str]
+    source: LogSource = field(default_factory=LogSource)
 
     def __contains__(self, canonical: str) -> bool:
         return canonical in self.mapped
@@ -138,7 +122,7 @@ def map_columns(
         if column is not None
         and (name in chosen or name not in SERVED_FLAGS or is_number(types[column]))
     }
-    columns = LogColumns(log, types, mapped)
+    columns = LogColumns(log, types, mapped, source)
     if problems:
         raise LogError("\n".join(problems), columns.listed)
     needed, why = "item_id", ""
@@ -247,160 +231,6 @@ def _time_problem(kind: str, source: LogSource) -> str | None:
     return None
 
 
-def column(log: LogColumns, name: str) -> str:
-    """A canonical column as the log has it, null where it has none."""
-    return quoted(log.mapped[name]) if name in log else "cast(null as bigint)"
-
-
-def cast(log: LogColumns, name: str, kind: str) -> str:
-    """A canonical column cast to a type, null where the log has none."""
-    return f"cast({quoted(log.mapped[name]) if name in log else 'null'} as {kind})"
-
-
-def unit(experiment: Experiment, log: LogColumns) -> str:
-    """The id of the unit; where each row is a unit, that of the impression or a row number."""
-    if experiment.unit != ROW_UNIT:
-        return column(log, "unit_id")
-    return column(log, "impression_id") if "impression_id" in log else "row_number() over ()"
-
-
-def variant_of(experiment: Experiment, own: str) -> str:
-    """The variant that an arm of the log belongs to; arms of no variant keep their names."""
-    joined = {name: arms.of for name, arms in experiment.variants.items() if arms.of is not None}
-    # An arm that has the name of a variant, but is not one of those that it joins.
-    cases = {name: f"{name} (not joined)" for name in joined}
-    cases |= {arm: name for name, arms in joined.items() for arm in arms}
-    listed = " ".join(f"when {literal(a)} then {literal(name)}" for a, name in cases.items())
-    return f"case {own} {listed} else {own} end" if cases else own
-
-
-def time_ms(log: LogColumns, source: LogSource, engine: Engine, time: str | None = None) -> str:
-    """The time in milliseconds since 1970 (of another SQL than the column, if given)."""
-    if "ts" not in log:
-        return "cast(null as bigint)"
-    value = time or quoted(log.mapped["ts"])
-    if source.time_unit is None:
-        stamp = _timestamp(log, value)
-        if source.ts_zone is not None:
-            stamp = engine.utc_time(stamp, source.ts_zone)
-        return engine.epoch_ms(stamp)
-    # A number too large to be a time becomes null, so that it does not stop the run.
-    first, last, scale = _TIMES[source.time_unit]
-    return f"case when {value} between {first} and {last} then cast({value} as bigint) end {scale}"
-
-
-def _timestamp(log: LogColumns, value: str) -> str:
-    """A time as a timestamp without a zone."""
-    if log.type_of("ts") == "TIMESTAMPTZ_NS":
-        # DuckDB has no cast from this type to a timestamp without a zone.
-        value = f"cast({value} as timestamp with time zone)"
-    return f"cast({value} as timestamp)"
-
-
-def time_of_impression(experiment: Experiment, log: LogColumns) -> str:
-    """The time as the log has it, null outside the years 2 to 9998.
-
-    With a [period] such times lie outside of it, and need no look.
-    """
-    value = column(log, "ts")
-    if experiment.period is not None or not log.type_of("ts").startswith(("TIMESTAMP", "DATE")):
-        return value
-    time = _timestamp(log, value)
-    return (
-        f"case when {time} >= timestamp '0002-01-01' and {time} < timestamp '9999-01-01' "
-        f"then {value} end"
-    )
-
-
-def local_time(experiment: Experiment, log: LogColumns, source: LogSource, engine: Engine) -> str:
-    """The local timestamp; one that is local already needs no conversion, which is much faster."""
-    kind = log.type_of("ts")
-    # A DATE is a day of the experiment's time zone already.
-    zone = "UTC" if kind == "DATE" else experiment.timezone
-    if zone == (source.ts_zone or "UTC") and source.time_unit is None and kind == "TIMESTAMP":
-        return "own_ts"
-    return engine.local_time("time_ms", zone)
-
-
-def copies(log: LogColumns) -> str:
-    """The column of `distinct_rows` that counts equal rows."""
-    return quoted(log.unused("copies"))
-
-
-def distinct_rows(log: LogColumns, rows: str, drop: bool = True) -> str:
-    """Equal rows of a relation once, with their number; each row by itself unless they drop."""
-    if not drop:
-        return f"select *, 1 as {copies(log)} from {rows}"
-    every = ", ".join(map(quoted, log.types))
-    return f"select {every}, count(*) as {copies(log)} from {rows} group by {every}"
-
-
 def own_name(column: str) -> str:
     """The name of a log's own column in the views, which no canonical column has."""
     return f"raw_{column}"
-
-
-def own_columns(log: LogColumns, names: Sequence[str]) -> list[str]:
-    """Columns of the log's own; decimals and 32-bit floats as doubles, alike on all engines."""
-    kinds = {column.lower(): kind for column, kind in log.types.items()}
-    listed = []
-    for name in names:
-        kind = kinds.get(name.lower(), "")
-        is_fraction = kind == "FLOAT" or (kind.startswith("DECIMAL") and not kind.endswith(",0)"))
-        value = f"cast({quoted(name)} as double)" if is_fraction else quoted(name)
-        listed.append(f"{value} as {quoted(own_name(name))}")
-    return listed
-
-
-def position(log: LogColumns, source: ImpressionLog) -> str:
-    """The position, counted from 1."""
-    if "position" not in log:
-        return "cast(null as bigint)"
-    value = quoted(log.mapped["position"])
-    whole = f"case when abs({value}) < 1e15 then cast({value} as bigint) end"
-    return f"{whole} + {1 - source.first_position}"
-
-
-def click(log: LogColumns) -> str:
-    """1 for a clicked impression, else 0."""
-    if "click" not in log:
-        return "0"
-    value = quoted(log.mapped["click"])
-    if log.type_of("click") in _NO_CAST:
-        return f"case when {value} > 0 then 1 else 0 end"
-    # Some engines order NaN above every number; it is not a click.
-    value = f"cast({value} as double)"
-    return f"case when {value} > 0 and {value} < 1e300 then 1 else 0 end"
-
-
-def dwell_ms(log: LogColumns, source: ImpressionLog | ClickLog) -> str:
-    """Whole milliseconds; a negative dwell is unknown."""
-    if "dwell" not in log:
-        return "cast(null as bigint)"
-    factor, dwell = 1000 if source.dwell_unit == "s" else 1, quoted(log.mapped["dwell"])
-    if log.type_of("dwell") in _NO_CAST:
-        known = f"{dwell} between 0 and {10**15 // factor}"
-        value = f"cast({dwell} as bigint)" + (f" * {factor}" if factor > 1 else "")
-    else:
-        scaled = f"cast({dwell} as double) * {factor}"
-        known, value = f"{scaled} between 0 and 1e15", f"cast(round({scaled}) as bigint)"
-    return f"case when {known} then {value} end"
-
-
-def score(name: str) -> str:
-    """A score as a finite double, or null."""
-    value = f"cast({quoted(name)} as double)"
-    return f"case when abs({value}) < 1e300 then {value} end"
-
-
-def click_keys(log: LogColumns, join: Sequence[str], last: str = "0") -> list[str]:
-    """The columns that tie a click to its impression, always three; unused ones are zero.
-
-    Args:
-        log: The impressions, or the clicks.
-        join: Canonical names of the columns.
-        last: SQL in place of the last unused one.
-    """
-    used = [column(log, name) for name in join]
-    unused = ["0", "0", last][len(used) :]
-    return [f"{sql} as {key}" for sql, key in zip([*used, *unused], CLICK_KEYS, strict=True)]

@@ -1,37 +1,41 @@
-"""Logs → canonical views, cells and placed units, and relations that later queries read.
+"""Prepare logs for an analysis: canonical views, cells, placed units, and what queries read."""
 
-`aggregates/collect.py` and `time/open.py` hand it a `Run` and metrics; so do
-`offline/replay.py` and `off_policy/log.py`.
-"""
-
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import NamedTuple
 
-from abeval.engines.queries import query
-from abeval.engines.rule_sql import sub_bucket_sql
-from abeval.errors import QueryError
+from abeval.engines.builders import sub_bucket_sql
+from abeval.engines.protocol import Engine
+from abeval.engines.sql import query, quoted
+from abeval.errors import AbevalError, ExperimentError, QueryError
+from abeval.experiment.consistency import of_impressions
 from abeval.experiment.model import Experiment
 from abeval.logs import checks, views
-from abeval.logs.cells import Cells, days_of_units, read_cells
-from abeval.logs.checks import faulty_expression
-from abeval.logs.click_join import click_join, join_notes, write_clicks
-from abeval.logs.duplicates import find_repeats
+from abeval.logs.cells import Cells, Summed, Sums, days_of_units, one_pass, read_cells
+from abeval.logs.duplicates import Repeats, find_repeats
 from abeval.logs.files import FileFacts, lacking_columns
+from abeval.logs.joins import (
+    Coverage,
+    click_join,
+    join_notes,
+    outcome_logs,
+    write_clicks,
+    write_outcomes,
+)
 from abeval.logs.mapping import LogColumns
-from abeval.logs.names import write_names, write_unit_names, write_units
-from abeval.logs.opening import file_notes, open_logs
-from abeval.logs.outcomes import Coverage, outcome_logs, write_outcomes
 from abeval.logs.placing import Placed, knows_entries, names_variant, place_units
-from abeval.logs.run import Run
+from abeval.logs.run import Run, file_notes, open_logs
 from abeval.logs.shape import LogShape, columns_read, shape_of
-from abeval.logs.sums import Summed, Sums, one_pass
 from abeval.logs.unit_arrays import UnitDays
-from abeval.logs.unit_segments import exposures_view
-from abeval.logs.unit_table import missing_note, write_unit_rows
-from abeval.metrics.definition import Metric
-from abeval.metrics.sources import Source
+from abeval.logs.units import (
+    missing_note,
+    write_names,
+    write_unit_names,
+    write_unit_rows,
+    write_units,
+)
+from abeval.metrics.definition import Metric, Source, event_terms, row_terms
 
 Extra = Callable[[LogColumns], Sequence[str]]
 """Chooses columns of the impressions that the views keep."""
@@ -43,25 +47,21 @@ class Prepared:
 
     Attributes:
         shape: The logs' columns and the summed components.
-        duplicates: Number of impression rows that repeat another, None if they were not counted.
-        dropped: Number of those that are set aside: all, unless the file says to keep them.
-        repeated: Number of rows that are set aside, because their unit has other rows too.
+        repeats: Rows that are set aside because they repeat another.
         summed: How the sums per unit and day were computed.
         cells: The cells of the log.
         placed: The analysed units, and why others are set aside.
         variants: Those of the experiment.
         covered: Log that units are judged by since their exposure → up to when it is whole.
+        has_rule: Whether the log names variants that a rule of assignment gives as well.
         files: What is to be known of the files of the impressions.
         rows: Number of impressions that were read; each is used or set aside.
         lacking: The columns of the impressions that are read, but that some files lack.
         notes: What a reader of the result must know of the files.
-        has_rule: Whether the log names variants that a rule of assignment gives as well.
     """
 
     shape: LogShape
-    duplicates: int | None
-    dropped: int
-    repeated: int
+    repeats: Repeats
     summed: Summed
     cells: Cells
     placed: Placed
@@ -113,36 +113,45 @@ def prepare(
     # Columns that are chosen once the log's are known need not be named anywhere.
     reads = None if extra else f"{experiment!r} {metrics!r}"
     opened = open_logs(run, outcome_logs(experiment, metrics), reads)
-    logs = opened.columns
+    logs, rows = opened.columns, experiment.logs.rows_name
     checks.check_opened(experiment, logs)
-    rows = experiment.logs.rows_name
-    kept = extra(logs[rows]) if callable(extra) else extra
-    shape = shape_of(experiment, metrics, logs, kept)
-    files = opened.files[rows]
-    lacking = lacking_columns(files, columns_read(experiment, metrics, shape))
+    shape = shape_of(experiment, metrics, logs, extra(logs[rows]) if callable(extra) else extra)
+    lacking = lacking_columns(opened.files[rows], columns_read(experiment, metrics, shape))
     run.step("duplicates")
     repeats = find_repeats(engine, logs[rows], experiment.cleaning)
     join = click_join(experiment, shape)
     try:
-        written = _write(
-            *(run, metrics, shape, join, sums, cuts, by_arrays),
-            units_read=units_read or bool(lacking),
-            has_extra=bool(extra),
-        )
+        _write_views(run, shape, join)
+        run.step("units and days")
+        checks.check_positions(metrics, shape, engine)
+        summed = sums(run, metrics, shape)
+        run.step("assignment")
+        cells, placed = _placed(run, shape)
+        # Sums by cut read the rows themselves.
+        spared = frozenset[Source]() if cuts else by_arrays
+        read = _read_besides(metrics, shape, experiment.unit, spared) if summed.has_rows else []
+        if extra and (read or cuts):
+            read += views.plain_columns(shape)
+        others = read or cuts or shape.outcomes or shape.table is not None
+        if units_read or lacking or others:
+            placed = _described(run, shape, placed)
+            if cuts and summed.has_rows:
+                read += views.cut_columns(shape, cuts)
+            _write_impressions(run, shape, list(dict.fromkeys(read)))
+        checks.check_outcomes(bool(shape.outcomes), knows_entries(shape))
+        covered = write_outcomes(run, shape, metrics, cells)
     except QueryError as error:
         raise faulty_expression(experiment, metrics, shape, engine, error) from error
     return Prepared(
         shape=shape,
-        duplicates=repeats.duplicates,
-        dropped=repeats.dropped,
-        repeated=repeats.units,
-        summed=written.summed,
-        cells=written.cells,
-        placed=written.placed,
+        repeats=repeats,
+        summed=summed,
+        cells=cells,
+        placed=placed,
         variants=[*experiment.variants],
-        covered=written.covered,
+        covered=covered,
         has_rule=experiment.assignment_rule is not None and names_variant(shape),
-        files=files,
+        files=opened.files[rows],
         rows=opened.rows[rows],
         lacking=lacking,
         notes=(
@@ -154,62 +163,36 @@ def prepare(
     )
 
 
-class _Written(NamedTuple):
-    """What is known once views and tables are there; as in `Prepared`."""
+def _write_views(run: Run, shape: LogShape, join: Sequence[str]) -> None:
+    """Create the views and tables up to `logged`, in the order in which one reads another."""
+    experiment, engine = run.experiment, run.engine
+    engine.view("experiment", views.experiment_view(experiment))
+    engine.view("seen", views.seen_view(experiment, shape, engine, join))
+    if shape.items is not None:
+        engine.table("items", views.items_view(shape.items))
+    if shape.exposures is not None:
+        engine.view("exposures", views.exposures_view(experiment, shape.exposures, engine))
+        engine.table("exposed", query("log/exposed"))
+    write_clicks(run, shape, join)
+    engine.view("logged", views.logged_view(experiment, shape))
 
-    summed: Summed
-    cells: Cells
-    placed: Placed
-    covered: Mapping[str, Coverage | None]
 
-
-def _write(
-    run: Run,
-    metrics: Sequence[Metric],
-    shape: LogShape,
-    join: Sequence[str],
-    sums: Sums,
-    cuts: Sequence[str],
-    by_arrays: frozenset[Source],
-    units_read: bool,
-    has_extra: bool,
-) -> _Written:
-    """Create the views and tables, in the order in which one reads another."""
-    _write_views(run, shape, join)
-    run.step("units and days")
-    checks.check_positions(metrics, shape, run.engine)
-    summed = sums(run, metrics, shape)
-    run.step("assignment")
-    run.engine.view("logged_cells", views.logged_cells(run.experiment, shape))
-    run.engine.view("variants", views.variants_view(run.experiment))
+def _placed(run: Run, shape: LogShape) -> tuple[Cells, Placed]:
+    """Read the cells of the log, and place its units."""
+    experiment, engine = run.experiment, run.engine
+    engine.view("logged_cells", views.logged_cells(experiment, shape))
+    engine.view("variants", views.variants_view(experiment))
     # Of a table of units, a draw of each row costs less in the pass than looking its unit up later.
-    is_dealt = run.experiment.of_units and run.experiment.trust.aa_runs
-    bucket = sub_bucket_sql(run.engine, run.experiment.salt, "unit_id") if is_dealt else None
-    cells = read_cells(run.engine, shape, _compared(run.experiment, shape), bucket)
-    write_names(run.engine, shape)
-    placed = place_units(run, shape, cells)
-    with_rows = summed.has_rows
-    # Sums by cut read the rows themselves.
-    spared = frozenset[Source]() if cuts else by_arrays
-    read = _columns_read(metrics, shape, run.experiment.unit, spared) if with_rows else []
-    if has_extra and (read or cuts):
-        read = list(dict.fromkeys([*read, *views.plain_columns(shape)]))
-    if units_read or read or cuts or shape.outcomes or shape.table is not None:
-        placed = _described(run, shape, placed)
-        _write_impressions(run, read, shape, cuts if with_rows else ())
-    checks.check_outcomes(bool(shape.outcomes), knows_entries(shape))
-    return _Written(summed, cells, placed, write_outcomes(run, shape, metrics, cells))
-
-
-def _compared(experiment: Experiment, shape: LogShape) -> list[str] | None:
-    """The variants whose impressions count, None where the impressions do not say who is in one."""
-    if not shape.names_variant or experiment.assigns or shape.exposures is not None:
-        return None
-    return [*experiment.variants]
+    is_dealt = experiment.of_units and experiment.trust.aa_runs
+    bucket = sub_bucket_sql(engine, experiment.salt, "unit_id") if is_dealt else None
+    by_log = shape.names_variant and not experiment.assigns and shape.exposures is None
+    cells = read_cells(engine, shape, [*experiment.variants] if by_log else None, bucket)
+    write_names(engine, shape)
+    return cells, place_units(run, shape, cells)
 
 
 def _described(run: Run, shape: LogShape, placed: Placed) -> Placed:
-    """The units with what the table of units says of them; they are written for queries, too."""
+    """Write the units for queries, with what the table of units says of them."""
     units = placed.units
     write_unit_names(run.engine, units)
     if shape.table is not None:
@@ -218,36 +201,20 @@ def _described(run: Run, shape: LogShape, placed: Placed) -> Placed:
     return replace(placed, units=units)
 
 
-def _write_views(run: Run, shape: LogShape, join: Sequence[str]) -> None:
-    experiment, engine = run.experiment, run.engine
-    engine.view("experiment", views.experiment_view(experiment))
-    engine.view("seen", views.seen_view(experiment, shape, engine, join))
-    if shape.items is not None:
-        engine.table("items", views.items_view(shape.items))
-    if shape.exposures is not None:
-        engine.view("exposures", exposures_view(experiment, shape.exposures, engine))
-        engine.table("exposed", query("log/exposed"))
-    write_clicks(run, shape, join)
-    engine.view("logged", views.logged_view(experiment, shape))
-
-
-def _write_impressions(
-    run: Run, columns: Sequence[str], shape: LogShape, cuts: Sequence[str]
-) -> None:
-    engine = run.engine
-    engine.view("logged_impressions", views.impressions_view(run.experiment, shape))
-    read = list(dict.fromkeys([*columns, *(views.cut_columns(shape, cuts) if cuts else ())]))
+def _write_impressions(run: Run, shape: LogShape, read: Sequence[str]) -> None:
+    """Create `impressions`, a table of the columns that are read; a view where none are."""
+    run.engine.view("logged_impressions", views.impressions_view(shape))
     if read:
         run.step("impressions")
-    create = engine.table if read else engine.view
+    create = run.engine.table if read else run.engine.view
     columns = ", ".join(["unit_id", *read]) if read else "*"
     create("impressions", f"select {columns} from logged_impressions")
 
 
-def _columns_read(
+def _read_besides(
     metrics: Sequence[Metric], shape: LogShape, unit: str, by_arrays: frozenset[Source]
 ) -> list[str]:
-    """The columns of the impressions that metrics read besides the sums per unit and day.
+    """List the columns of the impressions that metrics read besides the sums per unit and day.
 
     None where nothing but `by_arrays` reads them.
     """
@@ -257,4 +224,102 @@ def _columns_read(
         return []
     read = [column for source in sources for column in source.reads]
     scores = views.score_columns(shape) if any(source.scored for source in sources) else []
-    return list(dict.fromkeys([*read, *scores, *shape.events.values()]))
+    return [*read, *scores, *shape.events.values()]
+
+
+class _Expression(NamedTuple):
+    """An expression of the file.
+
+    Attributes:
+        where: The metric, segment or cut that has it.
+        text: As it is written.
+        column: SQL of a number over `logged`, which holds it.
+        only: The logs' shape without any other expression.
+    """
+
+    where: str
+    text: str
+    column: str
+    only: LogShape
+
+
+def faulty_expression(
+    experiment: Experiment,
+    metrics: Sequence[Metric],
+    shape: LogShape,
+    engine: Engine,
+    error: QueryError,
+) -> AbevalError:
+    """Return the error of a sum, with the metric, segment or cut whose expression causes it."""
+    # An error with a hint, such as one about memory, already says what to do.
+    if error.hint is not None or _fails("select count(*) from seen", engine):
+        return error
+    what = error.what.partition(" could not run a query: ")[2] or error.what
+    expressions = _expressions(experiment, metrics, shape)
+    # A wrong type, or a constant that cannot be computed, makes every query of all rows fail.
+    if _fails("select count(*) from logged", engine):
+        known = (e for e in expressions if _fails(_by_itself(experiment, e), engine))
+    else:
+        known = (e for e in expressions if _fails(_SUMS.format(column=e.column), engine))
+    faulty = next(known, None)
+    if faulty is None:
+        return error
+    what = f"{faulty.where}: {faulty.text!r} cannot be computed: {what}"
+    return ExperimentError(what, _advice(what))
+
+
+def _expressions(
+    experiment: Experiment, metrics: Sequence[Metric], shape: LogShape
+) -> Iterator[_Expression]:
+    has, one = shape.needs_met(experiment.unit), {"1": shape.components["1"]}
+    none = replace(shape, components=one, segments={}, cuts={}, events={})
+    sql = {column: sql for sql, column in (*shape.components.items(), *shape.events.items())}
+    for metric in (m for m in metrics if m.needs <= has):
+        # Those that quantiles rank first: their sums wrap what the user wrote.
+        ranked = ((term, shape.event) for term in event_terms(metric))
+        summed = ((term, shape.component) for term in row_terms(metric))
+        for term, column_of in (*ranked, *summed):
+            for column in dict.fromkeys(column_of(term, v) for v in experiment.variants):
+                only = replace(none, components={**one, sql[column]: column})
+                yield _Expression(f"metric {metric.name!r}", term.expression, column, only)
+    for name, text in of_impressions(experiment).items():
+        only = replace(none, segments={name: shape.segments[name]})
+        yield _Expression(f"segments.{name}", text, f"length({quoted(f's_{name}')})", only)
+    for name, text in experiment.cuts.items():
+        only = replace(none, cuts={name: shape.cuts[name]})
+        yield _Expression(f"cuts.{name}", text, f"length({quoted(views.cut_name(name))})", only)
+
+
+def _by_itself(experiment: Experiment, expression: _Expression) -> str:
+    """Return SQL that fails if an expression cannot be computed for any row."""
+    logged = views.logged_view(experiment, expression.only)
+    return f"select count({expression.column}) from ({logged}) as logged"
+
+
+_SUMS = """
+select max(v) from (
+  select cast(sum({column}) as bigint) as v from logged group by unit_id, in_period, day
+) as sums
+"""
+
+
+def _fails(sql: str, engine: Engine) -> bool:
+    try:
+        engine.rows(sql)
+    except QueryError:
+        return True
+    return False
+
+
+def _advice(what: str) -> str:
+    text = what.lower()
+    if "division by zero" in text:
+        return "write nullif(x, 0) for the divisor x"
+    if "convert string" in text:
+        return "try_cast(x as double) turns text that is not a number into null"
+    if "out of range" in text or "overflow" in text:
+        return (
+            "sums must stay below 9.2e18 steps of `resolution` (1e-6 by default): divide the "
+            "value, or set a coarser resolution"
+        )
+    return "check the types of its columns; the value must be a number (text in a segment or a cut)"

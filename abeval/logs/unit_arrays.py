@@ -4,7 +4,7 @@
 """
 
 from collections.abc import Mapping, Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -115,3 +115,232 @@ class UnitDays(NamedTuple):
     in_period: NDArray[np.bool_]
     day: NDArray[np.int32]
     columns: Mapping[str, NDArray[np.integer]]
+
+
+Places = NDArray[np.intp]
+Floats = NDArray[np.float64]
+
+ALL = slice(None)
+"""All rows."""
+
+_BITS = 63
+"""Of a key; its sign is not used."""
+
+
+def key_of(*columns: NDArray[Any]) -> Whole:
+    """Pack columns of whole numbers into one, which orders rows as the columns do in turn.
+
+    Args:
+        columns: Each of shape (rows,).
+
+    Example:
+        >>> key_of(np.array([5, 4, 5]), np.array([-1, 9, 7])).argsort().tolist()
+        [1, 0, 2]
+    """
+    key, bits = np.zeros(len(columns[0]), dtype=np.int64), 0
+    for column in columns:
+        code, width = _coded(column.astype(np.int64, copy=False))
+        if bits + width > _BITS:
+            key, bits = _coded(ranked(key)[1])
+            code, width = _coded(ranked(code)[1])
+        key, bits = (key << width) | code, bits + width
+    return key
+
+
+def _coded(column: Whole) -> tuple[Whole, int]:
+    """Numbers from 0 in the same order, and how many bits they need."""
+    if not len(column):
+        return column, 0
+    low, high = int(column.min()), int(column.max())
+    if high - low >= 1 << _BITS:
+        return _coded(ranked(column)[1])
+    return column - low, (high - low).bit_length()
+
+
+def ranked(values: NDArray[np.integer]) -> tuple[NDArray[Any], Places]:
+    """Find the values that occur, sorted, and the place of each row's among them.
+
+    Example:
+        >>> [array.tolist() for array in ranked(np.array([9, 4, 9]))]
+        [[4, 9], [1, 0, 1]]
+    """
+    if not len(values) or int(values.max()) - int(low := values.min()) >= _FEW:
+        return np.unique(values, return_inverse=True)
+    known = np.flatnonzero(np.bincount(code := values - low))
+    place = np.zeros(int(known[-1]) + 1, dtype=np.intp)
+    place[known] = np.arange(len(known))
+    return known + low, place[code]
+
+
+_FEW = 2**20
+"""Among so many values each has a place of its own in a list; more are sorted."""
+
+
+def where(mask: NDArray[np.bool_]) -> Places | slice:
+    """Find the rows of which a mask is true; all of them are a slice, which copies no column.
+
+    Example:
+        >>> where(np.array([True, True])), where(np.array([False, True]))
+        (slice(None, None, None), array([1]))
+    """
+    return ALL if mask.all() else np.flatnonzero(mask)
+
+
+def heads(ordered: NDArray[Any]) -> Places:
+    """Find where each run of equal values, or of equal rows, begins.
+
+    Example:
+        >>> heads(np.array([3, 3, 7])).tolist()
+        [0, 2]
+    """
+    begins = np.ones(len(ordered), dtype=bool)
+    changes = ordered[1:] != ordered[:-1]
+    begins[1:] = changes if ordered.ndim == 1 else changes.any(axis=1)
+    return np.flatnonzero(begins)
+
+
+def runs(start: Places, rows: int) -> Places:
+    """Find the number of each row's run.
+
+    Args:
+        start: Where each run begins.
+        rows: How many rows there are.
+
+    Example:
+        >>> runs(np.array([0, 2]), 3).tolist()
+        [0, 0, 1]
+    """
+    # Each row a run of its own, as in a table of units.
+    if len(start) == rows:
+        return start
+    return np.repeat(np.arange(len(start)), np.diff(start, append=rows))
+
+
+class Groups(NamedTuple):
+    """Rows that share a key.
+
+    Attributes:
+        order: Places of the rows, sorted by key, shape (rows,).
+        start: Where in `order` each group begins, shape (groups,).
+    """
+
+    order: Places
+    start: Places
+
+    @classmethod
+    def of(cls, key: Whole, rows: Places | None = None) -> "Groups":
+        """Group rows of equal keys, in the order of the keys.
+
+        Args:
+            key: Of each row.
+            rows: Places of these rows among more, to which the values belong; None for all.
+        """
+        order = np.argsort(key)
+        return cls(order if rows is None else rows[order], heads(key[order]))
+
+    @property
+    def first(self) -> Places:
+        """The place of one row of each group."""
+        return self.order[self.start]
+
+    @property
+    def numbers(self) -> Places:
+        """The number of each row's group, shape (rows,)."""
+        number = np.empty(len(self.order), dtype=np.intp)
+        number[self.order] = runs(self.start, len(self.order))
+        return number
+
+    def sum(self, values: NDArray[Any]) -> Whole:
+        """The exact sum of each group."""
+        return added(values[self.order], self.start)
+
+    def min(self, values: NDArray[Any]) -> NDArray[Any]:
+        """The least value of each group."""
+        return reduced(np.minimum, values[self.order], self.start)
+
+
+def reduced(by: np.ufunc, values: NDArray[Any], start: Places) -> NDArray[Any]:
+    """Reduce each run of values to one; runs of one are not copied.
+
+    Example:
+        >>> reduced(np.minimum, np.array([5, 3, 4]), np.array([0, 2])).tolist()
+        [3, 4]
+    """
+    return by.reduceat(values, start) if len(start) < len(values) else values
+
+
+def added(values: NDArray[Any], start: Places) -> Whole:
+    """The exact sum of each run of values.
+
+    Example:
+        >>> added(np.array([5, 3, 4]), np.array([0, 2])).tolist()
+        [8, 4]
+    """
+    values = values.astype(np.int64, copy=False)
+    if len(start) == len(values):
+        return values
+    # Of short runs, sums up to their ends take a third of the time; an overflow is in both ends.
+    totals: Whole = np.cumsum(values)[np.append(start[1:], len(values)) - 1]
+    totals[1:] -= totals[:-1].copy()
+    return totals
+
+
+def unit_days(
+    unit: Whole | NDArray[np.int32],
+    in_period: NDArray[np.bool_],
+    day: NDArray[np.int32],
+    columns: Mapping[str, NDArray[np.integer]],
+    rows: Places | slice = ALL,
+) -> UnitDays:
+    """Sum rows by unit, phase and day.
+
+    Args:
+        unit: Place of the unit of each row.
+        in_period: Whether the row is of the period.
+        day: Its local day.
+        columns: What is summed.
+        rows: The rows that are.
+
+    Example:
+        >>> unit, phase, day = np.array([7, 7, 6]), np.array([1, 1, 1]), np.array([3, 3, 3])
+        >>> days = unit_days(unit, phase, day, {"c_1": np.array([1, 1, 1])})
+        >>> days.unit.tolist(), days.columns["c_1"].tolist()
+        ([6, 7], [1, 2])
+    """
+    places = np.arange(len(unit))[rows]
+    if len(places) == len(unit) and (unit[1:] > unit[:-1]).all():
+        # A table of units: each has one row.
+        return UnitDays(unit.astype(np.int32), in_period, day, columns)
+    groups = Groups.of(key_of(unit[rows], in_period[rows], day[rows]), places)
+    sums = {name: groups.sum(values) for name, values in columns.items()}
+    own = groups.first
+    return UnitDays(unit[own].astype(np.int32), in_period[own], day[own], sums)
+
+
+def half_away(values: Floats) -> Whole:
+    """Round to whole numbers, halves away from zero, as SQL does.
+
+    Example:
+        >>> half_away(np.array([0.5, -1.5, 2.4])).tolist()
+        [1, -2, 2]
+    """
+    whole = np.trunc(values)
+    tied = np.abs(values - whole) == 0.5
+    return np.where(tied, whole + np.sign(values), np.rint(values)).astype(np.int64)
+
+
+def narrow(column: NDArray[Any]) -> NDArray[Any]:
+    """Whole numbers in the fewest bytes; one that all rows share is kept once already.
+
+    Example:
+        >>> narrow(np.array([1, 300])).dtype, narrow(np.array([0.5])).dtype
+        (dtype('int16'), dtype('float64'))
+    """
+    if column.dtype.kind not in "iu" or not len(column) or not column.strides[0]:
+        return column
+    low, high = column.min(), column.max()
+    for kind in (np.int8, np.int16, np.int32):
+        limits = np.iinfo(kind)
+        if limits.min <= low and high <= limits.max:
+            return column.astype(kind, copy=False)
+    return column

@@ -1,23 +1,175 @@
 """SQL of the canonical views of an experiment's logs; `queries/` reads nothing else.
 
-`prepare.py` calls it with the shape of the logs, and gives the SQL to the engine.
+First the columns of one log under canonical names, then the view of each log.
 """
 
 from collections.abc import Sequence
 
 from abeval.engines.protocol import Engine
+from abeval.engines.sources import relation_of
 from abeval.engines.sql import literal, quoted
-from abeval.experiment.design import Period
+from abeval.experiment.consistency import known_from
 from abeval.experiment.model import Experiment
-from abeval.experiment.sources import ClickLog
-from abeval.logs import mapping
+from abeval.experiment.sections import Period
+from abeval.experiment.sources import OUTCOME, ROW_UNIT, ClickLog, ImpressionLog
 from abeval.logs.cells import BEFORE, IN_PERIOD, NO_TIME, OUTSIDE
 from abeval.logs.mapping import CLICK_KEYS, SERVED_FLAGS, LogColumns, own_name
-from abeval.logs.shape import LogShape
+from abeval.logs.shape import UNIT_COLUMNS, Computed, LogShape, as_text, own_columns_of
 from abeval.metrics.row_text import never_fails
 
 ITEM_GROUPS = 64
 """Catalogue metrics need a row per item and group of units: sub-buckets form this many groups."""
+
+_NO_CAST = ("INTEGER", "BIGINT")
+"""Types that need no cast to double; narrower ones cannot hold the bounds of the values."""
+
+_SECONDS = (-62_104_060_800, 253_370_764_799)
+"""The years 2 to 9998; a time outside them is no time, for not every day there is a date."""
+
+_TIMES = {
+    "s": (*_SECONDS, "* 1000"),
+    "ms": (*(bound * 1_000 for bound in _SECONDS), "* 1"),
+    "us": (*(bound * 1_000_000 for bound in _SECONDS), "// 1000"),
+    "ns": (-9_200_000_000_000_000_000, 9_200_000_000_000_000_000, "// 1000000"),
+}
+"""Unit of a time that is a number → the least, the largest, and what makes milliseconds of it."""
+
+
+def column(log: LogColumns, name: str) -> str:
+    """Write a canonical column as the log has it, null where it has none."""
+    return quoted(log.mapped[name]) if name in log else "cast(null as bigint)"
+
+
+def cast(log: LogColumns, name: str, kind: str) -> str:
+    """Write a canonical column cast to a type, null where the log has none."""
+    return f"cast({quoted(log.mapped[name]) if name in log else 'null'} as {kind})"
+
+
+def variant_of(experiment: Experiment, own: str) -> str:
+    """Write the variant that an arm of the log belongs to; arms of no variant keep their names."""
+    joined = {name: arms.of for name, arms in experiment.variants.items() if arms.of is not None}
+    # An arm that has the name of a variant, but is not one of those that it joins.
+    cases = {name: f"{name} (not joined)" for name in joined}
+    cases |= {arm: name for name, arms in joined.items() for arm in arms}
+    listed = " ".join(f"when {literal(a)} then {literal(name)}" for a, name in cases.items())
+    return f"case {own} {listed} else {own} end" if cases else own
+
+
+def time_ms(log: LogColumns, engine: Engine, time: str | None = None) -> str:
+    """Write the time in milliseconds since 1970 (of another SQL than the column, if given)."""
+    if "ts" not in log:
+        return "cast(null as bigint)"
+    value, source = time or quoted(log.mapped["ts"]), log.source
+    if source.time_unit is None:
+        stamp = _timestamp(log, value)
+        if source.ts_zone is not None:
+            stamp = engine.utc_time(stamp, source.ts_zone)
+        return engine.epoch_ms(stamp)
+    # A number too large to be a time becomes null, so that it does not stop the run.
+    first, last, scale = _TIMES[source.time_unit]
+    return f"case when {value} between {first} and {last} then cast({value} as bigint) end {scale}"
+
+
+def _timestamp(log: LogColumns, value: str) -> str:
+    """Write a time as a timestamp without a zone."""
+    if log.type_of("ts") == "TIMESTAMPTZ_NS":
+        # DuckDB has no cast from this type to a timestamp without a zone.
+        value = f"cast({value} as timestamp with time zone)"
+    return f"cast({value} as timestamp)"
+
+
+def known_time(experiment: Experiment, log: LogColumns) -> str:
+    """Write the time as the log has it, null outside the years 2 to 9998.
+
+    With a [period] such times lie outside of it, and need no look.
+    """
+    value = column(log, "ts")
+    if experiment.period is not None or not log.type_of("ts").startswith(("TIMESTAMP", "DATE")):
+        return value
+    time = _timestamp(log, value)
+    return (
+        f"case when {time} >= timestamp '0002-01-01' and {time} < timestamp '9999-01-01' "
+        f"then {value} end"
+    )
+
+
+def own_columns(log: LogColumns, names: Sequence[str]) -> list[str]:
+    """Write columns of the log's own; decimals and short floats as doubles, on all engines."""
+    kinds = {column.lower(): kind for column, kind in log.types.items()}
+    listed = []
+    for name in names:
+        kind = kinds.get(name.lower(), "")
+        is_fraction = kind == "FLOAT" or (kind.startswith("DECIMAL") and not kind.endswith(",0)"))
+        value = f"cast({quoted(name)} as double)" if is_fraction else quoted(name)
+        listed.append(f"{value} as {quoted(own_name(name))}")
+    return listed
+
+
+def click(log: LogColumns) -> str:
+    """Write 1 for a clicked impression, else 0."""
+    if "click" not in log:
+        return "0"
+    value = quoted(log.mapped["click"])
+    if log.type_of("click") in _NO_CAST:
+        return f"case when {value} > 0 then 1 else 0 end"
+    # Some engines order NaN above every number; it is not a click.
+    value = f"cast({value} as double)"
+    return f"case when {value} > 0 and {value} < 1e300 then 1 else 0 end"
+
+
+def score(name: str) -> str:
+    """Write a score as a finite double, or null."""
+    value = f"cast({quoted(name)} as double)"
+    return f"case when abs({value}) < 1e300 then {value} end"
+
+
+def _position(log: LogColumns, source: ImpressionLog) -> str:
+    """Write the position, counted from 1."""
+    if "position" not in log:
+        return "cast(null as bigint)"
+    value = quoted(log.mapped["position"])
+    whole = f"case when abs({value}) < 1e15 then cast({value} as bigint) end"
+    return f"{whole} + {1 - source.first_position}"
+
+
+def _dwell_ms(log: LogColumns, source: ImpressionLog | ClickLog) -> str:
+    """Write the dwell in whole milliseconds; a negative one is unknown."""
+    if "dwell" not in log:
+        return "cast(null as bigint)"
+    factor, dwell = 1000 if source.dwell_unit == "s" else 1, quoted(log.mapped["dwell"])
+    if log.type_of("dwell") in _NO_CAST:
+        known = f"{dwell} between 0 and {10**15 // factor}"
+        value = f"cast({dwell} as bigint)" + (f" * {factor}" if factor > 1 else "")
+    else:
+        scaled = f"cast({dwell} as double) * {factor}"
+        known, value = f"{scaled} between 0 and 1e15", f"cast(round({scaled}) as bigint)"
+    return f"case when {known} then {value} end"
+
+
+def _click_keys(log: LogColumns, join: Sequence[str], last: str = "0") -> list[str]:
+    """Write what ties a click to its impression, always three columns; unused ones are zero.
+
+    Args:
+        log: The impressions, or the clicks.
+        join: Canonical names of the columns.
+        last: SQL in place of the last unused one.
+    """
+    used = [column(log, name) for name in join]
+    unused = ["0", "0", last][len(used) :]
+    return [f"{sql} as {key}" for sql, key in zip([*used, *unused], CLICK_KEYS, strict=True)]
+
+
+def _copies(log: LogColumns) -> str:
+    """The column of `_once` that counts equal rows."""
+    return quoted(log.unused("copies"))
+
+
+def _once(log: LogColumns, rows: str, drop: bool = True) -> str:
+    """Write equal rows of a relation once, with their number; each by itself unless they drop."""
+    if not drop:
+        return f"select *, 1 as {_copies(log)} from {rows}"
+    every = ", ".join(map(quoted, log.types))
+    return f"select {every}, count(*) as {_copies(log)} from {rows} group by {every}"
 
 
 def experiment_view(experiment: Experiment) -> str:
@@ -41,42 +193,124 @@ def variants_view(experiment: Experiment) -> str:
 
 def seen_view(experiment: Experiment, shape: LogShape, engine: Engine, join: Sequence[str]) -> str:
     """Every impression under canonical names, with its phase and why it is set aside, if it is."""
-    log, source = shape.impressions, experiment.logs.rows
-    time = mapping.time_of_impression(experiment, log)
-    time_ms = mapping.time_ms(log, source, engine, time)
-    own_variant = mapping.cast(log, "variant", "varchar")
+    log, source, zone = shape.impressions, experiment.logs.rows, experiment.timezone
+    unit, time = column(log, "unit_id"), known_time(experiment, log)
+    if experiment.unit == ROW_UNIT:
+        has_id = "impression_id" in log
+        unit = column(log, "impression_id") if has_id else "row_number() over ()"
+    ms = time_ms(log, engine, time)
     columns = [
-        f"{mapping.unit(experiment, log)} as unit_id",
-        f"{time_ms} as time_ms",
+        f"{unit} as unit_id",
+        f"{ms} as time_ms",
         f"{time} as own_ts",
-        *(f"{mapping.column(log, n)} as {n}" for n in ("impression_id", "request_id", "item_id")),
-        f"{mapping.variant_of(experiment, own_variant)} as variant",
-        f"{mapping.position(log, source)} as position",
-        f"{mapping.cast(log, 'category', 'varchar')} as own_category",
-        f"{mapping.click(log)} as own_click",
-        f"{mapping.dwell_ms(log, source)} as own_dwell_ms",
-        f"{mapping.cast(log, 'propensity', 'double')} as propensity",
-        *(f"{mapping.cast(log, n, 'double')} as {n}" for n in SERVED_FLAGS if n in log),
-        *(f"{mapping.score(name)} as score_{i}" for i, name in enumerate(shape.scores, start=1)),
-        *mapping.own_columns(log, shape.kept_columns),
-        *mapping.click_keys(log, join, time_ms if "unit_id" in join else "0"),
+        *(f"{column(log, n)} as {n}" for n in ("impression_id", "request_id", "item_id")),
+        f"{variant_of(experiment, cast(log, 'variant', 'varchar'))} as variant",
+        f"{_position(log, source)} as position",
+        f"{cast(log, 'category', 'varchar')} as own_category",
+        f"{click(log)} as own_click",
+        f"{_dwell_ms(log, source)} as own_dwell_ms",
+        f"{cast(log, 'propensity', 'double')} as propensity",
+        *(f"{cast(log, n, 'double')} as {n}" for n in SERVED_FLAGS if n in log),
+        *(f"{score(name)} as score_{i}" for i, name in enumerate(shape.scores, start=1)),
+        *own_columns(log, shape.kept_columns),
+        *_click_keys(log, join, ms if "unit_id" in join else "0"),
     ]
+    kind = log.type_of("ts")
+    # A DATE is a day of the experiment's time zone already.
+    local = "UTC" if kind == "DATE" else zone
+    ts = engine.local_time("time_ms", local)
+    if local == (source.ts_zone or "UTC") and source.time_unit is None and kind == "TIMESTAMP":
+        # What is local already needs no conversion, which is much faster.
+        ts = "own_ts"
     # In UTC the milliseconds are known: this spares a tenth of the pass over the log.
-    local_ms = "time_ms" if experiment.timezone == "UTC" else engine.epoch_ms("ts")
+    local_ms = "time_ms" if zone == "UTC" else engine.epoch_ms("ts")
     # Doubles are exact here, and divide in half the time that whole numbers take.
     return f"""
     with named as (select {", ".join(columns)} from kept_impressions),
     timed as (
-      select *, {mapping.local_time(experiment, log, source, engine)} as ts from named
+      select *, {ts} as ts from named
     ),
     dated as (
-      select *, cast(ts as date) as day, {phase(experiment)} as phase,
+      select *, cast(ts as date) as day, {_phase(experiment)} as phase,
         cast(floor({local_ms} / 3600000.0e0) as bigint) as hour
       from timed
     )
-    select *, phase = {IN_PERIOD} as in_period, {set_aside(experiment, shape)} as set_aside
+    select *, phase = {IN_PERIOD} as in_period, {_set_aside(experiment, shape)} as set_aside
     from dated
     """
+
+
+def _phase(experiment: Experiment) -> str:
+    """Write the phase of an impression, as a number."""
+    if experiment.period is None:
+        return str(IN_PERIOD)
+    before = experiment.pre_period
+    earlier = f"when {_within(before)} then {BEFORE}" if before else ""
+    return (
+        f"case when {_within(experiment.period)} then {IN_PERIOD} {earlier} "
+        f"when time_ms is null then {NO_TIME} else {OUTSIDE} end"
+    )
+
+
+def _within(period: Period) -> str:
+    start, end = (f"timestamp {literal(str(bound))}" for bound in period.bounds)
+    return f"ts >= {start} and ts < {end}"
+
+
+def _set_aside(experiment: Experiment, shape: LogShape) -> str:
+    """Write why an impression is set aside by its unit_id, phase and variant; null if it is not."""
+    reasons = [
+        ("unit_id is null", "null_unit"),
+        (f"phase = {NO_TIME}", "null_time"),
+        (f"phase = {OUTSIDE}", "outside_period"),
+    ]
+    if shape.names_variant and not experiment.assigns and shape.exposures is None:
+        known = ", ".join(literal(name) for name in experiment.variants)
+        reasons += [
+            (f"phase = {IN_PERIOD} and variant is null", "null_variant"),
+            (f"phase = {IN_PERIOD} and variant not in ({known})", "not_compared"),
+        ]
+    cases = " ".join(f"when {test} then {literal(reason)}" for test, reason in reasons)
+    return f"case {cases} end"
+
+
+LOGGED = (
+    *("unit_id", "in_period", "day", "hour", "ts", "time_ms", "variant", "request_id", "item_id"),
+    *("position", "category", "click", "dwell_ms", "propensity"),
+)
+"""Columns of every impression, besides scores, components, segments and the log's own."""
+
+
+def score_columns(shape: LogShape) -> list[str]:
+    """The columns of the models' scores."""
+    return [f"score_{i}" for i in range(1, len(shape.scores) + 1)]
+
+
+def _kept_columns(shape: LogShape) -> list[str]:
+    """The columns of scores, and the log's own."""
+    return [*score_columns(shape), *(quoted(own_name(name)) for name in shape.kept_columns)]
+
+
+def _part_columns(shape: LogShape) -> list[str]:
+    """The columns of segments and cuts."""
+    segments = [quoted(f"s_{name}") for name in shape.segments]
+    return [*segments, *(quoted(cut_name(name)) for name in shape.cuts)]
+
+
+def cut_name(name: str) -> str:
+    """The column of the views with the value of a cut."""
+    return f"k_{name}"
+
+
+def plain_columns(shape: LogShape) -> list[str]:
+    """The columns of the impressions, with the log's own, but for times and sums."""
+    plain = [name for name in LOGGED if name not in ("unit_id", "hour", "ts", "variant")]
+    return [*plain, *_kept_columns(shape)]
+
+
+def cut_columns(shape: LogShape, cuts: Sequence[str]) -> list[str]:
+    """The columns that sums by cut are made of."""
+    return ["in_period", *(quoted(cut_name(name)) for name in cuts), *shape.components.values()]
 
 
 def logged_view(experiment: Experiment, shape: LogShape) -> str:
@@ -87,7 +321,7 @@ def logged_view(experiment: Experiment, shape: LogShape) -> str:
     """
     keep = experiment.logs.rows.dwell_without_click == "keep"
     dwell = "dwell_seen" if keep else "case when click = 1 then dwell_seen else 0 end"
-    parts = zip(part_columns(shape), (*shape.segments.values(), *shape.cuts.values()), strict=True)
+    parts = zip(_part_columns(shape), (*shape.segments.values(), *shape.cuts.values()), strict=True)
     columns = [
         *_kept_columns(shape),
         *(f"{sql} as {name}" for name, sql in parts),
@@ -98,9 +332,8 @@ def logged_view(experiment: Experiment, shape: LogShape) -> str:
         ),
         *(f"case when counts then {sql} end as {name}" for sql, name in shape.events.items()),
     ]
-    if shape.clicks is None:
-        clicked, dwelt, click_join = "own_click", "own_dwell_ms", ""
-    else:
+    clicked, dwelt, click_join = "own_click", "own_dwell_ms", ""
+    if shape.clicks is not None:
         clicked = "case when a.clicks is null then 0 else 1 end"
         dwelt = "a.dwell_ms" if "dwell" in shape.clicks else "own_dwell_ms"
         same = " and ".join(f"i.{key} = a.{key}" for key in CLICK_KEYS)
@@ -127,10 +360,10 @@ def logged_view(experiment: Experiment, shape: LogShape) -> str:
     """
 
 
-def impressions_view(experiment: Experiment, shape: LogShape) -> str:
+def impressions_view(shape: LogShape) -> str:
     """The impressions of analysed units, whose `unit_id` is the number in `unit_names`."""
-    others = [f"i.{column}" for column in LOGGED if column not in ("unit_id", "category")]
-    computed = [*part_columns(shape), *shape.components.values(), *shape.events.values()]
+    others = [f"i.{name}" for name in LOGGED if name not in ("unit_id", "category")]
+    computed = [*_part_columns(shape), *shape.components.values(), *shape.events.values()]
     category, item_join = _category(shape, not _reads_category(shape))
     return f"""
     select n.unit_id, {category.format("category")} as category,
@@ -140,135 +373,140 @@ def impressions_view(experiment: Experiment, shape: LogShape) -> str:
     """
 
 
-def score_columns(shape: LogShape) -> list[str]:
-    """The columns of the models' scores."""
-    return [f"score_{i}" for i in range(1, len(shape.scores) + 1)]
-
-
-def _kept_columns(shape: LogShape) -> list[str]:
-    """The columns of scores, and the log's own."""
-    return [*score_columns(shape), *(quoted(own_name(name)) for name in shape.kept_columns)]
-
-
-def part_columns(shape: LogShape) -> list[str]:
-    """The columns of segments and cuts."""
-    segments = [quoted(f"s_{name}") for name in shape.segments]
-    return [*segments, *(quoted(cut_name(name)) for name in shape.cuts)]
-
-
-def cut_name(name: str) -> str:
-    """The column of the views with the value of a cut."""
-    return f"k_{name}"
-
-
-def plain_columns(shape: LogShape) -> list[str]:
-    """The columns of the impressions, with the log's own, but for times and sums."""
-    plain = [column for column in LOGGED if column not in ("unit_id", "hour", "ts", "variant")]
-    return [*plain, *_kept_columns(shape)]
-
-
-def cut_columns(shape: LogShape, cuts: Sequence[str]) -> list[str]:
-    """The columns that sums by cut are made of."""
-    return ["in_period", *(quoted(cut_name(name)) for name in cuts), *shape.components.values()]
-
-
-LOGGED = (
-    "unit_id",
-    "in_period",
-    "day",
-    "hour",
-    "ts",
-    "time_ms",
-    "variant",
-    "request_id",
-    "item_id",
-    "position",
-    "category",
-    "click",
-    "dwell_ms",
-    "propensity",
-)
-"""Columns of every impression, besides scores, components, segments and the log's own."""
-
-
 def _reads_category(shape: LogShape) -> bool:
-    """Whether an expression reads the category; if not, `impressions_view` looks it up later."""
+    """Tell whether an expression reads the category; if not, `impressions_view` looks it up."""
     texts = (*shape.components, *shape.segments.values(), *shape.cuts.values())
     return any(quoted("category") in sql for sql in texts)
 
 
 def _category(shape: LogShape, is_joined: bool) -> tuple[str, str]:
-    """The category, of an item where items are joined here, and their join."""
+    """Write the category, of an item where items are joined here, and their join."""
     if not (is_joined and shape.has_item_categories):
         return "i.{}", ""
     return "coalesce(i.{}, t.category)", "left join items t on i.item_id = t.item_id"
 
 
+def logged_cells(experiment: Experiment, shape: LogShape) -> str:
+    """The cells of the log, each with the reason if its impressions are set aside."""
+    reason = _set_aside(experiment, shape)
+    return (
+        f"select *, phase = {IN_PERIOD} as in_period, hour // 24 as day, "
+        f"coalesce({reason}, case when not is_exposed then 'not_exposed' end) as set_aside "
+        "from logged_sums"
+    )
+
+
 def clicks_view(source: ClickLog, log: LogColumns, engine: Engine, join: Sequence[str]) -> str:
     """Clicks under canonical names; exact duplicates once, with the number of copies."""
     columns = [
-        f"{mapping.copies(log)} as copies",
-        f"{mapping.time_ms(log, source, engine)} as time_ms",
-        f"{mapping.dwell_ms(log, source)} as dwell_ms",
-        *mapping.click_keys(log, join),
+        f"{_copies(log)} as copies",
+        f"{time_ms(log, engine)} as time_ms",
+        f"{_dwell_ms(log, source)} as dwell_ms",
+        *_click_keys(log, join),
     ]
     return f"""
-    with once as ({mapping.distinct_rows(log, "raw_clicks")})
+    with once as ({_once(log, "raw_clicks")})
     select {", ".join(columns)} from once
     """
 
 
 def items_view(log: LogColumns) -> str:
     """One row per item of the catalogue; the first category of an item that is listed twice."""
-    item, category = mapping.column(log, "item_id"), mapping.cast(log, "category", "varchar")
+    item = column(log, "item_id")
     return f"""
-    select {item} as item_id, min({category}) as category
+    select {item} as item_id, min({cast(log, "category", "varchar")}) as category
     from raw_items where {item} is not null group by 1
     """
 
 
-def phase(experiment: Experiment) -> str:
-    """The phase of an impression, as a number."""
-    if experiment.period is None:
-        return str(IN_PERIOD)
-    before = experiment.pre_period
-    earlier = f"when {_within(before)} then {BEFORE}" if before else ""
-    return (
-        f"case when {_within(experiment.period)} then {IN_PERIOD} {earlier} "
-        f"when time_ms is null then {NO_TIME} else {OUTSIDE} end"
-    )
+def exposures_view(experiment: Experiment, log: LogColumns, engine: Engine) -> str:
+    """Exposures under canonical names, with the segments `s_…` that are known from them.
 
-
-def _within(period: Period) -> str:
-    start, end = (f"timestamp {literal(str(bound))}" for bound in period.bounds)
-    return f"ts >= {start} and ts < {end}"
-
-
-def set_aside(experiment: Experiment, shape: LogShape) -> str:
-    """Why an impression is set aside by its unit_id, phase and variant; null where it is not."""
-    reasons = [
-        ("unit_id is null", "null_unit"),
-        (f"phase = {NO_TIME}", "null_time"),
-        (f"phase = {OUTSIDE}", "outside_period"),
+    Raises:
+        ExperimentError: An expression reads a column that the exposures do not have.
+    """
+    unit, values = column(log, "unit_id"), known_from(experiment, "exposure")
+    named = [
+        f"{unit} as unit_id",
+        f"{time_ms(log, engine)} as time_ms",
+        f"{variant_of(experiment, cast(log, 'variant', 'varchar'))} as variant",
+        *own_columns(log, own_columns_of([*values.values()], log, UNIT_COLUMNS)),
     ]
-    if shape.names_variant and not experiment.assigns and shape.exposures is None:
-        known = ", ".join(literal(name) for name in experiment.variants)
-        reasons += [
-            (f"phase = {IN_PERIOD} and variant is null", "null_variant"),
-            (f"phase = {IN_PERIOD} and variant not in ({known})", "not_compared"),
-        ]
-    cases = " ".join(f"when {test} then {literal(reason)}" for test, reason in reasons)
-    return f"case {cases} end"
+    segments = as_text(values, UNIT_COLUMNS).items()
+    listed = [f"{sql} as {quoted(f's_{name}')}" for name, sql in segments]
+    return f"""
+    with named as (select {", ".join(named)} from raw_exposures where {unit} is not null)
+    select {", ".join(["unit_id", "time_ms", "variant", *listed])} from named
+    """
 
 
-def logged_cells(experiment: Experiment, shape: LogShape) -> str:
-    """The cells of the log, each with the reason if its impressions are set aside."""
-    reason = set_aside(experiment, shape)
-    return (
-        f"select *, phase = {IN_PERIOD} as in_period, hour // 24 as day, "
-        f"coalesce({reason}, case when not is_exposed then 'not_exposed' end) as set_aside "
-        "from logged_sums"
-    )
+def unit_log_view(experiment: Experiment, table: Computed) -> str:
+    """The rows of the table of units; constants, because queries need a column of each kind."""
+    log = table.log
+    named = [
+        f"{column(log, 'unit_id')} as unit_id",
+        f"{_copies(log)} as copies",
+        *own_columns(log, table.own_columns),
+    ]
+    columns = [
+        *("cast('' as varchar) as s_", "0 as u_0", "0 as v_0"),
+        *(f"{sql} as {quoted(f's_{name}')}" for name, sql in table.segments.items()),
+        *(f"{sql} as {name}" for sql, name in (*table.covariates.items(), *table.values.items())),
+    ]
+    return f"""
+    with once as ({_once(log, "raw_units", experiment.cleaning.duplicates == "drop")}),
+    named as (select {", ".join(named)} from once)
+    select unit_id as logged_id, copies, {", ".join(columns)} from named
+    """
+
+
+def outcome_view(experiment: Experiment, name: str, outcome: Computed, engine: Engine) -> str:
+    """The rows of an outcome log under canonical names, with what each is worth."""
+    log, raw = outcome.log, relation_of("raw", OUTCOME + name)
+    time = known_time(experiment, log)
+    ms, ts = time_ms(log, engine, time), engine.local_time("time_ms", experiment.timezone)
+    own_ts = []
+    if log.type_of("ts") == "DATE":
+        # Its last moment, so that it is not before the exposure of that day; on the day that it
+        # names, also where that moment is not 24 hours after its first.
+        end = engine.utc_time(f"cast({time} as timestamp) + interval 1 day", experiment.timezone)
+        ms, ts = f"{engine.epoch_ms(end)} - 1", "own_ts"
+        own_ts = [f"cast({time} as timestamp) as own_ts"]
+    columns = [
+        f"{column(log, 'unit_id')} as logged_id",
+        f"{_copies(log)} as copies",
+        f"{ms} as time_ms",
+        *own_ts,
+        *own_columns(log, outcome.own_columns),
+    ]
+    values = [f"{sql} as {name}" for sql, name in outcome.values.items()]
+    return f"""
+    with once as ({_once(log, raw, experiment.cleaning.duplicates == "drop")}),
+    named as (select {", ".join(columns)} from once),
+    timed as (
+      select *, logged_id as unit_id, {ts} as ts from named
+    ),
+    dated as (select *, cast(ts as date) as day, {_phase(experiment)} as phase from timed)
+    select logged_id, copies, time_ms, day,
+      case when time_ms is null then 1 else phase end as phase, {", ".join(values)}
+    from dated
+    """
+
+
+def entry_view(experiment: Experiment, shape: LogShape, engine: Engine) -> str:
+    """When each analysed unit was exposed, as logged and in UTC, and on which local day."""
+    log = shape.impressions if shape.exposures is None else shape.exposures
+    zone, exposed = experiment.timezone, "first_ms"
+    if log.type_of("ts") == "DATE":
+        # The day of a DATE is local already, and begins when the local day does.
+        zone = "UTC"
+        start = engine.utc_time(engine.local_time("first_ms", zone), experiment.timezone)
+        exposed = engine.epoch_ms(start)
+    return f"""
+    select unit_id, first_ms, {exposed} as exposed_ms,
+      cast({engine.local_time("first_ms", zone)} as date) as entry_day
+    from units
+    """
 
 
 def show_scored(engine: Engine, sql: str) -> None:

@@ -5,8 +5,17 @@ abeval's own terms and the names of columns are such texts. All others are parse
 """
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Collection, Iterable, Mapping
 from functools import lru_cache
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from abeval.metrics.definition import Metric, event_terms, row_terms
+from abeval.stats.arrays import Floats
+
+if TYPE_CHECKING:
+    from sqlglot import exp
 
 _WORDS = "and|case|coalesce|else|end|is|not|null|then|when"
 """The words of plain texts."""
@@ -102,3 +111,148 @@ def never_fails(text: str) -> bool:
         (False, False)
     """
     return _CHOOSING.fullmatch(text) is not None
+
+
+_TWO: Mapping[str, Callable[[Floats, Floats], Floats]] = {
+    "Add": np.add,
+    "Sub": np.subtract,
+    "Mul": np.multiply,
+    "Div": np.divide,
+    "Pow": np.power,
+}
+_ONE: Mapping[str, Callable[[Floats], Floats]] = {
+    "Neg": np.negative,
+    "Abs": np.abs,
+    "Sqrt": np.sqrt,
+    "Exp": np.exp,
+    "Ln": np.log,
+}
+_LEAVES = ("Paren", "Column", "Identifier", "Literal")
+"""Kinds of nodes, by the names of their classes: few files have functions that are parsed."""
+
+_MAY = "metrics by name, numbers, + - * / and parentheses, pow, abs, sqrt, exp, ln"
+_LONGEST = 1000
+
+
+def function_problem(text: str) -> str | None:
+    """Why `text` is not a function of metrics, or None where it is one.
+
+    Example:
+        >>> function_problem("ctr * dwell_per_click"), function_problem("sum(ctr)")
+        (None, "'sum(ctr)' contains `SUM(ctr)`; it may contain metrics by name, numbers, + - * / \
+and parentheses, pow, abs, sqrt, exp, ln")
+    """
+    shown = repr(text if len(text) <= 100 else f"{text[:100]}…")
+    if len(text) > _LONGEST:
+        return f"{shown} has more than {_LONGEST:,} characters"
+    from sqlglot.errors import SqlglotError
+
+    from abeval.metrics.expressions import parsed
+
+    try:
+        tree = parsed(text)
+        # An operator without an operand parses, but its written form does not.
+        parsed(tree.sql(dialect="duckdb"))
+        strange = next((node for node in tree.walk() if not _is_known(node)), None)
+    except (SqlglotError, RecursionError):
+        return f"{shown} is not one expression"
+    if strange is not None:
+        return f"{shown} contains `{strange.sql(dialect='duckdb')}`; it may contain {_MAY}"
+    return None if names_of(text) else f"{shown} names no metric"
+
+
+def names_of(text: str) -> list[str]:
+    """The metrics that a function names, each once, in order.
+
+    Example:
+        >>> names_of("(ctr - gauc) / ctr")
+        ['ctr', 'gauc']
+    """
+    from sqlglot import exp
+
+    from abeval.metrics.expressions import parsed
+
+    # Depth first, left to right, as a reader meets them.
+    columns = parsed(text).find_all(exp.Column, bfs=False)
+    return list(dict.fromkeys(column.name for column in columns))
+
+
+def evaluate(text: str, values: Mapping[str, Floats]) -> Floats:
+    """The values of a function of metrics.
+
+    Args:
+        text: A function without a problem.
+        values: Metric → its values, all of one shape.
+
+    Example:
+        >>> evaluate("a / (b + 1)", {"a": np.array([3.0, 8.0]), "b": np.array([2.0, 3.0])})
+        array([1., 2.])
+    """
+    # A name may be a word of SQL, such as `map`.
+    if text in values:
+        return values[text]
+    from abeval.metrics.expressions import parsed
+
+    return _value(parsed(text), values)
+
+
+def _value(node: "exp.Expr", values: Mapping[str, Floats]) -> Floats:
+    kind = type(node).__name__
+    if kind == "Paren":
+        return _value(node.this, values)
+    if kind == "Column":
+        return values[node.name]
+    if kind == "Literal":
+        return np.asarray(float(node.name))
+    if kind in _TWO:
+        return _TWO[kind](_value(node.this, values), _value(node.expression, values))
+    return _ONE[kind](_value(node.this, values))
+
+
+def _is_known(node: "exp.Expr") -> bool:
+    kind = type(node).__name__
+    if kind == "Literal":
+        return not node.is_string
+    if kind == "Column":
+        return not node.text("table")
+    return kind in _LEAVES or kind in _TWO or kind in _ONE
+
+
+def columns_of_metric(metric: Metric) -> frozenset[str]:
+    """Columns that its value depends on, in lower case: canonical ones, and the log's own.
+
+    Example:
+        >>> from abeval.metrics.builtin import builtin_metrics
+        >>> builtin = builtin_metrics(30, 30)
+        >>> sorted(columns_of_metric(builtin["ctr"]))
+        ['click']
+        >>> sorted(columns_of_metric(builtin["sessions_per_user"]))
+        ['day', 'in_period', 'time_ms', 'ts', 'unit']
+    """
+    terms = (*row_terms(metric), *event_terms(metric))
+    texts = {column for term in terms for column in _columns(term.expression)}
+    parts = (columns_of_metric(part) for part in metric.parts)
+    return frozenset(texts).union(metric.needs, metric.source.reads, *parts)
+
+
+@lru_cache(maxsize=4096)
+def _columns(expression: str) -> frozenset[str]:
+    """Of one expression: every check asks for those of all metrics."""
+    return frozenset(column.lower() for column in columns_of(expression))
+
+
+def reading(metrics: Iterable[Metric], columns: Collection[str]) -> tuple[str, ...]:
+    """The names of the metrics that read one of these columns.
+
+    Args:
+        metrics: In any order, which is kept.
+        columns: In lower case.
+
+    Example:
+        >>> from abeval.metrics.builtin import builtin_metrics
+        >>> builtin = builtin_metrics(30, 30)
+        >>> some = [builtin[name] for name in ("ctr", "sessions_per_user", "dwell_per_user")]
+        >>> reading(some, {"click", "dwell"})
+        ('ctr', 'dwell_per_user')
+    """
+    return tuple(m.name for m in metrics if not columns_of_metric(m).isdisjoint(columns))

@@ -1,7 +1,7 @@
 """From an experiment's logs to the arrays that off-policy estimators read.
 
 `off_policy/run.py` calls it with a `Run`, the source variant and the policy;
-`off_policy/estimates.py` computes from the `PolicyLog`.
+`off_policy/run.py` computes from the `PolicyLog`.
 """
 
 from dataclasses import dataclass
@@ -11,8 +11,7 @@ import numpy as np
 import pandas as pd
 
 from abeval.engines.protocol import Engine, whole_number
-from abeval.engines.queries import query
-from abeval.engines.sql import literal, quoted
+from abeval.engines.sql import literal, query, quoted
 from abeval.errors import ExperimentError, LogError
 from abeval.experiment.model import Experiment
 from abeval.experiment.problems import suggestion

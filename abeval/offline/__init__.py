@@ -1,8 +1,6 @@
-"""Models scored offline on logs: ranking, calibration and diversity metrics, with intervals.
+"""Score models offline on logs: ranking, calibration and diversity metrics, with intervals.
 
-`metrics` defines the metrics, their ids and the presets of other libraries. `candidates` makes the
-rows to rank from the logs: each model's score of each item, and the item's relevance. `sums` adds
-up every metric per unit, by queries or by `kernels` over arrays. `estimates` turns the sums into
-values with intervals, compares models in pairs, and makes the result. `options` has the options of
-a replay, `replay` runs it for an experiment, `evaluate` and `evaluate_log` for frames and tables.
+From the logs to the result: `candidates` (rows to rank, with each model's score and the relevance;
+`rows` has them as arrays) → `sums` (every metric's sums per unit, by `queried` or `kernels`) →
+`estimates` (values with intervals, models in pairs). `metrics` defines what is summed.
 """

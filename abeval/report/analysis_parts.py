@@ -3,25 +3,29 @@
 `registry.py` lists them; `first_part.py` has the verdict, `methods_part.py` the definitions.
 """
 
+import math
 from collections.abc import Iterable
 from dataclasses import fields
 
 from markupsafe import Markup
 
-from abeval.report import templates
-from abeval.report.cut_views import cut_views
-from abeval.report.cuts import split_tables
-from abeval.report.daily_figures import count_figure
-from abeval.report.effect_figures import forest_figure
-from abeval.report.figures import FigureView
+from abeval.report import assets, effect_figures
+from abeval.report import figures as fig
+from abeval.report.daily_page import count_figure
+from abeval.report.effect_figures import forest_figure, outlook_figure
+from abeval.report.effects import either_way, slugs
+from abeval.report.figures import Block, Closed, FigureView, Section, by_role
+from abeval.report.first_part import size_words
 from abeval.report.scorecard import role_views
-from abeval.report.section import Block, Closed, Section
-from abeval.report.slices import segment_views
+from abeval.report.slices import cut_views, segment_views, split_tables
 from abeval.report.tables import ROLES, TextTable, segment_tables, tables
-from abeval.results import Check, Row, SliceRow, codes
+from abeval.results import AAMetric, Check, Row, SliceRow, codes
 from abeval.results import format as fmt
+from abeval.results.agreement import PositionRate
 from abeval.results.analysis import Result
+from abeval.results.power import MetricOutlook
 from abeval.results.study import Study
+from abeval.results.trust import AAResult
 
 _SEVERITY = ("fail", "warn", "pass", "skipped")
 _MANY_ROWS = 12
@@ -30,7 +34,7 @@ _MANY_ROWS = 12
 
 def markup(template: str, **values: object) -> Markup:
     """A filled template of this folder, as a block of a part."""
-    return Markup(templates.render(template, **values))  # noqa: S704 (the template escapes)
+    return Markup(assets.render(template, **values))  # noqa: S704 (the template escapes)
 
 
 def trust_part(study: Study) -> Section | None:
@@ -245,3 +249,194 @@ def glossary_part(study: Study) -> Section | None:
         offline = TextTable("Offline metrics", "", ("metric", "formula"), study.replay.definitions)
         blocks.append(offline)
     return Section("", (Closed("Every metric and its formula", tuple(blocks)),))
+
+
+_CURVES = 12
+"""Rows that are drawn; the table has them all."""
+
+
+def power_part(study: Study) -> Section | None:
+    """The effect that can be seen against days."""
+    outlook = study.outlook
+    if outlook is None or not outlook.metrics:
+        return None
+    several = len({one.variant for one in outlook.metrics}) > 1
+    drawn = [one for one in outlook.metrics if len(one.points) > 1][:_CURVES]
+    heads = ("metric", "days", "could see", "to see", "days in all", "why not")
+    view = FigureView(
+        anchor="power-days",
+        title="Smallest lift seen, by days",
+        takeaway=" ".join(_sentence(one, several) for one in outlook.metrics[:2] if one.mde),
+        figure=outlook_figure(
+            {_name(one, several): one.points for one in drawn}, drawn[0].days if drawn else None
+        ),
+        heads=heads,
+        rows=tuple(_cells(one, several) for one in outlook.metrics),
+        key=("power",),
+    )
+    lead = (
+        f"The smallest lift that a row finds with {fmt.percent(outlook.power)} by its own test, if "
+        "units keep coming as they did."
+    )
+    return Section(lead, (view,))
+
+
+def _name(one: MetricOutlook, several: bool) -> str:
+    return f"{one.metric}, {one.variant}" if several else one.metric
+
+
+def _sentence(one: MetricOutlook, several: bool) -> str:
+    """What can be seen today, and how long a smaller effect takes."""
+    seen = f"{_name(one, several)}: {either_way(one.mde)} so far"
+    size = size_words(one)
+    return f"{seen}." if size is None else f"{seen}, {either_way(one.target)} in about {size}."
+
+
+def _cells(one: MetricOutlook, several: bool) -> tuple[str, ...]:
+    return (
+        _name(one, several),
+        fmt.MISSING if one.days is None else f"{one.days:g}",
+        either_way(one.mde),
+        either_way(one.target),
+        fmt.MISSING if one.target_days is None else fmt.count(math.ceil(one.target_days - 1e-6)),
+        "" if one.reason is None else codes.words(one.reason),
+    )
+
+
+_HEADS = ("Variant", "Position", "Impressions", "share", "Clicks", "CTR", "interval")
+
+
+def position_part(study: Study) -> Section | None:
+    """Click rates by position, of each variant."""
+    if study.agreement is None or not study.agreement.positions:
+        return None
+    rates = tuple(dict.fromkeys(study.agreement.positions))
+    totals: dict[str, int] = {}
+    for rate in rates:
+        totals[rate.variant] = totals.get(rate.variant, 0) + rate.impressions
+    view = fig.FigureView(
+        anchor="position-ctr",
+        title="CTR by position",
+        takeaway=_first_last(rates),
+        figure=position_figure(rates),
+        heads=_HEADS,
+        rows=tuple(_position_cells(rate, totals[rate.variant]) for rate in rates),
+        key=("position",),
+    )
+    lead = (
+        "Clicks fall on what is shown on top. Where the variants differ at each position, the "
+        "items are better; where one shows more on top, its clicks are helped by the place."
+    )
+    return Section(lead, (view,), gated=True)
+
+
+def _position_cells(rate: PositionRate, total: int) -> tuple[str, ...]:
+    value, interval = _percent(rate)
+    share = fmt.percent(rate.impressions / total) if total else fmt.MISSING
+    counts = fmt.count(rate.impressions), share, fmt.count(rate.clicks)
+    return (rate.variant, fmt.count(rate.position), *counts, value, interval)
+
+
+def _percent(rate: PositionRate) -> tuple[str, str]:
+    low, high = (None if end is None else 100 * end for end in (rate.low, rate.high))
+    value, interval = fmt.estimate(100 * rate.ctr, low, high)
+    return f"{value}%", interval
+
+
+def _first_last(rates: tuple[PositionRate, ...]) -> str:
+    first = min(rate.position for rate in rates)
+    said = [f"{r.variant} {_percent(r)[0]}" for r in rates if r.position == first]
+    return f"At position {first}: {fmt.listing(said)}."
+
+
+def position_figure(rates: tuple[PositionRate, ...]) -> fig.Figure:
+    """CTR by position with intervals, a line for each variant."""
+    traces = []
+    for i, name in enumerate(dict.fromkeys(rate.variant for rate in rates)):
+        own = [rate for rate in rates if rate.variant == name]
+        numbers: list[fig.Interval] = [
+            (
+                100 * r.ctr,
+                None if r.low is None else 100 * r.low,
+                None if r.high is None else 100 * r.high,
+            )
+            for r in own
+        ]
+        traces.append(
+            fig.scatter(
+                x=[rate.position for rate in own],
+                y=[value for value, _, _ in numbers],
+                error_y=fig.error_bars(numbers, fig.colour(i), 1.4),
+                mode="lines+markers",
+                name=fig.label(name),
+                line={"color": fig.colour(i), "width": 1.6},
+                marker={"symbol": fig.symbol(i), "size": 7},
+                said=[f"{r.variant}, position {r.position}: {_percent(r)[0]}" for r in own],
+            )
+        )
+    return fig.figure(
+        traces,
+        xaxis={"title": {"text": "position", "standoff": 6}, "showgrid": False, "tickformat": "d"},
+        yaxis={
+            "title": {"text": "CTR", "standoff": 8},
+            "ticksuffix": "%",
+            "gridcolor": fig.GRID,
+            "rangemode": "tozero",
+            "zeroline": False,
+            "nticks": 7,
+        },
+    )
+
+
+_AA_HEADS = ("metric", "test", "rejects", "interval", "uniform p", "replays")
+
+
+def aa_part(study: Study) -> Section | None:
+    """Every metric's replays."""
+    aa = study.aa
+    if aa is None or not aa.metrics:
+        return None
+    off = aa.off()
+    ids = slugs([row.metric for row in aa.metrics])
+    views = [(row.metric, _view(aa, row, ids[row.metric])) for row in aa.metrics]
+    rows = tuple(_aa_cells(row, row.metric in off) for row in aa.metrics)
+    blocks: list[Block] = [TextTable("", "", _AA_HEADS, rows)]
+    refused = tuple((name, why) for name, why in aa.refused.items())
+    if refused:
+        blocks.append(TextTable("Not replayed", "", ("metric", "why"), refused))
+    lead = (
+        "P-values when nothing differs. If the test keeps its level on this log, they are flat, "
+        f"and {fmt.percent(aa.alpha)} of them are below {aa.alpha:g}."
+        f"{f' Off: {fmt.listing(off)}.' if off else ''}"
+    )
+    return Section(lead, (*blocks, *by_role(study, views)))
+
+
+def _aa_cells(row: AAMetric, is_off: bool) -> tuple[str, ...]:
+    return (
+        row.metric,
+        "off" if is_off else "holds",
+        f"{row.rejection_rate:.2%}",
+        f"[{row.rejection_low:.2%}, {row.rejection_high:.2%}]",
+        fmt.p_value(row.uniformity_p_value),
+        fmt.count(row.runs),
+    )
+
+
+def _view(aa: AAResult, row: AAMetric, slug: str) -> FigureView:
+    counts = aa.histograms[row.metric]
+    width = 1 / len(counts)
+    return FigureView(
+        anchor=f"aa-{slug}",
+        title=row.metric,
+        takeaway=(
+            f"Rejects {row.rejection_rate:.2%} of {row.runs:,} replays in which nothing differs."
+        ),
+        figure=effect_figures.histogram_figure(counts),
+        heads=("p from", "to", "replays"),
+        rows=tuple(
+            (f"{i * width:.3g}", f"{(i + 1) * width:.3g}", fmt.count(n))
+            for i, n in enumerate(counts)
+        ),
+        key=("aa", row.metric),
+    )

@@ -4,14 +4,86 @@
 """
 
 import base64
+import gzip
 import hashlib
+import json
+import re
 from collections.abc import Sequence
 from functools import cache
 from pathlib import Path
+from typing import NamedTuple
 
+import jinja2
 from markupsafe import Markup
 
-from abeval.report.packing import compressed
+from abeval.results import MetricInfo, codes
+from abeval.results import format as fmt
+
+CLOSED, END = "<!--closed-->", "<!--/closed-->"
+"""What stands between them is built when its details are opened."""
+
+PLACE = "<!--packed-->"
+"""Where the compressed parts go."""
+
+_ISLAND = re.compile(
+    r'<script type="application/json" id="([^"]+)">(.*?)</script>\n?', flags=re.DOTALL
+)
+
+
+class Packed(NamedTuple):
+    """A page without what is closed.
+
+    Attributes:
+        page: The rest; a template with a number stands for each closed part.
+        parts: HTML of the closed parts, by number; a part may hold the templates of others.
+        figures: Id → JSON text of a figure.
+    """
+
+    page: str
+    parts: tuple[str, ...]
+    figures: dict[str, str]
+
+
+def pack(page: str) -> str:
+    """The page with its closed parts and figures compressed into one script of data."""
+    rest, parts, figures = taken_apart(page)
+    if not parts and not figures:
+        return rest.replace(PLACE, "")
+    drawn = ",".join(f"{json.dumps(name)}:{text}" for name, text in figures.items())
+    data = f'{{"parts":{json.dumps(parts)},"figures":{{{drawn}}}}}'
+    script = f'<script type="text/plain" id="packed">{compressed(data)}</script>'
+    return rest.replace(PLACE, script)
+
+
+def taken_apart(page: str) -> Packed:
+    """The page, what is closed in it, and its figures.
+
+    Names of the user are escaped in a page, so that none can be a comment or end a script.
+
+    Example:
+        >>> taken_apart("a<!--closed-->b<!--/closed-->c")
+        Packed(page='a<template data-closed="0"></template>c', parts=('b',), figures={})
+    """
+    figures: dict[str, str] = dict(_ISLAND.findall(page))
+    open_texts: list[list[str]] = [[]]
+    parts: list[str] = []
+    for token in re.split(f"({CLOSED}|{END})", _ISLAND.sub("", page)):
+        if token == CLOSED:
+            open_texts.append([])
+        elif token == END:
+            part = "".join(open_texts.pop())
+            open_texts[-1].append(f'<template data-closed="{len(parts)}"></template>')
+            parts.append(part)
+        else:
+            open_texts[-1].append(token)
+    return Packed("".join(open_texts[0]), tuple(parts), figures)
+
+
+def compressed(text: str) -> Markup:
+    """Text as base64 of gzip, the same on every run."""
+    data = gzip.compress(text.encode("utf-8", "backslashreplace"), 9, mtime=0)
+    return Markup(base64.b64encode(data).decode())  # noqa: S704 (base64 has no markup)
+
 
 HERE = Path(__file__).parent
 # In a script element these could end it or open a comment; U+2028 and U+2029 end a line.
@@ -61,3 +133,89 @@ def packed_plotly() -> Markup:
 def text(name: str) -> str:
     """The text of a file in this folder."""
     return (HERE / name).read_text(encoding="utf-8")
+
+
+_DIRECTIONS = dict.fromkeys((*range(0x202A, 0x202F), *range(0x2066, 0x206A)), 0xFFFD)
+"""Unicode's marks of embedding, override and isolation → the replacement character."""
+
+_NUMBER = re.compile(r"[<+\-\u2212]?\d[\d.,\u202f]*(e-?\d+)?( ?%| pp)?")
+
+
+def render(template: str, **values: object) -> str:
+    """A filled template of this folder; every value is escaped.
+
+    A mark that turns the direction of writing is shown as a replacement: a name must not reorder
+    what stands beside it.
+    """
+    return _environment().get_template(template).render(**values).translate(_DIRECTIONS)
+
+
+def render_page(template: str, *, draws: bool, **values: object) -> str:
+    """A whole page with styles, scripts and their policy; Plotly only if it draws figures."""
+    return pack(whole_page(template, draws=draws, **values))
+
+
+def whole_page(template: str, *, draws: bool, **values: object) -> str:
+    """The page before what is closed in it is compressed."""
+    boot = "".join(text(name) for name in ("choose.js", "long.js", "boot.js"))
+    return render(
+        template,
+        policy=policy((plotly(), boot) if draws else (boot,)),
+        style=Markup(text("tokens.css") + text("style.css")),  # noqa: S704 (our own file)
+        boot=Markup(boot),  # noqa: S704 (our own files)
+        plotly=packed_plotly() if draws else "",
+        **values,
+    )
+
+
+@cache
+def _environment() -> jinja2.Environment:
+    environment = jinja2.Environment(
+        loader=jinja2.FileSystemLoader(HERE),
+        autoescape=True,
+        undefined=jinja2.StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    environment.filters |= {
+        "num": fmt.typographic,
+        "count": lambda number: fmt.typographic(fmt.count(number)),
+        "percent": fmt.percent,
+        "share": lambda number: fmt.MISSING if number is None else fmt.percent(number),
+        "part": _part,
+        "p": fmt.p_value,
+        "sig": _significant,
+        "capitalize_first": lambda text: text[:1].upper() + text[1:],
+        "words": codes.words,
+        "direction": codes.direction_words,
+        "moment": lambda text: text.removesuffix(" 00:00:00"),
+        "margin": _margin,
+        "measure": _measure,
+        "split_verdict": _split_verdict,
+    }
+    environment.tests["numeric"] = lambda text: _NUMBER.fullmatch(text) is not None
+    return environment
+
+
+def _part(some: int, of: int) -> str:
+    """A share in per cent; 100 % only if it is all of them."""
+    if not of:
+        return fmt.MISSING
+    return fmt.percent(1.0) if some == of else f"{min(100 * some / of, 99.99):.2f}%"
+
+
+def _significant(number: float | None, digits: int = 3) -> str:
+    return fmt.MISSING if number is None else fmt.typographic(f"{number:.{digits}g}")
+
+
+def _margin(metric: MetricInfo) -> str:
+    return fmt.margin(metric.margin or 0.0, bool(metric.margin_relative), metric.unit)
+
+
+def _measure(value: float | None) -> str:
+    return "" if value is None else fmt.typographic(f"{value:.3g}")
+
+
+def _split_verdict(sentence: str) -> tuple[str, str]:
+    word, _, rest = sentence.partition(": ")
+    return word, rest

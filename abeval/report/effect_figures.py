@@ -4,12 +4,14 @@
 """
 
 from collections.abc import Mapping, Sequence
+from math import exp, expm1
 
 from abeval.report import figures as fig
 from abeval.report.effects import DECIDED, either_way
+from abeval.report.figures import BLUE, GREY, GRID, ORANGE, Figure, figure, line_at, scatter
 from abeval.results import Row, codes
 from abeval.results import format as fmt
-from abeval.results.windows import WindowRow
+from abeval.results.windows import Look, Novelty, WindowRow
 
 _ROW, _BESIDE = 26, 9
 """Pixels of a metric's row, and of one more variant in it."""
@@ -194,3 +196,144 @@ def outlook_figure(
             "title": {"text": "smallest lift seen", "standoff": 8},
         },
     )
+
+
+_SMALLEST_P = 1e-6
+"""P-values below it are drawn at it."""
+
+
+def p_values_figure(looks: Sequence[Look], alpha: float) -> Figure:
+    """P-values by day on a logarithmic scale: of one look, and valid at every look.
+
+    Args:
+        looks: Of one metric in one variant.
+        alpha: The level, drawn as a line.
+    """
+    days = [look.day for look in looks]
+    fixed, always = [k.fixed_p_value for k in looks], [k.always_p_value for k in looks]
+    lines = (
+        ("one look, not valid for stopping", fixed, GREY, 1.2, "dot"),
+        ("always valid", always, BLUE, 2.4, "solid"),
+    )
+    return figure(
+        [
+            scatter(
+                x=days,
+                y=[max(p, _SMALLEST_P) for p in values],
+                mode="lines+markers",
+                name=name,
+                line={"color": tone, "width": width, "dash": dash},
+                marker={"size": 5},
+                said=[f"{d}: p {fmt.p_value(p)}" for d, p in zip(days, values, strict=True)],
+            )
+            for name, values, tone, width, dash in lines
+        ],
+        260,
+        {"b": 34},
+        shapes=[line_at("y", alpha, ORANGE, 1.5)],
+        xaxis={"type": "date", "tickformat": "%a %d %b", "showgrid": False},
+        yaxis={
+            "type": "log",
+            "title": {"text": "p", "standoff": 8},
+            "gridcolor": GRID,
+            "dtick": 1,
+            "exponentformat": "power",
+        },
+    )
+
+
+def histogram_figure(counts: Sequence[int]) -> Figure:
+    """P-values of A/A replays: flat if the test keeps its level.
+
+    Args:
+        counts: P-values in each of some bins of equal width from 0 to 1.
+    """
+    width = 1 / len(counts)
+    bars = {
+        "type": "bar",
+        "x": [(i + 0.5) * width for i in range(len(counts))],
+        "y": list(counts),
+        "width": [0.92 * width] * len(counts),
+        "marker": {"color": BLUE},
+        "hovertemplate": "p about %{x:.2f}: %{y}<extra></extra>",
+    }
+    return figure(
+        [bars],
+        190,
+        {"b": 34},
+        showlegend=False,
+        shapes=[line_at("y", sum(counts) / len(counts))],
+        xaxis={"title": {"text": "p-value"}, "range": [0, 1], "showgrid": False},
+        yaxis={
+            "title": {"text": "replays", "standoff": 8},
+            "gridcolor": GRID,
+            "zeroline": False,
+            "nticks": 7,
+        },
+    )
+
+
+def entry_figure(rows: Sequence[WindowRow], fit: Novelty | None) -> fig.Figure:
+    """Lifts by days since entry, with the fit of their decay where there is one.
+
+    Args:
+        rows: One-day windows of one metric in one variant.
+        fit: Its novelty; drawn if it has a word for it and is of lifts.
+    """
+    shown = [row for row in rows if row.lift is not None]
+    numbers = [_lifts(row) for row in shown]
+    points = fig.scatter(
+        x=[int(row.start) for row in shown],
+        y=[value for value, _, _ in numbers],
+        error_y=fig.error_bars(numbers, fig.GREY, 1.4),
+        mode="markers",
+        name="one day since entry",
+        marker={"color": fig.GREY, "size": 8},
+        said=[_lift_hover(row) for row in shown],
+    )
+    drawn = [points, *_decay(shown, fit)]
+    ends = sorted(e for number in numbers for e in number if e is not None)
+    trimmed = ends[len(ends) // 10 : len(ends) - len(ends) // 10]
+    return fig.figure(
+        drawn,
+        260,
+        showlegend=len(drawn) > 1,
+        xaxis={
+            "title": {"text": "days since entry", "standoff": 6},
+            "showgrid": False,
+            "zeroline": False,
+        },
+        yaxis={**fig.EFFECT_AXIS, "ticksuffix": "%", "range": fig.axis_range(trimmed, 0.08)},
+    )
+
+
+def _lifts(row: WindowRow) -> fig.Interval:
+    low, value, high = (
+        None if n is None else 100 * n for n in (row.lift_low, row.lift, row.lift_high)
+    )
+    return value, low, high
+
+
+def _lift_hover(row: WindowRow) -> str:
+    shown = fmt.lift(row.lift, row.lift_low, row.lift_high)
+    return f"day {row.start}: {fmt.typographic(shown.text) if shown else fmt.MISSING}"
+
+
+def _decay(rows: Sequence[WindowRow], fit: Novelty | None) -> list[fig.Trace]:
+    """The fitted a + b exp(-t / tau), of logarithms of relative effects."""
+    if fit is None or fit.word is None or fit.scale != "relative":
+        return []
+    if fit.start is None or fit.long_run is None or not fit.tau:
+        return []
+    days = [int(row.start) for row in rows]
+    logs = [fit.long_run + (fit.start - fit.long_run) * exp(-day / fit.tau) for day in days]
+    return [
+        fig.scatter(
+            x=days,
+            y=[100 * expm1(one) for one in logs],
+            mode="lines",
+            name=f"{fit.word}, fitted",
+            line={"color": fig.ORANGE, "width": 2},
+            hoverinfo="skip",
+        )
+    ]

@@ -8,15 +8,170 @@ from typing import NamedTuple
 
 from markupsafe import Markup
 
-from abeval.report import templates
+from abeval.report import assets
 from abeval.report.effects import anchors
-from abeval.report.method_words import LIFT_WORDS, OWN_LIFT, Method, words_of
-from abeval.report.section import Section
+from abeval.report.figures import Section
 from abeval.report.tables import changes, units_of
 from abeval.results import MetricInfo, Row, codes
 from abeval.results import format as fmt
 from abeval.results.analysis import Result
 from abeval.results.study import Study
+
+
+class Method(NamedTuple):
+    """A test in words.
+
+    Attributes:
+        code: As the rows name it.
+        words: What it does.
+        formula: Of its statistic or interval.
+        source: Where it is from.
+    """
+
+    code: str
+    words: str
+    formula: str
+    source: str
+
+
+_PERMUTED = "p = (1 + #{|d*| ≥ |d|}) / (1 + permutations)"
+
+_METHODS = (
+    Method(
+        "welch_t",
+        "t test of the difference of two means, with a variance for each variant",
+        "t = (ȳ₁ − ȳ₀) / √(s₁²/n₁ + s₀²/n₀)",
+        "Welch 1947; degrees of freedom by Satterthwaite 1946",
+    ),
+    Method(
+        "delta_t",
+        "t test of the difference of two ratios of sums; the spread of a ratio by linearisation "
+        "between units",
+        "R = Σy/Σx, var R = var(y − R·x) / (n·x̄²)",
+        "delta method; Deng, Knoblich and Lu 2018",
+    ),
+    Method(
+        "lin_t",
+        "t test after a regression on covariates with an interaction for each variant",
+        "ȳ − θ(c̄ − c̄ of all), with a θ for each variant",
+        "Lin 2013",
+    ),
+    Method(
+        "post_stratified_t",
+        "t test of differences within strata, weighted by the strata's sizes",
+        "Σ w·(ȳ₁ − ȳ₀) over strata",
+        "Miratrix, Sekhon and Yu 2013",
+    ),
+    Method(
+        "mid_quantile_t",
+        "t test of two quantiles; their spread from the density between units",
+        "var q = var(1{y ≤ q}) / f(q)²",
+        "Liu, Sun, Varshney and Xu 2019",
+    ),
+    Method(
+        "influence_t",
+        "t test of two AUCs over all impressions, by the influence of each unit",
+        "AUC = P(s₊ > s₋) + P(s₊ = s₋)/2",
+        "DeLong 1988; between units",
+    ),
+    Method(
+        "bucket_jackknife",
+        "t test of a function of sums; its spread by leaving out groups of units",
+        "var f = (B − 1)/B · Σ (f₋ᵦ − f̄)²",
+        "Efron and Tibshirani 1993",
+    ),
+    Method(
+        "poisson_bootstrap",
+        "percentiles of a function of sums over resamples of groups of units",
+        "each group counts Poisson(1) times",
+        "Chamandy 2012",
+    ),
+    Method(
+        "bucket_permutation", "groups of units are reassigned at random", _PERMUTED, "Fisher 1935"
+    ),
+    Method(
+        "fisher_mid_p",
+        "exact test of two shares by its mid-p: of the tables with as many successes in all",
+        "p = 2·min(P(X < x), P(X > x)) + P(X = x)",
+        "Fisher 1935; Lancaster 1961",
+    ),
+    Method(
+        "permutation_units",
+        "the difference over its own standard error, against random splits of the units",
+        "p = 2·(1 + #{t* ≥ t}) / (1 + permutations), the smaller side",
+        "Janssen 1997; Chung and Romano 2013",
+    ),
+    Method(
+        "coverage_permutation",
+        "share of the catalogue shown to equal numbers of units; units are reassigned at random",
+        _PERMUTED,
+        "incidence rarefaction; Colwell 2012",
+    ),
+    Method(
+        "gini_permutation",
+        "Gini index of impressions over items, at equal numbers of units; units are reassigned",
+        _PERMUTED,
+        "Fisher 1935",
+    ),
+    Method(
+        "entropy_permutation",
+        "entropy of impressions over items, at equal numbers of units; units are reassigned",
+        _PERMUTED,
+        "Fisher 1935",
+    ),
+)
+
+_AROUND = (
+    (
+        "always_valid_",
+        "valid at every look: confidence sequence around the ",
+        "Waudby-Smith et al. 2024",
+    ),
+    ("group_sequential_", "at planned looks, with spent alpha: the ", "Lan and DeMets 1983"),
+    ("cuped_", "after subtracting θ·(covariate before − its mean): the ", "Deng et al. 2013"),
+)
+
+
+LIFT_WORDS = {
+    "fieller": (
+        "the lifts that are compatible with both values as two correlated normal estimates "
+        "(Fieller 1954); the default, because it holds where control is uncertain, and has no ends "
+        "where control may be zero"
+    ),
+    "delta": (
+        "lift ± t × its standard error, by linearisation; chosen in the file, symmetric, and too "
+        "narrow on one side where control is uncertain"
+    ),
+    "log_delta": ("linearised on the scale of logarithms, for positive values; chosen in the file"),
+    "jackknife": (
+        "of the ratio itself by leaving out each group of units, because both variants are "
+        "compared on the same groups"
+    ),
+}
+"""What the interval of a lift is by → in words, with the reason for it."""
+
+OWN_LIFT = "from the same test as the difference, which has an interval for the ratio of its own"
+
+
+def words_of(code: str) -> Method:
+    """A method in words; one without words of its own is in `docs/statistics.md`.
+
+    Example:
+        >>> words_of("cuped_welch_t").words[:40]
+        'after subtracting θ·(covariate before − '
+    """
+    for known in _METHODS:
+        if code in (known.code, known.code.removesuffix("_t")):
+            return known._replace(code=code)
+    for prefix, words, source in _AROUND:
+        if code.startswith(prefix):
+            inner = words_of(code.removeprefix(prefix))
+            return Method(code, words + inner.words, inner.formula, f"{source}; {inner.source}")
+    if code.endswith("_diluted"):
+        inner = words_of(code.removesuffix("_diluted"))
+        words = f"times the share of units that were triggered: the {inner.words}"
+        return inner._replace(code=code, words=words)
+    return Method(code, code.replace("_", " "), "", "docs/statistics.md")
 
 
 class Setting(NamedTuple):
@@ -43,7 +198,7 @@ def methods_part(study: Study) -> Section | None:
     result, provenance = study.analysis, study.provenance
     if result is None and provenance is None:
         return None
-    html = templates.render(
+    html = assets.render(
         "methods.html",
         result=result,
         info=None if result is None else result.experiment,

@@ -4,20 +4,23 @@ A `Study` comes from `write_report` (`report/__init__.py`); the parts are listed
 """
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, NamedTuple
 
 from markupsafe import Markup
 
-from abeval.report import assets, templates
-from abeval.report.figures import Figure
-from abeval.report.registry import PARTS
-from abeval.report.replay_parts import replay_figure_views
+from abeval.report import analysis_parts, assets, daily_page, time_page
+from abeval.report.agreement_page import causes_part, quadrant_part, traffics_part
+from abeval.report.analysis_parts import aa_part, position_part, power_part
+from abeval.report.figures import Figure, Section, figures_of
+from abeval.report.first_part import verdict_part
+from abeval.report.methods_part import methods_part
+from abeval.report.replay_page import calibration_part, offline_part, replay_figure_views
 from abeval.report.scorecard import role_views
-from abeval.report.section import Section, figures_of
 from abeval.report.short import Brief, notes, parts
+from abeval.report.spread_page import catalog_part, dwell_part, gauc_part
 from abeval.results import format as fmt
 from abeval.results.agreement import AgreementRow
 from abeval.results.analysis import Result
@@ -27,6 +30,58 @@ from abeval.results.study import Study, study_of
 
 if TYPE_CHECKING:
     import plotly.graph_objects as go
+
+
+@dataclass(frozen=True)
+class Part:
+    """A part of the page.
+
+    Attributes:
+        id: Of its section, for links.
+        short: Its name in the navigation.
+        title: Its heading; empty without one.
+        build: Its content, or None where the study has no data for it.
+        is_printed: Whether it is on paper beside an analysis; alone, every part is.
+    """
+
+    id: str
+    short: str
+    title: str
+    build: Callable[[Study], Section | None]
+    is_printed: bool = True
+
+
+PARTS = (
+    Part("verdict", "Verdict", "", verdict_part),
+    Part("scorecard", "Scorecard", "Scorecard", analysis_parts.scorecard_part),
+    Part("trust", "Trust", "Trust checks", analysis_parts.trust_part),
+    Part("forest", "Forest", "All lifts together", analysis_parts.forest_part, False),
+    Part("cumulative", "Over time", "Effect up to each day", time_page.cumulative_part),
+    Part("daily", "By day", "Effect by day", daily_page.daily_part),
+    Part("pvalue", "p-values", "P-values by day", time_page.pvalue_part, False),
+    Part("stability", "Stability", "Stability", time_page.stability_part, False),
+    Part("windows", "Windows", "Windows", time_page.windows_part, False),
+    Part("segments", "Segments", "Segments", analysis_parts.segments_part),
+    Part("cuts", "Cuts", "Cuts", analysis_parts.cuts_part),
+    Part("power", "Power", "What it can see", power_part),
+    Part("srm", "Split", "Split over time", daily_page.srm_part, False),
+    Part("before", "Before", "Before the experiment", daily_page.before_part, False),
+    Part("quality", "Data", "Data quality", analysis_parts.quality_part),
+    Part("aa", "A/A", "A/A replays", aa_part, False),
+    Part("offline", "Offline", "Offline replay", offline_part, False),
+    Part("causes", "Agreement", "Offline meets online", causes_part),
+    Part("quadrant", "Quadrant", "Offline against online", quadrant_part),
+    Part("traffics", "Traffics", "Models on traffics", traffics_part),
+    Part("position", "Position", "Clicks by position", position_part, False),
+    Part("calibration", "Calibration", "Calibration", calibration_part, False),
+    Part("dwell", "Dwell", "Distribution of dwell", dwell_part, False),
+    Part("gauc", "GAUC", "GAUC by unit", gauc_part, False),
+    Part("catalog", "Catalogue", "Use of the catalogue", catalog_part, False),
+    Part("multiplicity", "Families", "Families of tests", analysis_parts.multiplicity_part),
+    Part("methods", "Methods", "Methods and definitions", methods_part, False),
+    Part("glossary", "Glossary", "Glossary", analysis_parts.glossary_part, False),
+)
+
 
 _MOST_WINDOWS = 20_000
 """Of a page's JSON: with more, their digits alone would weigh more than the rest of the page."""
@@ -57,7 +112,7 @@ class Download(NamedTuple):
 def page_html(study: Study) -> str:
     """The whole page."""
     built = tuple(_built(study))
-    return templates.render_page(
+    return assets.render_page(
         "study.html",
         draws=any(any(figures_of(part.section.blocks)) for part in built)
         or any(replay_figure_views(study)),
@@ -171,7 +226,7 @@ class Figures(Mapping[tuple[str, ...], "go.Figure"]):
 
 def summary(result: Result) -> str:
     """The verdict and the scorecard for a notebook's output cell."""
-    return templates.render(
+    return assets.render(
         "summary.html",
         result=result,
         roles=role_views(result),
@@ -184,7 +239,7 @@ def summary(result: Result) -> str:
 def brief(result: Brief) -> str:
     """The short tables of a result for a notebook's output cell."""
     shown = (*parts(result), *notes(result))
-    return templates.render("brief.html", parts=shown, style=_summary_style())
+    return assets.render("brief.html", parts=shown, style=_summary_style())
 
 
 def _summary_style() -> Markup:

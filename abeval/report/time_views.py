@@ -4,7 +4,9 @@
 """
 
 from collections.abc import Mapping, Sequence
+from typing import NamedTuple
 
+from abeval.report.effects import slugs
 from abeval.report.slices import CellView
 from abeval.results import codes
 from abeval.results import format as fmt
@@ -124,3 +126,48 @@ def shares_of(series: Mapping[str, Sequence[tuple[str, int]]]) -> dict[str, dict
         name: {day: units / totals[day] if totals[day] else 0.0 for day, units in points}
         for name, points in series.items()
     }
+
+
+class Cell(NamedTuple):
+    """One metric in one variant over time.
+
+    Attributes:
+        slug: The end of the ids of its figures.
+        title: The metric.
+        note: The variant, where there are several.
+        key: The end of the keys of its figures.
+    """
+
+    metric: str
+    variant: str
+    slug: str
+    title: str
+    note: str
+    key: tuple[str, ...]
+    rows: tuple[WindowRow, ...]
+    looks: tuple[Look, ...]
+
+
+def cells(time: TimeResult) -> tuple[Cell, ...]:
+    """Every metric in every variant, in the order of the result."""
+    rows: dict[tuple[str, str], list[WindowRow]] = {}
+    for row in time.windows:
+        rows.setdefault((row.metric, row.variant), []).append(row)
+    looks: dict[tuple[str, str], list[Look]] = {}
+    for look in time.looks:
+        looks.setdefault((look.metric, look.variant), []).append(look)
+    metrics, variants = slugs([m for m, _ in rows]), slugs([v for _, v in rows])
+    several = len(variants) > 1
+    return tuple(
+        Cell(
+            metric,
+            variant,
+            f"{metrics[metric]}-{variants[variant]}" if several else metrics[metric],
+            metric,
+            variant if several else "",
+            (metric, variant) if several else (metric,),
+            tuple(own),
+            tuple(looks.get((metric, variant), ())),
+        )
+        for (metric, variant), own in rows.items()
+    )

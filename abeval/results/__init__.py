@@ -1,6 +1,6 @@
 """The results: frozen records of plain values. Here are the parts of an analysis."""
 
-from abeval.results.context import (
+from abeval.results.analysis import (
     Account,
     ExperimentInfo,
     LeftOut,
@@ -8,8 +8,18 @@ from abeval.results.context import (
     Ramp,
     VariantInfo,
 )
-from abeval.results.effects import Row, SegmentContrast, SegmentTest, SliceRow, Status
-from abeval.results.inference import Adjustment, Belief, Boundary, FamilyInterval, TargetGain
+from abeval.results.effects import (
+    Adjustment,
+    Belief,
+    Boundary,
+    FamilyInterval,
+    Row,
+    SegmentContrast,
+    SegmentTest,
+    SliceRow,
+    Status,
+    TargetGain,
+)
 from abeval.results.trust import (
     AAMetric,
     Balance,

@@ -1,6 +1,6 @@
 """The agreement of offline and online results: frozen records, with views as frames and as JSON.
 
-`agreement/compare.py` fills it; `report/agreement_short.py` prints it, `report/agreement_parts.py`
+`agreement/compare.py` fills it; `report/agreement_short.py` prints it, `report/agreement_page.py`
 draws it.
 """
 

@@ -3,42 +3,130 @@
 `inference/judge.py` fills it.
 """
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from abeval.results import (
-    AAMetric,
-    Account,
+import numpy as np
+
+from abeval.results import views
+from abeval.results.effects import (
     Adjustment,
     Belief,
     Boundary,
-    Check,
-    ExperimentInfo,
+    CatalogueUse,
+    CutRow,
+    CutSplit,
     FamilyInterval,
-    Influence,
-    LeftOut,
-    MetricInfo,
-    Ramp,
+    NoCut,
+    QuantileEffect,
     Row,
     SegmentContrast,
     SegmentTest,
     SliceRow,
-    SplitDay,
-    SplitPlace,
+    Spread,
     TargetGain,
-    Verdict,
-    views,
+    UnitAucs,
 )
-from abeval.results.cuts import CutRow, CutSplit, NoCut
-from abeval.results.record import DrawnRecord, csv_text, frame, named, read_back
-from abeval.results.spreads import CatalogueUse, QuantileEffect, Spread, UnitAucs
+from abeval.results.record import DrawnRecord, Record, csv_text, frame, named, read_back
+from abeval.results.trust import AAMetric, Check, Influence, SplitDay, SplitPlace, Verdict
 
 if TYPE_CHECKING:
     import pandas as pd
 
     from abeval.results.agreement import Agreement
     from abeval.results.replay import ReplayResult
+
+
+@dataclass(frozen=True)
+class VariantInfo:
+    """A variant: its intended share, the model it serves, and the units that were analysed."""
+
+    name: str
+    weight: float
+    model: str | None
+    units: int
+
+
+@dataclass(frozen=True)
+class ExperimentInfo:
+    """The experiment; `family`, `looks` and `adjust` are as in its file."""
+
+    name: str
+    unit: str
+    control: str
+    timezone: str
+    start: str | None
+    end: str | None
+    pre_start: str | None
+    pre_end: str | None
+    alpha: float
+    variants: tuple[VariantInfo, ...]
+    family: str = "holm"
+    looks: str = "fixed"
+    adjust: str = "none"
+
+
+@dataclass(frozen=True)
+class Ramp:
+    """Consecutive entry days with the same traffic split.
+
+    Attributes:
+        start: Its first local day, or the local time at which the split was planned to begin.
+        end: Its last local day.
+        shares: Variant → its share of the units that entered.
+        weights: Variant → its planned weight; None where no `[[assignment.splits]]` says it.
+    """
+
+    start: str
+    end: str
+    shares: Mapping[str, float]
+    weights: Mapping[str, float] | None = None
+
+
+@dataclass(frozen=True)
+class MetricInfo:
+    """The definition of a metric."""
+
+    name: str
+    kind: str
+    formula: str
+    unit: str
+    direction: str
+    role: str
+    margin: float | None
+    margin_relative: bool | None
+
+
+@dataclass(frozen=True)
+class LeftOut:
+    """Count of what a metric's definition leaves out in a variant, or counts as 0.
+
+    Attributes:
+        metric: The metric.
+        variant: The variant.
+        what: In words.
+        count: How many.
+        as_zero: Whether they count as 0; if so, a mean still divides by their units.
+    """
+
+    metric: str
+    variant: str
+    what: str
+    count: int
+    as_zero: bool = False
+
+
+@dataclass(frozen=True)
+class Account:
+    """Rows of one log: `read = used + the sum of set_aside`."""
+
+    log: str
+    read: int
+    used: int
+    set_aside: tuple[tuple[str, int], ...]
+
 
 SCHEMA_VERSION = "1"
 
@@ -131,3 +219,111 @@ def result_from_dict(raw: dict[str, Any]) -> Result:
         ValueError: The JSON has another schema version, or other fields.
     """
     return read_back(raw, Result, SCHEMA_VERSION)
+
+
+@dataclass(frozen=True, repr=False)
+class CheckResult(Record):
+    """What the trust checks say, without a scorecard.
+
+    Attributes:
+        experiment: What was checked, and its units by variant.
+        trust: Every check.
+        accounting: What became of every row that was read.
+        notes: What a reader must know beside them.
+        split_days: Units by day of entry, and the test of the split that may be read every day.
+        split_places: Days, hours and segments by how plainly the split differs within them.
+    """
+
+    experiment: ExperimentInfo
+    trust: tuple[Check, ...]
+    accounting: tuple[Account, ...]
+    notes: tuple[str, ...]
+    split_days: tuple[SplitDay, ...] = ()
+    split_places: tuple[SplitPlace, ...] = ()
+
+    @property
+    def failed(self) -> tuple[str, ...]:
+        """The names of the checks that failed."""
+        return tuple(check.name for check in self.trust if check.status == "fail")
+
+    def __getitem__(self, name: str) -> Check:
+        """The check of a name."""
+        return named(self.trust, "name", name)
+
+    def to_frame(self) -> "pd.DataFrame":
+        """One row per check."""
+        return frame(self.trust, Check)
+
+
+@dataclass(frozen=True)
+class Pair:
+    """One variant against another, on one metric; raw sign, `variant - base`.
+
+    Attributes:
+        base: The variant compared with.
+        variant: The variant compared.
+        units_base: Units behind the base's value.
+        units: Units behind the variant's.
+        difference: In the metric's unit.
+        difference_low: Lower end of its unadjusted interval.
+        difference_high: Upper end.
+        lift: `difference / abs(base)`.
+        p_value: Two-sided.
+        p_adjusted: Over all pairs.
+        reason: Why a number is missing, else None.
+    """
+
+    base: str
+    variant: str
+    units_base: int
+    units: int
+    difference: float | None
+    difference_low: float | None
+    difference_high: float | None
+    lift: float | None
+    p_value: float | None
+    p_adjusted: float | None
+    reason: str | None
+
+
+@dataclass(frozen=True, repr=False)
+class Pairwise(Record):
+    """All pairs of variants on one metric.
+
+    Attributes:
+        metric: Its id.
+        values: Variant → its value, None where it has none.
+        family: How p-values are adjusted.
+        alpha: The level.
+        pairs: Every pair once, in the order of the file.
+        trust: The trust checks.
+    """
+
+    metric: str
+    values: tuple[tuple[str, float | None], ...]
+    family: str
+    alpha: float
+    pairs: tuple[Pair, ...]
+    trust: tuple[Check, ...]
+
+    def __getitem__(self, key: str | tuple[str, str]) -> Pair:
+        """The first pair with a variant compared; or the pair `(variant, base)`."""
+        variant, base = (key, None) if isinstance(key, str) else key
+        pairs = [pair for pair in self.pairs if base in (None, pair.base)]
+        return named(pairs, "variant", variant)
+
+    def matrix(self) -> "pd.DataFrame":
+        """Adjusted p-values, variants × variants, empty on the diagonal."""
+        import pandas as pd
+
+        names = [name for name, _ in self.values]
+        table = pd.DataFrame(np.nan, index=names, columns=names)
+        for pair in self.pairs:
+            if pair.p_adjusted is not None:
+                table.loc[pair.base, pair.variant] = pair.p_adjusted
+                table.loc[pair.variant, pair.base] = pair.p_adjusted
+        return table
+
+    def to_frame(self) -> "pd.DataFrame":
+        """One row per pair."""
+        return frame(self.pairs, Pair)

@@ -182,3 +182,346 @@ class SegmentContrast:
     lift_high: float | None
     p_value: float
     p_adjusted: float
+
+
+@dataclass(frozen=True)
+class Adjustment:
+    """One row of the scorecard without variance reduction and caps, and what they changed.
+
+    Attributes:
+        method: `cuped`, `regression` or `stratify`; `cap`; or both, as in `cap+cuped`.
+        difference: The unadjusted difference.
+        p_value: Its p-value.
+        theta: Coefficient of each covariate: the value before, for ratios also the denominator
+            before, further covariates and, if some units are new, being new. For a regression,
+            first control's coefficients, then how much the variant's differ. Strata have none.
+        variance_removed: Share of the difference's variance that the adjustment removed.
+        cap: Cap on the values of the numerator, or of a mean.
+        cap_denominator: Cap on those of the denominator.
+    """
+
+    metric: str
+    variant: str
+    method: str
+    difference: float | None
+    difference_low: float | None
+    difference_high: float | None
+    p_value: float | None
+    theta: tuple[float, ...]
+    variance_removed: float | None
+    cap: float | None
+    cap_denominator: float | None
+
+
+@dataclass(frozen=True)
+class Boundary:
+    """The boundary of a row of the scorecard at this look, if there are several looks.
+
+    Attributes:
+        information: Share of the plan; without a plan, the information as a multiple of that at
+            the first look.
+        z: The difference over its standard error; of a metric with a target, that of the less
+            certain of its differences to control and to control's mirror image.
+        boundary: Critical value of abs(z) at this look, unadjusted for other metrics.
+        crossed: Whether abs(z) reaches it.
+    """
+
+    metric: str
+    variant: str
+    information: float
+    z: float
+    boundary: float
+    crossed: bool
+
+
+@dataclass(frozen=True)
+class Belief:
+    """Posterior of a lift, from the normal prior of the experiment.
+
+    Attributes:
+        prior_mean: Mean of the prior of the lift.
+        prior_sd: Its standard deviation.
+        lift: Posterior mean, as a fraction, with its central credible interval at `1 - alpha`.
+        chance_to_beat_control: Probability that the variant is better in the metric's direction.
+        expected_loss: Expected loss of choosing the variant, as a fraction of control.
+        expected_loss_of_control: Expected loss of staying with control.
+    """
+
+    metric: str
+    variant: str
+    prior_mean: float
+    prior_sd: float
+    lift: float
+    lift_low: float
+    lift_high: float
+    chance_to_beat_control: float
+    expected_loss: float
+    expected_loss_of_control: float
+
+
+@dataclass(frozen=True)
+class TargetGain:
+    """How much nearer to its target a metric is in a variant than in control.
+
+    Attributes:
+        target: What the metric should meet.
+        gain: In the metric's unit; negative is farther.
+        gain_low: Lower end of its interval, at the level and the look of the effect; None without.
+        gain_high: Upper end.
+        p_value: Two-sided, of no gain; `p_adjusted` of the row is this one, adjusted.
+        margin_low: The gain at worst, to compare with less the margin, on its scale; None without.
+        margin_high: The gain at best.
+    """
+
+    metric: str
+    variant: str
+    target: float
+    gain: float
+    gain_low: float | None
+    gain_high: float | None
+    p_value: float
+    margin_low: float | None
+    margin_high: float | None
+
+
+@dataclass(frozen=True)
+class FamilyInterval:
+    """The interval of a goal's difference that matches its adjusted p-value.
+
+    Attributes:
+        level: Its level, such as 0.99.
+        lift_low: Lower end of the lift at this level; None where the lift has none.
+        lift_high: Upper end.
+    """
+
+    metric: str
+    variant: str
+    level: float
+    difference_low: float
+    difference_high: float
+    lift_low: float | None = None
+    lift_high: float | None = None
+
+
+@dataclass(frozen=True)
+class CutRow:
+    """The effect of a metric on the impressions of one cell of a cut.
+
+    Attributes:
+        metric: The metric's id.
+        variant: The variant compared with control.
+        cut: Name of the cut.
+        cell: The cut's value.
+        units_control: Control's units that have an impression in the cell.
+        units: The variant's.
+        share_control: The cell's share of control's denominator; None but for ratios of sums.
+        share: Its share of the variant's.
+        control: Value in control: of a ratio over the cell's impressions; of a mean per unit, the
+            cell's sum over all units of the variant, so that cells add up to the whole.
+        p_value: Two-sided, of no difference.
+        p_adjusted: Holm over the cells of the cut, for this metric and variant.
+        reason: A code from `docs/results.md` if a number is missing or limited, else None.
+    """
+
+    metric: str
+    variant: str
+    cut: str
+    cell: str
+    units_control: int
+    units: int
+    share_control: float | None
+    share: float | None
+    control: float | None
+    treatment: float | None
+    difference: float | None
+    difference_low: float | None
+    difference_high: float | None
+    lift: float | None
+    lift_low: float | None
+    lift_high: float | None
+    p_value: float | None
+    p_adjusted: float | None
+    reason: str | None
+
+
+@dataclass(frozen=True)
+class CutSplit:
+    """A difference split into what changed within the cells of a cut, and what their mix did.
+
+    Both parts are the mean over the two orders in which they can change, and sum to the difference.
+
+    Attributes:
+        metric: The metric's id: a ratio of sums over impressions.
+        variant: The variant compared with control.
+        cut: Name of the cut.
+        cells: Number of its cells, small ones too.
+        difference: Of the whole, in the metric's unit.
+        within: Part due to the differences within cells.
+        within_low: Lower end of its interval, clustered by unit.
+        within_high: Upper end.
+        within_p_value: Two-sided, of no part within.
+        mix: Part due to the variants' different mixes of cells.
+        mix_low: Lower end of its interval.
+        mix_high: Upper end.
+        mix_p_value: Two-sided, of no part by the mix.
+        reason: A code from `docs/results.md` if an interval is missing, else None.
+    """
+
+    metric: str
+    variant: str
+    cut: str
+    cells: int
+    difference: float | None = None
+    within: float | None = None
+    within_low: float | None = None
+    within_high: float | None = None
+    within_p_value: float | None = None
+    mix: float | None = None
+    mix_low: float | None = None
+    mix_high: float | None = None
+    mix_p_value: float | None = None
+    reason: str | None = None
+
+
+@dataclass(frozen=True)
+class NoCut:
+    """A metric without effects by cut.
+
+    Attributes:
+        metric: The metric's id.
+        reason: Why, in words.
+    """
+
+    metric: str
+    reason: str
+
+
+Fate = Literal["no_score", "single_impression", "no_click", "only_clicks"]
+"""Why a unit has no AUC."""
+
+
+@dataclass(frozen=True)
+class Spread:
+    """The distribution of a value of impressions in one variant.
+
+    Attributes:
+        value: What it is of: `dwell of clicks`, or the expression of a quantile metric.
+        unit: Of the value.
+        variant: The variant, control included.
+        events: Impressions that have the value.
+        levels: Shares of the impressions.
+        quantiles: The value below which each share lies, shape as `levels`.
+    """
+
+    value: str
+    unit: str
+    variant: str
+    events: int
+    levels: tuple[float, ...]
+    quantiles: tuple[float, ...]
+
+
+@dataclass(frozen=True)
+class QuantileEffect:
+    """A quantile of a value in a variant against control.
+
+    Attributes:
+        value: As in `Spread`.
+        variant: The variant compared with control.
+        level: Share of the impressions that lie below.
+        control: The quantile of control.
+        treatment: That of the variant.
+        difference: Treatment - control, with its interval at 1 - alpha; no adjustment for the
+            number of levels.
+        lift: Difference over the absolute value of control, with its interval.
+        p_value: Two-sided, of no difference.
+        reason: Why there is no interval, as in the scorecard.
+    """
+
+    value: str
+    variant: str
+    level: float
+    control: float | None
+    treatment: float | None
+    difference: float | None
+    difference_low: float | None
+    difference_high: float | None
+    lift: float | None
+    lift_low: float | None
+    lift_high: float | None
+    p_value: float | None
+    reason: str | None
+
+
+@dataclass(frozen=True)
+class AucBin:
+    """Units whose own AUC lies in [low, high), and their impressions; 1 is in the last bin."""
+
+    low: float
+    high: float
+    units: int
+    impressions: int
+
+
+@dataclass(frozen=True)
+class WithoutAuc:
+    """Units of a variant that GAUC leaves out for one reason.
+
+    Attributes:
+        reason: `no_score` (no impression with a score), `single_impression`, `no_click`, or
+            `only_clicks`; of a single impression it is always the second.
+        units: How many.
+        impressions: Their impressions with a score.
+        clicks: Clicks on these.
+    """
+
+    reason: Fate
+    units: int
+    impressions: int
+    clicks: int
+
+
+@dataclass(frozen=True)
+class UnitAucs:
+    """How the AUCs of single units, whose weighted mean is GAUC, are distributed in a variant.
+
+    Attributes:
+        variant: The variant, control included.
+        units: Units that have an AUC.
+        impressions: Theirs, with a score: the weights of GAUC.
+        bins: By AUC, ascending; bins without units are not there.
+        without: Units that have none, by reason.
+    """
+
+    variant: str
+    units: int
+    impressions: int
+    bins: tuple[AucBin, ...]
+    without: tuple[WithoutAuc, ...]
+
+
+@dataclass(frozen=True)
+class CatalogueUse:
+    """How impressions of a variant spread over the catalogue.
+
+    Attributes:
+        variant: The variant, control included.
+        items: Items that could have been shown.
+        shown: Items that were.
+        impressions: Of these.
+        gini: Of all its impressions over all items; that of the scorecard is at equal traffic.
+        units: Numbers of units at which coverage is given.
+        coverage: Expected share of the catalogue shown to so many units drawn from the variant.
+        item_shares: Shares of the items, least shown first.
+        impression_shares: Share of the impressions that these items have: the Lorenz curve.
+    """
+
+    variant: str
+    items: int
+    shown: int
+    impressions: int
+    gini: float
+    units: tuple[int, ...]
+    coverage: tuple[float, ...]
+    item_shares: tuple[float, ...]
+    impression_shares: tuple[float, ...]

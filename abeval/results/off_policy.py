@@ -1,6 +1,6 @@
 """The result of an off-policy evaluation: frozen records, with views as a frame and as JSON.
 
-`off_policy/run.py` fills it; `cli/off_policy.py` prints it.
+`off_policy/run.py` fills it; `cli/commands.py` prints it.
 """
 
 from dataclasses import dataclass

@@ -1,19 +1,91 @@
 """The result of a replay: one frozen record, with views as JSON and as DataFrames.
 
-`offline/estimates/judge.py` fills it, `offline/replay.py` adds curves, splits and cuts by value;
-`report/replay_parts.py` draws it, `cli/replay.py` prints it.
+`offline/estimates.py` fills it, `offline/replay.py` adds curves, splits and cuts by value;
+`report/replay_page.py` draws it, `cli/replay.py` prints it.
 """
 
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from operator import attrgetter
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 from abeval.results import views
 from abeval.results.record import DrawnRecord, frame, named
-from abeval.results.replay_cuts import ReplayCutPair, ReplayCutRow
 
 if TYPE_CHECKING:
     import pandas as pd
+
+
+@dataclass(frozen=True)
+class ReplayCutRow:
+    """One metric of one model on the impressions of one cell of a cut.
+
+    Attributes:
+        cut: Name of the cut.
+        cell: The cut's value.
+        model: The model.
+        traffic: The variant that served the units, or `pooled`.
+        metric: Its id.
+        value: The metric over the cell; None if it has no value, for `reason`.
+        low: Lower end of its interval, clustered by unit.
+        high: Upper end.
+        units: Units of the traffic with an impression in the cell.
+        counted: The denominator: impressions, clicks, pairs or units.
+        reason: A code if the value or its interval is missing.
+    """
+
+    cut: str
+    cell: str
+    model: str
+    traffic: str
+    metric: str
+    value: float | None
+    low: float | None
+    high: float | None
+    units: int
+    counted: float
+    reason: str | None
+
+
+@dataclass(frozen=True)
+class ReplayCutPair:
+    """A model compared with control's on the impressions of one cell, in pairs by unit.
+
+    Attributes:
+        cut: Name of the cut.
+        cell: The cut's value.
+        control: The model of control.
+        model: The model that is compared with it.
+        traffic: The variant that served the units, or `pooled`.
+        metric: Its id.
+        value_control: The metric of the model of control.
+        value: The metric of the model.
+        difference: `value - value_control`.
+        low: Lower end of its interval.
+        high: Upper end.
+        p_value: Two-sided, of no difference.
+        p_adjusted: Holm over the cells of the cut, for these models, traffic and metric.
+        units: Units of the traffic with an impression in the cell.
+        reason: A code if the difference or its interval is missing.
+    """
+
+    cut: str
+    cell: str
+    control: str
+    model: str
+    traffic: str
+    metric: str
+    value_control: float | None
+    value: float | None
+    difference: float | None
+    low: float | None
+    high: float | None
+    p_value: float | None
+    p_adjusted: float | None
+    units: int
+    reason: str | None
+
 
 REPLAY_SCHEMA_VERSION = "1"
 
@@ -324,3 +396,33 @@ class ReplayResult(DrawnRecord):
     def report(self, path: str | Path) -> Path:
         """Write everything as one self-contained HTML file."""
         return views.write_report(self, path)
+
+
+Row = TypeVar("Row", ReplayRow, PairRow, ReplayCutRow, ReplayCutPair)
+
+
+def of_metrics(result: ReplayResult, metrics: Sequence[str]) -> ReplayResult:
+    """The result that a replay of these metrics alone has: rows in their order.
+
+    Args:
+        result: A replay without splits and curves.
+        metrics: Ids; those that the result does not have are left out.
+    """
+    places = {name: place for place, name in enumerate(metrics)}
+    known = dict(result.definitions)
+    return replace(
+        result,
+        definitions=tuple((name, known[name]) for name in places if name in known),
+        rows=_ordered(result.rows, places, "model", "traffic"),
+        pairs=_ordered(result.pairs, places, "control", "model", "traffic"),
+        cut_rows=_ordered(result.cut_rows, places, "cut", "cell", "model", "traffic"),
+        cut_pairs=_ordered(result.cut_pairs, places, "cut", "cell", "control", "model", "traffic"),
+    )
+
+
+def _ordered(rows: Sequence[Row], places: Mapping[str, int], *keys: str) -> tuple[Row, ...]:
+    """The rows of some metrics, ordered within each group."""
+    group = attrgetter(*keys)
+    groups = {key: place for place, key in enumerate(dict.fromkeys(map(group, rows)))}
+    kept = (row for row in rows if row.metric in places)
+    return tuple(sorted(kept, key=lambda row: (groups[group(row)], places[row.metric])))

@@ -4,9 +4,19 @@
 fields of `Result`, as is `Influence` of `inference/trust/`; `Balance` is one of `TimeResult`.
 """
 
+import math
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
-from typing import Literal
+from dataclasses import asdict, dataclass
+from typing import TYPE_CHECKING, Literal
+
+from scipy import special
+
+from abeval.assignment import SUB_BUCKETS
+from abeval.assignment.randomness import Independence
+from abeval.results.record import DrawnRecord, Record, frame, named
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 CheckStatus = Literal["pass", "warn", "fail", "skipped"]
 Decision = Literal["ship", "do_not_ship", "keep_running", "do_not_trust"]
@@ -164,3 +174,155 @@ class Verdict:
     variant: str
     decision: Decision
     sentence: str
+
+
+@dataclass(frozen=True, repr=False)
+class AAResult(DrawnRecord):
+    """A/A replays of an experiment's metrics on its own logs.
+
+    Attributes:
+        alpha: Level of the tests.
+        share: Share of units that a replay assigns to treatment: the smallest share among the
+            variants compared with control.
+        dealt: What is assigned at random: `sub_buckets` or `units`.
+        units: Analysed units.
+        metrics: One row per metric.
+        histograms: Metric → number of p-values in each of `BINS` equal bins.
+        refused: Metric → why it is not replayed.
+        notes: How the tests that are replayed differ from those of the rows.
+        seed: Of the re-splits.
+    """
+
+    alpha: float
+    share: float
+    dealt: str
+    units: int
+    metrics: tuple[AAMetric, ...]
+    histograms: Mapping[str, tuple[int, ...]]
+    refused: Mapping[str, str]
+    notes: tuple[str, ...] = ()
+    seed: int | None = None
+
+    def __getitem__(self, metric: str) -> AAMetric:
+        """The row of a metric."""
+        return named(self.metrics, "metric", metric)
+
+    def off(self) -> tuple[str, ...]:
+        """Metrics whose rejection rate is more than three standard errors above alpha.
+
+        Example:
+            >>> row = AAMetric("ctr", 10_000, 0.0497, 0.0455, 0.0541, 0.61)
+            >>> AAResult(0.05, 0.5, "sub_buckets", 10**6, (row,), {}, {}).off()
+            ()
+        """
+        return tuple(name for name, errors in self.errors().items() if errors > 3)
+
+    def errors(self) -> dict[str, float]:
+        """Metric → distance of its rejection rate from alpha, in standard errors of a valid test.
+
+        Two errors add up: the Monte Carlo error, and that of assigning a finite number B of
+        sub-buckets, whose standard deviation differs from that of the units by 1 / sqrt(2 B).
+        """
+        z = -float(special.ndtri(self.alpha / 2))
+        # Error of the rate when the standard error is off by a fraction: 2 z phi(z) of it.
+        assigning = 0.0 if self.dealt == "units" else 2 * z * _density(z) / (2 * SUB_BUCKETS) ** 0.5
+        return {
+            row.metric: (row.rejection_rate - self.alpha)
+            / (self.alpha * (1 - self.alpha) / row.runs + assigning**2) ** 0.5
+            for row in self.metrics
+        }
+
+    def doubts(self) -> dict[str, float]:
+        """Metric → p-value of a rate of alpha or less, Bonferroni over the metrics.
+
+        A test that rejects too rarely is no reason to doubt what it does reject.
+
+        Example:
+            >>> rows = [AAMetric(name, 2_000, rate, 0.0, 1.0, 0.5) for name, rate in
+            ...         (("ctr", 0.05), ("dwell", 0.09))]
+            >>> doubts = AAResult(0.05, 0.5, "units", 9_000, tuple(rows), {}, {}).doubts()
+            >>> doubts["ctr"], doubts["dwell"] < 1e-12
+            (1.0, True)
+        """
+        tests = len(self.metrics)
+        return {
+            name: min(1.0, tests * float(special.ndtr(-errors)))
+            for name, errors in self.errors().items()
+        }
+
+    def to_frame(self) -> "pd.DataFrame":
+        """One row per metric."""
+        import pandas as pd
+
+        return pd.DataFrame([asdict(row) for row in self.metrics])
+
+
+def _density(z: float) -> float:
+    return math.exp(-z * z / 2) / math.sqrt(2 * math.pi)
+
+
+@dataclass(frozen=True)
+class Reassigned:
+    """Units by their variant in the log and by the rule.
+
+    Attributes:
+        logged: Variant in the log.
+        expected: Variant by the rule; None where it leaves the unit out of the experiment.
+        units: How many.
+    """
+
+    logged: str
+    expected: str | None
+    units: int
+
+
+@dataclass(frozen=True)
+class AuditDay:
+    """Units that came on one day.
+
+    Attributes:
+        day: Local day of their first impression; None without times.
+        units: Units whose variant the log names.
+        mismatches: Those that the rule puts elsewhere.
+    """
+
+    day: str | None
+    units: int
+    mismatches: int
+
+
+@dataclass(frozen=True, repr=False)
+class AuditResult(Record):
+    """Whether a log's variants are those that the rule of assignment gives.
+
+    Attributes:
+        experiment: Its name.
+        scheme: The platform, or `abeval`; None where the file has no [assignment].
+        units: Units whose variant the log names.
+        mismatches: Those that the rule puts elsewhere.
+        rate: `mismatches / units`; None without units.
+        low: Lower end of its 95 % interval (Clopper and Pearson 1934).
+        high: Upper end.
+        since: First day from which on mismatches are more frequent than before, if there is one.
+        matrix: Units by logged and expected variant.
+        days: By the day on which units came.
+        pairs: This experiment and others, two by two.
+        uniformity: P-value of the units being spread evenly over the slots of the last draw.
+    """
+
+    experiment: str
+    scheme: str | None
+    units: int
+    mismatches: int
+    rate: float | None
+    low: float | None
+    high: float | None
+    since: str | None
+    matrix: tuple[Reassigned, ...]
+    days: tuple[AuditDay, ...]
+    pairs: tuple[Independence, ...]
+    uniformity: float | None
+
+    def to_frame(self) -> "pd.DataFrame":
+        """The table of logged against expected variants, one row a pair of them."""
+        return frame(self.matrix, Reassigned)

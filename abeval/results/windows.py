@@ -4,7 +4,7 @@ In every row `metric` is the metric's id and `variant` the variant compared with
 and `X_high` are the ends of the interval of `X`, at 95 % unless the row says otherwise. `reason`
 says why numbers are missing; it is None when they are there.
 
-`time/analysis.py` fills it; `report/time_parts.py` and `daily_parts.py` draw it.
+`time/analysis.py` fills it; `report/time_page.py` and `daily_parts.py` draw it.
 """
 
 from collections.abc import Mapping
@@ -13,8 +13,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
 from abeval.results import Balance, Ramp, views
-from abeval.results.aa import AAResult
 from abeval.results.record import DrawnRecord, frame, named
+from abeval.results.trust import AAResult
 
 if TYPE_CHECKING:
     import pandas as pd

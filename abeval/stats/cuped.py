@@ -1,7 +1,6 @@
 """CUPED: pre-period covariates take out variance that the treatment cannot have caused.
 
-`inference/adjust.py` hands over the moments of two variants, covariates included, where the
-experiment file has `adjust = "cuped"`.
+Used where the experiment file has `adjust = "cuped"`.
 """
 
 from __future__ import annotations

@@ -1,7 +1,6 @@
 """How many days a test needs, from the traffic observed so far.
 
-`inference/growth.py` hands over units and information by day, `time/peeking.py` the standard errors
-by day.
+It takes units and information by day, or the standard errors by day.
 """
 
 import math

@@ -1,7 +1,7 @@
 """Coverage, Gini and entropy of item exposure, for one set of units or for many.
 
 Counts of impressions by item come from `stats/catalogue.py` (variants of an analysis) and from
-`offline/sums/beyond.py` (lists of models).
+`offline/queried.py` (lists of models).
 """
 
 import math

@@ -5,7 +5,7 @@ variant moves how many. So each variant's sums over the parts have one covarianc
 both parts of the difference get their variance by the delta method from all sums together.
 
 `aggregates/cuts.py` takes the gradients, which the engine applies to each unit's sums;
-`inference/cuts.py` the parts and their intervals.
+`inference/segments.py` the parts and their intervals.
 """
 
 from typing import NamedTuple

@@ -5,7 +5,7 @@ logging policy and under the evaluated policy. The weight w is evaluated over lo
 a mean reward per row. Estimators with a model of the reward are in
 `abeval.stats.off_policy_model_based`.
 
-`off_policy/estimates.py` hands over the arrays of a `PolicyLog`.
+`off_policy/run.py` hands over the arrays of a `PolicyLog`.
 """
 
 from __future__ import annotations

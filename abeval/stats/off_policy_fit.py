@@ -1,6 +1,6 @@
 """A model of the reward: cross-fitted means per action, never fitted to the predicted row.
 
-`off_policy/estimates.py` hands over rewards and a `Policy` that `off_policy/log.py` read; the
+`off_policy/run.py` hands over rewards and a `Policy` that `off_policy/log.py` read; the
 predictions go to `stats/off_policy_model_based.py`.
 """
 

@@ -8,7 +8,7 @@ Predictions are estimates too. `refit` is the influence of the rows on the predi
 of the predictions. DR with cross-fitted predictions hardly needs it. Estimators that reduce the
 correction do, and the direct method, which has no correction, has no standard error without it.
 
-`off_policy/estimates.py` is the caller.
+`off_policy/run.py` is the caller.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Importance weights of a log, and checks that it can support an estimate for another policy.
 
-`off_policy/estimates.py` checks a log before it estimates; the estimators of `stats/off_policy.py`
+`off_policy/run.py` checks a log before it estimates; the estimators of `stats/off_policy.py`
 take their weights from here.
 """
 

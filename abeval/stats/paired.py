@@ -3,7 +3,7 @@
 Two models scored on one log share its users, so their metrics are correlated; treating them as
 independent samples would lose most of the power.
 
-`offline/estimates/inference.py` hands over the moments of the sums per unit of one model or two.
+`offline/inference.py` hands over the moments of the sums per unit of one model or two.
 """
 
 import math

@@ -1,6 +1,6 @@
 """How wrong a significant result may be: type S (sign) and type M (size) errors.
 
-`inference/curse.py` asks it for the notes of a result; for your own numbers: docs/statistics.md.
+The notes of a result show it; for your own numbers: docs/statistics.md.
 """
 
 import math

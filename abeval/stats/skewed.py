@@ -7,7 +7,7 @@ larger of two, a permutation test's by its moments (Mielke and Berry 2001) and t
 transformation (1992); `split_moments.py` says why. The interval has the lifts that the same test
 does not reject (`skewed_ends.py`).
 
-`inference/skew.py` chooses it by `skewness` and `skewness_at_effects`.
+`inference/special_tests.py` chooses it by `skewness` and `skewness_at_effects`.
 """
 
 from __future__ import annotations

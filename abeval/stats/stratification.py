@@ -1,7 +1,6 @@
 """Post-stratification: differences within strata, combined by the strata's shares.
 
-`inference/adjust.py` hands over the moments by cell of the segment that `stratify_by` names in the
-experiment file.
+Used where the experiment file has `stratify_by`.
 """
 
 from __future__ import annotations

@@ -33,7 +33,7 @@ from abeval.errors import AbevalError, ExperimentError
 from abeval.experiment.model import Experiment
 from abeval.files import DRAFT, check_writable, held, sweep_drafts, write_text
 from abeval.logs.accounting import DayRows, LogRows, SeenUnits
-from abeval.logs.stretches import Entered
+from abeval.logs.placing import Entered
 from abeval.store.document import (
     AGAIN,
     BUCKETS,

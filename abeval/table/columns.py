@@ -1,16 +1,55 @@
-"""The columns of a table on an engine, by their names in any case."""
+"""Read the columns of a table of one row a unit: metrics, segments, and to how many decimals."""
 
-from collections.abc import Sequence
+import math
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
 
+import numpy as np
+from numpy.typing import NDArray
 from sqlglot import exp
 
-from abeval.engines.protocol import Engine
+from abeval.bounds import MAX_METRICS
+from abeval.engines.protocol import Cell, Engine
 from abeval.engines.sql import quoted
-from abeval.errors import LogError
+from abeval.errors import ExperimentError, LogError
 from abeval.experiment.problems import near_miss
 from abeval.logs.mapping import is_number
 from abeval.metrics.expressions import expression_problem, parse_expression
 from abeval.metrics.row_text import columns_of
+
+MetricSpec = str | Mapping[str, Any]
+Metrics = Sequence[MetricSpec] | Mapping[str, str | Sequence[str] | Mapping[str, Any]]
+
+
+@dataclass(frozen=True)
+class TableOptions:
+    """What the columns of a table are.
+
+    Attributes:
+        variant: The column of the variant.
+        unit: The column of the unit; None where each row is a unit without an id.
+        metrics: Columns (means), `name = expression`, or `name = sum / sum` for a ratio; a mapping
+            of names to these, or to a pair of numerator and denominator; or entries as in
+            `[[metrics]]`. None for every column of numbers.
+        covariates: Columns, or expressions, that were measured before.
+        segments: Columns, or names of segments → expressions.
+        control: The variant that the others are compared with; None for one that is called so, or
+            else the first by name.
+        weights: Variant → intended share; None for equal ones, if the shares are near them.
+        entries: More top-level entries of an experiment.
+    """
+
+    variant: str
+    unit: str | None = None
+    metrics: Metrics | None = None
+    covariates: Sequence[str] = ()
+    segments: Sequence[str] | Mapping[str, str] = ()
+    control: str | None = None
+    weights: Mapping[str, float] | None = None
+    entries: Mapping[str, Any] = field(default_factory=dict)
+
 
 TABLE = "looked_at"
 """The relation of the engine."""
@@ -75,3 +114,248 @@ def reference(column: str) -> str:
     """SQL of a column, in quotes where it would be read as something else."""
     plain = expression_problem(column) is None and isinstance(parse_expression(column), exp.Column)
     return column if plain else quoted(column)
+
+
+_DIGITS = 14
+"""Digits of the largest value that are kept, as doubles have some 16."""
+
+_PLACES = range(7)
+"""Decimals that are looked for; a value of more is rounded to `_DIGITS`."""
+
+_LOOKED_AT = 10_000
+"""Rows that say how many decimals to look for."""
+
+
+class _Range(NamedTuple):
+    """What values lie between.
+
+    Attributes:
+        odd: How many are neither 0 nor 1.
+        most: The largest.
+        least: The smallest.
+        size: The largest finite one without its sign; None where there is none.
+    """
+
+    odd: Cell
+    most: Cell
+    least: Cell
+    size: Cell
+
+
+class Values:
+    """What the values of some groups of expressions are like, by few statements for all of them.
+
+    Args:
+        engine: Has the table.
+        columns: Its columns.
+        groups: The expressions of each metric or covariate, which share a step.
+    """
+
+    def __init__(self, engine: Engine, columns: Columns, groups: Sequence[Sequence[str]]) -> None:
+        self._engine, self._columns = engine, columns
+        texts = list(dict.fromkeys(text for group in groups for text in group))
+        cells = self._row([_range_sql(text) for text in texts])
+        self._ranges = {
+            text: _Range(*cells[4 * i : 4 * i + 4])  # as `_range_sql` lists them
+            for i, text in enumerate(texts)
+        }
+        broken = dict.fromkeys(map(self._broken, groups))
+        self._decimals = self._enough([group for group in broken if group])
+
+    def is_share(self, text: str) -> bool:
+        """Whether values are 0 and 1; nothing but zeros may be counts of what is rare."""
+        one = self._ranges[text]
+        varies = one.most != one.least
+        return not one.odd and (varies or self._columns.type_of(text) == "BOOLEAN")
+
+    def step(self, texts: Sequence[str]) -> float:
+        """A step to which values can be rounded without a loss that would be seen."""
+        broken = self._broken(texts)
+        if not broken:
+            return 1.0
+        largest = [float(size) for text in texts if (size := self._ranges[text].size)]
+        if not largest:
+            return 1e-6
+        # The smaller of two needs its digits too, as far as the larger one leaves room.
+        exponent = max(_exponent(min(largest)), _exponent(max(largest)) - 1) - _DIGITS
+        decimals = self._decimals[broken]
+        least = -12 if decimals is None else -decimals
+        return float(f"1e{min(max(exponent, least), 0)}")
+
+    def _broken(self, texts: Sequence[str]) -> tuple[str, ...]:
+        """Those whose values may have decimals."""
+        return tuple(text for text in texts if not self._columns.is_whole(text))
+
+    def _enough(self, groups: Sequence[tuple[str, ...]]) -> dict[tuple[str, ...], int | None]:
+        """The decimals that are enough for every value of a group; None for more than six.
+
+        Sums of few digits cost less.
+        """
+        if not groups:
+            return {}
+        texts = list(dict.fromkeys(text for group in groups for text in group))
+        named = ", ".join(f"{_double(text)} as v_{i}" for i, text in enumerate(texts))
+        columns = self._engine.arrays(f"select {named} from {TABLE} limit {_LOOKED_AT}")
+        odd = {text: _odd(columns[f"v_{i}"]) for i, text in enumerate(texts)}
+        enough = {
+            group: next((p for p in _PLACES if not any(odd[text][p] for text in group)), None)
+            for group in groups
+        }
+        if columns["v_0"].size < _LOOKED_AT:
+            return enough
+        likely = {group: place for group, place in enough.items() if place is not None}
+        more = self._row([_odd_sql(group, place) for group, place in likely.items()])
+        return enough | {group: None for group, rows in zip(likely, more, strict=True) if rows}
+
+    def _row(self, sums: Sequence[str]) -> Sequence[Cell]:
+        if not sums:
+            return ()
+        (row,) = self._engine.rows(f"select {', '.join(sums)} from {TABLE}")
+        return row
+
+
+def _range_sql(text: str) -> str:
+    value = _double(text)
+    return (
+        f"count_if({value} not in (0, 1)), max({value}), min({value}), "
+        f"max(case when abs({value}) < 1e300 then abs({value}) end)"
+    )
+
+
+def _odd(values: NDArray[np.generic]) -> list[bool]:
+    """Whether some of the values have more decimals, for each number of decimals."""
+    known = np.ma.compressed(values)
+    with np.errstate(over="ignore"):
+        rounded = [np.round(known, place) for place in _PLACES]
+    return [bool(((some != known) & np.isfinite(some)).any()) for some in rounded]
+
+
+def _odd_sql(texts: Sequence[str], place: int) -> str:
+    """The rows with a value that has more decimals."""
+    rounded = (f"round({_double(text)}, {place}) <> {_double(text)}" for text in texts)
+    return f"count_if({' or '.join(rounded)})"
+
+
+def _double(text: str) -> str:
+    return f"cast(({text}) as double)"
+
+
+def _exponent(size: float) -> int:
+    return math.ceil(math.log10(size))
+
+
+class Measures(NamedTuple):
+    """Entries of what is measured of a unit.
+
+    Attributes:
+        metrics: As of `[[metrics]]`.
+        covariates: As of `logs.units.covariates`.
+    """
+
+    metrics: list[dict[str, Any]]
+    covariates: list[dict[str, Any]]
+
+
+def measures_of(engine: Engine, columns: Columns, options: TableOptions) -> Measures:
+    """Entries of metrics and covariates, each with a resolution that fits its values.
+
+    Raises:
+        LogError: A column is missing, or is no number.
+        ExperimentError: A ratio is not of two, or there are too many.
+    """
+    covariates = [columns.sql(text) for text in options.covariates]
+    specs = _specs(columns, options)
+    if len(specs) > MAX_METRICS:
+        what = f"{len(specs):,} metrics, but at most {MAX_METRICS} are analysed at once"
+        raise ExperimentError(what, "name some columns of the table: --metric clicks")
+    summed = [_summed(columns, entry) for entry in specs]
+    groups = [*filter(None, summed), *([sql] for sql in covariates)]
+    values = Values(engine, columns, groups)
+    return Measures(
+        [_fitted(values, *pair) for pair in zip(specs, summed, strict=True)],
+        [{"value": sql, "resolution": values.step([sql])} for sql in covariates],
+    )
+
+
+def segments_of(columns: Columns, segments: Sequence[str] | Mapping[str, str]) -> dict[str, str]:
+    """Names of segments → expressions.
+
+    Raises:
+        LogError: A column is missing.
+    """
+    if isinstance(segments, Mapping):
+        return dict(segments)
+    return {_word(name): reference(columns.named(name)) for name in segments}
+
+
+def _specs(columns: Columns, options: TableOptions) -> list[dict[str, Any]]:
+    """Entries of metrics, in the form of the file."""
+    metrics = _others(columns, options) if options.metrics is None else options.metrics
+    if isinstance(metrics, Mapping):
+        return [_named(columns, name, spec) for name, spec in metrics.items()]
+    return [_spec(columns, spec) for spec in metrics]
+
+
+def _others(columns: Columns, options: TableOptions) -> list[str]:
+    """The columns of numbers that are nothing else."""
+    segments = () if isinstance(options.segments, Mapping) else options.segments
+    used = {options.variant, options.unit, *options.covariates, *segments}
+    taken = {name.lower() for name in used if name is not None}
+    return [column for column in columns.numbers() if column.lower() not in taken]
+
+
+def _spec(columns: Columns, spec: MetricSpec) -> dict[str, Any]:
+    if isinstance(spec, Mapping):
+        return dict(spec)
+    named = re.fullmatch(r"\s*([A-Za-z]\w*)\s*=(?!=)\s*(.+)", spec)
+    name, text = named.groups() if named else (_word(spec), spec)
+    return _named(columns, name, text)
+
+
+def _named(
+    columns: Columns, name: str, spec: str | Sequence[str] | Mapping[str, Any]
+) -> dict[str, Any]:
+    if isinstance(spec, Mapping):
+        return {"name": name, **spec}
+    if isinstance(spec, str):
+        return {"name": name, **_mean_or_ratio(columns.sql(spec))}
+    if len(spec) != 2:
+        raise ExperimentError(f"metric {name!r}: a ratio is of two, not of {len(spec)}")
+    numerator, denominator = (columns.sql(text) for text in spec)
+    return {"name": name, "numerator": numerator, "denominator": denominator}
+
+
+def _mean_or_ratio(value: str) -> dict[str, str]:
+    """The two sums of a division; else one value."""
+    tree = parse_expression(value)
+    while isinstance(tree, exp.Paren):
+        tree = tree.this
+    if not isinstance(tree, exp.Div):
+        return {"value": value}
+    parts = (side.sql(dialect="duckdb") for side in (tree.this, tree.expression))
+    return dict(zip(("numerator", "denominator"), parts, strict=True))
+
+
+def _summed(columns: Columns, entry: Mapping[str, Any]) -> list[str]:
+    """The expressions that an entry sums; none where a resolution would not fit it."""
+    if "function" in entry:
+        return []
+    texts = [entry[key] for key in ("value", "numerator", "denominator") if key in entry]
+    for text in texts:
+        columns.sql(text)
+    return texts
+
+
+def _fitted(values: Values, entry: dict[str, Any], texts: Sequence[str]) -> dict[str, Any]:
+    """An entry with a resolution that fits the values, and as a share if it is one."""
+    if not texts:
+        return entry
+    may_be_share = "value" in entry and "quantile" not in entry
+    unit = {"unit": "share"} if may_be_share and values.is_share(entry["value"]) else {}
+    return {"resolution": values.step(texts), **unit, **entry}
+
+
+def _word(text: str) -> str:
+    """A name of a metric or a segment, made of a column or an expression."""
+    word = re.sub(r"\W+", "_", text, flags=re.ASCII).strip("_")
+    return word if re.match("[A-Za-z]", word) else f"m_{word}"

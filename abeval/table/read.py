@@ -1,26 +1,75 @@
-"""A table of one row a unit as an experiment: its variants, metrics and covariates are columns.
+"""Make an experiment of a table of units, or of a table of sums."""
 
-`api/table.py` calls it for `abeval.analyze` and `abeval analyze TABLE`: it looks at the table once,
-and writes the entries that an experiment file would have.
-"""
-
+from collections.abc import Mapping, Sequence
 from contextlib import ExitStack, closing
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from abeval.aggregates.summaries import BEFORE, DENOMINATOR, Summary
 from abeval.engines.duckdb import DuckDBEngine
 from abeval.engines.protocol import Engine, whole
 from abeval.engines.sql import quoted
-from abeval.errors import LogError
+from abeval.errors import ExperimentError, LogError
 from abeval.experiment.load import parse_experiment
 from abeval.experiment.model import Experiment
+from abeval.experiment.problems import check_spelled_once, folded, suggestion
 from abeval.experiment.sources import ROW_UNIT, LogSource
-from abeval.experiment.spelling import check_spelled_once
 from abeval.files import real
-from abeval.table.columns import TABLE, Columns
-from abeval.table.metrics import measures_of, segments_of
-from abeval.table.options import TableOptions
-from abeval.table.variants import control_of, weights_of
+from abeval.store.summaries import name_of
+from abeval.table.columns import TABLE, Columns, TableOptions, measures_of, segments_of
+
+_CONTROLS = ("control", "a", "baseline", "base", "old", "placebo", "none", "off", "false", "0")
+"""Usual names of a control, in lower case."""
+
+_LETTERS = ("a", "0")
+"""Names that are those of a control only where no other variant has a usual name."""
+
+_NEAR = 0.1
+"""Shares of units that differ less than this from equal ones are meant to be equal."""
+
+
+def control_of(named: str | None, variants: Sequence[str]) -> str:
+    """The variant that others are compared with: the named one, or one that is called so."""
+    if named is not None:
+        if named not in variants:
+            hint = suggestion(named, variants)
+            raise ExperimentError(f"control: no variant is called {named!r}{hint}")
+        return named
+    usual = [variant for variant in variants if is_usual_control(variant)]
+    likely = [variant for variant in usual if folded(variant) not in _LETTERS] or usual
+    if len(likely) > 1:
+        listed = ", ".join(map(repr, likely))
+        raise ExperimentError(
+            f"control: {listed} are all usual names of a control",
+            "name the one that the others are compared with: --control, or control=",
+        )
+    return (likely or list(variants))[0]
+
+
+def is_usual_control(variant: str) -> bool:
+    """Whether a variant is called as controls are.
+
+    Example:
+        >>> is_usual_control("Control"), is_usual_control("gate_30")
+        (True, False)
+    """
+    return folded(variant) in _CONTROLS
+
+
+def weights_of(
+    named: Mapping[str, float] | None, counts: Mapping[str, int]
+) -> tuple[Mapping[str, float], str]:
+    """Variant → weight, and whether they were planned or are those of the table."""
+    if named is not None:
+        missing = sorted({*counts} ^ {*named})
+        if missing:
+            raise ExperimentError(f"weights: {missing[0]!r} is not in both weights and the table")
+        return named, "planned"
+    equal = sum(counts.values()) / len(counts)
+    if all(abs(count - equal) <= _NEAR * equal for count in counts.values()):
+        return dict.fromkeys(counts, 1.0), "planned"
+    return counts, "observed"
+
 
 _JOIN = "correct them in the table, or write an experiment file (`abeval init` drafts one) with {}"
 """How to make one variant of two spellings."""
@@ -105,3 +154,55 @@ def _counts(engine: Engine, column: str) -> dict[str, int]:
         hint = "name the column that says which variant a unit is in"
         raise LogError(f"column {column!r} has {what}, so it is no variant", hint)
     return {str(variant): whole(count) for variant, count in rows}
+
+
+def sums_experiment(
+    rows: Sequence[Summary],
+    source: object,
+    control: str | None = None,
+    weights: Mapping[str, float] | None = None,
+    entries: Mapping[str, Any] | None = None,
+) -> Experiment:
+    """The experiment of a table of sums; every metric is a goal unless `entries` say otherwise.
+
+    Args:
+        rows: The sums.
+        source: Where they are from.
+        control: The variant that the others are compared with; None for one that is called so.
+        weights: Variant → intended share; None for equal ones, if the shares are near them.
+        entries: More top-level entries of an experiment.
+
+    Raises:
+        ExperimentError: A name is none, or there are no two variants.
+    """
+    counts = _units(rows)
+    check_spelled_once("the table of sums", counts, "give both one name and add their sums")
+    shares, whence = weights_of(weights, counts)
+    has_before = any(BEFORE[0] in row.sums for row in rows)
+    ratios = {row.metric for row in rows if DENOMINATOR[0] in row.sums}
+    names = dict.fromkeys(row.metric for row in rows)
+    own = {
+        "name": name_of(source).partition(".")[0] or "sums",
+        "unit": "unit",
+        "control": control_of(control, list(counts)),
+        "weights": whence,
+        "variants": {name: {"weight": shares[name]} for name in counts},
+        "logs": {"units": {"covariates": ["before"] if has_before else []}},
+        "inference": {"adjust": "cuped" if has_before else "none"},
+        "metrics": [_metric(name, name in ratios) for name in names],
+    }
+    return parse_experiment({**own, **(entries or {})}, source="the analysis")
+
+
+def _metric(name: str, is_ratio: bool) -> dict[str, str]:
+    if is_ratio:
+        return {"name": name, "numerator": "y", "denominator": "x", "role": "goal"}
+    return {"name": name, "value": "y", "role": "goal"}
+
+
+def _units(rows: Sequence[Summary]) -> dict[str, int]:
+    counts: dict[str, int] = {}
+    for row in rows:
+        if row.day is None:
+            counts[row.variant] = max(counts.get(row.variant, 0), row.units)
+    return dict(sorted(counts.items()))

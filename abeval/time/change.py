@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from abeval.inference.stretches import Pair
+from abeval.inference.means_and_ratios import Pair
 from abeval.stats import shapes
 from abeval.stats.arrays import Floats, Integers
 from abeval.stats.distributions import tail

@@ -20,9 +20,8 @@ from abeval.aggregates.source_values import SourceValues, by_unit, units_at
 from abeval.aggregates.unit_sums import sums_of
 from abeval.experiment.model import Experiment
 from abeval.inference.compare import Analysis
-from abeval.metrics.definition import Metric
-from abeval.metrics.sources import CATALOGUE, QUANTILE
-from abeval.steps import Step
+from abeval.metrics.definition import CATALOGUE, QUANTILE, Metric
+from abeval.progress import Step
 from abeval.time.day_sums import Span
 from abeval.time.open import by_source
 from abeval.time.panel import columns_of

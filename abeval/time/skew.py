@@ -14,9 +14,9 @@ import numpy as np
 
 from abeval.aggregates.metric_queries import MetricQueries
 from abeval.aggregates.unit_values import FEW_UNITS, FEW_VALUES, with_units
-from abeval.inference.aa_sums import skewness_of
+from abeval.inference.aa import skewness_of
 from abeval.inference.comparison import Arms
-from abeval.inference.skew import Shape
+from abeval.inference.special_tests import Shape
 from abeval.logs.unit_arrays import Units
 from abeval.metrics.definition import Metric, scales
 from abeval.stats import skewed

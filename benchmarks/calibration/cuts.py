@@ -206,7 +206,7 @@ def level_of(units: Units, splits: int, seed: int = 0, alpha: float = 0.05) -> L
 
 
 def _cells(units: Units, treated: Bools) -> list[Comparison]:
-    """The cells with enough units, as `inference/cuts.py` compares them."""
+    """The cells with enough units, as `inference/segments.py` compares them."""
     metric, compared = builtin_metrics(30, 30)["ctr"], []
     for clicks, impressions in zip(units.clicks.T, units.impressions.T, strict=True):
         there = impressions > 0

@@ -14,7 +14,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from abeval.experiment.trust import TrustOptions
+from abeval.experiment.sections import TrustOptions
 from abeval.inference.trust.influence import Population, apart, units_apart
 from abeval.stats.arrays import Floats
 from abeval.stats.influence import Unit

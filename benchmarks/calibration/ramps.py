@@ -5,7 +5,7 @@
 A/A experiments whose users come back, over 28 days with a planned look each week; the treatment's
 share of new users rises. Units are compared within stretches of entry days of one share, weighed
 alike in both variants; alpha is spent by days, and looks correlate by the information of the days
-before each (`inference/information.py`). Its mean over some experiments stands for each one's own.
+before each (`inference/compare.py`). Its mean over some experiments stands for each one's own.
 Beside it: bounds by share of days, as they were.
 """
 
@@ -18,7 +18,7 @@ import numpy as np
 from scipy import special
 
 from abeval.inference.comparison import Arms, Comparison, Rule
-from abeval.inference.stretches import compare_within
+from abeval.inference.means_and_ratios import compare_within
 from abeval.metrics.definition import Metric
 from abeval.stats import group_sequential
 from abeval.stats.arrays import Floats, Integers

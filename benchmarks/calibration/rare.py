@@ -20,7 +20,7 @@ from scipy.stats import binom, hypergeom
 
 from abeval.inference.comparison import Comparison, Rule
 from abeval.inference.means_and_ratios import compare_moments
-from abeval.inference.proportions import FEW, FEW_UNEVEN, UNEVEN
+from abeval.inference.special_tests import FEW, FEW_UNEVEN, UNEVEN
 from abeval.metrics.definition import Metric
 from abeval.stats import means
 from abeval.stats.arrays import Floats, Integers

@@ -16,7 +16,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from abeval.inference.skew import MOST
+from abeval.inference.special_tests import MOST
 from benchmarks.calibration.at_once import (
     Arm,
     Flags,

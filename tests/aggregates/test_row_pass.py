@@ -24,15 +24,14 @@ from abeval.aggregates.reach import Reach
 from abeval.aggregates.row_pass import KERNELS, RowPass, RowSums
 from abeval.assignment import SLOTS, SUB_BUCKETS
 from abeval.engines.duckdb import DuckDBEngine
-from abeval.engines.queries import query
+from abeval.engines.sql import query
 from abeval.experiment.model import Experiment
-from abeval.logs.grouping import half_away, key_of
 from abeval.logs.mapping import LogColumns
-from abeval.logs.names import sub_buckets
 from abeval.logs.shape import LogShape, event_sql
-from abeval.logs.unit_arrays import NO_DAY, Units
+from abeval.logs.unit_arrays import NO_DAY, Units, half_away, key_of
+from abeval.logs.units import sub_buckets
 from abeval.metrics.builtin import builtin_metrics
-from abeval.metrics.sources import (
+from abeval.metrics.definition import (
     AUC,
     CATALOGUE,
     CATEGORY_DIVERSITY,

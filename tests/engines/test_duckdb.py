@@ -16,7 +16,7 @@ import pytest
 from abeval.api import LoadedExperiment, define
 from abeval.engines.duckdb import DuckDBEngine
 from abeval.errors import LogError, QueryError
-from abeval.experiment.settings import EngineOptions
+from abeval.experiment.sections import EngineOptions
 from abeval.experiment.sources import LogSource
 
 LOG = """

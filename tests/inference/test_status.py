@@ -10,7 +10,7 @@ import pandas as pd
 import pytest
 
 from abeval.inference.comparison import MIN_UNITS, Comparison, Rule, Spread
-from abeval.inference.status import goodness, goodness_interval, goodness_p_value, status_of
+from abeval.inference.families import goodness, goodness_interval, goodness_p_value, status_of
 from abeval.inference.toward import with_gain
 from abeval.metrics.definition import DECREASE, INCREASE, Direction, Margin, Metric
 from abeval.stats import decisions, effects, relative

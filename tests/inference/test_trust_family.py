@@ -10,7 +10,7 @@ import pytest
 
 import abeval
 from abeval.errors import ExperimentError
-from abeval.experiment.trust import TrustOptions
+from abeval.experiment.sections import TrustOptions
 from abeval.inference.trust.finding import Finding, decided
 from abeval.results.analysis import Result
 from tests.logs.small import PERIOD, analyze, small_log

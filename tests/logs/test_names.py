@@ -9,9 +9,9 @@ import pandas as pd
 from abeval.assignment import md5_60, sub_bucket
 from abeval.engines.duckdb import DuckDBEngine
 from abeval.experiment.load import parse_experiment
-from abeval.logs.names import sub_buckets
 from abeval.logs.prepare import prepare
 from abeval.logs.run import Run
+from abeval.logs.units import sub_buckets
 
 
 def test_a_pass_over_a_table_of_units_draws_what_their_ids_draw() -> None:

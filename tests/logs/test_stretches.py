@@ -14,7 +14,7 @@ from abeval.assignment import Assignment
 from abeval.errors import ExperimentError, LogError
 from abeval.experiment.load import parse_experiment
 from abeval.experiment.model import Experiment
-from abeval.logs.stretches import (
+from abeval.logs.placing import (
     Entered,
     Stretch,
     entry_stretches,

@@ -2,10 +2,10 @@
 
 import pytest
 
-from abeval.metrics import sources
-from abeval.metrics.sources import AUC, GAUC, SESSIONS, Source
+from abeval.metrics import definition
+from abeval.metrics.definition import AUC, GAUC, SESSIONS, Source
 
-EVERY = [value for value in vars(sources).values() if isinstance(value, Source)]
+EVERY = [value for value in vars(definition).values() if isinstance(value, Source)]
 
 
 @pytest.mark.parametrize("days", [{}, {"daily": True, "no_days": "why"}])

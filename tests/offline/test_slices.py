@@ -6,8 +6,8 @@ import pytest
 
 import abeval
 from abeval.errors import ExperimentError, LogError
-from abeval.offline.estimates.curves import elbow
-from abeval.offline.evaluate_log import JudgedColumns, evaluate_log
+from abeval.offline.evaluate import JudgedColumns, evaluate_log
+from abeval.offline.slices import elbow
 
 ENTRIES = {
     "name": "sliced",

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from abeval.aggregates.kernels.exact import exact_sums
-from abeval.logs.grouping import Whole
+from abeval.logs.unit_arrays import Whole
 from abeval.stats.mid_distribution import PARTS, Distribution, Step, distribution_of
 from abeval.stats.moments import Moments
 

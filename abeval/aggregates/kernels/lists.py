@@ -13,9 +13,11 @@ from numpy.typing import NDArray
 
 from abeval.aggregates.kernels.blocks import Column
 from abeval.aggregates.kernels.rows import NONE, Block
-from abeval.logs.grouping import (
+from abeval.logs.unit_arrays import (
+    NO_DAY,
     Groups,
     Places,
+    UnitDays,
     Whole,
     added,
     half_away,
@@ -23,7 +25,6 @@ from abeval.logs.grouping import (
     key_of,
     unit_days,
 )
-from abeval.logs.unit_arrays import NO_DAY, UnitDays
 
 _LATE = np.iinfo(np.int32).max
 """Stands for no day where the first day is sought."""

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from abeval.aggregates.kernels.blocks import Blocks, Room
 from abeval.aggregates.kernels.rows import Block, UnitRows
-from abeval.logs.grouping import Places, Whole, added, heads
+from abeval.logs.unit_arrays import Places, Whole, added, heads
 from abeval.threads import in_threads
 
 

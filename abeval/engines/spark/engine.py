@@ -1,11 +1,12 @@
 """Apache Spark: the same queries, past one machine.
 
-`engines/choice.py` opens it for a `Run`; every step hands it DuckDB SQL, which `transpile.py`
+`engines/protocol.py` opens it for a `Run`; every step hands it DuckDB SQL, which `transpile.py`
 translates.
 """
 
+import re
 from collections.abc import Mapping, Sequence
-from contextlib import suppress
+from contextlib import closing, suppress
 from itertools import count
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -14,15 +15,24 @@ from sqlglot import exp
 
 from abeval.engines import sources
 from abeval.engines.builders import CallBuilders
+from abeval.engines.duckdb import DuckDBEngine
 from abeval.engines.protocol import Cell
-from abeval.engines.queries import is_query
-from abeval.engines.spark.arrow import SparkRows, arrays_of, frame_of, rows_of, without_unsigned
-from abeval.engines.spark.session import SETTINGS, open_session, query_errors
-from abeval.engines.spark.staging import staged, types_of
+from abeval.engines.sources import files_of_log
+from abeval.engines.spark.session import (
+    SETTINGS,
+    SparkRows,
+    arrays_of,
+    frame_of,
+    open_session,
+    query_errors,
+    rows_of,
+    without_unsigned,
+)
+from abeval.engines.sql import is_query, literal, quoted
 from abeval.engines.transpile import parsed, transpiled
 from abeval.errors import LogError, QueryError
 from abeval.experiment.problems import suggestion
-from abeval.experiment.settings import EngineOptions
+from abeval.experiment.sections import EngineOptions
 from abeval.experiment.sources import LogSource
 from abeval.scratch import Scratch
 
@@ -31,6 +41,68 @@ if TYPE_CHECKING:
     import pandas as pd
     from numpy.typing import NDArray
     from pyspark.sql import DataFrame, SparkSession
+
+_AS: Mapping[str, str] = {
+    r"U?HUGEINT": "decimal(38, 0)",
+    r"UUID|ENUM\(.*\)|TIME( WITH TIME ZONE)?|INTERVAL|BIT": "varchar",
+    r"TIMESTAMP_(S|MS|NS)": "timestamp",
+    r"TIMESTAMPTZ_NS": "timestamp with time zone",
+    r'"NULL"': "bigint",
+}
+"""Types that Parquet does not have or Spark cannot read, and what they are written as."""
+
+
+def staged(
+    name: str,
+    source: LogSource | None,
+    frame: object | None,
+    folder: Path,
+    file: Path,
+    options: EngineOptions,
+) -> Mapping[str, str]:
+    """Write a log to a Parquet file.
+
+    Args:
+        name: The relation that holds it.
+        source: Its entry in the experiment file; None for a frame that is no log.
+        frame: Its rows, if they come from Python.
+        folder: Where relative paths start.
+        file: What is written.
+        options: Of the engine that reads.
+
+    Returns:
+        DuckDB's type of each column.
+
+    Raises:
+        LogError: It cannot be read.
+    """
+    with closing(DuckDBEngine(options, folder)) as engine:
+        files = [] if source is None or frame is not None else files_of_log(name, source, folder)
+        engine.confine(files, [str(file.parent)])
+        if frame is not None:
+            engine.add_frame(name, frame, source)
+        elif source is not None:
+            engine.add_log(name, source)
+        types = engine.columns(name)
+        columns = ", ".join(_column(column, kind) for column, kind in types.items())
+        copied = f"copy (select {columns} from {quoted(name)}) to {literal(str(file))}"
+        engine.rows(f"{copied} (format parquet)")
+    return types
+
+
+def types_of(name: str, source: LogSource, folder: Path) -> Mapping[str, str]:
+    """DuckDB's type of each column of a log."""
+    with closing(DuckDBEngine(None, folder)) as engine:
+        engine.confine(files_of_log(name, source, folder))
+        engine.add_log(name, source)
+        return engine.columns(name)
+
+
+def _column(column: str, kind: str) -> str:
+    to = next((t for pattern, t in _AS.items() if re.fullmatch(pattern, kind, re.DOTALL)), None)
+    name = quoted(column)
+    return name if to is None else f"cast({name} as {to}) as {name}"
+
 
 _RUNS = count(1)
 """Numbers the runs, whose views have a prefix of their own in the user's session."""

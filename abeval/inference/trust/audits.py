@@ -11,7 +11,7 @@ from typing import Literal, NamedTuple
 
 from abeval.aggregates.aggregates import Aggregates
 from abeval.experiment.model import Experiment
-from abeval.experiment.trust import TrustOptions
+from abeval.experiment.sections import TrustOptions
 from abeval.inference.compare import Analysis
 from abeval.inference.comparison import MIN_UNITS
 from abeval.inference.trust.finding import CLICK_COLUMNS, Finding, Limits, skipped, touched

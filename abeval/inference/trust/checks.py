@@ -16,8 +16,8 @@ from abeval.inference.trust.audits import Shares
 from abeval.inference.trust.finding import CLICK_COLUMNS, Finding, Row, decided, skipped
 from abeval.metrics.definition import Metric
 from abeval.results import Check
-from abeval.results.aa import AAResult
-from abeval.results.check import CheckResult
+from abeval.results.analysis import CheckResult
+from abeval.results.trust import AAResult
 
 _NOT_AUDITED = Row(
     "audits",

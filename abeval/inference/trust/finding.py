@@ -10,10 +10,10 @@ depend on each other.
 from collections.abc import Callable, Collection, Sequence
 from typing import Literal, NamedTuple
 
-from abeval.experiment.trust import TrustOptions
+from abeval.experiment.sections import TrustOptions
 from abeval.inference.compare import Analysis
 from abeval.metrics.definition import Metric
-from abeval.metrics.reads import reading
+from abeval.metrics.row_text import reading
 from abeval.results import Check, CheckStatus
 from abeval.stats import multiplicity
 

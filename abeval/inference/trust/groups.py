@@ -5,18 +5,18 @@ from dataclasses import replace
 from typing import NamedTuple
 
 from abeval.aggregates.moment_rows import BALANCE, ByStretch
-from abeval.experiment.covariates import covariate_means
+from abeval.experiment.metrics import covariate_means
 from abeval.experiment.model import Experiment
-from abeval.experiment.trust import TrustOptions
+from abeval.experiment.sections import TrustOptions
 from abeval.inference.aa import AA_UNITS
 from abeval.inference.compare import Analysis, compare_total, per_unit
 from abeval.inference.comparison import Arms, Comparison, Key, Rule, adjusted_p_values
-from abeval.inference.stretches import compare_within
+from abeval.inference.means_and_ratios import compare_within
 from abeval.inference.trust.finding import Finding, skipped
 from abeval.metrics.definition import Metric
 from abeval.results import Balance, Check, codes
 from abeval.results import format as fmt
-from abeval.results.aa import AAResult
+from abeval.results.trust import AAResult
 
 DENOMINATORS, AA = "denominators", "aa"
 

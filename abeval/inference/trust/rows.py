@@ -7,7 +7,7 @@ from datetime import date, timedelta
 
 from abeval.aggregates.aggregates import Aggregates
 from abeval.experiment.model import Experiment
-from abeval.experiment.spelling import arms_of, joined_line, meant_by
+from abeval.experiment.problems import arms_of, joined_line, meant_by
 from abeval.inference.compare import Analysis
 from abeval.inference.trust.finding import CLICK_COLUMNS, Finding, Limits, skipped, touched
 from abeval.logs.accounting import other_variants

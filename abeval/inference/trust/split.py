@@ -13,11 +13,11 @@ import numpy as np
 
 from abeval.aggregates.aggregates import Aggregates
 from abeval.aggregates.moment_rows import SEGMENT, SLICE
+from abeval.experiment.consistency import known_from
 from abeval.experiment.model import Experiment
-from abeval.experiment.segment_rules import known_from
 from abeval.inference.compare import Analysis
 from abeval.inference.trust.finding import Finding, Limits, skipped
-from abeval.logs.stretches import (
+from abeval.logs.placing import (
     Entered,
     Stretch,
     Stretches,

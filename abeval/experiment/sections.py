@@ -1,0 +1,384 @@
+"""Sections of the experiment file: its design, its metrics, inference, trust, engine."""
+
+import re
+from collections.abc import Mapping
+from datetime import date, datetime
+from typing import Annotated, Literal, Self
+
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    StringConstraints,
+    model_validator,
+)
+
+from abeval.assignment.plan import Holdout, Layer
+from abeval.assignment.platforms import AnyScheme
+from abeval.bounds import (
+    MAX_GAP_MINUTES,
+    MAX_LONG_SECONDS,
+    MAX_REPLAYS,
+    MAX_SIZE,
+    MAX_THREADS,
+    MAX_VALUE,
+    MAX_WEIGHT,
+    MAX_WINDOW_DAYS,
+    MIN_ALPHA,
+    MIN_RESOLUTION,
+)
+from abeval.metrics.definition import SPAN, Combine, Role
+
+
+class Section(BaseModel):
+    """A part of the experiment file: no unknown keys, no change after reading."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+
+Text = Annotated[str, StringConstraints(min_length=1, max_length=100_000)]
+Name = Annotated[str, StringConstraints(min_length=1, max_length=200)]
+SALT = r"^[A-Za-z0-9_.-]+$"
+WORD = r"^[A-Za-z][A-Za-z0-9_]*$"
+SIZE = r"^\d+(\.\d+)?\s*(KB|MB|GB|TB|KiB|MiB|GiB|TiB)$"
+PATTERNS: Mapping[str, str] = {
+    SALT: "should contain only letters, digits, `_`, `.` and `-`",
+    WORD: "should begin with a letter and contain only letters, digits and `_`",
+    SIZE: 'should be a size such as "4GB"',
+    SPAN: 'should be a time such as "7 days", "24 hours" or "30 minutes"',
+}
+"""Each pattern in words."""
+
+Salt = Annotated[str, StringConstraints(pattern=SALT)]
+Word = Annotated[str, StringConstraints(pattern=WORD)]
+TimeUnit = Literal["s", "ms", "us", "ns"]
+
+
+def _local(value: object) -> object:
+    """Refuse numbers and other text, which pydantic would read as seconds since 1970."""
+    if isinstance(value, int | float) or (
+        isinstance(value, str) and not re.match(r"\d{4}-\d{2}-\d{2}", value)
+    ):
+        raise ValueError(f"should be a date such as 2026-09-14 (got {value!r})")
+    return value
+
+
+def _without_offset(value: date) -> date:
+    if isinstance(value, datetime) and value.tzinfo is not None:
+        raise ValueError(f"has an offset ({value}): write the local time in `timezone` without it")
+    return value
+
+
+Moment = Annotated[datetime | date, BeforeValidator(_local), AfterValidator(_without_offset)]
+
+
+def moment(value: date | datetime) -> datetime:
+    """A date as the local time at which it begins."""
+    if isinstance(value, datetime):
+        return value
+    return datetime(value.year, value.month, value.day)
+
+
+class Cleaning(Section):
+    """How duplicate rows and units in several variants are handled."""
+
+    duplicates: Literal["drop", "keep", "unchecked"] = "drop"
+    duplicate_key: list[Name] | None = None
+    crossover: Literal["first", "exclude", "as_assigned"] = "first"
+
+
+class Sessions(Section):
+    """A session ends after this time without an impression."""
+
+    gap_minutes: Annotated[float, Field(gt=0, le=MAX_GAP_MINUTES)] = 30.0
+
+
+class Clicks(Section):
+    """From which dwell on a click is a long one."""
+
+    long_seconds: Annotated[float, Field(gt=0, le=MAX_LONG_SECONDS)] = 30.0
+
+
+class Prior(Section):
+    """A normal prior for every lift: 0.05 is 5 %."""
+
+    mean: Annotated[float, Field(ge=-MAX_SIZE, le=MAX_SIZE)] = 0.0
+    sd: Annotated[float, Field(ge=1 / MAX_SIZE, le=MAX_SIZE)]
+
+
+Look = Annotated[float, Field(gt=0, le=1, strict=True)] | Moment
+Relative = Literal["fieller", "delta", "log_delta"]
+Adjust = Literal["none", "cuped", "regression", "stratify"]
+Resample = Literal["jackknife", "bootstrap", "permutation"]
+Family = Literal[
+    "none", "bonferroni", "weighted", "holm", "hochberg", "hommel", "bh", "by", "dunnett"
+]
+
+
+class Inference(Section):
+    """How effects are estimated and tested."""
+
+    relative: Relative = "fieller"
+    adjust: Adjust = "none"
+    stratify_by: str | None = None
+    looks: Literal["fixed", "always_valid", "group_sequential"] = "fixed"
+    planned_units: Annotated[int, Field(gt=0, le=int(MAX_VALUE))] | None = None
+    planned_looks: Annotated[list[Look], Field(min_length=1)] | None = None
+    spending: Literal["obrien_fleming", "pocock", "power"] = "obrien_fleming"
+    prior: Prior | None = None
+    resample: Resample | None = None
+    family: Family = "holm"
+
+
+class Privacy(Section):
+    """What results may show of few units."""
+
+    min_units: Annotated[int, Field(ge=2, le=1_000_000)] | None = None
+
+
+class EngineOptions(Section):
+    """Which engine runs the queries, and what it may use."""
+
+    name: Literal["duckdb", "spark"] = "duckdb"
+    address: Name | None = None
+    memory_limit: Annotated[str, StringConstraints(pattern=SIZE)] | None = None
+    threads: Annotated[int, Field(ge=1, le=MAX_THREADS)] | None = None
+    temp_directory: Name | None = None
+    remote_files: bool = False
+
+    @property
+    def memory(self) -> int | None:
+        """Bytes of the limit of memory, None without one.
+
+        Example:
+            >>> EngineOptions(memory_limit="1.5 GB").memory
+            1500000000
+        """
+        if self.memory_limit is None:
+            return None
+        number = self.memory_limit.rstrip("KMGTiB ")
+        unit = self.memory_limit.removeprefix(number).strip()
+        step = 1024 if "i" in unit else 1000
+        return int(float(number) * step ** (1 + "KMGT".index(unit[0])))
+
+
+Alpha = Annotated[float, Field(ge=MIN_ALPHA, lt=0.5)]
+Share = Annotated[float, Field(gt=0, le=1)]
+Times = Annotated[float, Field(gt=1, le=1e6)]
+
+
+class TrustOptions(Section):
+    """Thresholds of the trust checks: budgets of all tests together, and shares."""
+
+    aa_runs: Annotated[int, Field(ge=0, le=MAX_REPLAYS)] = 2_000
+    alpha_warn: Alpha = 0.04
+    alpha_fail: Alpha = 0.004
+    rows_warn: Share = 0.02
+    rows_fail: Share = 0.2
+    crossover_warn: Share = 0.005
+    crossover_fail: Share = 0.1
+    assignment_warn: Share = 0.001
+    assignment_fail: Share = 0.01
+    difference_warn: Share = 0.001
+    difference_fail: Share = 0.005
+    influence_warn: Times = 10.0
+    influence_fail: Times = 100.0
+    missing_days: Share = 0.5
+    outside_period: Share = 0.5
+
+    @model_validator(mode="after")
+    def _warns_first(self) -> Self:
+        if self.alpha_fail > self.alpha_warn:
+            raise ValueError("alpha_fail is above alpha_warn: what fails must warn as well")
+        for name in ("rows", "crossover", "assignment", "difference", "influence"):
+            if getattr(self, f"{name}_warn") > getattr(self, f"{name}_fail"):
+                raise ValueError(f"{name}_warn is above {name}_fail: what fails must warn as well")
+        return self
+
+
+Column = Annotated[str, StringConstraints(min_length=1, max_length=200)]
+
+
+class AgreementColumns(Section):
+    """Columns of the impressions by what they hold; `treated` is true where the treatment acts."""
+
+    served_score: Column | None = None
+    explore: Column | None = None
+    latency: Column | None = None
+    empty: Column | None = None
+    model_version: Column | None = None
+    model_time: Column | None = None
+    feature_time: Column | None = None
+    features: list[Column] = Field(default_factory=list)
+    treated: Annotated[str, StringConstraints(min_length=1, max_length=10_000)] | None = None
+
+
+class Period(Section):
+    """A span of time in the experiment's time zone; `end` is exclusive."""
+
+    start: Moment
+    end: Moment
+
+    @model_validator(mode="after")
+    def _ordered(self) -> Self:
+        if moment(self.start) >= moment(self.end):
+            raise ValueError(f"is empty: start {self.start} is not before end {self.end}")
+        return self
+
+    @property
+    def bounds(self) -> tuple[datetime, datetime]:
+        """Start (inclusive) and end (exclusive) as local timestamps."""
+        return moment(self.start), moment(self.end)
+
+
+class Event(Period):
+    """Something that happened during the experiment: a promotion, a holiday, an outage."""
+
+    name: Name
+
+
+class Variant(Section):
+    """One arm: its share of units, the model that ranks for it, the log's arms that it joins."""
+
+    weight: Annotated[float, Field(ge=0, le=MAX_WEIGHT)] = 1.0
+    model: str | None = None
+    of: Annotated[list[Name], Field(min_length=1)] | None = None
+
+
+class Model(Section):
+    """A ranking model; `score` is the impression column that logs what it predicted."""
+
+    score: Name
+
+
+class ScheduledSplit(Section):
+    """How traffic is split from a moment on: the share of each variant."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True, populate_by_name=True)
+
+    start: Annotated[Moment, Field(alias="from")]
+    weights: Mapping[Name, Annotated[float, Field(ge=0, allow_inf_nan=False)]]
+
+
+class LayerSlots(Section):
+    """The slots of a layer that the experiment owns: its units share none with other owners."""
+
+    salt: Salt
+    slots: tuple[int, int]
+
+
+class HoldoutShare(Section):
+    """Units that are kept out of every experiment of this holdout."""
+
+    salt: Salt
+    share: Annotated[float, Field(ge=0, lt=1)]
+
+
+class AssignmentRule(Section):
+    """How units are assigned: by abeval's hash with a salt, or by another platform's scheme.
+
+    It gives the variant if the log does not have it; otherwise every run checks the log by it.
+    `splits` say when the shares of logged variants changed.
+    """
+
+    salt: Salt | None = None
+    traffic: Annotated[float, Field(gt=0, le=1)] = 1.0
+    layer: LayerSlots | None = None
+    holdout: HoldoutShare | None = None
+    scheme: AnyScheme | None = None
+    order: list[Name] | None = None
+    splits: list[ScheduledSplit] = Field(default_factory=list)
+
+    @model_validator(mode="after")
+    def _has_a_rule(self) -> Self:
+        if self.salt is None and self.scheme is None and not self.splits:
+            raise ValueError(
+                "needs a `salt`, the `scheme` of another platform, or `splits` that changed"
+            )
+        return self
+
+    @property
+    def is_plain(self) -> bool:
+        """Whether all units are in, by abeval's own hash."""
+        others = (self.layer, self.holdout, self.scheme, self.order)
+        return self.traffic == 1 and all(other is None for other in others)
+
+    @property
+    def held_out(self) -> Holdout | None:
+        """The holdout that the experiment leaves alone."""
+        return None if self.holdout is None else Holdout(self.holdout.salt, self.holdout.share)
+
+    def place_in_layer(self, name: str) -> tuple[Layer, str] | None:
+        """The experiment's slots, as a layer in which only it is known."""
+        if self.layer is None:
+            return None
+        return Layer(self.layer.salt, {name: self.layer.slots}), name
+
+
+class SegmentRule(Section):
+    """A property of units, and whether it is known before the treatment can act."""
+
+    value: str
+    known: Literal["before", "exposure"] | None = None
+
+
+class Toward(Section):
+    """The better variant is the one closer to this value."""
+
+    toward: Annotated[float, Field(ge=-MAX_VALUE, le=MAX_VALUE)]
+
+
+class AbsoluteMargin(Section):
+    """A margin in the metric's own unit."""
+
+    absolute: Annotated[float, Field(gt=0, le=MAX_VALUE)]
+
+
+class Step(Section):
+    """A step of a funnel: the rows of a log for which `where` is true."""
+
+    log: Word = "impressions"
+    where: Text | None = None
+
+
+class MetricChoice(Section):
+    """A metric of the scorecard: a built-in one by name, or the user's own by expressions.
+
+    `log`, `per_unit`, `where`, `within`, `retention` and `funnel` make it a value of a unit since
+    its exposure.
+    """
+
+    name: Word
+    role: Role | None = None
+    direction: Literal["increase", "decrease"] | Toward | None = None
+    margin: Annotated[float, Field(gt=0, lt=1)] | AbsoluteMargin | None = None
+    value: str | None = None
+    numerator: str | None = None
+    denominator: str | None = None
+    function: str | None = None
+    log: Word | None = None
+    per_unit: Combine | None = None
+    where: Text | None = None
+    within: Annotated[str, StringConstraints(pattern=SPAN)] | None = None
+    retention: Annotated[int, Field(ge=1, le=MAX_WINDOW_DAYS)] | None = None
+    funnel: Annotated[list[Step], Field(min_length=2, max_length=20)] | None = None
+    quantile: Annotated[float, Field(gt=0, lt=1)] | None = None
+    unit: str | None = None
+    resolution: Annotated[float, Field(ge=MIN_RESOLUTION, le=1)] = 1e-6
+    cap: Annotated[float, Field(gt=0.5, lt=1)] | None = None
+    covariates: Annotated[list[Word], Field(min_length=1)] | None = None
+    weight: Annotated[float, Field(ge=1 / MAX_WEIGHT, le=MAX_WEIGHT)] | None = None
+
+    @property
+    def is_own(self) -> bool:
+        """Whether the file defines the metric, instead of naming a built-in one."""
+        texts = (self.value, self.numerator, self.denominator, self.function)
+        return any(text is not None for text in texts) or self.of_events
+
+    @property
+    def of_events(self) -> bool:
+        """Whether it is a value of a unit since its exposure, from the rows of a log."""
+        keys = (self.log, self.per_unit, self.where, self.within, self.retention, self.funnel)
+        return any(key is not None for key in keys)

@@ -1,1 +1,0 @@
-"""Candidates: the rows of a log, with each model's score and the relevance of each item."""

@@ -1,0 +1,235 @@
+"""Make candidates of an experiment's impressions: models, scores and relevance."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+from abeval.engines.protocol import Engine
+from abeval.engines.sql import quoted
+from abeval.errors import ExperimentError, LogError
+from abeval.experiment.model import Experiment
+from abeval.experiment.problems import suggestion
+from abeval.logs.mapping import own_name
+from abeval.logs.shape import LogShape
+from abeval.metrics.definition import Metric, Need, RowTerm
+from abeval.offline.candidates import UNIT_GROUPS, Candidates, finite_sql, name_rows, write_traffic
+from abeval.offline.other_logs import SIMILARITY, TRUTH, with_truth, write_similar_items
+from abeval.offline.rows import Rows
+from abeval.results.replay import Blend, ReplayModel
+
+PLAIN_MODEL = "score"
+"""The name of the model of a log with one plain `score` column."""
+
+
+def experiment_candidates(
+    experiment: Experiment,
+    shape: LogShape,
+    sql: Mapping[str, str],
+    points: Mapping[str, str],
+    rows: Rows | None,
+) -> Candidates:
+    """The candidates of an experiment's models; clicks of the pre-period are the history.
+
+    All models order the same lists if they have `points`: all are scored in the impressions.
+
+    Raises:
+        LogError: There is no model.
+    """
+    if not sql:
+        raise LogError(
+            "there is no model to replay",
+            'give [models.NAME] score = "COLUMN", map score in logs.impressions, or [logs.scores]',
+        )
+    history = None
+    if experiment.pre_period is not None and "item_id" in shape.impressions:
+        clicked = "not in_period and click = 1 and item_id is not null"
+        history = f"select unit_id, item_id from impressions where {clicked}"
+    catalogue = None if shape.items is None else "select item_id from items"
+    return Candidates(sql, bool(points), history, catalogue, rows, points)
+
+
+def score_columns(experiment: Experiment) -> list[str]:
+    """The columns of the impressions that hold the models' scores."""
+    return list(dict.fromkeys(model.score for model in experiment.models.values()))
+
+
+def blends_of(experiment: Experiment, shares: Sequence[float]) -> list[Blend]:
+    """Blends of control's model with some shares of every other model of a treatment.
+
+    Raises:
+        ExperimentError: There are no two models to blend, or a share is not in [0, 1].
+    """
+    if not shares:
+        return []
+    base = experiment.variants[experiment.control].model
+    treated = [experiment.variants[name].model for name in experiment.treatments]
+    models = [m for m in dict.fromkeys(treated) if m is not None and m != base]
+    if base is None or not models:
+        raise ExperimentError(
+            "a blend needs a model of control and another of a treatment",
+            'give [variants.NAME] model = "..."',
+        )
+    if any(not 0 <= share <= 1 for share in shares):
+        raise ExperimentError("the shares of a blend lie between 0 and 1")
+    return [Blend(model, base, share) for model in models for share in shares]
+
+
+def model_scores(
+    experiment: Experiment,
+    shape: LogShape,
+    kept_negatives: float | None,
+    blends: Sequence[Blend],
+) -> dict[str, str]:
+    """Model → SQL of its score, for models scored in the impressions and for blends."""
+    columns = score_columns(experiment)
+    of = {name: f"m_{columns.index(m.score)}" for name, m in experiment.models.items()}
+    if not of and shape.scores:
+        of = {PLAIN_MODEL: "m_0"}
+    scores = {name: _corrected(column, kept_negatives) for name, column in of.items()}
+    for blend in blends:
+        for name in (blend.model, blend.base):
+            if name not in scores:
+                raise ExperimentError(f"no model is called {name!r}{suggestion(name, scores)}")
+        mixed = f"{blend.alpha!r} * ({scores[blend.model]}) + {1 - blend.alpha!r} * "
+        scores[blend.name] = f"{mixed}({scores[blend.base]})"
+    return scores
+
+
+def _corrected(column: str, kept: float | None) -> str:
+    """Undo negative sampling: q = p / (p + (1 − p) / w), w the share of negatives kept."""
+    if kept is None:
+        return column
+    return f"{column} / nullif({column} + (1 - {column}) / {kept!r}, 0)"
+
+
+def replayed_models(
+    names: Iterable[str], stages: Mapping[str, str], blends: Sequence[Blend]
+) -> tuple[ReplayModel, ...]:
+    """The models of a result, with their stages and blends.
+
+    Example:
+        >>> replayed_models(["a", "ranking/a"], {"ranking/a": "ranking"}, [])[1].stage
+        'ranking'
+    """
+    by_name = {blend.name: blend for blend in blends}
+    return tuple(ReplayModel(name, stages.get(name), by_name.get(name)) for name in names)
+
+
+RESOLUTION = 1e-6
+"""Relevance by an expression is rounded to multiples of this."""
+
+_NEEDS: Mapping[str, tuple[Need, ...]] = {
+    "click": ("click",),
+    "long_click": ("click", "dwell"),
+    "dwell": ("dwell",),
+    SIMILARITY: ("click",),
+}
+
+
+@dataclass(frozen=True)
+class Relevance:
+    """What makes an item relevant.
+
+    Attributes:
+        name: `click`, `long_click`, `dwell`, `similarity`, `truth`, or an expression.
+        metric: The expression as a metric, computed with the impressions; None for the others.
+        truth: The key of the truth log, `request_id` or `unit_id`; None unless relevance is that.
+    """
+
+    name: str
+    metric: Metric | None
+    truth: str | None = None
+
+
+def relevance_metric(experiment: Experiment, relevance: str) -> Metric | None:
+    """The metric of a relevance that is an expression over the impression, else None."""
+    if relevance in ("click", "dwell", SIMILARITY, TRUTH):
+        return None
+    if relevance == "long_click":
+        long_ms = round(experiment.clicks.long_seconds * 1000)
+        relevance = f"case when click = 1 and dwell_ms >= {long_ms} then 1 else 0 end"
+    term = RowTerm(relevance, scale=RESOLUTION, resolution=RESOLUTION)
+    return Metric("relevance", "mean", relevance, value=term)
+
+
+def check_relevance(shape: LogShape, relevance: str) -> None:
+    """Refuse logs that lack what relevance or a replay needs.
+
+    Raises:
+        LogError: A column or a log is missing.
+    """
+    hint = 'map it: [logs.impressions] columns = { item_id = "..." }'
+    if "item_id" not in shape.impressions and "position" not in shape.impressions:
+        what = "a replay needs the items that were shown, but there is no column item_id"
+        raise LogError(what, hint)
+    if relevance in (SIMILARITY, TRUTH) and "item_id" not in shape.impressions:
+        what = f"relevance = {relevance!r} needs item_id, which the impressions lack"
+        raise LogError(what, hint)
+    for need in _NEEDS.get(relevance, ()):
+        if need not in shape.needs_met(""):
+            raise LogError(
+                f"relevance = {relevance!r} needs {need}, which the logs do not have",
+                "add [logs.clicks], map the column, or choose another relevance",
+            )
+
+
+def graded_impressions(
+    experiment: Experiment, engine: Engine, shape: LogShape, relevance: Relevance, where: str
+) -> tuple[str, str]:
+    """SQL of the grade, and of the impressions it is read from; of any relevance but `truth`."""
+    metric = relevance.metric
+    if metric is not None and metric.value is not None:
+        column = shape.component(metric.value, experiment.control)
+        return f"greatest({column} * {RESOLUTION!r}, 0.0e0)", "impressions"
+    if relevance.name == "dwell":
+        return finite_sql("dwell_ms / 1000.0e0", 0), "impressions"
+    if relevance.name != SIMILARITY:
+        return "cast(click as double)", "impressions"
+    write_similar_items(engine, where)
+    # A clicked item is most like itself, whether or not it has a vector.
+    grade = "case when click = 1 then 1.0e0 else coalesce(similarity, 0.0e0) end"
+    return grade, (
+        "impressions left join (select unit_id as of_unit, item_id as of_item, similarity "
+        "from similar_items) as s on unit_id = of_unit and item_id = of_item"
+    )
+
+
+def name_impressions(
+    experiment: Experiment,
+    engine: Engine,
+    shape: LogShape,
+    relevance: Relevance,
+    where: str = "in_period",
+) -> None:
+    """Make the views `candidate_rows`, `analysed_rows` and `traffic` of an experiment.
+
+    `where` is a condition on the impressions that count, over the views of `prepare`.
+
+    Raises:
+        LogError: The log lacks a column that a replay needs.
+    """
+    check_relevance(shape, relevance.name)
+    columns = _score_columns(experiment, shape)
+    scores = [f"{finite_sql(column)} as m_{i}" for i, column in enumerate(columns)]
+    item = "item_id" if "item_id" in shape.impressions else "position"
+    request = "request_id" if "request_id" in shape.impressions else "unit_id"
+    keys = ["unit_id", f"{request} as request_id", f"{item} as item_id", "position", "category"]
+    shown = f"select {', '.join([*keys, *scores])}"
+    if relevance.truth is None:
+        grade, source = graded_impressions(experiment, engine, shape, relevance, where)
+        rows = f"{shown}, {grade} as grade from {source} where {where}"
+    else:
+        engine.view("shown_rows", f"{shown} from impressions where {where}")
+        rows = with_truth(engine, relevance.truth, [f"m_{i}" for i in range(len(columns))])
+    name_rows(
+        engine, rows, "select s.* from candidate_rows s join units u on s.unit_id = u.unit_id"
+    )
+    group = f"sub_bucket % {UNIT_GROUPS} as unit_group"
+    write_traffic(engine, f"select unit_id, variant as traffic, {group} from units")
+
+
+def _score_columns(experiment: Experiment, shape: LogShape) -> list[str]:
+    """The columns of scores, by their names in the view of impressions."""
+    by_lower = {column.lower(): column for column in shape.impressions.types}
+    named = [quoted(own_name(by_lower[c.lower()])) for c in score_columns(experiment)]
+    # Without models there is one score, the plain `score` column, first in the view.
+    return named or [f"score_{i}" for i in range(1, len(shape.scores) + 1)]

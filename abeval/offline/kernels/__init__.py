@@ -1,1 +1,0 @@
-"""Some queries of `queries/offline` over arrays: the same sums, faster."""

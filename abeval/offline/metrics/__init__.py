@@ -1,1 +1,0 @@
-"""What each offline metric is, its id, and the presets of other libraries."""

@@ -1,0 +1,339 @@
+"""Read the logs beside the impressions: vectors of items, the truth log, the scores log."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from abeval.engines.protocol import Engine, whole, whole_number
+from abeval.engines.sql import literal, query, quoted
+from abeval.errors import ExperimentError, LogError
+from abeval.experiment.sources import ROW_UNIT
+from abeval.logs.mapping import LogColumns, map_columns
+from abeval.logs.run import Run, open_log
+from abeval.offline.candidates import TIE, finite_sql, listed_candidates, write_truth
+from abeval.offline.metrics import OfflineMetric, Ties
+from abeval.stats.arrays import Floats
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+    from abeval.logs.mapping import LogColumns
+
+SIMILARITY = "similarity"
+"""The name of relevance by the largest cosine with an item that the unit clicked."""
+
+
+def needs_vectors(metrics: Sequence[OfflineMetric], relevance: str) -> str | None:
+    """The metric or the relevance that needs the vectors of items; None where none does."""
+    if relevance == SIMILARITY:
+        return f"relevance = {SIMILARITY!r}"
+    needed = any(m.definition.numerator == "ild_vectors" for m in metrics)
+    return "ild[vectors]" if needed else None
+
+
+def write_vectors(engine: Engine, items: LogColumns | None, reader: str) -> None:
+    """Make `item_dimensions` of the item log: each vector scaled to length one, a row a dimension.
+
+    An item whose vector is null, of length zero or not finite has none. Messages name `reader`, the
+    metric or the relevance that needs the vectors.
+
+    Raises:
+        LogError: There are no vectors, or their lengths differ.
+    """
+    frame = _read_vectors(engine, _with_vectors(items, reader), reader)
+    matrix = np.array([_numbers(vector) for vector in frame["vector"]], ndmin=2)
+    length = np.linalg.norm(matrix, axis=1)
+    usable = np.isfinite(length) & (length > 0)
+    if not usable.any():
+        raise LogError(
+            f"{reader}: no item has a usable vector", "each vector needs a finite length above 0"
+        )
+    matrix, ids = matrix[usable] / length[usable, None], frame["item_id"].to_numpy()[usable]
+    engine.add_frame("item_dimensions", _by_dimension(ids, matrix))
+
+
+def _with_vectors(items: LogColumns | None, reader: str) -> LogColumns:
+    if items is None or "embedding" not in items or "item_id" not in items:
+        lacks = "there is no item log" if items is None else "the item log has no such column"
+        what = f"{reader} needs the vectors of items, a column `embedding`, but {lacks}"
+        raise LogError(what, '[logs.items] path = "...", columns = { embedding = "..." }')
+    return items
+
+
+def _read_vectors(engine: Engine, items: LogColumns, reader: str) -> pd.DataFrame:
+    """`item_id, vector` of every item that has a vector."""
+    item, vector = (quoted(items.mapped[name]) for name in ("item_id", "embedding"))
+    frame = engine.frame(f"select {item} as item_id, {vector} as vector from raw_items")
+    frame = frame.dropna().drop_duplicates("item_id")
+    if frame["vector"].map(lambda v: isinstance(v, str) or not hasattr(v, "__len__")).any():
+        what = f"{reader}: the vectors of items are not lists of numbers"
+        raise LogError(what, "write each vector as a list of numbers")
+    lengths = frame["vector"].map(len)
+    if lengths.nunique() > 1:
+        what = f"{reader}: the vectors of items have {lengths.min()} to {lengths.max()} numbers"
+        raise LogError(what, "all vectors need the same length")
+    return frame
+
+
+def _by_dimension(ids: NDArray[np.generic], matrix: Floats) -> pd.DataFrame:
+    import pandas as pd
+
+    columns = {
+        "item_id": np.repeat(ids, matrix.shape[1]),
+        "dimension": np.tile(np.arange(matrix.shape[1]), len(ids)),
+        "value": matrix.ravel(),
+    }
+    return pd.DataFrame(columns)
+
+
+def _numbers(vector: object) -> Floats:
+    """A vector with NaN where the log has a null, which engines return as masked."""
+    masked = np.ma.asarray(vector, dtype=np.float64)
+    return np.asarray(np.ma.filled(masked, np.nan))
+
+
+def write_similar_items(engine: Engine, where: str) -> None:
+    """Make `similar_items`: similarity of the items shown to a unit to those that it clicked."""
+    engine.view(
+        "shown_items",
+        "select unit_id, item_id, max(click) as click from impressions "
+        f"where {where} and item_id is not null group by unit_id, item_id",
+    )
+    engine.table("similar_items", query("offline/similar_items"))
+
+
+def rows_without_vector(engine: Engine) -> int:
+    """Rows of `analysed_rows` whose item has no vector."""
+    return whole_number(
+        engine,
+        "select count(*) from analysed_rows r "
+        "anti join item_dimensions d on r.item_id = d.item_id where r.item_id is not null",
+    )
+
+
+TRUTH = "truth"
+"""The name of relevance that the truth log defines."""
+
+
+def open_truth(run: Run) -> str:
+    """Make `truth_log` (`whose`, `item_id`, `grade`) of the truth log; without a grade it is 1.
+
+    Returns:
+        The key of the log: `request_id`, or `unit_id` where it holds for all requests of a unit.
+
+    Raises:
+        LogError: There is no truth log, or it lacks a column.
+    """
+    experiment, engine, source = run.experiment, run.engine, run.experiment.logs.truth
+    if source is None:
+        what = f"relevance = {TRUTH!r} needs a ground truth, but the experiment has no logs.truth"
+        raise LogError(
+            what, '[logs.truth] path = "...", of request_id (or the unit), item_id, grade'
+        )
+    open_log(run, "truth")
+    types = engine.columns("raw_truth")
+    by_name = experiment.unit != ROW_UNIT and experiment.unit in types
+    unit = experiment.unit if by_name and "unit_id" not in source.columns else None
+    log = map_columns("truth", source, types, unit)
+    key = _key(log)
+    item, whose = (quoted(log.mapped[name]) for name in ("item_id", key))
+    grade = finite_sql(quoted(log.mapped["grade"])) if "grade" in log else "1.0e0"
+    rows = f"select {whose} as whose, {item} as item_id, {grade} as grade from raw_truth"
+    if key == "unit_id":
+        rows = (
+            f"select n.unit_id as whose, r.item_id, r.grade from ({rows}) as r "
+            "left join unit_names n on r.whose = n.logged_id"
+        )
+    engine.table("truth_rows_read", rows)
+    engine.view(
+        "truth_log",
+        "select whose, item_id, greatest(grade, 0.0e0) as grade from truth_rows_read "
+        "where whose is not null and item_id is not null and grade is not null",
+    )
+    return key
+
+
+def _key(log: LogColumns) -> str:
+    if "item_id" not in log:
+        raise LogError("logs.truth: no column item_id", f"map it; {log.listed}")
+    key = next((name for name in ("request_id", "unit_id") if name in log), None)
+    if key is None:
+        what = "logs.truth: neither a column request_id nor a unit column"
+        raise LogError(what, f'map one: columns = {{ request_id = "..." }}; {log.listed}')
+    return key
+
+
+def with_truth(engine: Engine, key: str, scores: Sequence[str]) -> str:
+    """Make `true_items`; SQL of `shown_rows` with their grade, and of relevant items never shown.
+
+    The columns of `scores` are null for items that were never shown.
+    """
+    engine.view(
+        "truth_keys", f"select distinct unit_id, request_id, {key} as whose from shown_rows"
+    )
+    engine.table("true_items", query("offline/true_items"))
+    keys = "s.unit_id = t.unit_id and s.request_id = t.request_id and s.item_id = t.item_id"
+    columns = ", ".join(["position", "category", *scores])
+    nothing = ["cast(null as bigint) as position", "cast(null as varchar) as category"]
+    nothing += [f"cast(null as double) as {name}" for name in scores]
+    return (
+        f"select s.unit_id, s.request_id, s.item_id, {columns}, "
+        f"coalesce(t.grade, 0.0e0) as grade from shown_rows s left join true_items t on {keys} "
+        f"union all select t.unit_id, t.request_id, t.item_id, {', '.join(nothing)}, t.grade "
+        f"from true_items t anti join shown_rows s on {keys} where t.grade > 0"
+    )
+
+
+def longest_shown(engine: Engine) -> int:
+    """Items of the longest list that was shown for a request with a relevant item."""
+    return whole_number(
+        engine,
+        "select max(n) from (select count(distinct s.item_id) as n from shown_rows s "
+        "semi join (select * from true_items where grade > 0) t "
+        "on s.unit_id = t.unit_id and s.request_id = t.request_id "
+        "group by s.unit_id, s.request_id) as l",
+    )
+
+
+def truth_accounts(engine: Engine) -> list[tuple[str, int]]:
+    """Rows of the truth log that were left out, merged, or about items never shown, counted."""
+    ((read, unusable, usable, repeated, elsewhere, unseen),) = engine.rows(
+        "select (select count(*) from truth_rows_read), "
+        "(select count(*) from truth_rows_read where item_id is null or grade is null), "
+        "(select count(*) from truth_log), "
+        "(select count(*) from truth_log) - (select count(*) from "
+        "(select distinct whose, item_id from truth_log) as d), "
+        "(select count(*) from truth_log t anti join truth_keys a on t.whose = a.whose), "
+        "(select count(*) from true_items t anti join shown_rows s on "
+        "s.unit_id = t.unit_id and s.request_id = t.request_id and s.item_id = t.item_id "
+        "where t.grade > 0)"
+    )
+    strangers = whole(read) - whole(unusable) - whole(usable)
+    counts = {
+        "truth_rows_without_usable_item_or_grade": whole(unusable),
+        "truth_rows_repeated": whole(repeated),
+        "truth_rows_of_unknown_requests_or_units": whole(elsewhere) + strangers,
+        "relevant_items_never_shown": whole(unseen),
+    }
+    return list(counts.items())
+
+
+SERVED = "served"
+"""The order in which items were shown, compared with the stages before it."""
+
+
+class ScoreLog(NamedTuple):
+    """The models of a scores log.
+
+    Attributes:
+        sql: Model → SQL of its candidates.
+        stages: Model → its stage, where the log names stages.
+        accounts: Scores that were left out or merged, counted.
+    """
+
+    sql: dict[str, str]
+    stages: dict[str, str]
+    accounts: list[tuple[str, int]]
+
+
+def open_scores(run: Run) -> LogColumns | None:
+    """Make `scores` (`model, stage, request_id, item_id, score`); None without a scores log."""
+    source, engine = run.experiment.logs.scores, run.engine
+    if source is None:
+        return None
+    open_log(run, "scores")
+    log = map_columns("scores", source, engine.columns("raw_scores"), None)
+    engine.view("scores", _scores_sql(log))
+    return log
+
+
+def judge_scores(
+    engine: Engine, log: LogColumns | None, ties: Ties, own: Mapping[str, str], has_positions: bool
+) -> ScoreLog:
+    """The models of the scores log as candidates; items that a model leaves out rank last.
+
+    Where the log names stages, a model is `STAGE/MODEL`, and the order in which items were shown
+    is one more model. `own` has the models with scores in the impressions.
+
+    Raises:
+        ExperimentError: A model has scores in both logs.
+    """
+    if log is None:
+        return ScoreLog({}, {}, [])
+    stages = _models(engine)
+    both = [name for name in stages if name in own]
+    if both:
+        what = f"model {both[0]!r} has scores in the impressions and in logs.scores"
+        raise ExperimentError(what, "rename one of them")
+    write_truth(engine, "select unit_id, request_id, item_id, grade from replay_rows")
+    sql, accounts = {}, []
+    tie = TIE["text"] if ties == "text" else "item_id"
+    for i, name in enumerate(stages):
+        listed = "select request_id, item_id, score, 0 as place from scores"
+        sql[name] = listed_candidates(engine, i, f"{listed} where model = {literal(name)}", tie)
+        accounts += [(f"{name}: {what}", count) for what, count in _accounts(engine, i)]
+    if "stage" in log and has_positions:
+        sql[SERVED] = (
+            "select unit_id, request_id, item_id, cast(-position as double) as score, "
+            "item_id as tie, grade, category from replay_rows"
+        )
+        stages[SERVED] = SERVED
+    named = {name: stage for name, stage in stages.items() if stage is not None}
+    return ScoreLog(sql, named, accounts)
+
+
+def _models(engine: Engine) -> dict[str, str | None]:
+    """Model → its stage, stages with more items first."""
+    known = engine.rows("select model, stage, count(*) from scores group by model, stage")
+    rows: Counter[str] = Counter()
+    for _, stage, count in known:
+        rows[str(stage or "")] += whole(count)
+    models = {str(model): None if stage is None else str(stage) for model, stage, _ in known}
+    order = sorted((-rows[stage or ""], stage or "", model) for model, stage in models.items())
+    return {model: models[model] for _, _, model in order}
+
+
+def _scores_sql(log: LogColumns) -> str:
+    missing = [name for name in ("request_id", "item_id") if name not in log]
+    if missing or ("score" not in log and "rank" not in log):
+        lacks = missing[0] if missing else "score or rank"
+        hint = f'map it: columns = {{ {lacks.split()[0]} = "..." }}; the log has: '
+        raise LogError(f"logs.scores: no column {lacks}", hint + ", ".join(log.types))
+    value = quoted(log.mapped["score"]) if "score" in log else f"-{quoted(log.mapped['rank'])}"
+    model = "'scores'"
+    if "model" in log:
+        model = f"coalesce(cast({quoted(log.mapped['model'])} as varchar), {model})"
+    stage = "cast(null as varchar)"
+    if "stage" in log:
+        stage = f"cast({quoted(log.mapped['stage'])} as varchar)"
+        model = f"coalesce({stage} || '/', '') || {model}"
+    request, item = (quoted(log.mapped[name]) for name in ("request_id", "item_id"))
+    return (
+        f"select {model} as model, {stage} as stage, {request} as request_id, {item} as item_id, "
+        f"{finite_sql(value)} as score from raw_scores"
+    )
+
+
+def _accounts(engine: Engine, number: int) -> list[tuple[str, int]]:
+    ((rows, keys, unusable, unknown),) = engine.rows(
+        "select count(*), count(distinct (l.request_id, l.item_id)), "
+        "count(*) - count(l.score), count(*) - count(r.request_id) from listed_rows l "
+        "left join (select distinct request_id from replay_rows) r on l.request_id = r.request_id"
+    )
+    unseen = whole_number(
+        engine,
+        f"select count(*) from judged_{number} l left join replay_rows r "
+        "on l.request_id = r.request_id and l.item_id = r.item_id where r.item_id is null",
+    )
+    counts = {
+        "repeated_scores": whole(rows) - whole(keys),
+        "unusable_scores": whole(unusable),
+        "scores_of_unknown_requests": whole(unknown),
+        "scored_items_never_shown": unseen,
+    }
+    return list(counts.items())

@@ -1,0 +1,386 @@
+"""The parts of the page that days fill: effects by day and by the clock, time before, the split.
+
+`registry.py` lists them. `time_views.py` has the tables of a metric, `daily_figures.py`,
+`entry_figures.py` and `windows_figures.py` draw.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import date, datetime, timedelta
+from typing import NamedTuple
+
+from abeval.report import effect_figures, time_page, time_views
+from abeval.report import figures as fig
+from abeval.report.figures import Block, FigureView, Heading, Section, by_role, info_of
+from abeval.report.slices import daily_views
+from abeval.report.tables import TextTable
+from abeval.report.time_views import cells
+from abeval.results import MetricInfo, Row, SliceRow, codes
+from abeval.results import format as fmt
+from abeval.results.study import Study
+from abeval.results.windows import Novelty
+
+_WEEKEND = "rgba(128,140,160,0.13)"
+_HALF_DAY = timedelta(hours=12)
+
+
+@dataclass(frozen=True)
+class _Scale:
+    """The unit of a figure: lifts, or differences if no day has a lift."""
+
+    relative: bool
+    factor: float
+    suffix: str
+    title: str
+
+
+class _Style(NamedTuple):
+    """Colour and shape of a variant, and the shift that keeps it beside the others."""
+
+    colour: str
+    symbol: str
+    shift: timedelta
+
+
+def daily_effect(
+    metric: MetricInfo, rows: Sequence[SliceRow], overall: Sequence[Row] = ()
+) -> fig.Figure:
+    """The effect of one metric day by day, with intervals, each variant in its own shape.
+
+    Args:
+        metric: The metric.
+        rows: Its daily rows, of all variants.
+        overall: The scorecard rows of the metric; if there is one, its effect is drawn as a line.
+
+    Returns:
+        A transparent figure. Days only partly in the log are hollow, weekends shaded.
+    """
+    scale = _scale_of(metric, rows)
+    variants = tuple(dict.fromkeys(row.variant for row in rows))
+    traces = [
+        trace
+        for i, name in enumerate(variants)
+        for trace in _traces(scale, metric, rows, name, _style(i, len(variants)))
+    ]
+    several = len(variants) > 1
+    days = sorted({date.fromisoformat(row.cell) for row in rows})
+    effect = _numbers(scale, overall[0])[0] if len(overall) == 1 else None
+    return fig.figure(
+        traces,
+        270,
+        {"l": 64, "t": 30 if several else 12, "b": 28},
+        showlegend=several,
+        shapes=[*_weekends(days), *([] if effect is None else [fig.line_at("y", effect)])],
+        xaxis=_day_axis(days),
+        yaxis=_effect_axis(scale, rows),
+    )
+
+
+def _style(index: int, count: int) -> _Style:
+    hours = 0.0 if count == 1 else 10.0 * (index / (count - 1) - 0.5)
+    return _Style(fig.colour(index), fig.symbol(index), timedelta(hours=hours))
+
+
+def _scale_of(metric: MetricInfo, rows: Sequence[SliceRow]) -> _Scale:
+    """Lifts if any day has one, else differences in the metric's unit."""
+    if any(row.lift is not None for row in rows):
+        return _Scale(True, 100.0, "%", "lift")
+    if metric.unit in fmt.RATE_UNITS:
+        return _Scale(False, 100.0, " pp", "difference")
+    return _Scale(False, 1.0, f" {metric.unit}" if metric.unit else "", "difference")
+
+
+def _traces(
+    scale: _Scale, metric: MetricInfo, rows: Sequence[SliceRow], variant: str, style: _Style
+) -> Iterator[fig.Trace]:
+    """Full days, then partial ones: separate traces, so that the legend shows the filled shape."""
+    own = [row for row in rows if row.variant == variant and _numbers(scale, row)[0] is not None]
+    parts = [[row for row in own if row.partial is partial] for partial in (False, True)]
+    for i, part in enumerate(part for part in parts if part):
+        yield _trace(scale, metric, part, style, named=i == 0)
+
+
+def _trace(
+    scale: _Scale, metric: MetricInfo, rows: Sequence[SliceRow], style: _Style, named: bool
+) -> fig.Trace:
+    values = [_numbers(scale, row) for row in rows]
+    variant = fig.label(rows[0].variant)
+    return fig.scatter(
+        x=[(datetime.fromisoformat(row.cell) + style.shift).isoformat() for row in rows],
+        y=[value for value, _, _ in values],
+        error_y=fig.error_bars(values, style.colour, 1.6),
+        mode="markers",
+        name=variant,
+        legendgroup=variant,
+        showlegend=named,
+        marker={
+            "color": style.colour,
+            "size": 9,
+            "symbol": f"{style.symbol}-open" if rows[0].partial else style.symbol,
+            "line": {"width": 2, "color": style.colour},
+        },
+        said=[_hover(metric, row) for row in rows],
+    )
+
+
+def _day_axis(days: Sequence[date]) -> dict[str, object]:
+    axis: dict[str, object] = {"type": "date", "showgrid": False, "tickformat": "%a %d %b"}
+    if days:
+        axis["range"] = [_edge(days[0], -1), _edge(days[-1], 1)]
+    if 0 < len(days) <= 10:
+        axis["tickvals"] = [day.isoformat() for day in days]
+    return axis
+
+
+def _effect_axis(scale: _Scale, rows: Sequence[SliceRow]) -> dict[str, object]:
+    """The y axis: room for the intervals of full days, and for the values of partial ones."""
+    axis: dict[str, object] = {
+        "title": {"text": scale.title, "standoff": 8},
+        "ticksuffix": fig.label(scale.suffix),
+        **fig.EFFECT_AXIS,
+    }
+    full = [row for row in rows if not row.partial] or list(rows)
+    ends = [end for row in full for end in _numbers(scale, row) if end is not None]
+    ends += [value for row in rows if (value := _numbers(scale, row)[0]) is not None]
+    if bounds := fig.axis_range(ends, 0.1):
+        axis["range"] = bounds
+    return axis
+
+
+def _numbers(scale: _Scale, row: SliceRow | Row) -> fig.Interval:
+    """Value and interval of a row, in the figure's scale."""
+    if scale.relative:
+        numbers = (row.lift, row.lift_low, row.lift_high)
+    else:
+        numbers = (row.difference, row.difference_low, row.difference_high)
+    value, low, high = (None if n is None else n * scale.factor for n in numbers)
+    return value, low, high
+
+
+def _hover(metric: MetricInfo, row: SliceRow) -> str:
+    shown = fmt.lift(row.lift, row.lift_low, row.lift_high) or fmt.difference(
+        row.difference, row.difference_low, row.difference_high, metric.unit
+    )
+    partial = ", partial day" if row.partial else ""
+    effect = fmt.typographic(shown.text) if shown else fmt.MISSING
+    return f"{row.cell}{partial}, {row.variant}: {effect}"
+
+
+def _weekends(days: Sequence[date]) -> Iterator[dict[str, object]]:
+    for day in days:
+        if day.weekday() >= 5:
+            yield {
+                "type": "rect",
+                "yref": "paper",
+                "x0": _edge(day, -1),
+                "x1": _edge(day, 1),
+                "y0": 0,
+                "y1": 1,
+                "fillcolor": _WEEKEND,
+                "line": {"width": 0},
+                "layer": "below",
+            }
+
+
+def _edge(day: date, side: int) -> str:
+    """Noon before a day (side -1) or after it (1): a day is drawn at its midnight."""
+    return (datetime.combine(day, datetime.min.time()) + side * _HALF_DAY).isoformat()
+
+
+def count_figure(series: Mapping[str, Sequence[tuple[str, int]]], title: str) -> fig.Figure:
+    """Counts by day, a line for each name.
+
+    Args:
+        series: Name → days and counts.
+        title: What is counted.
+    """
+    traces = [
+        fig.scatter(
+            x=[day for day, _ in points],
+            y=[count for _, count in points],
+            mode="lines+markers",
+            name=fig.label(name),
+            line={"color": fig.colour(i), "width": 1.6},
+            marker={"symbol": fig.symbol(i), "size": 6},
+            said=[f"{day}, {name}: {fmt.count(count)}" for day, count in points],
+        )
+        for i, (name, points) in enumerate(series.items())
+    ]
+    days = sorted({date.fromisoformat(day) for points in series.values() for day, _ in points})
+    return fig.figure(
+        traces,
+        260,
+        {"l": 64, "t": 30, "b": 28},
+        shapes=[*_weekends(days)],
+        xaxis=_day_axis(days),
+        yaxis={
+            "title": {"text": title, "standoff": 8},
+            "rangemode": "tozero",
+            "gridcolor": fig.GRID,
+            "zeroline": False,
+            "nticks": 6,
+        },
+    )
+
+
+_CLOCKS = (("hour", "by hour of the day"), ("weekday", "by weekday"))
+
+
+def daily_part(study: Study) -> Section | None:
+    """The effect by calendar day, by days since entry, and by the clock."""
+    calendar = [*_calendar(study)]
+    entry = [*_since_entry(study)]
+    clocks = [*_by_clock(study)]
+    if not (calendar or entry or clocks):
+        return None
+    blocks: list[Block] = []
+    blocks += by_role(study, calendar, "Diagnostics by day")
+    if entry:
+        blocks.append(Heading("Days since entry", "does the effect wear off, or grow?"))
+        blocks += by_role(study, entry, "Diagnostics by days since entry")
+    if clocks:
+        blocks.append(Heading("By the clock"))
+        blocks += by_role(study, clocks, "Diagnostics by the clock")
+    lead = (
+        f"Each day on its own, with its {fmt.level(study.alpha)} interval; the dashed line is the "
+        "effect over the whole period. Shaded: Saturday and Sunday. Hollow: the log covers only "
+        "part of the day."
+    )
+    return Section(lead, tuple(blocks), gated=True)
+
+
+def _calendar(study: Study) -> Iterator[tuple[str, FigureView]]:
+    result = study.analysis
+    if result is None:
+        return
+    several = len({row.variant for row in result.scorecard}) > 1
+    for view in daily_views(result):
+        rows = [row for row in result.daily if row.metric == view.metric]
+        overall: list[Row] = [row for row in result.scorecard if row.metric == view.metric]
+        yield (
+            view.metric,
+            FigureView(
+                anchor=f"daily-{view.anchor}",
+                title=view.metric,
+                takeaway=view.takeaway,
+                figure=daily_effect(info_of(study, view.metric), rows, overall),
+                heads=time_views.day_heads(fmt.level(study.alpha), several),
+                rows=tuple(time_views.day_cells(cell, several) for cell in view.cells),
+                note=view.note,
+                key=("daily", view.metric),
+            ),
+        )
+
+
+def _since_entry(study: Study) -> Iterator[tuple[str, FigureView]]:
+    time = study.time
+    if time is None:
+        return
+    fits = {(n.metric, n.variant): n for n in time.novelty if n.cohort == "all"}
+    for cell in cells(time):
+        rows = [row for row in cell.rows if row.axis == "exposure" and row.kind == "daily"]
+        if not any(row.lift is not None for row in rows):
+            continue
+        fit = fits.get((cell.metric, cell.variant))
+        heads, lines = time_views.windows_table(rows, info_of(study, cell.metric).unit)
+        yield (
+            cell.metric,
+            FigureView(
+                anchor=f"entry-{cell.slug}",
+                title=cell.title,
+                takeaway=_novelty_sentence(fit),
+                figure=effect_figures.entry_figure(rows, fit),
+                heads=heads,
+                rows=lines,
+                note=cell.note,
+                key=("entry", *cell.key),
+            ),
+        )
+
+
+def _novelty_sentence(fit: Novelty | None) -> str:
+    if fit is None:
+        return ""
+    if fit.reason is not None:
+        return f"Novelty was not tested: {codes.words(fit.reason)}."
+    p = fmt.p_value(fit.p_value)
+    if fit.word is None:
+        return f"No decay with the days since entry was detected (p {p} over {fit.days} days)."
+    return f"{fit.word.capitalize()}: p {p}; time constant {fit.tau:.2g} days."
+
+
+def _by_clock(study: Study) -> Iterator[tuple[str, FigureView]]:
+    time = study.time
+    if time is None:
+        return
+    for cell in cells(time):
+        unit = info_of(study, cell.metric).unit
+        for axis, title in _CLOCKS:
+            rows = [row for row in cell.rows if row.axis == axis]
+            if rows:
+                tests = [
+                    t for t in time.rhythms if (t.metric, t.variant, t.by) == (*cell[:2], axis)
+                ]
+                heads, lines = time_views.windows_table(rows, unit)
+                yield (
+                    cell.metric,
+                    FigureView(
+                        anchor=f"{axis}-{cell.slug}",
+                        title=f"{cell.title} {title}",
+                        takeaway=time_views.rhythm_sentence(tests),
+                        figure=time_page.recurring_figure(rows, unit),
+                        heads=heads,
+                        rows=lines,
+                        note=cell.note,
+                        key=(axis, *cell.key),
+                    ),
+                )
+
+
+def before_part(study: Study) -> Section | None:
+    """The same groups before the experiment."""
+    time = study.time
+    if time is None or not time.before:
+        return None
+    rows = []
+    for row in time.before:
+        control, treatment = fmt.pair(row.control, row.treatment, info_of(study, row.metric).unit)
+        p_values = fmt.p_value(row.p_value), fmt.p_value(row.p_adjusted)
+        rows.append((row.metric, row.variant, control, treatment, *p_values))
+    heads = ("metric", "variant", "control", "treatment", "p", "p adjusted")
+    lead = "The same groups in the pre-period, when nothing differed; Holm over metrics × variants."
+    return Section(lead, (TextTable("", "", heads, tuple(rows)),))
+
+
+def srm_part(study: Study) -> Section | None:
+    """Units that entered by each day, by variant."""
+    time = study.time
+    control = "control" if study.analysis is None else study.analysis.experiment.control
+    entered = None if time is None else time_views.entries(time, control)
+    if time is None or not entered:
+        return None
+    shares = time_views.shares_of(entered)
+    check = None
+    if study.analysis is not None:
+        check = next((c for c in study.analysis.trust if c.name == "srm"), None)
+    heads = ("Up to", *entered, *(f"share of {name}" for name in entered))
+    days = [day for day, _ in next(iter(entered.values()))]
+    counts = {name: dict(points) for name, points in entered.items()}
+    rows = tuple(
+        (
+            day,
+            *(fmt.count(counts[name].get(day, 0)) for name in entered),
+            *(fmt.percent(shares[name][day]) for name in entered),
+        )
+        for day in days
+    )
+    view = FigureView(
+        anchor="srm-entries",
+        title="Units that entered, up to each day",
+        takeaway="" if check is None else f"{check.status.capitalize()}: {check.message}",
+        figure=count_figure(entered, "units entered"),
+        heads=heads,
+        rows=rows,
+        key=("srm", "entries"),
+    )
+    return Section("Whether the variants grow in their planned proportion on every day.", (view,))

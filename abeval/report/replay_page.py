@@ -1,0 +1,310 @@
+"""The parts of the page that an offline replay fills: models, stages, curves, blends, calibration.
+
+`registry.py` lists them; tables are from `replay_views.py`, figures from `replay_figures.py`.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from math import sqrt
+
+from markupsafe import Markup
+
+from abeval.report import assets
+from abeval.report import figures as fig
+from abeval.report import replay_views as views
+from abeval.report.figures import FigureView, Section
+from abeval.report.replay_views import cut_views
+from abeval.results import format as fmt
+from abeval.results.replay import POOLED, Blend, CalibrationBin, Curve, ReplayResult, ReplayRow
+from abeval.results.study import Study
+
+_SMALLEST, _LARGEST = 3.0, 13.0
+"""Diameters of the points of a calibration, in pixels: of few rows and of most."""
+
+Point = tuple[float | str, fig.Interval]
+"""Place on the x axis, and the value there with its interval."""
+
+
+def curve_figure(curves: Sequence[Curve]) -> fig.Figure:
+    """A metric at every cut-off, a line per model, a ring around each elbow.
+
+    Args:
+        curves: Of one metric on one traffic, one per model.
+    """
+    traces = []
+    for i, curve in enumerate(curves):
+        points: list[Point] = [(p.k, (p.value, p.low, p.high)) for p in curve.points]
+        traces.append(_line(i, curve.model, points))
+        traces += [_ring(i, p.k, p.value) for p in curve.points if p.k == curve.elbow]
+    return _drawn(traces, "k", curves[0].metric if curves else "", {"tickformat": "d"})
+
+
+def calibration_figure(bins: Sequence[CalibrationBin]) -> fig.Figure:
+    """Click rate against predicted score; dashed: perfect calibration.
+
+    Args:
+        bins: All bins of one traffic and one way of binning.
+    """
+    series: dict[str, list[Point]] = {b.model: [] for b in bins}
+    for b in sorted((b for b in bins if b.rows), key=lambda b: b.mean_score):
+        series[b.model].append((b.mean_score, (b.clicks / b.rows, b.low, b.high)))
+    drawn = lines(series, "mean score", "clicks / rows")
+    for trace, model in zip(drawn["data"], series, strict=True):
+        trace |= _weight(trace, [b for b in bins if b.model == model and b.rows])
+    most = max((max(b.mean_score, b.clicks / b.rows) for b in bins if b.rows), default=1.0)
+    drawn["layout"]["shapes"] = [fig.dashed((0, most), (0, most))]
+    return drawn
+
+
+def _weight(trace: fig.Trace, bins: Sequence[CalibrationBin]) -> fig.Trace:
+    """Points as large as their rows are many, which they name."""
+    ordered = sorted(bins, key=lambda b: b.mean_score)
+    most = max(b.rows for b in bins)
+    size = [_SMALLEST + (_LARGEST - _SMALLEST) * sqrt(b.rows / most) for b in ordered]
+    said = (f"{b.model}: {fmt.count(b.clicks)} clicks in {fmt.count(b.rows)} rows" for b in ordered)
+    return {
+        "marker": {**trace["marker"], "size": size},
+        "customdata": list(map(fig.label, said)),
+        "hovertemplate": "%{customdata}<br>%{x:.4g}: %{y:.4g}<extra></extra>",
+    }
+
+
+def blend_figure(rows: Sequence[tuple[float, ReplayRow]]) -> fig.Figure:
+    """A metric of α·model + (1 − α)·base, a line per traffic.
+
+    Args:
+        rows: α and the row of that blend; α 0 is the base and 1 the model.
+    """
+    series: dict[str, list[Point]] = {row.traffic: [] for _, row in rows}
+    for share, row in sorted(rows, key=lambda item: item[0]):
+        series[row.traffic].append((share, (row.value, row.low, row.high)))
+    return lines(series, "share of the model", rows[0][1].metric if rows else "")
+
+
+def stage_figure(rows: Sequence[tuple[str, str, ReplayRow]]) -> fig.Figure:
+    """A metric from stage to stage, a line per model.
+
+    Args:
+        rows: Stage, model without its stage, and the row.
+    """
+    series: dict[str, list[Point]] = {model: [] for _, model, _ in rows}
+    for stage, model, row in rows:
+        series[model].append((fig.label(stage), (row.value, row.low, row.high)))
+    return lines(series, "stage", rows[0][2].metric if rows else "", {"type": "category"})
+
+
+def lines(
+    series: Mapping[str, Sequence[Point]],
+    across: str,
+    up: str,
+    axis: Mapping[str, object] | None = None,
+) -> fig.Figure:
+    """A line per series, with the intervals of its points."""
+    traces = [_line(i, name, points) for i, (name, points) in enumerate(series.items())]
+    return _drawn(traces, across, up, axis or {})
+
+
+def _line(i: int, name: str, points: Sequence[Point]) -> fig.Trace:
+    known = [(x, interval) for x, interval in points if interval[0] is not None]
+    return fig.scatter(
+        x=[x for x, _ in known],
+        y=[interval[0] for _, interval in known],
+        error_y=fig.error_bars([interval for _, interval in known], fig.colour(i), 1.4),
+        mode="lines+markers",
+        name=fig.label(name),
+        line={"color": fig.colour(i), "width": 1.8},
+        marker={"color": fig.colour(i), "size": 7, "symbol": fig.symbol(i)},
+        customdata=[fig.label(name)] * len(known),
+        hovertemplate="%{customdata}, %{x}: %{y:.4g}<extra></extra>",
+    )
+
+
+def _ring(i: int, k: int, value: float | None) -> fig.Trace:
+    return fig.scatter(
+        x=[k],
+        y=[value],
+        mode="markers",
+        name=f"elbow at {k}",
+        showlegend=False,
+        marker={
+            "size": 17,
+            "symbol": "circle-open",
+            "color": fig.colour(i),
+            "line": {"width": 2},
+        },
+        hovertemplate="elbow at %{x}<extra></extra>",
+    )
+
+
+def _drawn(
+    traces: Sequence[fig.Trace], across: str, up: str, axis: Mapping[str, object]
+) -> fig.Figure:
+    return fig.figure(
+        traces,
+        xaxis={"title": {"text": fig.label(across), "standoff": 6}, "showgrid": False, **axis},
+        yaxis={
+            "title": {"text": fig.label(up), "standoff": 8},
+            "tickformat": "~g",
+            "gridcolor": fig.GRID,
+            "zeroline": False,
+            "nticks": 7,
+        },
+    )
+
+
+_BINNED = {"mass": "bins of equal counts", "width": "bins of equal widths"}
+
+
+def offline_part(study: Study) -> Section | None:
+    """The models offline, side by side."""
+    result = study.replay
+    if result is None:
+        return None
+    html = assets.render(
+        "offline.html",
+        result=result,
+        compared=views.compared(result),
+        models=views.plain_models(result),
+        traffics=[(name, views.units_of(result, name)) for name in views.traffics(result)],
+        curves=tuple(_curves(result)),
+        blends=tuple(_blends(result)),
+        staged=views.staged(result),
+        stages=tuple(_stages(result)),
+        splits=views.split_views(result),
+        cuts=cut_views(result),
+        by_value=views.by_value_views(result),
+        level=fmt.level(result.alpha),
+    )
+    return Section("The models on the same log.", (Markup(html),))  # noqa: S704 (the template escapes)
+
+
+def replay_figure_views(study: Study) -> Iterator[FigureView]:
+    """Every figure inside the part `offline`, which its template lays out."""
+    if study.replay is not None:
+        for make in (_curves, _blends, _stages):
+            yield from make(study.replay)
+
+
+def calibration_part(study: Study) -> Section | None:
+    """Click rate against predicted score."""
+    if study.replay is None or not study.replay.calibration:
+        return None
+    lead = (
+        "Click rate against predicted score. Above the dashed line a model predicts too little, "
+        "below it too much. Points are as large as their rows are many, with the interval of their "
+        "rate."
+    )
+    return Section(lead, tuple(_calibration(study.replay)))
+
+
+def _curves(result: ReplayResult) -> Iterator[FigureView]:
+    """A figure for each metric and traffic."""
+    keys = dict.fromkeys((curve.metric, curve.traffic) for curve in result.curves)
+    for i, (metric, traffic) in enumerate(keys):
+        own = [c for c in result.curves if (c.metric, c.traffic) == (metric, traffic)]
+        points = [[_value(p.value, p.low, p.high) for p in curve.points] for curve in own]
+        rows = [
+            (str(own[0].points[n].k), *column) for n, column in enumerate(zip(*points, strict=True))
+        ]
+        yield FigureView(
+            f"curve-{i}",
+            f"{metric}, traffic of {traffic}",
+            _elbows(own),
+            curve_figure(own),
+            traffic == POOLED,
+            ("k", *(curve.model for curve in own)),
+            tuple(rows),
+            key=("curve", metric, traffic),
+        )
+
+
+def _elbows(curves: Sequence[Curve]) -> str:
+    elbows = [
+        f"{c.model} at {c.elbow}" if c.elbow is not None else f"{c.model} has none" for c in curves
+    ]
+    return f"Elbow (further places add less): {'; '.join(elbows)}."
+
+
+def _calibration(result: ReplayResult) -> Iterator[FigureView]:
+    """A figure for each traffic and way of binning."""
+    keys = dict.fromkeys((b.traffic, b.kind) for b in result.calibration)
+    for i, (traffic, kind) in enumerate(keys):
+        own = [b for b in result.calibration if (b.traffic, b.kind) == (traffic, kind)]
+        yield FigureView(
+            f"calibration-{i}",
+            f"Traffic of {traffic}, {_BINNED[kind]}",
+            "",
+            calibration_figure(own),
+            heads=("Model", "Bin", "Rows", "Clicks", "Clicks / rows", "interval", "Mean score"),
+            rows=tuple(_bin(b) for b in own),
+            key=("calibration", traffic, kind),
+        )
+
+
+def _bin(b: CalibrationBin) -> tuple[str, ...]:
+    rate = fmt.estimate(b.clicks / b.rows if b.rows else None, b.low, b.high)
+    counts = (str(b.bin), fmt.count(b.rows), fmt.count(b.clicks))
+    return b.model, *counts, *rate, fmt.mean(b.mean_score)
+
+
+def _blends(result: ReplayResult) -> Iterator[FigureView]:
+    """A figure for each metric and model that is blended with control's."""
+    blends = [m.blend for m in result.models if m.blend is not None]
+    for i, (model, base) in enumerate(dict.fromkeys((b.model, b.base) for b in blends)):
+        shares = {base: 0.0, model: 1.0}
+        shares |= {b.name: b.alpha for b in blends if (b.model, b.base) == (model, base)}
+        name = Blend(model, base, 0.0).name.removeprefix("0·")
+        for j, metric in enumerate(views.drawn_metrics(result)):
+            rows = [(shares[r.model], r) for r in _of(result, metric) if r.model in shares]
+            title = f"{metric}, α·{name.replace('1·', '(1 − α)·')}"
+            figure = blend_figure(rows)
+            yield FigureView(
+                f"blend-{i}-{j}", title, _largest(rows), figure, False, *_blend_table(rows)
+            )
+
+
+def _of(result: ReplayResult, metric: str) -> list[ReplayRow]:
+    return [row for row in result.rows if row.metric == metric]
+
+
+def _largest(rows: Sequence[tuple[float, ReplayRow]]) -> str:
+    """The share with the largest value on each traffic; whether large is good is left open."""
+    largest = []
+    for traffic in dict.fromkeys(row.traffic for _, row in rows):
+        known = [(r.value, a) for a, r in rows if r.traffic == traffic and r.value is not None]
+        if known:
+            largest.append(f"{traffic} at {max(known)[1]:g}")
+    return f"Largest on {', '.join(largest)}." if largest else ""
+
+
+def _blend_table(
+    rows: Sequence[tuple[float, ReplayRow]],
+) -> tuple[tuple[str, ...], tuple[tuple[str, ...], ...]]:
+    """Headers and rows: a row for each share, a column for each traffic."""
+    traffics = list(dict.fromkeys(row.traffic for _, row in rows))
+    cells = {(share, row.traffic): _value(row.value, row.low, row.high) for share, row in rows}
+    shares = sorted(dict.fromkeys(share for share, _ in rows))
+    lines = [(f"{s:g}", *(cells.get((s, t), fmt.MISSING) for t in traffics)) for s in shares]
+    return ("α", *traffics), tuple(lines)
+
+
+def _stages(result: ReplayResult) -> Iterator[FigureView]:
+    """A figure for each metric and traffic: its value at each stage."""
+    stages = {m.name: m.stage for m in result.models if m.stage is not None}
+    keys = [(m, t) for m in views.drawn_metrics(result) for t in views.traffics(result)]
+    for i, (metric, traffic) in enumerate(keys if stages else ()):
+        own = [r for r in _of(result, metric) if r.traffic == traffic and r.model in stages]
+        named = [(stages[r.model], r.model.removeprefix(f"{stages[r.model]}/"), r) for r in own]
+        yield FigureView(
+            f"stage-{i}",
+            f"{metric}, traffic of {traffic}",
+            "",
+            stage_figure(named),
+            traffic == POOLED,
+            ("Stage", "Model", "Value"),
+            tuple((s, name, _value(r.value, r.low, r.high)) for s, name, r in named),
+            key=("stage", metric, traffic),
+        )
+
+
+def _value(value: float | None, low: float | None, high: float | None) -> str:
+    return " ".join(part for part in fmt.estimate(value, low, high) if part)

@@ -1,0 +1,333 @@
+"""The parts of the page that windows fill: stability, effects up to each day, p-values, windows.
+
+`registry.py` lists them. `time_views.py` has the tables of a metric, `windows_figures.py`,
+`p_value_figures.py` and `effect_figures.py` draw.
+"""
+
+from collections.abc import Sequence
+from datetime import date, datetime, time
+
+from markupsafe import Markup
+
+from abeval.report import assets, effect_figures, time_views
+from abeval.report import figures as fig
+from abeval.report.effect_figures import windows_heat_map
+from abeval.report.figures import FigureView, Section, by_role, info_of
+from abeval.report.time_views import Cell, cells
+from abeval.results import codes
+from abeval.results import format as fmt
+from abeval.results.study import Study
+from abeval.results.windows import Look, Stability, TimeResult, WindowRow
+
+_BAND = "rgba(0,114,178,0.18)"
+
+
+def windows_figure(rows: Sequence[WindowRow], looks: Sequence[Look], unit: str = "") -> fig.Figure:
+    """The effect of each day and of all days up to it, with fixed and always-valid bands.
+
+    Args:
+        rows: Calendar windows of one metric in one variant.
+        looks: Its looks.
+        unit: Of the metric.
+    """
+    daily = [r for r in rows if r.kind == "daily" and r.difference is not None]
+    cumulative = [r for r in rows if r.kind == "cumulative" and r.difference is not None]
+    traces = [
+        _band(cumulative),
+        _line(cumulative, "up to the day", unit),
+        *_always_valid(looks, unit),
+        *(_days([r for r in daily if r.partial is part], part, unit) for part in (False, True)),
+    ]
+    shown = [trace for trace in traces if trace["x"]]
+    figure = fig.figure(
+        [*shown, _final(cumulative[-1], unit)] if cumulative else shown,
+        margin={"b": 34},
+        xaxis={"type": "date", "tickformat": "%a %d %b", "showgrid": False},
+        yaxis=_effect_axis([*daily, *cumulative], unit),
+    )
+    if cumulative:
+        _add_lifts(figure, cumulative[-1])
+    return figure
+
+
+def _final(row: WindowRow, unit: str) -> fig.Trace:
+    """The interval of the whole period, half a day after its end."""
+    numbers = (row.difference, row.difference_low, row.difference_high)
+    after = datetime.combine(date.fromisoformat(row.end), time(12))
+    return fig.scatter(
+        x=[after.isoformat()],
+        y=[row.difference],
+        error_y=fig.error_bars([numbers], fig.BLUE, 4),
+        mode="markers",
+        name="the whole period",
+        marker={"color": fig.BLUE, "size": 10, "symbol": "diamond"},
+        said=[_hover("whole period", unit, *numbers)],
+    )
+
+
+def _add_lifts(figure: fig.Figure, row: WindowRow) -> None:
+    """A second axis: the same differences as a share of control's value at the end."""
+    layout = figure["layout"]
+    bounds = layout["yaxis"].get("range")
+    if not row.control or not bounds:
+        return
+    # The point is not seen; it gives the axis its place.
+    point = fig.scatter(
+        x=[row.end],
+        y=[100 * (row.difference or 0.0) / abs(row.control)],
+        yaxis="y2",
+        mode="markers",
+        marker={"opacity": 0},
+        name="lift",
+        hoverinfo="skip",
+        showlegend=False,
+    )
+    figure["data"].append(point)
+    layout["margin"]["r"] = 76
+    layout["yaxis2"] = {
+        **fig.EFFECT_AXIS,
+        "overlaying": "y",
+        "side": "right",
+        "showgrid": False,
+        "zeroline": False,
+        "range": [100 * bound / abs(row.control) for bound in bounds],
+        "ticksuffix": "%",
+        "tickmode": "auto",
+        "tickformat": "+.3~g",
+        "title": {"text": "lift", "standoff": 8},
+    }
+
+
+def recurring_figure(rows: Sequence[WindowRow], unit: str = "") -> fig.Figure:
+    """The effect in each hour, or on each weekday."""
+    shown = [r for r in rows if r.difference is not None]
+    return fig.figure(
+        [_days(shown, partial=False, unit=unit)],
+        margin={"b": 34},
+        showlegend=False,
+        xaxis={"type": "category", "showgrid": False},
+        yaxis=_effect_axis(shown, unit),
+    )
+
+
+def _hover(day: str, unit: str, value: float | None, low: float | None, high: float | None) -> str:
+    """A day, its effect and the interval of it."""
+    shown = fmt.difference(value, low, high, unit)
+    return f"{day}: {fmt.typographic(shown.text) if shown else fmt.MISSING}"
+
+
+def _days(rows: Sequence[WindowRow], partial: bool, unit: str) -> fig.Trace:
+    values = [(r.difference, r.difference_low, r.difference_high) for r in rows]
+    return fig.scatter(
+        x=[fig.label(r.start) for r in rows],
+        y=[r.difference for r in rows],
+        error_y=fig.error_bars(values, fig.GREY, 1.4),
+        mode="markers",
+        name="partial day" if partial else "one day",
+        marker={"color": fig.GREY, "size": 8, "symbol": "circle-open" if partial else "circle"},
+        said=[_hover(r.start, unit, *v) for r, v in zip(rows, values, strict=True)],
+    )
+
+
+def _band(rows: Sequence[WindowRow]) -> fig.Trace:
+    """One closed path: forward along the lower ends, back along the upper ends."""
+    days = [r.end for r in rows]
+    return fig.scatter(
+        x=[*days, *reversed(days)],
+        y=[*(r.difference_low for r in rows), *(r.difference_high for r in reversed(rows))],
+        fill="toself",
+        fillcolor=_BAND,
+        line={"width": 0},
+        mode="lines",
+        name="its interval, for one look",
+        hoverinfo="skip",
+    )
+
+
+def _line(rows: Sequence[WindowRow], name: str, unit: str) -> fig.Trace:
+    return fig.scatter(
+        x=[r.end for r in rows],
+        y=[r.difference for r in rows],
+        mode="lines",
+        name=name,
+        line={"color": fig.BLUE, "width": 2.2},
+        said=[
+            _hover(f"up to {r.end}", unit, r.difference, r.difference_low, r.difference_high)
+            for r in rows
+        ],
+    )
+
+
+def _always_valid(looks: Sequence[Look], unit: str) -> list[fig.Trace]:
+    days = [look.day for look in looks]
+    hovers = [
+        _hover(f"up to {look.day}", unit, look.difference, look.always_low, look.always_high)
+        for look in looks
+    ]
+    ends = [look.always_low for look in looks], [look.always_high for look in looks]
+    return [
+        fig.scatter(
+            x=days,
+            y=values,
+            mode="lines",
+            name="always valid, for every look",
+            legendgroup="always",
+            showlegend=i == 0,
+            line={"color": fig.ORANGE, "width": 1.8, "dash": "dash"},
+            said=hovers,
+        )
+        for i, values in enumerate(ends)
+    ]
+
+
+def _title(unit: str) -> str:
+    """What the axis measures. Per cent of a rate are points: they are differences."""
+    if unit in fmt.RATE_UNITS:
+        return "difference, in points"
+    return fig.label(f"difference, {unit}") if unit else "difference"
+
+
+def _effect_axis(rows: Sequence[WindowRow], unit: str) -> dict[str, object]:
+    """Space for every whole day; the first looks and partial days may leave the figure."""
+    whole = [r for r in rows if not (r.partial and r.kind == "daily")]
+    fitted = [r for r in whole if r.kind != "cumulative"] or whole
+    ends = [e for r in fitted for e in (r.difference_low, r.difference_high) if e is not None]
+    axis: dict[str, object] = {"title": {"text": _title(unit), "standoff": 8}, **fig.EFFECT_AXIS}
+    if unit in fmt.RATE_UNITS:
+        axis["tickformat"] = "+~%"
+    if bounds := fig.axis_range(ends, 0.08):
+        axis["range"] = bounds
+    return axis
+
+
+_TONES = {"stable": "pass", "settling": "warn", "drifting": "fail", "too_early": "skipped"}
+
+
+def stability_part(study: Study) -> Section | None:
+    """Whether the effect is the same on all days."""
+    time = study.time
+    if time is None or not time.stability:
+        return None
+    lead = "Whether the effect is the same on all days, and how many days are needed to trust it."
+    links = {(c.metric, c.variant): f"cumulative-{c.slug}" for c in cells(time)}
+    html = assets.render(
+        "stability.html",
+        rows=time.stability,
+        tones=_TONES,
+        links=links,
+        several=len({row.variant for row in time.stability}) > 1,
+        notes=(*time.notes, *(f"{n} is not shown: {why}" for n, why in time.refused.items())),
+    )
+    return Section(lead, (Markup(html),), gated=True)  # noqa: S704 (the template escapes)
+
+
+def cumulative_part(study: Study) -> Section | None:
+    """The effect of all days up to each day, with the band that is valid at every look."""
+    time = study.time
+    if time is None:
+        return None
+    verdicts = {(row.metric, row.variant): row for row in time.stability}
+    views = [
+        (cell.metric, _cumulative(study, time, cell, verdicts.get((cell.metric, cell.variant))))
+        for cell in cells(time)
+    ]
+    if not views:
+        return None
+    level = fmt.level(time.alpha)
+    lead = (
+        f"Line and band: all days up to it, with the {level} interval for one look. Dashed: the "
+        "band that is valid however often you look. At the right end: the final interval. "
+        "Dots: one day; hollow where the log covers it in part."
+    )
+    return Section(lead, by_role(study, views), gated=True)
+
+
+def _cumulative(
+    study: Study, time: TimeResult, cell: Cell, verdict: Stability | None
+) -> FigureView:
+    unit = info_of(study, cell.metric).unit
+    days = [row for row in cell.rows if row.axis == "calendar"]
+    word = "" if verdict is None else codes.words(verdict.verdict)
+    heads, rows = time_views.looks_table(cell.looks, unit)
+    if not rows:
+        heads, rows = time_views.windows_table([r for r in days if r.kind == "cumulative"], unit)
+    return FigureView(
+        anchor=f"cumulative-{cell.slug}",
+        title=cell.title,
+        takeaway=time_views.looks_sentence(cell.looks),
+        figure=windows_figure(days, cell.looks, unit),
+        heads=heads,
+        rows=rows,
+        note=", ".join(part for part in (cell.note, word) if part),
+        key=("cumulative", *cell.key),
+    )
+
+
+def pvalue_part(study: Study) -> Section | None:
+    """Fixed against always-valid p-values, day by day."""
+    time = study.time
+    if time is None or not time.looks:
+        return None
+    views = [
+        (
+            cell.metric,
+            FigureView(
+                anchor=f"pvalue-{cell.slug}",
+                title=cell.title,
+                takeaway=time_views.looks_sentence(cell.looks),
+                figure=effect_figures.p_values_figure(cell.looks, time.alpha),
+                heads=("Day", "p of one look", "p always valid"),
+                rows=tuple(
+                    (k.day, fmt.p_value(k.fixed_p_value), fmt.p_value(k.always_p_value))
+                    for k in cell.looks
+                ),
+                note=cell.note,
+                key=("pvalue", *cell.key),
+            ),
+        )
+        for cell in cells(time)
+        if cell.looks
+    ]
+    lead = (
+        "Why one must not stop at the first small p: the thin line is the p-value of a single "
+        "look, which is not valid for stopping. The thick one may be looked at every day."
+    )
+    return Section(lead, by_role(study, views), gated=True)
+
+
+def windows_part(study: Study) -> Section | None:
+    """All windows of all lengths, as heat maps."""
+    time = study.time
+    if time is None:
+        return None
+    views = []
+    for cell in cells(time):
+        rows = [r for r in cell.rows if r.axis == "calendar" and r.kind in ("daily", "rolling")]
+        if any(row.lift is not None for row in rows):
+            info = info_of(study, cell.metric)
+            heads, lines = time_views.windows_table(rows, info.unit)
+            view = FigureView(
+                anchor=f"windows-{cell.slug}",
+                title=cell.title,
+                takeaway=_windows_sentence(rows),
+                figure=windows_heat_map(rows, info.direction != "decrease"),
+                heads=heads,
+                rows=lines,
+                note=cell.note,
+                key=("windows", *cell.key),
+            )
+            views.append((cell.metric, view))
+    if not views:
+        return None
+    lead = (
+        "Each cell is a window: its first day across, its length up. Colour: the lift, blue where "
+        "it is good. A dot: the interval excludes zero."
+    )
+    return Section(lead, by_role(study, views), gated=True)
+
+
+def _windows_sentence(rows: Sequence[WindowRow]) -> str:
+    longest = max(row.days for row in rows)
+    signs = [row.lift > 0 for row in rows if row.lift is not None and row.days == longest]
+    above = sum(signs)
+    return f"Above control in {above} of {len(signs)} windows of {longest} days."

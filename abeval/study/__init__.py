@@ -1,1 +1,0 @@
-"""All that can be computed of one experiment, for one page."""
