@@ -245,7 +245,8 @@ def _binomial(units: int, share: float) -> tuple[int, Floats]:
     count = np.arange(most + 1)
     ways = special.gammaln(units + 1) - special.gammaln(count + 1)
     ways -= special.gammaln(units - count + 1)
-    chances = np.exp(ways + special.xlogy(count, few) + special.xlog1py(units - count, -few))
+    of_one = special.xlogy(count, few) + special.xlog1py(units - count, -few)
+    chances = np.exp(ways + of_one)
     return (0, chances) if share <= 0.5 else (units - most, chances[::-1])
 
 
