@@ -108,6 +108,7 @@ def test_hours_with_few_units_are_tested_together() -> None:
     assert [p for p in analysed(few).split_places if p.dimension == "entry hour"] == []
 
 
+@pytest.mark.whole
 def test_a_mismatch_of_one_day_that_a_daily_reader_may_have_met_by_chance_says_so() -> None:
     """Read daily, a test at p < .01 cries on sound splits; the running test does not."""
     result = analysed(log(lambda t, u: u < 0.0375))
@@ -136,6 +137,7 @@ def test_the_running_test_seldom_cries_although_it_is_read_every_day() -> None:
     assert cries <= 15 < 30 < fixed
 
 
+@pytest.mark.whole
 def test_without_one_split_by_day_there_is_no_running_test() -> None:
     sound = log(lambda t, u: u < 0)
     assert analysed(sound.drop(columns="ts")).split_days == ()
