@@ -11,7 +11,7 @@ from functools import cached_property
 import numpy as np
 
 from abeval.aggregates.aggregates import Aggregates
-from abeval.aggregates.moment_rows import CAPPED, DAY, SEGMENT, WHOLE, ByStretch, pooled
+from abeval.aggregates.sums import CAPPED, DAY, SEGMENT, WHOLE, ByStretch, pooled
 from abeval.experiment.model import Experiment
 from abeval.inference.comparison import Arms, Comparison, Key, Reason, Rule, refused
 from abeval.inference.looks import looks_of

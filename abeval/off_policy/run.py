@@ -14,10 +14,9 @@ from abeval.experiment.sources import ROW_UNIT
 from abeval.logs.run import Run
 from abeval.off_policy.log import PolicyChoice, PolicyLog, read_policy_log
 from abeval.results.off_policy import OffPolicyResult, OffPolicyRow, Realised, Support
-from abeval.stats import effects, ratios
+from abeval.stats import effects, means
 from abeval.stats import off_policy as weighted
 from abeval.stats import off_policy_model_based as model_based
-from abeval.stats.arrays import Integers
 from abeval.stats.moments import Moments
 from abeval.stats.off_policy_fit import PRIOR_ROWS, CrossFit, check_policy, cross_fit
 from abeval.stats.off_policy_interval import MIN_REWARDS, PolicyValue
@@ -28,7 +27,7 @@ from abeval.stats.off_policy_weights import (
     diagnose,
     importance_weights,
 )
-from abeval.stats.records import Refusal, RefusalReason
+from abeval.stats.records import Integers, Refusal, RefusalReason
 
 Answer = PolicyValue | Refusal
 Estimator = Callable[[], PolicyValue]
@@ -275,7 +274,7 @@ def _support(result: Evaluation) -> Support | None:
 def _realised(target: pd.DataFrame, alpha: float) -> Realised | None:
     """The target variant's own mean reward; None if it has too few units."""
     try:
-        mean = ratios.estimate(Moments.of(target["reward"], target["impressions"]))
+        mean = means.estimate(Moments.of(target["reward"], target["impressions"]))
     except Refusal:
         return None
     se = math.sqrt(mean.variance)

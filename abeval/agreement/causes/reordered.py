@@ -11,8 +11,7 @@ from abeval.agreement import clusters
 from abeval.agreement.case import Case, CauseCheck, Finding, Frames, Unchecked
 from abeval.agreement.clusters import p_above, share
 from abeval.agreement.gap import closed_by_rates
-from abeval.stats.arrays import Floats
-from abeval.stats.records import Estimate
+from abeval.stats.records import Estimate, Floats
 
 LARGEST = 0.1
 COSTS = 0.01
