@@ -1,9 +1,10 @@
-"""Audits the assignment of an experiment.
+"""Audit an assignment: logged variants against its rule, and against other experiments.
 
-`api/` calls it (`abeval audit`) with a `Run` and the assignments of other experiments.
+`abeval audit` compares them for every unit, and tells since when they differ.
 """
 
-from collections.abc import Mapping
+from collections import Counter
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 import pandas as pd
@@ -15,7 +16,7 @@ from abeval.assignment.randomness import Independence, independence, uniformity
 from abeval.errors import ExperimentError
 from abeval.experiment.model import Experiment
 from abeval.logs.accounting import expected_variants
-from abeval.logs.prepare import Prepared, prepare
+from abeval.logs.prepare import prepare
 from abeval.logs.run import Run
 from abeval.results.trust import AuditDay, AuditResult, Reassigned
 
@@ -44,43 +45,44 @@ def audit(run: Run, others: Mapping[str, "Rule | pd.Series[str]"]) -> AuditResul
         )
     prepared = prepare(run, [])
     run.step("audit")
-    cells = _cells(prepared)
+    cells = expected_variants(prepared) if prepared.has_rule else []
+    matrix = Counter[tuple[str, str | None]]()
+    of_days, wrong = Counter[str | None](), Counter[str | None]()
+    for day, logged, expected, count in cells:
+        matrix[logged, expected] += count
+        of_days[day] += count
+        wrong[day] += count if logged != expected else 0
+    days = tuple(AuditDay(day, of_days[day], wrong[day]) for day in sorted(of_days, key=_none_last))
+    total, mismatches = of_days.total(), wrong.total()
+    low, high = proportion_confint(mismatches, total, method="beta") if total else (None, None)
     units = _units(run)
-    pairs = _pairs(experiment, units, others)
-    days = _days(cells)
-    total, mismatches = sum(day.units for day in days), sum(day.mismatches for day in days)
-    low, high = _interval(mismatches, total)
+    own = experiment.assignment
+    scheme = None if own is None else own.scheme
     return AuditResult(
         experiment=experiment.name,
-        scheme=_scheme(experiment),
+        scheme=scheme.platform if scheme else "abeval" if own else None,
         units=total,
         mismatches=mismatches,
         rate=mismatches / total if total else None,
-        low=low,
-        high=high,
+        low=None if low is None else float(low),
+        high=None if high is None else float(high),
         since=_since(days),
-        matrix=_matrix(cells),
+        matrix=tuple(
+            Reassigned(*pair, matrix[pair])
+            for pair in sorted(matrix, key=lambda pair: (pair[0], _none_last(pair[1])))
+        ),
         days=days,
-        pairs=pairs,
+        pairs=_pairs(experiment, units, others),
         uniformity=None if rule is None else _uniformity(rule, units),
     )
 
 
-def _cells(prepared: Prepared) -> pd.DataFrame:
-    """`day, logged, expected, units` of the units that the log shows in a variant."""
-    rows = expected_variants(prepared) if prepared.has_rule else []
-    return pd.DataFrame(rows, columns=["day", "logged", "expected", "units"])
-
-
-def _scheme(experiment: Experiment) -> str | None:
-    own = experiment.assignment
-    if own is None:
-        return None
-    return "abeval" if own.scheme is None else own.scheme.platform
+def _none_last(name: str | None) -> tuple[bool, str]:
+    return name is None, name or ""
 
 
 def _units(run: Run) -> "pd.Series[str]":
-    """The variant of each analysed unit, by its id."""
+    """Return the variant of each analysed unit, by its id."""
     rows = run.engine.frame(
         "select cast(n.logged_id as varchar) as id, u.variant from units u "
         "join unit_names n on u.unit_id = n.unit_id"
@@ -91,71 +93,35 @@ def _units(run: Run) -> "pd.Series[str]":
 def _pairs(
     experiment: Experiment, units: "pd.Series[str]", others: Mapping[str, "Rule | pd.Series[str]"]
 ) -> tuple[Independence, ...]:
-    """Every pair; by tenths of the last draw where all have a rule, which shows more than variants.
+    """Test every pair; by tenths of the last draw where all have a rule, which shows more.
 
     A hash can be even within two halves and not within tenths.
     """
+    ids, own = units.index, experiment.assignment_rule
     rules = {name: other for name, other in others.items() if isinstance(other, Rule)}
-    own = experiment.assignment_rule
-    if own is not None and rules and len(rules) == len(others):
-        return independence(
-            {name: _tenths(rule, units) for name, rule in {experiment.name: own, **rules}.items()}
-        )
-    variants = {
-        name: _variants(other, units) if isinstance(other, Rule) else other
-        for name, other in others.items()
-    }
-    return independence({experiment.name: units, **variants}) if variants else ()
+    if own is None or not rules or len(rules) < len(others):
+        variants = {
+            name: pd.Series(other.variants(ids), ids) if isinstance(other, Rule) else other
+            for name, other in others.items()
+        }
+        return independence({experiment.name: units, **variants}) if variants else ()
+    tenths = {}
+    for name, rule in {experiment.name: own, **rules}.items():
+        draw = rule.stages[-1].draw
+        numbers = pd.Series([draw.number(unit) for unit in ids], ids)
+        tenths[name] = pd.qcut(numbers.rank(method="first"), 10).astype(str)
+    return independence(tenths)
 
 
-def _tenths(rule: Rule, units: "pd.Series[str]") -> "pd.Series[str]":
-    draw = rule.stages[-1].draw
-    numbers = pd.Series([draw.number(unit) for unit in units.index], units.index)
-    return pd.qcut(numbers.rank(method="first"), 10).astype(str)
-
-
-def _variants(rule: Rule, units: "pd.Series[str]") -> "pd.Series[str]":
-    return pd.Series(rule.variants(units.index), units.index)
-
-
-def _differs(cells: pd.DataFrame) -> "pd.Series[bool]":
-    return cells["logged"] != cells["expected"].fillna("")
-
-
-def _interval(mismatches: int, units: int) -> tuple[float, float] | tuple[None, None]:
-    if units == 0:
-        return None, None
-    low, high = proportion_confint(mismatches, units, method="beta")
-    return float(low), float(high)
-
-
-def _matrix(cells: pd.DataFrame) -> tuple[Reassigned, ...]:
-    sums = cells.groupby(["logged", "expected"], dropna=False)["units"].sum().reset_index()
-    return tuple(
-        Reassigned(str(logged), None if pd.isna(expected) else str(expected), int(units))
-        for logged, expected, units in sums.itertuples(index=False, name=None)
-    )
-
-
-def _days(cells: pd.DataFrame) -> tuple[AuditDay, ...]:
-    marked = cells.assign(mismatches=cells["units"].where(_differs(cells), 0))
-    sums = marked.groupby("day", dropna=False)[["units", "mismatches"]].sum()
-    return tuple(
-        AuditDay(None if pd.isna(day) else str(day), int(units), int(mismatches))
-        for day, units, mismatches in sums.itertuples(name=None)
-    )
-
-
-def _since(days: tuple[AuditDay, ...]) -> str | None:
-    """The day at which the units before it and those from it on differ most.
+def _since(days: Sequence[AuditDay]) -> str | None:
+    """Find the day at which the units before it and those from it on differ most.
 
     Fisher's exact test for each day, Bonferroni over the days (Miller and Siegmund 1982 give the
     less strict law of the maximum).
     """
-    counts = [[day.mismatches, day.units - day.mismatches] for day in days]
-    table = np.array(counts, dtype=np.int64)
     if len(days) < 2:
         return None
+    table = np.array([[day.mismatches, day.units - day.mismatches] for day in days])
     whole = table.sum(axis=0)
     before = table.cumsum(axis=0)[:-1]
     p_values = [
@@ -167,7 +133,7 @@ def _since(days: tuple[AuditDay, ...]) -> str | None:
 
 
 def _uniformity(rule: Rule, units: "pd.Series[str]") -> float | None:
-    """Of the last draw, where its ranges cover all numbers; a part of traffic is not even."""
+    """Test the last draw, where its ranges cover all numbers; a part of traffic is not even."""
     draw, ranges = rule.stages[-1]
     size = max(r.stop for r in ranges)
     covered = sum(r.stop - r.start for r in ranges)

@@ -72,6 +72,7 @@ def test_flipped_units_are_found_under_every_scheme(name: str) -> None:
     )
 
 
+@pytest.mark.whole
 def test_a_log_that_agrees_passes_and_has_no_since() -> None:
     own = experiment(salt="exp")
     rows = log(Assignment("exp", EVEN).assign_many(UNITS).variant.to_numpy())
@@ -118,6 +119,7 @@ def test_a_log_without_variants_is_placed_by_the_scheme() -> None:
     assert outside == len(UNITS) - expected.sum()
 
 
+@pytest.mark.whole
 def test_experiments_are_compared_two_by_two() -> None:
     own = experiment(salt="exp")
     rows = log(Assignment("exp", EVEN).assign_many(UNITS).variant.to_numpy())

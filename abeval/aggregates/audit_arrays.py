@@ -1,8 +1,7 @@
-"""What the audits count, by cell, variant and group of units: pure functions of arrays.
+"""Count what audits need, by cell, variant and group of units: pure functions of arrays.
 
-`audits.py` fetches the arrays of audited units, their hours, lists and clicks. Units are what is
-independent: they are put into 64 groups by their hash, and the variance of a share comes from the
-sums of the groups.
+Units are what is independent: they are put into 64 groups by their hash, and the variance of a
+share comes from the sums of the groups.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -105,7 +104,7 @@ class Hours(NamedTuple):
 def audit_rows(
     audit: str, cells: Sequence[str], variants: Sequence[str], y: Whole, x: Whole
 ) -> Iterator[AuditRow]:
-    """Exact sums over the groups that have any rows.
+    """Sum exactly over the groups that have any rows.
 
     Args:
         audit: Its name.
@@ -204,7 +203,7 @@ def _rhythm(units: AuditedUnits, audit: str, cell: str, y: Whole) -> Iterator[Au
 
 
 def _days(units: AuditedUnits, days: Sequence[str], y: Whole) -> Iterator[AuditRow]:
-    """Rows of each day beside those of the days before it, and beside those of the days after."""
+    """Count rows of each day beside those of the days before it, and of the days after."""
     for place in range(1, len(days)):
         sides = {
             "before": range(max(place - _AROUND, 0), place),
@@ -233,7 +232,7 @@ def list_rows(units: AuditedUnits, lists: Arrays) -> Iterator[AuditRow]:
 
 
 def _holes_at(units: AuditedUnits, lists: Arrays) -> Iterator[AuditRow]:
-    """Of the lists that begin before a place and go on behind it, count those that lack it."""
+    """Count lists that lack a place, of those that begin before it and go on behind it."""
     for place in range(1, 62):
         reach = np.flatnonzero((lists["first_place"] < place) & (lists["last_place"] > place))
         lacks = 1 - (lists["places"][reach] >> place & 1)
@@ -272,7 +271,7 @@ def _repeated(units: AuditedUnits, lists: Arrays) -> Iterator[AuditRow]:
 
 
 def _keys(lists: Arrays) -> NDArray[np.uint64]:
-    """A number of each list that lists of other items, or of another order, do not share."""
+    """Return a number of each list that lists of other items, or of another order, do not share."""
     key = np.zeros(lists["unit"].size, np.uint64)
     for name in ("items", "items_placed", "items_twice_placed", "shown", "first_place"):
         key = (key ^ lists[name].astype(np.uint64)) * np.uint64(0x9E3779B97F4A7C15)

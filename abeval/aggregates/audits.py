@@ -1,4 +1,8 @@
-"""Count what audits compare between variants: exact sums over groups of units."""
+"""Count what audits compare between variants: exact sums over groups of units.
+
+Of a long log, rows are read of a few hours, and of the busiest hours of single units; what follows
+from cells is counted of all rows.
+"""
 
 from collections.abc import Iterator, Sequence
 from datetime import datetime, timedelta
@@ -23,7 +27,6 @@ from abeval.aggregates.audit_arrays import (
     machines,
     shares,
 )
-from abeval.aggregates.audits import PARTS
 from abeval.engines.protocol import Cell, Engine, whole
 from abeval.engines.sql import query, quoted
 from abeval.experiment.model import Experiment
@@ -38,6 +41,20 @@ from abeval.logs.units import places_of_hashes
 
 PARTS = 4096
 """Units are put into so many parts by their hash, of which a sample has some."""
+
+MOST_ROWS = 4_000_000
+"""Impressions of the longest log of which all are audited."""
+
+FEWEST_ROWS = 600_000
+"""Of a longer log so many are read at least, or a twenty-fourth: an hour of each day."""
+
+_ITEMS = 2**31 - 1
+"""Items are told apart by hashes below this, so that sums of them fit into 64 bits."""
+
+_UTC = ("TIMESTAMP", "TIMESTAMP WITH TIME ZONE")
+_EDGE_MS = 300_000
+_BUSY = 64
+_GOLDEN = (5**0.5 - 1) / 2
 
 
 class Sample(NamedTuple):
@@ -102,7 +119,7 @@ class Flag(NamedTuple):
 
 
 def flags(experiment: Experiment, shape: LogShape, never_null: frozenset[str]) -> list[Flag]:
-    """The flags of each impression that these columns can give.
+    """Return the flags of each impression that these columns can give.
 
     Args:
         experiment: Its variants.
@@ -140,12 +157,6 @@ def flags(experiment: Experiment, shape: LogShape, never_null: frozenset[str]) -
     ]
 
 
-def audited_keys(engine: Engine, sample: Sample) -> str:
-    """The keys of clicked impressions of the sample, with the hash of the unit."""
-    unit = engine.hash64(["unit_id"])
-    return f"select *, {unit} as unit_hash from clicked_keys where {sample.has(unit)}"
-
-
 def show_audited(
     run: Run, shape: LogShape, sample: Sample, chosen: Sequence[Flag], has_lists: bool
 ) -> None:
@@ -170,25 +181,8 @@ def show_audited(
     engine.view("audited", sql)
 
 
-_ITEMS = 2**31 - 1
-"""Items are told apart by hashes below this, so that sums of them fit into 64 bits."""
-
-_UTC = ("TIMESTAMP", "TIMESTAMP WITH TIME ZONE")
-
-
-MOST_ROWS = 4_000_000
-"""Impressions of the longest log of which all are audited."""
-
-FEWEST_ROWS = 600_000
-"""Of a longer log so many are read at least, or a twenty-fourth: an hour of each day."""
-
-_EDGE_MS = 300_000
-_BUSY = 64
-_GOLDEN = (5**0.5 - 1) / 2
-
-
 def audit_sums(run: Run, prepared: Prepared) -> list[AuditSums]:
-    """Every audit that these logs allow.
+    """Return every audit that these logs allow.
 
     Args:
         run: The experiment, on the engine where `prepare` created its relations.
@@ -223,7 +217,7 @@ def _has_clicks(shape: LogShape) -> bool:
 def _of_rows(
     run: Run, prepared: Prepared, units: AuditedUnits, hours: Hours, impressions: Whole
 ) -> Iterator[AuditRow]:
-    """Flags, lists, machines and clicks: the only place where audits read a log."""
+    """Count flags, lists, machines and clicks: the only place where audits read a log."""
     experiment, engine, shape = run.experiment, run.engine, prepared.shape
     chosen = flags(experiment, shape, _never_null(run, prepared))
     has_lists = "request_id" in shape.impressions and "position" in shape.impressions
@@ -248,12 +242,14 @@ def _of_rows(
             of_units = machines(units, hours, unit, time, longest)
             yield from machine_rows(units, of_units, hours, _has_clicks(shape))
     if shape.clicks is not None:
-        engine.view("audited_keys", audited_keys(engine, sample))
+        number = engine.hash64(["unit_id"])
+        keys = f"select *, {number} as unit_hash from clicked_keys where {sample.has(number)}"
+        engine.view("audited_keys", keys)
         yield from _of_clicks(units, _arrays(engine, "audit/clicks", units))
 
 
 def _never_null(run: Run, prepared: Prepared) -> frozenset[str]:
-    """The columns without a null, where the files of the log say so; of a table of units, any."""
+    """Return columns without a null, where files say so; of a table of units, all of them."""
     source, files, columns = run.experiment.logs.rows, prepared.files, prepared.shape.own_columns
     if run.experiment.of_units and columns:
         counts = ", ".join(f"count({quoted(column)})" for column in columns)
@@ -277,7 +273,7 @@ def _units(experiment: Experiment, prepared: Prepared) -> AuditedUnits:
 
 
 def _hours(prepared: Prepared) -> Hours:
-    """The cells of the period of analysed units."""
+    """Return the cells of the period of analysed units."""
     cells, unit_of = prepared.cells, prepared.placed.unit_of
     unit = unit_of[cells.unit]
     rows = where(cells.counts & cells.in_period & (unit != NONE))
@@ -297,7 +293,7 @@ def _hours(prepared: Prepared) -> Hours:
 
 
 def _sample(hours: Hours) -> Sample:
-    """All impressions of a short log; of a longer one those of whole hours spread over it.
+    """Choose all impressions of a short log; of a longer one those of whole hours over it.
 
     Steps of the golden section leave no part of the log, and no hour of the day, without one.
     """
@@ -315,7 +311,7 @@ def _sample(hours: Hours) -> Sample:
 
 
 def _spans(hours: Hours, chosen: Whole) -> list[tuple[int, int]]:
-    """The first and the last time of some hours."""
+    """Return the first and the last time of some hours."""
     own = np.flatnonzero(np.isin(hours.hour, chosen))
     first, last = np.full(hours.known.size, NO_FIRST), np.full(hours.known.size, NO_LAST)
     np.minimum.at(first, hours.hour[own], hours.first_ms[own])
@@ -324,7 +320,7 @@ def _spans(hours: Hours, chosen: Whole) -> list[tuple[int, int]]:
 
 
 def _whole_lists(lists: Arrays, sample: Sample) -> Arrays:
-    """The lists that begin so far from the ends of their span that all of their rows are in it."""
+    """Return the lists that begin so far from the ends of their span that it has all rows."""
     if not sample.spans:
         return lists
     first, last = np.array(sample.spans).T
@@ -335,7 +331,7 @@ def _whole_lists(lists: Arrays, sample: Sample) -> Arrays:
 
 
 def _busiest(units: AuditedUnits, hours: Hours, lists: Arrays) -> Sample:
-    """The busiest hours of single units, if these have rows for as many lists as a machine has.
+    """Choose the busiest hours of single units, with rows for as many lists as a machine has.
 
     A list of a machine may be half as long as is usual.
     """
@@ -350,7 +346,7 @@ def _busiest(units: AuditedUnits, hours: Hours, lists: Arrays) -> Sample:
 
 
 def _arrays(engine: Engine, name: str, units: AuditedUnits) -> Arrays:
-    """The whole numbers of a query over `unit_hash`, with the place of each analysed unit."""
+    """Return the whole numbers of a query by `unit_hash`, with the place of each analysed unit."""
     arrays = engine.arrays(query(name))
     columns = {n: np.ma.filled(column, 0).astype(np.int64) for n, column in arrays.items()}
     unit = places_of_hashes(columns.pop("unit_hash"), units.number)
@@ -396,7 +392,7 @@ def _of_duplicates(
 
 
 def _silent(units: AuditedUnits, hours: Hours) -> Iterator[AuditRow]:
-    """Exposed units without an impression, by stretch: who entered late had less time."""
+    """Count exposed units without an impression, by stretch: who entered late had less time."""
     x = np.ones_like(units.number)
     y = x.copy()
     y[hours.unit] = 0
@@ -408,7 +404,7 @@ def _silent(units: AuditedUnits, hours: Hours) -> Iterator[AuditRow]:
 def _set_aside(
     experiment: Experiment, engine: Engine, prepared: Prepared, units: AuditedUnits
 ) -> Iterator[AuditRow]:
-    """Reasons for which rows of a logged variant are set aside; days are their clusters."""
+    """Count rows of a logged variant that are set aside, by reason; days are their clusters."""
     shape, cells = prepared.shape, prepared.cells
     reasons = {kind.set_aside for kind in cells.kinds}
     is_named = shape.names_variant and not experiment.assigns

@@ -1,8 +1,4 @@
-"""Accounts of the rows of the logs: every row is used, or set aside for one reason.
-
-It reads the relations that `prepare.py` created; `aggregates/collect.py` keeps the counts for the
-result and the trust checks; `time/open.py` checks that rows are left.
-"""
+"""Account for the rows of the logs: every row is used, or set aside for one reason."""
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
@@ -71,7 +67,7 @@ class SeenUnits(NamedTuple):
 
 
 def accounts(prepared: Prepared, engine: Engine) -> list[LogRows]:
-    """Rows of the impressions, and of click and outcome logs that were read."""
+    """Return rows of the impressions, and of click and outcome logs that were read."""
     log = prepared.shape.impressions.log
     rows = [LogRows(log, reason, count) for reason, count in _impressions(prepared)]
     if prepared.shape.clicks is not None and prepared.summed.has_rows:
@@ -113,7 +109,7 @@ def check_all_counted(prepared: Prepared, accounts: Sequence[LogRows]) -> None:
 
 
 def _impressions(prepared: Prepared) -> list[tuple[str, int]]:
-    """Impressions by what became of them: used in the period and before it, then set aside."""
+    """Count impressions: used in the period and before it, then those that are set aside."""
     used, reasons = Counter[bool](), Counter[str]()
     for kind, rows in zip(prepared.cells.kinds, _by_kind(prepared), strict=True):
         if kind.set_aside is not None:
@@ -135,13 +131,13 @@ def _impressions(prepared: Prepared) -> list[tuple[str, int]]:
 
 
 def _by_kind(prepared: Prepared) -> Whole:
-    """Impressions of each kind that have a unit."""
+    """Count impressions of each kind that have a unit."""
     cells = prepared.cells
     return np.bincount(cells.kind, cells.sums["c_1"], len(cells.kinds)).astype(np.int64)
 
 
 def _by_reason(prepared: Prepared, in_period: bool) -> Whole:
-    """Impressions that count by `REASONS` of their units; at the end, those that are used."""
+    """Count impressions by `REASONS` of their units; at the end, those that are used."""
     cells, placed = prepared.cells, prepared.placed
     rows = where(cells.counts & (cells.in_period == in_period))
     # A unit that is not among those that might be analysed is not in the experiment.
@@ -163,7 +159,7 @@ def _clicks(engine: Engine) -> list[tuple[str, int]]:
 
 
 def _units(engine: Engine) -> list[tuple[str, int]]:
-    """Rows of the table of units, by what became of them."""
+    """Return rows of the table of units, by what became of them."""
     counts = Counter[str]()
     for reason, units, duplicates in engine.rows(query("log/unit_accounting")):
         counts[USED if reason is None else str(reason)] += whole(units)
@@ -172,7 +168,7 @@ def _units(engine: Engine) -> list[tuple[str, int]]:
 
 
 def _outcomes(name: str, engine: Engine) -> list[tuple[str, int]]:
-    """Rows of an outcome log, by what became of them."""
+    """Return rows of an outcome log, by what became of them."""
     engine.view("outcome_rows", f"select * from {relation(name)}")
     used, reasons = Counter[str](), Counter[str]()
     for reason, in_period, events, duplicates in engine.rows(query("log/outcome_accounting")):
@@ -184,7 +180,7 @@ def _outcomes(name: str, engine: Engine) -> list[tuple[str, int]]:
 
 
 def facts(prepared: Prepared) -> dict[str, int]:
-    """Counts for the trust checks; `duplicates` only where they were looked for."""
+    """Return counts for the trust checks; `duplicates` only where they were looked for."""
     shape, placed, cells = prepared.shape, prepared.placed, prepared.cells
     known = placed.set_aside != REASONS.index("not_in_experiment")
     found = prepared.repeats.duplicates
@@ -209,13 +205,13 @@ def facts(prepared: Prepared) -> dict[str, int]:
 
 
 def _assigned(prepared: Prepared) -> tuple[int, int]:
-    """Units whose logged variant can be computed again, and those that the rule puts elsewhere."""
+    """Count units whose variant can be computed again, and those that the rule puts elsewhere."""
     rows = expected_variants(prepared) if prepared.has_rule else []
     return sum(row[3] for row in rows), sum(row[3] for row in rows if row[1] != row[2])
 
 
 def expected_variants(prepared: Prepared) -> list[tuple[str | None, str, str | None, int]]:
-    """Day, logged variant, variant of the rule, and units that the log shows in a variant.
+    """Return day, logged variant, variant of the rule, and units that the log shows in a variant.
 
     Without units of several variants of which the log does not tell the first.
     """
@@ -240,7 +236,7 @@ def expected_variants(prepared: Prepared) -> list[tuple[str | None, str, str | N
 
 
 def days_of(prepared: Prepared) -> list[DayRows]:
-    """Each local day of the period on which a unit is analysed.
+    """Return each local day of the period on which a unit is analysed.
 
     The times are of all impressions that count, those of other units among them.
     """
@@ -269,7 +265,7 @@ def days_of(prepared: Prepared) -> list[DayRows]:
 
 
 def day_text(day: int) -> str | None:
-    """A day since 1970 as ISO text, None for none.
+    """Return a day since 1970 as ISO text, None for none.
 
     Example:
         >>> day_text(20_000)
@@ -279,7 +275,7 @@ def day_text(day: int) -> str | None:
 
 
 def seen_in(prepared: Prepared) -> list[SeenUnits]:
-    """Where units were seen first and at all, and where their rule places them."""
+    """Return where units were seen first and at all, and where their rule places them."""
     logged, expected = prepared.placed.logged, prepared.placed.expected
     first = np.where(logged.crosses, logged.first, NONE)
     ruled = np.full(len(first), NONE) if expected is None else expected
@@ -296,7 +292,7 @@ _LISTED = 10
 
 
 def count_other_variants(experiment: Experiment, prepared: Prepared) -> dict[str, int]:
-    """Facts on the variants that the file does not name: the other spellings, and the largest."""
+    """Count rows of variants that the file does not name: other spellings, and the largest."""
     cells, placed = prepared.cells, prepared.placed
     rows = Counter[str]()
     for kind, count in zip(cells.kinds, _by_kind(prepared).tolist(), strict=True):
@@ -316,6 +312,6 @@ def count_other_variants(experiment: Experiment, prepared: Prepared) -> dict[str
 
 
 def other_variants(facts: Mapping[str, int]) -> dict[str, int]:
-    """Variants that the file does not name, with their impressions in the period, most first."""
+    """Return variants that the file does not name, with their impressions, most first."""
     rows = {n.removeprefix(_OTHER): count for n, count in facts.items() if n.startswith(_OTHER)}
     return {n: rows[n] for n in sorted(rows, key=lambda name: (-rows[name], name)) if rows[n]}

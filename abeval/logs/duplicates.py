@@ -1,7 +1,6 @@
-"""Exact duplicate rows, kept once: only rows that share a key can be duplicates.
+"""Keep exact duplicate rows once: only rows that share a key can be duplicates.
 
-`prepare.py` hands it the log on the engine as `raw_impressions` or `raw_units`; the views read
-`kept_impressions`.
+The log is on the engine as `raw_impressions` or `raw_units`; views read `kept_impressions`.
 """
 
 from collections.abc import Iterable, Sequence
@@ -20,7 +19,6 @@ _MOST_POSITIONS = 62
 
 _MOST_HASHES = 1 << 24
 """Of more rows, hashes would take more memory than a table of their keys may."""
-
 
 _IDS = ("impression_id", "unit_id", "request_id")
 """Of these, one says of whom or of what a row is."""
@@ -76,7 +74,7 @@ def find_repeats(engine: Engine, log: LogColumns, cleaning: Cleaning) -> Repeats
 
 
 def _each_once(engine: Engine, rows: str, key: Sequence[str]) -> bool:
-    """Whether no two rows have the same key, so far as 64 bits of its hash tell."""
+    """Return whether no two rows have the same key, so far as 64 bits of its hash tell."""
     if not isinstance(engine, ArrayEngine) or row_count(engine, rows) > _MOST_HASHES:
         return False
     ordered = np.sort(engine.arrays(f"select hash({_list(key)}) as h from {rows}")["h"])
@@ -179,7 +177,7 @@ def _positions_fit(engine: Engine, log: LogColumns) -> bool:
 
 
 def _first_rows(log: LogColumns, identity: Sequence[str]) -> str:
-    """The first row of each identity in the order of all columns, the same on every run."""
+    """Return the first row of each identity in the order of all columns, the same on every run."""
     if len(identity) == len(log.types):
         return "select distinct * from repeated_rows"
     copy = quoted(log.unused("copy"))

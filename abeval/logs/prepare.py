@@ -1,12 +1,16 @@
-"""Prepares logs for an analysis: canonical views, cells, placed units, and what queries read."""
+"""Prepare logs for an analysis: canonical views, cells, placed units, and what queries read."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
+from typing import NamedTuple
 
 from abeval.engines.builders import sub_bucket_sql
-from abeval.engines.sql import query
-from abeval.errors import QueryError
+from abeval.engines.protocol import Engine
+from abeval.engines.sql import query, quoted
+from abeval.errors import AbevalError, ExperimentError, QueryError
+from abeval.experiment.consistency import of_impressions
+from abeval.experiment.model import Experiment
 from abeval.logs import checks, views
 from abeval.logs.cells import Cells, Summed, Sums, days_of_units, one_pass, read_cells
 from abeval.logs.duplicates import Repeats, find_repeats
@@ -31,7 +35,7 @@ from abeval.logs.units import (
     write_unit_rows,
     write_units,
 )
-from abeval.metrics.definition import Metric, Source
+from abeval.metrics.definition import Metric, Source, event_terms, row_terms
 
 Extra = Callable[[LogColumns], Sequence[str]]
 """Chooses columns of the impressions that the views keep."""
@@ -221,3 +225,101 @@ def _read_besides(
     read = [column for source in sources for column in source.reads]
     scores = views.score_columns(shape) if any(source.scored for source in sources) else []
     return [*read, *scores, *shape.events.values()]
+
+
+class _Expression(NamedTuple):
+    """An expression of the file.
+
+    Attributes:
+        where: The metric, segment or cut that has it.
+        text: As it is written.
+        column: SQL of a number over `logged`, which holds it.
+        only: The logs' shape without any other expression.
+    """
+
+    where: str
+    text: str
+    column: str
+    only: LogShape
+
+
+def faulty_expression(
+    experiment: Experiment,
+    metrics: Sequence[Metric],
+    shape: LogShape,
+    engine: Engine,
+    error: QueryError,
+) -> AbevalError:
+    """Return the error of a sum, with the metric, segment or cut whose expression causes it."""
+    # An error with a hint, such as one about memory, already says what to do.
+    if error.hint is not None or _fails("select count(*) from seen", engine):
+        return error
+    what = error.what.partition(" could not run a query: ")[2] or error.what
+    expressions = _expressions(experiment, metrics, shape)
+    # A wrong type, or a constant that cannot be computed, makes every query of all rows fail.
+    if _fails("select count(*) from logged", engine):
+        known = (e for e in expressions if _fails(_by_itself(experiment, e), engine))
+    else:
+        known = (e for e in expressions if _fails(_SUMS.format(column=e.column), engine))
+    faulty = next(known, None)
+    if faulty is None:
+        return error
+    what = f"{faulty.where}: {faulty.text!r} cannot be computed: {what}"
+    return ExperimentError(what, _advice(what))
+
+
+def _expressions(
+    experiment: Experiment, metrics: Sequence[Metric], shape: LogShape
+) -> Iterator[_Expression]:
+    has, one = shape.needs_met(experiment.unit), {"1": shape.components["1"]}
+    none = replace(shape, components=one, segments={}, cuts={}, events={})
+    sql = {column: sql for sql, column in (*shape.components.items(), *shape.events.items())}
+    for metric in (m for m in metrics if m.needs <= has):
+        # Those that quantiles rank first: their sums wrap what the user wrote.
+        ranked = ((term, shape.event) for term in event_terms(metric))
+        summed = ((term, shape.component) for term in row_terms(metric))
+        for term, column_of in (*ranked, *summed):
+            for column in dict.fromkeys(column_of(term, v) for v in experiment.variants):
+                only = replace(none, components={**one, sql[column]: column})
+                yield _Expression(f"metric {metric.name!r}", term.expression, column, only)
+    for name, text in of_impressions(experiment).items():
+        only = replace(none, segments={name: shape.segments[name]})
+        yield _Expression(f"segments.{name}", text, f"length({quoted(f's_{name}')})", only)
+    for name, text in experiment.cuts.items():
+        only = replace(none, cuts={name: shape.cuts[name]})
+        yield _Expression(f"cuts.{name}", text, f"length({quoted(views.cut_name(name))})", only)
+
+
+def _by_itself(experiment: Experiment, expression: _Expression) -> str:
+    """Return SQL that fails if an expression cannot be computed for any row."""
+    logged = views.logged_view(experiment, expression.only)
+    return f"select count({expression.column}) from ({logged}) as logged"
+
+
+_SUMS = """
+select max(v) from (
+  select cast(sum({column}) as bigint) as v from logged group by unit_id, in_period, day
+) as sums
+"""
+
+
+def _fails(sql: str, engine: Engine) -> bool:
+    try:
+        engine.rows(sql)
+    except QueryError:
+        return True
+    return False
+
+
+def _advice(what: str) -> str:
+    text = what.lower()
+    if "division by zero" in text:
+        return "write nullif(x, 0) for the divisor x"
+    if "convert string" in text:
+        return "try_cast(x as double) turns text that is not a number into null"
+    if "out of range" in text or "overflow" in text:
+        return (
+            "sums must stay below 9.2e18 steps of `resolution` (1e-6 by default): divide the "
+            "value, or set a coarser resolution"
+        )
+    return "check the types of its columns; the value must be a number (text in a segment or a cut)"

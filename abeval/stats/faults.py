@@ -1,8 +1,8 @@
-"""Faults of a log that are not alike in two groups: shares, hours that are empty, clocks.
+"""Find faults of a log that are not alike in two groups: shares, empty hours, clocks.
 
-`inference/trust/` calls it on what `aggregates/audits.py` counts. A fault has a sharp shape, which
-an effect of the treatment has not: a share that should be zero in both groups, an hour that is
-empty in one of them, a daily rhythm that is the other's some hours later.
+A fault has a sharp shape, which an effect of the treatment has not: a share that should be zero in
+both groups, an hour that is empty in one of them, a daily rhythm that is the other's some hours
+later.
 """
 
 import math
@@ -17,7 +17,6 @@ from abeval.stats.records import Floats
 
 SURE = 1e-6
 """The chance that a difference is called sure although it is not, over all cells of an audit."""
-
 
 _MUCH_SMALLER = 0.5
 """Share of the other's rows below which a group is much smaller."""
@@ -52,7 +51,7 @@ class Share(NamedTuple):
 
 
 def share(sums: Sums) -> Share | None:
-    """The share Σy / Σx by the delta method over clusters; None of nothing, or of one cluster.
+    """Return the share Σy / Σx by the delta method over clusters; None of one cluster, or nothing.
 
     Example:
         >>> share(Sums(clusters=4, y=4, x=40, y_y=6, y_x=40, x_x=400)).value
@@ -67,7 +66,7 @@ def share(sums: Sums) -> Share | None:
 
 
 def shares(control: Sums, treatment: Sums) -> tuple[Share, Share] | None:
-    """The shares of two groups, the error of the much smaller one not below what chance does to it.
+    """Return two shares, the error of the much smaller group not below what chance does to it.
 
     A group of few rows often has none that count, and then a standard error of 0. The other group's
     variance, at its number of rows, is the least that it can have. Where a group has half of the
@@ -96,7 +95,7 @@ def _not_below(own: Share, rows: int, other: Share, others: int) -> Share:
 
 
 def _df(first: Share, second: Share) -> float:
-    """Degrees of freedom of the difference."""
+    """Return degrees of freedom of the difference."""
     return satterthwaite((first.error**2, second.error**2), (first.df, second.df))
 
 
@@ -117,7 +116,7 @@ class Difference(NamedTuple):
 def difference(
     control: Sums, treatment: Sums, cells: int = 1, chance: float = SURE
 ) -> Difference | None:
-    """By how much two shares differ for sure: the near end of an interval for their difference.
+    """Measure by how much two shares differ for sure: the near end of an interval.
 
     Args:
         control: Of the first group.
@@ -164,7 +163,7 @@ where the standard deviation of the rows of a unit is their mean."""
 
 
 def gaps(control: Hours, treatment: Hours, clusters: int) -> list[int]:
-    """The hours in which the second group lacks rows that the first has.
+    """Find the hours in which the second group lacks rows that the first has.
 
     The ratio of the two groups in an hour is compared with that of the hours before and after it,
     so that neither an effect nor a changed split is a gap: an effect may change the ratio, but does
@@ -196,7 +195,7 @@ def gaps(control: Hours, treatment: Hours, clusters: int) -> list[int]:
 
 
 def _surprise(units: Floats, expected: Floats, kept: Floats) -> Floats:
-    """How many standard errors the second of two Poisson counts is too low, by the deviance.
+    """Return by how many standard errors the second Poisson count is too low (deviance).
 
     Args:
         units: The first count.
@@ -212,18 +211,18 @@ def _surprise(units: Floats, expected: Floats, kept: Floats) -> Floats:
 
 
 def _units(active: Floats, clusters: int) -> Floats:
-    """About how many units are active, by the clusters in which there are any."""
+    """Estimate how many units are active, by the clusters in which there are any."""
     empty = np.maximum(clusters - active, 0.5) / clusters
     return np.asarray(-clusters * np.log(empty))
 
 
 def _around(ratio: Floats) -> Floats:
-    """The smaller of the medians of the hours before and after each, of one side at an end."""
+    """Return the smaller of the medians of hours before and after each, of one side at an end."""
     return np.asarray(np.fmin(_before(ratio), _before(ratio[::-1])[::-1]))
 
 
 def _before(ratio: Floats) -> Floats:
-    """The median of the known hours before each; NaN where these are too few."""
+    """Return the median of the known hours before each; NaN where these are too few."""
     padded = np.concatenate([np.full(_AROUND, np.nan), ratio[:-1]])
     # NaN is sorted behind all numbers.
     windows = np.sort(np.lib.stride_tricks.sliding_window_view(padded, _AROUND), axis=1)
@@ -270,7 +269,7 @@ _EXACT = 3.0
 
 
 def shift(control: Rhythm, treatment: Rhythm, cells: int = 1) -> Shift:
-    """By how many hours the daily rhythm of one group is behind the other's.
+    """Find by how many hours the daily rhythm of one group is behind the other's.
 
     An effect may change when people come; it does not make the whole rhythm that of other hours.
     The mean direction of the clock must differ for sure: it is one number of all hours, so that a

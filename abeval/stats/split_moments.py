@@ -1,7 +1,4 @@
-"""The test of one hypothesis on two variants with skewed values, by three moments of their units.
-
-`skewed.py` makes the variants of moments and asks for the test of no effect; `skewed_ends.py` asks
-for the effects that are not rejected.
+"""Test one hypothesis on two variants with skewed values, by three moments of their units.
 
 If the variants do not differ, every split of all units into two groups of these sizes is as likely
 as the one at hand, and Pearson's type III distribution with the moments of the difference over
@@ -17,7 +14,7 @@ from typing import Literal, NamedTuple
 
 import numpy as np
 
-from abeval.stats.distributions import upper_tail
+from abeval.stats.distributions import tail, upper_tail
 from abeval.stats.moments import Units
 from abeval.stats.records import Floats, Refusal
 from abeval.stats.resampling import SEED, batches
@@ -44,7 +41,7 @@ class _Drawn(NamedTuple):
 def p_values(
     control: Units, treatment: Units, ratio: float, difference: float
 ) -> tuple[float, float]:
-    """P-values of a lower and of a higher treatment.
+    """Return the p-values of a lower and of a higher treatment, by random splits.
 
     Args:
         control: Distances of control's units from its value.
@@ -140,12 +137,12 @@ class Skewed(NamedTuple):
 
     @property
     def units(self) -> int:
-        """Units of both variants."""
+        """Return units of both variants."""
         return sum(s.control.units + s.treatment.units for s in self.strata)
 
     @property
     def pair(self) -> tuple[Units, Units] | None:
-        """The distances of single units, where they are known and of one stratum."""
+        """Return the distances of single units, where they are known and of one stratum."""
         (_, control, treatment), *others = self.strata
         if others or control.each is None or treatment.each is None:
             return None
@@ -222,7 +219,7 @@ def standing(compared: Skewed, effect: float) -> Standing:
 
 
 def at(compared: Skewed, effect: float) -> At:
-    """The test that treatment is `effect` times control, or more than control by it.
+    """Test that treatment is `effect` times control, or more than control by it.
 
     Raises:
         Refusal: `zero_variance`.
@@ -244,7 +241,7 @@ def at(compared: Skewed, effect: float) -> At:
 
 
 def _of_draws(p_value: float, by_moments: tuple[float, float]) -> tuple[float, float]:
-    """The p-value of random splits with its log10; by the moments where no split is as far out."""
+    """Return the p-value of random splits with its log10; by moments where none is as far out."""
     least = 1 / (DRAWS + 1)
     if p_value <= least and by_moments[0] < least:
         return by_moments
@@ -252,7 +249,7 @@ def _of_draws(p_value: float, by_moments: tuple[float, float]) -> tuple[float, f
 
 
 def _moments_of_splits(compared: Skewed, ratio: float) -> tuple[float, float]:
-    """The variance of the difference over all splits, and its third moment.
+    """Return the variance of the difference over all splits, and its third moment.
 
     The treatment has higher values, or more units with one: of the two, what makes the difference
     less certain. Equal sizes make both as uncertain; higher values count then, which covers as well
@@ -274,7 +271,7 @@ def _log(tail: tuple[float, float]) -> float:
 
 
 def _own(compared: Skewed, ratio: float, difference: float) -> Own:
-    """The difference of treatment / ratio and control by the moments of each."""
+    """Return the difference of treatment / ratio and control by the moments of each."""
     variance = cube = 0.0
     for share, control, treatment in compared.strata:
         n, m = control.units, treatment.units
@@ -286,12 +283,12 @@ def _own(compared: Skewed, ratio: float, difference: float) -> Own:
 
 
 def _hall(own: Own, side: int) -> tuple[float, float]:
-    """P-value on a side by Hall's transformation, and its log10."""
+    """Return the p-value on a side by Hall's transformation, and its log10."""
     return upper_tail(side * hall(own.difference / own.se, own.skewness))
 
 
 def skewness_if_times(compared: Skewed, ratio: float) -> float:
-    """Skewness of the difference if both have the spread of all units, the treatment's × `ratio`.
+    """Return the difference's skewness if both have all units' spread, treatment's × `ratio`.
 
     Example:
         >>> arm = Spread(500, 2_000.0, 20_000.0)
@@ -310,7 +307,7 @@ def skewness_if_times(compared: Skewed, ratio: float) -> float:
 
 
 def hall(t: float, skewness: float) -> float:
-    """A studentised statistic without the skewness of what it is of (Hall 1992).
+    """Free a studentised statistic from the skewness of what it is of (Hall 1992).
 
     Example:
         >>> hall(2.0, 0.0), round(hall(2.0, 0.3), 3)
@@ -322,7 +319,7 @@ def hall(t: float, skewness: float) -> float:
 
 
 def _split_moments(stratum: Stratum, ratio: float, power: int) -> tuple[float, float]:
-    """Second and third moment of the difference of treatment / ratio and control over all splits.
+    """Return the second and third moment of treatment / ratio less control over all splits.
 
     Args:
         stratum: The units.
@@ -344,6 +341,6 @@ def _split_moments(stratum: Stratum, ratio: float, power: int) -> tuple[float, f
 
 
 def _parts(n: int, m: int, times: float) -> tuple[float, float]:
-    """Two numbers, the first so many times the second, whose mean over n and m units is 1."""
+    """Return two numbers, the first `times` the second, whose mean over n and m units is 1."""
     second = (n + m) / (n * times + m)
     return second * times, second

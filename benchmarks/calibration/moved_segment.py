@@ -11,12 +11,14 @@ import sys
 from typing import NamedTuple
 
 import numpy as np
+from abeval.aggregates.sums import MOMENT_COLUMNS, Row
 
 from abeval.aggregates.aggregates import Aggregates, VariantUnits
 from abeval.aggregates.sums import MOMENT_COLUMNS, Row
 from abeval.experiment.load import parse_experiment
 from abeval.experiment.model import Experiment
-from abeval.inference.trust.finding import Significance, Words, decided
+from abeval.inference.compare import Analysis
+from abeval.inference.trust.finding import Finding, decided
 from abeval.inference.trust.split import moved_segments, segment_checks, srm_check
 from abeval.stats.records import Integers
 
@@ -97,11 +99,11 @@ def counts_of(seed: int, world: World) -> Integers:
 def shares(seeds: int, world: World, families: int) -> Shares:
     """What the checks say over many seeds, among so many other families of tests."""
     experiment, said = experiment_of(world.known), []
-    others = [Significance(f"other{i}", 1.0, Words("", "")) for i in range(families - 1)]
+    others = [Finding(1.0, "", name=f"other{i}") for i in range(families - 1)]
     for seed in range(seeds):
-        aggregates = aggregates_of(counts_of(seed, world))
-        whole = srm_check(experiment, aggregates)
-        found = [whole, *segment_checks(experiment, aggregates, whole), *others]
+        analysis = Analysis(experiment, [], aggregates_of(counts_of(seed, world)))
+        whole = srm_check(analysis)._replace(name="srm")
+        found = [whole, *segment_checks(analysis), *others]
         checks = decided(found, experiment.trust)
         failed = any(check.status == "fail" for check in checks)
         said.append((failed, bool(moved_segments(experiment, checks))))

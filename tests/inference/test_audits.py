@@ -89,6 +89,7 @@ def test_rows_without_a_unit_or_a_time_in_one_variant() -> None:
         )
 
 
+@pytest.mark.whole
 def test_duplicates_of_one_variant() -> None:
     log = lists()
     again = log[(log["variant"] == "b") & (np.random.default_rng(5).random(len(log)) < 0.05)]
@@ -172,6 +173,7 @@ def test_a_ramp_makes_no_units_silent_and_lists_that_are_lost_do() -> None:
     assert broken.status == "warn"
 
 
+@pytest.mark.whole
 def test_a_log_that_ends_too_early() -> None:
     log = simulated(120_000, seed=5)
     ts = log.impressions["ts"].to_numpy()

@@ -139,6 +139,7 @@ def test_units_that_were_not_there_before_have_no_value() -> None:
     assert {row.cell for row in result.segments} == {"", "x", "y"}
 
 
+@pytest.mark.whole
 def test_a_table_of_units_says_what_was_known_before() -> None:
     log = world(lost=0.15).query("ts < '2026-01-08'").drop(columns="ts")
     table = log.assign(click=log["click"].astype(int))

@@ -4,6 +4,7 @@ from collections.abc import Callable
 
 import numpy as np
 import pandas as pd
+import pytest
 
 import abeval
 from abeval.api import LoadedExperiment
@@ -108,6 +109,7 @@ def test_hours_with_few_units_are_tested_together() -> None:
     assert [p for p in analysed(few).split_places if p.dimension == "entry hour"] == []
 
 
+@pytest.mark.whole
 def test_a_mismatch_of_one_day_that_a_daily_reader_may_have_met_by_chance_says_so() -> None:
     """Read daily, a test at p < .01 cries on sound splits; the running test does not."""
     result = analysed(log(lambda t, u: u < 0.0375))
@@ -131,11 +133,12 @@ def test_the_running_test_seldom_cries_although_it_is_read_every_day() -> None:
     cries = fixed = 0
     for entered in counts:
         path = np.cumsum(np.stack([entered, 2_400 - entered], axis=1), axis=0)
-        cries += tests.sequential(path, [1, 1]).p_value < 0.05
+        cries += tests.sequential(path, [1, 1])[-1] < 0.05
         fixed += min(tests.chi_square(row.tolist(), [1, 1]).p_value for row in path) < 0.05
     assert cries <= 15 < 30 < fixed
 
 
+@pytest.mark.whole
 def test_without_one_split_by_day_there_is_no_running_test() -> None:
     sound = log(lambda t, u: u < 0)
     assert analysed(sound.drop(columns="ts")).split_days == ()

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -12,11 +11,13 @@ import pytest
 import abeval
 from abeval.errors import ExperimentError
 from abeval.experiment.sections import TrustOptions
-from abeval.inference.trust.finding import Significance, Words, decided
+from abeval.inference.trust.finding import Finding, decided
 from abeval.results.analysis import Result
 from tests.logs.small import PERIOD, analyze, small_log
 
-WORDS = Words("calm", "alarm", "do something")
+
+def a_test(name: str, p_value: float) -> Finding:
+    return Finding(p_value, "calm", "alarm", name=name, remedy="do something")
 
 
 @pytest.mark.whole
@@ -27,11 +28,11 @@ def test_no_number_of_checks_raises_the_rate_of_false_alarms() -> None:
     warned = failed = 0
     for _ in range(4_000):
         tests = [
-            Significance(f"check{i}:{k}", float(p), WORDS)
+            a_test(f"check{i}:{k}", float(p))
             for i, size in enumerate(sizes)
             for k, p in enumerate(random.random(size))
         ]
-        tests.append(Significance("srm", float(random.random()), WORDS))
+        tests.append(a_test("srm", float(random.random())))
         statuses = {check.status for check in decided(tests, TrustOptions())}
         warned += bool(statuses & {"warn", "fail"})
         failed += "fail" in statuses
@@ -41,22 +42,22 @@ def test_no_number_of_checks_raises_the_rate_of_false_alarms() -> None:
 
 
 def test_the_split_keeps_its_customary_level_among_any_number_of_checks() -> None:
-    others = [Significance(f"check{i}", 0.5, WORDS) for i in range(30)]
+    others = [a_test(f"check{i}", 0.5) for i in range(30)]
     for p_value, status in ((0.0086, "warn"), (0.0009, "fail"), (0.011, "pass")):
-        srm, *rest = decided([Significance("srm", p_value, WORDS), *others], TrustOptions())
+        srm, *rest = decided([a_test("srm", p_value), *others], TrustOptions())
         assert (srm.status, srm.warn_threshold, srm.threshold) == (status, 0.01, 0.001)
         assert {check.threshold for check in rest} == {0.0001}
         assert "alpha_fail = 0.004" in srm.threshold_reason
 
 
 def test_tests_of_one_family_are_adjusted_over_it() -> None:
-    tests = [Significance(f"pre_period:{i}", p, WORDS) for i, p in enumerate((0.0009, 0.02, 0.9))]
+    tests = [a_test(f"pre_period:{i}", p) for i, p in enumerate((0.0009, 0.02, 0.9))]
     first, second, third = decided(tests, TrustOptions())
     assert (first.value, second.value, third.value) == pytest.approx((0.0027, 0.04, 0.9))
     assert [first.status, second.status] == ["fail", "pass"]
-    warns = decided([replace(tests[0], worst="warn")], TrustOptions())[0]
+    warns = decided([tests[0]._replace(worst="warn")], TrustOptions())[0]
     assert (warns.status, warns.threshold) == ("warn", None)
-    assert decided([replace(tests[2], least="warn")], TrustOptions())[0].status == "warn"
+    assert decided([tests[2]._replace(least="warn")], TrustOptions())[0].status == "warn"
 
 
 def late_clicks(share: float, **entries: Any) -> Result:

@@ -50,6 +50,7 @@ def test_p_values_are_those_of_all_splits(ratio: float, shift: float) -> None:
     assert found == pytest.approx(exact, abs=4 * 0.5 / np.sqrt(split_moments.DRAWS))
 
 
+@pytest.mark.whole
 def test_few_buyers_keep_the_level_on_either_side() -> None:
     """Hall's transformation alone rejects 11 % of such losses (benchmarks.calibration.spread)."""
     random, runs = np.random.default_rng(4), 250

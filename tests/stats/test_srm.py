@@ -5,7 +5,7 @@ from hypothesis import strategies as st
 from reference_vectors import quick, vector
 from scipy import stats
 
-from abeval.stats import srm
+from abeval.stats import multiplicity, srm
 from abeval.stats.records import Refusal
 
 counts = st.lists(st.integers(1, 10_000), min_size=2, max_size=6)
@@ -16,7 +16,8 @@ def test_vector_srm_chi2_two() -> None:
     found = srm.chi_square(v.inputs["observed"], v.inputs["weights"])
     assert found.statistic == pytest.approx(v.expected["chi2"], abs=v.tol)
     assert found.p_value == pytest.approx(v.expected["p"], abs=v.tol)
-    exact = srm.of_split(*srm.checked(v.inputs["observed"], v.inputs["weights"]))
+    shares = np.array(v.inputs["weights"]) / np.sum(v.inputs["weights"])
+    exact = srm.of_split(np.array(v.inputs["observed"]), shares)
     assert exact == pytest.approx(v.expected["p_binomial_exact"], abs=v.tol)
 
 
@@ -45,7 +46,8 @@ def test_vector_srm_by_segment() -> None:
     days = v.inputs["segment_day_counts"]
     table = [np.sum(days[name], axis=0) for name in days]
     found = srm.by_segment(list(days), table, [1, 1])
-    assert found.overall.p_value == pytest.approx(v.expected["overall_p"], abs=v.tol)
+    overall = srm.chi_square(np.sum(table, axis=0).tolist(), [1, 1])
+    assert overall.p_value == pytest.approx(v.expected["overall_p"], abs=v.tol)
     assert found.homogeneity.p_value == pytest.approx(v.expected["homogeneity_p"], abs=v.tol)
     for row in found.segments:
         assert row.p_value == pytest.approx(v.expected["segment_p"][row.segment], abs=v.tol)
@@ -87,33 +89,37 @@ def test_scale_of_weights_does_not_matter(observed: list[int], scale: float) -> 
 
 
 def test_sequential_is_the_beta_binomial_bayes_factor() -> None:
-    # A uniform prior over the share of two arms makes every split of n equally likely.
-    found = srm.sequential([30, 12], [1, 1], prior=[1, 1])
-    likelihood = stats.binom.pmf(30, 42, 0.5)
-    assert found.log_bayes_factor[0] == pytest.approx(np.log(1 / 43 / likelihood), abs=1e-9)
-    assert found.p_value == pytest.approx(43 * likelihood, abs=1e-9)
+    # As if ten thousand units had arrived as promised.
+    mixture = stats.betabinom.logpmf(300, 420, 20_000 / 3, 10_000 / 3)
+    factor = mixture - stats.binom.logpmf(300, 420, 2 / 3)
+    expected = min(1.0, np.exp(-factor))
+    assert srm.sequential([300, 120], [2, 1]) == pytest.approx((expected,), rel=1e-9)
+    mixture = stats.betabinom.logpmf(5_700, 12_000, 5_000, 5_000)
+    factor = mixture - stats.binom.logpmf(5_700, 12_000, 0.5)
+    assert srm.sequential([5_700, 6_300], [1, 1])[0] == pytest.approx(np.exp(-factor), rel=1e-6)
 
 
-def test_sequential_p_never_rises_and_does_not_depend_on_the_looks_before() -> None:
-    path = np.cumsum(np.tile([[52, 45], [40, 60], [90, 10]], (5, 1)), axis=0)
-    found = srm.sequential(path, [1, 1], prior=[1, 1])
-    assert np.all(np.diff(found.p_values) <= 0)
-    last = srm.sequential(path[-1], [1, 1], prior=[1, 1])
-    assert found.log_bayes_factor[-1] == pytest.approx(last.log_bayes_factor[0], abs=1e-9)
+def test_sequential_p_never_rises_and_a_closed_arm_changes_nothing() -> None:
+    path = np.cumsum(np.tile([[520, 450], [400, 600], [900, 100]], (5, 1)), axis=0)
+    found = srm.sequential(path, [1, 1])
+    assert len(found) == 15
+    assert np.all(np.diff(found) <= 0)
+    closed = np.insert(path, 1, 0, axis=1)
+    assert srm.sequential(closed, [1, 0, 1]) == found
 
 
 def test_sequential_keeps_its_level_over_a_thousand_looks() -> None:
     rng = np.random.default_rng(5)
-    steps = rng.binomial(50, 0.1, size=(400, 1000))
-    paths = np.cumsum(np.stack([50 - steps, steps], axis=2), axis=1)
-    rejected = [srm.sequential(path, [0.9, 0.1], prior=[9, 1]).p_value <= 0.05 for path in paths]
+    steps = rng.binomial(500, 0.1, size=(400, 1000))
+    paths = np.cumsum(np.stack([500 - steps, steps], axis=2), axis=1)
+    rejected = [srm.sequential(path, [0.9, 0.1])[-1] <= 0.05 for path in paths]
     assert 0 < np.mean(rejected) <= 0.05 + 3 * np.sqrt(0.05 * 0.95 / 400)
 
 
 def test_sequential_finds_a_one_percent_mismatch() -> None:
     rng = np.random.default_rng(6)
     path = np.cumsum(rng.multinomial(10_000, [0.505, 0.495], size=50), axis=0)
-    assert srm.sequential(path, [1, 1]).p_value < 0.001
+    assert srm.sequential(path, [1, 1])[-1] < 0.001
 
 
 def test_small_segments_are_judged_exactly() -> None:
@@ -206,7 +212,7 @@ def test_a_small_stretch_beside_large_ones_is_as_chi_square_says(
 def test_segment_without_units_and_single_segment() -> None:
     found = srm.by_segment(["a", "b"], [[50, 60], [0, 0]], [1, 1])
     empty = found.segments[-1]
-    assert (empty.segment, empty.p_value, empty.statistic) == ("b", 1.0, 0.0)
+    assert (empty.segment, empty.p_value) == ("b", 1.0)
     assert found.homogeneity == srm.SRM(0.0, 0, 1.0)
 
 
@@ -247,10 +253,10 @@ def test_refusals(observed: list[int], weights: list[float], reason: str) -> Non
 def test_sequential_refusals_and_limits() -> None:
     with pytest.raises(Refusal, match="fall"):
         srm.sequential([[10, 10], [9, 12]], [1, 1])
-    with pytest.raises(Refusal, match="prior"):
-        srm.sequential([10, 10], [1, 1], prior=[1, 0])
-    assert srm.sequential([0, 0], [1, 1]).p_value == 1.0
-    assert srm.sequential([10**6, 0], [1, 1]).p_value == 0.0
+    with pytest.raises(Refusal):
+        srm.sequential(np.zeros((0, 2)), [1, 1])
+    assert srm.sequential([0, 0], [1, 1]) == (1.0,)
+    assert srm.sequential([10**6, 0], [1, 1]) == (0.0,)
 
 
 def test_an_arm_of_thousands_over_strata_is_normal_beside_a_tiny_one() -> None:
@@ -260,3 +266,197 @@ def test_an_arm_of_thousands_over_strata_is_normal_beside_a_tiny_one() -> None:
     variance = 10_000 * (0.5 * 0.5 + 0.2 * 0.8)
     expected = 2 * stats.norm.sf((7_280 - 7_000) / np.sqrt(variance))
     assert srm.of_strata(table, shares) == pytest.approx(3 * expected, rel=1e-9)
+
+
+def test_the_rarest_of_three_arms_counts_three_times() -> None:
+    counts, shares = np.array([14, 3, 3]), np.array([0.5, 0.3, 0.2])
+    each = [stats.binomtest(n, 20, p).pvalue for n, p in zip(counts, shares, strict=True)]
+    assert srm.of_split(counts, shares) == pytest.approx(min(1.0, 3 * min(each)))
+    one = srm.of_split(np.array([18, 1, 1]), shares)
+    assert one == pytest.approx(3 * stats.binomtest(18, 20, 0.5).pvalue)
+    likely = srm.of_split(np.array([10, 6, 4]), shares)
+    assert srm.of_split(np.zeros(3), shares) == 1.0
+    table = np.array([[6.0, 3, 1], [4, 3, 3]])
+    of_strata = srm.of_strata(table, np.array([shares, shares]))
+    assert of_strata == pytest.approx(likely) == 1.0
+    far = srm.of_strata(np.array([[18.0, 1, 1], [0, 0, 0]]), np.array([shares, shares]))
+    assert far == pytest.approx(one, rel=1e-9)
+
+
+@pytest.mark.parametrize("observed", [900, 1000])
+def test_a_count_beyond_all_that_doubles_can_tell_is_no_chance(observed: int) -> None:
+    """Of 1,000 units one is expected in the arm: its probability is below the least double."""
+    assert stats.binomtest(observed, 1000, 0.001).pvalue == 0.0
+    assert srm.two_sided(observed, [1000], [0.001]) == 0.0
+    assert srm.believable([1000 - observed, observed], [0.999, 0.001]).p_value == 0.0
+
+
+@pytest.mark.parametrize("count", [1050, 960])
+def test_from_a_thousand_expected_units_on_an_arm_is_normal(count: int) -> None:
+    """Of the smaller side of the split: an arm of six of ten units has four against it."""
+    normal = stats.chi2.sf((count - 1000) ** 2 / 500, 1)
+    even = np.array([[0.5, 0.5]])
+    of_even = srm.of_strata(np.array([[float(count), 2000.0 - count]]), even)
+    assert of_even == pytest.approx(normal, rel=1e-12)
+    below = srm.of_strata(np.array([[count - 1.0, 2000.0 - count]]), even)
+    assert below == pytest.approx(stats.binomtest(count - 1, 1999, 0.5).pvalue, rel=1e-9)
+    uneven = np.array([[0.6, 0.4]])
+    large = srm.of_strata(np.array([[count + 200.0, 1800.0 - count]]), uneven)
+    assert large == pytest.approx(stats.binomtest(count + 200, 2000, 0.6).pvalue, rel=1e-6)
+
+
+def test_five_expected_units_are_enough_for_chi_square() -> None:
+    assert not srm.believable([90, 10], [19, 1]).is_exact
+    assert srm.believable([89, 10], [19, 1]).is_exact
+    assert not srm.chi_square([90, 10], [19, 1]).is_exact
+
+
+def test_a_ramp_is_judged_only_where_every_stretch_has_a_split() -> None:
+    for observed, weights, reason in (
+        ([[5, 5]], [[1, 1], [1, 1]], "not_applicable"),
+        ([5, 5], [1, 1], "not_applicable"),
+        (np.zeros((0, 2)), np.zeros((0, 2)), "not_applicable"),
+        ([[0, 0], [0, 0]], [[1, 1], [1, 1]], "too_few_units"),
+        ([[5, 5], [5, 0]], [[1, 1], [1, 0]], "not_applicable"),
+        ([[5, 5, 0]], [[1, 1, -1]], "not_applicable"),
+    ):
+        with pytest.raises(Refusal) as refused:
+            srm.stratified(observed, weights)
+        assert refused.value.reason == reason
+
+
+def test_a_ramp_of_three_arms_is_the_excess_by_its_covariance() -> None:
+    table = np.array([[900.0, 60, 40], [330, 350, 320]])
+    shares = np.array([[0.9, 0.05, 0.05], [1 / 3, 1 / 3, 1 / 3]])
+    excess = (table - table.sum(axis=1, keepdims=True) * shares).sum(axis=0)
+    spread = sum(1000 * (np.diag(p) - np.outer(p, p)) for p in shares)
+    statistic = excess[:2] @ np.linalg.inv(spread[:2, :2]) @ excess[:2]
+    split = srm.stratified(table, shares * [[7.0], [0.1]])
+    assert (split.df, split.is_exact) == (2, False)
+    assert split.statistic == pytest.approx(statistic, rel=1e-9)
+    assert split.p_value == pytest.approx(stats.chi2.sf(statistic, 2), rel=1e-9)
+
+
+class TestSegments:
+    def test_rows_say_by_how_much_a_segment_is_off(self) -> None:
+        split = srm.by_segment(["a", "b"], [[330, 270], [90, 110]], [3, 2])
+        by_name = {row.segment: row for row in split.segments}
+        for name, counts in (("a", [330, 270]), ("b", [90, 110])):
+            expected = [0.6 * sum(counts), 0.4 * sum(counts)]
+            theirs = stats.chisquare(counts, expected)
+            assert by_name[name].p_value == pytest.approx(theirs.pvalue)
+        assert by_name["a"].p_value_without == pytest.approx(by_name["b"].p_value)
+
+    def test_of_two_that_are_beyond_doubt_the_plainer_is_first(self) -> None:
+        split = srm.by_segment(["c", "a", "b"], [[500, 500], [9000, 1000], [99_000, 1000]], [1, 1])
+        assert [row.segment for row in split.segments] == ["b", "a", "c"]
+        assert split.segments[0].p_value == split.segments[1].p_value == 0.0
+
+    def test_segments_of_five_expected_units_stand_alone(self) -> None:
+        table = [[90, 90], [4, 6], [6, 4]]
+        alone = srm.by_segment(["a", "b", "c"], table, [1, 1]).homogeneity
+        theirs = stats.chi2_contingency(table, correction=False)
+        assert (alone.df, alone.p_value) == (2, pytest.approx(theirs.pvalue))
+        three = [[90, 90, 20], [40, 60, 0], [60, 40, 10]]
+        wide = srm.by_segment(["a", "b", "c"], three, [4, 4, 1]).homogeneity
+        theirs = stats.chi2_contingency(three, correction=False)
+        assert (wide.df, wide.p_value) == (4, pytest.approx(theirs.pvalue))
+
+    def test_names_and_counts_must_agree(self) -> None:
+        for names, table in (
+            (["a"], [[5, 5], [5, 5]]),
+            ([], np.zeros((0, 2))),
+            (["a", "b"], [5, 5]),
+        ):
+            with pytest.raises(Refusal) as refused:
+                srm.by_segment(names, table, [1, 1])
+            assert refused.value.reason == "not_applicable"
+
+    def test_segments_without_any_unit_are_refused(self) -> None:
+        with pytest.raises(Refusal, match="without units"):
+            srm.by_segment(["a"], [[0, 0]], [1, 1])
+
+    def test_the_worst_segments_of_all_dimensions_are_one_family(self) -> None:
+        tables = [
+            srm.by_segment(["a", "b"], [[520, 480], [500, 500]], [1, 1]),
+            srm.by_segment(["x", "y", "z"], [[330, 400], [350, 340], [300, 310]], [1, 1]),
+        ]
+        every = multiplicity.adjust([row.p_value for table in tables for row in table.segments])
+        ranked = srm.rank_dimensions(["first", "second"], tables)
+        by_name = {row.dimension: row for row in ranked}
+        for name, table, place in (("first", tables[0], 0), ("second", tables[1], 2)):
+            assert by_name[name].worst_segment == table.segments[0].segment
+            assert by_name[name].worst_p_adjusted == pytest.approx(every[place])
+            assert by_name[name].p_value == table.homogeneity.p_value
+        assert [row.p_value for row in ranked] == sorted(row.p_value for row in ranked)
+
+
+def test_a_change_that_no_single_day_shows():
+    # A day of 45/55 among 47.5/52.5 is 1.6 standard errors off; ten days together are seven.
+    days = [[500, 500]] * 10 + [[450, 550]] * 10
+    assert srm.stretches(days) == (range(10), range(10, 20))
+
+
+def test_a_single_day_of_another_split():
+    days = [[500, 500]] * 6 + [[300, 700]] + [[500, 500]] * 6
+    assert srm.stretches(days) == (range(6), range(6, 7), range(7, 13))
+
+
+def test_of_three_variants_two_may_change_places():
+    days = [[400, 300, 300]] * 4 + [[400, 420, 180]] * 5
+    assert srm.stretches(days) == (range(4), range(4, 9))
+
+
+def test_equal_splits_have_no_stretches():
+    rng = np.random.default_rng(5)
+    shares = [0.5, 0.3, 0.2]
+    changed = sum(len(srm.stretches(rng.multinomial(2_000, shares, 28))) > 1 for _ in range(300))
+    # At p < 1e-6 for each of some fifty parts, one in 300 is a one in 70 chance.
+    assert changed <= 1
+
+
+def test_days_without_units_and_variants_without_units():
+    assert srm.stretches([[0, 0], [90, 10], [0, 0]]) == (range(3),)
+    assert srm.stretches([[90, 0], [10, 0]]) == (range(2),)
+
+
+def g_test(table: list[list[int]]) -> float:
+    return float(stats.chi2_contingency(table, False, "log-likelihood").pvalue)
+
+
+def test_two_days_are_apart_where_the_g_test_is_below_a_millionth() -> None:
+    apart = []
+    for moved in range(40, 160):
+        days = [[500, 500], [500 - moved, 500 + moved]]
+        apart.append(g_test(days) < 1e-6)
+        wanted = (range(1), range(1, 2)) if apart[-1] else (range(2),)
+        assert srm.stretches(days) == wanted
+        # A variant that nobody is in changes nothing.
+        assert srm.stretches([[*day, 0] for day in days]) == wanted
+    assert any(apart)
+    assert not all(apart)
+
+
+def test_once_the_split_has_changed_days_are_apart_below_a_thousandth() -> None:
+    apart = []
+    for moved in range(40, 160):
+        days = [[500, 500], [500 - moved, 500 + moved]]
+        apart.append(g_test(days) < 1e-3)
+        rest = (range(1, 2), range(2, 3)) if apart[-1] else (range(1, 3),)
+        assert srm.stretches([[9000, 100], *days]) == (range(1), *rest)
+    assert any(apart)
+    assert not all(apart)
+
+
+def test_of_one_unit_a_day_nothing_is_known() -> None:
+    assert srm.stretches([[7, 5]]) == (range(1),)
+    assert srm.stretches([[1, 0], [0, 1]] * 5) == (range(10),)
+    # A day of one unit adds nothing to either side of a change.
+    assert srm.stretches([[500, 100], [1, 0], [100, 500]]) == (range(2), range(2, 3))
+
+
+@pytest.mark.parametrize("counts", [[], [1, 2], [[1, -2]], np.empty((0, 2))])
+def test_counts_of_another_shape_are_refused(counts):
+    with pytest.raises(Refusal) as refusal:
+        srm.stretches(counts)
+    assert refusal.value.reason == "not_applicable"

@@ -1,4 +1,4 @@
-"""The checks that gate a verdict: can these numbers be read at all?
+"""Check whether the numbers can be read at all, before a verdict.
 
 `checks.py` has the list of them, `family.py` the rule by which their p-values become statuses.
 """

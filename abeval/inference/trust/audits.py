@@ -1,160 +1,28 @@
-"""Compare shares of rows between variants: nulls, holes in lists, repeats, clicks, machines."""
+"""Compare shares of rows between variants: nulls, holes in lists, repeats, clicks, machines.
+
+A share must differ for sure: its value is the near end of an interval for the difference, whose
+chance of an error is 1e-6 over all cells of the check. So these checks need no part of the budget
+of false alarms.
+"""
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import replace
 from typing import Literal, NamedTuple
 
 from abeval.aggregates.aggregates import Aggregates
 from abeval.experiment.model import Experiment
+from abeval.experiment.sections import TrustOptions
 from abeval.inference.compare import Analysis
 from abeval.inference.comparison import MIN_UNITS
-from abeval.inference.trust.finding import CLICK_COLUMNS, Limits, Words, graded, skipped, touched
-from abeval.results import Check
+from abeval.inference.trust.finding import CLICK_COLUMNS, Finding, Limits, skipped, touched
 from abeval.results import format as fmt
-from abeval.stats.faults import SURE, Difference, Sums, difference
+from abeval.stats.faults import SURE, Sums, difference
 
 Cells = Mapping[str, Mapping[str, Sums]]
 """Cell → variant → sums."""
 
 SHOWN = 3
 """So many cells are listed in a message."""
-
-
-class Uneven(NamedTuple):
-    """A share that differs between control and another variant.
-
-    Attributes:
-        cell: Of the audit.
-        variant: The other variant.
-        difference: Both shares, and by how much they differ for sure.
-    """
-
-    cell: str
-    variant: str
-    difference: Difference
-
-    @property
-    def worse(self) -> float:
-        """The larger share."""
-        return max(self.difference.control, self.difference.treatment)
-
-    @property
-    def better(self) -> float:
-        """The smaller share."""
-        return min(self.difference.control, self.difference.treatment)
-
-
-def cells_of(aggregates: Aggregates, audit: str) -> Cells:
-    """The sums of an audit; empty if these logs do not have it."""
-    cells: dict[str, dict[str, Sums]] = {}
-    for one in aggregates.audit_rows.get(audit, ()):
-        sums = Sums(one.clusters, one.y, one.x, one.y_y, one.y_x, one.x_x)
-        cells.setdefault(one.cell, {})[one.variant] = sums
-    return cells
-
-
-def too_few(analysis: Analysis) -> dict[str, int]:
-    """Variants with too few units to be compared, and how many they have.
-
-    Of fewer units all may be alike by chance, and no variance says so.
-    """
-    counts = {v: analysis.aggregates.units_of(v) for v in analysis.experiment.variants}
-    return {variant: units for variant, units in counts.items() if units < MIN_UNITS}
-
-
-def compared(analysis: Analysis) -> list[str]:
-    """The variants that are compared with control: none where control has too few units."""
-    few = too_few(analysis)
-    if analysis.experiment.control in few:
-        return []
-    return [variant for variant in analysis.experiment.treatments if variant not in few]
-
-
-def without_few(analysis: Analysis, check: Check) -> Check:
-    """A check of differences, which names variants with too few units, or is skipped for them."""
-    few = too_few(analysis)
-    if not few or check.status == "skipped":
-        return check
-    units = listing([f"{variant} has {n:,} units" for variant, n in few.items()])
-    if not compared(analysis):
-        return skipped(check.name, f"{units}, and a comparison needs {MIN_UNITS}")
-    message = f"{check.message}; {units} of the {MIN_UNITS} that a comparison needs"
-    return replace(check, message=message)
-
-
-def uneven(analysis: Analysis, cells: Cells, chance: float = SURE) -> list[Uneven]:
-    """Every cell in which a variant differs from control for sure, the most different first.
-
-    Args:
-        analysis: Which variants are compared.
-        cells: The cells.
-        chance: That any of them is called different although it is not.
-    """
-    experiment = analysis.experiment
-    several = max(1, len(cells) * len(experiment.treatments))
-    pairs = (
-        (cell, variant, difference(sums[experiment.control], sums[variant], several, chance))
-        for cell, sums in cells.items()
-        for variant in compared(analysis)
-        if experiment.control in sums and variant in sums
-    )
-    differ = [Uneven(c, v, one) for c, v, one in pairs if one is not None and one.sure > 0]
-    return sorted(differ, key=lambda one: -one.difference.sure)
-
-
-def by_segment(analysis: Analysis, audit: str) -> list[Uneven]:
-    """The same of every cell of each segment, named such as `device = 'phone'`."""
-    return [
-        one._replace(cell=f"{name} = {one.cell!r}")
-        for name in analysis.experiment.segments
-        for one in uneven(analysis, cells_of(analysis.aggregates, f"{audit}:{name}"))
-    ]
-
-
-def most(differing: Iterable[Uneven]) -> float:
-    """The largest sure difference, 0 without one."""
-    return max((one.difference.sure for one in differing), default=0.0)
-
-
-def shares(cells: Cells, cell: str) -> dict[str, float]:
-    """Variant → its share in a cell."""
-    of_cell = cells.get(cell, {})
-    return {variant: sums.y / sums.x for variant, sums in of_cell.items() if sums.x}
-
-
-def whole_shares(cells: Cells) -> dict[str, float]:
-    """Variant → its share over all cells."""
-    y, x = Counter[str](), Counter[str]()
-    for of_cell in cells.values():
-        y.update({variant: sums.y for variant, sums in of_cell.items()})
-        x.update({variant: sums.x for variant, sums in of_cell.items()})
-    return {variant: y[variant] / x[variant] for variant in x if x[variant]}
-
-
-def described(experiment: Experiment, differing: Sequence[Uneven]) -> str:
-    """Cells with the shares of both variants, such as `score (control 0.1 %, new 30.2 %)`."""
-    listed = [
-        f"{one.cell} ({experiment.control} {percent(one.difference.control)}, "
-        f"{one.variant} {percent(one.difference.treatment)})"
-        for one in differing[:SHOWN]
-    ]
-    more = len(differing) - SHOWN
-    return listing(listed) + (f" and {more} more" if more > 0 else "")
-
-
-def percent(value: float) -> str:
-    """A share in percent, with a digit more where it is small."""
-    return f"{value:.2%}" if value < 0.0995 else f"{value:.1%}"
-
-
-def listing(items: Sequence[str]) -> str:
-    """Items as words, empty for none."""
-    return fmt.listing(items) if items else ""
-
-
-_OF_ITEMS = frozenset({"category", "propensity", "dwell"})
-"""Columns that other items, or other clicks, may leave empty: the treatment can move them."""
 
 _CLICKS_WARN, _CLICKS_FAIL = 0.95, 0.98
 
@@ -163,51 +31,186 @@ _LARGE = 10
 _NATURAL_HOLES = 0.02
 """From here on lists lack positions by design, such as those that nobody scrolled to."""
 
-_WHY = (
-    "a difference of the shares that is sure (an error has the chance 1e-6): nothing that a "
-    "treatment does to people makes one"
-)
-_WHY_MOVABLE = (
-    "a difference of the shares that is sure (an error has the chance 1e-6); it never fails, "
-    "because the treatment may make one"
-)
+_FIXED = frozenset({"request_id", "item_id", "position", "score"})
+"""Columns that no treatment leaves empty: other items, or other clicks, may lack the others."""
+
+_COMMON, _MANY = 0.05, 20
+"""If more of the units with many lists have them at regular distances, the product is so."""
 
 
-def limits(analysis: Analysis, movable: bool = False) -> Limits:
-    """From which sure difference on a check warns and fails."""
-    options = analysis.experiment.trust
-    if movable:
-        return Limits(options.difference_fail, None, _WHY_MOVABLE)
-    return Limits(options.difference_warn, options.difference_fail, _WHY)
+class Uneven(NamedTuple):
+    """A share that differs between control and another variant, at least by `sure`."""
+
+    cell: str
+    variant: str
+    control: float
+    treatment: float
+    sure: float
+
+    @property
+    def worse(self) -> float:
+        """Return the larger share."""
+        return max(self.control, self.treatment)
+
+    @property
+    def kept(self) -> float:
+        """Return the smaller share over the larger one."""
+        return min(self.control, self.treatment) / self.worse
 
 
-class ShareCheck(NamedTuple):
-    """A check of shares that are alike in all variants, unless there is a fault.
+def cells_of(aggregates: Aggregates, audit: str) -> Cells:
+    """Return the sums of an audit; empty if these logs do not have it."""
+    cells: dict[str, dict[str, Sums]] = {}
+    for one in aggregates.audit_rows.get(audit, ()):
+        sums = Sums(one.clusters, one.y, one.x, one.y_y, one.y_x, one.x_x)
+        cells.setdefault(one.cell, {})[one.variant] = sums
+    return cells
+
+
+def _too_few(analysis: Analysis) -> dict[str, int]:
+    """Return variants whose units may all be alike by chance, and how many they have."""
+    counts = {v: analysis.aggregates.units_of(v) for v in analysis.experiment.variants}
+    return {variant: units for variant, units in counts.items() if units < MIN_UNITS}
+
+
+def compared(analysis: Analysis) -> list[str]:
+    """Return the variants that are compared with control: none where control has too few units."""
+    few = _too_few(analysis)
+    if analysis.experiment.control in few:
+        return []
+    return [variant for variant in analysis.experiment.treatments if variant not in few]
+
+
+def without_few(analysis: Analysis, finding: Finding) -> Finding:
+    """Name the variants with too few units, or skip a check that has none to compare."""
+    few = _too_few(analysis)
+    if not few or finding.value is None:
+        return finding
+    units = listing([f"{variant} has {n:,} units" for variant, n in few.items()])
+    if not compared(analysis):
+        return skipped(f"{units}, and a comparison needs {MIN_UNITS}", finding.name)
+    also = f"; {units} of the {MIN_UNITS} that a comparison needs"
+    calm, alarm = finding.calm, finding.alarm or finding.calm
+    return finding._replace(calm=calm + also, alarm=alarm + also)
+
+
+def uneven(analysis: Analysis, cells: Cells, chance: float = SURE) -> list[Uneven]:
+    """Return every cell in which a variant differs from control for sure, the most different first.
+
+    Args:
+        analysis: Which variants are compared.
+        cells: The cells.
+        chance: That any of them is called different although it is not.
+    """
+    control = analysis.experiment.control
+    several = max(1, len(cells) * len(analysis.experiment.treatments))
+    differ = [
+        Uneven(cell, variant, *found)
+        for cell, sums in cells.items()
+        for variant in compared(analysis)
+        if control in sums and variant in sums
+        if (found := difference(sums[control], sums[variant], several, chance)) is not None
+    ]
+    return sorted((one for one in differ if one.sure > 0), key=lambda one: -one.sure)
+
+
+def by_segment(analysis: Analysis, audit: str) -> list[Uneven]:
+    """Return the same of every cell of each segment, named such as `device = 'phone'`."""
+    return [
+        one._replace(cell=f"{name} = {one.cell!r}")
+        for name in analysis.experiment.segments
+        for one in uneven(analysis, cells_of(analysis.aggregates, f"{audit}:{name}"))
+    ]
+
+
+def most(differing: Iterable[Uneven]) -> float:
+    """Return the largest sure difference, 0 without one."""
+    return max((one.sure for one in differing), default=0.0)
+
+
+def shares(cells: Cells, cell: str = "") -> dict[str, float]:
+    """Return the share of each variant in a cell."""
+    of_cell = cells.get(cell, {})
+    return {variant: sums.y / sums.x for variant, sums in of_cell.items() if sums.x}
+
+
+def _whole_shares(cells: Cells) -> dict[str, float]:
+    """Return the share of each variant over all cells."""
+    y, x = Counter[str](), Counter[str]()
+    for of_cell in cells.values():
+        y.update({variant: sums.y for variant, sums in of_cell.items()})
+        x.update({variant: sums.x for variant, sums in of_cell.items()})
+    return {variant: y[variant] / x[variant] for variant in x if x[variant]}
+
+
+def described(experiment: Experiment, differing: Sequence[Uneven]) -> str:
+    """Return cells with both shares, such as `score (control 0.1 %, new 30.2 %)`."""
+    listed = [
+        f"{one.cell} ({experiment.control} {percent(one.control)}, "
+        f"{one.variant} {percent(one.treatment)})"
+        for one in differing[:SHOWN]
+    ]
+    more = len(differing) - SHOWN
+    return listing(listed) + (f" and {more} more" if more > 0 else "")
+
+
+def percent(value: float) -> str:
+    """Return a share in percent, with a digit more where it is small."""
+    return f"{value:.2%}" if value < 0.0995 else f"{value:.1%}"
+
+
+def _percents(shares: Mapping[str, float]) -> str:
+    return ", ".join(f"{variant} {percent(share)}" for variant, share in shares.items())
+
+
+def listing(items: Sequence[str]) -> str:
+    """Return items as words, empty for none."""
+    return fmt.listing(items) if items else ""
+
+
+Worst = Literal["fail", "large", "warn"]
+
+
+def limits(options: TrustOptions, worst: Worst = "fail") -> Limits:
+    """Return from which sure difference on a check warns and fails.
+
+    Args:
+        options: Of the experiment.
+        worst: `large` to warn where others fail, and to fail at ten times that; `warn` never to
+            fail, of what the treatment may move.
+    """
+    sure = "a difference of the shares that is sure (an error has the chance 1e-6)"
+    if worst == "warn":
+        why = f"{sure}; it never fails, because the treatment may make one"
+        return Limits(options.difference_fail, None, why)
+    why = f"{sure}: nothing that a treatment does to people makes one"
+    if worst == "large":
+        return Limits(options.difference_fail, min(1.0, _LARGE * options.difference_fail), why)
+    return Limits(options.difference_warn, options.difference_fail, why)
+
+
+class Shares(NamedTuple):
+    """Shares that are alike in all variants, unless there is a fault.
 
     Attributes:
-        name: Its id.
-        audit: What is counted for it.
+        audit: What is counted.
+        calm: What is said where the shares are alike.
+        alarm: What is said before the cells where they are not.
         cells: Cells of the audit → what they are, in words; all cells by their name without any.
-        calm: What it says where the shares are alike.
-        alarm: What it says before the cells where they are not.
-        remedy: Likely causes, and where to look.
-        worst: `fail`; `large`, to fail from ten times the difference on that others fail at, and
-            to warn from that one on; or `warn`, never to fail, for what the treatment may move.
+        worst: As of `limits`.
         columns: Canonical columns that a fault would touch; it touches all rows without any.
         segments: Whether the audit also has cells of each segment.
-        tells: Whether it tells the share of every variant in any case, after the words of `alarm`.
+        tells: Whether the share of every variant is told in any case, after the words of `alarm`.
         level: Whether it warns as well where rows of one variant are too many (`rows_warn`).
-        beside: An audit whose values it tells as well where it does not pass, and what they are.
-        absent: Why it is skipped where nothing is counted for it; it is left out without a reason.
+        beside: An audit whose values are told as well where shares differ, and what they are.
+        absent: Why it is skipped where nothing is counted; it is left out without a reason.
     """
 
-    name: str
     audit: str
-    cells: Mapping[str, str]
     calm: str
     alarm: str
-    remedy: str
-    worst: Literal["fail", "large", "warn"] = "fail"
+    cells: Mapping[str, str] = {}
+    worst: Worst = "fail"
     columns: frozenset[str] = frozenset()
     segments: bool = False
     tells: bool = False
@@ -215,415 +218,198 @@ class ShareCheck(NamedTuple):
     beside: tuple[str, str] = ("", "")
     absent: str = ""
 
-
-SHARE_CHECKS = (
-    ShareCheck(
-        "duplicates_by_variant",
-        "duplicate",
-        {"": "duplicate rows"},
-        "duplicate rows: the shares are alike in all variants",
-        "duplicate rows: the shares are not alike",
-        "look for events sent twice by the variant's client, or loaded twice",
-    ),
-    ShareCheck(
-        "set_aside_by_variant",
-        "set_aside",
-        {},
-        "rows set aside: the shares are alike in all variants",
-        "rows set aside: the shares are not alike",
-        "look at how the variant's events get their unit, their time and their exposure",
-    ),
-    ShareCheck(
-        "repeated_clicks",
-        "click_again",
-        {"": "all clicks"},
-        "as many clicks repeat another one on the same impression within ten seconds in all "
-        "variants",
-        "clicks are logged again within ten seconds of another on the same impression, in one "
-        "variant more than in the other",
-        "look at the client of the variant: an event that is sent twice, a handler that is bound "
-        "twice, or a retry; count a click of an impression once, in sums and in dwell",
-        worst="large",
-        columns=CLICK_COLUMNS,
-        segments=True,
-        beside=("clicks_each", "clicks per clicked impression"),
-    ),
-    ShareCheck(
-        "clicks_before",
-        "click_delay",
-        {"early": ""},
-        "no click came before its impression",
-        "clicks before their impression",
-        "look at the clocks of the two services, and at the join: the key may be of another list",
-        columns=CLICK_COLUMNS,
-        tells=True,
-        level=True,
-        absent="without a log of clicks with times nobody knows how long after it a click came",
-    ),
-    ShareCheck(
-        "click_delay",
-        "click_delay",
-        {
-            "late": "later than the attribution window",
-            "same": "in the same millisecond as the impression",
-            "unknown": "without a time",
-        },
-        "clicks come as late after their impression in all variants, but for what an effect does",
-        "clicks are odd in one variant",
-        "look at clicks that are sent in batches, and at a default in place of their time",
-        worst="warn",
-        columns=CLICK_COLUMNS,
-    ),
-    ShareCheck(
-        "list_start",
-        "list_start",
-        {"0": "lists from position 0 on", "2": "lists without their first position"},
-        "lists begin at the same position in all variants",
-        "lists of one variant begin at another position",
-        "where one variant counts from 0, add 1 to its positions (the file's `first_position` is "
-        "of all rows); where the first position is missing, look for rows lost or filtered on "
-        "their way, such as an item that is shown and not logged",
-        worst="large",
-        columns=frozenset({"position"}),
-    ),
-    ShareCheck(
-        "lists_again",
-        "list_repeat",
-        {"at once": "lists again within ten seconds, to the same unit"},
-        "lists are not logged again within seconds, or alike in all variants",
-        "lists with the same items in the same order are logged again within ten seconds",
-        "look for requests that are sent again (a retry, a timeout that is too short) and logged "
-        "each time under another id: impressions and lists per unit are too many",
-        worst="large",
-    ),
-    ShareCheck(
-        "repeated_lists",
-        "list_repeat",
-        {
-            "one": "one and the same list",
-            "of others": "lists that another unit gets too",
-            "again": "the unit's last list once more",
-        },
-        "lists are repeated as often in all variants",
-        "one variant serves the same items in the same order again and again",
-        "look for a cache without the user, or the time, in its key, and for a fallback in place "
-        "of the ranker: the effect is of what was served",
-        worst="warn",
-    ),
-    ShareCheck(
-        "silent_units",
-        "silent",
-        {},
-        "",
-        "exposed units without an impression",
-        "if an exposure is logged when a list is shown, look for lists that were not logged",
-        worst="warn",
-        tells=True,
-    ),
-)
-"""Checks that differ in nothing but in what is counted, and in words."""
-
-
-def audit_checks(analysis: Analysis) -> list[Check]:
-    """Every check of shares of rows."""
-    if not analysis.aggregates.audits:
-        return [skipped("audits", _NOT_AUDITED)]
-    plain = {one.name: check for one in SHARE_CHECKS for check in _share_check(analysis, one)}
-    if analysis.experiment.of_units:
-        checks = [_nulls(analysis), *_only(plain, "duplicates_by_variant")]
-    else:
-        checks = [
-            *_holes(analysis),
-            *_only(plain, "list_start", "lists_again"),
-            _nulls(analysis),
-            *_only(plain, "duplicates_by_variant", "set_aside_by_variant", "repeated_clicks"),
-            *_only(plain, "clicks_before", "click_delay", "repeated_lists"),
-            *_missing_clicks(analysis),
-            *_served(analysis),
-            *_only(plain, "silent_units"),
+    def find(self, analysis: Analysis) -> list[Finding]:
+        """Compare the shares, where these logs have what is counted."""
+        options, counted = analysis.experiment.trust, cells_of(analysis.aggregates, self.audit)
+        if not counted and not self._is_whole(analysis):
+            return [skipped(self.absent)] if self.absent else []
+        names = self.cells or {cell: cell for cell in counted}
+        cells = {cell: counted[cell] for cell in names if cell in counted}
+        differing = [one._replace(cell=names[one.cell]) for one in uneven(analysis, cells)]
+        if self.segments:
+            differing += by_segment(analysis, self.audit)
+            differing.sort(key=lambda one: -one.sure)
+        value, limit = most(differing), limits(options, self.worst)
+        calm, high = self.calm, 0.0
+        if self.tells and (told := _whole_shares(cells)):
+            within = "; compared within the stretches of one split" if len(cells) > 1 else ""
+            alarm, high = f"{self.alarm}: {_percents(told)}{within}", max(told.values())
+            calm = calm if high == 0 else ""
+        else:
+            least = value / 2 if self.segments else limit.warn or 0.0
+            shown = [one for one in differing if one.sure >= least]
+            alarm = f"{self.alarm}: {described(analysis.experiment, shown)}{self._also(analysis)}"
+        return [
+            Finding(
+                value,
+                calm or alarm,
+                alarm,
+                limit,
+                touched(analysis.metrics, self.columns) if self.columns else None,
+                least="warn" if self.level and high >= options.rows_warn else "pass",
+            )
         ]
-    # These also judge each variant's own share, of however few units.
-    own = ("clicks_before", "served")
-    return [one if one.name.startswith(own) else without_few(analysis, one) for one in checks]
+
+    def _is_whole(self, analysis: Analysis) -> bool:
+        """Return whether nothing is counted because no row is repeated, or lost."""
+        looked_for = "duplicates" in analysis.aggregates.facts
+        return self.audit == "set_aside" or (self.audit == "duplicate" and looked_for)
+
+    def _also(self, analysis: Analysis) -> str:
+        audit, what = self.beside
+        beside = shares(cells_of(analysis.aggregates, audit))
+        listed = ", ".join(f"{variant} {mean:.2f}" for variant, mean in beside.items())
+        return f"; {what}: {listed}" if beside else ""
 
 
-def _only(checks: Mapping[str, Check], *names: str) -> list[Check]:
-    return [checks[name] for name in names if name in checks]
-
-
-def _share_check(analysis: Analysis, check: ShareCheck) -> list[Check]:
-    """The check, where these logs have what it counts."""
-    counted = cells_of(analysis.aggregates, check.audit)
-    names = {cell: check.cells.get(cell, cell) for cell in check.cells or counted}
-    cells = {cell: counted[cell] for cell in names if cell in counted}
-    if not counted and not _is_whole(analysis, check.audit):
-        return [skipped(check.name, check.absent)] if check.absent else []
-    differing = [one._replace(cell=names[one.cell]) for one in uneven(analysis, cells)]
-    if check.segments:
-        differing += by_segment(analysis, check.audit)
-        differing.sort(key=lambda one: -one.difference.sure)
-    value, limit = most(differing), _limits_of(analysis, check.worst)
-    least = value / 2 if check.segments else min(limit.warn, value)
-    told = whole_shares(cells) if check.tells else {}
-    shown = [one for one in differing if one.difference.sure >= least]
-    words = _told(check, told, len(cells)) if told else _words(analysis, check, shown)
-    metrics = touched(analysis.metrics, check.columns) if check.columns else None
-    result = graded(check.name, value, limit, words, metrics)
-    high = max(told.values(), default=0.0) >= analysis.experiment.trust.rows_warn
-    return [_warned(result, check.level and high, words)]
-
-
-def _told(check: ShareCheck, told: Mapping[str, float], cells: int) -> Words:
-    """The share of every variant."""
-    listed = ", ".join(f"{variant} {percent(share)}" for variant, share in told.items())
-    within = "; compared within the stretches of one split" if cells > 1 else ""
-    message = f"{check.alarm}: {listed}{within}"
-    calm = check.calm if check.calm and not any(told.values()) else message
-    return Words(calm, message, check.remedy)
-
-
-def _words(analysis: Analysis, check: ShareCheck, shown: Sequence[Uneven]) -> Words:
-    """The cells that differ."""
-    audit, what = check.beside
-    beside = shares(cells_of(analysis.aggregates, audit), "")
-    listed = ", ".join(f"{variant} {mean:.2f}" for variant, mean in beside.items())
-    more = f"; {what}: {listed}" if beside else ""
-    alarm = f"{check.alarm}: {described(analysis.experiment, shown)}{more}"
-    return Words(check.calm, alarm, check.remedy)
-
-
-def _is_whole(analysis: Analysis, audit: str) -> bool:
-    """Whether nothing is counted because there is nothing wrong: no row is repeated, or lost."""
-    looked_for = "duplicates" in analysis.aggregates.facts
-    return audit == "set_aside" or (audit == "duplicate" and looked_for)
-
-
-def _limits_of(analysis: Analysis, worst: str) -> Limits:
-    options = analysis.experiment.trust
-    if worst == "large":
-        fail = min(1.0, _LARGE * options.difference_fail)
-        return Limits(options.difference_fail, fail, _WHY)
-    return limits(analysis, movable=worst == "warn")
-
-
-_NOT_AUDITED = (
-    "the log is not audited by variant: sums have no rows to audit, and rows without a unit say "
-    "nothing of who they are of"
-)
-
-
-def _holes(analysis: Analysis) -> list[Check]:
-    """Positions that lists lack between the first and the last that they have."""
+def list_holes(analysis: Analysis) -> Finding:
+    """Compare how many positions lists lack between the first and the last that they have."""
     aggregates = analysis.aggregates
     whole = cells_of(aggregates, "holes")
     if not whole:
-        message = "without request_id and position it is unknown whether lists are whole"
-        return [skipped("list_holes", message)]
+        return skipped("without request_id and position it is unknown whether lists are whole")
     by_place = uneven(analysis, cells_of(aggregates, "holes_at"))
     of_segments = by_segment(analysis, "holes")
-    everywhere = shares(whole, "")
-    natural = min(everywhere.values(), default=0.0) >= _NATURAL_HOLES
-    value = most([*uneven(analysis, whole), *by_place, *of_segments])
-    listed = ", ".join(f"{name} {percent(share)}" for name, share in everywhere.items())
-    lengths = shares(cells_of(aggregates, "list_length"), "")
+    everywhere = shares(whole)
+    lengths = shares(cells_of(aggregates, "list_length"))
     long = ", ".join(f"{name} {length:.1f}" for name, length in lengths.items())
     message = (
-        f"positions that lists lack between their first and their last: {listed}, of so many "
-        f"positions a list: {long}"
+        f"positions that lists lack between their first and their last: {_percents(everywhere)}, "
+        f"of so many positions a list: {long}"
     )
-    words = Words(
-        message,
-        f"{message}{_where(analysis, by_place, of_segments)}",
-        "look for rows lost between the service and the log, for one device or slot of the page",
-    )
-    return [graded("list_holes", value, limits(analysis, natural), words)]
-
-
-def _where(analysis: Analysis, by_place: list[Uneven], of_segments: list[Uneven]) -> str:
-    """Where holes are: at few positions, in one cell of a segment."""
-    parts = []
-    if by_place:
-        top = by_place[0].worse
-        places = sorted({int(one.cell) for one in by_place if one.worse > top / 2})
-        if len(places) <= 10:
-            parts.append(
-                f"most at {'position' if len(places) == 1 else 'positions'} "
-                f"{listing([str(place) for place in places])} (up to {percent(top)})"
-            )
+    where = _where(by_place)
     if of_segments:
-        largest = of_segments[0].difference.sure
-        parts.append(
-            "most in "
-            + described(
-                analysis.experiment,
-                [one for one in of_segments if one.difference.sure > largest / 2],
-            )
-        )
-    return "".join(f"; {part}" for part in parts)
+        plain = [one for one in of_segments if one.sure > of_segments[0].sure / 2]
+        where += f"; most in {described(analysis.experiment, plain)}"
+    natural = min(everywhere.values(), default=0.0) >= _NATURAL_HOLES
+    limit = limits(analysis.experiment.trust, "warn" if natural else "fail")
+    value = most([*uneven(analysis, whole), *by_place, *of_segments])
+    return Finding(value, message, message + where, limit)
 
 
-def _nulls(analysis: Analysis) -> Check:
-    """Whether a column that is read is null for another share of the rows in some variant."""
+def _where(by_place: Sequence[Uneven]) -> str:
+    """Return the positions of most holes, if they are few."""
+    if not by_place:
+        return ""
+    top = by_place[0].worse
+    places = sorted({int(one.cell) for one in by_place if one.worse > top / 2})
+    if len(places) > 10:
+        return ""
+    what = "position" if len(places) == 1 else "positions"
+    return f"; most at {what} {listing([*map(str, places)])} (up to {percent(top)})"
+
+
+def nulls(analysis: Analysis) -> Finding:
+    """Compare how many values each column lacks."""
     experiment = analysis.experiment
     cells = cells_of(analysis.aggregates, "null")
     if not cells:
-        return skipped("nulls", "no column of the log can be null")
+        return skipped("no column of the log can be null")
     differing = uneven(analysis, cells)
-    fixed = [one for one in differing if not _is_movable(analysis, one.cell)]
+    fixed = [one for one in differing if one.cell in _FIXED]
     bad = fixed if most(fixed) >= experiment.trust.difference_warn else differing
-    words = Words(
+    return Finding(
+        most(bad),
         f"nulls are as many in all variants, in each of {len(cells)} columns",
         f"nulls are not as many in all variants: {described(experiment, bad)}",
-        "look at the service that writes this column for the variant, such as a model that timed "
-        "out or another version of the event",
-    )
-    # Where only columns of items differ, the treatment may show other items.
-    return graded(
-        "nulls",
-        most(bad),
-        limits(analysis, movable=bool(bad) and not fixed),
-        words,
+        # Where only columns of items differ, the treatment may show other items.
+        limits(experiment.trust, "warn" if bad and not fixed else "fail"),
         touched(analysis.metrics, {one.cell.lower() for one in bad}) if bad else None,
     )
 
 
-def _is_movable(analysis: Analysis, column: str) -> bool:
-    own = {"request_id", "item_id", "position", "score"}
-    return column in _OF_ITEMS or column not in own
-
-
-def _missing_clicks(analysis: Analysis) -> list[Check]:
-    """Clicks that one variant all but lacks, in all or in one cell of a segment."""
-    name, whole = "missing_clicks", cells_of(analysis.aggregates, "clicked")
+def missing_clicks(analysis: Analysis) -> list[Finding]:
+    """Find clicks that one variant all but lacks, in all or in one cell of a segment."""
+    whole = cells_of(analysis.aggregates, "clicked")
     if not whole:
         return []
     every = [one._replace(cell="all rows") for one in uneven(analysis, whole)]
-    lacking = sorted(
-        (one for one in [*every, *by_segment(analysis, "clicked")] if one.worse > 0),
-        key=lambda one: one.better / one.worse,
-    )
-    value = max((1 - one.better / one.worse for one in lacking), default=0.0)
-    shown = [one for one in lacking if 1 - one.better / one.worse >= min(_CLICKS_WARN, value)]
-    words = Words(
-        "no variant lacks its clicks anywhere",
-        "one variant has next to no clicks where the other has them: "
-        f"{described(analysis.experiment, shown)} of the impressions are clicked",
-        "look whether this client logs clicks at all, and whether their key is that of the "
-        "impressions, such as after a release",
-    )
+    lacking = [one for one in (*every, *by_segment(analysis, "clicked")) if one.worse > 0]
+    lacking.sort(key=lambda one: one.kept)
+    shown = [one for one in lacking if 1 - one.kept >= _CLICKS_WARN]
     reason = (
         "the share of clicks that is lacking, where the difference is sure (an error has the "
         "chance 1e-6): no treatment takes nearly all clicks away"
     )
-    metrics = touched(analysis.metrics, CLICK_COLUMNS)
-    return [graded(name, value, Limits(_CLICKS_WARN, _CLICKS_FAIL, reason), words, metrics)]
-
-
-def _warned(check: Check, warns: bool, words: Words) -> Check:
-    """The check, at least a warning."""
-    if check.status != "pass" or not warns:
-        return check
-    return replace(check, status="warn", message=words.alarm)
-
-
-def _served(analysis: Analysis) -> list[Check]:
-    """Timeouts, fallbacks and stale models, where the log says so."""
-    experiment = analysis.experiment
-    cells = cells_of(analysis.aggregates, "served")
-    return (
-        [_not_as_meant(analysis, cell, {cell: cells[cell]}) for cell in cells]
-        if cells
-        else [
-            skipped(
-                "served",
-                "no column says which impressions had a timeout, a fallback or a stale model: "
-                f"map such a column in [logs.{experiment.logs.rows_name}] columns",
-            )
-        ]
-    )
-
-
-def _not_as_meant(analysis: Analysis, name: str, cells: Cells) -> Check:
-    options = analysis.experiment.trust
-    shown = shares(cells, name)
-    listed = ", ".join(f"{variant} {percent(share)}" for variant, share in shown.items())
-    message = f"impressions with {_SERVED[name]}: {listed}"
-    words = Words(
-        message,
-        f"{message}: the effect is of what was served, not of what was meant",
-        "look at the latency of the variant's model and at when it was last deployed",
-    )
-    reason = "these impressions dilute the effect by about their share"
-    found = Limits(options.rows_warn, options.rows_fail, reason)
-    check = graded(f"served:{name}", max(shown.values()), found, words)
-    differs = most(uneven(analysis, cells)) >= options.difference_fail
-    return _warned(check, differs, words)
+    return [
+        Finding(
+            max((1 - one.kept for one in lacking), default=0.0),
+            "no variant lacks its clicks anywhere",
+            "one variant has next to no clicks where the other has them: "
+            f"{described(analysis.experiment, shown)} of the impressions are clicked",
+            Limits(_CLICKS_WARN, _CLICKS_FAIL, reason),
+            touched(analysis.metrics, CLICK_COLUMNS),
+        )
+    ]
 
 
 _SERVED = {"timeout": "a timeout", "fallback": "a fallback", "stale": "a stale model"}
 
 
-NAME = "bots"
+def served(analysis: Analysis) -> list[Finding]:
+    """Tell timeouts, fallbacks and stale models of each variant, where the log has them."""
+    experiment, options = analysis.experiment, analysis.experiment.trust
+    cells = cells_of(analysis.aggregates, "served")
+    if not cells:
+        why = "no column says which impressions had a timeout, a fallback or a stale model"
+        return [skipped(f"{why}: map such a column in [logs.{experiment.logs.rows_name}] columns")]
+    reason = "these impressions dilute the effect by about their share"
+    found = []
+    for cell, sums in cells.items():
+        shown = shares(cells, cell)
+        message = f"impressions with {_SERVED[cell]}: {_percents(shown)}"
+        differs = most(uneven(analysis, {cell: sums})) >= options.difference_fail
+        found.append(
+            Finding(
+                max(shown.values()),
+                message,
+                f"{message}: the effect is of what was served, not of what was meant",
+                Limits(options.rows_warn, options.rows_fail, reason),
+                least="warn" if differs else "pass",
+                name=f"served:{cell}",
+            )
+        )
+    return found
 
-_COMMON, _MANY = 0.05, 20
-"""If more of the units with many lists have them at regular distances, the product is so."""
 
-_REASON = (
-    "by how much the share of a variant's impressions, or clicks, that machines make differs from "
-    "control's: units whose lists come at one distance (of 50 or more, three of five within a "
-    "fifth of their median), or that are active in 22 hours of a day, as no person is"
-)
-
-
-def machine_check(analysis: Analysis) -> Check:
-    """Whether machines make more of one variant than of control, or less."""
+def bots(analysis: Analysis) -> Finding:
+    """Compare how much of each variant units make that no person can be."""
     cells = dict(cells_of(analysis.aggregates, "machine"))
     if not cells:
-        message = "without times, or with [privacy] min_units, units are not looked at one by one"
-        return skipped(NAME, message)
-    gaps = cells.pop("gap")
-    regular = sum(gap.clusters for gap in gaps.values())
-    looked_at = sum(gap.x for gap in gaps.values())
-    if regular > max(_MANY, _COMMON * looked_at):
-        return skipped(NAME, "lists come at regular distances by themselves, to many units")
-    machines = sum(sums.clusters for sums in cells["impressions"].values())
+        why = "without times, or with [privacy] min_units, units are not looked at one by one"
+        return skipped(why)
+    gaps, machines = cells.pop("gap").values(), cells["impressions"]
+    if sum(one.clusters for one in gaps) > max(_MANY, _COMMON * sum(one.x for one in gaps)):
+        return skipped("lists come at regular distances by themselves, to many units")
     units = sum(map(analysis.aggregates.units_of, analysis.experiment.variants))
-    if machines > _COMMON * units:
-        return skipped(NAME, "units that are active by the clock are no exception in this log")
-    spread = {name: _spread(analysis, of_variant) for name, of_variant in cells.items()}
+    if sum(one.clusters for one in machines.values()) > _COMMON * units:
+        return skipped("units that are active by the clock are no exception in this log")
+    made = {
+        name: {variant: one.y / one.x if one.x else 0.0 for variant, one in of_variant.items()}
+        for name, of_variant in cells.items()
+    }
+    control = analysis.experiment.control
+    spread = {
+        name: max(abs(share - own[control]) for share in own.values()) for name, own in made.items()
+    }
     worst = max(spread, key=lambda name: spread[name])
-    words = Words(
-        f"machines make no more of one variant than of another: {_counted(cells['impressions'])}",
-        f"units that no person can be (bots): {_counted(cells[worst])}; of all {worst} they make "
-        f"{_made(cells[worst])}{_every(gaps)}",
-        "look for crawlers, monitors, test accounts, and ids that many people share (guests); "
-        "leave them out alike in all variants, by what was known before the assignment",
+    counted = {
+        name: ", ".join(f"{variant} {one.clusters:,}" for variant, one in of_variant.items())
+        for name, of_variant in cells.items()
+    }
+    shown = listing([f"{percent(share)} in {variant}" for variant, share in made[worst].items()])
+    usual = max(gaps, key=lambda one: one.clusters)
+    every = f"; a list about every {usual.y / 1000:,.0f} seconds" if usual.clusters else ""
+    reason = (
+        "by how much the share of a variant's impressions, or clicks, that machines make differs "
+        "from control's: units whose lists come at one distance (of 50 or more, three of five "
+        "within a fifth of their median), or that are active in 22 hours of a day, as no person is"
     )
     options = analysis.experiment.trust
-    limits = Limits(options.difference_warn, options.difference_fail, _REASON)
-    return graded(NAME, spread[worst], limits, words)
-
-
-def _share(sums: Sums) -> float:
-    return sums.y / sums.x if sums.x else 0.0
-
-
-def _spread(analysis: Analysis, of_variant: Mapping[str, Sums]) -> float:
-    """The largest difference between control's share and another variant's."""
-    control = _share(of_variant[analysis.experiment.control])
-    return max(abs(_share(sums) - control) for sums in of_variant.values())
-
-
-def _counted(of_variant: Mapping[str, Sums]) -> str:
-    return ", ".join(f"{variant} {sums.clusters:,}" for variant, sums in of_variant.items())
-
-
-def _made(of_variant: Mapping[str, Sums]) -> str:
-    """How much they make of each variant."""
-    return listing([f"{percent(_share(sums))} in {name}" for name, sums in of_variant.items()])
-
-
-def _every(gaps: Mapping[str, Sums]) -> str:
-    """The usual distance of their lists, in the variant that has most of them."""
-    most = max(gaps.values(), key=lambda sums: sums.clusters)
-    return f"; a list about every {most.y / 1000:,.0f} seconds" if most.clusters else ""
+    return Finding(
+        spread[worst],
+        f"machines make no more of one variant than of another: {counted['impressions']}",
+        f"units that no person can be (bots): {counted[worst]}; of all {worst} they make "
+        f"{shown}{every}",
+        Limits(options.difference_warn, options.difference_fail, reason),
+    )

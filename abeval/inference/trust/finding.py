@@ -1,10 +1,17 @@
-"""Turn what checks find into checks: shares against limits, tests by one budget of false alarms."""
+"""Turn what checks find into checks: numbers by their limits, tests by one budget of false alarms.
 
-from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass
+Were each test at a level of its own, every further one would raise the rate of false alarms. All
+tests share two budgets, one of warnings and one of failures: a quarter goes to the split as a
+whole, and each other family of tests that could run gets the same part of the rest. Within a family
+p-values are adjusted (Holm). So the chance of any false alarm is at most the budget, however tests
+depend on each other.
+"""
+
+from collections.abc import Callable, Collection, Sequence
 from typing import Literal, NamedTuple
 
 from abeval.experiment.sections import TrustOptions
+from abeval.inference.compare import Analysis
 from abeval.metrics.definition import Metric
 from abeval.metrics.row_text import reading
 from abeval.results import Check, CheckStatus
@@ -16,191 +23,163 @@ CLICK_COLUMNS = frozenset({"click", "dwell", "dwell_ms"})
 ROW_COLUMNS = frozenset({"unit_id", "variant", "ts", "request_id", "impression_id"})
 """What decides which rows there are, and whose: all metrics depend on it."""
 
+SRM = "srm"
+SRM_PART = 0.25
+"""The split as a whole is tested at a quarter of the budgets: .01 and .001, as is customary."""
+
 
 class Limits(NamedTuple):
-    """From which value on a check warns, from which it fails (None: never), and why there."""
+    """Values from which on a check warns and fails (None: never), and why there.
 
-    warn: float
+    `beyond` is for numbers that may be as large as a limit, and not larger.
+    """
+
+    warn: float | None
     fail: float | None
     reason: str
+    beyond: bool = False
 
 
-class Words(NamedTuple):
-    """What a check says.
-
-    Attributes:
-        calm: Where it passes.
-        alarm: Where it does not.
-        remedy: What to do then.
-    """
-
-    calm: str
-    alarm: str
-    remedy: str = ""
-
-
-@dataclass(frozen=True)
-class Significance:
-    """A check that is a test: what it says depends on how many others there are.
+class Finding(NamedTuple):
+    """What a check found.
 
     Attributes:
-        name: Of the check.
-        p_value: Of this test alone. Tests of one family are adjusted over it (Holm).
-        words: What it says.
-        family: What shares one part of the budget of false alarms: by default the name up to ":".
+        value: A number, or the p-value of a test; None where the check cannot be made.
+        calm: What it says where it passes, or why it cannot be made.
+        alarm: What it says where it does not pass, if that is something else.
+        limits: Of a number; None for a test, which has a part of the budget.
         metrics: Whose rows it touches, None for all.
-        worst: `warn` if it never fails, because what it finds may be an effect of the treatment.
-        least: `warn` if it is a warning in any case.
+        worst: `warn` for a test that never fails, because it may find an effect of the treatment.
+        least: The status that it has at least.
+        name: Of the check, where it is not that of its row; also the family of a test, up to ":".
+        remedy: What to do, where that does not stand in its row.
+        family: Of a test, where its name does not say it.
     """
 
-    name: str
-    p_value: float
-    words: Words
-    family: str = ""
+    value: float | None
+    calm: str
+    alarm: str = ""
+    limits: Limits | None = None
     metrics: tuple[str, ...] | None = None
     worst: Literal["warn", "fail"] = "fail"
-    least: Literal["pass", "warn"] = "pass"
+    least: CheckStatus = "pass"
+    name: str = ""
+    remedy: str = ""
+    family: str = ""
 
     @property
     def group(self) -> str:
-        """The name of its family."""
+        """Return the family that a test shares its part of the budget with, empty for no test."""
+        if self.value is None or self.limits is not None:
+            return ""
         return self.family or self.name.partition(":")[0]
 
 
-Finding = Check | Significance
+def skipped(why: str, name: str = "") -> Finding:
+    """Return the finding of a check that these logs, or this plan, cannot make."""
+    return Finding(None, why, least="skipped", name=name)
 
 
-def skipped(name: str, message: str) -> Check:
-    """A check that these logs, or this plan, cannot make."""
-    return Check(name, "skipped", None, None, message)
+class Row(NamedTuple):
+    """A row of the table of checks.
+
+    Attributes:
+        name: Id of the check.
+        find: What it counts or tests: one finding, or one for each of its parts.
+        remedy: What to do where it does not pass.
+        of: Whether it is of a log of impressions, of a table of one row a unit, or of both.
+        pairs: Whether it only compares variants, so that those of too few units are left out.
+    """
+
+    name: str
+    find: Callable[[Analysis], Finding | list[Finding]]
+    remedy: str = ""
+    of: Literal["log", "units", "both"] = "log"
+    pairs: bool = False
+
+    def findings(self, analysis: Analysis) -> list[Finding]:
+        """Return what it finds, with its name and its remedy."""
+        found = self.find(analysis)
+        return [
+            one._replace(
+                name=one.name or self.name,
+                remedy=one.remedy or ("" if one.value is None else self.remedy),
+            )
+            for one in ([found] if isinstance(found, Finding) else found)
+        ]
 
 
-def graded(
-    name: str,
-    value: float,
-    limits: Limits,
-    words: Words,
-    metrics: tuple[str, ...] | None = None,
-) -> Check:
-    """A check of a number against its limits, from which on it warns and fails.
+def decided(findings: Sequence[Finding], options: TrustOptions) -> tuple[Check, ...]:
+    """Return every finding as a check, in their order.
 
     Example:
-        >>> limits = Limits(0.02, 0.2, "a fifth of the rows")
-        >>> graded("lost", 0.05, limits, Words("few lost", "many lost", "look")).status
-        'warn'
+        >>> tests = [Finding(0.002, "even", name="srm"), Finding(0.002, "alike", name="hours")]
+        >>> [(check.status, check.threshold) for check in decided(tests, TrustOptions())]
+        [('warn', 0.001), ('fail', 0.003)]
     """
-    status = status_above(value, limits)
-    message = words.calm if status == "pass" else words.alarm
+    families: dict[str, list[int]] = {}
+    for place, one in enumerate(findings):
+        if one.group:
+            families.setdefault(one.group, []).append(place)
+    budgets = parts(families, options)
+    checks = [_check(one, one.limits or Limits(None, None, "")) for one in findings]
+    for family, places in families.items():
+        adjusted = multiplicity.adjust([findings[place].value or 0.0 for place in places])
+        for place, p_value in zip(places, adjusted, strict=True):
+            checks[place] = _check(findings[place]._replace(value=float(p_value)), budgets[family])
+    return tuple(checks)
+
+
+def parts(families: Collection[str], options: TrustOptions) -> dict[str, Limits]:
+    """Return the p-values from which on each family of tests warns and fails."""
+    others = sorted({family for family in families if family != SRM})
+    shares = {SRM: SRM_PART} | {name: (1 - SRM_PART) / len(others) for name in others}
+    return {
+        # Without the last digits of floating point, which nobody should have to read.
+        name: Limits(
+            float(f"{options.alpha_warn * share:.6g}"),
+            float(f"{options.alpha_fail * share:.6g}"),
+            f"{share:.1%} of [trust] alpha_fail = {options.alpha_fail:g} and of alpha_warn = "
+            f"{options.alpha_warn:g}, the chance of a false alarm over all checks together",
+        )
+        for name, share in shares.items()
+    }
+
+
+def _check(one: Finding, limits: Limits) -> Check:
+    fail = limits.fail if one.worst == "fail" else None
+    status: CheckStatus = one.least
+    if _reaches(one, limits, fail):
+        status = "fail"
+    elif _reaches(one, limits, limits.warn):
+        status = "warn"
     return Check(
-        *(name, status, value, limits.fail, message),
+        name=one.name,
+        status=status,
+        value=one.value,
+        threshold=fail,
+        message=one.calm if status == "pass" else one.alarm or one.calm,
         warn_threshold=limits.warn,
         threshold_reason=limits.reason,
-        remedy=words.remedy,
-        metrics=metrics,
+        remedy=one.remedy,
+        metrics=one.metrics,
+        is_test=bool(one.group),
     )
 
 
-def status_above(value: float, limits: Limits) -> CheckStatus:
-    """The status of a number that is bad where it is large."""
-    if limits.fail is not None and value >= limits.fail:
-        return "fail"
-    return "warn" if value >= limits.warn else "pass"
+def _reaches(one: Finding, limits: Limits, limit: float | None) -> bool:
+    if one.value is None or limit is None:
+        return False
+    if one.group:
+        return one.value <= limit
+    return one.value > limit if limits.beyond else one.value >= limit
 
 
 def touched(metrics: Sequence[Metric], columns: Collection[str]) -> tuple[str, ...] | None:
-    """The metrics that a fault of these columns touches; None, for all, where rows depend on them.
+    """Return the metrics that a fault of these columns touches; None for all, as of key columns.
 
     Args:
         metrics: Of the scorecard.
         columns: Canonical names, or the log's own, in lower case.
     """
     return None if ROW_COLUMNS.intersection(columns) else reading(metrics, columns)
-
-
-SRM = "srm"
-SRM_PART = 0.25
-"""The split as a whole is tested at a quarter of the budgets: .01 and .001, as is customary."""
-
-
-class Part(NamedTuple):
-    """What a family of tests may spend: p-values below warn, or fail."""
-
-    warn: float
-    fail: float
-    reason: str
-
-
-def decided(findings: Sequence[Finding], options: TrustOptions) -> tuple[Check, ...]:
-    """Every finding as a check, in the order of the findings.
-
-    Example:
-        >>> from abeval.inference.trust.finding import Words
-        >>> tests = [Significance("srm", 0.002, Words("even", "uneven")),
-        ...          Significance("hours", 0.002, Words("alike", "differ"))]
-        >>> [(check.status, check.threshold) for check in decided(tests, TrustOptions())]
-        [('warn', 0.001), ('fail', 0.003)]
-    """
-    tests = [finding for finding in findings if isinstance(finding, Significance)]
-    spend = parts([test.group for test in tests], options)
-    adjusted = _adjusted(tests)
-    return tuple(
-        _check(one, adjusted[one.name], spend[one.group]) if isinstance(one, Significance) else one
-        for one in findings
-    )
-
-
-def parts(families: Sequence[str], options: TrustOptions) -> dict[str, Part]:
-    """The part of the budgets of each family that has a test."""
-    others = sorted({family for family in families if family != SRM})
-    shares = {SRM: SRM_PART} | {name: (1 - SRM_PART) / len(others) for name in others}
-    return {name: _part(share, options) for name, share in shares.items()}
-
-
-def _part(share: float, options: TrustOptions) -> Part:
-    reason = (
-        f"{share:.1%} of [trust] alpha_fail = {options.alpha_fail:g} and of alpha_warn = "
-        f"{options.alpha_warn:g}, the chance of a false alarm over all checks together"
-    )
-    return Part(_rounded(options.alpha_warn * share), _rounded(options.alpha_fail * share), reason)
-
-
-def _rounded(alpha: float) -> float:
-    """Without the last digits of floating point, which nobody should have to read."""
-    return float(f"{alpha:.6g}")
-
-
-def _adjusted(tests: Sequence[Significance]) -> dict[str, float]:
-    """P-values by name of the test, Holm within each family."""
-    families: dict[str, list[Significance]] = {}
-    for test in tests:
-        families.setdefault(test.group, []).append(test)
-    adjusted: Mapping[str, float] = {
-        test.name: float(p)
-        for family in families.values()
-        for test, p in zip(
-            family, multiplicity.adjust([test.p_value for test in family]), strict=True
-        )
-    }
-    return dict(adjusted)
-
-
-def _check(test: Significance, p_value: float, part: Part) -> Check:
-    status = _status(test, p_value, part)
-    return Check(
-        name=test.name,
-        status=status,
-        value=p_value,
-        threshold=part.fail if test.worst == "fail" else None,
-        message=test.words.calm if status == "pass" else test.words.alarm,
-        warn_threshold=part.warn,
-        threshold_reason=part.reason,
-        remedy=test.words.remedy,
-        metrics=test.metrics,
-        is_test=True,
-    )
-
-
-def _status(test: Significance, p_value: float, part: Part) -> CheckStatus:
-    if p_value <= part.fail and test.worst == "fail":
-        return "fail"
-    return "warn" if p_value <= part.warn else test.least

@@ -12,14 +12,19 @@ from abeval.inference.aa import AA_UNITS
 from abeval.inference.compare import Analysis, compare_total, per_unit
 from abeval.inference.comparison import Arms, Comparison, Key, Rule, adjusted_p_values
 from abeval.inference.means_and_ratios import compare_within
-from abeval.inference.trust.finding import Finding, Significance, Words, skipped
+from abeval.inference.trust.finding import Finding, skipped
 from abeval.metrics.definition import Metric
 from abeval.results import Balance, Check, codes
 from abeval.results import format as fmt
 from abeval.results.trust import AAResult
 
-Groups = tuple[Sequence[Metric], Mapping[str, ByStretch]]
-"""Metrics, and metric → moments of (y, x) by stretch and variant."""
+DENOMINATORS, AA = "denominators", "aa"
+
+_NAMED = 0.01
+"""Metrics with a smaller p-value are named in the message."""
+
+_NO_TEST = ("too_skewed", "split_changed")
+"""Reasons that stop the denominator's test but not the ratio's."""
 
 
 def balance(
@@ -60,85 +65,60 @@ def balance(
 
 
 def before_checks(analysis: Analysis) -> list[Finding]:
-    """Were the groups equal before the experiment, in every metric with values then?"""
+    """Test whether the groups were equal before, in every metric with values from then."""
     experiment = analysis.experiment
-    metrics, known = _covariates(analysis)
-    if experiment.pre_period is not None:
-        of_period, before = _before(analysis)
-        metrics, known = [*of_period, *metrics], {**known, **before}
-    rows = balance(experiment, metrics, known)
+    known = [*_before(analysis), *_covariates(analysis)]
+    metrics = [metric for metric, _ in known]
+    rows = balance(experiment, metrics, {metric.name: moments for metric, moments in known})
     if not rows:
         lacks = "covariates in [logs.units]" if experiment.of_units else "[pre_period]"
-        message = f"no {lacks}, so it is unknown whether the groups were equal before"
-        return [skipped("pre_period", message)]
-    return [_finding(row) for row in rows]
+        return [skipped(f"no {lacks}, so it is unknown whether the groups were equal before")]
+    return [_of_balance(row) for row in rows]
 
 
-def _before(analysis: Analysis) -> Groups:
-    """Every metric with values before the period, and their moments by variant.
+def _before(analysis: Analysis) -> list[tuple[Metric, ByStretch]]:
+    """Return every metric with values before the period, and their moments by variant.
 
     A score is that of the model that a variant serves, so it differs before if the models do.
     """
+    if analysis.experiment.pre_period is None:
+        return []
     models = {variant.model for variant in analysis.experiment.variants.values()}
-    metrics = [
-        metric
+    return [
+        (
+            metric,
+            [{v: one.pick(2, 3) for v, one in arm.items()} for arm in analysis.moments(metric)],
+        )
         for metric in analysis.metrics
         if metric.is_mean_or_ratio
         and not (len(models) > 1 and "score" in metric.needs)
         and metric.source.has_before
         and metric.name not in analysis.aggregates.refused
     ]
-    before = {
-        metric.name: [
-            {variant: moments.pick(2, 3) for variant, moments in one.items()}
-            for one in analysis.moments(metric)
-        ]
-        for metric in metrics
-    }
-    return metrics, before
 
 
-def _covariates(analysis: Analysis) -> Groups:
-    """Every covariate of a table of units as a metric, and its moments by variant."""
-    aggregates = analysis.aggregates
-    metrics = [
-        metric
-        for metric in covariate_means(analysis.experiment)
-        if aggregates.cells(metric.name, BALANCE)
-    ]
-    known: dict[str, ByStretch] = {}
-    for metric in metrics:
-        (term,) = metric.covariates
-        moments = aggregates.of(metric.name, BALANCE, "", (term.scale, 1.0))
-        known[metric.name] = [
-            {variant: one.pick(0, 1) for variant, one in variants.items()} for variants in moments
-        ]
-    return metrics, known
+def _covariates(analysis: Analysis) -> list[tuple[Metric, ByStretch]]:
+    """Return every covariate of a table of units as a metric, and its moments by variant."""
+    known: list[tuple[Metric, ByStretch]] = []
+    for metric in covariate_means(analysis.experiment):
+        if analysis.aggregates.cells(metric.name, BALANCE):
+            (term,) = metric.covariates
+            moments = analysis.aggregates.of(metric.name, BALANCE, "", (term.scale, 1.0))
+            known.append((metric, [{v: one.pick(0, 1) for v, one in m.items()} for m in moments]))
+    return known
 
 
-def _finding(row: Balance) -> Finding:
+def _of_balance(row: Balance) -> Finding:
     name = f"pre_period:{row.metric}:{row.variant}"
     if row.p_adjusted is None or row.p_value is None:
-        message = f"{row.metric} before the experiment cannot be compared: {row.reason}"
-        return skipped(name, message)
+        why = f"{row.metric} before the experiment cannot be compared: {row.reason}"
+        return skipped(why, name)
     calm, alarm = (
         f"{row.metric} of {row.variant} {words} before the experiment: {row.control:.4g} against "
         f"{row.treatment:.4g} (p = {row.p_adjusted:.2g} after Holm over metrics and variants)"
         for words in ("shows no difference", "differed")
     )
-    remedy = (
-        "look for an earlier experiment on the same units, and for units lost or added after "
-        "their assignment; CUPED does not mend it"
-    )
-    return Significance(name, row.p_value, Words(calm, alarm, remedy))
-
-
-_NAME = "denominators"
-_NAMED = 0.01
-"""Ratios with a smaller p-value are named in the message, and so is the one with the smallest."""
-
-_NO_TEST = ("too_skewed", "split_changed")
-"""Reasons that stop the denominator's test but not the ratio's."""
+    return Finding(row.p_value, calm, alarm, name=name)
 
 
 class Beside(NamedTuple):
@@ -154,48 +134,47 @@ class Beside(NamedTuple):
 
 
 def denominator_checks(analysis: Analysis) -> list[Finding]:
-    """Whether a treatment moves what a goal or a guardrail divides by.
+    """Test whether a treatment moves what a goal or a guardrail divides by.
 
     Then the ratio compares other impressions than control's: it can fall although none of them is
     clicked less.
     """
     bottoms = _bottoms(analysis)
     p_values = adjusted_p_values(bottoms)
-    unknown = _unknown(bottoms)
-    if not p_values:
-        return [skipped(_NAME, one) for one in unknown]
-    moved = _moved(analysis, bottoms)
-    words = [f"{name} of {variant}: {one.words}" for (name, variant), one in moved.items()]
-    alarm = (
-        "the treatment moves what a ratio divides by, so the ratio compares other rows than "
-        f"control's: {'; '.join(words)}"
-    )
-    calm = "what the ratios divide by shows no difference"
-    remedy = "judge by totals per unit: the ratio decides only what that of its numerator says too"
-    said = Words("; ".join([calm, *unknown]), "; ".join([alarm, *unknown]), remedy)
-    metrics = tuple(dict.fromkeys(name for name, _ in moved))
-    return [Significance(_NAME, min(p_values.values()), said, metrics=metrics, worst="warn")]
-
-
-def moved_denominators(analysis: Analysis, checks: Sequence[Check]) -> dict[Key, Beside]:
-    """The ratios that the check names where it warns, with what stands beside each."""
-    warns = any(check.name == _NAME and check.status == "warn" for check in checks)
-    return _moved(analysis, _bottoms(analysis)) if warns else {}
-
-
-def _unknown(bottoms: Mapping[Key, Comparison]) -> list[str]:
-    """That denominators cannot be compared, and why; empty where all can."""
     unjudged = [
         f"{name} of {variant} ({codes.reason(bottom.reason, bottom.units_needed)})"
         for (name, variant), bottom in bottoms.items()
         if bottom.effect is None and bottom.reason in _NO_TEST
     ]
     what = "what ratios divide by cannot be compared for"
-    return [f"{what} {fmt.listing(unjudged)}"] if unjudged else []
+    unknown = [f"{what} {fmt.listing(unjudged)}"] if unjudged else []
+    if not p_values:
+        return [skipped(one) for one in unknown]
+    moved = _moved(analysis, bottoms)
+    words = [f"{name} of {variant}: {one.words}" for (name, variant), one in moved.items()]
+    alarm = (
+        "the treatment moves what a ratio divides by, so the ratio compares other rows than "
+        f"control's: {'; '.join(words)}"
+    )
+    return [
+        Finding(
+            min(p_values.values()),
+            "; ".join(["what the ratios divide by shows no difference", *unknown]),
+            "; ".join([alarm, *unknown]),
+            metrics=tuple(dict.fromkeys(name for name, _ in moved)),
+            worst="warn",
+        )
+    ]
+
+
+def moved_denominators(analysis: Analysis, checks: Sequence[Check]) -> dict[Key, Beside]:
+    """Return the ratios that the check names where it warns, with what stands beside each."""
+    warns = any(check.name == DENOMINATORS and check.status == "warn" for check in checks)
+    return _moved(analysis, _bottoms(analysis)) if warns else {}
 
 
 def _bottoms(analysis: Analysis) -> dict[Key, Comparison]:
-    """The denominators of goals and guardrails, compared where neither is zero."""
+    """Compare the denominators of goals and guardrails that are not zero."""
     control, rule = analysis.experiment.control, Rule(analysis.experiment.alpha)
     bottoms = {
         (metric.name, variant): compare_bottoms(
@@ -208,7 +187,7 @@ def _bottoms(analysis: Analysis) -> dict[Key, Comparison]:
 
 
 def _moved(analysis: Analysis, bottoms: Mapping[Key, Comparison]) -> dict[Key, Beside]:
-    """The denominators with a small p-value, and the one with the smallest."""
+    """Return the denominators with a small p-value, and the one with the smallest."""
     p_values = adjusted_p_values(bottoms)
     limit = max(_NAMED, min(p_values.values()))
     metrics = {metric.name: metric for metric in analysis.metrics}
@@ -230,7 +209,7 @@ def _beside(analysis: Analysis, metric: Metric, variant: str, bottom: Comparison
 
 
 def compare_bottoms(metric: Metric, moments: ByStretch, arms: Arms, rule: Rule) -> Comparison:
-    """What a ratio divides by, compared between two variants as any mean per unit is.
+    """Compare what a ratio divides by between two variants, as any mean per unit.
 
     Args:
         metric: The ratio.
@@ -243,35 +222,31 @@ def compare_bottoms(metric: Metric, moments: ByStretch, arms: Arms, rule: Rule) 
     return compare_within(mean, bottoms, arms, rule)
 
 
-NAME = "aa"
-_DOUBT = 0.01
-"""Metrics with a smaller p-value are named in the message."""
-
-
 def aa_check(analysis: Analysis, aa: AAResult | None) -> Finding:
-    """Whether each metric's test keeps its level on these logs.
+    """Tell whether each metric's test keeps its level in A/A replays of these logs.
 
     It never fails as a whole, because one metric's test says nothing about the others; the rows of
     a metric that fails are untrusted.
     """
     if aa is None or not aa.metrics:
-        return skipped(NAME, f"no A/A replays: {_no_replays(analysis, aa)}")
+        return skipped(f"no A/A replays: {_no_replays(analysis, aa)}")
     doubts, runs = aa.doubts(), aa.metrics[0].runs
-    doubtful = [name for name, p_value in doubts.items() if p_value < _DOUBT]
+    doubtful = [name for name, p_value in doubts.items() if p_value < _NAMED]
     listed = ", ".join(f"{name} {aa[name].rejection_rate:.1%}" for name in doubtful)
-    besides = _besides(aa)
-    words = Words(
+    refused = (f"not replayed: {', '.join(aa.refused)}",) if aa.refused else ()
+    besides = "".join(f"; {one}" for one in (*aa.notes, *refused))
+    return Finding(
+        min(doubts.values()),
         f"{len(doubts)} metrics keep their level in {runs:,} A/A replays{besides}",
         f"tests at level {aa.alpha:.3g} reject more than {100 * aa.alpha:.3g}% of A/A replays "
         f"({listed}){besides}",
-        "few units have most of the value: cap it (cap = 0.99), or test by "
-        '[inference] resample = "permutation"',
+        metrics=tuple(doubtful),
+        worst="warn",
     )
-    return Significance(NAME, min(doubts.values()), words, metrics=tuple(doubtful), worst="warn")
 
 
 def doubted(aa: AAResult | None, check: Check | None, options: TrustOptions) -> list[str]:
-    """Metrics whose own test is off by so much that their rows are not to be trusted.
+    """Return metrics whose own test is off by so much that their rows are not to be trusted.
 
     Args:
         aa: The replays.
@@ -284,14 +259,8 @@ def doubted(aa: AAResult | None, check: Check | None, options: TrustOptions) -> 
     return [name for name, p_value in aa.doubts().items() if p_value < fail]
 
 
-def _besides(aa: AAResult) -> str:
-    """What is not replayed, and how the tests that are replayed differ from those of the rows."""
-    listed = (f"not replayed: {', '.join(aa.refused)}",) if aa.refused else ()
-    return "".join(f"; {one}" for one in (*aa.notes, *listed))
-
-
 def _no_replays(analysis: Analysis, aa: AAResult | None) -> str:
-    """Why no metric was replayed."""
+    """Return why no metric was replayed."""
     experiment, aggregates = analysis.experiment, analysis.aggregates
     if aa is not None:
         return ", ".join(f"{name}: {why}" for name, why in aa.refused.items())
@@ -300,6 +269,4 @@ def _no_replays(analysis: Analysis, aa: AAResult | None) -> str:
     units, fewest = min((aggregates.units_of(name), name) for name in experiment.variants)
     if units < AA_UNITS:
         return f"{fewest} has {units:,} units, fewer than {AA_UNITS}"
-    if aggregates.buckets:
-        return "they are of `abeval analyze`"
-    return "no metric is a sum over units"
+    return "they are of `abeval analyze`" if aggregates.buckets else "no metric is a sum over units"

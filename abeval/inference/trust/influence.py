@@ -1,11 +1,10 @@
-"""How much of each effect a few units make, and whether they, alone or together, decide a test.
+"""Measure how much of each effect a few units make, and find units that stand apart from all.
 
-`judge.py` puts the shares into the result, `inference/trust/checks.py` lists the check. Units are
-counted, never named.
+Units are counted, never named.
 """
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -13,9 +12,9 @@ import numpy as np
 from abeval.aggregates.sums import CAPPED, WHOLE, pooled
 from abeval.inference.compare import Analysis
 from abeval.inference.trust.audits import listing, percent
-from abeval.inference.trust.finding import Limits, Words, graded, skipped
+from abeval.inference.trust.finding import Finding, Limits, skipped
 from abeval.metrics.definition import Metric, scales
-from abeval.results import Check, Influence
+from abeval.results import Influence
 from abeval.stats import influence
 from abeval.stats.moments import Moments
 
@@ -31,7 +30,6 @@ _MOST = 1e6
 _MUCH = 0.3
 """Share of a variance, below which one unit decides nothing."""
 
-
 _MOST_UNITS, _ONE_IN = 20, 50
 """A group that stands apart has at most so many units, and one in so many of its variant."""
 
@@ -41,12 +39,92 @@ _LEFT_OUT = 10
 _ONE_SIDED = 0.001
 
 
-class Apart(NamedTuple):
-    """The units that deviate from a metric's value in a variant far more than all others.
+class _Arm(NamedTuple):
+    """A metric in a variant: moments of all units, and those that deviate most."""
+
+    moments: Moments
+    group: influence.Group
+
+    @property
+    def deviations(self) -> list[float]:
+        """Return distances from the metric's value, from the largest on."""
+        value = self.group.value
+        return sorted((abs(unit.y - value * unit.x) for unit in self.group.units), reverse=True)
+
+    @property
+    def squares(self) -> float:
+        """Return Σ (y − value · x)² over all units."""
+        c, value = self.moments.comoment, self.group.value
+        return float(c[0, 0] - 2 * value * c[0, 1] + value * value * c[1, 1])
+
+
+def _arms(analysis: Analysis, metric: Metric) -> dict[str, _Arm]:
+    """Return the variants of a metric whose units are known one by one."""
+    aggregates = analysis.aggregates
+    if not (metric.is_mean_or_ratio and any(n == metric.name for n, _ in aggregates.extreme_units)):
+        return {}
+    per_y, per_x = scales(metric)
+    arms = {}
+    slice_name = CAPPED if metric.name in aggregates.caps else WHOLE
+    for variant, own in pooled(analysis.moments(metric, slice_name)).items():
+        if own.mean[1]:
+            rows = aggregates.extreme_units.get((metric.name, variant), ())
+            units = [influence.Unit(y * per_y, x * per_x) for y, x in rows]
+            y, x = own.n * float(own.mean[0]), own.n * float(own.mean[1])
+            arms[variant] = _Arm(own, influence.Group(y, x, units))
+    return arms
+
+
+def influences(analysis: Analysis) -> tuple[Influence, ...]:
+    """Return every effect of a mean or a ratio with and without its ten most influential units."""
+    arms = {metric.name: _arms(analysis, metric) for metric in analysis.metrics}
+    found = (
+        _influence(analysis, metric.name, variant, arms[metric.name])
+        for metric, variant in analysis.rows
+    )
+    return tuple(one for one in found if one is not None)
+
+
+def _influence(
+    analysis: Analysis, metric: str, variant: str, arms: Mapping[str, _Arm], most: int = _LEFT_OUT
+) -> Influence | None:
+    control = analysis.experiment.control
+    if control not in arms or variant not in arms:
+        return None
+    one = influence.influence(arms[control].group, arms[variant].group, most)
+    if one is None:
+        return None
+    return Influence(
+        metric=metric,
+        variant=variant,
+        units=one.control + one.treatment,
+        units_in_variant=one.treatment,
+        lift=one.lift,
+        lift_without=one.lift_without,
+        share=(one.lift - one.lift_without) / one.lift if one.lift else None,
+    )
+
+
+class Population(NamedTuple):
+    """The units of which some may stand apart.
 
     Attributes:
-        metric: The metric.
-        variant: The variant.
+        units: Of the variant.
+        everyone: Of all variants.
+        valued: Units of the variant that have another value than the rest.
+        squares: Sum of the squares of their deviations, above 0.
+    """
+
+    units: float
+    everyone: float
+    valued: float
+    squares: float
+
+
+class Apart(NamedTuple):
+    """The units of a variant that deviate from a metric's value far more than all others.
+
+    Attributes:
         units: How many they are.
         share: Of the variance that they make.
         ratio: How many times as far out as the next unit each of them is.
@@ -55,8 +133,6 @@ class Apart(NamedTuple):
             variant; 0 if their share is small.
     """
 
-    metric: str
-    variant: str
     units: int
     share: float
     ratio: float
@@ -64,123 +140,16 @@ class Apart(NamedTuple):
     times: float
 
 
-def influences(analysis: Analysis) -> tuple[Influence, ...]:
-    """Every effect of a mean or a ratio with and without its ten most influential units."""
-    return tuple(
-        one
-        for metric, variant in analysis.rows
-        if (one := _influence(analysis, metric, variant)) is not None
-    )
-
-
-def influence_check(analysis: Analysis) -> Check:
-    """Whether few units make much of a variance, far beyond all others: as bots and faults do."""
-    if not analysis.aggregates.extremes:
-        message = "units are not looked at one by one ([privacy] min_units, sums, or no mean)"
-        return skipped("influence", message)
-    looks = list(_looks(analysis))
-    groups = sorted((look.apart for look in looks if look.apart), key=lambda one: -one.times)
-    few = _few(looks)
-    if not groups:
-        reason = few or f"no mean or ratio with a variance of {FEWEST_UNITS} units or more"
-        return skipped("influence", reason)
-    also = f"; {few}" if few else ""
-    worst, options = groups[0], analysis.experiment.trust
-    reason = (
-        "how many times as far out as the next those units are that make 30 % of a variance: the "
-        "largest of few buyers is seldom 10 times as far out, a fault often 100 times; of units "
-        "that chance does not put into one variant (p < .001) the square of it"
-    )
-    words = Words(
-        f"no unit, and no group of units, stands apart from all others{also}",
-        f"{_described(worst)}{_owed(analysis, worst)}{also}",
-        "look whether they are people (bots, testers, shared ids); cap the metric ([[metrics]] "
-        "cap), or filter bots alike in all variants",
-    )
-    limits = Limits(options.influence_warn, options.influence_fail, reason)
-    # The same units are apart in several metrics, in some of them less.
-    also_apart = [g for g in groups if g.variant == worst.variant and g.times >= limits.warn]
-    metrics = tuple(dict.fromkeys(group.metric for group in also_apart))
-    return graded("influence", worst.times, limits, words, metrics or None)
-
-
-def _described(group: Apart) -> str:
-    part = f"of the variance of {group.metric}"
-    if group.units == 1:
-        return (
-            f"one single unit of {group.variant} makes {percent(group.share)} {part}, "
-            f"{group.ratio:,.0f} times as far out as the next"
-        )
-    return (
-        f"{group.units} units of {group.variant} together make {percent(group.share)} {part}, each "
-        f"at least {group.ratio:,.1f} times as far out as the next "
-        f"({group.elsewhere} such units in the other variants)"
-    )
-
-
-def _owed(analysis: Analysis, worst: Apart) -> str:
-    """What the effect is with and without the units that move it most."""
-    variants = [worst.variant] if worst.variant in analysis.experiment.treatments else []
-    metric = next(m for m in analysis.metrics if m.name == worst.metric)
-    for variant in variants or analysis.experiment.treatments:
-        one = _influence(analysis, metric, variant, max(_LEFT_OUT, worst.units))
-        if one is not None:
-            return (
-                f"; the effect is {one.lift:+.2%}, and {one.lift_without:+.2%} without the "
-                f"{one.units} units that move it most"
-            )
-    return ""
-
-
 class _Look(NamedTuple):
-    """A metric in a variant, and its units that deviate most; None where too few have a value."""
+    """A metric in a variant, and what stands apart there; None where too few have a value."""
 
     metric: str
+    variant: str
     apart: Apart | None
 
 
-def _looks(analysis: Analysis) -> Iterator[_Look]:
-    for metric in analysis.metrics:
-        if not _has_units(analysis, metric):
-            continue
-        moments = _moments(analysis, metric)
-        groups = {name: _group(analysis, metric, name, moments) for name in moments}
-        deviations = {name: _deviations(group) for name, group in groups.items() if group}
-        for variant in analysis.experiment.variants:
-            group = groups.get(variant)
-            if group is None or moments[variant].n < FEWEST_UNITS:
-                continue
-            total = _squares(moments[variant], group.value)
-            if total > 0 and deviations[variant]:
-                others = [d for name in deviations if name != variant for d in deviations[name]]
-                population = Population(
-                    moments[variant].n,
-                    sum(one.n for one in moments.values()),
-                    units_apart(moments[variant], group.units),
-                    total,
-                )
-                one = apart(deviations[variant], others, population)
-                yield _Look(metric.name, one and one._replace(metric=metric.name, variant=variant))
-
-
-def _deviations(group: influence.Group) -> list[float]:
-    """From the metric's value, from the largest on."""
-    return sorted((abs(unit.y - group.value * unit.x) for unit in group.units), reverse=True)
-
-
-def _few(looks: Sequence[_Look]) -> str:
-    """Which metrics are not looked at, and why; empty if none is left out."""
-    names = list(dict.fromkeys(look.metric for look in looks if look.apart is None))
-    if not names:
-        return ""
-    return (
-        f"not looked at in every variant: {listing(names)}, where fewer than {FEWEST_APART} units "
-        "have another value than all the others"
-    )
-
-
 def units_apart(moments: Moments, units: Sequence[influence.Unit]) -> float:
-    """A number of units that surely have another value than the rest.
+    """Return a number of units that surely have another value than the rest.
 
     That is another than 0. Where the value that deviates most is between 0 and 1, as a share is,
     the rest may as well have 1: then the units with another value than 1 count, if they are fewer.
@@ -209,26 +178,10 @@ def units_apart(moments: Moments, units: Sequence[influence.Unit]) -> float:
     return min(apart, below)
 
 
-class Population(NamedTuple):
-    """The units of which some may stand apart.
-
-    Attributes:
-        units: Of the variant.
-        everyone: Of all variants.
-        valued: Units of the variant that have another value than the rest.
-        squares: Sum of the squares of their deviations, above 0.
-    """
-
-    units: float
-    everyone: float
-    valued: float
-    squares: float
-
-
 def apart(
     deviations: Sequence[float], others: Sequence[float], population: Population
 ) -> Apart | None:
-    """The one unit, or the group, that stands apart most; None where too few have a value.
+    """Return the one unit, or the group, that stands apart most; None where too few have a value.
 
     A group counts only if ten other units have another value than the rest: the buyers of a rare
     product are apart from everybody else, and are no fault.
@@ -258,64 +211,92 @@ def apart(
 def _group_of(
     units: int, deviations: Sequence[float], others: Sequence[float], population: Population
 ) -> Apart:
-    """The units that deviate most, so many."""
+    """Return so many of the units that deviate most."""
     own, after = (*deviations, 0.0)[units - 1 : units + 1]
     ratio = own / max(after, deviations[0] / _MOST)
     share = min(1.0, sum(value**2 for value in deviations[:units]) / population.squares)
     elsewhere = sum(value * math.sqrt(ratio) >= own for value in others)
     chance = influence.one_sided(units, elsewhere, population.units / population.everyone)
     times = ratio**2 if units > 1 and chance < _ONE_SIDED else ratio
-    return Apart("", "", units, share, ratio, elsewhere, times if share >= _MUCH else 0.0)
+    return Apart(units, share, ratio, elsewhere, times if share >= _MUCH else 0.0)
 
 
-def _has_units(analysis: Analysis, metric: Metric) -> bool:
-    known = {name for name, _ in analysis.aggregates.extreme_units}
-    return metric.is_mean_or_ratio and metric.name in known
+def _looks(analysis: Analysis) -> Iterator[_Look]:
+    for metric in analysis.metrics:
+        arms = _arms(analysis, metric)
+        everyone = sum(one.moments.n for one in arms.values())
+        deviations = {name: arm.deviations for name, arm in arms.items()}
+        for variant in analysis.experiment.variants:
+            arm = arms.get(variant)
+            if arm is None or arm.moments.n < FEWEST_UNITS or not deviations[variant]:
+                continue
+            if (squares := arm.squares) > 0:
+                others = [d for name in arms if name != variant for d in deviations[name]]
+                valued = units_apart(arm.moments, arm.group.units)
+                population = Population(arm.moments.n, everyone, valued, squares)
+                yield _Look(metric.name, variant, apart(deviations[variant], others, population))
 
 
-def _moments(analysis: Analysis, metric: Metric) -> dict[str, Moments]:
-    capped = metric.name in analysis.aggregates.caps
-    return pooled(analysis.moments(metric, CAPPED if capped else WHOLE))
-
-
-def _squares(moments: Moments, value: float) -> float:
-    """Σ (y − value · x)² over the units of a variant."""
-    c = moments.comoment
-    return float(c[0, 0] - 2 * value * c[0, 1] + value * value * c[1, 1])
-
-
-def _group(
-    analysis: Analysis, metric: Metric, variant: str, moments: dict[str, Moments]
-) -> influence.Group | None:
-    own = moments.get(variant)
-    if own is None or not own.mean[1]:
-        return None
-    rows = analysis.aggregates.extreme_units.get((metric.name, variant), ())
-    per_y, per_x = scales(metric)
-    units = [influence.Unit(y * per_y, x * per_x) for y, x in rows]
-    return influence.Group(own.n * float(own.mean[0]), own.n * float(own.mean[1]), units)
-
-
-def _influence(
-    analysis: Analysis, metric: Metric, variant: str, most: int = _LEFT_OUT
-) -> Influence | None:
-    if not _has_units(analysis, metric):
-        return None
-    moments = _moments(analysis, metric)
-    control = _group(analysis, metric, analysis.experiment.control, moments)
-    treatment = _group(analysis, metric, variant, moments)
-    if control is None or treatment is None:
-        return None
-    one = influence.influence(control, treatment, most)
-    if one is None:
-        return None
-    owed = (one.lift - one.lift_without) / one.lift if one.lift else None
-    return Influence(
-        metric=metric.name,
-        variant=variant,
-        units=one.control + one.treatment,
-        units_in_variant=one.treatment,
-        lift=one.lift,
-        lift_without=one.lift_without,
-        share=owed,
+def influence_check(analysis: Analysis) -> Finding:
+    """Find the units that make much of a variance, far beyond all others: as bots and faults do."""
+    if not analysis.aggregates.extremes:
+        why = "units are not looked at one by one ([privacy] min_units, sums, or no mean)"
+        return skipped(why)
+    looks = list(_looks(analysis))
+    groups = [(look, look.apart) for look in looks if look.apart]
+    left = listing([*dict.fromkeys(look.metric for look in looks if look.apart is None)])
+    few = (
+        f"not looked at in every variant: {left}, where fewer than {FEWEST_APART} units have "
+        "another value than all the others"
     )
+    if not groups:
+        none = f"no mean or ratio with a variance of {FEWEST_UNITS} units or more"
+        return skipped(few if left else none)
+    also = f"; {few}" if left else ""
+    worst, options = max(groups, key=lambda one: one[1].times), analysis.experiment.trust
+    reason = (
+        "how many times as far out as the next those units are that make 30 % of a variance: the "
+        "largest of few buyers is seldom 10 times as far out, a fault often 100 times; of units "
+        "that chance does not put into one variant (p < .001) the square of it"
+    )
+    # The same units are apart in several metrics, in some of them less.
+    metrics = dict.fromkeys(
+        look.metric
+        for look, group in sorted(groups, key=lambda one: -one[1].times)
+        if look.variant == worst[0].variant and group.times >= options.influence_warn
+    )
+    return Finding(
+        worst[1].times,
+        f"no unit, and no group of units, stands apart from all others{also}",
+        f"{_described(*worst)}{_owed(analysis, *worst)}{also}",
+        Limits(options.influence_warn, options.influence_fail, reason),
+        tuple(metrics) or None,
+    )
+
+
+def _described(look: _Look, group: Apart) -> str:
+    part = f"of the variance of {look.metric}"
+    if group.units == 1:
+        return (
+            f"one single unit of {look.variant} makes {percent(group.share)} {part}, "
+            f"{group.ratio:,.0f} times as far out as the next"
+        )
+    return (
+        f"{group.units} units of {look.variant} together make {percent(group.share)} {part}, each "
+        f"at least {group.ratio:,.1f} times as far out as the next "
+        f"({group.elsewhere} such units in the other variants)"
+    )
+
+
+def _owed(analysis: Analysis, look: _Look, group: Apart) -> str:
+    """Return the effect with and without the units that move it most."""
+    arms = _arms(analysis, next(m for m in analysis.metrics if m.name == look.metric))
+    treatments = analysis.experiment.treatments
+    for variant in [look.variant] if look.variant in treatments else treatments:
+        one = _influence(analysis, look.metric, variant, arms, max(_LEFT_OUT, group.units))
+        if one is not None:
+            return (
+                f"; the effect is {one.lift:+.2%}, and {one.lift_without:+.2%} without the "
+                f"{one.units} units that move it most"
+            )
+    return ""
