@@ -7,6 +7,7 @@ import sys
 import traceback
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
@@ -370,13 +371,13 @@ class Source(NamedTuple):
 
     Attributes:
         help: Of the argument.
-        flags: Its own flags, with the annotations of their values.
+        flags: Its own flags.
         load: Of the argument, its own flags and those of the command.
         is_needed: Whether the argument cannot be left out.
     """
 
     help: str
-    flags: Mapping[str, object]
+    flags: Sequence[Flag]
     load: Callable[[Any, Mapping[str, Any]], "LoadedExperiment"]
     is_needed: bool = True
 
@@ -387,26 +388,22 @@ def _of_file(file: Path, _: Mapping[str, object]) -> "LoadedExperiment":
     return load(file)
 
 
-FILE = Source("The experiment file (TOML).", {}, _of_file)
+FILE = Source("The experiment file (TOML).", (), _of_file)
 
 
-def _engine_flag(text: str, metavar: str | None = None, **shown: Any) -> Any:  # noqa: ANN401
-    return typer.Option(help=text, metavar=metavar, rich_help_panel="Engine", **shown)
-
-
+_of_engine = partial(flag, rich_help_panel="Engine")
 _SPARK = "Spark address: local[4], spark://…, yarn, sc://… (Spark Connect)."
 _TEMPORARY = "Folder for data that does not fit into memory."
 _REMOTE = "Read logs at s3://… and https://…; DuckDB downloads its extension for it."
-_ENGINE: Mapping[str, object] = {
-    "engine": Annotated[str | None, _engine_flag("duckdb or spark.", "NAME")],
-    "address": Annotated[str | None, _engine_flag(_SPARK, "ADDRESS")],
-    "memory_limit": Annotated[str | None, _engine_flag("Memory limit, such as 4GB.", "SIZE")],
-    "threads": Annotated[int | None, _engine_flag("CPU cores.", min=1, max=MAX_THREADS)],
-    "temp_directory": Annotated[
-        str | None, _engine_flag(_TEMPORARY, "FOLDER"), Writes(holds=lambda: ("abeval-run-*/*",))
-    ],
-    "remote_files": Annotated[bool | None, _engine_flag(_REMOTE)],
-}
+_HELD = Writes(holds=lambda: ("abeval-run-*/*",))
+_ENGINE = (
+    _of_engine("engine", str, "duckdb or spark.", metavar="NAME"),
+    _of_engine("address", str, _SPARK, metavar="ADDRESS"),
+    _of_engine("memory_limit", str, "Memory limit, such as 4GB.", metavar="SIZE"),
+    _of_engine("threads", int, "CPU cores.", min=1, max=MAX_THREADS),
+    _of_engine("temp_directory", str, _TEMPORARY, metavar="FOLDER", marks=[_HELD]),
+    _of_engine("remote_files", bool, _REMOTE),
+)
 """Flags of every command that takes an experiment; they override entries of `[engine]`."""
 
 
@@ -425,7 +422,9 @@ def on_engine(command: Command, source: Source = FILE) -> Command:
         **values: Any,  # noqa: ANN401 (typer's values)
     ) -> None:
         loaded = engine_of(source.load(experiment, values), engine)
-        command(loaded, **{n: value for n, value in values.items() if n not in source.flags})
+        for one in source.flags:
+            del values[one.parameter.name]
+        command(loaded, **values)
 
     own = list(inspect.signature(command).parameters.values())[1:]
     kind = Path if source.is_needed else Path | None
@@ -440,7 +439,7 @@ def on_engine(command: Command, source: Source = FILE) -> Command:
         ],
     )
     own = [p.replace(kind=inspect.Parameter.KEYWORD_ONLY) for p in own]
-    flags = [_parameter(name, annotation) for name, annotation in source.flags.items()]
+    flags = [one.parameter for one in source.flags]
     return with_engine_flags(_shown(run, command, [file, *own, *flags]))
 
 
@@ -448,12 +447,11 @@ def with_engine_flags(command: Command) -> Command:
     """Add the flags of the engine to a command, which gets those that are used as `engine`."""
 
     def run(**values: Any) -> None:  # noqa: ANN401 (typer's values)
-        flags = {name: values.pop(name) for name in _ENGINE}
+        flags = {one.keyword: values.pop(one.keyword) for one in _ENGINE}
         command(**values, engine={name: v for name, v in flags.items() if v is not None})
 
     own = [p for p in inspect.signature(command).parameters.values() if p.name != "engine"]
-    flags = [_parameter(name, annotation) for name, annotation in _ENGINE.items()]
-    return _shown(run, command, [*own, *flags])
+    return _shown(run, command, [*own, *(one.parameter for one in _ENGINE)])
 
 
 def engine_of(loaded: "LoadedExperiment", flags: Mapping[str, object]) -> "LoadedExperiment":
