@@ -10,7 +10,6 @@ from typing import NamedTuple
 from abeval.engines.protocol import Engine
 from abeval.engines.sql import quoted
 from abeval.errors import AbevalError, ExperimentError, QueryError
-from abeval.experiment.consistency import of_impressions
 from abeval.experiment.model import Experiment
 from abeval.logs import views
 from abeval.logs.shape import LogShape
@@ -72,7 +71,7 @@ def _expressions(
             for column in dict.fromkeys(column_of(term, v) for v in experiment.variants):
                 only = replace(none, components={**one, sql[column]: column})
                 yield _Expression(f"metric {metric.name!r}", term.expression, column, only)
-    for name, text in of_impressions(experiment).items():
+    for name, text in experiment.row_segments.items():
         only = replace(none, segments={name: shape.segments[name]})
         yield _Expression(f"segments.{name}", text, f"length({quoted(f's_{name}')})", only)
     for name, text in experiment.cuts.items():

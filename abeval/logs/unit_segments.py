@@ -11,7 +11,6 @@ from numpy.typing import NDArray
 from abeval.engines.protocol import Engine
 from abeval.engines.queries import query
 from abeval.engines.sql import quoted
-from abeval.experiment.consistency import known_from
 from abeval.experiment.model import Experiment
 from abeval.experiment.sources import LogSource
 from abeval.logs import mapping
@@ -31,7 +30,7 @@ def exposures_view(experiment: Experiment, log: LogColumns, engine: Engine) -> s
     """
     source = experiment.logs.exposures or LogSource()
     unit, variant = mapping.column(log, "unit_id"), mapping.cast(log, "variant", "varchar")
-    values = known_from(experiment, "exposure")
+    values = experiment.known_from("exposure")
     named = [
         f"{unit} as unit_id",
         f"{mapping.time_ms(log, source, engine)} as time_ms",
@@ -68,7 +67,7 @@ def segments_of(
         hashes: Of the analysed units.
         unit_of: Place of each unit of the cells among them, `NONE` where it is not.
     """
-    before, exposed = (known_from(experiment, source) for source in ("before", "exposure"))
+    before, exposed = (experiment.known_from(source) for source in ("before", "exposure"))
     if not shape.segments:
         return _of_exposures(engine, [*exposed], hashes)
     counts = cells.counts & (unit_of[cells.unit] != NONE)

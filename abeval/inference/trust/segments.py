@@ -11,7 +11,6 @@ from typing import Literal, NamedTuple
 import numpy as np
 
 from abeval.aggregates.aggregates import Aggregates
-from abeval.experiment.consistency import known_from
 from abeval.experiment.model import Experiment
 from abeval.inference.trust.finding import Finding, Significance, Words, skipped
 from abeval.inference.trust.split import LOST
@@ -36,7 +35,7 @@ def segment_checks(experiment: Experiment, aggregates: Aggregates, whole: Findin
     table = experiment.unit_table
     of_table = () if table is None else table.segments
     fixed = {
-        *(name for source in _KNOWN for name in known_from(experiment, source)),
+        *(name for source in _KNOWN for name in experiment.known_from(source)),
         *of_table,
         experiment.inference.stratify_by,
     }
