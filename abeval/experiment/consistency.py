@@ -416,15 +416,15 @@ def _function(choice: MetricChoice, experiment: Experiment, builtin: Mapping[str
     """Check that a function names means and ratios, built-in ones or the file's own."""
     if choice.function is None or function_problem(choice.function) is not None:
         return
-    own = {c.name: c for c in experiment.metrics if c.is_own}
-    usable = {name for name, metric in builtin.items() if metric.is_mean_or_ratio}
-    usable |= {n for n, c in own.items() if c.function is None and c.quantile is None}
+    own = [c for c in experiment.metrics if c.is_own]
+    usable = [name for name, metric in builtin.items() if metric.is_mean_or_ratio]
+    usable += [c.name for c in own if c.function is None and c.quantile is None]
     for name in names_of(choice.function):
-        if name in builtin or name in own:
+        if name in builtin or any(c.name == name for c in own):
             if name not in usable:
                 yield "function", f"{name!r} is not a mean or a ratio"
         else:
-            yield "function", f"{name!r} is not a metric{suggestion(name, usable)}"
+            yield "function", f"{name!r} is not a metric{suggestion(name, dict.fromkeys(usable))}"
 
 
 def _covariates(
@@ -438,21 +438,22 @@ def _covariates(
     if experiment.of_units:
         # They are columns of the table.
         return
-    own = {c.name: c for c in experiment.metrics if c.is_own}
-
-    def is_sum(name: str, one: MetricChoice | None) -> bool:
-        if one is not None and (one.is_own or name not in builtin):
-            return one.quantile is None and one.function is None and not one.of_events
-        return builtin[name].source is UNIT_DAY
-
-    if not is_sum(choice.name, choice):
+    own = [c for c in experiment.metrics if c.is_own]
+    sums = {name for name, metric in builtin.items() if metric.source is UNIT_DAY}
+    sums |= {c.name for c in own if _is_sum(c)}
+    named = None if choice.is_own else builtin.get(choice.name)
+    if not (_is_sum(choice) if named is None else named.source is UNIT_DAY):
         yield "covariates", f"{choice.name} is not made of sums over impressions"
+    known = [*builtin, *dict.fromkeys(c.name for c in own)]
     for name in choice.covariates or ():
-        if name not in {*builtin, *own}:
-            hint = suggestion(name, [*builtin, *own])
-            yield "covariates", f"no metric is called {name!r}{hint}"
-        elif not is_sum(name, own.get(name)):
+        if name not in known:
+            yield "covariates", f"no metric is called {name!r}{suggestion(name, known)}"
+        elif name not in sums:
             yield "covariates", f"{name!r} is not made of sums over impressions"
+
+
+def _is_sum(choice: MetricChoice) -> bool:
+    return choice.quantile is None and choice.function is None and not choice.of_events
 
 
 def _inference(experiment: Experiment) -> Found:
