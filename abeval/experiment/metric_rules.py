@@ -1,0 +1,259 @@
+"""Find contradictions in what a file says of a metric, and of inference."""
+
+from collections.abc import Collection, Iterator, Mapping
+from itertools import pairwise
+
+from abeval.bounds import MAX_WINDOW_DAYS
+from abeval.experiment.metrics import CLICKS, IMPRESSIONS, UNITS
+from abeval.experiment.model import Experiment
+from abeval.experiment.problems import Path, suggestion
+from abeval.experiment.sections import MetricChoice, Step, moment
+from abeval.experiment.sources import ROW_UNIT
+from abeval.metrics.definition import UNIT_DAY, Metric, span_ms
+from abeval.metrics.row_text import columns_of, expression_problem, function_problem, names_of
+
+Found = Iterator[tuple[str | int, ...]]
+"""Keys below a section, and at the end what is wrong there."""
+
+_DAY_MS = 86_400_000
+_NO_TIMES = "a table of units has no times"
+
+
+def expression(text: str | None, *where: str | int) -> Found:
+    """Say why a text is no SQL expression of a row, if it is none."""
+    if text is not None and (problem := expression_problem(text)):
+        yield *where, problem
+
+
+def metric_rule(choice: MetricChoice, experiment: Experiment, known: Mapping[str, Metric]) -> Found:
+    """Check one metric; `known` are the built-in ones."""
+    builtin, inference = known.get(choice.name), experiment.inference
+    yield from _definition(choice, known)
+    if choice.of_events:
+        yield from _since_exposure(choice, experiment)
+    if choice.function is not None:
+        yield from _function(choice, experiment, known)
+    role = choice.role or ("goal" if builtin is None else builtin.role)
+    if role == "guardrail" and choice.margin is None:
+        what = "the largest harm that is allowed: 0.02 is 2 % of control"
+        yield "margin", f"a guardrail needs a margin, {what}"
+    if choice.cap is not None:
+        if choice.quantile is not None or (builtin is not None and not builtin.source.capped):
+            yield "cap", f"{choice.name} has no totals per unit to cap"
+        units = experiment.logs.units
+        if inference.adjust in ("cuped", "regression") and units is not None and units.covariates:
+            yield "cap", "cannot be used with the covariates of [logs.units]"
+        if inference.adjust == "stratify":
+            what = 'can be used with adjust = "cuped" or "regression", not with "stratify"'
+            yield "cap", what
+        if inference.resample is not None:
+            yield "cap", "cannot be used with [inference] resample"
+    if choice.covariates is not None:
+        yield from _covariates(choice, experiment, known)
+    if choice.weight is not None and inference.family != "weighted":
+        yield "weight", 'is used only with [inference] family = "weighted"'
+    if choice.weight is not None and choice.role not in (None, "goal"):
+        yield "weight", "is only for goals: it is the goal's share of alpha"
+
+
+_TEXTS = ("value", "numerator", "denominator")
+_OF_EVENTS = ("log", "per_unit", "where", "within", "retention", "funnel")
+
+
+def _used(choice: MetricChoice, keys: Collection[str]) -> list[str]:
+    return [key for key in keys if getattr(choice, key) is not None]
+
+
+def _definition(choice: MetricChoice, builtin: Mapping[str, Metric]) -> Found:
+    """Check what a metric is: a built-in one, or the file's own by one kind of expression."""
+    if not choice.is_own:
+        if choice.quantile is not None:
+            yield "quantile", "needs `value`, the expression whose quantile is computed"
+        if choice.name not in builtin:
+            hint = suggestion(choice.name, builtin) or "; `abeval metrics` lists the built-in ones"
+            own = "or give `value`, or `numerator` and `denominator`"
+            yield "name", f"no built-in metric is called {choice.name!r}{hint} ({own})"
+        return
+    if choice.name in builtin:
+        yield "name", f"{choice.name!r} is a built-in metric; choose another"
+    if choice.function is not None:
+        for key in _used(choice, (*_TEXTS, "quantile", "cap", "covariates")):
+            yield key, "cannot be used with `function`"
+        if problem := function_problem(choice.function):
+            yield "function", problem
+        return
+    parts = len(_used(choice, ("numerator", "denominator")))
+    has_value = choice.value is not None or (choice.of_events and not parts)
+    if has_value == bool(parts) or parts == 1:
+        yield ("give either `value`, or both `numerator` and `denominator`",)
+    if choice.quantile is not None and choice.value is None:
+        yield "quantile", "needs `value`, an expression of the impression"
+    for key in _TEXTS:
+        yield from expression(getattr(choice, key), key)
+
+
+def _since_exposure(choice: MetricChoice, experiment: Experiment) -> Found:
+    """Check a metric of units since their exposure: its logs, keys and values."""
+    if experiment.of_units or experiment.unit == ROW_UNIT:
+        lacks = "a table of units" if experiment.of_units else 'unit = "row"'
+        for key in _used(choice, _OF_EVENTS):
+            yield key, f"needs a log of rows of units; this is {lacks}"
+        return
+    yield from _rows(choice, experiment)
+    excluded = {
+        "funnel": ("log", "where", "per_unit", "retention", *_TEXTS),
+        "retention": ("per_unit", "within", *_TEXTS),
+        "quantile": _OF_EVENTS,
+        "function": _OF_EVENTS,
+    }
+    for key in _used(choice, excluded):
+        for other in _used(choice, excluded[key]):
+            yield other, f"cannot be used with `{key}`"
+    for key in _used(choice, ("within", "retention")) if choice.log == UNITS else ():
+        yield key, _NO_TIMES
+    combine = choice.combined_by
+    if choice.denominator is not None and combine != "sum":
+        yield "per_unit", 'with `numerator` and `denominator` only "sum" has a meaning'
+    if choice.value is None and choice.denominator is None and combine != "any":
+        yield "per_unit", f'per_unit = "{combine}" needs `value`, the expression of a row'
+    of_impressions = choice.rows.log == IMPRESSIONS
+    for key in _used(choice, (*_TEXTS, "where")) if of_impressions else ():
+        text = getattr(choice, key)
+        if expression_problem(text) is None and "score" in columns_of(text):
+            yield key, "reads `score`, which has no value per unit since exposure"
+    if choice.within is not None and not 0 < span_ms(choice.within) <= MAX_WINDOW_DAYS * _DAY_MS:
+        yield "within", f"{choice.within!r} is not between 0 and {MAX_WINDOW_DAYS} days"
+
+
+def _rows(choice: MetricChoice, experiment: Experiment) -> Found:
+    """Check that each log is there, each condition an expression, and each step another one."""
+    steps = choice.funnel or []
+    known = [IMPRESSIONS, CLICKS, *experiment.logs.events]
+    known += [] if experiment.unit_table is None else [UNITS]
+    rows: list[tuple[Path, Step]] = [(("funnel", k), step) for k, step in enumerate(steps)]
+    for where, step in [*rows, ((), choice.rows)]:
+        if step.log not in known:
+            what = f"no log of rows of units is called {step.log!r}{suggestion(step.log, known)}"
+            yield *where, "log", f"{what}; [logs.events.{step.log}] would be one"
+        yield from expression(step.where, *where, "where")
+        if where and step.log == UNITS:
+            yield *where, _NO_TIMES
+    for k, (step, following) in enumerate(pairwise(steps), start=1):
+        if step == following:
+            yield "funnel", k, "is the same as the step before it: one row would be both"
+
+
+def _function(choice: MetricChoice, experiment: Experiment, builtin: Mapping[str, Metric]) -> Found:
+    """Check that a function names means and ratios, built-in ones or the file's own."""
+    if choice.function is None or function_problem(choice.function) is not None:
+        return
+    own = [c for c in experiment.metrics if c.is_own]
+    usable = [name for name, metric in builtin.items() if metric.is_mean_or_ratio]
+    usable += [c.name for c in own if c.function is None and c.quantile is None]
+    for name in names_of(choice.function):
+        if name in builtin or any(c.name == name for c in own):
+            if name not in usable:
+                yield "function", f"{name!r} is not a mean or a ratio"
+        else:
+            yield "function", f"{name!r} is not a metric{suggestion(name, dict.fromkeys(usable))}"
+
+
+def _covariates(
+    choice: MetricChoice, experiment: Experiment, builtin: Mapping[str, Metric]
+) -> Found:
+    """Check that covariates are used, and, as metrics, are sums over impressions."""
+    if experiment.inference.adjust not in ("cuped", "regression"):
+        yield "covariates", 'needs [inference] adjust = "cuped" or "regression"'
+    if choice.cap is not None:
+        yield "covariates", "cannot be used with `cap`"
+    if experiment.of_units:
+        # They are columns of the table.
+        return
+    own = [c for c in experiment.metrics if c.is_own]
+    sums = {name for name, metric in builtin.items() if metric.source is UNIT_DAY}
+    sums |= {c.name for c in own if _is_sum(c)}
+    named = None if choice.is_own else builtin.get(choice.name)
+    if not (_is_sum(choice) if named is None else named.source is UNIT_DAY):
+        yield "covariates", f"{choice.name} is not made of sums over impressions"
+    known = [*builtin, *dict.fromkeys(c.name for c in own)]
+    for name in choice.covariates or ():
+        if name not in known:
+            yield "covariates", f"no metric is called {name!r}{suggestion(name, known)}"
+        elif name not in sums:
+            yield "covariates", f"{name!r} is not made of sums over impressions"
+
+
+def _is_sum(choice: MetricChoice) -> bool:
+    return choice.quantile is None and choice.function is None and not choice.of_events
+
+
+def inference_rule(experiment: Experiment) -> Found:
+    """Check how effects are to be judged."""
+    yield from _adjust(experiment)
+    yield from _looks(experiment)
+    inference = experiment.inference
+    is_fixed = inference.looks == "fixed"
+    if inference.family == "dunnett" and not is_fixed:
+        yield "family", '"dunnett" is for looks = "fixed"; choose "holm"'
+    resamples = inference.resample is not None or any(c.function for c in experiment.metrics)
+    if resamples and inference.relative == "log_delta":
+        yield "relative", 'with resampling, choose "fieller" or "delta"'
+    if inference.resample is not None and inference.adjust != "none":
+        yield "resample", f'cannot be used with adjust = "{inference.adjust}"'
+    if inference.resample == "permutation" and not is_fixed:
+        yield "resample", '"permutation" is for looks = "fixed"'
+
+
+def _adjust(experiment: Experiment) -> Found:
+    adjust, by = experiment.inference.adjust, experiment.inference.stratify_by
+    units, segments = experiment.logs.units, experiment.segment_names
+    has_columns = units is not None and bool(units.covariates)
+    if adjust in ("cuped", "regression") and not has_columns:
+        named = any(choice.covariates for choice in experiment.metrics)
+        if experiment.of_units and not named:
+            needs = (
+                "needs [logs.units] covariates, columns that were measured before the experiment"
+            )
+            yield "adjust", f'"{adjust}" {needs}'
+        elif not experiment.of_units and experiment.pre_period is None:
+            yield "adjust", f'"{adjust}" needs a [pre_period], whose values are the covariates'
+    if adjust != "none" and experiment.inference.relative == "log_delta":
+        yield "relative", f'with adjust = "{adjust}", choose "fieller" or "delta"'
+    if adjust == "stratify" and by is None:
+        yield "stratify_by", 'adjust = "stratify" needs the name of one of [segments]'
+    if by is not None and adjust != "stratify":
+        yield "stratify_by", 'is used only with adjust = "stratify"'
+    if by is not None and by not in segments:
+        yield "stratify_by", f"no segment is called {by!r}{suggestion(by, segments)}"
+
+
+def _looks(experiment: Experiment) -> Found:
+    inference, period = experiment.inference, experiment.period
+    looks, units = inference.planned_looks, inference.planned_units
+    is_planned = inference.looks == "group_sequential"
+    only = 'is used only with looks = "group_sequential"'
+    if units is not None and inference.looks == "fixed":
+        yield "planned_units", 'is used only with looks = "always_valid" or "group_sequential"'
+    if is_planned and looks is None:
+        needs = "needs the planned looks: dates, or shares such as 0.5"
+        yield "planned_looks", f'looks = "group_sequential" {needs}'
+    if looks is not None and not is_planned:
+        yield "planned_looks", only
+    if "spending" in inference.model_fields_set and not is_planned:
+        yield "spending", only
+    if is_planned and period is None and units is None:
+        needs = "needs a [period] or planned_units, to know how much is planned"
+        yield "looks", f'looks = "group_sequential" {needs}'
+    dates = [moment(look) for look in looks or () if not isinstance(look, float)]
+    if dates and len(dates) < len(looks or ()):
+        yield "planned_looks", "mixes dates and shares; keep one kind"
+    elif dates and units is not None:
+        what = "dates are looks of a [period]; with planned_units, use shares"
+        yield "planned_looks", what
+    elif dates and period is None:
+        yield "planned_looks", "dates need a [period]"
+    elif period is not None:
+        for date in dates:
+            if not period.bounds[0] < date <= period.bounds[1]:
+                what = "must be after the period's start and not after its end"
+                yield "planned_looks", f"{date} {what}"
