@@ -406,4 +406,5 @@ class MetricChoice(Section):
     @property
     def combined_by(self) -> Combine:
         """How a unit's rows are combined; without a value, whether it has any."""
-        return self.per_unit or ("sum" if self.texts else "any")
+        has_none = self.value is None and self.numerator is None
+        return self.per_unit or ("any" if has_none else "sum")
