@@ -14,7 +14,6 @@ from abeval.errors import ExperimentError
 from abeval.off_policy.log import PolicyLog
 from abeval.stats import off_policy as weighted
 from abeval.stats import off_policy_model_based as model_based
-from abeval.stats.arrays import Integers
 from abeval.stats.off_policy_fit import PRIOR_ROWS, CrossFit, check_policy, cross_fit
 from abeval.stats.off_policy_interval import PolicyValue
 from abeval.stats.off_policy_weights import (
@@ -24,7 +23,7 @@ from abeval.stats.off_policy_weights import (
     diagnose,
     importance_weights,
 )
-from abeval.stats.records import Refusal
+from abeval.stats.records import Integers, Refusal
 
 Answer = PolicyValue | Refusal
 Estimator = Callable[[], PolicyValue]

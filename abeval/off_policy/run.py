@@ -11,10 +11,9 @@ import pandas as pd
 
 from abeval.experiment.sources import ROW_UNIT
 from abeval.logs.run import Run
-from abeval.off_policy.estimates import Answer, Evaluation, OffPolicyOptions, evaluate_policy
 from abeval.off_policy.log import PolicyChoice, PolicyLog, read_policy_log
 from abeval.results.off_policy import OffPolicyResult, OffPolicyRow, Realised, Support
-from abeval.stats import effects, ratios
+from abeval.stats import effects, means
 from abeval.stats.moments import Moments
 from abeval.stats.off_policy_interval import MIN_REWARDS
 from abeval.stats.records import Refusal, RefusalReason
@@ -110,7 +109,7 @@ def _support(result: Evaluation) -> Support | None:
 def _realised(target: pd.DataFrame, alpha: float) -> Realised | None:
     """The target variant's own mean reward; None if it has too few units."""
     try:
-        mean = ratios.estimate(Moments.of(target["reward"], target["impressions"]))
+        mean = means.estimate(Moments.of(target["reward"], target["impressions"]))
     except Refusal:
         return None
     se = math.sqrt(mean.variance)

@@ -14,7 +14,6 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from abeval.stats import proportions
-from abeval.stats.arrays import Floats, finite
 from abeval.stats.off_policy_interval import PolicyValue, by_cluster, estimate, from_influence
 from abeval.stats.off_policy_weights import (
     MIN_ESS,
@@ -23,7 +22,7 @@ from abeval.stats.off_policy_weights import (
     importance_weights,
     require_effective_size,
 )
-from abeval.stats.records import Refusal
+from abeval.stats.records import Floats, Refusal, finite
 
 
 def ips(

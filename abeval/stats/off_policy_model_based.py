@@ -18,10 +18,10 @@ from collections.abc import Callable
 import numpy as np
 from numpy.typing import ArrayLike
 
-from abeval.stats.arrays import Floats
 from abeval.stats.off_policy import effective_rewards, finite_rewards, positive, weighted_rows
 from abeval.stats.off_policy_interval import PolicyValue, from_influence
 from abeval.stats.off_policy_weights import MIN_ESS, columns
+from abeval.stats.records import Floats
 
 Refit = Callable[[Floats], Floats]
 """Influence of each row through the predictions, from the coefficient of each row's residual."""

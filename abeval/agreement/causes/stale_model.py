@@ -4,7 +4,7 @@ import pandas as pd
 
 from abeval.agreement import clusters
 from abeval.agreement.case import Case, CauseCheck, Finding, Frames, Unchecked
-from abeval.agreement.limits import (
+from abeval.agreement.clusters import (
     Route,
     any_of,
     closed_by_served,
