@@ -13,8 +13,8 @@ import pytest
 
 from abeval.assignment import Assignment
 from abeval.errors import ExperimentError
-from abeval.simulate import DEFAULT_IMPRESSIONS, Truth, simulate
-from abeval.simulate.run import WRITTEN, _Simulation
+from abeval.simulate import DEFAULT_IMPRESSIONS, Truth, run, simulate
+from abeval.simulate.run import WRITTEN
 from abeval.simulate.world import END, NAME, PRE_START, START, VARIANTS, Plan
 
 COMMITTED = Path(__file__).parents[1] / "sample_logs"
@@ -339,11 +339,11 @@ def test_logs_of_somebody_else_are_not_overwritten(tmp_path: Path) -> None:
 def test_a_simulation_broken_off_leaves_nothing(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def stop(self: _Simulation, progress: object) -> Truth:
-        (self.folder / "clicks.parquet").write_text("half")
+    def stop(plan: Plan, folder: Path, progress: object) -> Truth:
+        (folder / "clicks.parquet").write_text("half")
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(_Simulation, "run", stop)
+    monkeypatch.setattr(run, "_simulated", stop)
     with pytest.raises(KeyboardInterrupt):
         simulate(tmp_path, 5_000)
     assert list(tmp_path.iterdir()) == []

@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 from enum import StrEnum
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -16,6 +17,7 @@ from abeval.cli.options import (
     check_page,
     console,
     engine_of,
+    flag,
     folder,
     is_toml,
     output_file,
@@ -26,83 +28,70 @@ from abeval.errors import ExperimentError
 if TYPE_CHECKING:
     from abeval.api import LoadedExperiment
     from abeval.experiment.model import Experiment
-    from abeval.results.analysis import Result
     from abeval.results.study import Study
 
 
-def _flag(text: str, metavar: str = "COLUMN") -> Any:  # noqa: ANN401 (typer's own type is Any)
-    return typer.Option(help=text, metavar=metavar, rich_help_panel="Table of one row a unit")
-
-
-_MANY = "repeat for more"
-_FLAGS: Mapping[str, object] = {
-    "unit": Annotated[str | None, _flag("The unit; without it each row is one.")],
-    "variant": Annotated[str | None, _flag("The variant.")],
-    "metric": Annotated[
-        list[str] | None,
-        _flag(
-            f"A column, or name=clicks/views for a ratio; {_MANY}. Default: all numbers.", "METRIC"
-        ),
-    ],
-    "covariate": Annotated[
-        list[str] | None, _flag(f"Measured before the experiment, for CUPED; {_MANY}.")
-    ],
-    "segment": Annotated[list[str] | None, _flag(f"Effects by its values too; {_MANY}.")],
-    "control": Annotated[
-        str | None, _flag("Default: the one called so, or the first by name.", "VARIANT")
-    ],
-}
+_column = partial(flag, rich_help_panel="Table of one row a unit", metavar="COLUMN")
+_FLAGS = (
+    _column("unit", str, "The unit; without it each row is one."),
+    _column("variant", str, "The variant."),
+    _column(
+        "metric",
+        list[str],
+        "A column, or name=clicks/views for a ratio; repeat for more. Default: all numbers.",
+        to="metrics",
+        metavar="METRIC",
+    ),
+    _column(
+        "covariate",
+        list[str],
+        "Measured before the experiment, for CUPED; repeat for more.",
+        to="covariates",
+    ),
+    _column("segment", list[str], "Effects by its values too; repeat for more.", to="segments"),
+    _column("control", str, "Default: the one called so, or the first by name.", metavar="VARIANT"),
+)
 
 
 def _load(file: Path | None, flags: Mapping[str, Any]) -> "LoadedExperiment":
     from abeval.api import load
     from abeval.engines.sources import is_table
 
-    named = {name: value for name in _FLAGS if (value := flags[name])}
+    named = {one.parameter.name: flags[one.parameter.name] for one in _FLAGS}
+    given = [name for name, value in named.items() if value]
+    control = named["control"]
     if file is None:
-        return _of_sums(flags.get("sums"), named)
-    variant = named.pop("variant", None)
-    if variant is None:
-        if named:
-            raise ExperimentError(f"--{next(iter(named))} is for a table", "name its --variant too")
-        if is_table(file):
-            raise ExperimentError(
-                f"{file} is a table, not an experiment file",
-                "name its columns: --unit user_id --variant group",
-            )
-        return load(file)
-    from abeval.api.entry import load_table
-    from abeval.table.columns import TableOptions
+        loaded = _of_sums(flags["sums"], control, given)
+    elif named["variant"]:
+        from abeval.api.entry import load_table
+        from abeval.table.columns import TableOptions
 
-    options = TableOptions(
-        variant=variant,
-        unit=named.get("unit"),
-        metrics=named.get("metric"),
-        covariates=named.get("covariate", ()),
-        segments=named.get("segment", ()),
-        control=named.get("control"),
-    )
-    loaded = load_table(file, options)
-    _say_control(loaded.experiment, options.control)
+        options = {one.keyword: v for one in _FLAGS if (v := named[one.parameter.name])}
+        loaded = load_table(file, TableOptions(**options))
+    elif given:
+        raise ExperimentError(f"--{given[0]} is for a table", "name its --variant too")
+    elif is_table(file):
+        raise ExperimentError(
+            f"{file} is a table, not an experiment file",
+            "name its columns: --unit user_id --variant group",
+        )
+    else:
+        return load(file)
+    _say_control(loaded.experiment, control)
     return loaded
 
 
-def _of_sums(sums: Path | None, named: dict[str, Any]) -> "LoadedExperiment":
-    """The experiment that a table of sums is of."""
+def _of_sums(sums: Path | None, control: str | None, given: list[str]) -> "LoadedExperiment":
+    """Return the experiment that a table of sums is of."""
     from abeval.api import LoadedExperiment
     from abeval.store.summaries import read_sums
     from abeval.table.read import sums_experiment
 
-    control = named.pop("control", None)
     if sums is None:
         raise ExperimentError("nothing to analyse", "name an experiment file, a table, or --sums")
-    if named:
-        raise ExperimentError(
-            f"--{next(iter(named))} is for a table", "sums name their own columns"
-        )
-    experiment = sums_experiment(read_sums(sums), sums, control)
-    _say_control(experiment, control)
-    return LoadedExperiment(experiment)
+    if others := [name for name in given if name != "control"]:
+        raise ExperimentError(f"--{others[0]} is for a table", "sums name their own columns")
+    return LoadedExperiment(sums_experiment(read_sums(sums), sums, control))
 
 
 def _say_control(experiment: "Experiment", named: str | None) -> None:
@@ -159,6 +148,7 @@ def analyze(
     """Analyse an experiment: verdict, trust checks, scorecard."""
     from abeval.files import write_text
     from abeval.progress import steps
+    from abeval.report.terminal import print_result
 
     if aggregates is not None and save_aggregates is not None:
         raise ExperimentError("--aggregates reads no log: remove --save-aggregates")
@@ -177,22 +167,12 @@ def analyze(
             write_text(csv, result.to_csv())
         if report is not None:
             result.report(report)
-    _print(result)
+    print_result(result, console())
     if gate:
         raise typer.Exit(max((_EXIT_CODES[v.decision] for v in result.verdicts), default=0))
 
 
-def _print(result: "Result") -> None:
-    from abeval.report.terminal import print_result
-
-    print_result(result, console())
-
-
-class Format(StrEnum):
-    """What the report is written as."""
-
-    html = "html"
-    md = "md"
+Format = StrEnum("Format", ["html", "md"])
 
 
 def report(
@@ -231,7 +211,9 @@ def report(
 
 
 def _study(files: list[Path], engine: Mapping[str, object]) -> "Study":
-    """Of an experiment file, by running it; of results, by reading them."""
+    """Run an experiment file, or read results."""
+    from abeval.api import load
+    from abeval.progress import steps
     from abeval.results.study import read_results
 
     experiments = [file for file in files if is_toml(file)]
@@ -240,19 +222,12 @@ def _study(files: list[Path], engine: Mapping[str, object]) -> "Study":
             f"{experiments[0]} is an experiment file", "name it alone, or name results only"
         )
     if experiments:
-        return _run(experiments[0], engine)
+        loaded = engine_of(load(experiments[0]), engine)
+        with steps() as step:
+            return loaded.study(step=step)
     if engine:
         raise ExperimentError(
             f"--{next(iter(engine)).replace('_', '-')} is for an experiment file",
             "results are read without an engine: remove it",
         )
     return read_results(files)
-
-
-def _run(file: Path, engine: Mapping[str, object]) -> "Study":
-    from abeval.api import load
-    from abeval.progress import steps
-
-    loaded = engine_of(load(file), engine)
-    with steps() as step:
-        return loaded.study(step=step)

@@ -1,23 +1,14 @@
-"""Answer `abeval check`, `compare`, `power`, `aa`, `windows`, `audit` and `off-policy`."""
+"""Answer the commands that are twins of a method of `LoadedExperiment`, as rows of options."""
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from abeval.bounds import MAX_DAYS, MAX_REPLAYS, MIN_DAYS
-from abeval.cli.options import (
-    JsonFile,
-    MetricNames,
-    Reads,
-    ReportFile,
-    Whole,
-    is_toml,
-    print_tables,
-    write_json,
-)
+from abeval.bounds import MAX_BINS, MAX_CURVE, MAX_DAYS, MAX_REPLAYS, MIN_DAYS
+from abeval.cli.options import ALL, JSON, NEEDED, REPORT, JsonFile, Reads, flag, is_toml, show, twin
 from abeval.errors import ExperimentError
 
 if TYPE_CHECKING:
@@ -25,8 +16,99 @@ if TYPE_CHECKING:
 
     from abeval.api import LoadedExperiment
 
-FAILED = 3
-"""The exit code of `--gate`, as of an analysis that is not to be trusted."""
+By = StrEnum("By", ["hour", "weekday"])
+Ties = StrEnum("Ties", ["item", "text", "position"])
+NoRelevant = StrEnum("NoRelevant", ["drop", "zero", "one"])
+
+
+def _values(members: Iterable[StrEnum] | None) -> list[str]:
+    return [member.value for member in members or ()]
+
+
+def _or(*default: float) -> Callable[[list[float] | None], tuple[float, ...]]:
+    return lambda given: tuple(given or default)
+
+
+def _value(member: StrEnum | None) -> str | None:
+    return None if member is None else member.value
+
+
+def _fraction(text: str | None) -> float | None:
+    """Read `1%` or `0.01` as a number."""
+    if text is None:
+        return None
+    try:
+        return float(text.removesuffix("%")) / (100 if text.endswith("%") else 1)
+    except ValueError:
+        raise ExperimentError(f"--mde: {text!r} is not a number such as 1% or 0.01") from None
+
+
+def _others(options: list[str] | None) -> "dict[str, LoadedExperiment | pd.Series[str]]":
+    """Read `NAME=FILE` each: an experiment file, or a table of units and variants."""
+    from abeval.api import load
+    from abeval.assignment.plan import read_assignment
+
+    files: dict[str, Path] = {}
+    for option in options or ():
+        name, _, file = option.partition("=")
+        if not name or not file or name in files:
+            raise ExperimentError(
+                f"--against {option!r} is not NAME=FILE, or its name is there twice",
+                "write --against other_experiment=units.csv",
+            )
+        files[name] = Path(file)
+    return {n: load(f) if is_toml(f) else read_assignment(f) for n, f in files.items()}
+
+
+def _path(file: Path | None) -> Path | None:
+    """Make a path absolute: on the command line it starts from the working directory."""
+    from abeval.files import real
+
+    return None if file is None else real(file)
+
+
+def _cutoffs(text: str) -> list[int]:
+    try:
+        return [int(part) for part in text.split(",")]
+    except ValueError:
+        raise ExperimentError(f"--k: {text!r} is not like 1,5,10") from None
+
+
+def _shares(text: str | None) -> list[float]:
+    try:
+        return [] if text is None else [float(part) for part in text.split(",")]
+    except ValueError:
+        raise ExperimentError(f"--blend: {text!r} is not like 0.25,0.5,0.75") from None
+
+
+def _splits(texts: list[str] | None) -> str | dict[str, tuple[str, str]] | None:
+    """Read a column, or `name=first/last` each."""
+    if not texts:
+        return None
+    if len(texts) == 1 and "=" not in texts[0]:
+        return texts[0]
+    splits = {}
+    for text in texts:
+        name, _, days = text.partition("=")
+        first, _, last = days.partition("/")
+        if not last:
+            what = f"--split: {text!r} is not like train=2026-09-01/2026-09-07"
+            raise ExperimentError(what)
+        splits[name] = (first, last)
+    return splits
+
+
+def _cut_by(text: str | None) -> tuple[str, dict[str, int]] | None:
+    """Read `column:value=k,value=k`."""
+    if text is None:
+        return None
+    column, _, listed = text.partition(":")
+    try:
+        pairs = [part.rsplit("=", 1) for part in listed.split(",")]
+        return column, {value: int(k) for value, k in pairs}
+    except ValueError:
+        what = f"--k-by: {text!r} is not like device:phone=5,desktop=10"
+        raise ExperimentError(what) from None
 
 
 def check(
@@ -39,227 +121,162 @@ def check(
 
     with steps() as step:
         result = loaded.check(step=step)
-    write_json(json_file, result)
-    print_tables(result)
+    show(result, json_file)
     if gate and result.failed:
-        raise typer.Exit(FAILED)
+        raise typer.Exit(3)
 
 
-def compare(
-    loaded: "LoadedExperiment",
-    metric: Annotated[str, typer.Option(help="The metric to compare variants on.")],
-    whole: Whole = False,
-    json_file: JsonFile = None,
-) -> None:
-    """Compare every pair of variants: its effect, and its p-value adjusted over the pairs."""
-    from abeval.progress import steps
+compare = twin(
+    "compare",
+    "Compare every pair of variants: its effect, and its p-value adjusted over the pairs.",
+    flag("metric", str, "The metric to compare variants on.", NEEDED),
+    *(ALL, JSON),
+)
 
-    with steps() as step:
-        result = loaded.compare(metric, step=step)
-    write_json(json_file, result)
-    print_tables(result, whole)
-
-
-def power(
-    loaded: "LoadedExperiment",
-    mde: Annotated[
-        str | None, typer.Option(help="Relative effect to detect, such as 1% or 0.01.")
-    ] = None,
-    days: Annotated[
-        float | None,
-        typer.Option(help="Length of the experiment in days.", min=MIN_DAYS, max=MAX_DAYS),
-    ] = None,
-    power: Annotated[float, typer.Option(help="Probability of detecting the effect.")] = 0.8,
-    metric: Annotated[
-        list[str] | None,
-        typer.Option(help="A metric; repeat for more. Default: goals and guardrails."),
-    ] = None,
-    whole: Whole = False,
-    json_file: JsonFile = None,
-) -> None:
+power = twin(
+    "power",
     """The smallest effect the experiment can detect, or the days it needs, from its own logs.
 
     And how often it ships, with all of its goals and guardrails.
-    """
-    from abeval.progress import steps
+    """,
+    flag("mde", str, "Relative effect to detect, such as 1% or 0.01.", read=_fraction),
+    flag("days", float, "Length of the experiment in days.", min=MIN_DAYS, max=MAX_DAYS),
+    flag("power", float, "Probability of detecting the effect.", 0.8),
+    flag(
+        "metric",
+        list[str],
+        "A metric; repeat for more. Default: goals and guardrails.",
+        to="metrics",
+    ),
+    *(ALL, JSON),
+)
 
-    effect = None if mde is None else _fraction(mde)
-    with steps() as step:
-        result = loaded.power(mde=effect, days=days, power=power, metrics=metric, step=step)
-    write_json(json_file, result)
-    print_tables(result, whole)
+_METRICS = flag(
+    "metric", list[str], "A metric; repeat for more. Default: the whole scorecard.", to="metrics"
+)
 
+aa = twin(
+    "aa",
+    "Replay A/A tests on the experiment's own logs: does each metric's test keep its level?",
+    flag("runs", int, "Number of replays.", 10_000, min=1, max=MAX_REPLAYS),
+    flag("seed", int, "Seed of the random splits.", 0, min=0),
+    *(_METRICS, ALL, JSON),
+)
 
-def _fraction(text: str) -> float:
-    """`1%` or `0.01` as a number."""
-    try:
-        return float(text.removesuffix("%")) / (100 if text.endswith("%") else 1)
-    except ValueError:
-        raise ExperimentError(f"--mde: {text!r} is not a number such as 1% or 0.01") from None
-
-
-def aa(
-    loaded: "LoadedExperiment",
-    runs: Annotated[int, typer.Option(help="Number of replays.", min=1, max=MAX_REPLAYS)] = 10_000,
-    seed: Annotated[int, typer.Option(help="Seed of the random splits.", min=0)] = 0,
-    metric: MetricNames = None,
-    whole: Whole = False,
-    json_file: JsonFile = None,
-) -> None:
-    """Replay A/A tests on the experiment's own logs: does each metric's test keep its level?"""
-    from abeval.progress import steps
-
-    with steps() as step:
-        result = loaded.aa(runs=runs, seed=seed, metrics=metric, step=step)
-    write_json(json_file, result)
-    print_tables(result, whole)
-
-
-class By(StrEnum):
-    """Recurring parts of time."""
-
-    hour = "hour"
-    weekday = "weekday"
-
-
-def windows(
-    loaded: "LoadedExperiment",
-    metric: MetricNames = None,
-    width: Annotated[
-        list[int] | None,
-        typer.Option(help="Days of a rolling window; repeat for more. Default: 3 and 7."),
-    ] = None,
-    look: Annotated[
-        list[int] | None, typer.Option(help="Day of a planned look; repeat for more.")
-    ] = None,
-    by: Annotated[
-        list[By] | None, typer.Option(help="Also effects by hour or weekday; repeat for both.")
-    ] = None,
-    whole: Whole = False,
-    json_file: JsonFile = None,
-    report: ReportFile = None,
-) -> None:
+windows = twin(
+    "windows",
     """Effects by window: stability, novelty, and what daily looks would have declared.
 
     The report has A/A replays too.
-    """
-    from abeval.progress import steps
+    """,
+    _METRICS,
+    flag(
+        "width",
+        list[int],
+        "Days of a rolling window; repeat for more. Default: 3 and 7.",
+        to="widths",
+        read=_or(3, 7),
+    ),
+    flag("look", list[int], "Day of a planned look; repeat for more.", to="looks"),
+    flag("by", list[By], "Also effects by hour or weekday; repeat for both.", read=_values),
+    *(ALL, JSON, REPORT),
+    beside=lambda loaded, metrics, step, **_: loaded.aa(metrics=metrics, step=step),
+)
 
-    with steps() as step:
-        result = loaded.windows(
-            metrics=metric,
-            widths=width or (3, 7),
-            looks=look,
-            by=[part.value for part in by or ()],
-            step=step,
-        )
-        replays = None if report is None else loaded.aa(metrics=metric, step=step)
-    write_json(json_file, result)
-    if report is not None:
-        result.report(report, replays)
-    print_tables(result, whole)
+audit = twin(
+    "audit",
+    "Compute each unit's variant by the rule of assignment, and compare it with the log.",
+    flag(
+        "against",
+        list[str],
+        "Another experiment: its file, or a CSV of unit and variant; repeat for more.",
+        to="others",
+        read=_others,
+        marks=[Reads(path=lambda text: Path(text.partition("=")[2]), is_experiment=is_toml)],
+        metavar="NAME=FILE",
+    ),
+    JSON,
+)
 
+off_policy = twin(
+    "off_policy",
+    "Estimate the clicks or reward of a policy from the log of a variant with propensities.",
+    flag("source", str, "The variant whose log is used.", NEEDED, "--from"),
+    flag("to", str, "The variant whose policy is evaluated.", metavar="VARIANT"),
+    flag(
+        "probability",
+        str,
+        "Or a column with the policy's probability of the logged item.",
+        metavar="COLUMN",
+    ),
+    flag(
+        "policy",
+        Path,
+        "Or a file with item_id, position and probability.",
+        read=_path,
+        marks=[Reads()],
+        metavar="FILE",
+    ),
+    flag("reward", str, "Reward column, instead of the click.", metavar="COLUMN"),
+    flag("clip", list[float], "Cap of clipped IPS; repeat for more. Default: 10.", read=_or(10.0)),
+    flag(
+        "switch",
+        list[float],
+        "Threshold of SwitchDR; repeat for more. Default: 10.",
+        read=_or(10.0),
+    ),
+    flag("shrink", list[float], "λ of DRos; repeat for more. Default: 100.", read=_or(100.0)),
+    flag("min_ess", float, "Effective sample size below which nothing is estimated.", 100.0),
+    *(ALL, JSON),
+)
 
-def audit(
-    loaded: "LoadedExperiment",
-    against: Annotated[
-        list[str] | None,
-        typer.Option(
-            help="Another experiment: its file, or a CSV of unit and variant; repeat for more.",
-            metavar="NAME=FILE",
-        ),
-        Reads(path=lambda text: Path(text.partition("=")[2]), is_experiment=is_toml),
-    ] = None,
-    json_file: JsonFile = None,
-) -> None:
-    """Compute each unit's variant by the rule of assignment, and compare it with the log."""
-    from abeval.progress import steps
+_OFFLINE = (
+    flag("k", str, "Cut-offs, such as 1,5,10.", "1,5,10", read=_cutoffs),
+    flag("metric", list[str], "A metric, such as ndcg@10\\[exp]; repeat for more.", to="metrics"),
+)
 
-    others = {name: _other(file) for name, file in named_files(against or ()).items()}
-    with steps() as step:
-        result = loaded.audit(others=others, step=step)
-    write_json(json_file, result)
-    print_tables(result)
+replay = twin(
+    "replay",
+    "Evaluate the models offline, on the log of the experiment, and compare them in pairs.",
+    *_OFFLINE,
+    flag(
+        "compat",
+        str,
+        "Compute metrics as trec, ranx, rectools, recommenders, sklearn or xgboost does.",
+    ),
+    flag(
+        "relevance",
+        str,
+        "click, long_click, dwell, similarity, truth, or an expression of the impression.",
+        "click",
+    ),
+    flag("ties", Ties, "Order of items with equal scores.", read=_value),
+    flag("no_relevant", NoRelevant, "Value of a request without a relevant item.", read=_value),
+    flag("threshold", float, "Lowest score that predicts a click."),
+    flag(
+        "kept_negatives",
+        float,
+        "Share of non-clicks kept in training; scores are corrected for it.",
+    ),
+    flag(
+        "bins", int, "Number of bins of the calibration curve and error.", 10, min=1, max=MAX_BINS
+    ),
+    flag(*("blend", str, "Shares of the treatment's model, such as 0.25,0.5,0.75."), read=_shares),
+    flag(
+        "split",
+        list[str],
+        "A column that names splits, or train=2026-09-01/2026-09-07; repeat for more.",
+        read=_splits,
+    ),
+    flag("curve", int, "Metrics at each k up to this one, with their elbow.", min=3, max=MAX_CURVE),
+    flag("k_by", str, "k by a column, such as device:phone=5,desktop=10.", read=_cut_by),
+    *(ALL, JSON, REPORT),
+    widened_by="metric",
+)
 
-
-def _other(file: Path) -> "LoadedExperiment | pd.Series[str]":
-    from abeval.api import load
-    from abeval.assignment.plan import read_assignment
-
-    return load(file) if is_toml(file) else read_assignment(file)
-
-
-def named_files(options: Iterable[str]) -> dict[str, Path]:
-    """`NAME=FILE` each.
-
-    Raises:
-        ExperimentError: An option is not written so, or a name is there twice.
-    """
-    files: dict[str, Path] = {}
-    for option in options:
-        name, _, file = option.partition("=")
-        if not name or not file or name in files:
-            raise ExperimentError(
-                f"--against {option!r} is not NAME=FILE, or its name is there twice",
-                "write --against other_experiment=units.csv",
-            )
-        files[name] = Path(file)
-    return files
-
-
-def off_policy(
-    loaded: "LoadedExperiment",
-    source: Annotated[str, typer.Option("--from", help="The variant whose log is used.")],
-    to: Annotated[
-        str | None, typer.Option(help="The variant whose policy is evaluated.", metavar="VARIANT")
-    ] = None,
-    probability: Annotated[
-        str | None,
-        typer.Option(
-            help="Or a column with the policy's probability of the logged item.", metavar="COLUMN"
-        ),
-    ] = None,
-    policy: Annotated[
-        Path | None,
-        typer.Option(help="Or a file with item_id, position and probability.", metavar="FILE"),
-        Reads(),
-    ] = None,
-    reward: Annotated[
-        str | None, typer.Option(help="Reward column, instead of the click.", metavar="COLUMN")
-    ] = None,
-    clip: Annotated[
-        list[float] | None, typer.Option(help="Cap of clipped IPS; repeat for more. Default: 10.")
-    ] = None,
-    switch: Annotated[
-        list[float] | None,
-        typer.Option(help="Threshold of SwitchDR; repeat for more. Default: 10."),
-    ] = None,
-    shrink: Annotated[
-        list[float] | None, typer.Option(help="λ of DRos; repeat for more. Default: 100.")
-    ] = None,
-    min_ess: Annotated[
-        float, typer.Option(help="Effective sample size below which nothing is estimated.")
-    ] = 100.0,
-    whole: Whole = False,
-    json_file: JsonFile = None,
-) -> None:
-    """Estimate the clicks or reward of a policy from the log of a variant with propensities."""
-    from abeval.files import real
-    from abeval.progress import steps
-
-    with steps() as step:
-        result = loaded.off_policy(
-            source,
-            to=to,
-            probability=probability,
-            # A path on the command line is relative to the working directory, not to the file.
-            policy=None if policy is None else real(policy),
-            reward=reward,
-            clip=tuple(clip or (10.0,)),
-            switch=tuple(switch or (10.0,)),
-            shrink=tuple(shrink or (100.0,)),
-            min_ess=min_ess,
-            step=step,
-        )
-    write_json(json_file, result)
-    print_tables(result, whole)
+agree = twin(
+    "agree",
+    "Set each model's offline difference beside the effect online, and say why they differ.",
+    *(*_OFFLINE, ALL, JSON, REPORT),
+    widened_by="metric",
+)

@@ -14,11 +14,9 @@ from abeval.cli.options import (
     ReportFile,
     Whole,
     Writes,
-    debuggable,
     output_file,
-    print_tables,
     protected,
-    write_json,
+    show,
 )
 
 history = typer.Typer(
@@ -63,9 +61,9 @@ def add(
     """
     from abeval.history.history import History
 
-    changed = History(history).add(*results, shipped=_shipped(shipped))
-    write_json(json_file, changed)
-    print_tables(changed)
+    # `none` alone says that nothing was shipped.
+    named = [] if shipped == ["none"] else shipped
+    show(History(history).add(*results, shipped=named), json_file)
 
 
 def noise(
@@ -85,9 +83,7 @@ def noise(
     """
     from abeval.history.history import History
 
-    changed = History(history).add_noise(*results)
-    write_json(json_file, changed)
-    print_tables(changed)
+    show(History(history).add_noise(*results), json_file)
 
 
 def report(
@@ -115,10 +111,7 @@ def report(
     from abeval.history.history import History
 
     result = History(history).report(metrics=metric, offline=offline, shared=shared_noise)
-    write_json(json_file, result)
-    if report is not None:
-        result.report(report)
-    print_tables(result, whole)
+    show(result, json_file, report, whole=whole)
 
 
 def prior(
@@ -129,15 +122,8 @@ def prior(
     """Print the prior of a metric's lifts, for the section inference of an experiment file."""
     from abeval.history.history import History
 
-    result = History(history).prior(metric)
-    write_json(json_file, result)
-    print_tables(result)
+    show(History(history).prior(metric), json_file)
 
 
 for _command in (add, noise, report, prior):
-    history.command()(debuggable(protected(_command)))
-
-
-def _shipped(names: list[str] | None) -> list[str] | None:
-    """`none` alone says that nothing was shipped."""
-    return [] if names == ["none"] else names
+    history.command()(protected(_command))

@@ -20,7 +20,7 @@ from abeval.cli.analyze import TABLE_OR_FILE, analyze, report
 from abeval.cli.assign import assign
 from abeval.cli.commands import aa, agree, audit, check, compare, off_policy, power, replay, windows
 from abeval.cli.history import history
-from abeval.cli.options import debuggable, guarded, on_engine, protected, with_engine_flags
+from abeval.cli.options import guarded, on_engine, protected, with_engine_flags
 from abeval.cli.reference import init, metrics, schema, simulate, sql
 from abeval.signals import exit_when_stopped, ignore_stops
 from abeval.version import __version__
@@ -40,7 +40,7 @@ for _command in (
     *(simulate, metrics, schema, on_engine(off_policy), on_engine(replay), on_engine(agree)),
     *(sql, on_engine(aa), on_engine(windows)),
 ):
-    app.command()(debuggable(protected(_command)))
+    app.command()(protected(_command))
 app.add_typer(history)
 
 

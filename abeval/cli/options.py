@@ -5,9 +5,9 @@ import inspect
 import os
 import sys
 import traceback
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from functools import wraps
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
@@ -22,7 +22,6 @@ if TYPE_CHECKING:
 
     from abeval.api import LoadedExperiment
     from abeval.logs.outputs import Place
-    from abeval.report.short import Brief
     from abeval.results.record import Record
 
 INPUT, FAULT = 2, 1
@@ -34,29 +33,6 @@ _NAMES = frozenset(
 """What the system says of a name that somebody gave."""
 
 _HOME = Path(__file__).parents[1]
-
-_DEBUG = Annotated[bool, typer.Option("--debug", help="Show the traceback of an unforeseen error.")]
-
-
-def debuggable(command: Callable[..., None]) -> Callable[..., None]:
-    """A command with the flag `--debug`, which `guarded` looks for among the arguments."""
-
-    def run(debug: bool = False, **values: Any) -> None:  # noqa: ANN401 (typer's values)
-        command(**values)
-
-    kind = inspect.Parameter.KEYWORD_ONLY
-    flag = inspect.Parameter("debug", kind, default=False, annotation=_DEBUG)
-    return shown(run, command, [*inspect.signature(command).parameters.values(), flag])
-
-
-def shown(
-    run: Callable[..., None], command: Callable[..., None], parameters: list[inspect.Parameter]
-) -> Callable[..., None]:
-    """A function with the name and help of a command, and parameters for typer."""
-    run.__name__, run.__doc__ = command.__name__, command.__doc__
-    run.__annotations__ = {p.name: p.annotation for p in parameters}
-    run.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]  # typer reads it
-    return run
 
 
 def guarded(work: Callable[[], None]) -> None:
@@ -138,15 +114,17 @@ def _printable(text: str) -> str:
 PIPE = 112
 """Columns of a table that goes to a file or another program."""
 
+Command = Callable[..., None]
+
 
 class Reads(NamedTuple):
-    """Marks an option or argument that names files to read.
+    """Mark an option or argument that names files to read.
 
     Attributes:
         name: What messages call it, where it has no flag.
         holds: Of a folder: gives globs of the files in it that are read.
         path: Of its value.
-        is_experiment: Whether a file is an experiment file, so that its logs are read too.
+        is_experiment: Tells an experiment file, whose logs are read too.
     """
 
     name: str = ""
@@ -155,7 +133,7 @@ class Reads(NamedTuple):
     is_experiment: Callable[[Path], bool] = lambda _: False
 
     def places(self, name: str, value: object) -> "Iterator[Place]":
-        """What is read by a value of the option."""
+        """Give what is read by a value of the option."""
         from abeval.experiment.load import load_experiment
         from abeval.logs.outputs import Place, matched, reads_of
 
@@ -170,7 +148,7 @@ class Reads(NamedTuple):
 
 
 class Writes(NamedTuple):
-    """Marks an option or argument that names a file or folder to write.
+    """Mark an option or argument that names a file or folder to write.
 
     Attributes:
         name: What messages call it, where it has no flag.
@@ -185,7 +163,7 @@ class Writes(NamedTuple):
     check: Callable[[Path], None] | None = None
 
     def places(self, name: str, value: object) -> "Iterator[Place]":
-        """What is written by a value of the option."""
+        """Give what is written by a value of the option."""
         from abeval.files import real
         from abeval.logs.outputs import Place
 
@@ -194,8 +172,8 @@ class Writes(NamedTuple):
         yield from (Place(name, Path(f"{real(path)}{end}")) for end in self.beside)
 
 
-def marks_of(command: Callable[..., None]) -> Mapping[str, tuple[str, Reads | Writes]]:
-    """The parameters of a command that name files: what messages call each, and its mark."""
+def marks_of(command: Command) -> Mapping[str, tuple[str, Reads | Writes]]:
+    """Return the parameters of a command that name files: what messages call each, its mark."""
     marks = {}
     for name, parameter in inspect.signature(command).parameters.items():
         noted = getattr(parameter.annotation, "__metadata__", ())
@@ -205,12 +183,14 @@ def marks_of(command: Callable[..., None]) -> Mapping[str, tuple[str, Reads | Wr
     return marks
 
 
-def protected(command: Callable[..., None]) -> Callable[..., None]:
-    """A command that refuses, before it reads a log, to replace what it reads."""
+def protected(command: Command) -> Command:
+    """Refuse, before a log is read, to replace what a command reads; give it `--debug` too.
+
+    `guarded` looks for that flag among the arguments.
+    """
     marks = marks_of(command)
 
-    @wraps(command)
-    def run(**values: Any) -> None:  # noqa: ANN401 (typer's values)
+    def run(debug: bool = False, **values: Any) -> None:  # noqa: ANN401 (typer's values)
         lists = {n: v if isinstance(v, list) else [v] for n, v in values.items() if v is not None}
         named = [(*marks[n], value) for n in marks for value in lists.get(n, ())]
         written = [each for each in named if isinstance(each[1], Writes)]
@@ -231,23 +211,31 @@ def protected(command: Callable[..., None]) -> Callable[..., None]:
                 mark.check(file)
         command(**values)
 
+    return _shown(run, command, [*inspect.signature(command).parameters.values(), _DEBUG])
+
+
+def _shown(run: Command, command: Command, parameters: Sequence[inspect.Parameter]) -> Command:
+    """Give a function the name and help of a command, and parameters for typer."""
+    run.__name__, run.__doc__ = command.__name__, command.__doc__
+    run.__annotations__ = {p.name: p.annotation for p in parameters}
+    run.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]  # typer reads it
     return run
 
 
 def place(text: str) -> Path:
-    """A path that a command writes to; an empty one would mean the working directory."""
+    """Return a path that a command writes to; an empty one would mean the working directory."""
     if not text:
         raise typer.BadParameter("the name is empty; `.` is the working directory")
     return Path(text)
 
 
 def output_file(flag: str, text: str) -> Any:  # noqa: ANN401 (typer's own type is Any)
-    """A flag for a file to write, and its help."""
+    """Make a flag for a file to write, with its help."""
     return typer.Option(flag, help=text, metavar="FILE", parser=place)
 
 
 def folder(text: str) -> Any:  # noqa: ANN401
-    """A flag for a folder, and its help."""
+    """Make a flag for a folder, with its help."""
     return typer.Option(help=text, metavar="FOLDER", parser=place)
 
 
@@ -259,7 +247,7 @@ def check_page(file: Path) -> None:
 
 
 def is_toml(file: Path) -> bool:
-    """Whether a file is an experiment file by its name."""
+    """Tell an experiment file by its name."""
     return file.suffix.lower() == ".toml"
 
 
@@ -274,8 +262,108 @@ ReportFile = Annotated[
     Path | None, output_file("--report", "Write the HTML report."), Writes(check=check_page)
 ]
 JsonFile = Annotated[Path | None, output_file("--json", "Write the result as JSON."), Writes()]
+Whole = Annotated[
+    bool, typer.Option("--all", help="Print every metric and column, not only the main ones.")
+]
 
-EXPERIMENT = Reads("the experiment file", is_experiment=_is_no_table)
+
+def _as_typed(value: object) -> object:
+    return value
+
+
+class Flag(NamedTuple):
+    """An option of a command.
+
+    Attributes:
+        parameter: What typer shows, and the default.
+        keyword: Of the API's method, which gets the value; empty where no method does.
+        read: Makes the method's value of what was typed.
+    """
+
+    parameter: inspect.Parameter
+    keyword: str = ""
+    read: Callable[[Any], object] = _as_typed
+
+
+NEEDED = inspect.Parameter.empty
+"""The default of an option that cannot be left out."""
+
+
+def flag(
+    name: str,
+    kind: Any,  # noqa: ANN401 (a type, or a union of types)
+    text: str,
+    default: object = None,
+    *spellings: str,
+    to: str = "",
+    read: Callable[[Any], object] = _as_typed,
+    marks: Sequence[Reads | Writes] = (),
+    **shown: Any,  # noqa: ANN401 (typer's settings)
+) -> Flag:
+    """Make an option of a command whose value goes to the API.
+
+    Args:
+        name: Of the option, and of the API's keyword unless `to` is another.
+        kind: Type of its value.
+        text: Its help.
+        default: What it is if it is left out.
+        *spellings: Of the option, where it is not `--name`.
+        to: The API's keyword.
+        read: Makes the API's value of what was typed.
+        marks: What the option reads or writes.
+        **shown: As `typer.Option` takes them.
+    """
+    option = typer.Option(*spellings, help=text, **shown)
+    own = kind if default is not None else kind | None
+    return Flag(_parameter(name, Annotated[own, option, *marks], default), to or name, read)
+
+
+def _parameter(name: str, annotation: object, default: object = None) -> inspect.Parameter:
+    kind = inspect.Parameter.KEYWORD_ONLY
+    return inspect.Parameter(name, kind, default=default, annotation=annotation)
+
+
+ALL = Flag(_parameter("whole", Whole, default=False))
+JSON = Flag(_parameter("json_file", JsonFile))
+REPORT = Flag(_parameter("report", ReportFile))
+_DEBUG = _parameter(
+    "debug",
+    Annotated[bool, typer.Option("--debug", help="Show the traceback of an unforeseen error.")],
+    default=False,
+)
+
+
+def twin(
+    method: str,
+    text: str,
+    *flags: Flag,
+    widened_by: str = "",
+    beside: Callable[..., object] | None = None,
+) -> Command:
+    """Make the command that calls a method of a loaded experiment, and shows its result.
+
+    Args:
+        method: Of `LoadedExperiment`; also the name of the command.
+        text: Help of the command.
+        *flags: Its options.
+        widened_by: The option that asks for all columns, as `--all` does.
+        beside: Makes what the page shows beside the result, of the arguments of the method.
+    """
+
+    def run(loaded: "LoadedExperiment", **values: Any) -> None:  # noqa: ANN401 (typer's values)
+        from abeval.progress import steps
+
+        own = {f.keyword: f.read(values[f.parameter.name]) for f in flags if f.keyword}
+        page = values.get("report")
+        with steps() as step:
+            result = getattr(loaded, method)(**own, step=step)
+            more = [beside(loaded, **own, step=step)] if beside and page else []
+        whole = values.get("whole", False) or bool(values.get(widened_by))
+        show(result, values["json_file"], page, *more, whole=whole)
+
+    run.__name__, run.__doc__ = method, text
+    loaded = inspect.Parameter("loaded", inspect.Parameter.POSITIONAL_OR_KEYWORD)
+    return _shown(run, run, [loaded, *(f.parameter for f in flags)])
 
 
 class Source(NamedTuple):
@@ -283,13 +371,13 @@ class Source(NamedTuple):
 
     Attributes:
         help: Of the argument.
-        flags: Its own flags, with the annotations of their values.
+        flags: Its own flags.
         load: Of the argument, its own flags and those of the command.
         is_needed: Whether the argument cannot be left out.
     """
 
     help: str
-    flags: Mapping[str, object]
+    flags: Sequence[Flag]
     load: Callable[[Any, Mapping[str, Any]], "LoadedExperiment"]
     is_needed: bool = True
 
@@ -300,88 +388,77 @@ def _of_file(file: Path, _: Mapping[str, object]) -> "LoadedExperiment":
     return load(file)
 
 
-FILE = Source("The experiment file (TOML).", {}, _of_file)
+FILE = Source("The experiment file (TOML).", (), _of_file)
 
 
-_PANEL = "Engine"
-
-
-def _engine_flag(text: str, metavar: str | None = None) -> Any:  # noqa: ANN401
-    return typer.Option(help=text, metavar=metavar, rich_help_panel=_PANEL)
-
-
-Whole = Annotated[
-    bool, typer.Option("--all", help="Print every metric and column, not only the main ones.")
-]
-MetricNames = Annotated[
-    list[str] | None, typer.Option(help="A metric; repeat for more. Default: the whole scorecard.")
-]
-
+_of_engine = partial(flag, rich_help_panel="Engine")
 _SPARK = "Spark address: local[4], spark://…, yarn, sc://… (Spark Connect)."
 _TEMPORARY = "Folder for data that does not fit into memory."
 _REMOTE = "Read logs at s3://… and https://…; DuckDB downloads its extension for it."
-_CORES = typer.Option(help="CPU cores.", min=1, max=MAX_THREADS, rich_help_panel=_PANEL)
-_ENGINE: Mapping[str, object] = {
-    "engine": Annotated[str | None, _engine_flag("duckdb or spark.", "NAME")],
-    "address": Annotated[str | None, _engine_flag(_SPARK, "ADDRESS")],
-    "memory_limit": Annotated[str | None, _engine_flag("Memory limit, such as 4GB.", "SIZE")],
-    "threads": Annotated[int | None, _CORES],
-    "temp_directory": Annotated[
-        str | None, _engine_flag(_TEMPORARY, "FOLDER"), Writes(holds=lambda: ("abeval-run-*/*",))
-    ],
-    "remote_files": Annotated[bool | None, _engine_flag(_REMOTE)],
-}
+_HELD = Writes(holds=lambda: ("abeval-run-*/*",))
+_ENGINE = (
+    _of_engine("engine", str, "duckdb or spark.", metavar="NAME"),
+    _of_engine("address", str, _SPARK, metavar="ADDRESS"),
+    _of_engine("memory_limit", str, "Memory limit, such as 4GB.", metavar="SIZE"),
+    _of_engine("threads", int, "CPU cores.", min=1, max=MAX_THREADS),
+    _of_engine("temp_directory", str, _TEMPORARY, metavar="FOLDER", marks=[_HELD]),
+    _of_engine("remote_files", bool, _REMOTE),
+)
 """Flags of every command that takes an experiment; they override entries of `[engine]`."""
 
 
-def on_engine(command: Callable[..., None], source: Source = FILE) -> Callable[..., None]:
-    """A command on a loaded experiment as a command on its file, with the flags of the engine.
+def on_engine(command: Command, source: Source = FILE) -> Command:
+    """Make a command on a loaded experiment one on its file, with the flags of the engine.
 
     Args:
         command: Its first parameter is the loaded experiment.
         source: What the experiment is loaded from.
     """
 
-    def run(experiment: Path | None = None, **values: Any) -> None:  # noqa: ANN401 (typer's)
-        flags = {name: values.pop(name) for name in _ENGINE}
-        loaded = engine_of(source.load(experiment, values), flags)
-        command(loaded, **{n: value for n, value in values.items() if n not in source.flags})
+    def run(
+        experiment: Path | None = None,
+        *,
+        engine: Mapping[str, object],
+        **values: Any,  # noqa: ANN401 (typer's values)
+    ) -> None:
+        loaded = engine_of(source.load(experiment, values), engine)
+        for one in source.flags:
+            del values[one.parameter.name]
+        command(loaded, **values)
 
     own = list(inspect.signature(command).parameters.values())[1:]
+    kind = Path if source.is_needed else Path | None
     file = inspect.Parameter(
         "experiment",
         inspect.Parameter.POSITIONAL_OR_KEYWORD,
-        default=inspect.Parameter.empty if source.is_needed else None,
+        default=NEEDED if source.is_needed else None,
         annotation=Annotated[
-            Path if source.is_needed else Path | None, typer.Argument(help=source.help), EXPERIMENT
+            kind,
+            typer.Argument(help=source.help),
+            Reads("the experiment file", is_experiment=_is_no_table),
         ],
     )
     own = [p.replace(kind=inspect.Parameter.KEYWORD_ONLY) for p in own]
-    return shown(run, command, [file, *own, *_optional(source.flags), *_optional(_ENGINE)])
+    flags = [one.parameter for one in source.flags]
+    return with_engine_flags(_shown(run, command, [file, *own, *flags]))
 
 
-def with_engine_flags(command: Callable[..., None]) -> Callable[..., None]:
-    """A command with the flags of the engine, which it gets together as `engine`."""
+def with_engine_flags(command: Command) -> Command:
+    """Add the flags of the engine to a command, which gets those that are used as `engine`."""
 
-    def run(**values: Any) -> None:  # noqa: ANN401 (typer's)
-        flags = {name: values.pop(name) for name in _ENGINE}
+    def run(**values: Any) -> None:  # noqa: ANN401 (typer's values)
+        flags = {one.keyword: values.pop(one.keyword) for one in _ENGINE}
         command(**values, engine={name: v for name, v in flags.items() if v is not None})
 
     own = [p for p in inspect.signature(command).parameters.values() if p.name != "engine"]
-    return shown(run, command, [*own, *_optional(_ENGINE)])
-
-
-def _optional(flags: Mapping[str, object]) -> list[inspect.Parameter]:
-    """Parameters that need no value, with their annotations."""
-    kind = inspect.Parameter.KEYWORD_ONLY
-    return [inspect.Parameter(n, kind, default=None, annotation=a) for n, a in flags.items()]
+    return _shown(run, command, [*own, *(one.parameter for one in _ENGINE)])
 
 
 def engine_of(loaded: "LoadedExperiment", flags: Mapping[str, object]) -> "LoadedExperiment":
-    """The experiment with the engine's flags in place of its entries."""
-    entries = {"name" if k == "engine" else k: v for k, v in flags.items() if v is not None}
-    if not entries:
+    """Return the experiment with the engine's flags in place of its entries."""
+    if not flags:
         return loaded
+    entries = {"name" if k == "engine" else k: v for k, v in flags.items()}
     engine = loaded.experiment.engine.model_dump(exclude_unset=True)
     return loaded.replace(engine={**engine, **entries})
 
@@ -395,7 +472,7 @@ def write_json(file: Path | None, result: "Record") -> None:
 
 
 def console() -> "Console":
-    """Standard output as Rich writes it; a pipe has no width of its own."""
+    """Return standard output as Rich writes it; a pipe has no width of its own."""
     from rich.console import Console
 
     console = Console()
@@ -403,11 +480,23 @@ def console() -> "Console":
     return console if is_open else Console(width=PIPE)
 
 
-def print_tables(result: "Brief", whole: bool = False) -> None:
-    """Print a result's tables, and on stderr what the reader must know beside them."""
+def show(
+    result: Any,  # noqa: ANN401 (every kind of result)
+    json_file: Path | None,
+    page: Path | None = None,
+    *beside: object,
+    whole: bool = False,
+) -> None:
+    """Write a result as JSON and as a page, where files are named, and print its tables.
+
+    On stderr stands what the reader must know beside them.
+    """
     from abeval.report.short import notes
     from abeval.report.terminal import print_brief
 
+    write_json(json_file, result)
+    if page is not None:
+        result.report(page, *beside)
     print_brief(result, console(), whole)
     for note in notes(result):
         typer.echo(note, err=True)

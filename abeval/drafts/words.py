@@ -7,213 +7,70 @@ column.
 import re
 from collections.abc import Collection, Sequence
 
-UNIT = (
-    "user_id",
-    "userid",
-    "user",
-    "uid",
-    "visitor_id",
-    "visitor",
-    "customer_id",
-    "customer",
-    "member_id",
-    "player_id",
-    "account_id",
-    "client_id",
-    "subject_id",
-    "person_id",
-    "device_id",
-    "cookie_id",
-    "cookie",
-    "anonymous_id",
-    "distinct_id",
-    "auction_id",
-    "session_id",
-    "session",
-    "participant_id",
-    "participant",
-    "patient_id",
-    "patient",
-    "respondent_id",
-    "subject",
-    "id",
+
+def _listed(text: str) -> tuple[str, ...]:
+    return tuple(text.split())
+
+
+UNIT = _listed(
+    """
+    user_id userid user uid visitor_id visitor customer_id customer member_id player_id account_id
+    client_id subject_id person_id device_id cookie_id cookie anonymous_id distinct_id auction_id
+    session_id session participant_id participant patient_id patient respondent_id subject id
+    """
 )
-VARIANT = (
-    "variant",
-    "variation",
-    "variant_name",
-    "test_group",
-    "ab_group",
-    "experiment_group",
-    "experiment_variant",
-    "treatment_group",
-    "group",
-    "arm",
-    "treatment",
-    "treated",
-    "treat",
-    "trt",
-    "condition",
-    "con_treat",
-    "version",
-    "policy",
-    "bucket",
-    "experiment",
-    "test",
-    "ab",
-    "cohort",
-    "segment",
-    "campaign",
-    "algorithm",
-    "model",
+VARIANT = _listed(
+    """
+    variant variation variant_name test_group ab_group experiment_group experiment_variant
+    treatment_group group arm treatment treated treat trt condition con_treat version policy
+    bucket experiment test ab cohort segment campaign algorithm model
+    """
 )
-TIME = (
-    "ts",
-    "timestamp",
-    "event_time",
-    "event_timestamp",
-    "time",
-    "datetime",
-    "time_ms",
-    "created_at",
-    "occurred_at",
-    "date",
-    "day",
-    "event_date",
-    "visit_date",
+TIME = _listed(
+    """
+    ts timestamp event_time event_timestamp time datetime time_ms created_at occurred_at date day
+    event_date visit_date
+    """
 )
 CLICK = ("click", "clicked", "is_click", "is_clicked", "clicks", "click_flag")
 COLUMNS = {
-    "item_id": (
-        "item_id",
-        "item",
-        "video_id",
-        "article_id",
-        "movie_id",
-        "product_id",
-        "sku",
-        "ad_id",
-        "doc_id",
-        "document_id",
-        "news_id",
-        "content_id",
+    "item_id": _listed(
+        "item_id item video_id article_id movie_id product_id sku ad_id doc_id document_id "
+        "news_id content_id"
     ),
-    "position": ("position", "pos", "rank", "slot"),
-    "score": ("score", "pctr", "p_ctr", "prediction", "pred", "predicted_ctr", "model_score"),
-    "propensity": ("propensity", "propensity_score", "pscore"),
-    "request_id": ("request_id", "request", "search_id", "query_id", "page_view_id", "list_id"),
-    "impression_id": ("impression_id", "imp_id"),
-    "dwell": (
-        "dwell",
-        "dwell_time",
-        "dwell_seconds",
-        "dwell_ms",
-        "play_time_ms",
-        "read_time",
-        "watch_time",
-    ),
-    "category": ("category", "tag", "genre", "topic"),
+    "position": _listed("position pos rank slot"),
+    "score": _listed("score pctr p_ctr prediction pred predicted_ctr model_score"),
+    "propensity": _listed("propensity propensity_score pscore"),
+    "request_id": _listed("request_id request search_id query_id page_view_id list_id"),
+    "impression_id": _listed("impression_id imp_id"),
+    "dwell": _listed("dwell dwell_time dwell_seconds dwell_ms play_time_ms read_time watch_time"),
+    "category": _listed("category tag genre topic"),
 }
-BEFORE = (
-    "before",
-    "pre",
-    "prior",
-    "past",
-    "previous",
-    "history",
-    "historical",
-    "recency",
-    "tenure",
+BEFORE = _listed(
+    """
+    before pre prior past previous history historical recency tenure
+    """
 )
-OUTCOME = (
-    "conversion",
-    "converted",
-    "convert",
-    "purchase",
-    "purchased",
-    "bought",
-    "order",
-    "orders",
-    "revenue",
-    "spend",
-    "spent",
-    "sales",
-    "gmv",
-    "amount",
-    "visit",
-    "visits",
-    "visited",
-    "signup",
-    "signed_up",
-    "retention",
-    "retained",
-    "return",
-    "returned",
-    "churn",
-    "churned",
-    "subscribed",
-    "engaged",
-    "sessions",
-    "rounds",
-    "gamerounds",
-    "views",
-    "likes",
-    "like",
-    "share",
-    "shares",
-    "yes",
-    "response",
-    "responded",
-    "outcome",
-    "success",
-    "time_spent",
-    "duration",
-    "rating",
+OUTCOME = _listed(
+    """
+    conversion converted convert purchase purchased bought order orders revenue spend spent sales
+    gmv amount visit visits visited signup signed_up retention retained return returned churn
+    churned subscribed engaged sessions rounds gamerounds views likes like share shares yes
+    response responded outcome success time_spent duration rating
+    """
 )
-CONTROL = (
-    "control",
-    "ctrl",
-    "con",
-    "cont",
-    "ctl",
-    "baseline",
-    "base",
-    "a",
-    "old",
-    "old_page",
-    "original",
-    "default",
-    "none",
-    "placebo",
-    "psa",
-    "holdout",
-    "0",
-    "false",
-    "off",
-    "no",
-    "random",
-    "champion",
-    "current",
+CONTROL = _listed(
+    """
+    control ctrl con cont ctl baseline base a old old_page original default none placebo psa
+    holdout 0 false off no random champion current
+    """
 )
 NEGATIVE = ("no", "without", "non")
-DESCRIPTION = (
-    "age",
-    "hour",
-    "weekday",
-    "year",
-    "month",
-    "zip",
-    "zip_code",
-    "zipcode",
-    "lat",
-    "lon",
-    "width",
-    "height",
-    "os",
-    "browser",
-    "platform",
-    "country",
-    "index",
+DESCRIPTION = _listed(
+    """
+    age hour weekday year month zip zip_code zipcode lat lon width height os browser platform
+    country index
+    """
 )
 """Numbers that describe a unit and are no outcome."""
 

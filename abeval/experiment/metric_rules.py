@@ -1,294 +1,259 @@
-"""Check what a file says of metrics since exposure, of outcome logs and of inference."""
+"""Find contradictions in what a file says of a metric, and of inference."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from itertools import pairwise
 
 from abeval.bounds import MAX_WINDOW_DAYS
-from abeval.experiment.metrics import CLICKS, IMPRESSIONS, UNITS, combined_by
+from abeval.experiment.metrics import CLICKS, IMPRESSIONS, UNITS
 from abeval.experiment.model import Experiment
-from abeval.experiment.problems import Path, Problem, suggestion
-from abeval.experiment.sections import MetricChoice, moment
-from abeval.experiment.sources import CANONICAL_COLUMNS, OWN_TABLE, ROW_UNIT
+from abeval.experiment.problems import Path, suggestion
+from abeval.experiment.sections import MetricChoice, Step, moment
+from abeval.experiment.sources import ROW_UNIT
 from abeval.metrics.definition import UNIT_DAY, Metric, span_ms
 from abeval.metrics.row_text import columns_of, expression_problem, function_problem, names_of
 
+Found = Iterator[tuple[str | int, ...]]
+"""Keys below a section, and at the end what is wrong there."""
+
 _DAY_MS = 86_400_000
-_KEYS = ("log", "per_unit", "where", "within", "retention", "funnel")
+_NO_TIMES = "a table of units has no times"
 
 
-def outcome_log_problems(experiment: Experiment) -> Iterator[Problem]:
-    """Outcome logs whose names are taken, or that have no units to join."""
-    for name in experiment.logs.events:
-        where = ("logs", "events", name)
-        if name in CANONICAL_COLUMNS or name == OWN_TABLE or name in experiment.tables:
-            yield Problem(where, "is the name of another log or table; choose another")
-        if experiment.unit == ROW_UNIT:
-            yield Problem(where, 'needs a unit to join by; unit = "row" has none')
-        elif experiment.of_units:
-            yield Problem(where, "belongs to [logs.impressions], which is missing")
+def expression(text: str | None, *where: str | int) -> Found:
+    """Say why a text is no SQL expression of a row, if it is none."""
+    if text is not None and (problem := expression_problem(text)):
+        yield *where, problem
 
 
-def event_problems(experiment: Experiment, i: int, choice: MetricChoice) -> Iterator[Problem]:
-    """What is wrong with a metric since exposure."""
-    if experiment.of_units or experiment.unit == ROW_UNIT:
-        lacks = "a table of units" if experiment.of_units else 'unit = "row"'
-        for key in _used(choice):
-            yield Problem(("metrics", i, key), f"needs a log of rows of units; this is {lacks}")
-        return
-    yield from _logs(experiment, i, choice)
-    yield from _keys(i, choice)
-    yield from _of_table(i, choice)
-    yield from _values(i, choice)
-    if choice.within is not None:
-        window = span_ms(choice.within)
-        if not 0 < window <= MAX_WINDOW_DAYS * _DAY_MS:
-            message = f"{choice.within!r} is not between 0 and {MAX_WINDOW_DAYS} days"
-            yield Problem(("metrics", i, "within"), message)
-
-
-def _used(choice: MetricChoice) -> list[str]:
-    return [key for key in _KEYS if getattr(choice, key) is not None]
-
-
-def _logs(experiment: Experiment, i: int, choice: MetricChoice) -> Iterator[Problem]:
-    """Each log is there, and each condition is an expression of its rows."""
-    rows: list[tuple[Path, str, str | None]] = [
-        (("metrics", i, "funnel", k), step.log, step.where)
-        for k, step in enumerate(choice.funnel or ())
-    ]
-    rows.append((("metrics", i), choice.log or IMPRESSIONS, choice.where))
-    known = [IMPRESSIONS, CLICKS, *experiment.logs.events]
-    known += [] if experiment.unit_table is None else [UNITS]
-    for where, log, condition in rows:
-        if log not in known:
-            hint = suggestion(log, known)
-            message = f"no log of rows of units is called {log!r}{hint}"
-            yield Problem((*where, "log"), f"{message}; [logs.events.{log}] would be one")
-        if condition is not None and (problem := expression_problem(condition)):
-            yield Problem((*where, "where"), problem)
-    steps = [(step.log, step.where) for step in choice.funnel or ()]
-    for k, (step, following) in enumerate(pairwise(steps), start=1):
-        if step == following:
-            message = "is the same as the step before it: one row would be both"
-            yield Problem(("metrics", i, "funnel", k), message)
-
-
-def _keys(i: int, choice: MetricChoice) -> Iterator[Problem]:
-    """Keys that exclude each other."""
-    excluded = {
-        "funnel": ("log", "where", "per_unit", "retention", *_TEXTS),
-        "retention": ("per_unit", "within", *_TEXTS),
-        "quantile": _KEYS,
-        "function": _KEYS,
-    }
-    for key, others in excluded.items():
-        if getattr(choice, key) is None:
-            continue
-        for other in others:
-            if getattr(choice, other) is not None:
-                yield Problem(("metrics", i, other), f"cannot be used with `{key}`")
-
-
-def _of_table(i: int, choice: MetricChoice) -> Iterator[Problem]:
-    """A table of units has one row a unit, and no times."""
-    for k, step in enumerate(choice.funnel or ()):
-        if step.log == UNITS:
-            yield Problem(("metrics", i, "funnel", k), "a table of units has no times")
-    for key in ("within", "retention") if choice.log == UNITS else ():
-        if getattr(choice, key) is not None:
-            yield Problem(("metrics", i, key), "a table of units has no times")
+def metric_rule(choice: MetricChoice, experiment: Experiment, known: Mapping[str, Metric]) -> Found:
+    """Check one metric; `known` are the built-in ones."""
+    builtin, inference = known.get(choice.name), experiment.inference
+    yield from _definition(choice, known)
+    if choice.of_events:
+        yield from _since_exposure(choice, experiment)
+    if choice.function is not None:
+        yield from _function(choice, experiment, known)
+    role = choice.role or ("goal" if builtin is None else builtin.role)
+    if role == "guardrail" and choice.margin is None:
+        what = "the largest harm that is allowed: 0.02 is 2 % of control"
+        yield "margin", f"a guardrail needs a margin, {what}"
+    if choice.cap is not None:
+        if choice.quantile is not None or (builtin is not None and not builtin.source.capped):
+            yield "cap", f"{choice.name} has no totals per unit to cap"
+        units = experiment.logs.units
+        if inference.adjust in ("cuped", "regression") and units is not None and units.covariates:
+            yield "cap", "cannot be used with the covariates of [logs.units]"
+        if inference.adjust == "stratify":
+            what = 'can be used with adjust = "cuped" or "regression", not with "stratify"'
+            yield "cap", what
+        if inference.resample is not None:
+            yield "cap", "cannot be used with [inference] resample"
+    if choice.covariates is not None:
+        yield from _covariates(choice, experiment, known)
+    if choice.weight is not None and inference.family != "weighted":
+        yield "weight", 'is used only with [inference] family = "weighted"'
+    if choice.weight is not None and choice.role not in (None, "goal"):
+        yield "weight", "is only for goals: it is the goal's share of alpha"
 
 
 _TEXTS = ("value", "numerator", "denominator")
+_OF_EVENTS = ("log", "per_unit", "where", "within", "retention", "funnel")
 
 
-def _values(i: int, choice: MetricChoice) -> Iterator[Problem]:
-    """Values fit how they are combined, and are of single rows."""
-    combine = combined_by(choice)
+def _used(choice: MetricChoice, keys: Collection[str]) -> list[str]:
+    return [key for key in keys if getattr(choice, key) is not None]
+
+
+def _definition(choice: MetricChoice, builtin: Mapping[str, Metric]) -> Found:
+    """Check what a metric is: a built-in one, or the file's own by one kind of expression."""
+    if not choice.is_own:
+        if choice.quantile is not None:
+            yield "quantile", "needs `value`, the expression whose quantile is computed"
+        if choice.name not in builtin:
+            hint = suggestion(choice.name, builtin) or "; `abeval metrics` lists the built-in ones"
+            own = "or give `value`, or `numerator` and `denominator`"
+            yield "name", f"no built-in metric is called {choice.name!r}{hint} ({own})"
+        return
+    if choice.name in builtin:
+        yield "name", f"{choice.name!r} is a built-in metric; choose another"
+    if choice.function is not None:
+        for key in _used(choice, (*_TEXTS, "quantile", "cap", "covariates")):
+            yield key, "cannot be used with `function`"
+        if problem := function_problem(choice.function):
+            yield "function", problem
+        return
+    parts = len(_used(choice, ("numerator", "denominator")))
+    has_value = choice.value is not None or (choice.of_events and not parts)
+    if has_value == bool(parts) or parts == 1:
+        yield ("give either `value`, or both `numerator` and `denominator`",)
+    if choice.quantile is not None and choice.value is None:
+        yield "quantile", "needs `value`, an expression of the impression"
+    for key in _TEXTS:
+        yield from expression(getattr(choice, key), key)
+
+
+def _since_exposure(choice: MetricChoice, experiment: Experiment) -> Found:
+    """Check a metric of units since their exposure: its logs, keys and values."""
+    if experiment.of_units or experiment.unit == ROW_UNIT:
+        lacks = "a table of units" if experiment.of_units else 'unit = "row"'
+        for key in _used(choice, _OF_EVENTS):
+            yield key, f"needs a log of rows of units; this is {lacks}"
+        return
+    yield from _rows(choice, experiment)
+    excluded = {
+        "funnel": ("log", "where", "per_unit", "retention", *_TEXTS),
+        "retention": ("per_unit", "within", *_TEXTS),
+        "quantile": _OF_EVENTS,
+        "function": _OF_EVENTS,
+    }
+    for key in _used(choice, excluded):
+        for other in _used(choice, excluded[key]):
+            yield other, f"cannot be used with `{key}`"
+    for key in _used(choice, ("within", "retention")) if choice.log == UNITS else ():
+        yield key, _NO_TIMES
+    combine = choice.combined_by
     if choice.denominator is not None and combine != "sum":
-        message = 'with `numerator` and `denominator` only "sum" has a meaning'
-        yield Problem(("metrics", i, "per_unit"), message)
+        yield "per_unit", 'with `numerator` and `denominator` only "sum" has a meaning'
     if choice.value is None and choice.denominator is None and combine != "any":
-        message = f'per_unit = "{combine}" needs `value`, the expression of a row'
-        yield Problem(("metrics", i, "per_unit"), message)
-    for key in (*_TEXTS, "where"):
+        yield "per_unit", f'per_unit = "{combine}" needs `value`, the expression of a row'
+    of_impressions = choice.rows.log == IMPRESSIONS
+    for key in _used(choice, (*_TEXTS, "where")) if of_impressions else ():
         text = getattr(choice, key)
-        if text is None or expression_problem(text) is not None:
-            continue
-        if (choice.log or IMPRESSIONS) == IMPRESSIONS and "score" in columns_of(text):
-            message = "reads `score`, which has no value per unit since exposure"
-            yield Problem(("metrics", i, key), message)
+        if expression_problem(text) is None and "score" in columns_of(text):
+            yield key, "reads `score`, which has no value per unit since exposure"
+    if choice.within is not None and not 0 < span_ms(choice.within) <= MAX_WINDOW_DAYS * _DAY_MS:
+        yield "within", f"{choice.within!r} is not between 0 and {MAX_WINDOW_DAYS} days"
 
 
-def inference_problems(experiment: Experiment, builtin: Mapping[str, Metric]) -> list[Problem]:
-    """Every contradiction in how effects are to be judged."""
-    return [
-        *_adjust(experiment),
-        *_covariates(experiment, builtin),
-        *_looks(experiment),
-        *_planned_looks(experiment),
-        *_family(experiment),
-        *_resample(experiment),
-        *_functions(experiment, builtin),
-    ]
+def _rows(choice: MetricChoice, experiment: Experiment) -> Found:
+    """Check that each log is there, each condition an expression, and each step another one."""
+    steps = choice.funnel or []
+    known = [IMPRESSIONS, CLICKS, *experiment.logs.events]
+    known += [] if experiment.unit_table is None else [UNITS]
+    rows: list[tuple[Path, Step]] = [(("funnel", k), step) for k, step in enumerate(steps)]
+    for where, step in [*rows, ((), choice.rows)]:
+        if step.log not in known:
+            what = f"no log of rows of units is called {step.log!r}{suggestion(step.log, known)}"
+            yield *where, "log", f"{what}; [logs.events.{step.log}] would be one"
+        yield from expression(step.where, *where, "where")
+        if where and step.log == UNITS:
+            yield *where, _NO_TIMES
+    for k, (step, following) in enumerate(pairwise(steps), start=1):
+        if step == following:
+            yield "funnel", k, "is the same as the step before it: one row would be both"
 
 
-def _problem(entry: str, message: str) -> Problem:
-    return Problem(("inference", entry), message)
-
-
-def _adjust(experiment: Experiment) -> Iterator[Problem]:
-    inference = experiment.inference
-    by, segments = inference.stratify_by, experiment.segment_names
-    by_covariates = inference.adjust in ("cuped", "regression")
-    if by_covariates and experiment.of_units:
-        yield from _unit_covariates(experiment)
-    elif by_covariates and experiment.pre_period is None and not _has_table_covariates(experiment):
-        message = "needs a [pre_period], whose values are the covariates"
-        yield _problem("adjust", f'"{inference.adjust}" {message}')
-    if inference.adjust != "none" and inference.relative == "log_delta":
-        message = f'with adjust = "{inference.adjust}", choose "fieller" or "delta"'
-        yield _problem("relative", message)
-    if inference.adjust == "stratify" and by is None:
-        yield _problem("stratify_by", 'adjust = "stratify" needs the name of one of [segments]')
-    if by is not None and inference.adjust != "stratify":
-        yield _problem("stratify_by", 'is used only with adjust = "stratify"')
-    if by is not None and by not in segments:
-        yield _problem("stratify_by", f"no segment is called {by!r}{suggestion(by, segments)}")
-    for i, choice in enumerate(experiment.metrics):
-        if choice.cap is not None and by_covariates and _has_table_covariates(experiment):
-            message = "cannot be used with the covariates of [logs.units]"
-            yield Problem(("metrics", i, "cap"), message)
-        if choice.cap is not None and inference.adjust == "stratify":
-            message = 'can be used with adjust = "cuped" or "regression", not with "stratify"'
-            yield Problem(("metrics", i, "cap"), message)
-
-
-def _has_table_covariates(experiment: Experiment) -> bool:
-    """Whether a table of units gives covariates of all metrics."""
-    units = experiment.logs.units
-    return units is not None and bool(units.covariates)
-
-
-def _unit_covariates(experiment: Experiment) -> Iterator[Problem]:
-    units = experiment.logs.units
-    if units is None or not (units.covariates or any(c.covariates for c in experiment.metrics)):
-        message = "needs [logs.units] covariates, columns that were measured before the experiment"
-        yield _problem("adjust", f'"{experiment.inference.adjust}" {message}')
-
-
-def _covariates(experiment: Experiment, builtin: Mapping[str, Metric]) -> Iterator[Problem]:
-    own = {choice.name for choice in experiment.metrics if choice.is_own}
-    usable = {name for name, metric in builtin.items() if metric.source is UNIT_DAY}
-    simple = [c for c in experiment.metrics if c.quantile is None and c.function is None]
-    usable |= {c.name for c in simple if c.is_own and not c.of_events}
-    for i, choice in enumerate(experiment.metrics):
-        where = ("metrics", i, "covariates")
-        if choice.covariates is None:
-            continue
-        if experiment.inference.adjust not in ("cuped", "regression"):
-            yield Problem(where, 'needs [inference] adjust = "cuped" or "regression"')
-        if choice.cap is not None:
-            yield Problem(where, "cannot be used with `cap`")
-        if experiment.of_units:
-            # They are columns of the table.
-            continue
-        if not _has_covariates(choice, builtin):
-            yield Problem(where, f"{choice.name} is not made of sums over impressions")
-        for name in choice.covariates:
-            if name not in {*builtin, *own}:
-                hint = suggestion(name, [*builtin, *own])
-                yield Problem(where, f"no metric is called {name!r}{hint}")
-            elif name not in usable:
-                yield Problem(where, f"{name!r} is not made of sums over impressions")
-
-
-def _has_covariates(choice: MetricChoice, builtin: Mapping[str, Metric]) -> bool:
-    if choice.is_own or choice.name not in builtin:
-        return choice.quantile is None and choice.function is None and not choice.of_events
-    return builtin[choice.name].source is UNIT_DAY
-
-
-def _resample(experiment: Experiment) -> Iterator[Problem]:
-    inference = experiment.inference
-    some = inference.resample is not None or any(c.function for c in experiment.metrics)
-    if some and inference.relative == "log_delta":
-        yield _problem("relative", 'with resampling, choose "fieller" or "delta"')
-    if inference.resample is not None and inference.adjust != "none":
-        yield _problem("resample", f'cannot be used with adjust = "{inference.adjust}"')
-    if inference.resample == "permutation" and inference.looks != "fixed":
-        yield _problem("resample", '"permutation" is for looks = "fixed"')
-    for i, choice in enumerate(experiment.metrics):
-        if inference.resample is not None and choice.cap is not None:
-            yield Problem(("metrics", i, "cap"), "cannot be used with [inference] resample")
-
-
-def _functions(experiment: Experiment, builtin: Mapping[str, Metric]) -> Iterator[Problem]:
-    """Functions may name means and ratios, built-in ones or the file's own."""
-    usable = {name for name, metric in builtin.items() if metric.is_mean_or_ratio}
+def _function(choice: MetricChoice, experiment: Experiment, builtin: Mapping[str, Metric]) -> Found:
+    """Check that a function names means and ratios, built-in ones or the file's own."""
+    if choice.function is None or function_problem(choice.function) is not None:
+        return
     own = [c for c in experiment.metrics if c.is_own]
-    usable |= {c.name for c in own if c.function is None and c.quantile is None}
-    for i, choice in enumerate(experiment.metrics):
-        if choice.function is None or function_problem(choice.function) is not None:
-            continue
-        for name in names_of(choice.function):
+    usable = [name for name, metric in builtin.items() if metric.is_mean_or_ratio]
+    usable += [c.name for c in own if c.function is None and c.quantile is None]
+    for name in names_of(choice.function):
+        if name in builtin or any(c.name == name for c in own):
             if name not in usable:
-                known = name in builtin or any(c.name == name for c in own)
-                what = "is not a mean or a ratio" if known else "is not a metric"
-                hint = "" if known else suggestion(name, usable)
-                yield Problem(("metrics", i, "function"), f"{name!r} {what}{hint}")
+                yield "function", f"{name!r} is not a mean or a ratio"
+        else:
+            yield "function", f"{name!r} is not a metric{suggestion(name, dict.fromkeys(usable))}"
 
 
-def _looks(experiment: Experiment) -> Iterator[Problem]:
+def _covariates(
+    choice: MetricChoice, experiment: Experiment, builtin: Mapping[str, Metric]
+) -> Found:
+    """Check that covariates are used, and, as metrics, are sums over impressions."""
+    if experiment.inference.adjust not in ("cuped", "regression"):
+        yield "covariates", 'needs [inference] adjust = "cuped" or "regression"'
+    if choice.cap is not None:
+        yield "covariates", "cannot be used with `cap`"
+    if experiment.of_units:
+        # They are columns of the table.
+        return
+    own = [c for c in experiment.metrics if c.is_own]
+    sums = {name for name, metric in builtin.items() if metric.source is UNIT_DAY}
+    sums |= {c.name for c in own if _is_sum(c)}
+    named = None if choice.is_own else builtin.get(choice.name)
+    if not (_is_sum(choice) if named is None else named.source is UNIT_DAY):
+        yield "covariates", f"{choice.name} is not made of sums over impressions"
+    known = [*builtin, *dict.fromkeys(c.name for c in own)]
+    for name in choice.covariates or ():
+        if name not in known:
+            yield "covariates", f"no metric is called {name!r}{suggestion(name, known)}"
+        elif name not in sums:
+            yield "covariates", f"{name!r} is not made of sums over impressions"
+
+
+def _is_sum(choice: MetricChoice) -> bool:
+    return choice.quantile is None and choice.function is None and not choice.of_events
+
+
+def inference_rule(experiment: Experiment) -> Found:
+    """Check how effects are to be judged."""
+    yield from _adjust(experiment)
+    yield from _looks(experiment)
     inference = experiment.inference
-    sequential = inference.looks == "group_sequential"
-    if inference.planned_units is not None and inference.looks == "fixed":
-        message = 'is used only with looks = "always_valid" or "group_sequential"'
-        yield _problem("planned_units", message)
-    if sequential and inference.planned_looks is None:
-        message = 'looks = "group_sequential" needs the planned looks: dates, or shares such as 0.5'
-        yield _problem("planned_looks", message)
-    if inference.planned_looks is not None and not sequential:
-        yield _problem("planned_looks", 'is used only with looks = "group_sequential"')
-    if "spending" in inference.model_fields_set and not sequential:
-        yield _problem("spending", 'is used only with looks = "group_sequential"')
-    if sequential and experiment.period is None and inference.planned_units is None:
-        message = (
-            'looks = "group_sequential" needs a [period] or planned_units, to know how much is '
-            "planned"
-        )
-        yield _problem("looks", message)
+    is_fixed = inference.looks == "fixed"
+    if inference.family == "dunnett" and not is_fixed:
+        yield "family", '"dunnett" is for looks = "fixed"; choose "holm"'
+    resamples = inference.resample is not None or any(c.function for c in experiment.metrics)
+    if resamples and inference.relative == "log_delta":
+        yield "relative", 'with resampling, choose "fieller" or "delta"'
+    if inference.resample is not None and inference.adjust != "none":
+        yield "resample", f'cannot be used with adjust = "{inference.adjust}"'
+    if inference.resample == "permutation" and not is_fixed:
+        yield "resample", '"permutation" is for looks = "fixed"'
 
 
-def _planned_looks(experiment: Experiment) -> Iterator[Problem]:
-    inference, period = experiment.inference, experiment.period
-    looks = inference.planned_looks or []
-    dates = [moment(look) for look in looks if not isinstance(look, float)]
-    if dates and len(dates) < len(looks):
-        yield _problem("planned_looks", "mixes dates and shares; keep one kind")
-    elif dates and inference.planned_units is not None:
-        yield _problem(
-            "planned_looks", "dates are looks of a [period]; with planned_units, use shares"
-        )
-    elif dates and period is None:
-        yield _problem("planned_looks", "dates need a [period]")
-    elif period is not None:
-        start, end = period.bounds
-        for date in dates:
-            if not start < date <= end:
-                message = f"{date} must be after the period's start and not after its end"
-                yield _problem("planned_looks", message)
-
-
-def _family(experiment: Experiment) -> Iterator[Problem]:
-    inference = experiment.inference
-    if inference.family == "dunnett" and inference.looks != "fixed":
-        yield _problem("family", '"dunnett" is for looks = "fixed"; choose "holm"')
-    for i, choice in enumerate(experiment.metrics):
-        if choice.weight is not None and inference.family != "weighted":
-            message = 'is used only with [inference] family = "weighted"'
-            yield Problem(("metrics", i, "weight"), message)
-        if choice.weight is not None and choice.role not in (None, "goal"):
-            yield Problem(
-                ("metrics", i, "weight"), "is only for goals: it is the goal's share of alpha"
+def _adjust(experiment: Experiment) -> Found:
+    adjust, by = experiment.inference.adjust, experiment.inference.stratify_by
+    units, segments = experiment.logs.units, experiment.segment_names
+    has_columns = units is not None and bool(units.covariates)
+    if adjust in ("cuped", "regression") and not has_columns:
+        named = any(choice.covariates for choice in experiment.metrics)
+        if experiment.of_units and not named:
+            needs = (
+                "needs [logs.units] covariates, columns that were measured before the experiment"
             )
+            yield "adjust", f'"{adjust}" {needs}'
+        elif not experiment.of_units and experiment.pre_period is None:
+            yield "adjust", f'"{adjust}" needs a [pre_period], whose values are the covariates'
+    if adjust != "none" and experiment.inference.relative == "log_delta":
+        yield "relative", f'with adjust = "{adjust}", choose "fieller" or "delta"'
+    if adjust == "stratify" and by is None:
+        yield "stratify_by", 'adjust = "stratify" needs the name of one of [segments]'
+    if by is not None and adjust != "stratify":
+        yield "stratify_by", 'is used only with adjust = "stratify"'
+    if by is not None and by not in segments:
+        yield "stratify_by", f"no segment is called {by!r}{suggestion(by, segments)}"
+
+
+def _looks(experiment: Experiment) -> Found:
+    inference, period = experiment.inference, experiment.period
+    looks, units = inference.planned_looks, inference.planned_units
+    is_planned = inference.looks == "group_sequential"
+    only = 'is used only with looks = "group_sequential"'
+    if units is not None and inference.looks == "fixed":
+        yield "planned_units", 'is used only with looks = "always_valid" or "group_sequential"'
+    if is_planned and looks is None:
+        needs = "needs the planned looks: dates, or shares such as 0.5"
+        yield "planned_looks", f'looks = "group_sequential" {needs}'
+    if looks is not None and not is_planned:
+        yield "planned_looks", only
+    if "spending" in inference.model_fields_set and not is_planned:
+        yield "spending", only
+    if is_planned and period is None and units is None:
+        needs = "needs a [period] or planned_units, to know how much is planned"
+        yield "looks", f'looks = "group_sequential" {needs}'
+    dates = [moment(look) for look in looks or () if not isinstance(look, float)]
+    if dates and len(dates) < len(looks or ()):
+        yield "planned_looks", "mixes dates and shares; keep one kind"
+    elif dates and units is not None:
+        what = "dates are looks of a [period]; with planned_units, use shares"
+        yield "planned_looks", what
+    elif dates and period is None:
+        yield "planned_looks", "dates need a [period]"
+    elif period is not None:
+        for date in dates:
+            if not period.bounds[0] < date <= period.bounds[1]:
+                what = "must be after the period's start and not after its end"
+                yield "planned_looks", f"{date} {what}"

@@ -116,6 +116,20 @@ class Experiment(Section):
             for name, rule in self.segments.items()
         }
 
+    def known_from(self, source: Literal["before", "exposure"]) -> dict[str, str]:
+        """Return name → expression of the segments that units have from before, or at exposure."""
+        return {
+            name: rule.value
+            for name, rule in self.segments.items()
+            if isinstance(rule, SegmentRule) and rule.known == source
+        }
+
+    @property
+    def row_segments(self) -> dict[str, str]:
+        """Return name → expression of the segments that are read from rows of the log."""
+        exposed = self.known_from("exposure")
+        return {name: text for name, text in self.segment_values.items() if name not in exposed}
+
     @property
     def assigns(self) -> bool:
         """Whether the file has a salt or a scheme, by which abeval can compute variants."""

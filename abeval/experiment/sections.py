@@ -342,6 +342,17 @@ class Step(Section):
     log: Word = "impressions"
     where: Text | None = None
 
+    def __str__(self) -> str:
+        """The rows in words."""
+        return self.log if self.where is None else f"{self.log} where {self.where}"
+
+    @property
+    def condition(self) -> str:
+        """SQL that is true for the rows; clicks are clicked impressions."""
+        tests = ["click = 1"] if self.log == "clicks" else []
+        tests += [] if self.where is None else [f"coalesce(cast(({self.where}) as boolean), false)"]
+        return " and ".join(tests) or "true"
+
 
 class MetricChoice(Section):
     """A metric of the scorecard: a built-in one by name, or the user's own by expressions.
@@ -372,13 +383,28 @@ class MetricChoice(Section):
     weight: Annotated[float, Field(ge=1 / MAX_WEIGHT, le=MAX_WEIGHT)] | None = None
 
     @property
+    def texts(self) -> list[str]:
+        """List the expressions of the metric: its value, or its numerator and denominator."""
+        return [text for text in (self.value, self.numerator, self.denominator) if text is not None]
+
+    @property
     def is_own(self) -> bool:
-        """Whether the file defines the metric, instead of naming a built-in one."""
-        texts = (self.value, self.numerator, self.denominator, self.function)
-        return any(text is not None for text in texts) or self.of_events
+        """Tell a metric that the file defines from a built-in one."""
+        return bool(self.texts) or self.function is not None or self.of_events
 
     @property
     def of_events(self) -> bool:
-        """Whether it is a value of a unit since its exposure, from the rows of a log."""
+        """Tell a value of a unit since its exposure, from the rows of a log."""
         keys = (self.log, self.per_unit, self.where, self.within, self.retention, self.funnel)
         return any(key is not None for key in keys)
+
+    @property
+    def rows(self) -> Step:
+        """The rows that it is made of: those of a log for which a condition is true."""
+        return Step(log=self.log or "impressions", where=self.where)
+
+    @property
+    def combined_by(self) -> Combine:
+        """How a unit's rows are combined; without a value, whether it has any."""
+        has_none = self.value is None and self.numerator is None
+        return self.per_unit or ("any" if has_none else "sum")

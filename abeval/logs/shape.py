@@ -12,7 +12,6 @@ from typing import get_args
 
 from abeval.engines.sql import quoted
 from abeval.errors import ExperimentError, LogError
-from abeval.experiment.consistency import of_impressions
 from abeval.experiment.model import Experiment
 from abeval.experiment.problems import near_miss
 from abeval.experiment.sources import CANONICAL_COLUMNS, OUTCOME, ROW_UNIT
@@ -296,7 +295,7 @@ def columns_read(experiment: Experiment, metrics: Sequence[Metric], shape: LogSh
     """List the log's own names of the columns of the impressions that this analysis reads."""
     log, has = shape.impressions, shape.needs_met(experiment.unit)
     needs = {need for metric in metrics if metric.needs <= has for need in metric.needs}
-    texts = [*of_impressions(experiment).values(), *experiment.cuts.values()]
+    texts = [*experiment.row_segments.values(), *experiment.cuts.values()]
     named = {name.lower() for text in texts for name in columns_of(text)}
     canonical = {"unit_id", "variant", "ts", "click", *needs, *named}
     scores = shape.scores if "score" in needs else ()

@@ -1,8 +1,7 @@
-"""The built-in metrics, each with its formula beside its terms.
+"""Define the built-in metrics, each with its formula beside its terms."""
 
-`experiment/metrics.py` takes them with the thresholds of an experiment file; `cli/reference.py`
-lists them.
-"""
+from dataclasses import replace
+from typing import Any
 
 from abeval.metrics.definition import (
     AUC,
@@ -16,19 +15,21 @@ from abeval.metrics.definition import (
     SESSIONS,
     ColumnTerm,
     Direction,
+    Kind,
     Metric,
     Need,
     RowTerm,
+    Term,
 )
 
-PER_UNIT_RESOLUTION = 1e-9
+_RESOLUTION = 1e-9
 """Fractional values per unit or request are rounded to multiples of this before they are summed."""
 
 _IMPRESSIONS = RowTerm("1")
 _CLICKS = RowTerm("click")
 _DWELL = RowTerm("coalesce(dwell_ms, 0)", 1e-3)
 _TIMED_CLICKS = RowTerm("case when click = 1 and dwell_ms is not null then 1 else 0 end")
-_SCORES = RowTerm("score", PER_UNIT_RESOLUTION, PER_UNIT_RESOLUTION)
+_SCORES = RowTerm("score", _RESOLUTION, _RESOLUTION)
 _SCORED_CLICKS = RowTerm("case when score is not null then click else 0 end")
 _UNTIMED_CLICKS = (
     "clicks whose dwell is unknown",
@@ -41,11 +42,29 @@ _UNSCORED = (
 
 
 def _value(column: str) -> ColumnTerm:
-    return ColumnTerm(column, PER_UNIT_RESOLUTION, rounded=True)
+    return ColumnTerm(column, _RESOLUTION, rounded=True)
+
+
+def _ratio(
+    name: str,
+    formula: str,
+    needs: str,
+    value: Term,
+    per: Term | None,
+    kind: Kind = "ratio",
+    **more: Any,  # noqa: ANN401 (fields of a metric)
+) -> Metric:
+    wanted: list[Any] = needs.split()
+    own = Metric(name, kind, formula, value=value, per=per, needs=frozenset(wanted))
+    return replace(own, **more)
+
+
+def _mean(name: str, formula: str, needs: str, value: Term, **more: Any) -> Metric:  # noqa: ANN401
+    return _ratio(name, formula, needs, value, None, "mean", **more)
 
 
 def builtin_metrics(long_seconds: float, gap_minutes: float) -> dict[str, Metric]:
-    """Every built-in metric by name.
+    """Return every built-in metric by name.
 
     Args:
         long_seconds: The shortest dwell of a long click.
@@ -56,243 +75,169 @@ def builtin_metrics(long_seconds: float, gap_minutes: float) -> dict[str, Metric
         'Σ clicks / Σ impressions'
     """
     metrics = (
-        *(*_clicks_and_visits(), *_dwell(long_seconds), dwell_quantile(0.5), dwell_quantile(0.9)),
-        *(*_sessions(gap_minutes), *_models(), *_lists(), *_catalogue()),
+        *(*_CLICKS_AND_VISITS, *_dwell(long_seconds), dwell_quantile(0.5), dwell_quantile(0.9)),
+        *(*_sessions(gap_minutes), *_MODELS, *_LISTS, *_CATALOGUE),
     )
     return {metric.name: metric for metric in metrics}
 
 
-def _clicks_and_visits() -> tuple[Metric, ...]:
-    return (
-        Metric(
-            "ctr",
-            "ratio",
-            "Σ clicks / Σ impressions",
-            unit="share",
-            role="goal",
-            value=_CLICKS,
-            per=_IMPRESSIONS,
-            needs=frozenset({"click"}),
-        ),
-        Metric(
-            "clicks_per_user",
-            "mean",
-            "Σ clicks / units",
-            value=_CLICKS,
-            needs=frozenset({"unit", "click"}),
-        ),
-        Metric(
-            "impressions_per_user",
-            "mean",
-            "Σ impressions / units",
-            value=_IMPRESSIONS,
-            needs=frozenset({"unit"}),
-        ),
-        Metric(
-            "page_views_per_user",
-            "mean",
-            "distinct requests / units",
-            source=PAGE_VIEWS,
-            value=ColumnTerm("c_page_views"),
-            needs=frozenset({"unit", "request_id"}),
-        ),
-        Metric(
-            "active_days_per_user",
-            "mean",
-            "days with an impression / units",
-            unit="days",
-            value=ColumnTerm("c_days"),
-            needs=frozenset({"unit", "ts"}),
-        ),
-    )
+_CLICKS_AND_VISITS = (
+    _ratio(
+        "ctr", "Σ clicks / Σ impressions", "click", _CLICKS, _IMPRESSIONS, unit="share", role="goal"
+    ),
+    _mean("clicks_per_user", "Σ clicks / units", "unit click", _CLICKS),
+    _mean("impressions_per_user", "Σ impressions / units", "unit", _IMPRESSIONS),
+    _mean(
+        "page_views_per_user",
+        "distinct requests / units",
+        "unit request_id",
+        ColumnTerm("c_page_views"),
+        source=PAGE_VIEWS,
+    ),
+    _mean(
+        "active_days_per_user",
+        "days with an impression / units",
+        "unit ts",
+        ColumnTerm("c_days"),
+        unit="days",
+    ),
+)
 
 
 def _dwell(seconds: float) -> tuple[Metric, ...]:
-    long_click = f"case when click = 1 and dwell_ms >= {round(seconds * 1000)} then 1 else 0 end"
+    clicks, known = "click = 1 and dwell_ms", "Σ clicks whose dwell is known"
+    dwell = RowTerm("case when click = 1 then coalesce(dwell_ms, 0) else 0 end", 1e-3)
+    long = RowTerm(f"case when {clicks} >= {round(seconds * 1000)} then 1 else 0 end")
+    formula = f"Σ clicks with dwell of at least {seconds:g} s / {known}"
+    more: Any = {"left_out": (_UNTIMED_CLICKS,)}
     return (
-        Metric(
-            "dwell_per_user",
-            "mean",
-            "Σ dwell / units",
-            unit="s",
-            value=_DWELL,
-            needs=frozenset({"unit", "dwell"}),
-        ),
-        Metric(
+        _mean("dwell_per_user", "Σ dwell / units", "unit dwell", _DWELL, unit="s"),
+        _ratio(
             "dwell_per_click",
-            "ratio",
-            "Σ dwell / Σ clicks whose dwell is known",
+            f"Σ dwell / {known}",
+            "click dwell",
+            dwell,
+            _TIMED_CLICKS,
             unit="s",
-            value=RowTerm("case when click = 1 then coalesce(dwell_ms, 0) else 0 end", 1e-3),
-            per=_TIMED_CLICKS,
-            needs=frozenset({"click", "dwell"}),
-            left_out=(_UNTIMED_CLICKS,),
+            **more,
         ),
-        Metric(
+        _ratio(
             "dwell_per_impression",
-            "ratio",
             "Σ dwell / Σ impressions",
+            "dwell",
+            _DWELL,
+            _IMPRESSIONS,
             unit="s",
-            value=_DWELL,
-            per=_IMPRESSIONS,
-            needs=frozenset({"dwell"}),
         ),
-        Metric(
-            "long_click_rate",
-            "ratio",
-            f"Σ clicks with dwell of at least {seconds:g} s / Σ clicks whose dwell is known",
-            unit="share",
-            value=RowTerm(long_click),
-            per=_TIMED_CLICKS,
-            needs=frozenset({"click", "dwell"}),
-            left_out=(_UNTIMED_CLICKS,),
+        _ratio(
+            "long_click_rate", formula, "click dwell", long, _TIMED_CLICKS, unit="share", **more
         ),
     )
 
 
 def dwell_quantile(level: float) -> Metric:
-    """The quantile of dwell over clicks.
+    """Make the quantile of dwell over clicks.
 
     Example:
         >>> dwell_quantile(0.9).name
         'dwell_p90'
     """
-    return Metric(
-        f"dwell_p{round(100 * level)}",
-        "quantile",
-        f"{level:g} quantile of dwell over clicks whose dwell is known",
-        unit="s",
-        source=QUANTILE,
-        value=RowTerm("case when click = 1 then dwell_ms end", 1e-3),
-        level=level,
-        needs=frozenset({"click", "dwell"}),
-        left_out=(_UNTIMED_CLICKS,),
-    )
+    formula = f"{level:g} quantile of dwell over clicks whose dwell is known"
+    term = RowTerm("case when click = 1 then dwell_ms end", 1e-3)
+    own = _mean(f"dwell_p{round(100 * level)}", formula, "click dwell", term, source=QUANTILE)
+    return replace(own, kind="quantile", level=level, unit="s", left_out=(_UNTIMED_CLICKS,))
 
 
 def _sessions(gap_minutes: float) -> tuple[Metric, ...]:
     gap = f"a session ends after {gap_minutes:g} minutes without an impression"
+    length = f"Σ (last − first impression of a session) / sessions; {gap}"
+    count, ms = ColumnTerm("c_sessions"), ColumnTerm("c_session_ms", 1e-3)
     return (
-        Metric(
-            "sessions_per_user",
-            "mean",
-            f"sessions / units; {gap}",
-            source=SESSIONS,
-            value=ColumnTerm("c_sessions"),
-            needs=frozenset({"unit", "ts"}),
-        ),
-        Metric(
-            "session_length",
-            "ratio",
-            f"Σ (last − first impression of a session) / sessions; {gap}",
-            unit="s",
-            source=SESSIONS,
-            value=ColumnTerm("c_session_ms", 1e-3),
-            per=ColumnTerm("c_sessions"),
-            needs=frozenset({"unit", "ts"}),
-        ),
+        _mean("sessions_per_user", f"sessions / units; {gap}", "unit ts", count, source=SESSIONS),
+        _ratio("session_length", length, "unit ts", ms, count, source=SESSIONS, unit="s"),
     )
 
 
-def _models() -> tuple[Metric, ...]:
-    """Quality of the served model's logged score on the variant's own traffic."""
-    return (
-        Metric(
-            "gauc",
-            "ratio",
-            "Σ impressions × AUC of the unit / Σ impressions, over units with both classes",
-            source=GAUC,
-            value=_value("c_weighted_auc"),
-            per=ColumnTerm("c_impressions"),
-            needs=frozenset({"unit", "score", "click"}),
-            left_out=(
-                ("units with one class only", ColumnTerm("c_left_out_units")),
-                ("impressions of units with one class only", ColumnTerm("c_left_out_impressions")),
-                ("clicks of units with one class only", ColumnTerm("c_left_out_clicks")),
-            ),
-        ),
-        Metric(
-            "auc",
-            "auc",
-            "P(score of a clicked impression > score of another), ties count half, over all "
-            "impressions",
-            source=AUC,
-            value=_value("c_auc"),
-            per=ColumnTerm("c_scored_units"),
-            needs=frozenset({"score", "click"}),
-        ),
-        Metric(
-            "q_ctr",
-            "ratio",
-            "Σ predicted click probability / Σ clicks, over impressions with a score",
-            direction=Direction(toward=1.0),
-            value=_SCORES,
-            per=_SCORED_CLICKS,
-            needs=frozenset({"score", "click"}),
-            left_out=(_UNSCORED,),
-        ),
-    )
+def _left_out(**columns: str) -> tuple[tuple[str, ColumnTerm], ...]:
+    return tuple((words, ColumnTerm(f"c_left_out_{name}")) for name, words in columns.items())
 
 
-def _lists() -> tuple[Metric, ...]:
-    ranking = (
-        ("ndcg", "c_ndcg", "mean nDCG of the served lists: Σ 1/log2(1 + position) over the ideal"),
-        ("mrr", "c_mrr", "mean of 1 / position of the first click"),
-        ("map", "c_map", "mean over lists of the mean precision at each click"),
-    )
-    served = tuple(
-        Metric(
-            name,
-            "ratio",
-            f"{formula}, over lists with a click",
-            source=SERVED_RANKING,
-            value=_value(column),
-            per=ColumnTerm("c_clicked_lists"),
-            needs=frozenset({"request_id", "position", "click"}),
-        )
-        for name, column, formula in ranking
-    )
-    diversity = Metric(
+_MODELS = (
+    _ratio(
+        "gauc",
+        "Σ impressions × AUC of the unit / Σ impressions, over units with both classes",
+        "unit score click",
+        _value("c_weighted_auc"),
+        ColumnTerm("c_impressions"),
+        source=GAUC,
+        left_out=_left_out(
+            units="units with one class only",
+            impressions="impressions of units with one class only",
+            clicks="clicks of units with one class only",
+        ),
+    ),
+    _ratio(
+        "auc",
+        "P(score of a clicked impression > score of another), ties count half, over all "
+        "impressions",
+        "score click",
+        _value("c_auc"),
+        ColumnTerm("c_scored_units"),
+        "auc",
+        source=AUC,
+    ),
+    _ratio(
+        "q_ctr",
+        "Σ predicted click probability / Σ clicks, over impressions with a score",
+        "score click",
+        _SCORES,
+        _SCORED_CLICKS,
+        direction=Direction(toward=1.0),
+        left_out=(_UNSCORED,),
+    ),
+)
+"""Quality of the served model's logged score on the variant's own traffic."""
+
+
+def _served(name: str, formula: str) -> Metric:
+    value, per = _value(f"c_{name}"), ColumnTerm("c_clicked_lists")
+    words = f"{formula}, over lists with a click"
+    return _ratio(name, words, "request_id position click", value, per, source=SERVED_RANKING)
+
+
+_LISTS = (
+    _served("ndcg", "mean nDCG of the served lists: Σ 1/log2(1 + position) over the ideal"),
+    _served("mrr", "mean of 1 / position of the first click"),
+    _served("map", "mean over lists of the mean precision at each click"),
+    _ratio(
         "category_diversity",
-        "ratio",
         "mean over lists of the share of item pairs from different categories",
+        "request_id category",
+        _value("c_diversity"),
+        ColumnTerm("c_lists"),
         source=CATEGORY_DIVERSITY,
-        value=_value("c_diversity"),
-        per=ColumnTerm("c_lists"),
-        needs=frozenset({"request_id", "category"}),
-        left_out=(
-            ("lists of fewer than two items with a category", ColumnTerm("c_left_out_lists")),
-            ("impressions without a category", ColumnTerm("c_left_out_impressions")),
+        left_out=_left_out(
+            lists="lists of fewer than two items with a category",
+            impressions="impressions without a category",
         ),
-    )
-    return (*served, diversity)
+    ),
+)
 
 
-def _catalogue() -> tuple[Metric, ...]:
-    needs: frozenset[Need] = frozenset({"unit", "item_id"})
-    return (
-        Metric(
-            "coverage",
-            "catalogue",
-            "share of the catalogue shown to equal numbers of units (incidence rarefaction)",
-            unit="share",
-            source=CATALOGUE,
-            needs=needs,
-        ),
-        Metric(
-            "gini",
-            "catalogue",
-            "Gini index of impressions over the catalogue, at equal numbers of units",
-            direction=DECREASE,
-            source=CATALOGUE,
-            needs=needs,
-        ),
-        Metric(
-            "entropy",
-            "catalogue",
-            "Shannon entropy of impressions over items, at equal numbers of units",
-            unit="nats",
-            source=CATALOGUE,
-            needs=needs,
-        ),
-    )
+def _of_catalogue(name: str, formula: str, **more: Any) -> Metric:  # noqa: ANN401
+    needs = frozenset[Need]({"unit", "item_id"})
+    return Metric(name, "catalogue", formula, needs=needs, source=CATALOGUE, **more)
+
+
+_EQUAL = "at equal numbers of units"
+_CATALOGUE = (
+    _of_catalogue(
+        "coverage",
+        "share of the catalogue shown to equal numbers of units (incidence rarefaction)",
+        unit="share",
+    ),
+    _of_catalogue(
+        "gini", f"Gini index of impressions over the catalogue, {_EQUAL}", direction=DECREASE
+    ),
+    _of_catalogue("entropy", f"Shannon entropy of impressions over items, {_EQUAL}", unit="nats"),
+)

@@ -6,6 +6,7 @@ import json
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
+from typing import NamedTuple
 
 import numpy as np
 
@@ -23,8 +24,7 @@ class RowDirt:
     unscored: Ints
 
 
-@dataclass(frozen=True, slots=True)
-class Clicks:
+class Clicks(NamedTuple):
     """One entry per click. ``dwell`` -1 is null; impression indices below 0 do not exist."""
 
     impression: Ints
@@ -33,16 +33,12 @@ class Clicks:
 
     @classmethod
     def joined(cls, parts: Sequence[Clicks]) -> Clicks:
-        """The clicks of all parts, in order."""
-        return cls(
-            np.concatenate([part.impression for part in parts]),
-            np.concatenate([part.at for part in parts]),
-            np.concatenate([part.dwell for part in parts]),
-        )
+        """Join the clicks of all parts, in order."""
+        return cls(*map(np.concatenate, zip(*parts, strict=True)))
 
     def take(self, rows: Ints) -> Clicks:
-        """The clicks at these indices."""
-        return Clicks(self.impression[rows], self.at[rows], self.dwell[rows])
+        """Return the clicks at these indices."""
+        return Clicks(*(column[rows] for column in self))
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import shutil
 from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
-from dataclasses import dataclass
 from pathlib import Path
 
 import duckdb
@@ -220,61 +219,14 @@ role = "goal"
 name = "sessions_per_user"
 role = "guardrail"
 margin = 0.1
-
-[[metrics]]
-name = "clicks_per_user"
-
-[[metrics]]
-name = "impressions_per_user"
-
-[[metrics]]
-name = "page_views_per_user"
-
-[[metrics]]
-name = "active_days_per_user"
-
-[[metrics]]
-name = "dwell_per_click"
-
-[[metrics]]
-name = "dwell_per_impression"
-
-[[metrics]]
-name = "long_click_rate"
-
-[[metrics]]
-name = "session_length"
-
-[[metrics]]
-name = "gauc"
-
-[[metrics]]
-name = "auc"
-
-[[metrics]]
-name = "q_ctr"
-
-[[metrics]]
-name = "ndcg"
-
-[[metrics]]
-name = "mrr"
-
-[[metrics]]
-name = "map"
-
-[[metrics]]
-name = "coverage"
-
-[[metrics]]
-name = "gini"
-
-[[metrics]]
-name = "entropy"
-
-[[metrics]]
-name = "category_diversity"
 """
+_DIAGNOSTICS = (
+    *("clicks_per_user", "impressions_per_user", "page_views_per_user"),
+    *("active_days_per_user", "dwell_per_click", "dwell_per_impression"),
+    *("long_click_rate", "session_length", "gauc", "auc", "q_ctr", "ndcg", "mrr", "map"),
+    *("coverage", "gini", "entropy", "category_diversity"),
+)
+EXPERIMENT += "".join(f'\n[[metrics]]\nname = "{name}"\n' for name in _DIAGNOSTICS)
 
 
 Progress = Callable[[int, int], None]
@@ -311,79 +263,44 @@ def simulate(
     if not str(directory):
         raise ExperimentError("the name is empty", "name a folder; `.` is the working directory")
     with filled_folder(Path(directory)) as folder:
-        truth = _Simulation.begin(plan, folder).run(progress or (lambda done, total: None))
+        truth = _simulated(plan, folder, progress or (lambda done, total: None))
         (folder / "experiment.toml").write_text(EXPERIMENT, encoding="utf-8")
         truth.write(folder / "truth.json")
     return truth
 
 
-@dataclass(frozen=True, slots=True)
-class _Simulation:
-    plan: Plan
-    folder: Path
-    users: Users
-    catalogue: Catalogue
-    requests: Requests
-    dirt: RowDirt
-    streams: list[np.random.Generator]
-
-    @classmethod
-    def begin(cls, plan: Plan, folder: Path) -> _Simulation:
-        # Each step has its own random numbers, so that a change of one does not affect the others.
-        streams = [np.random.default_rng(s) for s in np.random.SeedSequence(plan.seed).spawn(6)]
-        users = draw_users(plan, streams[0])
-        requests = draw_requests(plan, users, streams[1])
-        catalogue = draw_catalogue(plan, streams[2])
-        return cls(
-            plan=plan,
-            folder=folder,
-            users=users,
-            catalogue=catalogue,
-            requests=requests,
-            dirt=draw_row_dirt(plan, requests, streams[3]),
-            streams=streams[4:],
-        )
-
-    def run(self, progress: Progress) -> Truth:
-        write_items(self.folder / "items.parquet", self.catalogue)
-        clicks, expected = self._serve(progress)
-        dirty = add_dirt_to_clicks(self.plan, self.requests, self.dirt, clicks, self.streams[1])
-        total = self.plan.requests * LIST_LENGTH
-        write_clicks(self.folder / "clicks.parquet", dirty.clicks, total)
-        return truth_of(self.plan, self.requests, self.dirt, dirty, expected)
-
-    def _serve(self, progress: Progress) -> tuple[Clicks, tuple[float, float]]:
-        """Write all impressions; return the clicks and those expected under either model."""
-        (self.folder / "impressions").mkdir()
-        clicks, expected = [], []
-        for number, part in enumerate(self._parts()):
-            lists = serve(self.catalogue, self.users, self.requests[part], self.streams[0])
-            self._write(number, part, lists)
-            clicks.append(self._clicks(part, lists))
-            expected.append(lists.expected_clicks)
-            progress(part.stop * LIST_LENGTH, self.plan.requests * LIST_LENGTH)
-        control, treatment = np.sum(expected, axis=0)
-        return Clicks.joined(clicks), (float(control), float(treatment))
-
-    def _parts(self) -> Iterator[slice]:
-        step = self.plan.requests_per_chunk
-        for first in range(0, self.plan.requests, step):
-            yield slice(first, min(first + step, self.plan.requests))
-
-    def _write(self, number: int, part: slice, lists: ServedLists) -> None:
-        path = self.folder / "impressions" / f"part-{number:03d}.parquet"
-        requests, countries = self.requests[part], self.users.country
-        write_impressions(path, requests, countries, part.start, lists, self.dirt)
-
-    def _clicks(self, part: slice, lists: ServedLists) -> Clicks:
-        row, position = np.nonzero(lists.clicked)
-        row += part.start
-        at = self.requests.at[row] + _delays(len(row), self.streams[0])
-        patience = self.users.patience[self.requests.user[row]]
-        return Clicks(row * LIST_LENGTH + position, at, draw_dwell(patience, self.streams[0]))
+def _simulated(plan: Plan, folder: Path, progress: Progress) -> Truth:
+    """Draw users, requests and catalogue, and write their lists and clicks by chunks."""
+    # Each step has its own random numbers, so that a change of one does not affect the others.
+    streams = [np.random.default_rng(s) for s in np.random.SeedSequence(plan.seed).spawn(6)]
+    users = draw_users(plan, streams[0])
+    requests = draw_requests(plan, users, streams[1])
+    catalogue = draw_catalogue(plan, streams[2])
+    dirt = draw_row_dirt(plan, requests, streams[3])
+    write_items(folder / "items.parquet", catalogue)
+    (folder / "impressions").mkdir()
+    clicks, expected, step = [], [], plan.requests_per_chunk
+    for number, first in enumerate(range(0, plan.requests, step)):
+        part = requests.part(slice(first, first + step))
+        lists = serve(catalogue, users, part, streams[4])
+        path = folder / "impressions" / f"part-{number:03d}.parquet"
+        write_impressions(path, part, users.country, first, lists, dirt)
+        clicks.append(_clicks(users, part, first, lists, streams[4]))
+        expected.append(lists.expected_clicks)
+        progress(min(first + step, plan.requests) * LIST_LENGTH, plan.requests * LIST_LENGTH)
+    dirty = add_dirt_to_clicks(plan, requests, dirt, Clicks.joined(clicks), streams[5])
+    write_clicks(folder / "clicks.parquet", dirty.clicks, plan.requests * LIST_LENGTH)
+    control, treatment = np.sum(expected, axis=0)
+    return truth_of(plan, requests, dirt, dirty, (float(control), float(treatment)))
 
 
-def _delays(n: int, rng: np.random.Generator) -> Ints:
-    """Seconds to minutes from an impression to its click, in ms."""
-    seconds = 1 + rng.lognormal(np.log(20), 1.1, n)
-    return (1000 * np.minimum(seconds, 1800)).astype(np.int64)
+def _clicks(
+    users: Users, requests: Requests, first: int, lists: ServedLists, rng: np.random.Generator
+) -> Clicks:
+    """Draw times and dwell of the clicks on the lists of requests, number `first` and following."""
+    row, position = np.nonzero(lists.clicked)
+    # Seconds to minutes from an impression to its click.
+    seconds = np.minimum(1 + rng.lognormal(np.log(20), 1.1, len(row)), 1800)
+    at = requests.at[row] + (1000 * seconds).astype(np.int64)
+    dwell = draw_dwell(users.patience[requests.user[row]], rng)
+    return Clicks((first + row) * LIST_LENGTH + position, at, dwell)

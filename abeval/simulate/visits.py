@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TypeVar
+from typing import NamedTuple, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -37,8 +37,7 @@ _LONGEST_GAP_MS = 1_500_000
 _NONE = -1
 
 
-@dataclass(frozen=True, slots=True)
-class Requests:
+class Requests(NamedTuple):
     """One entry per request, in time order (ms since the start of the pre-period).
 
     ``variant`` is -1 in the pre-period; ``anonymous`` requests are logged without a user id;
@@ -58,16 +57,9 @@ class Requests:
         tested: Bools = self.variant != _NONE
         return tested
 
-    def __getitem__(self, part: slice) -> Requests:
-        """A slice of the requests."""
-        return Requests(
-            self.user[part],
-            self.at[part],
-            self.device[part],
-            self.variant[part],
-            self.anonymous[part],
-            self.crossover[part],
-        )
+    def part(self, rows: slice) -> Requests:
+        """Return some of the requests."""
+        return Requests._make(column[rows] for column in self)
 
 
 def draw_requests(plan: Plan, users: Users, rng: np.random.Generator) -> Requests:

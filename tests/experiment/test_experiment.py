@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 
 from abeval.errors import ExperimentError
 from abeval.experiment.load import load_experiment, parse_experiment
+from abeval.experiment.metrics import chosen_metrics
 from abeval.experiment.model import Experiment
 from abeval.experiment.sections import AbsoluteMargin, Toward
 from abeval.experiment.sources import CANONICAL_COLUMNS
@@ -338,3 +339,9 @@ def test_toml_nested_without_end_is_refused(tmp_path: Path) -> None:
     file.write_text("a = " + "[" * 20_000 + "]" * 20_000)
     with pytest.raises(ExperimentError, match="not valid TOML"):
         load_experiment(file)
+
+
+def test_a_ratio_of_clicks_may_have_one_expression_twice() -> None:
+    ratio = {"name": "one", "log": "clicks", "numerator": "dwell", "denominator": "dwell"}
+    (metric,) = chosen_metrics(parse_experiment(with_entries(metrics=[ratio])))
+    assert [words for words, _ in metric.zeros] == ["clicks whose dwell is null, NaN or infinite"]
