@@ -15,12 +15,18 @@ from abeval.logs.run import Run
 from abeval.off_policy.log import PolicyChoice, PolicyLog, read_policy_log
 from abeval.results.off_policy import OffPolicyResult, OffPolicyRow, Realised, Support
 from abeval.stats import effects, means
+from abeval.stats import off_policy as model_based
 from abeval.stats import off_policy as weighted
-from abeval.stats import off_policy_model_based as model_based
 from abeval.stats.moments import Moments
-from abeval.stats.off_policy_fit import PRIOR_ROWS, CrossFit, check_policy, cross_fit
-from abeval.stats.off_policy_interval import MIN_REWARDS, PolicyValue
-from abeval.stats.off_policy_weights import (
+from abeval.stats.off_policy import (
+    MIN_REWARDS,
+    PRIOR_ROWS,
+    CrossFit,
+    PolicyValue,
+    check_policy,
+    cross_fit,
+)
+from abeval.stats.off_policy_support import (
     MIN_ESS,
     Diagnostics,
     check_support,
