@@ -10,7 +10,7 @@ import pandas as pd
 
 from abeval.agreement.case import Frames
 from abeval.agreement.causes import CAUSES
-from abeval.agreement.compare import COLUMNS, compare, needed
+from abeval.agreement.compare import COLUMNS, compare
 from abeval.agreement.log import AgreementLog, columns_beside, extra_columns, open_training
 from abeval.errors import ExperimentError, LogError
 from abeval.experiment.model import Experiment
@@ -124,7 +124,7 @@ def _replayed(run: Run, options: ReplayOptions, shape: LogShape | None) -> _Repl
 def _facts(log: AgreementLog, variant: str) -> Frames:
     """The rows of every query whose columns the log has, for one variant."""
     has = log.open(variant)
-    chosen = dict.fromkeys(q for c in CAUSES if has >= {*needed(c)} for q in c.queries)
+    chosen = dict.fromkeys(q for c in CAUSES if has >= {*c.needed} for q in c.queries)
     return {COLUMNS: pd.DataFrame(columns=sorted(has)), **{q: log.rows(q) for q in chosen}}
 
 

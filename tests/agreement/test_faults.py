@@ -9,7 +9,7 @@ import pytest
 
 import abeval
 from abeval.agreement import clusters
-from abeval.agreement.causes import half_precision
+from abeval.agreement.causes.serving import clips, rounds
 from abeval.agreement.clusters import single
 from abeval.errors import ExperimentError
 from abeval.results.agreement import Agreement
@@ -131,45 +131,46 @@ def test_where_the_treatment_acts_is_an_expression(folders: dict[str, Path]) -> 
         loaded.replace(agreement={"treated": "scene ="})
 
 
-def served(values: np.ndarray, own: np.ndarray) -> half_precision.Values:
+def served(values: np.ndarray, own: np.ndarray) -> "pd.Series[float]":
     order = np.lexsort((values, own))
     inside = (own > values.min()) & (own < values.max())
-    return half_precision.Values(
-        compared=len(own),
-        own_values=len(np.unique(own)),
-        served_values=len(np.unique(values)),
-        own_most=1,
-        served_most=int(np.unique(values, return_counts=True)[1].max()),
-        falls=int((np.diff(values[order]) < 0).sum()),
-        own_short=0,
-        served_short=int((values.astype(np.float16) == values).sum()),
-        lowest=float(values.min()),
-        highest=float(values.max()),
-        floored=int((own < values.min()).sum()),
-        capped=int((own > values.max()).sum()),
-        inside=int(inside.sum()),
-        moved=int((inside & (values != own)).sum()),
-        rank_correlation=None,
+    return pd.Series(
+        {
+            "compared": float(len(own)),
+            "own_values": float(len(np.unique(own))),
+            "served_values": float(len(np.unique(values))),
+            "own_most": 1.0,
+            "served_most": float(np.unique(values, return_counts=True)[1].max()),
+            "falls": float((np.diff(values[order]) < 0).sum()),
+            "own_short": 0.0,
+            "served_short": float((values.astype(np.float16) == values).sum()),
+            "lowest": float(values.min()),
+            "highest": float(values.max()),
+            "floored": float((own < values.min()).sum()),
+            "capped": float((own > values.max()).sum()),
+            "inside": float(inside.sum()),
+            "moved": float((inside & (values != own)).sum()),
+        }
     )
 
 
 def test_rounding_keeps_the_order_and_loses_values() -> None:
     own = np.random.default_rng(3).uniform(0.01, 0.4, 5_000)
-    assert served(np.round(own, 2), own).rounds
-    assert served(own.astype(np.float16).astype(np.float64), own).rounds
-    assert not served(own, own).rounds
-    assert not served(np.round(own[::-1], 2), own).rounds
+    assert rounds(served(np.round(own, 2), own))
+    assert rounds(served(own.astype(np.float16).astype(np.float64), own))
+    assert not rounds(served(own, own))
+    assert not rounds(served(np.round(own[::-1], 2), own))
 
 
 def test_a_cap_or_a_floor_moves_only_what_is_beyond_it() -> None:
     own = np.random.default_rng(3).uniform(0.01, 0.4, 5_000)
     for capped in (np.minimum(own, 0.02), np.maximum(own, 0.3), np.clip(own, 0.1, 0.2)):
-        assert served(capped, own).clips
-        assert not served(capped, own).rounds
-    assert served(np.full(5_000, 0.005), own).clips
-    assert not served(np.full(5_000, 0.2), own).clips
-    assert not served(np.round(own, 2), own).clips
-    assert not served(own, own).clips
+        assert clips(served(capped, own))
+        assert not rounds(served(capped, own))
+    assert clips(served(np.full(5_000, 0.005), own))
+    assert not clips(served(np.full(5_000, 0.2), own))
+    assert not clips(served(np.round(own, 2), own))
+    assert not clips(served(own, own))
 
 
 def test_a_share_is_tested_against_its_limit() -> None:

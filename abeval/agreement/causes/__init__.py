@@ -1,57 +1,17 @@
-"""Every cause that is checked, in one tuple."""
+"""Every cause that is checked, in one tuple, by four forms.
+
+Differences of a share (`shares.py`, `serving.py`), AUC within strata (`strata.py`), facts of the
+results (`facts.py`), and effects by day or cell (`days.py`).
+"""
 
 from abeval.agreement.case import CauseCheck
-from abeval.agreement.causes import (
-    backtest,
-    calibration,
-    candidates,
-    cannibalised,
-    drift,
-    eligibility,
-    exploration,
-    half_precision,
-    leakage,
-    novelty,
-    overfitting,
-    overlap,
-    position,
-    promotion,
-    reordered,
-    reversal,
-    served_score,
-    serving,
-    split,
-    stale_model,
-    support,
-    training_policy,
-    trust,
-    window,
-)
+from abeval.agreement.causes import days, facts, serving, shares, strata
 
 CAUSES: tuple[CauseCheck, ...] = (
-    position.CHECK,
-    calibration.CHECK,
-    support.CHECK,
-    backtest.CHECK,
-    exploration.CHECK,
-    drift.CHECK,
-    eligibility.CHECK,
-    reversal.CHECK,
-    promotion.CHECK,
-    novelty.CHECK,
-    window.CHECK,
-    split.CHECK,
-    trust.CHECK,
-    leakage.CHECK,
-    overlap.CHECK,
-    overfitting.CHECK,
-    served_score.CHECK,
-    half_precision.CHECK,
-    serving.CHECK,
-    stale_model.CHECK,
-    cannibalised.CHECK,
-    reordered.CHECK,
-    candidates.CHECK,
-    training_policy.CHECK,
+    *(strata.position, facts.calibration, shares.support, facts.backtest, strata.exploration),
+    *(strata.drift, facts.eligibility, days.reversal, days.promotion, days.novelty, facts.window),
+    *(facts.split, facts.trust, serving.leakage, strata.overlap, strata.overfitting),
+    *(serving.served_score, serving.half_precision, serving.serving, serving.stale_model),
+    *(shares.cannibalised, shares.reordered, shares.candidates, shares.training_policy),
 )
 """In the order of their rows in `docs/agreement.md`; the result orders them by what they say."""
