@@ -22,8 +22,8 @@ from abeval.logs.mapping import LogColumns, is_number, own_name
 from abeval.logs.prepare import prepare
 from abeval.logs.run import Run
 from abeval.stats.arrays import Floats, Integers
-from abeval.stats.off_policy_fit import Policy
-from abeval.stats.off_policy_weights import unsupported_share
+from abeval.stats.off_policy import Policy
+from abeval.stats.off_policy_support import unsupported_share
 
 
 @dataclass(frozen=True)

@@ -6,7 +6,7 @@ Effects: `means`, `ratios`, `proportions`, `skewed`, `quantiles`, `paired`; rela
 `multiplicity`, `dunnett`. Planning: `design`, `duration`, `retrodesign`. Conclusions: `decisions`,
 `toward`. Segments: `heterogeneity`, `simpson`; cuts: `mix`. Many experiments: `latent`,
 `shrinkage`. Days: `stability`, `windows`, `shapes`. Traffic: `srm`, `srm_segments`,
-`changed_split`, `interleaving`. Other policies: `off_policy`, `off_policy_model_based`. All of it
+`changed_split`, `interleaving`. Other policies: `off_policy`. All of it
 stands on `moments`, `effects` and `records`. Every other module is a helper of these.
 
 Modules are imported as they are named, so that none pays for the others:
@@ -41,7 +41,6 @@ __all__ = [
     "moments",
     "multiplicity",
     "off_policy",
-    "off_policy_model_based",
     "paired",
     "proportions",
     "quantiles",
