@@ -1,7 +1,4 @@
-"""The file of a history: one table in Parquet or DuckDB, replaced as a whole or not at all.
-
-`history.py` reads and changes it; nothing else does.
-"""
+"""The file of a history: one table in Parquet or DuckDB, replaced as a whole or not at all."""
 
 import hashlib
 import json
@@ -48,7 +45,7 @@ _ORDER = "order by experiment, source, side, variant, traffic, metric, start"
 
 
 def kind_of(path: Path) -> str:
-    """What a history file is, by its suffix.
+    """Return what a history file is, by its suffix.
 
     Raises:
         ExperimentError: It is neither.
@@ -73,7 +70,7 @@ class Kept(NamedTuple):
 
 
 def read_rows(path: Path) -> Kept:
-    """All rows; none where the file does not exist.
+    """Read all rows; none where the file does not exist.
 
     Raises:
         ExperimentError: It is no history, is damaged, or is in use.
@@ -87,7 +84,7 @@ def read_rows(path: Path) -> Kept:
 
 @contextmanager
 def changing(path: Path) -> Iterator["Table"]:
-    """The rows of a history to be changed; what was changed is written when the block ends.
+    """Open the rows of a history; what the block changes is written when it ends.
 
     Nothing is written if the block fails, or nothing changed. One run at a time has it; another
     waits for it.
@@ -125,7 +122,7 @@ class Table:
         self.changed = False
 
     def digests(self, experiment: str) -> dict[str, tuple[str, int]]:
-        """Source → digest of its rows, and their number."""
+        """Return source → digest of its rows, and their number."""
         query = f"select source, min(digest), count(*) from {TABLE} where experiment = ? group by 1"
         answer = self._connection.execute(query, [experiment]).fetchall()
         return {source: (digest, count) for source, digest, count in answer}
@@ -145,7 +142,7 @@ class Table:
         self.changed = True
 
     def experiments(self) -> int:
-        """How many experiments there are."""
+        """Return the number of experiments."""
         query = f"select count(distinct experiment) from {TABLE}"
         return int(self._connection.execute(query).fetchall()[0][0])
 
@@ -208,7 +205,7 @@ def _values(connection: duckdb.DuckDBPyConnection) -> list[dict[str, Any]]:
 
 
 def _digest(values: Sequence[Mapping[str, Any]]) -> str:
-    """Of rows in any order; a column without a value does not count."""
+    """Return the digest of rows in any order; a column without a value does not count."""
     rows = ({name: v for name, v in row.items() if v is not None} for row in values)
     texts = sorted(json.dumps(row, sort_keys=True) for row in rows)
     return hashlib.sha256("\n".join(texts).encode()).hexdigest()
