@@ -101,6 +101,10 @@ class Case:
         ends = effects.interval(estimate.value, se, estimate.df, self.alpha)
         return Evidence(name, estimate.value, *ends, where=where)
 
+    def sides(self, name: str, control: Estimate, variant: Estimate) -> tuple[Evidence, Evidence]:
+        """Return a number of control and of the variant as evidence."""
+        return self.number(name, control, self.control), self.number(name, variant, self.variant)
+
     @cached_property
     def online(self) -> Row | None:
         """The scorecard's row of the online metric that is explained."""

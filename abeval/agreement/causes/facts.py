@@ -136,8 +136,7 @@ def eligibility(case: Case) -> Finding | Unchecked:
         message=f"Eligibility: {variant.value:.1%} of the variant's units have both clicks and "
         f"non-clicks, and {control.value:.1%} of control's; GAUC is of these.",
         evidence=(
-            case.number("share of units in GAUC", control, case.control),
-            case.number("share of units in GAUC", variant, case.variant),
+            *case.sides("share of units in GAUC", control, variant),
             case.number("difference", change),
         ),
         p_value=clusters.p_value(change),

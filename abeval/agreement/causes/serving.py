@@ -109,10 +109,8 @@ def _flags(case: Case, rows: pd.DataFrame) -> Iterator[Route]:
                 f"{flag}: {own.variant.value:.1%} of the variant's rows, "
                 f"{own.control.value:.1%} of control's"
             )
-            sides = ((own.control, case.control), (own.variant, case.variant))
-            yield _route(
-                own.more, MORE, words, *(case.number(f"rows with {flag}", *side) for side in sides)
-            )
+            numbers = case.sides(f"rows with {flag}", own.control, own.variant)
+            yield _route(own.more, MORE, words, *numbers)
 
 
 def _slower(case: Case, rows: pd.DataFrame) -> Iterator[Route]:
@@ -163,8 +161,7 @@ def _older(case: Case, rows: pd.DataFrame) -> Iterator[Route]:
     hours = shares(ages, "hours", "age_known")
     if hours is not None:
         words = f"the variant's model is {hours.more.value:.0f} hours older than control's"
-        sides = ((hours.control, case.control), (hours.variant, case.variant))
-        numbers = (case.number("hours since training", *side) for side in sides)
+        numbers = case.sides("hours since training", hours.control, hours.variant)
         yield _route(hours.more, OLDER_HOURS, words, *numbers)
 
 

@@ -73,8 +73,9 @@ def _effective(case: Case) -> tuple[Evidence, ...]:
     row = case.rows("weights").iloc[0]
     if not row["control_rows"] or not row["squared_weight"]:
         return ()
-    share = float(row["weight"]) ** 2 / float(row["squared_weight"]) / float(row["control_rows"])
-    return (Evidence("effective share of the sample", share, where=case.control),)
+    size = float(row["weight"]) ** 2 / float(row["squared_weight"])
+    effective = size / float(row["control_rows"])
+    return (Evidence("effective share of the sample", effective, where=case.control),)
 
 
 @cause(
@@ -160,8 +161,7 @@ def training_policy(case: Case) -> Finding | Unchecked:
         f"{own.value:.1%} of what control shows, clicked {less.value:.1%} less than others "
         "of like scores.",
         evidence=(
-            case.number("rows of items hardly learned", own, case.control),
-            case.number("rows of items hardly learned", others, case.variant),
+            *case.sides("rows of items hardly learned", own, others),
             case.number("difference", more),
             case.number("clicks less than others of like scores", less),
             *(Evidence("share of the training data", part, where=name) for name, part in who),
@@ -218,8 +218,7 @@ def reordered(case: Case) -> Finding | Unchecked:
         f"score in {ahead.variant.value:.1%}, in control's in {ahead.control.value:.1%}; in the "
         f"order of scores, the variant would get {gains[1].value:+.1%} clicks.",
         evidence=(
-            case.number("neighbours against the score", ahead.control, case.control),
-            case.number("neighbours against the score", ahead.variant, case.variant),
+            *case.sides("neighbours against the score", ahead.control, ahead.variant),
             case.number("difference", ahead.more),
             case.number("clicks lost, beyond control's", lost),
         ),

@@ -47,10 +47,8 @@ def position(case: Case) -> Finding | Unchecked:
         f"traffic and {own_raw.value:+.3f} on its own; within positions by {even.value:+.3f} and "
         f"{own_even.value:+.3f}.",
         evidence=(
-            case.number("AUC difference within positions", even, case.control),
-            case.number("AUC difference within positions", own_even, case.variant),
-            case.number("AUC difference", raw, case.control),
-            case.number("AUC difference", own_raw, case.variant),
+            *case.sides("AUC difference within positions", even, own_even),
+            *case.sides("AUC difference", raw, own_raw),
             *_coec(case),
         ),
         p_value=clusters.p_value(change),
