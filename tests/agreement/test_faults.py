@@ -65,6 +65,7 @@ def test_a_planted_fault_is_first(planted: dict[str, Agreement], world: str, cau
     assert first.remedy
 
 
+@pytest.mark.whole
 def test_only_overfitting_is_named_beside_a_fault(planted: dict[str, Agreement]) -> None:
     """An overlap is learned by heart, so it is overfitting too."""
     beside = {w: {c.name for c in planted[w].found[1:]} & FAULTS for w in PLANTED}
@@ -73,6 +74,7 @@ def test_only_overfitting_is_named_beside_a_fault(planted: dict[str, Agreement])
     }
 
 
+@pytest.mark.whole
 def test_the_evidence_of_faults_is_what_was_planted(planted: dict[str, Agreement]) -> None:
     def value(world: str, cause: str, name: str, where: str) -> float:
         known = planted[world][cause].evidence
@@ -92,6 +94,7 @@ def test_the_evidence_of_faults_is_what_was_planted(planted: dict[str, Agreement
     assert value("stale_model", "stale_model", "versions of the model", "treatment") == 1
 
 
+@pytest.mark.whole
 def test_columns_that_are_missing_are_named(folders: dict[str, Path]) -> None:
     loaded = abeval.load(folders["none"] / "experiment.toml")
     frame = pd.read_parquet(folders["none"] / "impressions" / "log.parquet")
@@ -110,6 +113,7 @@ def test_columns_that_are_missing_are_named(folders: dict[str, Path]) -> None:
     assert "agreement.feature_time" in causes["leakage"].needs
 
 
+@pytest.mark.whole
 def test_without_times_and_features_no_leak_is_claimed(folders: dict[str, Path]) -> None:
     loaded = abeval.load(folders["leaked_feature"] / "experiment.toml")
     leak = loaded.replace(agreement={"served_score": "served_score"}).agree(metrics=METRICS)
@@ -118,6 +122,7 @@ def test_without_times_and_features_no_leak_is_claimed(folders: dict[str, Path])
     assert leak.found[0].name == "served_score"
 
 
+@pytest.mark.whole
 def test_training_data_may_lack_the_key_of_a_row(folders: dict[str, Path]) -> None:
     loaded = abeval.load(folders["overlap"] / "experiment.toml")
     training = pd.read_parquet(folders["overlap"] / "training.parquet").drop(columns="item_id")
@@ -126,6 +131,7 @@ def test_training_data_may_lack_the_key_of_a_row(folders: dict[str, Path]) -> No
     assert agreement["overfitting"].status == "found"
 
 
+@pytest.mark.whole
 def test_where_the_treatment_acts_is_an_expression(folders: dict[str, Path]) -> None:
     loaded = abeval.load(folders["none"] / "experiment.toml")
     with pytest.raises(ExperimentError, match="treated"):
