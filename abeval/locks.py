@@ -6,6 +6,8 @@ killed process, and its number may belong to another process later.
 
 import os
 import sys
+from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 
 if sys.platform == "win32":
@@ -35,6 +37,27 @@ def take(descriptor: int) -> bool:
     except BlockingIOError:
         return False
     return True
+
+
+def release(descriptor: int, remove: Callable[[], object] = lambda: None) -> None:
+    """Remove what a locked file stands for, and close the file.
+
+    On Windows it is closed first: there, no open file can be removed, and one that another process
+    has taken in between stays.
+
+    Args:
+        descriptor: The file.
+        remove: What removes it; without, it stays.
+    """
+    if sys.platform == "win32":
+        os.close(descriptor)
+        with suppress(OSError):
+            remove()
+        return
+    try:
+        remove()
+    finally:
+        os.close(descriptor)
 
 
 def is_still(descriptor: int, path: Path) -> bool:

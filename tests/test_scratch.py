@@ -129,7 +129,9 @@ def test_a_lock_is_of_one_opening(tmp_path: Path) -> None:
         assert not take(second.fileno())
 
 
-def test_windows_locks_by_filelock(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_windows_locks_by_filelock_and_removes_no_open_file(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     asked: list[tuple[int, bool]] = []
 
     def lock_descriptor(descriptor: int, *, blocking: bool) -> bool:
@@ -143,4 +145,14 @@ def test_windows_locks_by_filelock(monkeypatch: pytest.MonkeyPatch) -> None:
         )
         there = runpy.run_path(str(locks.__file__))
         assert not there["take"](7)
+        path = tmp_path / "lock"
+        descriptor = os.open(path, os.O_RDWR | os.O_CREAT)
+
+        def remove() -> None:
+            with pytest.raises(OSError, match="descriptor"):
+                os.fstat(descriptor)
+            path.unlink()
+
+        there["release"](descriptor, remove)
+        assert not path.exists()
     assert asked == [(7, False)]
