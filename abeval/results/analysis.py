@@ -30,9 +30,16 @@ from abeval.results import (
     Verdict,
     views,
 )
-from abeval.results.cuts import CutRow, CutSplit, NoCut
+from abeval.results.effects import (
+    CatalogueUse,
+    CutRow,
+    CutSplit,
+    NoCut,
+    QuantileEffect,
+    Spread,
+    UnitAucs,
+)
 from abeval.results.record import DrawnRecord, csv_text, frame, named, read_back
-from abeval.results.spreads import CatalogueUse, QuantileEffect, Spread, UnitAucs
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING
 
 from abeval.results import views
 from abeval.results.record import DrawnRecord, frame, named
-from abeval.results.replay_cuts import ReplayCutPair, ReplayCutRow
 
 if TYPE_CHECKING:
     import pandas as pd

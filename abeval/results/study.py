@@ -10,23 +10,12 @@ from typing import Any
 
 from abeval.errors import LogError
 from abeval.results import views
-from abeval.results.aa import AAResult
 from abeval.results.agreement import Agreement
 from abeval.results.analysis import Result
-from abeval.results.outlook import PowerOutlook
-from abeval.results.provenance import Provenance
-from abeval.results.reading import (
-    AA,
-    AGREEMENT,
-    ANALYSIS,
-    REPLAY,
-    TIME,
-    Kind,
-    Wanted,
-    read_result,
-)
+from abeval.results.power import PowerOutlook
 from abeval.results.record import DrawnRecord, Record
 from abeval.results.replay import ReplayResult
+from abeval.results.trust import AAResult
 from abeval.results.windows import TimeResult
 
 STUDY_SCHEMA_VERSION = "1"

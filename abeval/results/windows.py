@@ -13,8 +13,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
 from abeval.results import Balance, Ramp, views
-from abeval.results.aa import AAResult
 from abeval.results.record import DrawnRecord, frame, named
+from abeval.results.trust import AAResult
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -3,10 +3,10 @@ import pytest
 import statsmodels.api as sm
 from scipy import stats as scipy_stats
 
+from abeval.history.report import effects
 from abeval.stats import shapes
 from abeval.stats.moments import Moments
 from abeval.stats.records import Refusal
-from abeval.stats.windows import effects
 
 T = np.arange(14)
 NOISE = 0.01 * (np.eye(14) + 0.4)
