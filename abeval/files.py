@@ -11,10 +11,11 @@ import sys
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
+from functools import partial
 from pathlib import Path
 
 from abeval.errors import AbevalError, ExperimentError
-from abeval.locks import is_still, take
+from abeval.locks import is_still, release, take
 from abeval.signals import unstopped
 
 
@@ -192,8 +193,9 @@ def sweep_drafts(folder: Path) -> None:
         with suppress(OSError):
             descriptor = os.open(draft, os.O_RDONLY | _UNLINKED)
             if take(descriptor):
-                draft.unlink(missing_ok=True)
-            os.close(descriptor)
+                release(descriptor, partial(draft.unlink, missing_ok=True))
+            else:
+                release(descriptor)
 
 
 @contextmanager
@@ -227,11 +229,10 @@ def held(file: Path, what: str, seconds: float = 0.0) -> Iterator[None]:
     try:
         yield
     finally:
-        try:
-            if not os.fstat(descriptor).st_size:
-                file.unlink(missing_ok=True)
-        finally:
-            os.close(descriptor)
+        if os.fstat(descriptor).st_size:
+            release(descriptor)
+        else:
+            release(descriptor, partial(file.unlink, missing_ok=True))
 
 
 def _taken(file: Path, what: str, end: float) -> int:

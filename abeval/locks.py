@@ -1,20 +1,25 @@
 """Locks that the system drops with the process that holds them, however it ends.
 
-`files.py` locks saved aggregates, histories and drafts, `scratch.py` temporary folders. They are
-flocks of open files and not the existence or content of a file: those would outlive a killed
-process, and its number may belong to another process later.
+They are locks of open files and not the existence or content of a file: those would outlive a
+killed process, and its number may belong to another process later.
 """
 
 import os
 import sys
+from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 
-if sys.platform != "win32":
+if sys.platform == "win32":
+    from filelock import lock_descriptor
+else:
     import fcntl
 
 
 def take(descriptor: int) -> bool:
     """Lock an open file without waiting; False if another process, or another opening, has it.
+
+    By `flock`, and on Windows by `filelock`, which takes too long to import where it is not needed.
 
     Raises:
         OSError: The file system has no locks.
@@ -26,8 +31,7 @@ def take(descriptor: int) -> bool:
         True
     """
     if sys.platform == "win32":
-        # It has no flock; there, no open file can be removed either.
-        return True
+        return lock_descriptor(descriptor, blocking=False)
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:
@@ -35,8 +39,29 @@ def take(descriptor: int) -> bool:
     return True
 
 
+def release(descriptor: int, remove: Callable[[], object] = lambda: None) -> None:
+    """Remove what a locked file stands for, and close the file.
+
+    On Windows it is closed first: there, no open file can be removed, and one that another process
+    has taken in between stays.
+
+    Args:
+        descriptor: The file.
+        remove: What removes it; without, it stays.
+    """
+    if sys.platform == "win32":
+        os.close(descriptor)
+        with suppress(OSError):
+            remove()
+        return
+    try:
+        remove()
+    finally:
+        os.close(descriptor)
+
+
 def is_still(descriptor: int, path: Path) -> bool:
-    """Whether an open file is still the one at its path; another process may have removed it."""
+    """Tell whether an open file is still the one at its path, which another may have removed."""
     try:
         return os.path.samestat(os.fstat(descriptor), path.stat())
     except FileNotFoundError:

@@ -11,7 +11,7 @@ import weakref
 from contextlib import suppress
 from pathlib import Path
 
-from abeval.locks import is_still, take
+from abeval.locks import is_still, release, take
 from abeval.signals import unstopped
 
 _LOCK = "lock"
@@ -86,5 +86,4 @@ def _remove_if_dead(folder: Path) -> None:
 
 
 def _remove(folder: Path, descriptor: int) -> None:
-    shutil.rmtree(folder, ignore_errors=True)
-    os.close(descriptor)
+    release(descriptor, lambda: shutil.rmtree(folder, ignore_errors=True))

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import os
+import runpy
 import signal
 import subprocess
 import sys
 import time
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
+from abeval import locks
 from abeval.locks import take
 from abeval.scratch import Scratch
 from tests.logs.small import small_log
@@ -124,3 +127,32 @@ def test_a_lock_is_of_one_opening(tmp_path: Path) -> None:
     with path.open() as first, path.open() as second:
         assert take(first.fileno())
         assert not take(second.fileno())
+
+
+def test_windows_locks_by_filelock_and_removes_no_open_file(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked: list[tuple[int, bool]] = []
+
+    def lock_descriptor(descriptor: int, *, blocking: bool) -> bool:
+        asked.append((descriptor, blocking))
+        return False
+
+    with monkeypatch.context() as on_windows:
+        on_windows.setattr("sys.platform", "win32")
+        on_windows.setitem(
+            sys.modules, "filelock", SimpleNamespace(lock_descriptor=lock_descriptor)
+        )
+        there = runpy.run_path(str(locks.__file__))
+        assert not there["take"](7)
+        path = tmp_path / "lock"
+        descriptor = os.open(path, os.O_RDWR | os.O_CREAT)
+
+        def remove() -> None:
+            with pytest.raises(OSError, match="descriptor"):
+                os.fstat(descriptor)
+            path.unlink()
+
+        there["release"](descriptor, remove)
+        assert not path.exists()
+    assert asked == [(7, False)]

@@ -1,6 +1,6 @@
 """An analysis, a replay and the facts of the same logs → their agreement.
 
-`api/loaded.py` (`abeval agree`) and `study.py` read the logs once for all of them.
+The logs are read once for all of them.
 """
 
 from collections.abc import Iterator, Mapping
@@ -10,8 +10,8 @@ import pandas as pd
 
 from abeval.agreement.case import Frames
 from abeval.agreement.causes import CAUSES
-from abeval.agreement.compare import COLUMNS, compare, needed
-from abeval.agreement.log import AgreementLog, columns_beside, extra_columns, open_training
+from abeval.agreement.compare import COLUMNS, compare
+from abeval.agreement.log import AgreementLog, open_training, own_columns
 from abeval.errors import ExperimentError, LogError
 from abeval.experiment.model import Experiment
 from abeval.logs.mapping import LogColumns
@@ -25,7 +25,6 @@ from abeval.offline.options import ReplayOptions
 from abeval.offline.replay import prepared_replay, replayed
 from abeval.results.agreement import Agreement, Backtest
 from abeval.results.analysis import Result
-from abeval.results.off_policy import OffPolicyResult
 from abeval.results.replay import ReplayResult
 
 OFFLINE = (
@@ -33,12 +32,6 @@ OFFLINE = (
     *("mrr@10", "map@10[R]", "recall@5", "precision@5", "hit@5"),
 )
 """The offline metrics of the agreement table, unless others are named."""
-
-
-def joined(result: Result, offline: "Offline", experiment: Experiment) -> Agreement:
-    """The agreement of an analysis with what was read offline, of the same logs."""
-    replay, facts, backtests, notes = offline
-    return compare(result, replay, facts, backtests, notes, experiment)
 
 
 class Offline(NamedTuple):
@@ -57,16 +50,20 @@ class Offline(NamedTuple):
     notes: tuple[str, ...]
 
 
+def joined(result: Result, offline: Offline, experiment: Experiment) -> Agreement:
+    """Join an analysis with what was read offline of the same logs."""
+    return compare(result, *offline, experiment)
+
+
 def offline_columns(experiment: Experiment) -> Extra:
-    """What chooses the columns of the impressions that `read_offline` reads: scores, and others."""
+    """Choose the columns of the impressions that `read_offline` reads: scores, and others."""
 
     def columns(log: LogColumns) -> list[str]:
         if experiment.of_units:
             return []
         has = {column.lower() for column in log.types}
         scores = [column for column in score_columns(experiment) if column.lower() in has]
-        own = extra_columns(experiment, log).values()
-        return list(dict.fromkeys([*scores, *own, *columns_beside(experiment, log)]))
+        return list(dict.fromkeys([*scores, *own_columns(experiment, log)]))
 
     return columns
 
@@ -82,65 +79,54 @@ def read_offline(run: Run, options: ReplayOptions, shape: LogShape | None = None
     Raises:
         LogError: The logs do not have what a replay needs.
     """
-    known = _replayed(run, options, shape)
-    run.step("causes")
-    facts = {name: _facts(known.log, name) for name in run.experiment.treatments}
-    return Offline(known.replay, facts, tuple(_backtests(run, known.log)), known.notes)
-
-
-class _Replayed(NamedTuple):
-    """A replay, if there is one, and the log as it was opened for it."""
-
-    replay: ReplayResult | None
-    log: AgreementLog
-    notes: tuple[str, ...]
-
-
-def _replayed(run: Run, options: ReplayOptions, shape: LogShape | None) -> _Replayed:
     experiment = run.experiment
     if experiment.of_units:
         raise ExperimentError(
             "agree compares models on impressions, but the file has none",
             "add [logs.impressions] to the table of units",
         )
-
     if shape is None:
         shape = prepare(run, [], offline_columns(experiment)).shape
-    models = {variant.model for variant in experiment.variants.values()} - {None}
-    if len(models) < 2:
-        log = AgreementLog(experiment, run.engine, shape, open_training(run))
-        return _Replayed(None, log, ("nothing is replayed: the variants have no two models",))
-    prepared = prepared_replay(run, options, shape)
     log = AgreementLog(experiment, run.engine, shape, open_training(run))
+    replay, notes = _replayed(run, options, shape)
+    run.step("causes")
+    facts = {name: _facts(log, name) for name in experiment.treatments}
+    return Offline(replay, facts, tuple(_backtests(run, log)), notes)
+
+
+def _replayed(
+    run: Run, options: ReplayOptions, shape: LogShape
+) -> tuple[ReplayResult | None, tuple[str, ...]]:
+    """Replay the models; None where the log has no two, with the reason."""
+    models = {variant.model for variant in run.experiment.variants.values()} - {None}
+    if len(models) < 2:
+        return None, ("nothing is replayed: the variants have no two models",)
+    prepared = prepared_replay(run, options, shape)
     try:
         check_relevance(prepared.shape, "click")
     except LogError as error:
-        return _Replayed(None, log, (f"nothing is replayed: {error}",))
+        return None, (f"nothing is replayed: {error}",)
     replay = replayed(prepared)
-    return _Replayed(replay, log, replay.notes)
+    return replay, replay.notes
 
 
 def _facts(log: AgreementLog, variant: str) -> Frames:
-    """The rows of every query whose columns the log has, for one variant."""
+    """Return the rows of every query whose columns the log has, for one variant."""
     has = log.open(variant)
-    chosen = dict.fromkeys(q for c in CAUSES if has >= {*needed(c)} for q in c.queries)
+    chosen = dict.fromkeys(q for c in CAUSES if has >= {*c.needed} for q in c.queries)
     return {COLUMNS: pd.DataFrame(columns=sorted(has)), **{q: log.rows(q) for q in chosen}}
 
 
 def _backtests(run: Run, log: AgreementLog) -> Iterator[Backtest]:
-    """Each variant estimated from the log of the other, where propensities are logged."""
+    """Estimate each variant from the log of the other, where propensities are logged."""
     columns = log.shape.impressions
     if "propensity" not in columns or "item_id" not in columns:
         return
     control = run.experiment.control
     for variant in run.experiment.treatments:
         for source, target in ((control, variant), (variant, control)):
-            result = off_policy(run, source, PolicyChoice(target, None, None))
-            yield from _rows(result, variant, target)
-
-
-def _rows(result: OffPolicyResult, variant: str, target: str) -> Iterator[Backtest]:
-    realised = None if result.realised is None else result.realised.value
-    for row in result.rows:
-        numbers = (row.value, row.low, row.high, realised, row.z, row.reason)
-        yield Backtest(variant, result.source, target, row.estimator, *numbers)
+            result = off_policy(run, source, PolicyChoice(to=target))
+            realised = None if result.realised is None else result.realised.value
+            for row in result.rows:
+                numbers = (row.value, row.low, row.high, realised, row.z, row.reason)
+                yield Backtest(variant, source, target, row.estimator, *numbers)

@@ -1,8 +1,7 @@
-"""What a cause is checked on, and what it says: the contract of the modules of `causes/`.
+"""One variant against control, what a cause says of it, and how a cause is checked.
 
-A cause is a `CauseCheck`: the queries of `queries/agreement/` that it reads, the columns that they
-need, and a pure function from their rows to a `Finding`. `agreement/log.py` runs the queries,
-`agreement/compare.py` makes a `Cause` of the finding.
+A cause is a `CauseCheck`: its words, the queries of `queries/agreement/` that it reads, the columns
+that they need, and a pure function from a `Case` to a `Finding`.
 """
 
 from collections.abc import Callable, Mapping
@@ -10,14 +9,18 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import NamedTuple
 
+import numpy as np
 import pandas as pd
 
+from abeval.agreement.standing import more_is_better, offline_gain
 from abeval.experiment.model import Experiment
 from abeval.results.agreement import AgreementRow, Backtest, Evidence
 from abeval.results.analysis import Result
-from abeval.results.replay import PairRow, ReplayResult
+from abeval.results.effects import Row
+from abeval.results.replay import PairRow, ReplayResult, ReplayRow
+from abeval.stats import effects
 from abeval.stats.distributions import quantile
-from abeval.stats.records import Estimate
+from abeval.stats.records import Estimate, Floats
 
 Frames = Mapping[str, pd.DataFrame]
 """Name of a query in `queries/agreement/` → its rows."""
@@ -26,6 +29,10 @@ Frames = Mapping[str, pd.DataFrame]
 @dataclass(frozen=True)
 class Case:
     """One variant against control, with all that is known of both.
+
+    A cause may have moved the models' difference offline or the effect online. The `closed_…`
+    methods say which share of the gap between the two closes without it, from 0 to 1, so that
+    causes of either kind can be ranked together; None where nobody can say.
 
     Attributes:
         control: The name of control.
@@ -37,6 +44,7 @@ class Case:
         replay: Both models on the log; None without two models.
         backtests: Off-policy estimates of the variant and of control from each other's log.
         experiment: Its file, for causes that read its entries; None of two results alone.
+        facts: Rows of the queries that the logs allow; None where no log was read.
         gap: The offline and the online result that are explained; None where there are none.
     """
 
@@ -49,6 +57,7 @@ class Case:
     replay: ReplayResult | None
     backtests: tuple[Backtest, ...] = ()
     experiment: Experiment | None = None
+    facts: Frames | None = None
     gap: AgreementRow | None = None
 
     @cached_property
@@ -57,24 +66,122 @@ class Case:
         own = (r for r in rows if (r.control, r.model) == (self.baseline, self.candidate))
         return {(row.metric, row.traffic): row for row in own}
 
+    @property
+    def served(self) -> tuple[tuple[str, str], tuple[str, str]]:
+        """Control and its model, the variant and its model."""
+        return (self.control, self.baseline), (self.variant, self.candidate)
+
     def pair(self, metric: str, traffic: str) -> PairRow | None:
-        """Candidate minus baseline on one traffic; None if the replay does not have it."""
+        """Return candidate minus baseline on one traffic; None if the replay does not have it."""
         return self._pairs.get((metric, traffic))
 
+    def replayed(self, metric: str, model: str, traffic: str) -> ReplayRow | None:
+        """Return a model's value on one traffic; None if the replay does not have it."""
+        rows = () if self.replay is None else self.replay.rows
+        key = (metric, model, traffic)
+        return next((row for row in rows if (row.metric, row.model, row.traffic) == key), None)
+
     def estimate(self, metric: str, model: str, traffic: str) -> Estimate | None:
-        """A model's value on one traffic with its variance; None without an interval."""
-        if self.replay is None:
+        """Return a model's value on one traffic with its variance; None without an interval."""
+        row = self.replayed(metric, model, traffic)
+        if row is None or self.replay is None:
             return None
-        for row in self.replay.rows:
-            if (row.metric, row.model, row.traffic) == (metric, model, traffic):
-                return spread(row.value, row.low, row.high, row.units, self.replay.alpha)
-        return None
+        return spread(row.value, row.low, row.high, row.units, self.replay.alpha)
+
+    def rows(self, query: str) -> pd.DataFrame:
+        """Return the rows of a query that the cause has named."""
+        return (self.facts or {})[query]
+
+    def number(self, name: str, estimate: Estimate | None, where: str = "") -> Evidence:
+        """Return a number with its interval as evidence."""
+        if estimate is None:
+            return Evidence(name, None, where=where)
+        se = float(np.sqrt(estimate.variance))
+        ends = effects.interval(estimate.value, se, estimate.df, self.alpha)
+        return Evidence(name, estimate.value, *ends, where=where)
+
+    def sides(self, name: str, control: Estimate, variant: Estimate) -> tuple[Evidence, Evidence]:
+        """Return a number of control and of the variant as evidence."""
+        return self.number(name, control, self.control), self.number(name, variant, self.variant)
+
+    @cached_property
+    def online(self) -> Row | None:
+        """The scorecard's row of the online metric that is explained."""
+        if self.gap is None:
+            return None
+        rows = (row for row in self.result.scorecard if row.variant == self.variant)
+        return next((row for row in rows if row.metric == self.gap.online), None)
+
+    @property
+    def sign(self) -> int:
+        """-1 where less of the online metric is better, else 1."""
+        return -1 if self.online is not None and not more_is_better(self.online) else 1
+
+    @property
+    def offline_sign(self) -> int:
+        """1 or -1: the candidate is better or worse on control's traffic; 0 where unclear."""
+        return (
+            0 if self.gap is None else offline_gain(self.pair(self.gap.offline, self.control)).sign
+        )
+
+    @property
+    def _stands(self) -> str:
+        return "" if self.gap is None else self.gap.standing
+
+    def closed_offline(self, before: float, without: float) -> float | None:
+        """Return the share that closes if an offline difference is not `before` but `without`.
+
+        Where offline differs, the gap closes as the difference reaches zero. Where only online
+        differs, nobody can say how far it closes, but only a move towards the sign online closes
+        it. Both differences are of a metric of which more is better.
+        """
+        if self.gap is not None and self._stands == "online only":
+            return None if (without - before) * (self.gap.online_strength or 0.0) > 0 else 0.0
+        differs = self._stands in ("conflict", "offline only")
+        return _share(without - before, -before) if differs else None
+
+    def closed_online(self, before: float, without: float) -> float | None:
+        """Return the share that closes if an effect is not `before` but `without`.
+
+        Where offline differs, the gap closes as the effect reaches the sign that the models have
+        there; where only online differs, as it reaches zero. Both effects are of a metric of which
+        more is better.
+        """
+        if self._stands == "online only":
+            return _share(without - before, -before)
+        if self._stands not in ("conflict", "offline only"):
+            return None
+        return _share(without - before, without if without * self.offline_sign > 0 else -before)
+
+    def closed_by_rates(self, before: Floats, without: Floats) -> float | None:
+        """Return the share that closes if click rates (control's, variant's) are `without`."""
+        if self.online is None or self.sign < 0 or min(before[0], without[0]) <= 0:
+            return None
+        lifts = (float(rates[1] / rates[0] - 1) for rates in (before, without))
+        return self.closed_online(*lifts)
+
+    def closed_by_auc(self, change: float) -> float | None:
+        """Return the share that closes if the models' AUC differs by `change` more."""
+        pair = None if self.gap is None else self.pair("auc", self.control)
+        if pair is None or pair.difference is None:
+            return None
+        return self.closed_offline(pair.difference, pair.difference + change)
+
+
+def _share(moved: float, whole: float) -> float:
+    """Return the share from 0 to 1 of a change in the direction of `whole`.
+
+    Example:
+        >>> _share(0.5, 2.0), _share(3.0, 2.0), _share(-1.0, 2.0)
+        (0.25, 1.0, 0.0)
+    """
+    return min(max(moved / whole, 0.0), 1.0) if whole else 0.0
 
 
 def spread(
     value: float | None, low: float | None, high: float | None, units: int, alpha: float
 ) -> Estimate | None:
-    """An estimate over units from its interval by t with `units - 1` degrees of freedom.
+    """Return an estimate over units from its interval by t with `units - 1` degrees of freedom.
 
     Example:
         >>> round(spread(1.0, 0.0, 2.0, 1_000_000, 0.05).variance, 4)
@@ -93,21 +200,17 @@ class Finding(NamedTuple):
         exceeds: Whether its deciding number passes the threshold.
         message: What was seen, in words, with the number.
         evidence: The numbers that it rests on.
-        threshold: What the deciding number has to reach.
-        threshold_reason: Why.
         p_value: That there is nothing of it; None where it is no test but a fact.
-        accounts_for: Share of the gap that closes without it (`agreement/gap.py`).
-        remedy: What to do if it is found.
+        accounts_for: Share of the gap that closes without it.
+        remedy: What to do, where that depends on what was seen.
     """
 
     exceeds: bool
     message: str
     evidence: tuple[Evidence, ...]
-    threshold: float | None
-    threshold_reason: str
-    p_value: float | None
-    accounts_for: float | None
-    remedy: str
+    p_value: float | None = None
+    accounts_for: float | None = None
+    remedy: str = ""
 
 
 class Unchecked(NamedTuple):
@@ -117,20 +220,50 @@ class Unchecked(NamedTuple):
     needs: tuple[str, ...]
 
 
-@dataclass(frozen=True)
-class CauseCheck:
-    """How one cause is checked.
+Judge = Callable[[Case], Finding | Unchecked]
+"""What a cause says of a case; a pure function."""
 
-    Attributes:
-        name: Its id.
-        judge: From the case and the rows of its queries to what it says; a pure function.
+
+class CauseCheck(NamedTuple):
+    """How one cause is checked; `cause` makes it."""
+
+    name: str
+    judge: Judge
+    threshold: float | None
+    reason: str
+    remedy: str
+    queries: tuple[str, ...]
+    columns: tuple[str, ...]
+    shows: str
+
+    @property
+    def needed(self) -> tuple[str, ...]:
+        """The columns of `agreement_rows` that its queries need."""
+        return (*self.columns, "click") if self.queries else self.columns
+
+
+def cause(
+    threshold: float | None,
+    reason: str,
+    remedy: str = "",
+    *,
+    queries: tuple[str, ...] = (),
+    columns: tuple[str, ...] = (),
+    shows: str = "",
+) -> Callable[[Judge], CauseCheck]:
+    """Make a cause of the function that judges it; the function's name is its id.
+
+    Args:
+        threshold: What the deciding number has to reach; None where it has none of its own.
+        reason: Why.
+        remedy: What to do if it is found.
         queries: Names in `queries/agreement/`; empty where the results are enough.
         columns: Columns of `agreement_rows` without which it cannot be checked.
         shows: What they would show, in words that follow "would show".
     """
 
-    name: str
-    judge: Callable[[Case, Frames], Finding | Unchecked]
-    queries: tuple[str, ...] = ()
-    columns: tuple[str, ...] = ()
-    shows: str = ""
+    def check(judge: Judge) -> CauseCheck:
+        words = (threshold, reason, remedy, queries, columns, shows)
+        return CauseCheck(judge.__name__, judge, *words)
+
+    return check

@@ -1,6 +1,10 @@
-"""The rows of the log that causes read, and the queries over them."""
+"""The rows of the log that causes read, and the queries over them.
 
-from collections.abc import Callable, Iterator, Mapping
+`agreement_rows` has one row per impression of control and one variant, with both models' scores;
+columns that the log does not have are null, and causes that need them are not run.
+"""
+
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -9,7 +13,7 @@ from abeval.engines.protocol import Engine
 from abeval.engines.sql import literal, query, quoted
 from abeval.experiment.model import Experiment
 from abeval.experiment.sources import LogSource
-from abeval.logs import views
+from abeval.logs import mapping
 from abeval.logs.mapping import SERVED_FLAGS, LogColumns, is_number, map_columns, own_name
 from abeval.logs.run import Run, open_log
 from abeval.logs.shape import EXPRESSION_COLUMNS, LogShape, in_view_names, own_columns_of
@@ -18,163 +22,18 @@ from abeval.offline.candidates import finite_sql
 if TYPE_CHECKING:
     import pandas as pd
 
-MORE_STRATA = {
-    "served": "select state as part, variant, 0 as stratum, cluster, click, own as baseline, "
-    "served_score as candidate from agreement_served "
-    "where side = 'variant' and own is not null and served_score is not null",
-    "learned": "select case when learned = 1 then 'learned' else 'new' end as part, variant, "
-    "0 as stratum, cluster, click, baseline, candidate from agreement_served "
-    "where side = 'control' and baseline is not null and candidate is not null",
-    "features": "select part, variant, cluster, click, value from agreement_features "
-    "where value is not null",
-    "training": "select 'training' as part, 'training' as variant, cluster, click, "
-    "candidate as value from training_scores where candidate is not null",
-}
-"""More strata of the queries `pairs` and `single_pairs` (`facts.py`)."""
-
-
-def columns_beside(experiment: Experiment, log: LogColumns) -> list[str]:
-    """The log's columns that these relations read under their own names."""
-    text = experiment.agreement.treated
-    own = () if text is None else own_columns_of([text], log, EXPRESSION_COLUMNS)
-    return [*_features(experiment, log).values(), *own]
-
-
-def treated_sql(experiment: Experiment) -> str:
-    """1 where the treatment acts, 0 elsewhere, null if the experiment does not say where."""
-    text = experiment.agreement.treated
-    if text is None:
-        return "cast(null as bigint) as treated"
-    sql = in_view_names(text, None, EXPRESSION_COLUMNS)
-    return f"case when ({sql}) then 1 else 0 end as treated"
-
-
-def open_training(run: Run) -> LogColumns | None:
-    """Make `training_keys` of the training data, empty without; their columns.
-
-    Raises:
-        LogError: They cannot be read.
-    """
-    log = None if run.experiment.logs.training is None else _opened(run)
-    run.engine.table("training_keys", _keys_sql(run, log))
-    return log
-
-
-def _opened(run: Run) -> LogColumns:
-    source = run.experiment.logs.training or LogSource()
-    open_log(run, "training")
-    types = run.engine.columns("raw_training")
-    named = source.columns.get("unit_id", run.experiment.unit)
-    has_unit = named.lower() in {column.lower() for column in types}
-    return map_columns("training", source, types, run.experiment.unit if has_unit else None)
-
-
-def _keys_sql(run: Run, log: LogColumns | None) -> str:
-    """The unit, item and time of each row that the candidate learned from."""
-    if log is None or lacks_of(log):
-        return (
-            "select unit_id, cast(null as varchar) as item_id, cast(null as bigint) as time_ms "
-            "from units where 1 = 0"
-        )
-    unit, item = (views.column(log, name) for name in ("unit_id", "item_id"))
-    return (
-        f"select distinct n.unit_id, cast(t.{item} as varchar) as item_id, "
-        f"{views.time_ms(log, run.engine)} as time_ms "
-        f"from raw_training t join unit_names n "
-        f"on cast(t.{unit} as varchar) = cast(n.logged_id as varchar)"
-    )
-
-
-def lacks_of(log: LogColumns | None) -> list[str]:
-    """What the training data lack of the key of a row."""
-    return [] if log is None else [n for n in ("unit_id", "item_id", "ts") if n not in log]
-
-
-def write_beside(
-    engine: Engine,
-    experiment: Experiment,
-    variant: str,
-    log: LogColumns,
-    training: LogColumns | None,
-) -> Iterator[str]:
-    """Make `agreement_served`, `agreement_features`, what of the training data; what there is."""
-    engine.table("agreement_served", query("agreement/served_rows"))
-    features = _features(experiment, log)
-    engine.view("agreement_features", _features_sql(features, experiment.control))
-    if features:
-        yield "features"
-    if experiment.agreement.treated is not None:
-        yield "treated"
-    if training is None:
-        return
-    if not lacks_of(training):
-        yield "training"
-    if "item_id" in training and "policy" in training:
-        item, policy = (views.cast(training, name, "varchar") for name in ("item_id", "policy"))
-        engine.table(
-            "training_items",
-            f"select {item} as item_id, {policy} as policy, count(*) as trained "
-            f"from raw_training group by {item}, {policy}",
-        )
-        yield "training_policy"
-    score = _score_column(experiment, variant, training)
-    if score is not None and "click" in training:
-        engine.table("training_scores", _training_scores(training, score))
-        yield "training_scores"
-
-
-def _features(experiment: Experiment, log: LogColumns) -> dict[str, str]:
-    """Feature → the log's own column; numbers only."""
-    by_lower = {column.lower(): column for column in log.types}
-    known = ((name, by_lower.get(name.lower(), name)) for name in experiment.agreement.features)
-    return {name: own for name, own in known if own not in log.types or is_number(log.types[own])}
-
-
-def _features_sql(features: dict[str, str], control: str) -> str:
-    """Every feature of every impression of control."""
-    parts = [
-        f"select {literal(name)} as part, u.variant, u.sub_bucket % {CLUSTERS} as cluster, "
-        f"i.click, cast(i.{quoted(own_name(column))} as double) as value "
-        "from impressions i join units u on i.unit_id = u.unit_id "
-        f"where i.in_period and u.variant = {literal(control)}"
-        for name, column in features.items()
-    ]
-    nothing = "select 'none' as part, variant, cluster, click, own as value from agreement_served"
-    return " union all ".join(parts) or f"{nothing} where 1 = 0"
-
-
-def _score_column(experiment: Experiment, variant: str, training: LogColumns) -> str | None:
-    """The column of the variant's model in the training data, by the name that the log has."""
-    model = experiment.variants[variant].model
-    if model is None or model not in experiment.models:
-        return None
-    name = experiment.models[model].score
-    return next((c for c in training.types if c.lower() == name.lower()), None)
-
-
-def _training_scores(training: LogColumns, score: str) -> str:
-    """Each unit of the training data is a cluster; without units, each row is one."""
-    unit = f"dense_rank() over (order by {views.column(training, 'unit_id')})"
-    cluster = unit if "unit_id" in training else "row_number() over (order by 1)"
-    return (
-        f"select {cluster} as cluster, {views.click(training)} as click, "
-        f"{views.score(score)} as candidate from raw_training"
-    )
-
-
 _KEYS = ("request_id", "item_id", "position", "category")
 """Columns of the impressions that a log may lack."""
 
-_NUMBERS = ("served_score", "explore", "latency", *SERVED_FLAGS, "empty")
-"""Optional columns that are numbers, or true and false."""
-
-_TIMES = ("feature_time", "model_time")
-"""Optional columns that are times of the same zone as `ts`; in milliseconds since 1970."""
-
-_TEXTS = ("model_version",)
-
+_OPTIONAL: Mapping[str, str] = {
+    **dict.fromkeys(("served_score", "explore", "latency", *SERVED_FLAGS, "empty"), "double"),
+    **dict.fromkeys(("feature_time", "model_time"), "bigint"),
+    "model_version": "varchar",
+}
+"""Optional columns and their types; times of the zone of `ts` are milliseconds since 1970."""
 
 _PAIR = "click, baseline, candidate from agreement_rows where baseline is not null and candidate"
+_SERVED = "click, baseline, candidate from agreement_served where side = 'control'"
 
 STRATA: Mapping[str, str] = {
     "position": "select 'all' as part, variant, position as stratum, unit_id as cluster, "
@@ -183,16 +42,80 @@ STRATA: Mapping[str, str] = {
     f"0 as stratum, unit_id as cluster, {_PAIR} is not null and explore is not null",
     "day": f"select cast(day as varchar) as part, variant, 0 as stratum, cluster, {_PAIR} "
     "is not null and day is not null",
+    "served": "select state as part, variant, 0 as stratum, cluster, click, own as baseline, "
+    "served_score as candidate from agreement_served "
+    "where side = 'variant' and own is not null and served_score is not null",
+    "learned": "select case when learned = 1 then 'learned' else 'new' end as part, variant, "
+    f"0 as stratum, cluster, {_SERVED} and baseline is not null and candidate is not null",
+    "features": "select part, variant, cluster, click, value from agreement_features "
+    "where value is not null",
+    "training": "select 'training' as part, 'training' as variant, cluster, click, "
+    "candidate as value from training_scores where candidate is not null",
 }
 """Name → SQL of `agreement_strata`: pairs are compared within a stratum, and counted by part."""
 
 
-def extra_columns(experiment: Experiment, log: LogColumns | None) -> dict[str, str]:
-    """Name in `agreement_rows` → the log's own column, of `[agreement]` and of served flags."""
-    mapped = {} if log is None else log.mapped
-    flags = {name: mapped[name] for name in SERVED_FLAGS if name in mapped}
+def own_columns(experiment: Experiment, log: LogColumns) -> list[str]:
+    """Return the log's columns that causes read under their own names."""
+    text = experiment.agreement.treated
+    treated = () if text is None else own_columns_of([text], log, EXPRESSION_COLUMNS)
+    features = _features(experiment, log).values()
+    return [*_extra_columns(experiment, log).values(), *features, *treated]
+
+
+def _extra_columns(experiment: Experiment, log: LogColumns) -> dict[str, str]:
+    """Return name in `agreement_rows` → the log's own column, of `[agreement]` and served flags."""
+    flags = {name: log.mapped[name] for name in SERVED_FLAGS if name in log.mapped}
     named = experiment.agreement.model_dump(exclude_none=True, exclude={"features", "treated"})
     return {**flags, **named}
+
+
+def _features(experiment: Experiment, log: LogColumns) -> dict[str, str]:
+    """Return feature → the log's own column; numbers only."""
+    known = {name: _as_logged(name, log.types) or name for name in experiment.agreement.features}
+    return {name: c for name, c in known.items() if c not in log.types or is_number(log.types[c])}
+
+
+def _as_logged(name: str | None, columns: Iterable[str]) -> str | None:
+    """Return a column by the name that the log has, in any case; None if it does not have it."""
+    return next((c for c in columns if name is not None and c.lower() == name.lower()), None)
+
+
+def open_training(run: Run) -> LogColumns | None:
+    """Make `training_keys` of the training data, empty without; return their columns.
+
+    Raises:
+        LogError: They cannot be read.
+    """
+    source, log = run.experiment.logs.training, None
+    if source is not None:
+        open_log(run, "training")
+        types = run.engine.columns("raw_training")
+        named = source.columns.get("unit_id", run.experiment.unit)
+        unit = None if _as_logged(named, types) is None else run.experiment.unit
+        log = map_columns("training", source, types, unit)
+    run.engine.table("training_keys", _keys_sql(run, source, log))
+    return log
+
+
+def _has_keys(log: LogColumns) -> bool:
+    return all(name in log for name in ("unit_id", "item_id", "ts"))
+
+
+def _keys_sql(run: Run, source: LogSource | None, log: LogColumns | None) -> str:
+    """Select the unit, item and time of each row that the candidate learned from."""
+    if source is None or log is None or not _has_keys(log):
+        return (
+            "select unit_id, cast(null as varchar) as item_id, cast(null as bigint) as time_ms "
+            "from units where 1 = 0"
+        )
+    unit, item = (mapping.column(log, name) for name in ("unit_id", "item_id"))
+    return (
+        f"select distinct n.unit_id, cast(t.{item} as varchar) as item_id, "
+        f"{mapping.time_ms(log, source, run.engine)} as time_ms "
+        f"from raw_training t join unit_names n "
+        f"on cast(t.{unit} as varchar) = cast(n.logged_id as varchar)"
+    )
 
 
 @dataclass(frozen=True)
@@ -212,21 +135,23 @@ class AgreementLog:
     training: LogColumns | None = None
 
     def open(self, variant: str) -> frozenset[str]:
-        """Make `agreement_rows` of control and a variant; the columns that it really has."""
+        """Make the relations of control and a variant; return the columns that they really have."""
         log, control = self.shape.impressions, self.experiment.control
         scores = {"baseline": self._score(control), "candidate": self._score(variant)}
         if scores["baseline"] == scores["candidate"]:
             scores["candidate"] = None
-        by_lower = {column.lower(): column for column in log.types}
         own = {
-            name: quoted(own_name(by_lower[column.lower()]))
-            for name, column in extra_columns(self.experiment, log).items()
+            name: quoted(own_name(_as_logged(column, log.types) or column))
+            for name, column in _extra_columns(self.experiment, log).items()
         }
-        columns = [f"{_null(sql, 'double', finite_sql)} as {name}" for name, sql in scores.items()]
-        columns += [f"{_null(own.get(n), 'double', _number)} as {n}" for n in _NUMBERS]
-        columns += [f"{_null(own.get(n), 'bigint', self._time)} as {n}" for n in _TIMES]
-        columns += [f"{_null(own.get(n), 'varchar', _text)} as {n}" for n in _TEXTS]
-        columns.append(treated_sql(self.experiment))
+        columns = [
+            *(
+                f"{'cast(null as double)' if own is None else finite_sql(own)} as {name}"
+                for name, own in scores.items()
+            ),
+            *(f"{self._cast(own.get(name), kind)} as {name}" for name, kind in _OPTIONAL.items()),
+            self._treated(),
+        ]
         pair = ", ".join(literal(name) for name in (control, variant))
         self.engine.table(
             "agreement_rows",
@@ -240,45 +165,90 @@ class AgreementLog:
             f"select * from (values ({literal(control)}, 'control'), ({literal(variant)}, "
             "'variant')) as v (variant, side)",
         )
-        more = write_beside(self.engine, self.experiment, variant, log, self.training)
-        return frozenset(
-            {*own, *more, *(n for n in _KEYS if n in log), *(n for n, sql in scores.items() if sql)}
-            | ({"day"} if self.shape.has_time else set())
-            | (self.shape.needs_met(self.experiment.unit) & {"click"})
-        )
+        self.engine.table("agreement_served", query("agreement/served_rows"))
+        features = _features(self.experiment, log)
+        self.engine.view("agreement_features", _features_sql(features, control))
+        has = {
+            "features": bool(features),
+            "treated": self.experiment.agreement.treated is not None,
+            "day": self.shape.has_time,
+            "click": "click" in self.shape.needs_met(self.experiment.unit),
+            **{name: name in log for name in _KEYS},
+            **{name: own is not None for name, own in scores.items()},
+        }
+        known = (name for name, there in has.items() if there)
+        return frozenset({*own, *known, *self._open_training(variant)})
+
+    def _open_training(self, variant: str) -> Iterator[str]:
+        """Make what the training data have, by name."""
+        log = self.training
+        if log is None:
+            return
+        if _has_keys(log):
+            yield "training"
+        if "item_id" in log and "policy" in log:
+            item, policy = (mapping.cast(log, name, "varchar") for name in ("item_id", "policy"))
+            self.engine.table(
+                "training_items",
+                f"select {item} as item_id, {policy} as policy, count(*) as trained "
+                f"from raw_training group by {item}, {policy}",
+            )
+            yield "training_policy"
+        score = _as_logged(self._score_name(variant), log.types)
+        if score is not None and "click" in log:
+            # Each unit of the training data is a cluster; without units, each row is one.
+            cluster = "row_number() over (order by 1)"
+            if "unit_id" in log:
+                cluster = f"dense_rank() over (order by {mapping.column(log, 'unit_id')})"
+            self.engine.table(
+                "training_scores",
+                f"select {cluster} as cluster, {mapping.click(log)} as click, "
+                f"{mapping.score(score)} as candidate from raw_training",
+            )
+            yield "training_scores"
 
     def rows(self, name: str) -> "pd.DataFrame":
-        """The rows of a query of `queries/agreement/`, in an order that is the same on each run.
+        """Return the rows of a query of `queries/agreement/`, in the same order on each run.
 
         `pairs:position` is the query `pairs` on the strata of `STRATA`.
         """
         file, _, strata = name.partition(":")
         if strata:
-            self.engine.view("agreement_strata", {**STRATA, **MORE_STRATA}[strata])
+            self.engine.view("agreement_strata", STRATA[strata])
         rows = self.engine.frame(query(f"agreement/{file}"))
         return rows.sort_values(list(rows.columns), ignore_index=True)
 
+    def _score_name(self, variant: str) -> str | None:
+        model = self.experiment.models.get(self.experiment.variants[variant].model or "")
+        return None if model is None else model.score
+
     def _score(self, variant: str) -> str | None:
-        """The score of a variant's model by its name in the view of impressions, if it is there."""
-        model = self.experiment.variants[variant].model
-        if model is None or model not in self.experiment.models:
-            return None
-        by_lower = {column.lower(): column for column in self.shape.impressions.types}
-        column = by_lower.get(self.experiment.models[model].score.lower())
+        """Return the score of a variant's model by its name in the view of impressions."""
+        column = _as_logged(self._score_name(variant), self.shape.impressions.types)
         return None if column is None else quoted(own_name(column))
 
-    def _time(self, column: str) -> str:
-        return self.engine.epoch_ms(f"cast({column} as timestamp)")
+    def _cast(self, column: str | None, kind: str) -> str:
+        if column is not None and kind == "bigint":
+            return self.engine.epoch_ms(f"cast({column} as timestamp)")
+        return f"cast({column or 'null'} as {kind})"
+
+    def _treated(self) -> str:
+        """Select 1 where the treatment acts, 0 elsewhere, null if nothing says where."""
+        text = self.experiment.agreement.treated
+        if text is None:
+            return "cast(null as bigint) as treated"
+        sql = in_view_names(text, None, EXPRESSION_COLUMNS)
+        return f"case when ({sql}) then 1 else 0 end as treated"
 
 
-def _null(column: str | None, kind: str, sql: Callable[[str], str]) -> str:
-    """SQL of a column, or a null of its type where the log does not have it."""
-    return f"cast(null as {kind})" if column is None else sql(column)
-
-
-def _number(column: str) -> str:
-    return f"cast({column} as double)"
-
-
-def _text(column: str) -> str:
-    return f"cast({column} as varchar)"
+def _features_sql(features: dict[str, str], control: str) -> str:
+    """Select every feature of every impression of control."""
+    parts = [
+        f"select {literal(name)} as part, u.variant, u.sub_bucket % {CLUSTERS} as cluster, "
+        f"i.click, cast(i.{quoted(own_name(column))} as double) as value "
+        "from impressions i join units u on i.unit_id = u.unit_id "
+        f"where i.in_period and u.variant = {literal(control)}"
+        for name, column in features.items()
+    ]
+    nothing = "select 'none' as part, variant, cluster, click, own as value from agreement_served"
+    return " union all ".join(parts) or f"{nothing} where 1 = 0"

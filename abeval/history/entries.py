@@ -3,7 +3,7 @@
 import hashlib
 import json
 from collections import defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import fields, replace
 from itertools import groupby
 from pathlib import Path
@@ -17,88 +17,111 @@ from abeval.history.measures import Case, cases_of, name_of
 from abeval.history.table import Table, changing
 from abeval.results.analysis import Result
 from abeval.results.effects import Row
-from abeval.results.history import Added, AddedSource, HistoryRow, Side
-from abeval.results.replay import PairRow, ReplayResult
+from abeval.results.history import Added, AddedSource, HistoryRow
+from abeval.results.replay import ReplayResult
 from abeval.results.study import ANALYSIS, REPLAY, TIME, Wanted, read_result
 from abeval.results.windows import TimeResult, WindowRow
 from abeval.stats.distributions import quantile, two_sided_quantile
 
-EARLY, LATE = (3, 7), (7, 3)
-"""Days at the beginning and at the end that are kept, where they do not overlap the other end."""
-
-
-def window_rows(result: TimeResult) -> Iterator[HistoryRow]:
-    """Effects in the first and the last days, whole calendar days of the log."""
-    days, partial = result.days, {*result.partial}
-    whole = [row for row in result.windows if row.axis == "calendar" and not row.partial]
-    if partial & {*days[:1], *days[-1:]} or not days:
-        return
-    for length in EARLY:
-        if length + min(LATE) <= len(days):
-            first = [r for r in whole if r.kind == "cumulative" and r.days == length]
-            yield from _rows(result, first, "early", f"first {length} days")
-    for length in LATE:
-        if length + min(EARLY) <= len(days):
-            last = [r for r in whole if r.kind == "rolling" and r.days == length]
-            ending = [r for r in last if r.end == days[-1]]
-            yield from _rows(result, ending, "late", f"last {length} days")
-
-
-def _rows(
-    result: TimeResult, rows: Sequence[WindowRow], side: Side, window: str
-) -> Iterator[HistoryRow]:
-    for row in rows:
-        yield HistoryRow(
-            experiment=result.name,
-            source="windows",
-            digest="",
-            variant=row.variant,
-            control="",
-            model=None,
-            metric=row.metric,
-            side=side,
-            traffic=None,
-            window=window,
-            start=row.start,
-            end=row.end,
-            role=None,
-            direction=None,
-            scale="lift",
-            value_control=row.control,
-            value=row.treatment,
-            effect=row.lift,
-            low=row.lift_low,
-            high=row.lift_high,
-            se=_se(row, result.alpha),
-            p_value=row.p_value,
-            alpha=result.alpha,
-            units_control=row.units_control,
-            units=row.units,
-            trusted=True,
-            reason=row.reason,
-            decision=None,
-            shipped=False,
-        )
-
-
-def _se(row: WindowRow, alpha: float) -> float | None:
-    if row.lift is None or row.lift_low is None or row.lift_high is None:
-        return None
-    df = max(row.units_control + row.units - 2, 1)
-    return (row.lift_high - row.lift_low) / (-2 * quantile(alpha / 2, df)) or None
-
-
 Addable = Result | ReplayResult | TimeResult
 """What a history takes."""
 
+EARLY, LATE = (3, 7), (7, 3)
+"""Days at the beginning and at the end that are kept, where they do not overlap the other end."""
+
+FEWEST_PARTS = 6
+"""Parts below which a correlation says nothing."""
+
+_WANTED = Wanted(
+    (ANALYSIS, REPLAY, TIME),
+    "is no result of abeval that has effects",
+    "a history takes the JSON of abeval analyze, replay and windows",
+)
+
+_NUMBERS: Mapping[str, Any] = {
+    **dict.fromkeys(("value_control", "value", "effect", "low", "high", "se", "p_value")),
+    **dict.fromkeys(("units_control", "reason", "decision")),
+    **{"digest": "", "units": 0, "trusted": True, "shipped": False},
+}
+"""Of a row without its numbers."""
+
+_BLANK: Mapping[str, Any] = {
+    **_NUMBERS,
+    **dict.fromkeys(("model", "traffic", "window", "start", "end", "role", "direction")),
+    **{"control": "", "scale": "lift"},
+}
+"""Of a row that no result says otherwise of."""
+
+
+def add(
+    path: Path, results: Sequence[Addable | str | Path], shipped: frozenset[str] | None
+) -> Added:
+    """Put the rows of results in the place of those that the history had of them.
+
+    Raises:
+        ExperimentError: A file is no result, or they are of different experiments.
+    """
+    read = _read(results)
+    parts = [rows_of(result, shipped) for result in read]
+    sources = [rows[0].source for rows in parts if rows]
+    twice = next((source for source in sources if sources.count(source) > 1), None)
+    if twice is not None:
+        what = f"two results of the same kind ({twice}) of {experiment_of(read[0])!r} were named"
+        raise ExperimentError(what, "name one of each: analyze, replay, windows")
+    return _put(path, experiment_of(read[0]), parts)
+
+
+def add_noise(path: Path, results: Sequence[Addable | str | Path]) -> Added:
+    """Put the noise that metrics share, measured by parts of an experiment's units, into a history.
+
+    Raises:
+        ExperimentError: A file is no result, they are of different experiments, or too few.
+    """
+    read = _read(results)
+    rows = shared_rows(read)
+    digest = _digest(repr(rows).encode("utf-8", "replace"))
+    return _put(path, experiment_of(read[0]), [[replace(row, digest=digest) for row in rows]])
+
+
+def _put(path: Path, name: str, parts: Sequence[Sequence[HistoryRow]]) -> Added:
+    with changing(path) as table:
+        sources = tuple(_put_source(table, rows) for rows in parts if rows)
+        return Added(str(path), name, sources, table.experiments())
+
+
+def _put_source(table: Table, rows: Sequence[HistoryRow]) -> AddedSource:
+    experiment, source, digest = rows[0].experiment, rows[0].source, rows[0].digest
+    before, count = table.digests(experiment).get(source, ("", 0))
+    bare = sum(row.se is None and not row.shared for row in rows)
+    if before == digest:
+        return AddedSource(source, "unchanged", len(rows), 0, bare)
+    table.replace(experiment, source, rows)
+    return AddedSource(source, "replaced" if count else "added", len(rows), count, bare)
+
+
+def _read(results: Sequence[Addable | str | Path]) -> list[Addable]:
+    """Read the files of results of one experiment."""
+    read = [
+        # Its kind is one of those that are wanted.
+        cast("Addable", read_result(Path(one), _WANTED)) if isinstance(one, str | Path) else one
+        for one in results
+    ]
+    if not read:
+        raise ExperimentError("there is nothing to add", "name the JSON of abeval analyze")
+    names = list(dict.fromkeys(experiment_of(result) for result in read))
+    if len(names) > 1:
+        what = f"these results are of different experiments: {names[0]!r} and {names[1]!r}"
+        raise ExperimentError(what, "add each experiment by a call of its own")
+    return read
+
 
 def experiment_of(result: Addable) -> str:
-    """The name of the experiment that a result is of."""
+    """Return the name of the experiment that a result is of."""
     return result.experiment.name if isinstance(result, Result) else result.name
 
 
 def rows_of(result: Addable, shipped: frozenset[str] | None) -> tuple[HistoryRow, ...]:
-    """The rows of a result.
+    """Return the rows of a result.
 
     Args:
         result: Of an analysis, a replay or of windows.
@@ -107,30 +130,63 @@ def rows_of(result: Addable, shipped: frozenset[str] | None) -> tuple[HistoryRow
     Raises:
         ExperimentError: A shipped variant is none of the experiment.
     """
+    said: dict[str, Any] = {"result": result.to_dict()}
     match result:
         case Result():
             rows = tuple(_of_analysis(result, shipped))
+            said |= {} if shipped is None else {"shipped": sorted(shipped)}
         case ReplayResult():
             rows = tuple(_of_replay(result))
         case TimeResult():
-            rows = tuple(window_rows(result))
-    digest = _digest(result, shipped if isinstance(result, Result) else None)
+            rows = tuple(_of_windows(result))
+    text = json.dumps(said, sort_keys=True, default=str)
+    digest = _digest(text.encode("utf-8", "backslashreplace"))
     return tuple(replace(row, digest=digest, **_writable(row)) for row in rows)
 
 
+def _digest(content: bytes) -> str:
+    return hashlib.sha256(content).hexdigest()[:32]
+
+
 def _writable(row: HistoryRow) -> dict[str, Any]:
-    """The texts of a row that are no UTF-8, which JSON can hold and a file cannot."""
+    """Return the texts of a row that are no UTF-8, which JSON can hold and a file cannot."""
     texts = {f.name: text for f in fields(row) if isinstance(text := getattr(row, f.name), str)}
     plain = {name: text.encode("utf-8", "replace").decode() for name, text in texts.items()}
     return {name: text for name, text in plain.items() if text != texts[name]}
 
 
-def _digest(result: Addable, shipped: frozenset[str] | None) -> str:
-    said: dict[str, Any] = {"result": result.to_dict()}
-    if shipped is not None:
-        said["shipped"] = sorted(shipped)
-    text = json.dumps(said, sort_keys=True, default=str)
-    return hashlib.sha256(text.encode("utf-8", "backslashreplace")).hexdigest()[:32]
+def _row(**known: Any) -> HistoryRow:  # noqa: ANN401
+    return HistoryRow(**{**_BLANK, **known})
+
+
+def _lift(row: Row | WindowRow, alpha: float, boundary: float | None = None) -> dict[str, Any]:
+    """Return the numbers of a lift; at looks its interval is wider, by their boundary."""
+    df = max(row.units_control + row.units - 2, 1)
+    critical = -quantile(alpha / 2, df) if boundary is None else boundary
+    return {
+        "metric": row.metric,
+        "variant": row.variant,
+        "value_control": row.control,
+        "value": row.treatment,
+        "effect": row.lift,
+        "low": row.lift_low,
+        "high": row.lift_high,
+        "se": _se(row.lift, row.lift_low, row.lift_high, critical),
+        "p_value": row.p_value,
+        "alpha": alpha,
+        "units_control": row.units_control,
+        "units": row.units,
+        "reason": row.reason,
+    }
+
+
+def _se(
+    effect: float | None, low: float | None, high: float | None, critical: float
+) -> float | None:
+    """Return the standard error behind an interval; None without one."""
+    if effect is None or low is None or high is None:
+        return None
+    return (high - low) / (2 * critical) or None
 
 
 def _of_analysis(result: Result, shipped: frozenset[str] | None) -> Iterator[HistoryRow]:
@@ -145,47 +201,21 @@ def _of_analysis(result: Result, shipped: frozenset[str] | None) -> Iterator[His
     bounds = {(b.metric, b.variant): b.boundary for b in result.boundaries}
     for row in result.scorecard:
         decision = decisions.get(row.variant)
-        by_verdict = shipped is None and decision == "ship"
-        yield HistoryRow(
+        yield _row(
+            **_lift(row, info.alpha, bounds.get((row.metric, row.variant))),
             experiment=info.name,
             source="analysis",
-            digest="",
-            variant=row.variant,
             control=info.control,
             model=models.get(row.variant),
-            metric=row.metric,
             side="online",
-            traffic=None,
-            window=None,
             start=info.start,
             end=info.end,
             role=row.role,
             direction=row.direction,
-            scale="lift",
-            value_control=row.control,
-            value=row.treatment,
-            effect=row.lift,
-            low=row.lift_low,
-            high=row.lift_high,
-            se=_lift_se(row, info.alpha, bounds.get((row.metric, row.variant))),
-            p_value=row.p_value,
-            alpha=info.alpha,
-            units_control=row.units_control,
-            units=row.units,
             trusted=row.status != "untrusted",
-            reason=row.reason,
             decision=decision,
-            shipped=by_verdict or row.variant in (shipped or frozenset()),
+            shipped=decision == "ship" if shipped is None else row.variant in shipped,
         )
-
-
-def _lift_se(row: Row, alpha: float, boundary: float | None) -> float | None:
-    """The standard error behind the interval of a lift; at looks it is wider, by their boundary."""
-    if row.lift is None or row.lift_low is None or row.lift_high is None:
-        return None
-    df = max(row.units_control + row.units - 2, 1)
-    critical = -quantile(alpha / 2, df) if boundary is None else boundary
-    return (row.lift_high - row.lift_low) / (2 * critical) or None
 
 
 def _of_replay(result: ReplayResult) -> Iterator[HistoryRow]:
@@ -193,57 +223,65 @@ def _of_replay(result: ReplayResult) -> Iterator[HistoryRow]:
     plain = {model.name for model in result.models if model.blend is None}
     for pair in result.pairs:
         if pair.model in plain:
-            yield _of_pair(result, pair, critical)
+            yield _row(
+                experiment=result.name,
+                source="replay",
+                variant=pair.model,
+                control=pair.control,
+                model=pair.model,
+                metric=pair.metric,
+                side="offline",
+                traffic=pair.traffic,
+                direction=_direction(pair.metric),
+                scale="difference",
+                value_control=pair.value_control,
+                value=pair.value,
+                effect=pair.difference,
+                low=pair.low,
+                high=pair.high,
+                se=_se(pair.difference, pair.low, pair.high, critical),
+                p_value=pair.p_value,
+                alpha=result.alpha,
+                units=pair.units,
+                reason=pair.reason,
+            )
 
 
-def _of_pair(result: ReplayResult, pair: PairRow, critical: float) -> HistoryRow:
-    known = pair.difference is not None and pair.low is not None and pair.high is not None
-    return HistoryRow(
-        experiment=result.name,
-        source="replay",
-        digest="",
-        variant=pair.model,
-        control=pair.control,
-        model=pair.model,
-        metric=pair.metric,
-        side="offline",
-        traffic=pair.traffic,
-        window=None,
-        start=None,
-        end=None,
-        role=None,
-        direction=_direction(pair.metric),
-        scale="difference",
-        value_control=pair.value_control,
-        value=pair.value,
-        effect=pair.difference,
-        low=pair.low,
-        high=pair.high,
-        se=((pair.high or 0.0) - (pair.low or 0.0)) / (2 * critical) or None if known else None,
-        p_value=pair.p_value,
-        alpha=result.alpha,
-        units_control=None,
-        units=pair.units,
-        trusted=True,
-        reason=pair.reason,
-        decision=None,
-        shipped=False,
-    )
-
-
-def _direction(metric: str) -> str | None:
+def _direction(metric: str) -> str:
     name = metric.partition("@")[0].partition("[")[0]
     if name in CALIBRATED_AT:
         return f"toward {CALIBRATED_AT[name]:g}"
     return "decrease" if name in LOWER_IS_BETTER else "increase"
 
 
-FEWEST_PARTS = 6
-"""Parts below which a correlation says nothing."""
+def _of_windows(result: TimeResult) -> Iterator[HistoryRow]:
+    """Return effects in the first and the last days, whole calendar days of the log."""
+    days, partial = result.days, {*result.partial}
+    whole = [row for row in result.windows if row.axis == "calendar" and not row.partial]
+    if not days or partial & {days[0], days[-1]}:
+        return
+    ends = [
+        *((n, "early", "first") for n in EARLY if n + min(LATE) <= len(days)),
+        *((n, "late", "last") for n in LATE if n + min(EARLY) <= len(days)),
+    ]
+    for length, side, words in ends:
+        for row in whole:
+            is_early = row.kind == "cumulative" and side == "early"
+            is_late = row.kind == "rolling" and side == "late" and row.end == days[-1]
+            if row.days == length and (is_early or is_late):
+                yield _row(
+                    **_lift(row, result.alpha),
+                    experiment=result.name,
+                    source="windows",
+                    side=side,
+                    window=f"{words} {length} days",
+                    start=row.start,
+                    end=row.end,
+                )
 
 
 def shared_rows(results: Sequence[Addable]) -> tuple[HistoryRow, ...]:
-    """The correlation of errors of metrics of one variant, from effects on parts of the units.
+    """Correlate errors of metrics of one variant, from effects on parts of the units.
 
     All parts have the same true effects, so what two metrics have in common from part to part is
     noise; the correlation is the same on all units.
@@ -255,11 +293,9 @@ def shared_rows(results: Sequence[Addable]) -> tuple[HistoryRow, ...]:
     Raises:
         ExperimentError: There are too few parts, or not as many of each kind.
     """
-    read = [rows_of(result, None) for result in results]
-    parts = {
-        source: list(group)
-        for source, group in groupby(sorted(filter(None, read), key=_source), key=_source)
-    }
+    read = filter(None, (rows_of(result, None) for result in results))
+    by_source = sorted(read, key=lambda rows: rows[0].source)
+    parts = {s: list(group) for s, group in groupby(by_source, key=lambda rows: rows[0].source)}
     counts = {source: len(group) for source, group in parts.items()}
     count = counts.get("analysis", 0)
     if count < FEWEST_PARTS or len({*counts.values()}) > 1 or len(counts) < 2:
@@ -274,17 +310,13 @@ def shared_rows(results: Sequence[Addable]) -> tuple[HistoryRow, ...]:
     )
 
 
-def _source(rows: tuple[HistoryRow, ...]) -> str:
-    return rows[0].source
-
-
 def _correlated(parts: Sequence[Sequence[HistoryRow]]) -> tuple[HistoryRow, ...]:
-    """One row for each measure that is known before, with its correlation with each online one."""
+    """Return one row for each measure known before, with its correlation with each online one."""
     effects: dict[tuple[Case, HistoryRow], dict[int, float]] = defaultdict(dict)
     for i, rows in enumerate(parts):
         for row, case in cases_of(rows):
             if row.effect is not None:
-                effects[case, _key(row)][i] = row.effect
+                effects[case, replace(row, **_NUMBERS)][i] = row.effect
     known = {key: values for key, values in effects.items() if len(values) >= FEWEST_PARTS}
     noises = []
     for (case, row), values in known.items():
@@ -299,102 +331,9 @@ def _correlated(parts: Sequence[Sequence[HistoryRow]]) -> tuple[HistoryRow, ...]
     return tuple(noises)
 
 
-def _key(row: HistoryRow) -> HistoryRow:
-    """A row without its numbers, which are those of one part."""
-    numbers = ("value_control", "value", "effect", "low", "high", "se", "p_value", "units_control")
-    blank: dict[str, Any] = {
-        **dict.fromkeys(numbers),
-        "units": 0,
-        "digest": "",
-        "reason": None,
-        "decision": None,
-    }
-    return replace(row, **blank, trusted=True, shipped=False)
-
-
 def _correlation(one: dict[int, float], other: dict[int, float]) -> float | None:
     both = sorted(one.keys() & other.keys())
     x, y = np.array([one[i] for i in both]), np.array([other[i] for i in both])
     if len(both) < FEWEST_PARTS or not np.ptp(x) or not np.ptp(y):
         return None
     return float(np.clip(np.corrcoef(x, y)[0, 1], -0.99, 0.99))
-
-
-_WANTED = Wanted(
-    (ANALYSIS, REPLAY, TIME),
-    "is no result of abeval that has effects",
-    "a history takes the JSON of abeval analyze, replay and windows",
-)
-
-
-def add(
-    path: Path, results: Sequence[Addable | str | Path], shipped: frozenset[str] | None
-) -> Added:
-    """Put the rows of results in the place of those that the history had of them.
-
-    Raises:
-        ExperimentError: A file is no result, or they are of different experiments.
-    """
-    read = _read(results)
-    parts = [rows_of(result, shipped) for result in read]
-    _check_once(parts, experiment_of(read[0]))
-    with changing(path) as table:
-        sources = tuple(_put(table, rows) for rows in parts if rows)
-        return Added(str(path), experiment_of(read[0]), sources, table.experiments())
-
-
-def add_noise(path: Path, results: Sequence[Addable | str | Path]) -> Added:
-    """Put the noise that metrics share, measured by parts of an experiment's units, into a history.
-
-    Raises:
-        ExperimentError: A file is no result, they are of different experiments, or too few.
-    """
-    read = _read(results)
-    rows = shared_rows(read)
-    with changing(path) as table:
-        sources = (_put(table, _signed(rows)),) if rows else ()
-        return Added(str(path), experiment_of(read[0]), sources, table.experiments())
-
-
-def _signed(rows: Sequence[HistoryRow]) -> list[HistoryRow]:
-    digest = hashlib.sha256(repr(rows).encode("utf-8", "replace")).hexdigest()[:32]
-    return [replace(row, digest=digest) for row in rows]
-
-
-def _read(results: Sequence[Addable | str | Path]) -> list[Addable]:
-    """Results of one experiment, or the files of these.
-
-    Raises:
-        ExperimentError: A file is no result, or they are of different experiments.
-    """
-    read = [_from_file(Path(one)) if isinstance(one, str | Path) else one for one in results]
-    if not read:
-        raise ExperimentError("there is nothing to add", "name the JSON of abeval analyze")
-    names = list(dict.fromkeys(experiment_of(result) for result in read))
-    if len(names) > 1:
-        what = f"these results are of different experiments: {names[0]!r} and {names[1]!r}"
-        raise ExperimentError(what, "add each experiment by a call of its own")
-    return read
-
-
-def _from_file(file: Path) -> Addable:
-    # Its kind is one of those that are wanted.
-    return cast("Addable", read_result(file, _WANTED))
-
-
-def _check_once(parts: Sequence[Sequence[HistoryRow]], name: str) -> None:
-    sources = [rows[0].source for rows in parts if rows]
-    twice = next((source for source in sources if sources.count(source) > 1), None)
-    if twice is not None:
-        what = f"two results of the same kind ({twice}) of {name!r} were named"
-        raise ExperimentError(what, "name one of each: analyze, replay, windows")
-
-
-def _put(table: Table, rows: Sequence[HistoryRow]) -> AddedSource:
-    experiment, source, digest = rows[0].experiment, rows[0].source, rows[0].digest
-    before, count = table.digests(experiment).get(source, ("", 0))
-    bare = sum(row.se is None and not row.shared for row in rows)
-    if before == digest:
-        return AddedSource(source, "unchanged", len(rows), 0, bare)
-    table.replace(experiment, source, rows)
-    return AddedSource(source, "replaced" if count else "added", len(rows), count, bare)

@@ -1,7 +1,4 @@
-"""`History`: a file of past experiments, to add to and to ask.
-
-`cli/history.py` and users call it; `abeval.History` is this class.
-"""
+"""`History`: a file of past experiments, to add to and to ask."""
 
 from collections.abc import Iterable, Sequence
 from pathlib import Path
@@ -92,13 +89,13 @@ class History:
         return add_noise(self.path, results)
 
     def rows(self) -> tuple["HistoryRow", ...]:
-        """Every row of the file; none if it does not exist yet."""
+        """Return every row of the file; none if it does not exist yet."""
         from abeval.history.table import read_rows
 
         return read_rows(self.path).rows
 
     def to_frame(self) -> "pd.DataFrame":
-        """Every row of the file, as a frame."""
+        """Return every row of the file, as a frame."""
         from abeval.results.history import HistoryRow
         from abeval.results.record import frame
 
@@ -112,7 +109,7 @@ class History:
         shared: float = 0.0,
         alpha: float = 0.05,
     ) -> "HistoryReport":
-        """Which metric predicts which, how often each moves, and what was really gained.
+        """Report which metric predicts which, how often each moves, and what was really gained.
 
         Args:
             metrics: Online metrics; without, goals and guardrails.
@@ -131,7 +128,7 @@ class History:
         return report(self.path, self._filled(), metrics, offline, Options(alpha, shared))
 
     def prior(self, metric: str, *, alpha: float = 0.05) -> "HistoryPrior":
-        """The normal prior of a metric's lifts, as `[inference] prior` takes it.
+        """Fit the normal prior of a metric's lifts, as `[inference] prior` takes it.
 
         Args:
             metric: An online metric of the history.

@@ -1,13 +1,13 @@
-"""The rows of a history as effects by measure: what is used, and what is left out and why.
-
-`predictions.py` and `gains.py` take the effects; `report.py` says what was left out.
-"""
+"""The rows of a history as effects by measure: what is used, and what is left out and why."""
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
+import numpy as np
+
 from abeval.results.history import HistoryRow, Side
+from abeval.stats.records import Floats
 
 Case = tuple[str, str]
 """Experiment and variant."""
@@ -51,6 +51,21 @@ class Measure(NamedTuple):
     effects: Mapping[Case, Effect]
 
     @property
+    def values(self) -> Floats:
+        """Its effects, raw sign."""
+        return np.array([effect.value for effect in self.effects.values()])
+
+    @property
+    def ses(self) -> Floats:
+        """Their standard errors."""
+        return np.array([effect.se for effect in self.effects.values()])
+
+    @property
+    def experiments(self) -> int:
+        """The number of experiments that have it."""
+        return len({experiment for experiment, _ in self.effects})
+
+    @property
     def sign(self) -> int:
         """1 where more is better, −1 where less is, 0 where neither."""
         if self.direction is not None and self.direction.startswith("toward"):
@@ -74,7 +89,7 @@ class Measures(NamedTuple):
     left_out: Mapping[str, int]
 
     def of(self, *sides: Side) -> list[Measure]:
-        """The measures of some sides."""
+        """Return the measures of some sides."""
         return [measure for measure in self.measures if measure.side in sides]
 
 
@@ -84,15 +99,13 @@ class _Analyses:
     def __init__(self, rows: Iterable[HistoryRow]) -> None:
         self.rows = [row for row in rows if row.source == "analysis"]
         self.control = {row.experiment: row.control for row in self.rows}
-        self.roles = {row.metric: row.role for row in self.rows}
-        self.directions = {row.metric: row.direction for row in self.rows}
         self.untrusted = {(r.experiment, r.variant, r.metric) for r in self.rows if not r.trusted}
         self._models: dict[str, dict[str, str | None]] = {}
         for row in self.rows:
             self._models.setdefault(row.experiment, {})[row.variant] = row.model
 
     def case(self, row: HistoryRow) -> Case | None:
-        """The experiment and variant that a row is of; a replay knows models alone."""
+        """Return the experiment and variant that a row is of; a replay knows models alone."""
         models = self._models.get(row.experiment, {})
         if row.side != "offline":
             return (row.experiment, row.variant) if row.variant in models else None
@@ -101,8 +114,8 @@ class _Analyses:
             serving = [*models]
         return (row.experiment, serving[0]) if len(serving) == 1 else None
 
-    def unused(self, row: HistoryRow) -> str | None:
-        """Why a row is not used; None if it is."""
+    def effect(self, row: HistoryRow) -> tuple[Case, Effect] | str:
+        """Return the effect of a row and what it is of, or why the row is not used."""
         case = self.case(row)
         if case is None:
             known = row.experiment in self.control
@@ -111,36 +124,42 @@ class _Analyses:
             return "no effect with an error"
         if (*case, row.metric) in self.untrusted:
             return "untrusted"
-        return None
+        return case, Effect(row.effect, row.se, row.p_value, row.start, row.end)
+
+    def is_other_traffic(self, row: HistoryRow) -> bool:
+        """Tell whether an offline row is not of control's traffic."""
+        control = self.control.get(row.experiment, row.traffic)
+        return row.side == "offline" and row.traffic != control
 
 
 def measures_of(rows: Sequence[HistoryRow]) -> Measures:
-    """Every effect that can be used, by measure.
+    """Return every effect that can be used, by measure.
 
     Offline effects are those on control's traffic: what was known before launch.
     """
     analyses = _Analyses(rows)
     left_out: Counter[str] = Counter()
-    effects: dict[tuple[Side, str], dict[Case, Effect]] = {}
+    effects: dict[HistoryRow, dict[Case, Effect]] = {}
     first: dict[tuple[Side, str], HistoryRow] = {}
     for row in rows:
-        if row.source == "noise" or _is_other_traffic(row, analyses):
-            continue
-        why, case = analyses.unused(row), analyses.case(row)
-        if why is not None or case is None or row.effect is None or row.se is None:
-            left_out[why or ""] += 1
-            continue
-        key = row.side, name_of(row)
-        first.setdefault(key, row)
-        effect = Effect(row.effect, row.se, row.p_value, row.start, row.end)
-        effects.setdefault(key, {})[case] = effect
-    measures = tuple(_measure(first[key], effects[key], analyses) for key in effects)
+        if row.source != "noise" and not analyses.is_other_traffic(row):
+            found = analyses.effect(row)
+            if isinstance(found, str):
+                left_out[found] += 1
+                continue
+            case, effect = found
+            known = first.setdefault((row.side, name_of(row)), row)
+            effects.setdefault(known, {})[case] = effect
+    last = {row.metric: row for row in analyses.rows}
+    measures = tuple(
+        _measure(row, last.get(row.metric), of_cases) for row, of_cases in effects.items()
+    )
     shipped = frozenset((r.experiment, r.variant) for r in analyses.rows if r.shipped)
     return Measures(measures, shipped, _shared(rows, analyses), left_out)
 
 
 def cases_of(rows: Sequence[HistoryRow]) -> Iterator[tuple[HistoryRow, Case]]:
-    """The rows whose variant is known, with it."""
+    """Return the rows whose variant is known, with it."""
     analyses = _Analyses(rows)
     for row in rows:
         case = analyses.case(row)
@@ -148,31 +167,25 @@ def cases_of(rows: Sequence[HistoryRow]) -> Iterator[tuple[HistoryRow, Case]]:
             yield row, case
 
 
-def _measure(row: HistoryRow, effects: Mapping[Case, Effect], analyses: _Analyses) -> Measure:
-    metric = row.metric
-    if row.side == "offline":
-        return Measure(name_of(row), metric, row.side, row.direction, None, effects)
-    direction, role = analyses.directions.get(metric), analyses.roles.get(metric)
-    return Measure(name_of(row), metric, row.side, direction, role, effects)
-
-
-def _is_other_traffic(row: HistoryRow, analyses: _Analyses) -> bool:
-    control = analyses.control.get(row.experiment, row.traffic)
-    return row.side == "offline" and row.traffic != control
+def _measure(row: HistoryRow, judged: HistoryRow | None, effects: Mapping[Case, Effect]) -> Measure:
+    """Return the measure of a row; an online one is turned as the last analysis has it."""
+    if row.side == "offline" or judged is None:
+        direction = row.direction if row.side == "offline" else None
+        return Measure(name_of(row), row.metric, row.side, direction, None, effects)
+    return Measure(name_of(row), row.metric, row.side, judged.direction, judged.role, effects)
 
 
 def name_of(row: HistoryRow) -> str:
-    """The measure that a row is of: its metric, and its days where they are not all."""
+    """Return the measure of a row: its metric, and its days where they are not all."""
     return row.metric if row.window is None else f"{row.metric}, {row.window}"
 
 
 def _shared(rows: Iterable[HistoryRow], analyses: _Analyses) -> dict[tuple[Case, str, str], float]:
-    """Both ways round, so that no reader needs to know which measure was the first."""
+    """Correlate both ways round, so that no reader needs to know which measure was the first."""
     shared = {}
     for row in rows:
         case = analyses.case(row)
-        if case is None or _is_other_traffic(row, analyses):
-            continue
-        for other, correlation in row.shared:
-            shared[case, name_of(row), other] = shared[case, other, name_of(row)] = correlation
+        if case is not None and not analyses.is_other_traffic(row):
+            for other, correlation in row.shared:
+                shared[case, name_of(row), other] = shared[case, other, name_of(row)] = correlation
     return shared

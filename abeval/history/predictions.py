@@ -1,7 +1,4 @@
-"""Which metric predicts which: offline or early against online effects, corrected for noise.
-
-`report.py` hands over measures, and puts predictions and choices into its result.
-"""
+"""Which metric predicts which: offline or early against online effects, corrected for noise."""
 
 import math
 from collections.abc import Mapping, Sequence
@@ -30,33 +27,6 @@ class Options(NamedTuple):
     shared: float = 0.0
 
 
-class Paired(NamedTuple):
-    """The effects that two measures share, turned so that more is better, shape (pairs,) each.
-
-    Attributes:
-        cases: Experiment and variant of each.
-        x: Of the predictor.
-        x_se: Their standard errors.
-        y: Of the target.
-        y_se: Their standard errors.
-        shared: Correlation of the two errors.
-        known: How many of these were measured.
-    """
-
-    cases: tuple[Case, ...]
-    x: Floats
-    x_se: Floats
-    y: Floats
-    y_se: Floats
-    shared: Floats
-    known: int
-
-    @property
-    def experiments(self) -> int:
-        """How many experiments there are."""
-        return len({experiment for experiment, _ in self.cases})
-
-
 class Predicted(NamedTuple):
     """A prediction, and how each case was predicted without its experiment.
 
@@ -76,65 +46,71 @@ class Predicted(NamedTuple):
 def predicted(
     predictor: Measure, target: Measure, history: Measures, options: Options
 ) -> Predicted | None:
-    """How well one measure predicts another; None if no experiment has both."""
-    pairs = _paired(predictor, target, history, options)
-    if not pairs.cases:
+    """Estimate how well one measure predicts another; None if no experiment has both.
+
+    Effects are turned so that more is better. Early days that reach into the target's are no
+    prediction.
+    """
+    cases = [
+        case
+        for case, effect in predictor.effects.items()
+        if case in target.effects
+        if target.side != "late" or _is_before(effect, target.effects[case])
+    ]
+    if not cases:
         return None
-    blank = _blank(predictor, target, pairs, options)
-    try:
-        groups = [experiment for experiment, _ in pairs.cases]
-        fitted = latent.fit(*pairs[1:6], groups=groups)
-    except Refusal as refusal:
-        return Predicted(replace(blank, reason=refusal.reason), 1.0, {}, {})
-    return _filled(blank, pairs, fitted, options.alpha)
-
-
-def _paired(predictor: Measure, target: Measure, history: Measures, options: Options) -> Paired:
-    """The cases that have both; early days that reach into the target's are no prediction."""
-    cases = [case for case in predictor.effects if case in target.effects]
-    if target.side == "late":
-        cases = [c for c in cases if _is_before(predictor.effects[c], target.effects[c])]
-    x, y = [predictor.effects[c] for c in cases], [target.effects[c] for c in cases]
+    (x, x_se), (y, y_se) = _columns(predictor, cases), _columns(target, cases)
+    groups = [experiment for experiment, _ in cases]
     keys = [(case, predictor.name, target.name) for case in cases]
     measured = [one for key in keys if (one := history.shared.get(key)) is not None]
     # Measured on few parts each, a single one says little; pooled it is that of all.
     pooled = float(np.mean(measured)) if measured else options.shared
-    return Paired(
-        tuple(cases),
-        predictor.sign * np.array([effect.value for effect in x]),
-        np.array([effect.se for effect in x]),
-        target.sign * np.array([effect.value for effect in y]),
-        np.array([effect.se for effect in y]),
-        np.full(len(cases), predictor.sign * target.sign * pooled),
-        len(measured),
-    )
-
-
-def _is_before(early: Effect, late: Effect) -> bool:
-    return early.end is not None and late.start is not None and early.end < late.start
-
-
-def _blank(predictor: Measure, target: Measure, pairs: Paired, options: Options) -> Prediction:
-    """What can be said without a fit."""
-    agree = int(np.sum(np.sign(pairs.x) == np.sign(pairs.y)))
-    low, high = interval(Count(agree, len(pairs.x)), options.alpha)
-    varies = len(pairs.x) > 2 and np.ptp(pairs.x) > 0 and np.ptp(pairs.y) > 0
-    return Prediction(
+    # Without a minus before zero.
+    shared = predictor.sign * target.sign * pooled + 0.0
+    agree = int(np.sum(np.sign(x) == np.sign(y)))
+    varies = len(cases) > 2 and np.ptp(x) > 0 and np.ptp(y) > 0
+    low, high = interval(Count(agree, len(cases)), options.alpha)
+    row = Prediction(
         predictor=predictor.name,
         target=target.name,
         side=predictor.side,
-        experiments=pairs.experiments,
-        effects=len(pairs.x),
-        naive=float(np.corrcoef(pairs.x, pairs.y)[0, 1]) if varies else None,
-        shared=float(pairs.shared.mean()),
-        shared_known=pairs.known,
+        experiments=len({*groups}),
+        effects=len(cases),
+        naive=float(np.corrcoef(x, y)[0, 1]) if varies else None,
+        shared=shared,
+        shared_known=len(measured),
         agree=agree,
-        agree_share=agree / len(pairs.x),
+        agree_share=agree / len(cases),
         agree_low=low,
         agree_high=high,
-        base=float(np.mean(pairs.y > 0)),
+        base=float(np.mean(y > 0)),
         **dict.fromkeys(_FITTED),
     )
+    try:
+        fitted = latent.fit(x, x_se, y, y_se, shared, groups)
+    except Refusal as refusal:
+        return Predicted(replace(row, reason=refusal.reason), 1.0, {}, {})
+    correlation = latent.correlation(fitted, options.alpha)
+    slope = latent.slope(fitted, options.alpha)
+    step, typical = float(np.median(np.abs(x))), float(np.median(x_se))
+    held_out = latent.held_out(fitted)
+    error = ((y - held_out.without) ** 2 - y_se**2) * held_out.precision
+    row = replace(
+        row,
+        correlation=correlation.value,
+        low=correlation.low,
+        high=correlation.high,
+        slope=slope.value,
+        slope_low=_bounded(slope.low),
+        slope_high=_bounded(slope.high),
+        step=step,
+        chance=latent.chance_positive(fitted, step, typical),
+        chance_loss=latent.chance_positive(fitted, -step, typical),
+        explained=_share(float(held_out.gain.sum()), float(error.sum())),
+        quality=correlation.value * math.sqrt(signal(x, x_se)),
+    )
+    by_case = (dict(zip(cases, v.tolist(), strict=True)) for v in (held_out.gain, error))
+    return Predicted(row, correlation.p_value, *by_case)
 
 
 _FITTED = (
@@ -143,32 +119,19 @@ _FITTED = (
 )
 
 
-def _filled(blank: Prediction, pairs: Paired, fitted: latent.Fit, alpha: float) -> Predicted:
-    correlation, slope = latent.correlation(fitted, alpha), latent.slope(fitted, alpha)
-    step, x_se = float(np.median(np.abs(pairs.x))), float(np.median(pairs.x_se))
-    held_out = latent.held_out(fitted)
-    error = (pairs.y - held_out.without) ** 2 - pairs.y_se**2
-    error *= held_out.precision
-    row = replace(
-        blank,
-        correlation=correlation.value,
-        low=correlation.low,
-        high=correlation.high,
-        slope=slope.value,
-        slope_low=_bounded(slope.low),
-        slope_high=_bounded(slope.high),
-        step=step,
-        chance=latent.chance_positive(fitted, step, x_se),
-        chance_loss=latent.chance_positive(fitted, -step, x_se),
-        explained=_share(float(held_out.gain.sum()), float(error.sum())),
-        quality=correlation.value * math.sqrt(signal(pairs.x, pairs.x_se)),
-    )
-    by_case = (dict(zip(pairs.cases, v.tolist(), strict=True)) for v in (held_out.gain, error))
-    return Predicted(row, correlation.p_value, *by_case)
+def _is_before(early: Effect, late: Effect) -> bool:
+    return early.end is not None and late.start is not None and early.end < late.start
+
+
+def _columns(measure: Measure, cases: Sequence[Case]) -> tuple[Floats, Floats]:
+    """Return the effects of some cases, turned so that more is better, and their errors."""
+    effects = [measure.effects[case] for case in cases]
+    values, ses = ([effect.value for effect in effects], [effect.se for effect in effects])
+    return measure.sign * np.array(values), np.array(ses)
 
 
 def signal(effects: Floats, ses: Floats) -> float:
-    """The share of true effects in the variance of an estimate with a typical error."""
+    """Return the share of true effects in the variance of an estimate with a typical error."""
     spread = spreads(effects, ses)
     variance = float(np.sum(spread.weight * spread.variance))
     return variance / (variance + float(np.median(ses)) ** 2)
@@ -179,12 +142,12 @@ def _bounded(end: float) -> float | None:
 
 
 def _share(gain: float, error: float) -> float | None:
-    """At most all; None where the target has no more than its noise, so nothing is to predict."""
+    """Return at most all; None where the target has no more than its noise."""
     return min(gain / error, 1.0) if error > 0 else None
 
 
 def chosen(predictions: Sequence[Predicted], alpha: float) -> Choice | None:
-    """The best of several predictors of one target, on the experiments that have them all.
+    """Choose the best predictor of one target, on the experiments that have all predictors.
 
     Each experiment is predicted by the one that is best for all others. The sentence says that it
     predicts where its correlation is not zero at `alpha` over the number of predictors.
@@ -196,8 +159,8 @@ def chosen(predictions: Sequence[Predicted], alpha: float) -> Choice | None:
     experiments = sorted({experiment for experiment, _ in cases})
     if len(experiments) < FEWEST:
         return None
-    gain = np.array([[sum_of(one.gain, cases, e) for e in experiments] for one in fitted])
-    error = sum(sum_of(fitted[0].error, cases, e) for e in experiments)
+    gain = np.array([[_sum_of(one.gain, cases, e) for e in experiments] for one in fitted])
+    error = sum(_sum_of(fitted[0].error, cases, e) for e in experiments)
     # Without a predictor the gain is 0: it is the choice where all others do harm.
     gain = np.vstack([gain, np.zeros(len(experiments))])
     others = gain.sum(1, keepdims=True) - gain
@@ -218,20 +181,17 @@ def chosen(predictions: Sequence[Predicted], alpha: float) -> Choice | None:
     return replace(choice, sentence=_sentence(choice, fitted, alpha))
 
 
-def sum_of(values: Mapping[Case, float], cases: Sequence[Case], experiment: str) -> float:
-    """The sum over the variants of one experiment."""
+def _sum_of(values: Mapping[Case, float], cases: Sequence[Case], experiment: str) -> float:
+    """Return the sum over the variants of one experiment."""
     return sum(values[case] for case in cases if case[0] == experiment)
 
 
 def _sentence(choice: Choice, fitted: Sequence[Predicted], alpha: float) -> str:
     if choice.best is None:
-        words = (
-            f"none of {choice.predictors} {choice.side} metrics"
-            if choice.predictors > 1
-            else (f"the {choice.side} metric {fitted[0].row.predictor} does not")
-        )
-        verb = " predicts" if choice.predictors > 1 else " predict"
-        return f"{words}{verb} {choice.target} better than its own mean does"
+        who = f"none of {choice.predictors} {choice.side} metrics predicts"
+        if choice.predictors == 1:
+            who = f"the {choice.side} metric {fitted[0].row.predictor} does not predict"
+        return f"{who} {choice.target} better than its own mean does"
     best = next(one for one in fitted if one.row.predictor == choice.best)
     row = best.row
     if best.p_value * choice.predictors > alpha:

@@ -3,13 +3,12 @@
 from collections.abc import Iterable, Sequence
 from itertools import groupby
 from pathlib import Path
-from typing import NamedTuple
 
 import numpy as np
 
 from abeval.errors import ExperimentError
 from abeval.experiment.problems import suggestion
-from abeval.history.measures import Case, Measure, Measures, measures_of
+from abeval.history.measures import Measure, Measures, measures_of
 from abeval.history.predictions import Options, Predicted, chosen, predicted, signal
 from abeval.history.table import Kept
 from abeval.results.history import (
@@ -27,114 +26,6 @@ from abeval.stats.proportions import Count, interval
 from abeval.stats.records import Floats
 from abeval.stats.shrinkage import FEWEST
 
-
-class Columns(NamedTuple):
-    """The effects of a measure, shape (effects,) each.
-
-    Attributes:
-        cases: Experiment and variant of each.
-        values: Effects, raw sign.
-        ses: Their standard errors.
-    """
-
-    cases: tuple[Case, ...]
-    values: Floats
-    ses: Floats
-
-    @property
-    def experiments(self) -> int:
-        """How many experiments there are."""
-        return len({experiment for experiment, _ in self.cases})
-
-
-def columns(measure: Measure) -> Columns:
-    """The effects of a measure as columns."""
-    effects = [*measure.effects.values()]
-    values, ses = np.array([e.value for e in effects]), np.array([e.se for e in effects])
-    return Columns(tuple(measure.effects), values, ses)
-
-
-def prior(measure: Measure, alpha: float) -> HistoryPrior:
-    """The normal distribution of a metric's true lifts.
-
-    Raises:
-        ExperimentError: Too few experiments have the metric.
-    """
-    own = columns(measure)
-    too_few = own.experiments < shrinkage.FEWEST
-    if too_few:
-        what = f"{measure.name} has an effect in {own.experiments} experiments of the history"
-        raise ExperimentError(what, f"a prior needs {shrinkage.FEWEST} or more: add their results")
-    fitted = shrinkage.prior(own.values, own.ses, alpha)
-    return HistoryPrior(measure.name, *fitted, own.experiments)
-
-
-def gained(measure: Measure, history: Measures, alpha: float) -> Gained:
-    """The sum of what was shipped, as estimated and as shrunk."""
-    own = columns(measure)
-    shipped = np.array([case in history.shipped for case in own.cases], dtype=bool)
-    naive = float(own.values[shipped].sum())
-    counts = int(shipped.sum()), len(own.values)
-    if own.experiments < shrinkage.FEWEST:
-        return Gained(measure.name, *counts, naive, *(None,) * 5, "too_few_units")
-    fitted = shrinkage.prior(own.values, own.ses, alpha)
-    total = shrinkage.total(own.values, own.ses, shipped, alpha)
-    numbers = total.value, total.low, total.high, fitted.mean, fitted.sd
-    return Gained(measure.name, *counts, naive, *numbers, None)
-
-
-def effects(measure: Measure, history: Measures, alpha: float) -> Iterable[HistoryEffect]:
-    """Every effect of a measure, with its shrunken one where it is over the whole experiment."""
-    own = columns(measure)
-    reach = two_sided_quantile(alpha) * own.ses
-    posterior = None
-    if measure.side == "online" and own.experiments >= shrinkage.FEWEST:
-        posterior = shrinkage.shrink(own.values, own.ses, alpha)
-    for i, (experiment, variant) in enumerate(own.cases):
-        yield HistoryEffect(
-            experiment=experiment,
-            variant=variant,
-            measure=measure.name,
-            side=measure.side,
-            direction=measure.direction,
-            effect=float(own.values[i]),
-            low=float(own.values[i] - reach[i]),
-            high=float(own.values[i] + reach[i]),
-            shrunk=None if posterior is None else float(posterior.value[i]),
-            shrunk_low=None if posterior is None else float(posterior.low[i]),
-            shrunk_high=None if posterior is None else float(posterior.high[i]),
-            shipped=(experiment, variant) in history.shipped,
-        )
-
-
-def sensitivity(measure: Measure, alpha: float) -> Sensitivity:
-    """How often a metric moves, and how far true effects spread."""
-    own = columns(measure)
-    p_values = [effect.p_value for effect in measure.effects.values()]
-    tested = [p for p in p_values if p is not None]
-    moved = sum(p < alpha for p in tested)
-    low, high = interval(Count(moved, len(tested)), alpha) if tested else (0.0, 1.0)
-    spread = reason = None
-    if own.experiments < shrinkage.FEWEST:
-        reason = "too_few_units"
-    else:
-        spread = shrinkage.prior(own.values, own.ses, alpha).sd
-    return Sensitivity(
-        measure=measure.name,
-        side=measure.side,
-        experiments=own.experiments,
-        effects=len(tested),
-        moved=moved,
-        share=moved / max(len(tested), 1),
-        low=low,
-        high=high,
-        spread=spread,
-        se=float(np.median(own.ses)),
-        signal=None if reason else signal(own.values, own.ses),
-        reason=reason,
-    )
-
-
 _UNSIGNED = (
     "the history has no digest, so that damage to it would not be seen; the next abeval history "
     "add that changes it writes one"
@@ -151,7 +42,7 @@ def report(
     offline: Sequence[str] | None,
     options: Options,
 ) -> HistoryReport:
-    """What a history says.
+    """Report what a history says.
 
     Args:
         path: Of the history.
@@ -185,9 +76,9 @@ def report(
         experiments=names,
         predictions=tuple(one.row for one in predictions),
         choices=tuple(_choices(predictions, options.alpha)),
-        sensitivity=tuple(sensitivity(m, options.alpha) for m in (*online, *ends)),
-        gained=tuple(gained(m, history, options.alpha) for m in online),
-        effects=tuple(e for m in shown for e in effects(m, history, options.alpha)),
+        sensitivity=tuple(_sensitivity(m, options.alpha) for m in (*online, *ends)),
+        gained=tuple(_gained(m, history, options.alpha) for m in online),
+        effects=tuple(e for m in shown for e in _effects(m, history, options.alpha)),
         left_out=tuple(history.left_out.items()),
         notes=(
             *_notes(history, before, online, predictions, options),
@@ -207,7 +98,7 @@ def _check(path: Path, names: Sequence[str], history: Measures) -> None:
 
 
 def named(measures: Sequence[Measure], names: Sequence[str], kind: str) -> list[Measure]:
-    """The measures of some metrics.
+    """Return the measures of some metrics.
 
     Raises:
         ExperimentError: The history lacks one.
@@ -279,3 +170,77 @@ def _notes(
     if not history.of("early"):
         notes.append("no early and late days: add the JSON of abeval windows")
     return notes
+
+
+def prior(measure: Measure, alpha: float) -> HistoryPrior:
+    """Fit the normal distribution of a metric's true lifts.
+
+    Raises:
+        ExperimentError: Too few experiments have the metric.
+    """
+    if measure.experiments < FEWEST:
+        what = f"{measure.name} has an effect in {measure.experiments} experiments of the history"
+        raise ExperimentError(what, f"a prior needs {FEWEST} or more: add their results")
+    fitted = shrinkage.prior(measure.values, measure.ses, alpha)
+    return HistoryPrior(measure.name, *fitted, measure.experiments)
+
+
+def _gained(measure: Measure, history: Measures, alpha: float) -> Gained:
+    """Add up what was shipped, as estimated and as shrunk."""
+    values, ses = measure.values, measure.ses
+    shipped = np.array([case in history.shipped for case in measure.effects], dtype=bool)
+    naive = float(values[shipped].sum())
+    counts = int(shipped.sum()), len(values)
+    if measure.experiments < FEWEST:
+        return Gained(measure.name, *counts, naive, *(None,) * 5, "too_few_units")
+    fitted = shrinkage.prior(values, ses, alpha)
+    total = shrinkage.total(values, ses, shipped, alpha)
+    numbers = total.value, total.low, total.high, fitted.mean, fitted.sd
+    return Gained(measure.name, *counts, naive, *numbers, None)
+
+
+def _effects(measure: Measure, history: Measures, alpha: float) -> Iterable[HistoryEffect]:
+    """Return every effect, with its shrunken one where it is over the whole experiment."""
+    posterior = None
+    if measure.side == "online" and measure.experiments >= FEWEST:
+        posterior = shrinkage.shrink(measure.values, measure.ses, alpha)
+    reach = two_sided_quantile(alpha)
+    for i, (case, effect) in enumerate(measure.effects.items()):
+        half = reach * effect.se
+        yield HistoryEffect(
+            *case,
+            measure=measure.name,
+            side=measure.side,
+            direction=measure.direction,
+            effect=effect.value,
+            low=effect.value - half,
+            high=effect.value + half,
+            shrunk=None if posterior is None else float(posterior.value[i]),
+            shrunk_low=None if posterior is None else float(posterior.low[i]),
+            shrunk_high=None if posterior is None else float(posterior.high[i]),
+            shipped=case in history.shipped,
+        )
+
+
+def _sensitivity(measure: Measure, alpha: float) -> Sensitivity:
+    """Count how often a metric moves, and estimate how far true effects spread."""
+    p_values = [effect.p_value for effect in measure.effects.values()]
+    tested = [p for p in p_values if p is not None]
+    moved = sum(p < alpha for p in tested)
+    low, high = interval(Count(moved, len(tested)), alpha) if tested else (0.0, 1.0)
+    values, ses = measure.values, measure.ses
+    enough = measure.experiments >= FEWEST
+    return Sensitivity(
+        measure=measure.name,
+        side=measure.side,
+        experiments=measure.experiments,
+        effects=len(tested),
+        moved=moved,
+        share=moved / max(len(tested), 1),
+        low=low,
+        high=high,
+        spread=shrinkage.prior(values, ses, alpha).sd if enough else None,
+        se=float(np.median(ses)),
+        signal=signal(values, ses) if enough else None,
+        reason=None if enough else "too_few_units",
+    )

@@ -1,7 +1,4 @@
-"""The file of a history: one table in Parquet or DuckDB, replaced as a whole or not at all.
-
-`history.py` reads and changes it; nothing else does.
-"""
+"""The file of a history: one table in Parquet or DuckDB, replaced as a whole or not at all."""
 
 import hashlib
 import json
@@ -48,7 +45,7 @@ _ORDER = "order by experiment, source, side, variant, traffic, metric, start"
 
 
 def kind_of(path: Path) -> str:
-    """What a history file is, by its suffix.
+    """Return what a history file is, by its suffix.
 
     Raises:
         ExperimentError: It is neither.
@@ -73,7 +70,7 @@ class Kept(NamedTuple):
 
 
 def read_rows(path: Path) -> Kept:
-    """All rows; none where the file does not exist.
+    """Read all rows; none where the file does not exist.
 
     Raises:
         ExperimentError: It is no history, is damaged, or is in use.
@@ -81,13 +78,13 @@ def read_rows(path: Path) -> Kept:
     kind_of(path)
     if not path.exists():
         return Kept((), True)
-    with closing(Scratch(None, "abeval-history-")) as scratch, _opened(path, scratch) as opened:
-        return Kept(tuple(map(_row, opened.values)), opened.is_signed)
+    with closing(Scratch(None, "abeval-history-")) as scratch, _opened(path, scratch) as table:
+        return Kept(tuple(map(_row, table.values())), table.is_signed)
 
 
 @contextmanager
 def changing(path: Path) -> Iterator["Table"]:
-    """The rows of a history to be changed; what was changed is written when the block ends.
+    """Open the rows of a history; what the block changes is written when it ends.
 
     Nothing is written if the block fails, or nothing changed. One run at a time has it; another
     waits for it.
@@ -101,18 +98,11 @@ def changing(path: Path) -> Iterator["Table"]:
         held(target.with_name(f"{target.name}.lock"), str(path), WAIT),
         closing(Scratch(None, "abeval-history-")) as scratch,
     ):
-        with _opened(path, scratch) as (connection, _, _):
-            table = Table(connection, scratch.path)
+        written = scratch.path / f"history.{kind}"
+        with _opened(path, scratch) as table:
             yield table
-            written = scratch.path / f"history.{kind}"
             if table.changed:
-                digest = literal(_digest(_values(connection)))
-                if kind == "parquet":
-                    rows = f"select {_LISTED} from {TABLE} {_ORDER}"
-                    options = f"format parquet, kv_metadata {{{_KEY}: {digest}}}"
-                    connection.execute(f"copy ({rows}) to {literal(str(written))} ({options})")
-                else:
-                    connection.execute(f"comment on table {TABLE} is {digest}")
+                table.sign(written if kind == "parquet" else None)
         if table.changed:
             write_bytes(path, written.read_bytes())
 
@@ -120,12 +110,28 @@ def changing(path: Path) -> Iterator["Table"]:
 class Table:
     """The rows of an open history."""
 
-    def __init__(self, connection: duckdb.DuckDBPyConnection, folder: Path) -> None:
+    def __init__(
+        self, connection: duckdb.DuckDBPyConnection, folder: Path, is_signed: bool
+    ) -> None:
         self._connection, self._folder = connection, folder
-        self.changed = False
+        self.is_signed, self.changed = is_signed, False
+
+    def values(self) -> list[dict[str, Any]]:
+        """Return the values of each row, by column."""
+        return _values(self._connection)
+
+    def sign(self, parquet: Path | None) -> None:
+        """Write the rows with their digest into a Parquet file, or comment the table with it."""
+        digest = literal(_digest(self.values()))
+        if parquet is None:
+            self._connection.execute(f"comment on table {TABLE} is {digest}")
+            return
+        rows = f"select {_LISTED} from {TABLE} {_ORDER}"
+        options = f"format parquet, kv_metadata {{{_KEY}: {digest}}}"
+        self._connection.execute(f"copy ({rows}) to {literal(str(parquet))} ({options})")
 
     def digests(self, experiment: str) -> dict[str, tuple[str, int]]:
-        """Source → digest of its rows, and their number."""
+        """Return source → digest of its rows, and their number."""
         query = f"select source, min(digest), count(*) from {TABLE} where experiment = ? group by 1"
         answer = self._connection.execute(query, [experiment]).fetchall()
         return {source: (digest, count) for source, digest, count in answer}
@@ -145,27 +151,14 @@ class Table:
         self.changed = True
 
     def experiments(self) -> int:
-        """How many experiments there are."""
+        """Return the number of experiments."""
         query = f"select count(distinct experiment) from {TABLE}"
         return int(self._connection.execute(query).fetchall()[0][0])
 
 
-class _Opened(NamedTuple):
-    """A copy of a history, on a connection that opens nothing else.
-
-    Attributes:
-        connection: Its table is `TABLE`.
-        values: Of each row, by column.
-        is_signed: As in `Kept`.
-    """
-
-    connection: duckdb.DuckDBPyConnection
-    values: Sequence[Mapping[str, Any]]
-    is_signed: bool
-
-
 @contextmanager
-def _opened(path: Path, scratch: Scratch) -> Iterator[_Opened]:
+def _opened(path: Path, scratch: Scratch) -> Iterator[Table]:
+    """Open a copy of a history, on a connection that opens nothing else."""
     kind = kind_of(path)
     copy = scratch.path / f"history.{kind}"
     try:
@@ -192,11 +185,11 @@ def _opened(path: Path, scratch: Scratch) -> Iterator[_Opened]:
                 listed = f"from parquet_kv_metadata({file}) where key = {literal(_KEY)}"
                 signature = f"select decode(value) {listed}"
             answer = connection.execute(signature).fetchall()
-            signatures, values = {digest for (digest,) in answer if digest}, _values(connection)
-            if not signatures <= {_digest(values)}:
+            signatures = {digest for (digest,) in answer if digest}
+            if not signatures <= {_digest(_values(connection))}:
                 what = f"{path} is damaged or was changed: its rows are not those that were written"
                 raise ExperimentError(what, "restore it, or add its results to a new history")
-            yield _Opened(connection, values, bool(signatures) or not path.exists())
+            yield Table(connection, scratch.path, bool(signatures) or not path.exists())
         except (duckdb.Error, UnicodeDecodeError) as error:
             what = f"{path} is no history of abeval: {message(error)}"
             raise ExperimentError(what, _MEND) from error
@@ -208,7 +201,7 @@ def _values(connection: duckdb.DuckDBPyConnection) -> list[dict[str, Any]]:
 
 
 def _digest(values: Sequence[Mapping[str, Any]]) -> str:
-    """Of rows in any order; a column without a value does not count."""
+    """Return the digest of rows in any order; a column without a value does not count."""
     rows = ({name: v for name, v in row.items() if v is not None} for row in values)
     texts = sorted(json.dumps(row, sort_keys=True) for row in rows)
     return hashlib.sha256("\n".join(texts).encode()).hexdigest()

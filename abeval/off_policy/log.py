@@ -1,8 +1,4 @@
-"""From an experiment's logs to the arrays that off-policy estimators read.
-
-`off_policy/run.py` calls it with a `Run`, the source variant and the policy;
-`off_policy/run.py` computes from the `PolicyLog`.
-"""
+"""From an experiment's logs to the arrays that off-policy estimators read."""
 
 from dataclasses import dataclass
 from pathlib import Path
@@ -136,7 +132,7 @@ def _check_number(log: LogColumns, column: str | None, what: str) -> None:
 
 
 def _logged(log: LogColumns, column: str) -> str:
-    """A column by its name in the log."""
+    """Return a column by its name in the log."""
     return next(name for name in log.types if name.lower() == column.lower())
 
 

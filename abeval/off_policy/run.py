@@ -1,10 +1,8 @@
 """Off-policy evaluation of an experiment: a policy's value on the traffic of another variant."""
 
 import math
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from functools import partial
-from typing import NamedTuple, TypedDict
 
 import pandas as pd
 
@@ -15,179 +13,26 @@ from abeval.logs.run import Run
 from abeval.off_policy.log import PolicyChoice, PolicyLog, read_policy_log
 from abeval.results.off_policy import OffPolicyResult, OffPolicyRow, Realised, Support
 from abeval.stats import effects, means
-from abeval.stats import off_policy as model_based
-from abeval.stats import off_policy as weighted
 from abeval.stats.moments import Moments
 from abeval.stats.off_policy import (
     MIN_REWARDS,
-    PRIOR_ROWS,
-    CrossFit,
+    MODELLED,
     PolicyValue,
+    Rows,
     check_policy,
     cross_fit,
+    estimate,
 )
 from abeval.stats.off_policy_support import (
     MIN_ESS,
-    Diagnostics,
     check_support,
     diagnose,
     importance_weights,
 )
 from abeval.stats.records import Integers, Refusal, RefusalReason
 
-Answer = PolicyValue | Refusal
-Estimator = Callable[[], PolicyValue]
-
-
-@dataclass(frozen=True)
-class OffPolicyOptions:
-    """Options of the estimators.
-
-    Attributes:
-        clip: Caps of clipped IPS.
-        switch: Thresholds of SwitchDR.
-        shrink: λ of DRos.
-        prior_rows: Rows at the overall CTR that shrink each item's predicted CTR.
-        min_ess: Effective sample size below which nothing is estimated.
-
-    Example:
-        >>> OffPolicyOptions(clip=(5, 10)).switch
-        (10.0,)
-    """
-
-    clip: tuple[float, ...] = (10.0,)
-    switch: tuple[float, ...] = (10.0,)
-    shrink: tuple[float, ...] = (100.0,)
-    prior_rows: float = PRIOR_ROWS
-    min_ess: float = MIN_ESS
-
-    def __post_init__(self) -> None:
-        """Refuse numbers out of range."""
-        if not all(x > 0 for x in (*self.clip, *self.switch, *self.shrink)):
-            raise ExperimentError("clip, switch and shrink must be positive")
-        for name in ("prior_rows", "min_ess"):
-            check_between(name, getattr(self, name), 0, MAX_VALUE)
-
-
-class Evaluation(NamedTuple):
-    """The estimates on one log.
-
-    Attributes:
-        answers: Estimator → its value or refusal.
-        diagnostics: Of the weights; None if the probabilities are invalid.
-        refusal: Why the log supports no (weighted) estimate, else None.
-    """
-
-    answers: dict[str, Answer]
-    diagnostics: Diagnostics | None
-    refusal: Refusal | None
-
-
-class _Common(TypedDict):
-    """The arguments of every estimator."""
-
-    clusters: Integers | None
-    alpha: float
-
-
-def evaluate_policy(
-    log: PolicyLog, clustered: bool, alpha: float, options: OffPolicyOptions
-) -> Evaluation:
-    """All estimators on a log.
-
-    Args:
-        log: Its arrays.
-        clustered: Whether a unit may have several rows.
-        alpha: Error rate of the intervals.
-        options: Of the estimators.
-    """
-    common = _Common(clusters=log.unit if clustered else None, alpha=alpha)
-    estimators = dict([*_weighted(log, options, common), *_model_based(log, options, common)])
-    diagnostics = None
-    try:
-        diagnostics = _diagnostics(log, common)
-        check_support(diagnostics, options.min_ess)
-    except Refusal as refusal:
-        answers: dict[str, Answer] = dict.fromkeys(estimators, refusal)
-        if diagnostics is not None and refusal.reason == "weights_not_one":
-            # The direct method uses no propensities, so wrong ones do not matter to it.
-            answers["dm"] = _answer(estimators["dm"])
-        return Evaluation(answers, diagnostics, refusal)
-    return Evaluation({name: _answer(e) for name, e in estimators.items()}, diagnostics, None)
-
-
-def _answer(estimator: Estimator) -> Answer:
-    try:
-        return estimator()
-    except Refusal as refusal:
-        return refusal
-
-
-def _diagnostics(log: PolicyLog, common: _Common) -> Diagnostics:
-    if log.policy is not None:
-        check_policy(log.policy, log.context)
-    weights = importance_weights(log.logging, log.evaluation)
-    return diagnose(log.reward, weights, common["clusters"], log.unsupported)
-
-
-def _weighted(
-    log: PolicyLog, options: OffPolicyOptions, common: _Common
-) -> Iterator[tuple[str, Estimator]]:
-    rows, ess = (log.reward, log.logging, log.evaluation), options.min_ess
-    yield "replay", partial(weighted.expected_replay, *rows, min_ess=ess, **common)
-    yield "ips", partial(weighted.ips, *rows, min_ess=ess, **common)
-    for cap in options.clip:
-        name = f"clipped_ips[{cap:g}]"
-        yield name, partial(weighted.clipped_ips, *rows, cap, min_ess=ess, **common)
-    yield "snips", partial(weighted.snips, *rows, min_ess=ess, **common)
-
-
-def _model_based(
-    log: PolicyLog, options: OffPolicyOptions, common: _Common
-) -> Iterator[tuple[str, Estimator]]:
-    """Estimators with item CTRs of the other half of the units, refitted in standard errors."""
-    fit = _fitted(log, options)
-    switch, shrink = options.switch, options.shrink
-    if isinstance(fit, Refusal):
-        names = [*(f"switch_dr[{x:g}]" for x in switch), *(f"dros[{x:g}]" for x in shrink)]
-        for name in ("dm", "dr", "sndr", *names):
-            yield name, partial(_raise, fit)
-        return
-    refit, ess = fit.influence, options.min_ess
-    rows = (log.reward, log.logging, log.evaluation, fit.predicted, fit.expected)
-    direct = (log.reward, fit.expected)
-    yield "dm", partial(model_based.direct_method, *direct, refit=refit, **common)
-    more = _WithModel(refit=refit, min_ess=ess, **common)
-    yield "dr", partial(model_based.doubly_robust, *rows, **more)
-    yield "sndr", partial(model_based.self_normalised_dr, *rows, **more)
-    for x in switch:
-        yield f"switch_dr[{x:g}]", partial(model_based.switch_dr, *rows, x, **more)
-    for x in shrink:
-        yield f"dros[{x:g}]", partial(model_based.shrunk_dr, *rows, x, **more)
-
-
-class _WithModel(_Common):
-    """The arguments of estimators with a model."""
-
-    refit: model_based.Refit
-    min_ess: float
-
-
-def _fitted(log: PolicyLog, options: OffPolicyOptions) -> CrossFit | Refusal:
-    if log.policy is None:
-        message = "needs the whole policy; a column has it only for the items shown"
-        return Refusal("not_applicable", message)
-    try:
-        return cross_fit(
-            log.reward, log.action, log.context, log.fold, log.policy, options.prior_rows
-        )
-    except Refusal as refusal:
-        return refusal
-
-
-def _raise(refusal: Refusal) -> PolicyValue:
-    raise refusal
-
+Answers = Mapping[str, PolicyValue | Refusal]
+"""Estimator, with its option → its value or refusal."""
 
 _NO_INTERVAL: Mapping[RefusalReason, str] = {
     "too_few_rewards": f"fewer than {MIN_REWARDS:g} effective clicks (rewards): no interval",
@@ -200,6 +45,41 @@ _HINTS: Mapping[RefusalReason, str] = {
         "from the log"
     ),
 }
+
+
+@dataclass(frozen=True)
+class OffPolicyOptions:
+    """Options of the estimators.
+
+    Attributes:
+        clip: Caps of clipped IPS.
+        switch: Thresholds of SwitchDR.
+        shrink: λ of DRos.
+        min_ess: Effective sample size below which nothing is estimated.
+
+    Example:
+        >>> OffPolicyOptions(clip=(5, 10)).switch
+        (10.0,)
+    """
+
+    clip: tuple[float, ...] = (10.0,)
+    switch: tuple[float, ...] = (10.0,)
+    shrink: tuple[float, ...] = (100.0,)
+    min_ess: float = MIN_ESS
+
+    def __post_init__(self) -> None:
+        """Refuse numbers out of range."""
+        if not all(x > 0 for x in (*self.clip, *self.switch, *self.shrink)):
+            raise ExperimentError("clip, switch and shrink must be positive")
+        check_between("min_ess", self.min_ess, 0, MAX_VALUE)
+
+    def estimators(self) -> Iterator[tuple[str, float | None]]:
+        """Return every estimator with its option, in the order of the result."""
+        yield from (("replay", None), ("ips", None))
+        yield from (("clipped_ips", x) for x in self.clip)
+        yield from ((name, None) for name in ("snips", "dm", "dr", "sndr"))
+        yield from (("switch_dr", x) for x in self.switch)
+        yield from (("dros", x) for x in self.shrink)
 
 
 def off_policy(
@@ -227,22 +107,74 @@ def off_policy(
     log = read_policy_log(run, source, choice, reward)
     run.step("estimating")
     clustered = experiment.unit != ROW_UNIT
-    result = evaluate_policy(log, clustered, experiment.alpha, options or OffPolicyOptions())
+    rows = Rows(log.reward, log.logging, log.evaluation, log.unit if clustered else None)
+    options = options or OffPolicyOptions()
+    support, refusal = _support(log, rows, options.min_ess)
+    answers = _answers(log, rows, refusal, experiment.alpha, options)
     realised = None if log.target is None else _realised(log.target, experiment.alpha)
     return OffPolicyResult(
         experiment=experiment.name,
         source=source,
         policy=str(choice),
         alpha=experiment.alpha,
-        support=_support(result),
+        support=support,
         realised=realised,
-        rows=tuple(_row(name, answer, realised) for name, answer in result.answers.items()),
+        rows=tuple(_row(name, answer, realised) for name, answer in answers.items()),
         set_aside=log.set_aside,
-        notes=tuple(_notes(log, result, choice, clustered)),
+        notes=tuple(_notes(log, support, choice, clustered)),
     )
 
 
-def _row(name: str, answer: Answer, realised: Realised | None) -> OffPolicyRow:
+def _support(log: PolicyLog, rows: Rows, min_ess: float) -> tuple[Support | None, Refusal | None]:
+    """Return how well the log supports the policy, and why it does not."""
+    found = refusal = None
+    try:
+        if log.policy is not None:
+            check_policy(log.policy, log.context)
+        weights = importance_weights(rows.logging, rows.evaluation)
+        found = diagnose(rows.reward, weights, rows.clusters, log.unsupported)
+        check_support(found, min_ess)
+    except Refusal as why:
+        refusal = why
+    words = (None, None) if refusal is None else (refusal.reason, str(refusal))
+    return None if found is None else Support(*found, *words), refusal
+
+
+def _answers(
+    log: PolicyLog, rows: Rows, refusal: Refusal | None, alpha: float, options: OffPolicyOptions
+) -> Answers:
+    """Estimate by every estimator, with item CTRs of the other half of the units."""
+    no_model = None
+    try:
+        if log.policy is not None and (refusal is None or refusal.reason == "weights_not_one"):
+            fit = cross_fit(log.reward, log.action, log.context, log.fold, log.policy)
+            rows = rows._replace(
+                predicted=fit.predicted, expected=fit.expected, refit=fit.influence
+            )
+    except Refusal as why:
+        no_model = why
+    answers: dict[str, PolicyValue | Refusal] = {}
+    for name, option in options.estimators():
+        known = no_model if name in MODELLED else None
+        # The direct method uses no propensities, so wrong ones do not matter to it.
+        if refusal is not None and (name != "dm" or refusal.reason != "weights_not_one"):
+            known = refusal
+        answers[name if option is None else f"{name}[{option:g}]"] = known or _answer(
+            name, rows, option or 1.0, alpha, options.min_ess
+        )
+    return answers
+
+
+def _answer(
+    name: str, rows: Rows, option: float, alpha: float, min_ess: float
+) -> PolicyValue | Refusal:
+    try:
+        return estimate(name, rows, option, alpha=alpha, min_ess=min_ess)
+    except Refusal as refusal:
+        return refusal
+
+
+def _row(name: str, answer: PolicyValue | Refusal, realised: Realised | None) -> OffPolicyRow:
     if isinstance(answer, Refusal):
         empty = (None, None, None, None, None, None)
         return OffPolicyRow(name, *empty, answer.reason, f"{answer}{_HINTS.get(answer.reason, '')}")
@@ -254,31 +186,8 @@ def _row(name: str, answer: Answer, realised: Realised | None) -> OffPolicyRow:
     return OffPolicyRow(name, *numbers, z, answer.reason, message)
 
 
-def _support(result: Evaluation) -> Support | None:
-    log, refusal = result.diagnostics, result.refusal
-    if log is None:
-        return None
-    return Support(
-        rows=log.rows,
-        units=log.units,
-        clicks=log.rewarded,
-        mean_weight=log.mean_weight.value,
-        mean_weight_se=log.mean_weight.se,
-        mean_weight_p=log.mean_weight.p_value,
-        max_weight=log.max_weight,
-        weight_p99=log.weight_p99,
-        ess=log.ess,
-        ess_share=log.ess_share,
-        ess_units=log.ess_units,
-        accepted=log.accepted,
-        unsupported=log.unsupported,
-        reason=None if refusal is None else refusal.reason,
-        message=None if refusal is None else str(refusal),
-    )
-
-
 def _realised(target: pd.DataFrame, alpha: float) -> Realised | None:
-    """The target variant's own mean reward; None if it has too few units."""
+    """Return the target variant's own mean reward; None if it has too few units."""
     try:
         mean = means.estimate(Moments.of(target["reward"], target["impressions"]))
     except Refusal:
@@ -289,7 +198,7 @@ def _realised(target: pd.DataFrame, alpha: float) -> Realised | None:
 
 
 def _notes(
-    log: PolicyLog, result: Evaluation, choice: PolicyChoice, clustered: bool
+    log: PolicyLog, support: Support | None, choice: PolicyChoice, clustered: bool
 ) -> Iterator[str]:
     if choice.to is not None and log.target is not None:
         shown = int(log.target["impressions"].sum())
@@ -301,12 +210,11 @@ def _notes(
         yield "Every row is its own unit: if users return, intervals are too narrow."
     if log.set_aside:
         yield f"{log.set_aside:,} impressions without an item are set aside."
-    weights = result.diagnostics
-    if weights is None or result.refusal is not None:
+    if support is None or support.reason is not None:
         return
-    if weights.mean_weight.p_value < 0.01:
-        mean = f"{weights.mean_weight.value:.3f} ± {weights.mean_weight.se:.3f}"
+    if support.mean_weight_p < 0.01:
+        mean = f"{support.mean_weight:.3f} ± {support.mean_weight_se:.3f}"
         yield f"The weights average {mean}, not 1: are the propensities right?"
-    if weights.unsupported:
-        share = f"{100 * weights.unsupported:.2g} %"
+    if support.unsupported:
+        share = f"{100 * support.unsupported:.2g} %"
         yield f"{share} of the policy is on items never shown at their position: it counts as 0."

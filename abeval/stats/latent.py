@@ -1,13 +1,10 @@
-"""How true effects on two metrics go together, when both are seen with noise.
+"""Correlation and slope of true effects on two metrics, when both are seen with noise.
 
 Each effect is seen with an error of known size, and of known covariance where the same units are
 behind both metrics. The plain correlation of the estimates is too small by the noise, or too large
 by what the errors share; this one is of the true effects. Nothing is assumed of how they are
 distributed: variances and covariance are those of the estimates less the noise, and intervals
 follow from how much the products of single experiments vary.
-
-`history/` hands over offline and online effects, or early and late ones. `held_out` is what chooses
-between several predictors.
 """
 
 import math
@@ -64,13 +61,7 @@ class HeldOut(NamedTuple):
 
 
 class Moments(NamedTuple):
-    """Variances and covariance of true effects, or what single groups add to them.
-
-    Attributes:
-        xx: Variance on the first metric.
-        xy: Covariance.
-        yy: Variance on the second.
-    """
+    """Variances on both metrics and covariance of true effects, or what single groups add."""
 
     xx: Floats
     xy: Floats
@@ -125,7 +116,7 @@ class _Coefficient(NamedTuple):
     spreads: bool
 
     def variance(self, moments: Moments) -> Floats:
-        """What the coefficient is a factor of."""
+        """Return what the coefficient is a factor of."""
         return self.of_x * moments.xx + self.of_y * moments.yy
 
 
@@ -202,12 +193,7 @@ def _fitted(
 
 
 def correlation(fitted: Fit, alpha: float = 0.05) -> Association:
-    """The correlation of true effects.
-
-    Args:
-        fitted: From `fit`.
-        alpha: Level of the interval, as of `slope`.
-    """
+    """Estimate the correlation of true effects, with an interval like that of `slope`."""
     angles = np.linspace(-np.pi / 2, np.pi / 2, _ANGLES)
     best, low, high, p_value = _tested(fitted, _correlated, angles, np.sin(angles), alpha)
     naive = float(np.corrcoef(fitted.x, fitted.y)[0, 1])
@@ -215,7 +201,7 @@ def correlation(fitted: Fit, alpha: float = 0.05) -> Association:
 
 
 def slope(fitted: Fit, alpha: float = 0.05) -> Association:
-    """How much the true effect on `y` grows with that on `x`.
+    """Estimate how much the true effect on `y` grows with that on `x`.
 
     A value is in the interval if the covariance that it leaves unexplained is within its error.
     The error is of what single experiments leave when the others set the value, and no smaller
@@ -251,7 +237,7 @@ def slope(fitted: Fit, alpha: float = 0.05) -> Association:
 
 
 def chance_positive(fitted: Fit, x: float, x_se: float) -> float:
-    """The probability that the true effect on `y` is above zero, for an estimate of that on `x`.
+    """Return the probability that the true effect on `y` is above zero, given one on `x`.
 
     Args:
         fitted: From `fit`.
@@ -282,9 +268,6 @@ def held_out(fitted: Fit) -> HeldOut:
     Errors that `x` and `y` share make the prediction of an estimate look better than that of the
     true effect is; their covariance is taken out of the gain.
 
-    Args:
-        fitted: From `fit`.
-
     Example:
         >>> x = [0.01, 0.02, -0.01, 0.00, 0.03, -0.02]
         >>> fitted = fit(x, [0.001] * 6, [2 * one for one in x], [0.002] * 6)
@@ -303,7 +286,7 @@ def held_out(fitted: Fit) -> HeldOut:
 
 
 def _mean_of_others(fitted: Fit, weight: Floats, values: Floats) -> Floats:
-    """The weighted mean of each pair's values without its group."""
+    """Return the weighted mean of each pair's values without its group."""
     sums = (np.bincount(fitted.groups, part) for part in (weight * values, weight))
     above, below = (part.sum() - part for part in sums)
     means: Floats = (above / below)[fitted.groups]
@@ -311,20 +294,20 @@ def _mean_of_others(fitted: Fit, weight: Floats, values: Floats) -> Floats:
 
 
 def _spread(values: Floats, errors: Floats) -> float:
-    """The variance of true effects on one metric by its own effects."""
+    """Return the variance of true effects on one metric by its own effects."""
     possible = spreads(values, errors)
     return float(np.sum(possible.weight * possible.variance))
 
 
 def _others(fitted: Fit) -> Moments:
-    """The moments without each group."""
+    """Return the moments without each group."""
     left = 1 - np.bincount(fitted.groups, fitted.share)
     whole = zip(fitted.total, fitted.parts, strict=True)
     return Moments._make((total - part) / left for total, part in whole)
 
 
 def _positive(fitted: Fit, moments: Moments) -> Moments:
-    """The moments with variances that are no smaller than noise alone feigns."""
+    """Return the moments with variances that are no smaller than noise alone feigns."""
     xx, yy = np.maximum(moments.xx, fitted.x_least), np.maximum(moments.yy, fitted.y_least)
     return Moments(xx, moments.xy, yy)
 
@@ -348,7 +331,7 @@ def _tested(
     values: Floats,
     alpha: float,
 ) -> tuple[float, float, float, float]:
-    """A coefficient, the angles between which its values are not refuted, and its p-value."""
+    """Return a coefficient, the angles between which no value is refuted, and its p-value."""
     plain, parts = _positive(fitted, fitted.total), fitted.parts
     own, apart = coefficient(plain), coefficient(_positive(fitted, _others(fitted)))
     single = parts.xy - apart.value * apart.variance(parts)
@@ -376,7 +359,7 @@ def _tested(
 
 
 def _if_normal(fitted: Fit, own: _Coefficient, values: Floats) -> Floats:
-    """The variance of what each value leaves of the covariance, if all effects were normal."""
+    """Return the variance of what each value leaves of the covariance of normal effects."""
     plain = _positive(fitted, fitted.total)
     between = (values * own.variance(plain))[:, None]
     steeper = np.maximum(values**2 - own.value**2, 0.0)[:, None] if own.spreads else 0.0
@@ -393,7 +376,7 @@ def _if_normal(fitted: Fit, own: _Coefficient, values: Floats) -> Floats:
 
 
 def _crossing(at: Floats, curve: Floats) -> float:
-    """Where a curve first falls below zero; its beginning or its end if it always, or never, is."""
+    """Return where a curve first falls below zero; its beginning or end if always or never."""
     above = int(np.argmin(np.append(curve, -1.0) > 0))
     if above in (0, len(at)):
         return float(at[min(above, len(at) - 1)])

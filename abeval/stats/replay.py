@@ -1,7 +1,4 @@
-"""A/A replay: thousands of tests without a true difference, from sums per sub-bucket.
-
-`inference/aa.py` hands over the sums, for the trust check of an analysis and for `abeval aa`.
-"""
+"""A/A replay: thousands of tests without a true difference, from sums per sub-bucket."""
 
 import math
 from typing import NamedTuple
@@ -10,7 +7,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy import special
 
-from abeval.stats import distributions
+from abeval.stats import split_moments
 from abeval.stats.records import Floats, Refusal, finite
 
 THIN = 16
@@ -18,19 +15,14 @@ THIN = 16
 
 
 class AAReplay(NamedTuple):
-    """Tests of random splits without a true difference.
-
-    Attributes:
-        z: Statistics, shape (resplits, metrics).
-        p_values: Two-sided, shape (resplits, metrics).
-    """
+    """Statistics and two-sided p-values of random splits, shape (resplits, metrics) each."""
 
     z: Floats
     p_values: Floats
 
 
 class AASummary(NamedTuple):
-    """How p-values of A/A tests are distributed.
+    """The distribution of p-values of A/A tests.
 
     Attributes:
         rejections: Number of p-values below alpha.
@@ -59,7 +51,7 @@ def aa_replay(
     seed: int = 0,
     skewness: ArrayLike | None = None,
 ) -> AAReplay:
-    """A/A tests of ratio metrics from sums per sub-bucket; for means the denominator is 1.
+    """Replay A/A tests of ratio metrics from sums per sub-bucket; of means, over 1.
 
     z tests with variances by the delta method (Deng, Knoblich & Lu 2018; Kohavi, Tang & Xu 2020,
     chapter 19); of metrics with a skewness, the permutation test by its moments (`skewed.py`).
@@ -112,11 +104,11 @@ def aa_replay(
 def _permuted(
     difference: Floats, spread: Floats, skewness: Floats, units: tuple[Floats, Floats]
 ) -> tuple[Floats, Floats]:
-    """Statistics and p-values by the moments of all splits with so many units on either side."""
+    """Test by the moments of all splits with so many units on either side."""
     of_treatment, of_control = (1 / side for side in units)
     both = of_treatment + of_control
     z = difference / np.sqrt(spread * both)
-    return z, distributions.p_values(z, skewness * (of_treatment**2 - of_control**2) / both**1.5)
+    return z, split_moments.p_values(z, skewness * (of_treatment**2 - of_control**2) / both**1.5)
 
 
 def _checked(units: ArrayLike, sums: ArrayLike, share: float) -> tuple[Floats, Floats]:
@@ -129,7 +121,7 @@ def _checked(units: ArrayLike, sums: ArrayLike, share: float) -> tuple[Floats, F
 
 
 def _treated_sums(table: Floats, share: float, resplits: int, seed: int) -> Floats:
-    """Sums over the buckets that each split assigns to treatment, shape (resplits, columns)."""
+    """Add up the buckets that each split assigns to treatment, shape (resplits, columns)."""
     rng = np.random.default_rng(seed)
     return np.concatenate(
         [
@@ -141,7 +133,7 @@ def _treated_sums(table: Floats, share: float, resplits: int, seed: int) -> Floa
 
 
 def aa_summary(p_values: ArrayLike, alpha: float = 0.05) -> AASummary:
-    """Rejection rate of A/A tests with its interval, and uniformity of the p-values.
+    """Test the rejection rate of A/A tests, and the uniformity of their p-values.
 
     Clopper-Pearson interval (1934) and Kolmogorov-Smirnov test (Kohavi, Tang & Xu 2020, chapter
     19).
@@ -172,13 +164,13 @@ def aa_summary(p_values: ArrayLike, alpha: float = 0.05) -> AASummary:
 
 
 def _from_uniform(p: Floats) -> float:
-    """Kolmogorov-Smirnov distance between values in [0, 1] and the uniform distribution."""
+    """Return the Kolmogorov-Smirnov distance of values in [0, 1] from the uniform distribution."""
     ordered, step = np.sort(p), np.arange(len(p) + 1) / len(p)
     return float(max((step[1:] - ordered).max(), (ordered - step[:-1]).max()))
 
 
 def _kolmogorov(distance: float, n: int) -> float:
-    """P-value of a Kolmogorov-Smirnov distance of n values (Vrbik 2018).
+    """Return the p-value of a Kolmogorov-Smirnov distance of n values (Vrbik 2018).
 
     Its error is below 2e-4 from 100 values on. Importing scipy's exact function takes longer than
     a small analysis.
@@ -194,7 +186,7 @@ def _means(n: Floats, s: Floats) -> Floats:
 
 
 def _centred(n: Floats, s: Floats) -> Floats:
-    """Sums about the overall means, so that variances of a split lose no digits."""
+    """Centre sums at the overall means, so that variances of a split lose no digits."""
     y, x = _means(n, s).T
     units = n[:, None]
     sum_y, sum_x = s[:, :, 0], s[:, :, 1]
@@ -211,7 +203,7 @@ def _centred(n: Floats, s: Floats) -> Floats:
 
 
 def _delta(table: Floats, n: Floats, s: Floats) -> tuple[Floats, Floats]:
-    """Ratio and its delta-method variance per split and metric, from centred sums."""
+    """Return ratio and its delta-method variance per split and metric, from centred sums."""
     units = table[:, :1]
     if np.any(units < 2):
         raise Refusal("too_few_units", "a random split has a variant with fewer than two units")

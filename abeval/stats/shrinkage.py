@@ -1,10 +1,8 @@
-"""What effects were really gained: shrunk by the spread of past effects (empirical Bayes).
+"""Effects shrunk by the spread of past effects (empirical Bayes): what was really gained.
 
 Estimated effects are true effects plus noise of known size, and true effects are normal around a
 mean. Mean and spread come from the effects themselves. What is shrunk by them can be selected and
 added up: if the largest are chosen, their sum is not too large, as that of raw estimates is.
-
-`history/` hands over the lifts of past experiments; `latent` takes `spreads` for its own grid.
 """
 
 import math
@@ -47,15 +45,11 @@ class Spreads(NamedTuple):
 
 
 class FittedPrior(NamedTuple):
-    """Where the true effect of the next experiment lies: normal, with this mean and sd.
+    """The normal distribution of the true effect of the next experiment, with intervals.
 
     Attributes:
         mean: Mean of true effects.
         sd: Their standard deviation, with what is not known of the mean.
-        mean_low: Lower end of the interval of the mean.
-        mean_high: Upper end.
-        sd_low: Lower end of the interval of the standard deviation.
-        sd_high: Upper end.
         effects: Number of effects that it was fitted to.
     """
 
@@ -69,14 +63,7 @@ class FittedPrior(NamedTuple):
 
 
 class Shrunk(NamedTuple):
-    """Posterior of every true effect, shape (effects,) each.
-
-    Attributes:
-        value: Posterior means.
-        low: Lower ends of the central intervals.
-        high: Upper ends.
-        chance_positive: Probability that the true effect is above zero.
-    """
+    """Posterior of every true effect: means, central intervals, chance to be above zero."""
 
     value: Floats
     low: Floats
@@ -85,15 +72,7 @@ class Shrunk(NamedTuple):
 
 
 class Total(NamedTuple):
-    """The sum of some true effects.
-
-    Attributes:
-        naive: Sum of the estimates as they are.
-        value: Sum of the shrunken ones.
-        low: Lower end of its interval.
-        high: Upper end.
-        effects: How many were added up.
-    """
+    """The sum of some estimates as they are, and shrunk, with its interval."""
 
     naive: float
     value: float
@@ -103,7 +82,7 @@ class Total(NamedTuple):
 
 
 def prior(effects: ArrayLike, ses: ArrayLike, alpha: float = 0.05) -> FittedPrior:
-    """The normal distribution of true effects, from estimates with noise.
+    """Fit the normal distribution of true effects to estimates with noise.
 
     Args:
         effects: Estimated effects of disjoint experiments, shape (effects,).
@@ -134,7 +113,7 @@ def prior(effects: ArrayLike, ses: ArrayLike, alpha: float = 0.05) -> FittedPrio
 
 
 def shrink(effects: ArrayLike, ses: ArrayLike, alpha: float = 0.05) -> Shrunk:
-    """Every true effect, given its own estimate and the spread of all.
+    """Estimate every true effect, given its own estimate and the spread of all.
 
     Args:
         effects: As for `prior`.
@@ -162,7 +141,7 @@ def shrink(effects: ArrayLike, ses: ArrayLike, alpha: float = 0.05) -> Shrunk:
 
 
 def total(effects: ArrayLike, ses: ArrayLike, chosen: ArrayLike, alpha: float = 0.05) -> Total:
-    """The sum of the true effects of chosen experiments, however they were chosen by their effects.
+    """Add up the true effects of experiments, however they were chosen by their effects.
 
     Args:
         effects: Of all experiments, chosen or not: their spread says how much is noise.
@@ -196,7 +175,7 @@ def total(effects: ArrayLike, ses: ArrayLike, chosen: ArrayLike, alpha: float = 
 
 
 def spreads(effects: Floats, ses: Floats) -> Spreads:
-    """The posterior of the variance of true effects, at many variances.
+    """Return the posterior of the variance of true effects, at many variances.
 
     The variance is s² (1 / w − 1), with the share w of noise uniform on (0, 1) beforehand, and s²
     the harmonic mean of the squared errors.
@@ -223,7 +202,7 @@ def spreads(effects: Floats, ses: Floats) -> Spreads:
 def _log_posterior(
     ratio: Floats, effects: Floats, ses: Floats
 ) -> tuple[Floats, Floats, Floats, Floats]:
-    """Log-density of the log of variance over noise; variances; means and their variances."""
+    """Return log-density of the log of variance over noise; variances; means, their variances."""
     noise = ses**2
     variance = np.exp(ratio) / np.mean(1 / noise)
     precision = 1 / (variance[:, None] + noise)
@@ -248,7 +227,7 @@ def _checked(effects: ArrayLike, ses: ArrayLike) -> tuple[Floats, Floats]:
 
 
 def _sum(fit: Spreads, values: Floats, errors: Floats) -> tuple[Floats, Floats, Floats]:
-    """Mean and sd of the sum of some true effects at each variance, and each variance's weight."""
+    """Return mean and sd of a sum of true effects at each variance, and each one's weight."""
     noise = errors**2
     kept = fit.variance[:, None] / (fit.variance[:, None] + noise)
     pulled = (1 - kept).sum(1)
@@ -258,7 +237,7 @@ def _sum(fit: Spreads, values: Floats, errors: Floats) -> tuple[Floats, Floats, 
 
 
 def _central(mean: Floats, sd: Floats, weight: Floats, alpha: float) -> Interval:
-    """Central interval of a mixture of normals."""
+    """Return the central interval of a mixture of normals."""
     check_alpha(alpha)
     return Interval(*(_quantile(mean, sd, weight, q) for q in (alpha / 2, 1 - alpha / 2)))
 

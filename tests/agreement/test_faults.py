@@ -9,7 +9,7 @@ import pytest
 
 import abeval
 from abeval.agreement import clusters
-from abeval.agreement.causes import serving
+from abeval.agreement.causes.serving import clips, rounds
 from abeval.agreement.clusters import single
 from abeval.errors import ExperimentError
 from abeval.results.agreement import Agreement
@@ -65,6 +65,7 @@ def test_a_planted_fault_is_first(planted: dict[str, Agreement], world: str, cau
     assert first.remedy
 
 
+@pytest.mark.whole
 def test_only_overfitting_is_named_beside_a_fault(planted: dict[str, Agreement]) -> None:
     """An overlap is learned by heart, so it is overfitting too."""
     beside = {w: {c.name for c in planted[w].found[1:]} & FAULTS for w in PLANTED}
@@ -73,6 +74,7 @@ def test_only_overfitting_is_named_beside_a_fault(planted: dict[str, Agreement])
     }
 
 
+@pytest.mark.whole
 def test_the_evidence_of_faults_is_what_was_planted(planted: dict[str, Agreement]) -> None:
     def value(world: str, cause: str, name: str, where: str) -> float:
         known = planted[world][cause].evidence
@@ -92,6 +94,7 @@ def test_the_evidence_of_faults_is_what_was_planted(planted: dict[str, Agreement
     assert value("stale_model", "stale_model", "versions of the model", "treatment") == 1
 
 
+@pytest.mark.whole
 def test_columns_that_are_missing_are_named(folders: dict[str, Path]) -> None:
     loaded = abeval.load(folders["none"] / "experiment.toml")
     frame = pd.read_parquet(folders["none"] / "impressions" / "log.parquet")
@@ -110,6 +113,7 @@ def test_columns_that_are_missing_are_named(folders: dict[str, Path]) -> None:
     assert "agreement.feature_time" in causes["leakage"].needs
 
 
+@pytest.mark.whole
 def test_without_times_and_features_no_leak_is_claimed(folders: dict[str, Path]) -> None:
     loaded = abeval.load(folders["leaked_feature"] / "experiment.toml")
     leak = loaded.replace(agreement={"served_score": "served_score"}).agree(metrics=METRICS)
@@ -118,6 +122,7 @@ def test_without_times_and_features_no_leak_is_claimed(folders: dict[str, Path])
     assert leak.found[0].name == "served_score"
 
 
+@pytest.mark.whole
 def test_training_data_may_lack_the_key_of_a_row(folders: dict[str, Path]) -> None:
     loaded = abeval.load(folders["overlap"] / "experiment.toml")
     training = pd.read_parquet(folders["overlap"] / "training.parquet").drop(columns="item_id")
@@ -126,51 +131,53 @@ def test_training_data_may_lack_the_key_of_a_row(folders: dict[str, Path]) -> No
     assert agreement["overfitting"].status == "found"
 
 
+@pytest.mark.whole
 def test_where_the_treatment_acts_is_an_expression(folders: dict[str, Path]) -> None:
     loaded = abeval.load(folders["none"] / "experiment.toml")
     with pytest.raises(ExperimentError, match="treated"):
         loaded.replace(agreement={"treated": "scene ="})
 
 
-def served(values: np.ndarray, own: np.ndarray) -> serving.Values:
+def served(values: np.ndarray, own: np.ndarray) -> "pd.Series[float]":
     order = np.lexsort((values, own))
     inside = (own > values.min()) & (own < values.max())
-    return serving.Values(
-        compared=len(own),
-        own_values=len(np.unique(own)),
-        served_values=len(np.unique(values)),
-        own_most=1,
-        served_most=int(np.unique(values, return_counts=True)[1].max()),
-        falls=int((np.diff(values[order]) < 0).sum()),
-        own_short=0,
-        served_short=int((values.astype(np.float16) == values).sum()),
-        lowest=float(values.min()),
-        highest=float(values.max()),
-        floored=int((own < values.min()).sum()),
-        capped=int((own > values.max()).sum()),
-        inside=int(inside.sum()),
-        moved=int((inside & (values != own)).sum()),
-        rank_correlation=None,
+    return pd.Series(
+        {
+            "compared": float(len(own)),
+            "own_values": float(len(np.unique(own))),
+            "served_values": float(len(np.unique(values))),
+            "own_most": 1.0,
+            "served_most": float(np.unique(values, return_counts=True)[1].max()),
+            "falls": float((np.diff(values[order]) < 0).sum()),
+            "own_short": 0.0,
+            "served_short": float((values.astype(np.float16) == values).sum()),
+            "lowest": float(values.min()),
+            "highest": float(values.max()),
+            "floored": float((own < values.min()).sum()),
+            "capped": float((own > values.max()).sum()),
+            "inside": float(inside.sum()),
+            "moved": float((inside & (values != own)).sum()),
+        }
     )
 
 
 def test_rounding_keeps_the_order_and_loses_values() -> None:
     own = np.random.default_rng(3).uniform(0.01, 0.4, 5_000)
-    assert served(np.round(own, 2), own).rounds
-    assert served(own.astype(np.float16).astype(np.float64), own).rounds
-    assert not served(own, own).rounds
-    assert not served(np.round(own[::-1], 2), own).rounds
+    assert rounds(served(np.round(own, 2), own))
+    assert rounds(served(own.astype(np.float16).astype(np.float64), own))
+    assert not rounds(served(own, own))
+    assert not rounds(served(np.round(own[::-1], 2), own))
 
 
 def test_a_cap_or_a_floor_moves_only_what_is_beyond_it() -> None:
     own = np.random.default_rng(3).uniform(0.01, 0.4, 5_000)
     for capped in (np.minimum(own, 0.02), np.maximum(own, 0.3), np.clip(own, 0.1, 0.2)):
-        assert served(capped, own).clips
-        assert not served(capped, own).rounds
-    assert served(np.full(5_000, 0.005), own).clips
-    assert not served(np.full(5_000, 0.2), own).clips
-    assert not served(np.round(own, 2), own).clips
-    assert not served(own, own).clips
+        assert clips(served(capped, own))
+        assert not rounds(served(capped, own))
+    assert clips(served(np.full(5_000, 0.005), own))
+    assert not clips(served(np.full(5_000, 0.2), own))
+    assert not clips(served(np.round(own, 2), own))
+    assert not clips(served(own, own))
 
 
 def test_a_share_is_tested_against_its_limit() -> None:

@@ -52,10 +52,12 @@ def test_a_planted_link_is_first_and_no_other_is_named(
     assert [n for n, status in links(planted[name]).items() if status == "found"] == [name]
 
 
+@pytest.mark.whole
 def test_none_is_named_in_lists_of_random_order(planted: Mapping[str, Agreement]) -> None:
     assert set(links(planted["none"]).values()) == {"not found"}
 
 
+@pytest.mark.whole
 def test_the_evidence_is_what_was_planted(planted: Mapping[str, Agreement]) -> None:
     def value(name: str, evidence: str, where: str = "") -> float:
         known = planted[name][name].evidence

@@ -36,6 +36,7 @@ def test_the_matrix_has_both_models_on_both_traffics(agreement: Agreement) -> No
     assert metrics == {"auc", "gauc[impressions]", "q_ctr", "log_loss"}
 
 
+@pytest.mark.whole
 def test_the_logged_difference_is_the_sum_of_model_and_traffic(agreement: Agreement) -> None:
     auc = next(part for part in agreement.decompositions if part.metric == "auc")
     assert (auc.logged, auc.model, auc.traffic) == (
@@ -47,6 +48,7 @@ def test_the_logged_difference_is_the_sum_of_model_and_traffic(agreement: Agreem
         assert part.model + part.traffic == pytest.approx(part.logged, abs=1e-12)
 
 
+@pytest.mark.whole
 def test_auc_on_controls_traffic_and_ctr_are_a_conflict(agreement: Agreement) -> None:
     row = next(r for r in agreement.rows if (r.offline, r.online) == ("auc", "ctr"))
     assert row.standing == "conflict"
@@ -56,6 +58,7 @@ def test_auc_on_controls_traffic_and_ctr_are_a_conflict(agreement: Agreement) ->
     assert "contradict" in agreement.explanations[0].sentences[0]
 
 
+@pytest.mark.whole
 def test_position_is_the_first_cause_and_no_fault_is_found(agreement: Agreement) -> None:
     first = agreement.found[0]
     assert (first.name, first.rank, first.accounts_for) == ("position", 1, 1.0)
@@ -68,6 +71,7 @@ def test_position_is_the_first_cause_and_no_fault_is_found(agreement: Agreement)
     assert all(e.low > 0 for e in within)
 
 
+@pytest.mark.whole
 def test_every_cause_is_in_the_json(agreement: Agreement) -> None:
     raw = json.loads(agreement.to_json())
     assert {cause["name"] for cause in raw["causes"]} == {check.name for check in CAUSES}
@@ -97,6 +101,7 @@ def test_the_command_prints_the_reason_and_writes_json(agreement: Agreement, tmp
     assert again.positions == agreement.positions
 
 
+@pytest.mark.whole
 def test_strengths_are_half_widths_turned_so_that_more_is_better(agreement: Agreement) -> None:
     by_name = {row.offline: row for row in agreement.rows if row.online == "ctr"}
     auc, loss = by_name["auc"], by_name["log_loss"]
@@ -127,6 +132,7 @@ def same(value: object, known: object) -> bool:
     return value == known
 
 
+@pytest.mark.whole
 def test_the_agreement_is_what_it_was(agreement: Agreement) -> None:
     """Regenerate with: python -m tests.agreement.test_sample, and read the difference."""
     golden = json.loads(GOLDEN.read_text(encoding="utf-8"))

@@ -33,4 +33,4 @@ def test_the_docstring_names_the_public_modules_and_the_page_has_them_all() -> N
         stats.nothing  # noqa: B018
     standing_on = {"moments", "records", "distributions", "replay"}
     missing = {name for name in public if f"`{name}" not in PAGE} - standing_on
-    assert missing == {"off_policy", "off_policy_model_based"}
+    assert missing == {"off_policy"}

@@ -6,9 +6,8 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from abeval.stats import off_policy
-from abeval.stats import off_policy as model_based
 from abeval.stats.off_policy import Policy, cross_fit
+from tests.stats.policies import valued
 
 Floats = NDArray[np.float64]
 
@@ -58,10 +57,10 @@ def covers(w: World, seed: int, runs: int, clustered: bool = True) -> dict[str, 
         model = (fit.predicted, fit.expected)
         more: dict[str, Any] = {"clusters": clusters, "min_ess": 0}
         for name, found in (
-            ("ips", off_policy.ips(*rows, **more)),
-            ("snips", off_policy.snips(*rows, **more)),
-            ("dr", model_based.doubly_robust(*rows, *model, refit=fit.influence, **more)),
-            ("sndr", model_based.self_normalised_dr(*rows, *model, refit=fit.influence, **more)),
+            ("ips", valued("ips", *rows, **more)),
+            ("snips", valued("snips", *rows, **more)),
+            ("dr", valued("dr", *rows, *model, refit=fit.influence, **more)),
+            ("sndr", valued("sndr", *rows, *model, refit=fit.influence, **more)),
         ):
             if found.low is not None and found.high is not None:
                 hits[name] += found.low <= w.truth <= found.high
@@ -98,7 +97,7 @@ def rare(rng: np.random.Generator, runs: int) -> tuple[float, float]:
     corrected = symmetric = 0
     for _ in range(runs):
         reward, logging, evaluation, _, _ = w.draw(rng)
-        found = off_policy.snips(reward, logging, evaluation)
+        found = valued("snips", reward, logging, evaluation)
         if found.low is None:
             continue
         corrected += found.low <= w.truth <= found.high

@@ -6,10 +6,9 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from abeval.stats import off_policy
-from abeval.stats import off_policy as model_based
-from abeval.stats.off_policy import Policy, PolicyValue, cross_fit
+from abeval.stats.off_policy import CrossFit, Policy, PolicyValue, check_policy, cross_fit
 from abeval.stats.records import Refusal
+from tests.stats.policies import of_policy, valued
 
 Floats = NDArray[np.float64]
 
@@ -40,7 +39,7 @@ def test_cross_fit_never_sees_the_row_it_predicts() -> None:
     assert fit.q[2, 3] == pytest.approx(expected, rel=1e-12)
 
 
-@pytest.mark.parametrize("name", ["dm", "dr", "sndr", "switch", "dros"])
+@pytest.mark.parametrize("name", ["dm", "dr", "sndr", "switch_dr", "dros"])
 def test_standard_errors_with_refit_are_those_of_the_jackknife(name: str) -> None:
     reward, logging, evaluation, action, context, policy = small_fit(np.random.default_rng(2), 960)
     units, n = np.arange(reward.size) // 2, reward.size
@@ -50,44 +49,15 @@ def test_standard_errors_with_refit_are_those_of_the_jackknife(name: str) -> Non
         parts = (c[kept] for c in (reward, action, context, fold))
         fit = cross_fit(*parts, policy, prior_rows=5)
         rows = (reward[kept], logging[kept], evaluation[kept], fit.predicted, fit.expected)
+        option = 1.5 if name == "switch_dr" else 1.0
         more: dict[str, Any] = {"refit": fit.influence, "clusters": units[kept], "min_ess": 0}
-        match name:
-            case "dm":
-                del more["min_ess"]
-                return model_based.direct_method(rows[0], fit.expected, **more)
-            case "dr":
-                return model_based.doubly_robust(*rows, **more)
-            case "sndr":
-                return model_based.self_normalised_dr(*rows, **more)
-            case "switch":
-                return model_based.switch_dr(*rows, 1.5, **more)
-        return model_based.shrunk_dr(*rows, 1.0, **more)
+        return valued(name, *rows, option=option, **more)
 
     found = value(np.ones(n, dtype=bool))
     left_out = np.array([value(units != unit).value for unit in range(n // 2)])
     jackknife = np.sqrt((left_out.size - 1) * np.var(left_out))
     # Leaving a unit out is a finite step where the influence is a slope.
     assert found.se == pytest.approx(jackknife, rel=0.02)
-
-
-def test_bad_fits_are_refused() -> None:
-    reward, _, _, action, context, policy = small_fit(np.random.default_rng(2), 40)
-    fold = np.arange(40) % 2
-    half = policy._replace(probability=np.asarray(policy.probability) / 2)
-    off = policy._replace(probability=np.asarray(policy.probability) * 1.0 - 0.2)
-    for arguments, reason in (
-        ((reward, action, context, np.zeros(40, dtype=int), policy), "too_few_units"),
-        ((reward, action, context, fold, half), "inconsistent"),
-        ((reward, action, context, fold, off), "invalid_propensity"),
-        ((reward, action[:-1], context, fold, policy), "inconsistent"),
-        ((reward, action - 1, context, fold, policy), "inconsistent"),
-        ((reward, action * 1.0, context, fold, policy), "inconsistent"),
-        ((reward * np.nan, action, context, fold, policy), "not_finite"),
-        (([], [], [], [], policy), "inconsistent"),
-    ):
-        with pytest.raises(Refusal) as refused:
-            cross_fit(*arguments)
-        assert refused.value.reason == reason
 
 
 def test_each_row_moves_the_predictions_of_the_other_folds() -> None:
@@ -117,16 +87,13 @@ def test_the_random_denominator_of_sndr_is_in_its_standard_error() -> None:
     n = 800
     reward, logging = rng.binomial(1, 0.4, n).astype(float), rng.uniform(0.2, 0.9, n)
     rows = (reward, logging, rng.uniform(0.1, 0.9, n), np.full(n, 0.9), np.full(n, 0.9))
-    left_out = [
-        model_based.self_normalised_dr(*(np.delete(c, j) for c in rows), min_ess=0).value
-        for j in range(n)
-    ]
+    left_out = [valued("sndr", *(np.delete(c, j) for c in rows), min_ess=0).value for j in range(n)]
     jackknife = np.sqrt((n - 1) * np.var(left_out))
-    found = model_based.self_normalised_dr(*rows)
+    found = valued("sndr", *rows)
     assert found.se == pytest.approx(jackknife, rel=0.01)
     # A self-normalised correction by a constant prediction takes all of that prediction out.
-    assert found.value == pytest.approx(off_policy.snips(*rows[:3]).value)
-    assert found.se == pytest.approx(off_policy.snips(*rows[:3]).se)
+    assert found.value == pytest.approx(valued("snips", *rows[:3]).value)
+    assert found.se == pytest.approx(valued("snips", *rows[:3]).se)
 
 
 def weighted_value(
@@ -157,7 +124,7 @@ def test_the_influence_is_the_slope_by_the_weight_of_each_row(prior_rows: float)
     action = np.array([0, 0, 1, 2, 0, 0, 1, 1, 0, 2, 2, 1])
     fold = np.array([0, 0, 0, 0, 1, 1, 1, 1, 2, 2, 2, 2])
     columns = (np.arange(12.0) % 5, action, fold % 2, fold)
-    policy = Policy([0, 0, 0, 1, 1], [0, 1, 3, 2, 0], [0.5, 0.25, 0.25, 0.75, 0.25])
+    policy = of_policy([0, 0, 0, 1, 1], [0, 1, 3, 2, 0], [0.5, 0.25, 0.25, 0.75, 0.25])
     coefficient = np.linspace(0.2, 1.4, 12)
     fit = cross_fit(*columns, policy, prior_rows=prior_rows)
     ones, step = np.ones(12), 1e-5
@@ -176,21 +143,28 @@ def test_the_influence_is_the_slope_by_the_weight_of_each_row(prior_rows: float)
     assert fit.influence(coefficient) == pytest.approx(slopes, abs=1e-6)
 
 
+def fitted(
+    reward: list[float], action: list[int], fold: list[int], by: Policy, prior_rows: float = 50.0
+) -> CrossFit:
+    """The fit of a log with one context."""
+    codes = np.array(action), np.zeros(len(action), dtype=np.int64), np.array(fold)
+    return cross_fit(np.array(reward, dtype=float), *codes, by, prior_rows)
+
+
 def test_actions_of_the_log_and_of_the_policy_may_differ() -> None:
-    columns = ([1, 0, 1, 1], [0, 1, 0, 1], [0] * 4, [0, 0, 1, 1])
-    more = cross_fit(*columns, Policy([0, 0], [0, 3], [0.5, 0.5]), prior_rows=1)
+    columns = ([1, 0, 1, 1], [0, 1, 0, 1], [0, 0, 1, 1])
+    more = fitted(*columns, of_policy([0, 0], [0, 3], [0.5, 0.5]), 1)
     assert more.q.shape == (2, 4)
-    fewer = cross_fit(*columns, Policy([0, 1], [0, 0], [1.0, 1.0]), prior_rows=1)
+    fewer = fitted(*columns, of_policy([0, 1], [0, 0], [1.0, 1.0]), 1)
     assert fewer.q.shape == (2, 2)
     assert fewer.expected == pytest.approx(fewer.q[[0, 0, 1, 1], 0])
-    alone = cross_fit([1, 0], [0, 0], [0, 0], [0, 1], Policy([0], [0], [1.0]))
+    alone = fitted([1, 0], [0, 0], [0, 1], of_policy([0], [0], [1.0]))
     assert alone.q.shape == (2, 1)
 
 
 def test_fifty_rows_of_the_mean_count_beside_an_action() -> None:
-    reward, action = np.tile([1.0, 0.0, 0.0, 0.0], 50), np.tile([0, 1, 1, 1], 50)
-    fold = np.arange(200) // 100
-    fit = cross_fit(reward, action, np.zeros(200, dtype=int), fold, Policy([0], [0], [1.0]))
+    reward, action = [1.0, 0.0, 0.0, 0.0] * 50, [0, 1, 1, 1] * 50
+    fit = fitted(reward, action, [0] * 100 + [1] * 100, of_policy([0], [0], [1.0]))
     assert fit.q[0].tolist() == pytest.approx([(25 + 50 / 4) / 75, (50 / 4) / 125])
 
 
@@ -203,29 +177,24 @@ def test_fifty_rows_of_the_mean_count_beside_an_action() -> None:
     ],
 )
 def test_a_policy_is_a_distribution(probability: list[float], reason: str, message: str) -> None:
-    actions = list(range(len(probability)))
-    columns = ([1, 0, 1, 1], [0] * 4, [0] * 4, [0, 0, 1, 1])
+    context = np.zeros(4, dtype=np.int64)
+    actions = range(len(probability))
     with pytest.raises(Refusal, match=message) as refused:
-        cross_fit(*columns, Policy([0] * len(actions), actions, probability))
+        check_policy(of_policy([0] * len(actions), actions, probability), context)
     assert refused.value.reason == reason
-    cross_fit(*columns, Policy([0, 0], [0, 1], [0.25, 0.75 + 5e-7]))
-    cross_fit(*columns, Policy([0, 0], [0, 1], [0.0, 1.0]))
+    check_policy(of_policy([0, 0], [0, 1], [0.25, 0.75 + 5e-7]), context)
+    check_policy(of_policy([0, 0], [0, 1], [0.0, 1.0]), context)
 
 
 def test_the_context_that_is_farthest_from_one_is_named() -> None:
-    columns = ([1, 0, 1, 1], [0] * 4, [0, 1, 2, 2], [0, 0, 1, 1])
+    context = np.array([0, 1, 2, 2])
     with pytest.raises(Refusal, match=r"sums to 0\.5"):
-        cross_fit(*columns, Policy([0, 1, 1, 2], [0, 0, 1, 0], [1.0, 0.6, 0.6, 0.5]))
+        check_policy(of_policy([0, 1, 1, 2], [0, 0, 1, 0], [1.0, 0.6, 0.6, 0.5]), context)
     with pytest.raises(Refusal, match=r"sums to 1\.5"):
-        cross_fit(*columns, Policy([0, 1, 1, 2], [0, 0, 1, 0], [1.0, 0.75, 0.75, 0.6]))
+        check_policy(of_policy([0, 1, 1, 2], [0, 0, 1, 0], [1.0, 0.75, 0.75, 0.6]), context)
 
 
-def test_a_log_without_rows_outside_a_fold_or_without_any_is_refused() -> None:
-    policy, none = Policy([0], [0], [1.0]), np.array([], dtype=np.int64)
-    for columns, message in (
-        (([1, 0], [0, 0], [0, 0], [1, 1]), "two folds"),
-        (([], none, none, none), "no rows"),
-    ):
-        with pytest.raises(Refusal, match=message) as refused:
-            cross_fit(*columns, policy)
-        assert refused.value.reason == "too_few_units"
+def test_a_log_without_rows_outside_a_fold_is_refused() -> None:
+    with pytest.raises(Refusal, match="two folds") as refused:
+        fitted([1, 0], [0, 0], [1, 1], of_policy([0], [0], [1.0]))
+    assert refused.value.reason == "too_few_units"

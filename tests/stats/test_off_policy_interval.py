@@ -7,16 +7,17 @@ import pytest
 import scipy.stats
 from abeval.stats.off_policy_support import Spread
 
-from abeval.stats.off_policy import estimate, from_influence, skewed_interval
+from abeval.stats.off_policy import from_influence, skewed_interval
+from abeval.stats.off_policy_support import Spread, spread
 from abeval.stats.records import Refusal
 
 
 def test_error_and_skewness_are_scipys() -> None:
     influence = np.random.default_rng(1).lognormal(0, 1, 40)
-    spread = estimate(1.0, influence)
-    assert spread.se == pytest.approx(scipy.stats.sem(influence), rel=1e-12)
-    assert spread.skewness == pytest.approx(scipy.stats.skew(influence), rel=1e-9)
-    assert spread.units == 40
+    varied = spread(1.0, influence)
+    assert varied.se == pytest.approx(scipy.stats.sem(influence), rel=1e-12)
+    assert varied.skewness == pytest.approx(scipy.stats.skew(influence), rel=1e-9)
+    assert varied.units == 40
 
 
 def test_without_skewness_the_interval_is_students() -> None:
@@ -43,7 +44,7 @@ def test_the_ends_are_where_halls_transformation_meets_t(skewness: float) -> Non
 def test_rounding_is_no_variation(size: float, varies: bool) -> None:
     """A relative error of 1e-12 of the value is what rounding leaves."""
     influence = np.tile([size, -size], 2) * np.sqrt(3)
-    assert (estimate(1000.0, influence).se > 0) == varies
+    assert (spread(1000.0, influence).se > 0) == varies
 
 
 @pytest.mark.parametrize(
@@ -57,5 +58,5 @@ def test_five_effective_rewards_make_an_interval(rewards: float, reason: str | N
 
 def test_an_influence_that_is_not_finite_is_refused() -> None:
     with pytest.raises(Refusal) as refused:
-        estimate(0.5, np.array([1.0, np.inf, 0.0]))
+        spread(0.5, np.array([1.0, np.inf, 0.0]))
     assert refused.value.reason == "not_finite"

@@ -1,32 +1,18 @@
-"""Every cause that is checked, in one tuple."""
+"""Every cause that is checked, in one tuple, by four forms.
+
+Differences of a share (`shares.py`, `serving.py`), AUC within strata (`strata.py`), facts of the
+results (`facts.py`), and effects by day or cell (`days.py`).
+"""
 
 from abeval.agreement import compare
 from abeval.agreement.case import CauseCheck
+from abeval.agreement.causes import days, facts, serving, shares, strata
 
 CAUSES: tuple[CauseCheck, ...] = (
-    strata.CHECK,
-    facts.CHECK,
-    shares.CHECK,
-    facts.CHECK,
-    exploration.CHECK,
-    strata.CHECK,
-    compare.CHECK,
-    days.CHECK,
-    strata.CHECK,
-    novelty.CHECK,
-    facts.CHECK,
-    split.CHECK,
-    trust.CHECK,
-    serving.CHECK,
-    strata.CHECK,
-    strata.CHECK,
-    serving.CHECK,
-    serving.CHECK,
-    serving.CHECK,
-    serving.CHECK,
-    shares.CHECK,
-    shares.CHECK,
-    shares.CHECK,
-    shares.CHECK,
+    *(strata.position, facts.calibration, shares.support, facts.backtest, strata.exploration),
+    *(strata.drift, facts.eligibility, days.reversal, days.promotion, days.novelty, facts.window),
+    *(facts.split, facts.trust, serving.leakage, strata.overlap, strata.overfitting),
+    *(serving.served_score, serving.half_precision, serving.serving, serving.stale_model),
+    *(shares.cannibalised, shares.reordered, shares.candidates, shares.training_policy),
 )
 """In the order of their rows in `docs/agreement.md`; the result orders them by what they say."""

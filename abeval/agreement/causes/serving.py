@@ -1,73 +1,388 @@
-"""Serving: timeouts, fallbacks, empty answers and latency of the variant against control's."""
+"""Causes that show as a share of rows that were not served as meant: faults, scores, features.
+
+Each can show in several ways, its *routes*: it is there if one exceeds its limit.
+"""
+
+import math
+from collections.abc import Iterator, Sequence
+from typing import NamedTuple
 
 import pandas as pd
 
-from abeval.agreement import clusters
-from abeval.agreement.case import Case, CauseCheck, Finding, Frames, Unchecked
-from abeval.agreement.clusters import Route, any_of, excess, p_above, share
-from abeval.agreement.gap import closed_online, online_row
+from abeval.agreement.case import Case, Finding, Unchecked, cause
+from abeval.agreement.clusters import p_above, share, shares, single, stratified
+from abeval.results.agreement import Evidence
 from abeval.stats.records import Estimate
 
-MORE = 0.02
-SLOWER = 0.25
-_FLAGS = ("timeout", "fallback", "empty")
-_NEEDS = ("timeout", "fallback", "agreement.empty", "agreement.latency")
+MORE, SLOWER = 0.02, 0.25
+OLDER_HOURS, FLAGGED = 24.0, 0.02
+LATE, TELLS = 0.01, 0.95
+APART, UNSERVED, DEFAULT = 0.01, 0.02, 0.05
+FEW = 0.05
+_HOUR_MS = 3_600_000.0
+_LEAST_VALUES = 100
+_ORDERED = 0.99
+_SHORT = 0.99
+_MODELS = ("baseline", "candidate")
+_CLIPPED = "Rank by the scores before they are clipped."
 
 
-def judge(case: Case, frames: Frames) -> Finding | Unchecked:
-    """The share of rows that were not served as meant, and how long the answers took."""
-    rows = frames["serving"]
-    routes = [route for flag in _FLAGS for route in _flagged(case, rows, flag)]
-    routes += _slower(case, rows)
-    if not routes:
-        listed = ", ".join(_NEEDS)
-        return Unchecked(f"Serving: {listed} would show how the variants were served", _NEEDS)
-    exceeds, p_value = any_of(routes)
-    seen = [route for route in routes if route.exceeds] or routes[:1]
+class Route(NamedTuple):
+    """One way in which a cause can show: whether it exceeds its limit, and what was seen.
+
+    The p-value is one-sided, that the number is not beyond the limit.
+    """
+
+    exceeds: bool
+    p_value: float
+    words: str
+    evidence: tuple[Evidence, ...]
+
+
+def _route(number: Estimate, limit: float, words: str, *evidence: Evidence) -> Route:
+    """Return the route of a number that exceeds its limit if it is above it."""
+    return Route(number.value > limit, p_above(number, limit), words, evidence)
+
+
+def _found(
+    title: str, routes: Sequence[Route], closed: float | None, otherwise: int = 1
+) -> Finding:
+    """Return what any of several routes says, its p-value after Bonferroni.
+
+    Args:
+        title: Of the message.
+        routes: At least one.
+        closed: Share of the gap that closes without the cause.
+        otherwise: How many routes are told where none exceeds its limit.
+    """
+    seen = [route for route in routes if route.exceeds]
+    smallest = min(route.p_value for route in seen or routes)
     return Finding(
-        exceeds=exceeds,
-        message=f"Serving: {'; '.join(route.words for route in seen)}.",
+        exceeds=bool(seen),
+        message=f"{title}: {'; '.join(route.words for route in seen or routes[:otherwise])}.",
         evidence=tuple(number for route in routes for number in route.evidence),
-        threshold=MORE,
-        threshold_reason=f"{MORE:.0%} of rows more than in control have a fault, or answers take "
-        f"{SLOWER:.0%} longer",
-        p_value=p_value,
-        accounts_for=_closed(case, rows),
-        remedy="Mend what fails when the variant is served, and judge the effect afterwards.",
+        p_value=min(1.0, smallest * len(routes)),
+        accounts_for=closed,
     )
 
 
-def _flagged(case: Case, rows: pd.DataFrame, flag: str) -> list[Route]:
-    more = excess(rows, flag, f"{flag}_known")
-    if more is None:
-        return []
-    shares = [share(rows, side, flag, f"{flag}_known") for side in ("control", "variant")]
-    sides = clusters.by_side(f"rows with {flag}", shares, case)
-    words = f"{flag}: {sides[1].value:.1%} of the variant's rows, {sides[0].value:.1%} of control's"
-    return [Route(more.value > MORE, p_above(more, MORE), words, sides)]
+def _loss(case: Case, state: str) -> Estimate | None:
+    """Return AUC of served scores less that of the candidate's own, of rows in one state."""
+    both = stratified(case.rows("pairs:served"), case.variant, state)
+    return None if both is None else both.difference
 
 
-def _slower(case: Case, rows: pd.DataFrame) -> list[Route]:
-    mean = [share(rows, s, "latency_thousandths", "latency_known") for s in ("control", "variant")]
-    if mean[0] is None or mean[1] is None or mean[0].value <= 0:
-        return []
-    before, after = mean[0].value, mean[1].value
-    variance = mean[1].variance / before**2 + mean[0].variance * (after / before**2) ** 2
-    longer = Estimate(after / before - 1, variance, mean[0].units + mean[1].units, mean[1].df)
+def _closed(case: Case, state: str) -> float | None:
+    """Close the gap by judging rows in one state as they were served."""
+    if "served_apart" not in (case.facts or {}):
+        return None
+    rows, loss = case.rows("served_apart"), _loss(case, state)
+    own = rows[rows["side"] == "variant"]
+    total = float(own["compared"].sum())
+    weight = float(own.loc[own["state"] == state, "compared"].sum()) / total if total else 0.0
+    return None if loss is None else case.closed_by_auc(weight * loss.value)
+
+
+@cause(
+    MORE,
+    f"{MORE:.0%} of rows more than in control have a fault, or answers take {SLOWER:.0%} longer",
+    "Mend what fails when the variant is served, and judge the effect afterwards.",
+    queries=("serving",),
+    shows="how the variants were served",
+)
+def serving(case: Case) -> Finding | Unchecked:
+    """Compare timeouts, fallbacks, empty answers and latency of the variant with control's."""
+    rows = case.rows("serving")
+    routes = [*_flags(case, rows), *_slower(case, rows)]
+    if not routes:
+        needs = ("timeout", "fallback", "agreement.empty", "agreement.latency")
+        words = f"Serving: {', '.join(needs)} would show how the variants were served"
+        return Unchecked(words, needs)
+    return _found("Serving", routes, _closed_by_healthy(case, rows))
+
+
+def _flags(case: Case, rows: pd.DataFrame) -> Iterator[Route]:
+    for flag in ("timeout", "fallback", "empty"):
+        own = shares(rows, flag, f"{flag}_known")
+        if own is not None:
+            words = (
+                f"{flag}: {own.variant.value:.1%} of the variant's rows, "
+                f"{own.control.value:.1%} of control's"
+            )
+            numbers = case.sides(f"rows with {flag}", own.control, own.variant)
+            yield _route(own.more, MORE, words, *numbers)
+
+
+def _slower(case: Case, rows: pd.DataFrame) -> Iterator[Route]:
+    mean = shares(rows, "latency_thousandths", "latency_known")
+    if mean is None or mean.control.value <= 0:
+        return
+    before, after = mean.control.value, mean.variant.value
+    variance = mean.variant.variance / before**2
+    variance += mean.control.variance * (after / before**2) ** 2
+    units = mean.control.units + mean.variant.units
+    longer = Estimate(after / before - 1, variance, units, mean.variant.df)
     words = f"answers of the variant take {longer.value:+.0%} longer"
-    number = clusters.evidence("latency against control's", longer, case.alpha, case.variant)
-    return [Route(longer.value > SLOWER, p_above(longer, SLOWER), words, (number,))]
+    number = case.number("latency against control's", longer, case.variant)
+    yield _route(longer, SLOWER, words, number)
 
 
-def _closed(case: Case, rows: pd.DataFrame) -> float | None:
-    """The effect on clicks per impression among rows that were served as meant."""
-    whole = online_row(case)
-    rates = [share(rows, side, "healthy_clicks", "healthy") for side in ("control", "variant")]
-    if whole is None or whole.lift is None or rates[0] is None or rates[1] is None:
+def _closed_by_healthy(case: Case, rows: pd.DataFrame) -> float | None:
+    """Close the gap by clicks per impression among rows that were served as meant."""
+    whole, rates = case.online, shares(rows, "healthy_clicks", "healthy")
+    if whole is None or whole.lift is None or rates is None:
         return None
-    if whole.metric != "ctr" or rates[0].value <= 0:
+    if whole.metric != "ctr" or rates.control.value <= 0:
         return None
-    return closed_online(case, whole.lift, rates[1].value / rates[0].value - 1)
+    return case.closed_online(whole.lift, rates.variant.value / rates.control.value - 1)
 
 
-CHECK = CauseCheck("serving", judge, queries=("serving",), shows="how the variants were served")
+@cause(
+    OLDER_HOURS,
+    f"{OLDER_HOURS:.0f} hours older than control's on average, or {FLAGGED:.0%} more stale rows",
+    "Update the variant's model as often as control's, and judge the effect afterwards.",
+    queries=("versions",),
+    shows="how old the served models were",
+)
+def stale_model(case: Case) -> Finding | Unchecked:
+    """Compare the age of the models that served, and rows that the server called stale."""
+    rows = case.rows("versions")
+    routes = [*_older(case, rows), *_stale(case, rows)]
+    if not routes:
+        needs = ("agreement.model_time", "stale")
+        words = f"Stale model: {' and '.join(needs)} would show how old the served models were"
+        return Unchecked(words, needs)
+    finding = _found("Stale model", routes, _closed(case, "old"))
+    return finding._replace(evidence=(*finding.evidence, *_versions(case, rows)))
+
+
+def _older(case: Case, rows: pd.DataFrame) -> Iterator[Route]:
+    ages = rows.assign(hours=rows["age_ms"].fillna(0.0).astype(float) / _HOUR_MS)
+    hours = shares(ages, "hours", "age_known")
+    if hours is not None:
+        words = f"the variant's model is {hours.more.value:.0f} hours older than control's"
+        numbers = case.sides("hours since training", hours.control, hours.variant)
+        yield _route(hours.more, OLDER_HOURS, words, *numbers)
+
+
+def _stale(case: Case, rows: pd.DataFrame) -> Iterator[Route]:
+    stale = shares(rows, "stale", "stale_known")
+    if stale is not None:
+        words = f"{stale.more.value:+.1%} of rows are stale, against control"
+        number = case.number("stale rows", stale.more, "against control")
+        yield _route(stale.more, FLAGGED, words, number)
+
+
+def _versions(case: Case, rows: pd.DataFrame) -> Iterator[Evidence]:
+    known = rows.dropna(subset=["model_version"])
+    for side, variant in (("control", case.control), ("variant", case.variant)):
+        versions = known.loc[known["side"] == side, "model_version"].nunique()
+        if versions:
+            yield Evidence("versions of the model", float(versions), where=variant)
+
+
+@cause(
+    LATE,
+    f"{LATE:.0%} of rows with a feature from after the request, or a feature whose AUC alone "
+    f"is above {TELLS}",
+    "Join features as they were at the request, drop what is written after it, and train again.",
+    queries=("late_features", "single_pairs:features", "pairs:served"),
+    columns=_MODELS,
+    shows="whether the candidate knows what nobody knows at the request",
+)
+def leakage(case: Case) -> Finding | Unchecked:
+    """Test times of features, and single features: what nobody knows at the request.
+
+    A feature or a history from after the request, or a column that alone nearly tells the click
+    (Kaufman et al. 2012). An AUC that falls on the model's own lists is no sign of it: choosing
+    the top narrows the range of the score.
+    """
+    routes = [*_late(case), *_telling(case)]
+    if not routes:
+        message = (
+            "Leakage: feature_time would show features from after the request, features a column "
+            "that tells the click"
+        )
+        return Unchecked(message, ("agreement.feature_time", "agreement.features"))
+    loss = _loss(case, "late") or _loss(case, "plain")
+    closed = None if loss is None else case.closed_by_auc(loss.value)
+    return _found("Leakage", routes, closed, otherwise=len(routes))
+
+
+def _late(case: Case) -> Iterator[Route]:
+    """Count rows whose newest feature is later than the request."""
+    late = share(case.rows("late_features").assign(side="both"), "both", "late", "known")
+    if late is not None:
+        words = f"{late.value:.1%} of rows have a feature from after the request"
+        yield _route(late, LATE, words, case.number("rows with a later feature", late))
+
+
+def _telling(case: Case) -> Iterator[Route]:
+    """Find the feature that alone orders clicks best, either way round, on control's traffic."""
+    rows = case.rows("single_pairs:features")
+    known = {}
+    for name in sorted(set(rows["part"])):
+        own = single(rows, case.control, name)
+        if own is not None:
+            known[name] = own if own.value >= 0.5 else own._replace(value=1 - own.value)
+    if not known:
+        return
+    best = max(known, key=lambda name: known[name].value)
+    words = f"{best} alone has an AUC of {known[best].value:.3f}"
+    numbers = (case.number("AUC of a feature alone", own, name) for name, own in known.items())
+    route = _route(known[best], TELLS, words, *numbers)
+    yield route._replace(p_value=min(1.0, route.p_value * len(known)))
+
+
+def values_of(case: Case, side: str) -> "pd.Series[float] | None":
+    """Return the row of `served_values` of one side, by its columns; None without rows."""
+    rows = case.rows("served_values").set_index("side").astype(float).T
+    return rows.get(side)
+
+
+def kept(values: "pd.Series[float]") -> float:
+    """Return the share of different values that is left."""
+    return values["served_values"] / values["own_values"] if values["own_values"] else 1.0
+
+
+def clips(values: "pd.Series[float]") -> bool:
+    """Tell whether scores stop at a cap or a floor, and those between are the model's own."""
+    beyond = values["capped"] + values["floored"]
+    ends = min(values["capped"], values["floored"]) == 0 or values["lowest"] < values["highest"]
+    return bool(beyond > 0 and ends and values["moved"] <= (1 - _ORDERED) * values["inside"])
+
+
+def rounds(values: "pd.Series[float]") -> bool:
+    """Tell whether served scores are own ones in the same order with fewer values.
+
+    They are a few, or fit into 16 bits as own ones do not. Rounding moves nearly all scores, a cap
+    only those beyond it.
+    """
+    ordered = values["falls"] <= (1 - _ORDERED) * values["compared"]
+    few = values["own_values"] >= _LEAST_VALUES and kept(values) < FEW
+    rows = max(values["compared"], 1)
+    short = values["served_short"] / rows > _SHORT and values["own_short"] / rows < 1 - _SHORT / 2
+    return bool(ordered and (few or short) and values["moved"] > 0.5 * values["inside"])
+
+
+@cause(
+    FEW,
+    "fewer than 5 % of the values are left, or all fit into 16 bits, in the order of the own "
+    "scores; and the AUC falls",
+    "Serve in 32 bits, or scale the scores before they are rounded.",
+    queries=("served_apart", "served_values", "pairs:served"),
+    columns=("served_score", *_MODELS),
+    shows="whether scores were rounded when they were served",
+)
+def half_precision(case: Case) -> Finding | Unchecked:
+    """Count how many different served scores are left, and the AUC that rounding costs."""
+    values, lost = values_of(case, "variant"), _loss(case, "plain")
+    if values is None or lost is None:
+        message = "Half precision: no row of the variant has both scores and no other fault"
+        return Unchecked(message, ("rows with served_score and the model's own score",))
+    gone = lost._replace(value=-lost.value)
+    served, own = values["served_values"], values["own_values"]
+    of_variant = {
+        "different served scores": served,
+        "different own scores": own,
+        "share of values left": kept(values),
+        "served scores that fit into 16 bits": values["served_short"] / max(values["compared"], 1),
+    }
+    return Finding(
+        exceeds=rounds(values),
+        message=f"Half precision: served scores have {served:,.0f} different values, "
+        f"the model's own {own:,.0f}; the AUC changes by {lost.value:+.3f}.",
+        evidence=(
+            *(Evidence(name, value, where=case.variant) for name, value in of_variant.items()),
+            case.number("AUC lost by rounding", lost, case.variant),
+        ),
+        p_value=p_above(gone, 0.0) if rounds(values) else 1.0,
+        accounts_for=_closed(case, "plain"),
+    )
+
+
+@cause(
+    APART,
+    f"{APART:.0%} of rows are more than .01 in log odds apart, {UNSERVED:.0%} more are without "
+    f"a score than in control, or {DEFAULT:.0%} have one value",
+    "Log the features of a request with its score, and compare them with those of the "
+    "training data.",
+    queries=("served_apart", "served_values", "pairs:served"),
+    columns=("served_score", *_MODELS),
+    shows="whether the score that ranked is the model's own",
+)
+def served_score(case: Case) -> Finding | Unchecked:
+    """Test mismatches, missing and default scores on rows that nothing else explains.
+
+    Train-serve skew (Sculley et al. 2015). Rows that another cause explains are left to it:
+    timeouts and fallbacks, late features, old models, what differs by position alone, rounding.
+    """
+    values = values_of(case, "variant")
+    routes = [*_mismatches(case, values), *_missing(case), *_defaults(values)]
+    if not routes:
+        message = "Served scores: no row of the variant has both scores and no other fault"
+        return Unchecked(message, ("rows with served_score and the model's own score",))
+    lost = _loss(case, "plain")
+    finding = _found("Served scores", routes, _closed(case, "plain"))
+    losses = [] if lost is None else [case.number("AUC lost", lost)]
+    evidence = (*finding.evidence, *_by_side(case), *losses)
+    if values is not None and clips(values):
+        return finding._replace(evidence=evidence, remedy=_CLIPPED)
+    return finding._replace(evidence=evidence)
+
+
+def _mismatches(case: Case, values: "pd.Series[float] | None") -> Iterator[Route]:
+    """Count rows that are apart; those that a position explains are not accused."""
+    rows = case.rows("served_apart")
+    plain = rows[rows["state"] == "plain"]
+    apart = share(plain, "variant", "apart", "compared")
+    accused = share(plain, "variant", "unexplained", "compared")
+    if apart is None or accused is None:
+        return
+    words = f"{apart.value:.1%} of the variant's rows were served with another score"
+    if values is not None and clips(values):
+        total = values["compared"]
+        ends = ((values["capped"], values["highest"]), (values["floored"], values["lowest"]))
+        words = " and ".join(
+            f"served scores stop at {end:.4g} in {rows / total:.1%} of the variant's rows"
+            for rows, end in ends
+            if rows
+        )
+    number = case.number("rows with another score", apart, case.variant)
+    if values is not None and rounds(values):
+        yield Route(False, 1.0, f"{words}, by rounding", (number,))
+    else:
+        yield _route(accused, APART, words, number)
+
+
+def _missing(case: Case) -> Iterator[Route]:
+    """Count rows without a served score that did not fail, of all rows."""
+    rows = case.rows("served_apart")
+    unserved = rows.assign(unserved=rows["unserved"].where(rows["state"] != "failed", 0))
+    own = shares(unserved, "unserved", "impressions")
+    if own is not None:
+        words = f"{own.more.value:+.1%} of rows without a served score, against control"
+        number = case.number("rows without a served score", own.more, "against control")
+        yield _route(own.more, UNSERVED, words, number)
+
+
+def _defaults(values: "pd.Series[float] | None") -> Iterator[Route]:
+    """Find one value of many rows whose own scores differ, but for rounding and caps."""
+    if values is None or rounds(values) or clips(values) or values["compared"] == 0:
+        return
+    most, own = values["served_most"] / values["compared"], values["own_most"] / values["compared"]
+    exceeds = most > DEFAULT and most > 2 * own
+    words = f"{most:.1%} of the variant's rows have the same served score"
+    number = Evidence("rows with the most frequent served score", most)
+    yield Route(exceeds, 0.0 if exceeds else 1.0, words, (number,))
+
+
+def _by_side(case: Case) -> Iterator[Evidence]:
+    for side, variant in (("control", case.control), ("variant", case.variant)):
+        apart = share(case.rows("served_apart"), side, "apart", "compared")
+        yield case.number("all rows with another score", apart, variant)
+        values = values_of(case, side)
+        if values is not None:
+            varied = math.sqrt(values["own_own"] * values["served_served"])
+            correlation = values["own_served"] / varied if varied > 0 else None
+            yield Evidence("rank correlation", correlation, where=variant)

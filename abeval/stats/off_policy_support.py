@@ -1,19 +1,17 @@
 """Importance weights of a log, and checks that it can support an estimate for another policy.
 
-`off_policy/run.py` checks a log before it estimates; the estimators of `stats/off_policy.py`
-take their weights from here.
+Standard errors follow from the influence of each row on an estimate, clustered by unit if needed.
 """
 
 from __future__ import annotations
 
+import math
 from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from abeval.stats import effects
-from abeval.stats.off_policy import estimate
-from abeval.stats.off_policy_support import by_cluster
 from abeval.stats.records import Bools, Floats, Refusal
 
 MIN_ESS = 100.0
@@ -30,18 +28,18 @@ The level is strict, because the mean of skewed weights is below 1 more often th
 assumes; the slack is for rounded propensities, which are significant with many rows."""
 
 
-class MeanWeight(NamedTuple):
-    """The test that importance weights average 1.
+class Spread(NamedTuple):
+    """Sampling variation of an estimate.
 
     Attributes:
-        value: Mean weight.
-        se: Its standard error, clustered if there are clusters.
-        p_value: Two-sided p-value of a mean of 1.
+        se: Standard error.
+        skewness: Skewness of the influence of a cluster.
+        units: Number of clusters, or of rows without clusters.
     """
 
-    value: float
     se: float
-    p_value: float
+    skewness: float
+    units: int
 
 
 class Diagnostics(NamedTuple):
@@ -51,7 +49,9 @@ class Diagnostics(NamedTuple):
         rows: Rows of the log.
         units: Clusters, or rows without clusters.
         rewarded: Rows with a reward other than 0.
-        mean_weight: Mean weight, which should be 1, and its test.
+        mean_weight: Mean weight, which should be 1.
+        mean_weight_se: Its standard error, clustered if there are clusters.
+        mean_weight_p: Two-sided p-value of a mean of 1.
         max_weight: Largest weight.
         weight_p99: 99th percentile of the weights.
         ess: Effective sample size (Σw)²/Σw² of the rows.
@@ -64,7 +64,9 @@ class Diagnostics(NamedTuple):
     rows: int
     units: int
     rewarded: int
-    mean_weight: MeanWeight
+    mean_weight: float
+    mean_weight_se: float
+    mean_weight_p: float
     max_weight: float
     weight_p99: float
     ess: float
@@ -75,7 +77,7 @@ class Diagnostics(NamedTuple):
 
 
 def importance_weights(logging: ArrayLike, evaluation: ArrayLike) -> Floats:
-    """Weights evaluation / logging of the logged actions, shape (n,) (Horvitz and Thompson 1952).
+    """Return the weights evaluation / logging of the logged actions (Horvitz and Thompson 1952).
 
     Args:
         logging: Probability of the logged action under the logging policy, shape (n,).
@@ -100,8 +102,16 @@ def importance_weights(logging: ArrayLike, evaluation: ArrayLike) -> Floats:
     return weights
 
 
+def _check_probability(name: str, values: Floats, valid: Bools, where: str) -> None:
+    wrong = int(np.count_nonzero(~valid))
+    if wrong:
+        first = float(values[~valid][0])
+        message = f"{wrong} of {values.size} {name} probabilities are not in {where}, such as"
+        raise Refusal("invalid_propensity", f"{message} {first:g}")
+
+
 def columns(*arrays: ArrayLike) -> tuple[Floats, ...]:
-    """Columns of doubles of equal length.
+    """Return columns of doubles of equal length.
 
     Raises:
         Refusal: `inconsistent` unless all are one-dimensional and of equal length;
@@ -122,8 +132,68 @@ def columns(*arrays: ArrayLike) -> tuple[Floats, ...]:
     return doubles
 
 
+def by_cluster(values: Floats, clusters: ArrayLike | None) -> Floats:
+    """Return sums of values per cluster; the values themselves without clusters.
+
+    Args:
+        values: Shape (n,).
+        clusters: Integer ids, shape (n,).
+
+    Raises:
+        Refusal: `inconsistent` for ids that are missing, not integers, or not one per value.
+
+    Example:
+        >>> by_cluster(np.array([1.0, 2.0, 4.0]), [5, 3, 5]).tolist()
+        [2.0, 5.0]
+    """
+    if clusters is None:
+        return values
+    ids = np.asarray(clusters)
+    if ids.shape != values.shape or ids.dtype.kind not in "iu":
+        message = f"cluster ids must be whole numbers, one per row; got {ids.dtype} {ids.shape}"
+        raise Refusal("inconsistent", message)
+    codes = np.unique(ids, return_inverse=True)[1]
+    return np.bincount(codes, weights=values).astype(np.float64)
+
+
+def spread(value: float, influence: Floats, clusters: ArrayLike | None = None) -> Spread:
+    """Return standard error and skewness from the influence of each row on a mean over rows.
+
+    For independent rows this is the delta method, sd(ψ)/√n with divisor n − 1. With clusters the
+    variance is that of sums per cluster, so rows of one unit may be correlated in any way (Huber
+    1967; Liang and Zeger 1986).
+
+    Args:
+        value: The estimate; a standard error below its rounding error counts as zero.
+        influence: ψ of each row, such that value − truth ≈ Σψ/n, shape (n,).
+        clusters: Integer ids, shape (n,).
+
+    Raises:
+        Refusal: `too_few_units` below two clusters; `not_finite`.
+
+    Example:
+        >>> rewards = np.array([1.0, 0.0, 1.0, 0.0])
+        >>> round(spread(0.5, rewards - 0.5).se, 6)
+        0.288675
+        >>> round(spread(0.5, rewards - 0.5, clusters=[1, 2, 1, 2]).se, 6)
+        0.5
+    """
+    sums = by_cluster(influence, clusters)
+    if sums.size < 2:
+        raise Refusal("too_few_units", f"a variance needs at least two units, got {sums.size}")
+    if not np.isfinite(sums).all():
+        raise Refusal("not_finite", "an estimate or its variance is not finite")
+    centred = sums - sums.mean()
+    second = float((centred**2).mean())
+    se = math.sqrt(second / (sums.size - 1)) * sums.size / influence.size
+    if se <= 1e-12 * abs(value):
+        return Spread(0.0, 0.0, sums.size)
+    third = float(((centred / math.sqrt(second)) ** 3).mean()) if second > 0 else 0.0
+    return Spread(se, third, sums.size)
+
+
 def effective_size(weights: ArrayLike, clusters: ArrayLike | None = None) -> float:
-    """Effective sample size (Σw)²/Σw² (Kong 1992), of sums per cluster if there are clusters.
+    """Return the effective sample size (Σw)²/Σw² (Kong 1992), of sums per cluster if there are any.
 
     It is n for equal weights and about 1 if one weight dominates. The scale of the weights does
     not matter; 0 if all weights are 0.
@@ -146,64 +216,25 @@ def effective_size(weights: ArrayLike, clusters: ArrayLike | None = None) -> flo
     return float(scaled.sum() ** 2 / squares) if squares > 0 else 0.0
 
 
-def require_effective_size(
-    weights: ArrayLike, clusters: ArrayLike | None = None, minimum: float = MIN_ESS
-) -> None:
-    """Check that the effective sample size of rows and of clusters is large enough.
+def require_size(size: float, total: str, minimum: float = MIN_ESS) -> None:
+    """Check that an effective sample size is large enough.
 
     Raises:
         Refusal: `unsupported_by_logging`.
 
     Example:
-        >>> require_effective_size([1.0, 0.1], minimum=2)
+        >>> require_size(effective_size([1.0, 0.1]), "2 rows", 2)
         Traceback (most recent call last):
         abeval.stats.records.Refusal: the effective sample size is 1.2 of 2 rows, below 2
     """
-    size = effective_size(weights)
-    if clusters is not None:
-        size = min(size, effective_size(weights, clusters))
-    _require(size, f"{np.size(weights)} rows", minimum)
-
-
-def _require(size: float, total: str, minimum: float) -> None:
     # A policy on its own log has the size of its rows, up to rounding.
     if size <= 0 or size < minimum * (1 - 1e-9):
         message = f"the effective sample size is {size:.3g} of {total}, below {minimum:g}"
         raise Refusal("unsupported_by_logging", message)
 
 
-def mean_weight_test(weights: ArrayLike, clusters: ArrayLike | None = None) -> MeanWeight:
-    """Test that weights average 1, as they do if propensities and support are right.
-
-    Saito et al. (2020), of the mean weight; Li et al. (2015) use it in the same way.
-
-    Args:
-        weights: Importance weights, shape (n,).
-        clusters: Integer ids, shape (n,).
-
-    Returns:
-        Mean, its (clustered) standard error, and the p-value of a mean of 1 against t with
-        clusters − 1 degrees of freedom. Without variance the p-value is 1 for a mean of 1, else 0.
-
-    Raises:
-        Refusal: `too_few_units` below two clusters.
-
-    Example:
-        >>> mean_weight_test([0.5, 1.5, 0.5, 1.5])
-        MeanWeight(value=1.0, se=0.28867513459481287, p_value=1.0)
-    """
-    (w,) = columns(weights)
-    mean = float(w.mean())
-    spread = estimate(mean, w - mean, clusters)
-    if spread.se <= 1e-9:
-        return MeanWeight(mean, 0.0, float(abs(mean - 1) <= 1e-9))
-    df = spread.units - 1
-    effect = effects.from_difference(1.0, mean, mean - 1, spread.se, df)
-    return MeanWeight(mean, spread.se, effect.p_value)
-
-
-def unsupported_share(probability: ArrayLike, taken: ArrayLike, context_share: ArrayLike) -> float:
-    """Share of evaluation probability on actions that the log never took in their context.
+def unsupported_share(probability: Floats, taken: Floats, context_share: Floats) -> float:
+    """Return the share of evaluation probability on actions never taken in their context.
 
     Also the share by which the mean weight is too small (Sachdeva, Su and Joachims 2020).
 
@@ -213,11 +244,10 @@ def unsupported_share(probability: ArrayLike, taken: ArrayLike, context_share: A
         context_share: Share of the log's rows in that context, shape (m,).
 
     Example:
-        >>> unsupported_share([0.75, 0.25], [10, 0], [1.0, 1.0])
+        >>> unsupported_share(np.array([0.75, 0.25]), np.array([10, 0]), np.ones(2))
         0.25
     """
-    p, count, share = columns(probability, taken, context_share)
-    return float((p * share * (count == 0)).sum())
+    return float((probability * context_share * (taken == 0)).sum())
 
 
 def diagnose(
@@ -226,7 +256,10 @@ def diagnose(
     clusters: ArrayLike | None = None,
     unsupported: float | None = None,
 ) -> Diagnostics:
-    """All diagnostics of a log for an evaluated policy.
+    """Return all diagnostics of a log for an evaluated policy.
+
+    The mean weight is tested against t with clusters − 1 degrees of freedom (Saito et al. 2020; Li
+    et al. 2015); without variance its p-value is 1 for a mean of 1, else 0.
 
     Args:
         reward: Reward of each row, shape (n,).
@@ -235,7 +268,7 @@ def diagnose(
         unsupported: From `unsupported_share`; None if the policy is known for logged actions only.
 
     Raises:
-        Refusal: As `columns` and `mean_weight_test`.
+        Refusal: As `columns` and `spread`.
 
     Example:
         >>> diagnostics = diagnose([1, 0, 0, 1], [0.5, 1.5, 0.5, 1.5])
@@ -243,12 +276,19 @@ def diagnose(
         (2, 3.2, 1.5)
     """
     r, w = columns(reward, weights)
-    size, largest = effective_size(w), float(w.max())
+    size, largest, mean = effective_size(w), float(w.max()), float(w.mean())
+    varied = spread(mean, w - mean, clusters)
+    se, p_value = 0.0, float(abs(mean - 1) <= 1e-9)
+    if varied.se > 1e-9:
+        se = varied.se
+        p_value = effects.from_difference(1.0, mean, mean - 1, se, varied.units - 1).p_value
     return Diagnostics(
         rows=r.size,
-        units=by_cluster(w, clusters).size,
+        units=varied.units,
         rewarded=int(np.count_nonzero(r)),
-        mean_weight=mean_weight_test(w, clusters),
+        mean_weight=mean,
+        mean_weight_se=se,
+        mean_weight_p=p_value,
         max_weight=largest,
         weight_p99=float(np.quantile(w, 0.99)),
         ess=size,
@@ -281,16 +321,8 @@ def check_support(diagnostics: Diagnostics, min_ess: float = MIN_ESS) -> None:
     rows = (diagnostics.ess, diagnostics.rows, "rows")
     units = (diagnostics.ess_units, diagnostics.units, "units")
     size, count, noun = min(rows, units)
-    _require(size, f"{count} {noun}", min_ess)
-    mean, se, p_value = diagnostics.mean_weight
-    if p_value < MEAN_WEIGHT_ALPHA and abs(mean - 1) > MEAN_WEIGHT_SLACK:
+    require_size(size, f"{count} {noun}", min_ess)
+    mean, se = diagnostics.mean_weight, diagnostics.mean_weight_se
+    if diagnostics.mean_weight_p < MEAN_WEIGHT_ALPHA and abs(mean - 1) > MEAN_WEIGHT_SLACK:
         message = f"the weights average {mean:.3f} ± {se:.3f}, not 1: wrong propensities"
         raise Refusal("weights_not_one", message)
-
-
-def _check_probability(name: str, values: Floats, valid: Bools, where: str) -> None:
-    wrong = int(np.count_nonzero(~valid))
-    if wrong:
-        first = float(values[~valid][0])
-        message = f"{wrong} of {values.size} {name} probabilities are not in {where}, such as"
-        raise Refusal("invalid_propensity", f"{message} {first:g}")

@@ -5,10 +5,12 @@ from __future__ import annotations
 import numpy as np
 import pytest
 import scipy.stats
-from abeval.stats.off_policy_support import Diagnostics, MeanWeight
+from numpy.typing import ArrayLike, NDArray
 
 from abeval.stats import off_policy_support as weights
+from abeval.stats.off_policy_support import Diagnostics
 from abeval.stats.records import Refusal
+from tests.stats.policies import valued
 
 GOOD = weights.diagnose(np.tile([1.0, 0.0], 75), np.ones(150))
 
@@ -27,23 +29,26 @@ def test_the_diagnostics_of_a_log() -> None:
     assert weights.diagnose([1.0, 0.0], [0.0, 0.0]).accepted == 0.0
 
 
+def mean_weight(w: NDArray[np.float64], units: ArrayLike | None = None) -> Diagnostics:
+    return weights.diagnose(w, w, units)
+
+
 def test_the_mean_weight_has_students_test() -> None:
     w = np.random.default_rng(2).lognormal(0, 0.3, 8)
-    test = weights.mean_weight_test(w)
     theirs = scipy.stats.ttest_1samp(w, 1.0)
-    assert test.p_value == pytest.approx(theirs.pvalue, rel=1e-9)
+    assert mean_weight(w).mean_weight_p == pytest.approx(theirs.pvalue, rel=1e-9)
     units = np.array([0, 0, 0, 1, 1, 2, 3, 3])
     sums = np.bincount(units, w - w.mean())
     expected = np.sqrt(np.sum((sums - sums.mean()) ** 2) / 3 * 4) / 8
-    assert weights.mean_weight_test(w, units).se == pytest.approx(expected, rel=1e-9)
+    assert mean_weight(w, units).mean_weight_se == pytest.approx(expected, rel=1e-9)
 
 
 def test_a_mean_weight_that_does_not_vary_is_one_or_is_not() -> None:
-    assert weights.mean_weight_test(np.full(9, 1 + 5e-10)).p_value == 1.0
-    assert weights.mean_weight_test(np.full(9, 1 + 5e-9)).p_value == 0.0
+    assert mean_weight(np.full(9, 1 + 5e-10)).mean_weight_p == 1.0
+    assert mean_weight(np.full(9, 1 + 5e-9)).mean_weight_p == 0.0
     # Its error is five times the rounding that counts as none.
-    varied = weights.mean_weight_test(1 + 5e-8 * np.tile([1.0, -1.0], 50))
-    assert varied.se == pytest.approx(5e-9, rel=0.01)
+    varied = mean_weight(1 + 5e-8 * np.tile([1.0, -1.0], 50))
+    assert varied.mean_weight_se == pytest.approx(5e-9, rel=0.01)
 
 
 @pytest.mark.parametrize(("spread", "is_enough"), [(5e-10, True), (5e-9, False)])
@@ -51,34 +56,36 @@ def test_a_size_below_the_least_is_refused_but_for_rounding(spread: float, is_en
     w = 1 + np.sqrt(spread) * np.tile([1.0, -1.0], 50)
     assert weights.effective_size(w) == pytest.approx(100 * (1 - spread), rel=1e-12)
     if is_enough:
-        weights.require_effective_size(w)
+        valued("ips", w, np.full(100, 0.5), w / 2)
     else:
         with pytest.raises(Refusal, match="below 100"):
-            weights.require_effective_size(w)
+            valued("ips", w, np.full(100, 0.5), w / 2)
 
 
 def test_units_are_the_sample_where_they_have_several_rows() -> None:
-    weights.require_effective_size(np.ones(240), np.arange(240) // 2)
+    rows = (np.tile([1.0, 0.0], 120), np.full(240, 0.5), np.full(240, 0.5))
+    assert valued("ips", *rows, clusters=np.arange(240) // 2).value == 0.5
     with pytest.raises(Refusal, match="240 rows"):
-        weights.require_effective_size(np.ones(240), np.arange(240) // 3)
+        valued("ips", *rows, clusters=np.arange(240) // 3)
 
 
 @pytest.mark.parametrize(
     ("mean_weight", "is_refused"),
     [
-        (MeanWeight(1.2, 0.05, 5e-4), False),
-        (MeanWeight(1.2, 0.05, 1e-4), False),
-        (MeanWeight(1.2, 0.05, 5e-5), True),
-        (MeanWeight(0.8, 0.05, 5e-5), True),
-        (MeanWeight(1.04, 0.001, 1e-9), False),
-        (MeanWeight(0.96, 0.001, 1e-9), False),
-        (MeanWeight(1.06, 0.001, 1e-9), True),
+        ((1.2, 0.05, 5e-4), False),
+        ((1.2, 0.05, 1e-4), False),
+        ((1.2, 0.05, 5e-5), True),
+        ((0.8, 0.05, 5e-5), True),
+        ((1.04, 0.001, 1e-9), False),
+        ((0.96, 0.001, 1e-9), False),
+        ((1.06, 0.001, 1e-9), True),
     ],
 )
 def test_propensities_are_wrong_by_a_mean_that_is_both_far_and_significant(
-    mean_weight: MeanWeight, is_refused: bool
+    mean_weight: tuple[float, float, float], is_refused: bool
 ) -> None:
-    diagnostics = GOOD._replace(mean_weight=mean_weight)
+    mean, se, p = mean_weight
+    diagnostics = GOOD._replace(mean_weight=mean, mean_weight_se=se, mean_weight_p=p)
     if not is_refused:
         weights.check_support(diagnostics)
         return
@@ -108,5 +115,7 @@ def test_probabilities_may_be_zero_and_one_where_that_has_a_meaning() -> None:
 
 
 def test_policy_outside_the_log_is_weighed_by_the_rows_of_its_context() -> None:
-    share = weights.unsupported_share([0.75, 0.25, 0.5, 0.5], [4, 0, 1, 0], [0.8, 0.8, 0.2, 0.2])
+    share = weights.unsupported_share(
+        np.array([0.75, 0.25, 0.5, 0.5]), np.array([4, 0, 1, 0]), np.array([0.8, 0.8, 0.2, 0.2])
+    )
     assert share == pytest.approx(0.25 * 0.8 + 0.5 * 0.2)

@@ -1,0 +1,192 @@
+"""Causes that show in the effect by day, and by cell of segments and cuts."""
+
+from collections.abc import Iterator, Sequence
+from datetime import date, timedelta
+from typing import NamedTuple
+
+from abeval.agreement import clusters
+from abeval.agreement.case import Case, Finding, Unchecked, cause
+from abeval.experiment.sections import Event
+from abeval.results.effects import CutRow, SliceRow
+from abeval.stats.distributions import two_sided_quantile
+from abeval.stats.records import Estimate
+
+HALF = 0.5
+QUARTER = 0.25
+LEAST_DAYS = 5
+MANY = 1e9
+"""Units of a day or cell are so many that their interval is that of the normal."""
+
+
+class Part(NamedTuple):
+    """The effect on one day or in one cell, turned so that more is better."""
+
+    name: str
+    lift: Estimate
+
+
+@cause(
+    HALF,
+    "the effect changes by half of itself or more",
+    "Run on until the effect has settled (`abeval windows`), and judge the last days.",
+)
+def novelty(case: Case) -> Finding | Unchecked:
+    """Test the slope of the daily effects, times the days, against the whole effect."""
+    days = [day for day in _days(case) if day.lift.variance > 0]
+    whole = _pooled(days)
+    if whole is None or len(days) < LEAST_DAYS:
+        message = f"Novelty: there are not {LEAST_DAYS} whole days with an effect"
+        return Unchecked(message, (f"{LEAST_DAYS} whole days", "ts"))
+    change = _change(days, whole.value)
+    last = whole.value + change.value / 2
+    moved, mean = (_as_measured(case, one) for one in (change, whole))
+    return Finding(
+        exceeds=abs(change.value) >= HALF * max(abs(whole.value), abs(last)),
+        message=f"Novelty: from first to last day the effect changes by {moved.value:+.1%}; "
+        f"over all days it is {mean.value:+.1%}.",
+        evidence=(
+            case.number("change of the lift from first to last day", moved),
+            case.number("lift over all days", mean),
+        ),
+        p_value=clusters.p_value(change),
+        accounts_for=case.closed_online(whole.value, last),
+    )
+
+
+@cause(
+    QUARTER,
+    "special days move the whole effect by a quarter of it or more",
+    "Judge the effect by the other days, and run on until they are enough.",
+)
+def promotion(case: Case) -> Finding | Unchecked:
+    """Compare the effect on the days of `[[events]]` with that on all others."""
+    events = () if case.experiment is None else tuple(case.experiment.events)
+    if not events:
+        message = "Promotion: [[events]] would show whether the effect is that of special days"
+        return Unchecked(message, ("[[events]]",))
+    days = list(_days(case))
+    special = [day for day in days if any(_within(event, day) for event in events)]
+    other = [day for day in days if day not in special]
+    during, outside, whole = _pooled(special), _pooled(other), _pooled(days)
+    if during is None or outside is None or whole is None:
+        message = "Promotion: there are no effects of days both inside and outside of [[events]]"
+        return Unchecked(message, ("days inside and outside of [[events]]",))
+    change = clusters.difference(outside, during)
+    moved = abs(whole.value - outside.value)
+    there, elsewhere, apart = (_as_measured(case, one) for one in (during, outside, change))
+    names = ", ".join(dict.fromkeys(event.name for event in events))
+    return Finding(
+        exceeds=moved >= QUARTER * max(abs(whole.value), abs(outside.value)),
+        message=f"Promotion: the effect is {there.value:+.1%} during {names} and "
+        f"{elsewhere.value:+.1%} on the other days.",
+        evidence=(
+            case.number("lift on days of events", there),
+            case.number("lift on other days", elsewhere),
+            case.number("difference of the two", apart),
+        ),
+        p_value=clusters.p_value(change),
+        accounts_for=case.closed_online(whole.value, outside.value),
+    )
+
+
+@cause(
+    HALF,
+    "two cells have opposite signs, each of at least half the whole effect",
+    "Launch only where the effect is good, or train for the cells where it is not.",
+)
+def reversal(case: Case) -> Finding | Unchecked:
+    """Find two cells of one segment or cut whose effects have opposite signs beyond noise."""
+    named: dict[str, list[Part]] = {}
+    cells: list[SliceRow | CutRow] = [*case.result.segments, *case.result.cuts]
+    for cell in cells:
+        name = cell.cut if isinstance(cell, CutRow) else cell.slice
+        lift = None if cell.reason == "too_few_units" else _lift(case, cell)
+        if lift is not None and lift.variance > 0:
+            named.setdefault(name, []).append(Part(cell.cell, lift))
+    known = [_extremes(name, cells) for name, cells in named.items() if len(cells) > 1]
+    if not known:
+        message = "Reversal: segments and cuts would show whether the effect turns somewhere"
+        return Unchecked(message, ("[segments]", "[cuts]"))
+    # With one cell surely of one sign, each of the others could be of the other by chance.
+    tests = sum(len(cells) - 1 for cells in named.values())
+    name, low, high, p = min(known, key=lambda extremes: extremes[3])
+    whole = 0.0 if case.online is None or case.online.lift is None else case.online.lift
+    kept = high if case.offline_sign > 0 else low
+    best, worst = (_as_measured(case, cell.lift) for cell in (high, low))
+    opposite = low.lift.value < 0 < high.lift.value
+    return Finding(
+        exceeds=opposite and min(-low.lift.value, high.lift.value) >= HALF * abs(whole),
+        message=f"Reversal: by {name} the effect is {best.value:+.1%} in {high.name} and "
+        f"{worst.value:+.1%} in {low.name}.",
+        evidence=(
+            case.number("lift", best, f"{name} {high.name}"),
+            case.number("lift", worst, f"{name} {low.name}"),
+        ),
+        p_value=min(1.0, p * tests),
+        accounts_for=case.closed_online(case.sign * whole, kept.lift.value),
+    )
+
+
+def _extremes(name: str, cells: Sequence[Part]) -> tuple[str, Part, Part, float]:
+    """Return the surest worse and better cell; both have to differ from zero: the larger p."""
+
+    def z(cell: Part) -> float:
+        return float(cell.lift.value / cell.lift.variance**0.5)
+
+    low, high = min(cells, key=z), max(cells, key=z)
+    opposite = low.lift.value < 0 < high.lift.value
+    p = max(clusters.p_value(low.lift), clusters.p_value(high.lift)) if opposite else 1.0
+    return name, low, high, p
+
+
+def _lift(case: Case, row: SliceRow | CutRow) -> Estimate | None:
+    """Return the effect on the online metric that is explained; None without an interval."""
+    online = case.online
+    if online is None or (row.metric, row.variant) != (online.metric, case.variant):
+        return None
+    if row.lift is None or row.lift_low is None or row.lift_high is None:
+        return None
+    se = (row.lift_high - row.lift_low) / 2 / two_sided_quantile(case.alpha)
+    return Estimate(case.sign * row.lift, se * se, row.units, MANY)
+
+
+def _as_measured(case: Case, lift: Estimate) -> Estimate:
+    """Return a lift that was turned with the sign that it was measured with."""
+    return lift._replace(value=case.sign * lift.value)
+
+
+def _days(case: Case) -> Iterator[Part]:
+    """Return every whole day on which the effect has an interval."""
+    for day in case.result.daily:
+        lift = None if day.partial else _lift(case, day)
+        if lift is not None:
+            yield Part(day.cell, lift)
+
+
+def _within(event: Event, day: Part) -> bool:
+    first, end = event.bounds
+    return first.date() <= date.fromisoformat(day.name) <= (end - timedelta(microseconds=1)).date()
+
+
+def _pooled(days: Sequence[Part]) -> Estimate | None:
+    """Return the mean effect of some days, weighted by their precision; None without variation."""
+    known = [day.lift for day in days if day.lift.variance > 0]
+    if not known:
+        return None
+    weights = [1 / lift.variance for lift in known]
+    value = sum(w * lift.value for w, lift in zip(weights, known, strict=True)) / sum(weights)
+    return Estimate(value, 1 / sum(weights), len(known), MANY)
+
+
+def _change(days: Sequence[Part], mean: float) -> Estimate:
+    """Fit weighted least squares; days are as if independent: returning units make it cautious."""
+    weights = [1 / day.lift.variance for day in days]
+    total = sum(weights)
+    centre = sum(w * i for i, w in enumerate(weights)) / total
+    squares = sum(w * (i - centre) ** 2 for i, w in enumerate(weights))
+    crossed = sum(
+        w * (i - centre) * (day.lift.value - mean)
+        for i, (w, day) in enumerate(zip(weights, days, strict=True))
+    )
+    length = len(days) - 1
+    return Estimate(crossed / squares * length, length**2 / squares, len(days), MANY)

@@ -1,0 +1,225 @@
+"""Causes that are facts of the results: checks, days, the split, Q, who counts, backtests."""
+
+import math
+from collections.abc import Iterator
+
+import numpy as np
+from scipy.special import ndtr
+
+from abeval.agreement import clusters
+from abeval.agreement.case import Case, Finding, Unchecked, cause
+from abeval.results.agreement import Evidence
+from abeval.results.replay import ReplayRow
+from abeval.stats.records import Estimate
+
+WEEK = 7
+SPAN = 0.05
+LEAST_Z = 2.0
+ESTIMATOR = "snips"
+UNITS_APART = 0.05
+GAUC = "gauc[impressions]"
+Q_APART = 0.1
+LEAST_CLICKS = 100
+"""Days and positions with fewer clicks are not looked at one by one."""
+_NANO = 1e-9
+
+
+@cause(None, "the thresholds are those of the checks")
+def trust(case: Case) -> Finding:
+    """List the failed checks of the analysis that touch the online metric."""
+    online = [] if case.gap is None else [case.gap.online]
+    failed = [c for c in case.result.trust if c.status == "fail" and c.touches(online)]
+    words = "; ".join(check.message for check in failed)
+    return Finding(
+        exceeds=bool(failed),
+        message=f"Trust: {words}." if failed else "Trust: no failed check touches the metric.",
+        evidence=tuple(Evidence(f"check {check.name}", check.value) for check in failed),
+        remedy=" ".join(dict.fromkeys(check.remedy for check in failed if check.remedy)),
+    )
+
+
+@cause(
+    float(WEEK),
+    "users behave otherwise on weekends: a whole week is the least",
+    "Run for whole weeks.",
+)
+def window(case: Case) -> Finding | Unchecked:
+    """Count whole days: in less than a week weekdays are not balanced."""
+    days = {row.cell for row in case.result.daily if not row.partial}
+    if not case.result.daily:
+        message = "Window: times of impressions would show whether the log covers a week"
+        return Unchecked(message, ("ts",))
+    message = f"Window: the log has {len(days)} whole days."
+    return Finding(len(days) < WEEK, message, (Evidence("whole days", float(len(days))),))
+
+
+@cause(
+    SPAN,
+    "shares that differ by 5 points or more",
+    "Compare within the stretches of one split (the scorecard does so where it is known when "
+    "units were assigned), and replay models on one of them.",
+)
+def split(case: Case) -> Finding:
+    """Compare the variant's shares of entering units from stretch to stretch.
+
+    Days count differently in variants whose shares changed, and models that learn from the log
+    learn from more and more of what the treatment showed.
+    """
+    ramps = case.result.ramps
+    shares = [ramp.shares.get(case.variant, 0.0) for ramp in ramps] or [0.0]
+    return Finding(
+        exceeds=max(shares) - min(shares) >= SPAN,
+        message=f"Split: the variant had {min(shares):.0%} to {max(shares):.0%} of the units that "
+        "entered."
+        if len(ramps) > 1
+        else "Split: it did not change.",
+        evidence=tuple(
+            Evidence("share of the units that entered", share, where=f"from {ramp.start}")
+            for ramp, share in zip(ramps, shares, strict=False)
+        ),
+    )
+
+
+@cause(
+    LEAST_Z,
+    "an estimate is off by two standard errors or more",
+    "Check the logged propensities, and what the policies see besides the item and its position.",
+)
+def backtest(case: Case) -> Finding | Unchecked:
+    """Compare the self-normalised estimate of the variant from control's log with what it had."""
+    own = [row for row in case.backtests if row.estimator == ESTIMATOR]
+    forward = next((row for row in own if row.target == case.variant), None)
+    if forward is None:
+        message = "Backtest: propensities would show whether control's log predicts the variant"
+        return Unchecked(message, ("propensity", "item_id"))
+    if forward.z is None:
+        message = f"Backtest: the estimate has no z ({forward.reason})"
+        return Unchecked(message, ("more clicks of control on the variant's items",))
+    return Finding(
+        exceeds=abs(forward.z) >= LEAST_Z,
+        message=f"Backtest: control's log predicts {forward.value:.4g} clicks per impression of "
+        f"the variant, which had {forward.realised:.4g} (z = {forward.z:+.2f}).",
+        evidence=(
+            *(
+                Evidence(
+                    f"{ESTIMATOR} of {row.target} from {row.source}", row.value, row.low, row.high
+                )
+                for row in own
+            ),
+            *(Evidence("z", row.z, where=f"{row.target} from {row.source}") for row in own),
+        ),
+        p_value=float(2 * ndtr(-abs(forward.z))),
+    )
+
+
+@cause(
+    UNITS_APART,
+    "what is explained is of GAUC, and the shares differ by 5 points or more",
+    "Read AUC and `gauc[impressions,half]`, which count every unit.",
+)
+def eligibility(case: Case) -> Finding | Unchecked:
+    """Compare the shares of units that have a GAUC, of which AUC counts all.
+
+    A candidate whose lists are clicked by more units is judged on units that control's GAUC leaves
+    out.
+    """
+    control, variant = (
+        _eligible(case.replayed(GAUC, model, traffic)) for traffic, model in case.served
+    )
+    if control is None or variant is None:
+        message = "Eligibility: the replay has no GAUC of both models on their own traffic"
+        return Unchecked(message, (f"{GAUC} in the replay",))
+    change = clusters.difference(control, variant)
+    is_of_gauc = case.gap is None or case.gap.offline.startswith("gauc")
+    return Finding(
+        exceeds=is_of_gauc and abs(change.value) >= UNITS_APART,
+        message=f"Eligibility: {variant.value:.1%} of the variant's units have both clicks and "
+        f"non-clicks, and {control.value:.1%} of control's; GAUC is of these.",
+        evidence=(
+            *case.sides("share of units in GAUC", control, variant),
+            case.number("difference", change),
+        ),
+        p_value=clusters.p_value(change),
+    )
+
+
+def _eligible(row: ReplayRow | None) -> Estimate | None:
+    """Return the share of a traffic's units that have a GAUC; binomial."""
+    out = None if row is None else dict(row.left_out).get("single_class_units")
+    if row is None or row.units < 2 or out is None:
+        return None
+    share = 1 - out / row.units
+    return Estimate(share, share * (1 - share) / row.units, row.units, row.units - 1.0)
+
+
+@cause(
+    Q_APART,
+    "the candidate's Q is above 1, and further from it than the baseline's by 10 % or more",
+    "Calibrate the candidate's scores (isotonic or Platt) on recent traffic, and run the "
+    "experiment again.",
+    queries=("days", "positions"),
+    columns=("baseline", "candidate"),
+    shows="whether scores are still click rates",
+)
+def calibration(case: Case) -> Finding | Unchecked:
+    """Compare the served models' distance from Q = Σ score / Σ clicks = 1, on their own traffic.
+
+    Where scores are used as numbers (bids, thresholds, blends), a better AUC can be bought with
+    scores that are too high (Yi et al. 2013). Scores that are too low are no sign of it: so are
+    those of every model on lists that another one chose.
+    """
+    before, after = (case.estimate("q_ctr", model, traffic) for traffic, model in case.served)
+    if before is None or after is None or min(before.value, after.value) <= 0:
+        needs = ("scores of both models that are probabilities", "q_ctr in the replay")
+        return Unchecked("Calibration: the scores are no probabilities, so there is no Q", needs)
+    worse = clusters.difference(_distance(before), _distance(after))
+    early = case.estimate("q_ctr", case.candidate, case.control)
+    return Finding(
+        exceeds=after.value > 1 and worse.value >= Q_APART,
+        message=f"Calibration: Q (scores over clicks) is {after.value:.3f} for the candidate and "
+        f"{before.value:.3f} for the baseline, each on its own traffic.",
+        evidence=(
+            case.number("Q of the baseline", before, case.control),
+            case.number("Q of the candidate", after, case.variant),
+            case.number("Q of the candidate", early, case.control),
+            case.number("how much further from 1, in logs", worse),
+            *_furthest(case, "days", "day"),
+            *_furthest(case, "positions", "position"),
+            *_furthest_cells(case),
+        ),
+        p_value=clusters.p_value(worse) if worse.value > 0 else 1.0,
+    )
+
+
+def _distance(q: Estimate) -> Estimate:
+    """Return |ln Q|, by the delta method."""
+    return Estimate(abs(math.log(q.value)), q.variance / q.value**2, q.units, q.df)
+
+
+def _furthest(case: Case, query: str, column: str) -> Iterator[Evidence]:
+    """Return the day or position on which each served model is furthest from 1."""
+    rows = (case.facts or {}).get(query)
+    for variant, model in ((case.control, "baseline"), (case.variant, "candidate")):
+        known = []
+        for cell, own in () if rows is None else rows[rows["variant"] == variant].groupby(column):
+            clicks = own[f"{model}_clicks"].fillna(0).to_numpy(dtype=np.float64)
+            scores = own[f"{model}_nanos"].fillna(0).to_numpy(dtype=np.float64) * _NANO
+            q = clusters.ratio(scores, clicks)
+            if q is not None and clicks.sum() >= LEAST_CLICKS and scores.sum() > 0:
+                known.append((f"{variant}, {column} {cell}", q))
+        if known:
+            where, q = max(known, key=lambda cell: abs(math.log(cell[1].value)))
+            yield case.number(f"Q of the {model}, furthest from 1", q, where)
+
+
+def _furthest_cells(case: Case) -> Iterator[Evidence]:
+    """Return the cell of `[cuts]` in which each served model is furthest from 1."""
+    rows = () if case.replay is None else case.replay.cut_rows
+    for (traffic, model), name in zip(case.served, ("baseline", "candidate"), strict=True):
+        own = (r for r in rows if (r.metric, r.model, r.traffic) == ("q_ctr", model, traffic))
+        known = [row for row in own if row.value and row.counted >= LEAST_CLICKS]
+        if known:
+            worst = max(known, key=lambda row: abs(math.log(row.value or 1.0)))
+            where = f"{traffic}, {worst.cut} {worst.cell}"
+            numbers = (worst.value, worst.low, worst.high)
+            yield Evidence(f"Q of the {name}, furthest from 1", *numbers, where)

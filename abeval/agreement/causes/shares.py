@@ -1,0 +1,311 @@
+"""Causes that show as a share of rows or clicks: what a variant shows, and what it lacks."""
+
+import numpy as np
+import pandas as pd
+
+from abeval.aggregates.audit_arrays import CLUSTERS
+from abeval.agreement import clusters
+from abeval.agreement.case import Case, Finding, Unchecked, cause
+from abeval.agreement.clusters import p_above, share, shares
+from abeval.results import format as fmt
+from abeval.results.agreement import Evidence
+from abeval.stats.records import Estimate, Floats
+
+UNKNOWN = 0.1
+MISSING = 0.05
+UNLEARNED, LESS = 0.1, 0.1
+AGAINST, COSTS = 0.1, 0.01
+TAKEN = 0.25
+_NAMED = 3
+_DEEPEST = 20
+_STEPS = 50
+
+
+def _sums(rows: pd.DataFrame, *columns: str) -> Floats:
+    """Return sums of columns, shape (columns, sides), control first."""
+    return rows.groupby("side")[[*columns]].sum().to_numpy(dtype=np.float64).T
+
+
+@cause(
+    UNKNOWN,
+    "a tenth or more of what the variant shows is unknown to control's log",
+    "Collect exploration traffic with the candidate's items; offline values on control's "
+    "traffic say nothing of them.",
+    queries=("support", "weights"),
+    columns=("item_id",),
+    shows="whether control's log knows the candidate's items",
+)
+def support(case: Case) -> Finding | Unchecked:
+    """Compare the variant's share of items unknown to control's log with control's among itself."""
+    rows = case.rows("support")
+    unknown = shares(rows, "unsupported", "impressions")
+    if unknown is None:
+        return Unchecked("Support: a variant has no items", ("item_id of both variants",))
+    own, others, more = unknown
+    return Finding(
+        exceeds=more.value >= UNKNOWN,
+        message=f"Support: {others.value:.1%} of what the variant showed is of items that "
+        f"control's log does not have, against {own.value:.1%} of control's own.",
+        evidence=(
+            case.number("share on items never shown", others, case.variant),
+            case.number("share on items never shown", own, case.control),
+            case.number("difference", more),
+            *_effective(case),
+        ),
+        p_value=clusters.p_value(more) if more.value > 0 else 1.0,
+        accounts_for=_closed_by_known(case, rows),
+    )
+
+
+def _closed_by_known(case: Case, sides: pd.DataFrame) -> float | None:
+    """Close the gap by the click rates on items that are supported."""
+    columns = ("impressions", "clicks", "unsupported", "unsupported_clicks")
+    rows, clicks, unknown, unknown_clicks = _sums(sides, *columns)
+    known = rows - unknown
+    if known.size < 2 or not known.all():
+        return None
+    return case.closed_by_rates(clicks / rows, (clicks - unknown_clicks) / known)
+
+
+def _effective(case: Case) -> tuple[Evidence, ...]:
+    """Return Kish's effective share of control's rows, weighted to the variant's items."""
+    row = case.rows("weights").iloc[0]
+    if not row["control_rows"] or not row["squared_weight"]:
+        return ()
+    size = float(row["weight"]) ** 2 / float(row["squared_weight"])
+    effective = size / float(row["control_rows"])
+    return (Evidence("effective share of the sample", effective, where=case.control),)
+
+
+@cause(
+    MISSING,
+    f"{MISSING:.0%} of control's rows with a score in the upper half of those that the variant "
+    "shows: it shows their item or category at most a tenth as often",
+    "Compare what both variants' rankers get: sources of candidates, filters, indexes.",
+    queries=("unshown",),
+    columns=("item_id", "candidate"),
+    shows="whether the variant lacks items that its model would show",
+)
+def candidates(case: Case) -> Finding | Unchecked:
+    """Count, of what control shows and the candidate scores high, what the variant lacks.
+
+    What a model does not like it scores low on control's traffic. What it scores high there and
+    never shows, it did not get: a source of candidates failed, a filter, an index.
+    """
+    rows = case.rows("unshown")
+    missing = share(rows, "control", "missing", "wanted")
+    if missing is None:
+        message = "Candidates: of what control shows, the candidate scores nothing high"
+        return Unchecked(message, ("rows of both variants with the candidate's score",))
+    by_category = rows.groupby("category")["missing"].sum().sort_values(ascending=False)
+    named = list(by_category.index[:_NAMED])
+    most = f", above all of {fmt.listing(named)}," if named else ""
+    wanted = share(rows, "control", "wanted", "impressions")
+    return Finding(
+        exceeds=missing.value > MISSING,
+        message=f"Candidates: of what control shows and the candidate scores high, "
+        f"{missing.value:.1%} is of items{most} that the variant hardly shows.",
+        evidence=(
+            case.number("wanted rows that the variant lacks", missing),
+            case.number("wanted rows", wanted),
+        ),
+        p_value=p_above(missing, MISSING),
+        accounts_for=_closed_by_missing(case, rows, missing.value),
+    )
+
+
+def _closed_by_missing(case: Case, rows: pd.DataFrame, missing: float) -> float | None:
+    """Close the gap as if so much of what the variant shows were what it lacks."""
+    shown, clicks, lacked, lost = _sums(rows, "impressions", "clicks", "missing", "missing_clicks")
+    if shown.size < 2 or not missing:
+        return None
+    rates = clicks / shown
+    whole = (1 - missing) * rates[1] + missing * lost[0] / lacked[0]
+    return case.closed_by_rates(rates, np.array([rates[0], whole]))
+
+
+@cause(
+    UNLEARNED,
+    "a tenth of what the variant shows, beyond control's share, is of items with fewer than 10 "
+    "rows in the training data, and is clicked a tenth less",
+    "Train on rows that the candidate itself, or exploration, has logged, and give them more "
+    "weight.",
+    queries=("learned_items", "training_policies"),
+    columns=("training_policy", "item_id", "candidate"),
+    shows="whether the candidate knows what it shows",
+)
+def training_policy(case: Case) -> Finding | Unchecked:
+    """Count items that the training data hardly have: how much is of them, how they are clicked.
+
+    A model learns from what a policy showed (control's, that of an old version). Of what it then
+    shows itself it may know nothing, and offline, on control's traffic, there is little of that.
+    """
+    rows = _with_expected(case.rows("learned_items"))
+    unknown = shares(rows, "unlearned", "impressions")
+    if unknown is None:
+        message = "Training policy: a variant has no scored rows of items of the training data"
+        return Unchecked(message, ("item_id of both variants and of [logs.training]",))
+    own, others, more = unknown
+    clicked = share(rows, "variant", "unlearned_clicks", "unlearned_expected")
+    less = Estimate(0.0, 0.0, 2, 1.0)
+    if clicked is not None:
+        less = clicked._replace(value=1 - clicked.value)
+    trained = case.rows("training_policies").set_index("policy")["trained"].sort_values()[::-1]
+    who = [(str(name), part) for name, part in (trained / trained.sum()).items()]
+    named = fmt.listing([f"{name} ({part:.0%})" for name, part in who[:_NAMED]])
+    return Finding(
+        exceeds=more.value > UNLEARNED and less.value > LESS,
+        message=f"Training policy: {named} logged what the candidate learned from; it hardly has "
+        f"the items of {others.value:.1%} of what the variant shows and of "
+        f"{own.value:.1%} of what control shows, clicked {less.value:.1%} less than others "
+        "of like scores.",
+        evidence=(
+            *case.sides("rows of items hardly learned", own, others),
+            case.number("difference", more),
+            case.number("clicks less than others of like scores", less),
+            *(Evidence("share of the training data", part, where=name) for name, part in who),
+        ),
+        p_value=max(p_above(more, UNLEARNED), p_above(less, LESS)),
+        accounts_for=_closed_by_learned(case, rows),
+    )
+
+
+def _with_expected(rows: pd.DataFrame) -> pd.DataFrame:
+    """Add the clicks of rows if they were clicked like learned items with like scores."""
+    sums = rows.groupby(["side", "tenth"], as_index=False).sum()
+    known = (sums["impressions"] - sums["unlearned"]).replace(0, np.nan)
+    sums["rate"] = (sums["clicks"] - sums["unlearned_clicks"]) / known
+    both = rows.merge(sums[["side", "tenth", "rate"]]).dropna()
+    for name in ("impressions", "unlearned"):
+        both[f"{name}_expected"] = both[name] * both["rate"]
+    return both
+
+
+def _closed_by_learned(case: Case, rows: pd.DataFrame) -> float | None:
+    """Close the gap as if the variant showed learned items of like scores in their place."""
+    shown, clicks, expected = _sums(rows, "impressions", "clicks", "impressions_expected")
+    return case.closed_by_rates(clicks / shown, np.array([clicks[0], expected[1]]) / shown)
+
+
+@cause(
+    AGAINST,
+    f"{AGAINST:.0%} more neighbours than in control stand against their score, and it costs "
+    f"{COSTS:.0%} of the clicks",
+    "Find what orders the variant's lists after the model (rules, diversity, a later ranker), "
+    "and judge the model without it, or with it offline too.",
+    queries=("list_order",),
+    columns=("request_id", "position", "baseline", "candidate"),
+    shows="whether lists are in the order of their scores",
+)
+def reordered(case: Case) -> Finding | Unchecked:
+    """Count neighbours in lists of which the later one has the higher score, and what it costs.
+
+    Scores are right and the order is not theirs: rules, diversity, another ranker further down.
+    """
+    rows = case.rows("list_order")
+    sides = [rows[rows["side"] == side] for side in ("control", "variant")]
+    ahead = shares(rows, "ahead", "neighbours")
+    if ahead is None or not all(own["clicks"].sum() for own in sides):
+        message = "Reordered: there are no clicked lists of two rows with scores in both variants"
+        return Unchecked(message, ("position and scores of all rows of a request_id",))
+    gains = [_gain(own) for own in sides]
+    lost = clusters.difference(gains[0], gains[1])
+    rates = np.array([own["clicks"].sum() / own["impressions"].sum() for own in sides])
+    return Finding(
+        exceeds=ahead.more.value > AGAINST and lost.value > COSTS,
+        message=f"Reordered: of neighbours in the variant's lists, the later one has the higher "
+        f"score in {ahead.variant.value:.1%}, in control's in {ahead.control.value:.1%}; in the "
+        f"order of scores, the variant would get {gains[1].value:+.1%} clicks.",
+        evidence=(
+            *case.sides("neighbours against the score", ahead.control, ahead.variant),
+            case.number("difference", ahead.more),
+            case.number("clicks lost, beyond control's", lost),
+        ),
+        p_value=max(p_above(ahead.more, AGAINST), p_above(lost, COSTS)),
+        accounts_for=case.closed_by_rates(rates, rates * [1 + gain.value for gain in gains]),
+    )
+
+
+def _gain(rows: pd.DataFrame) -> Estimate:
+    """Return the change of clicks if lists were in the order of scores; by the jackknife.
+
+    The click rate of a row is a number of its rank times one of its place (Craswell et al. 2008).
+    """
+    grids = np.zeros((2, CLUSTERS, _DEEPEST, _DEEPEST))
+    cell = rows["cluster"], rows["score_rank"] - 1, rows["place"] - 1
+    grids[(slice(None), *cell)] = rows[["impressions", "clicks"]].to_numpy().T
+    whole = grids.sum(axis=1, keepdims=True)
+    gains = _in_order(*np.concatenate([whole, whole - grids], axis=1))
+    others = gains[1:]
+    return clusters.influenced(float(gains[0]), (others - others.mean()) * (1 - 1 / CLUSTERS))
+
+
+def _in_order(shown: Floats, clicks: Floats) -> Floats:
+    """Return the relative gain of clicks of each grid of ranks by places, fitted by turns."""
+    places = np.ones_like(shown[:, 0])
+    for _ in range(_STEPS):
+        ranks = _over(clicks.sum(axis=2), np.einsum("grp,gp->gr", shown, places))
+        places = _over(clicks.sum(axis=1), np.einsum("grp,gr->gp", shown, ranks))
+    expected = (shown.sum(axis=2) * ranks * places).sum(axis=1)
+    gain: Floats = expected / clicks.sum(axis=(1, 2)) - 1
+    return gain
+
+
+def _over(above: Floats, below: Floats) -> Floats:
+    return np.divide(above, below, out=np.zeros_like(above), where=below > 0)
+
+
+@cause(
+    TAKEN,
+    "elsewhere loses a quarter or more of what the treated part gains; per unit if the number "
+    "of impressions changes, else per impression of all scenes",
+    "Judge the treatment by all scenes together, not by its own.",
+    queries=("treated",),
+    columns=("treated",),
+    shows="whether gains were taken from where the treatment does not act",
+)
+def cannibalised(case: Case) -> Finding | Unchecked:
+    """Compare clicks where the treatment acts, elsewhere, and all: per unit and per impression."""
+    rows = case.rows("treated").assign(all=lambda r: r["here"] + r["elsewhere"])
+    per_unit, per_row = _changes(rows, "units"), _changes(rows, "impressions")
+    if not per_unit or not per_row:
+        message = "Cannibalised: the treatment acts on all of the traffic, or on none of it"
+        return Unchecked(message, ("clicks of control inside and outside of agreement.treated",))
+    shown = shares(rows, "impressions", "units")
+    moved = shown is not None and clusters.p_value(shown.more) <= case.alpha
+    here, elsewhere, whole = per_unit if moved else per_row
+    # A gain and a loss both have to differ from zero, so the larger p-value counts.
+    both = max(clusters.p_value(here), clusters.p_value(elsewhere))
+    lift = None if case.online is None else case.online.lift
+    return Finding(
+        exceeds=here.value > 0 and -elsewhere.value / here.value > TAKEN,
+        message=f"Cannibalised: clicks change by {here.value:+.1%} of all clicks where the "
+        f"treatment acts, by {elsewhere.value:+.1%} elsewhere, and by {whole.value:+.1%} together.",
+        evidence=tuple(
+            case.number(f"change {where}", change, per)
+            for per, own in (("per impression", per_row), ("per unit", per_unit))
+            for where, change in zip(_WHERE, own, strict=True)
+        ),
+        p_value=both if here.value > 0 > elsewhere.value else 1.0,
+        accounts_for=None if lift is None else case.closed_online(lift, here.value),
+    )
+
+
+_WHERE = ("where the treatment acts", "elsewhere", "of all clicks together")
+
+
+def _changes(rows: pd.DataFrame, per: str) -> list[Estimate]:
+    """Return the variant's clicks minus control's here, elsewhere and in all, of control's all.
+
+    None without clicks of control on both sides.
+    """
+    here, elsewhere, whole = (shares(rows, of, per) for of in ("here", "elsewhere", "all"))
+    if here is None or elsewhere is None or whole is None:
+        return []
+    if not here.control.value or not elsewhere.control.value:
+        return []
+    base = whole.control.value
+    return [
+        more._replace(value=more.value / base, variance=more.variance / base**2)
+        for _, _, more in (here, elsewhere, whole)
+    ]
