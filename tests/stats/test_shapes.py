@@ -3,7 +3,6 @@ import pytest
 import statsmodels.api as sm
 from scipy import stats as scipy_stats
 
-from abeval.history.report import effects
 from abeval.stats import shapes
 from abeval.stats.moments import Moments
 from abeval.stats.records import Refusal
