@@ -13,7 +13,7 @@ from abeval.engines.protocol import Engine
 from abeval.engines.sql import literal, query, quoted
 from abeval.experiment.model import Experiment
 from abeval.experiment.sources import LogSource
-from abeval.logs import mapping
+from abeval.logs import views
 from abeval.logs.mapping import SERVED_FLAGS, LogColumns, is_number, map_columns, own_name
 from abeval.logs.run import Run, open_log
 from abeval.logs.shape import EXPRESSION_COLUMNS, LogShape, in_view_names, own_columns_of
@@ -109,10 +109,10 @@ def _keys_sql(run: Run, source: LogSource | None, log: LogColumns | None) -> str
             "select unit_id, cast(null as varchar) as item_id, cast(null as bigint) as time_ms "
             "from units where 1 = 0"
         )
-    unit, item = (mapping.column(log, name) for name in ("unit_id", "item_id"))
+    unit, item = (views.column(log, name) for name in ("unit_id", "item_id"))
     return (
         f"select distinct n.unit_id, cast(t.{item} as varchar) as item_id, "
-        f"{mapping.time_ms(log, source, run.engine)} as time_ms "
+        f"{views.time_ms(log, run.engine)} as time_ms "
         f"from raw_training t join unit_names n "
         f"on cast(t.{unit} as varchar) = cast(n.logged_id as varchar)"
     )
@@ -187,7 +187,7 @@ class AgreementLog:
         if _has_keys(log):
             yield "training"
         if "item_id" in log and "policy" in log:
-            item, policy = (mapping.cast(log, name, "varchar") for name in ("item_id", "policy"))
+            item, policy = (views.cast(log, name, "varchar") for name in ("item_id", "policy"))
             self.engine.table(
                 "training_items",
                 f"select {item} as item_id, {policy} as policy, count(*) as trained "
@@ -199,11 +199,11 @@ class AgreementLog:
             # Each unit of the training data is a cluster; without units, each row is one.
             cluster = "row_number() over (order by 1)"
             if "unit_id" in log:
-                cluster = f"dense_rank() over (order by {mapping.column(log, 'unit_id')})"
+                cluster = f"dense_rank() over (order by {views.column(log, 'unit_id')})"
             self.engine.table(
                 "training_scores",
-                f"select {cluster} as cluster, {mapping.click(log)} as click, "
-                f"{mapping.score(score)} as candidate from raw_training",
+                f"select {cluster} as cluster, {views.click(log)} as click, "
+                f"{views.score(score)} as candidate from raw_training",
             )
             yield "training_scores"
 

@@ -298,10 +298,10 @@ class OfflineCalls:
         options = ReplayOptions(k=k, metrics=OFFLINE if metrics is None else metrics)
         further = Further(columns=offline_columns(self.experiment))
         with opened(self.experiment, inputs) as run:
-            aggregates, prepared, _ = collect_prepared(
+            aggregates, logs = collect_prepared(
                 run, named_metrics(self.experiment), further=further
             )
-            offline = read_offline(run, options, prepared.shape)
+            offline = read_offline(run, options, logs.shape)
         result = judged(self.experiment, aggregates, run.step)
         return joined(result, offline, self.experiment)
 

@@ -52,9 +52,9 @@ def by_covariates(
     if picked is None:
         return None
     if adjust == "regression":
-        lin = adjustment.lin_moments if metric.kind == "mean" else adjustment.lin_ratio_moments
+        lin = adjustment.lin_mean if metric.kind == "mean" else adjustment.lin_ratio
         return lin(*picked, alpha)
-    method = adjustment.mean if metric.kind == "mean" else adjustment.ratio_with
+    method = adjustment.cuped_mean if metric.kind == "mean" else adjustment.cuped_ratio
     return method(*picked, alpha)
 
 
@@ -105,7 +105,7 @@ def by_strata(metric: Metric, strata: Sequence[Strata], alpha: float) -> Adjuste
     """
     pairs = pairs_of(strata)
     arms = [c for c, _ in pairs], [t for _, t in pairs]
-    method = adjustment.mean_random if metric.kind == "mean" else adjustment.ratio_random
+    method = adjustment.stratified_mean if metric.kind == "mean" else adjustment.stratified_ratio
     return method(arms[0], arms[1], alpha).adjusted
 
 
@@ -295,7 +295,7 @@ def _value(moments: Moments) -> float:
 
 def estimate(metric: Metric, moments: Moments) -> Estimate:
     """The value of a mean or a ratio in one variant."""
-    return means.estimate(moments) if metric.kind == "mean" else means.estimate(moments)
+    return means.estimate_mean(moments) if metric.kind == "mean" else means.estimate_ratio(moments)
 
 
 def _estimate(metric: Metric, moments: Moments) -> Estimate:

@@ -130,9 +130,9 @@ def _test(cells: Cells, alpha: float) -> SegmentTest | None:
         p_adjusted=test.p_value,
         i_squared=test.i_squared,
         p_value_difference=same.p_value,
-        within=composition.within,
-        mix=composition.mix,
-        mix_p_value=composition.mix_p_value,
+        within=mix.within,
+        mix=mix.mix,
+        mix_p_value=mix.mix_p_value,
         reversal_p_value=_reversal(cells, parts, mix),
         reversed=False,
     )
@@ -187,10 +187,10 @@ def _same_lift(
 
 def _reversal(cells: Cells, parts: Sequence[_Compared], mix: composition.MixShift) -> float:
     """P-value of a difference within cells and one of all units that point opposite ways."""
-    ses = [share * one.effect.se for share, one in zip(composition.shares, parts, strict=True)]
+    ses = [share * one.effect.se for share, one in zip(mix.shares, parts, strict=True)]
     try:
         whole = _estimates(cells, together([one.moments for one in parts]))
-        within = from_difference(0.0, composition.within, composition.within, math.hypot(*ses))
+        within = from_difference(0.0, mix.within, mix.within, math.hypot(*ses))
         return composition.reversal(within, compare_estimates(*whole))
     except Refusal:
         return 1.0

@@ -9,7 +9,6 @@ from abeval.engines.builders import sub_bucket_sql
 from abeval.engines.protocol import Engine
 from abeval.engines.sql import query, quoted
 from abeval.errors import AbevalError, ExperimentError, QueryError
-from abeval.experiment.consistency import of_impressions
 from abeval.experiment.model import Experiment
 from abeval.logs import checks, views
 from abeval.logs.cells import Cells, Summed, Sums, days_of_units, one_pass, read_cells
@@ -282,7 +281,7 @@ def _expressions(
             for column in dict.fromkeys(column_of(term, v) for v in experiment.variants):
                 only = replace(none, components={**one, sql[column]: column})
                 yield _Expression(f"metric {metric.name!r}", term.expression, column, only)
-    for name, text in of_impressions(experiment).items():
+    for name, text in experiment.row_segments.items():
         only = replace(none, segments={name: shape.segments[name]})
         yield _Expression(f"segments.{name}", text, f"length({quoted(f's_{name}')})", only)
     for name, text in experiment.cuts.items():

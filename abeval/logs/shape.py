@@ -197,7 +197,7 @@ def shape_of(
     ranked = [term for metric in met for term in event_terms(metric)]
     values = [value for metric in met for value in row_values(metric)]
     own_values = [value for value in values if value.log == IMPRESSIONS]
-    parts = {**of_impressions(experiment), **experiment.cuts}
+    parts = {**experiment.row_segments, **experiment.cuts}
     terms = [term for metric in met for term in row_terms(metric)]
     read: list[RowTerm | RowValue] = [*terms, *ranked, *own_values]
     texts = [term.expression for term in read]

@@ -13,7 +13,6 @@ from abeval.assignment.draws import Rule
 from abeval.engines.builders import rule_sql, sub_bucket_sql
 from abeval.engines.protocol import Engine, row_count, whole_number
 from abeval.engines.sql import literal, numbered, query, quoted
-from abeval.experiment.consistency import known_from
 from abeval.experiment.model import Experiment
 from abeval.logs import views
 from abeval.logs.cells import Cells
@@ -197,7 +196,7 @@ def segments_of(
         hashes: Of the analysed units.
         unit_of: Place of each unit of the cells among them, `NONE` where it is not.
     """
-    before, exposed = (known_from(experiment, source) for source in ("before", "exposure"))
+    before, exposed = (experiment.known_from(source) for source in ("before", "exposure"))
     if not shape.segments:
         return _of_exposures(engine, [*exposed], hashes)
     counts = cells.counts & (unit_of[cells.unit] != NONE)

@@ -8,7 +8,6 @@ from collections.abc import Sequence
 from abeval.engines.protocol import Engine
 from abeval.engines.sources import relation_of
 from abeval.engines.sql import literal, quoted
-from abeval.experiment.consistency import known_from
 from abeval.experiment.model import Experiment
 from abeval.experiment.sections import Period
 from abeval.experiment.sources import OUTCOME, ROW_UNIT, ClickLog, ImpressionLog
@@ -425,7 +424,7 @@ def exposures_view(experiment: Experiment, log: LogColumns, engine: Engine) -> s
     Raises:
         ExperimentError: An expression reads a column that the exposures do not have.
     """
-    unit, values = column(log, "unit_id"), known_from(experiment, "exposure")
+    unit, values = column(log, "unit_id"), experiment.known_from("exposure")
     named = [
         f"{unit} as unit_id",
         f"{time_ms(log, engine)} as time_ms",

@@ -189,7 +189,7 @@ def _row(name: str, answer: PolicyValue | Refusal, realised: Realised | None) ->
 def _realised(target: pd.DataFrame, alpha: float) -> Realised | None:
     """Return the target variant's own mean reward; None if it has too few units."""
     try:
-        mean = means.estimate(Moments.of(target["reward"], target["impressions"]))
+        mean = means.estimate_ratio(Moments.of(target["reward"], target["impressions"]))
     except Refusal:
         return None
     se = math.sqrt(mean.variance)

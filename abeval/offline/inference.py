@@ -134,7 +134,7 @@ def estimate(columns: Columns, of: Bools, alpha: float) -> Value:
     few = _few(columns, of)
     if few is not None:
         return Value(value, *proportions.interval(few, alpha))
-    spread = means.estimate(moments, smooth(columns.form, 0, 1, 2, moments.n))
+    spread = means.estimate_smooth(moments, smooth(columns.form, 0, 1, 2, moments.n))
     return with_interval(value, math.sqrt(spread.variance), spread.df, alpha)
 
 
@@ -177,7 +177,7 @@ def compare(control: Columns, model: Columns, of: Bools, alpha: float) -> Effect
         first = smooth(control.form, 0, 1, 2, moments.n)
         shift = len(before)
         second = smooth(model.form, shift, shift + 1, shift + 2, moments.n)
-        return means.difference(moments, first, second, alpha)
+        return means.paired_difference(moments, first, second, alpha)
     except Refusal as refusal:
         return _REASONS.get(refusal.reason, refusal.reason)
 

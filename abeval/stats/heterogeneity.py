@@ -367,7 +367,7 @@ def segments_against_rest(
     Args:
         control: Moments of control per segment, disjoint, shape (segments,).
         treatment: Moments of treatment, same order.
-        estimate: Such as `means.estimate_mean` or `ratios.estimate_ratio`.
+        estimate: Such as `means.estimate_mean` or `means.estimate_ratio`.
         alpha: Level of the intervals; adjust the p-values for their number.
         others: Moments of control and treatment outside each segment, where they are more than
             the other segments merged, such as weighted strata.
@@ -382,7 +382,7 @@ def segments_against_rest(
         >>> from abeval.stats import means
         >>> control = [Moments.of([1, 2, 3]), Moments.of([1, 2, 4])]
         >>> treatment = [Moments.of([4, 5, 7]), Moments.of([1, 2, 3])]
-        >>> contrasts = segments_against_rest(control, treatment, means.estimate)
+        >>> contrasts = segments_against_rest(control, treatment, means.estimate_mean)
         >>> [round(effect.statistic, 3) for effect in contrasts]
         [2.46, -2.46]
     """
@@ -407,7 +407,7 @@ def lifts_against_rest(
     Args:
         control: Moments of control per segment, disjoint, shape (segments,).
         treatment: Moments of treatment, same order.
-        estimate: Such as `means.estimate_mean` or `ratios.estimate_ratio`.
+        estimate: Such as `means.estimate_mean` or `means.estimate_ratio`.
         alpha: Level of the intervals; adjust the p-values for their number.
         others: As for `segments_against_rest`.
 
@@ -422,7 +422,7 @@ def lifts_against_rest(
         >>> from abeval.stats import means
         >>> control = [Moments.of([1, 2, 3]), Moments.of([10, 20, 40])]
         >>> treatment = [Moments.of([2, 4, 6]), Moments.of([20, 40, 80])]
-        >>> contrasts = lifts_against_rest(control, treatment, means.estimate)
+        >>> contrasts = lifts_against_rest(control, treatment, means.estimate_mean)
         >>> [round(abs(effect.difference), 6) for effect in contrasts]
         [0.0, 0.0]
     """

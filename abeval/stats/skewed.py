@@ -1,35 +1,135 @@
-"""Two variants with skewed values: a test by three moments.
-
-Where one variant is much smaller, Welch's test divides by a spread that few units tell, which is
-small when the mean is: with skewed values it then rejects too often. At even splits its interval of
-a difference covers a true one too seldom. The p-value of a side is the
-larger of two, a permutation test's by its moments (Mielke and Berry 2001) and that of Hall's
-transformation (1992); `split_moments.py` says why. The interval has the lifts that the same test
-does not reject (`skewed_ends.py`).
-
-`inference/special_tests.py` chooses it by `skewness` and `skewness_at_effects`.
-"""
+"""Two variants with skewed values: a test by three moments, and the interval that agrees."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import lru_cache
 from typing import NamedTuple
 
 import numpy as np
 
-from abeval.stats.distributions import quantile, two_sided_quantile
+from abeval.stats.distributions import brentq, check_alpha, quantile, two_sided_quantile
 from abeval.stats.means import gradient, quadratic
 from abeval.stats.moments import Moments, Units
 from abeval.stats.records import Effect, Floats, Interval, Lift, Refusal
-from abeval.stats.split_moments import (
-    Skewed,
-    Spread,
-    Stratum,
-    at,
-    skewness_if_times,
-    standing,
-)
+from abeval.stats.split_moments import Skewed, Spread, Stratum, at, skewness_if_times, standing
+
+_ROUNDING = 1e-9
+_FAR = math.log(1e4)
+"""Of the ratio: an interval of a lift that holds it, or one over it, has no end there."""
+
+_FLOOR = -400.0
+"""Of the logarithm of a p-value that is compared with a level."""
+
+_STEPS = tuple(3.0 * 2**k for k in range(12))
+"""Standard errors from the difference at which its end is looked for."""
+
+
+@lru_cache(maxsize=256)
+def ends(compared: Skewed, alpha: float) -> Interval:
+    """Find the smallest and the largest effect not rejected; infinite without an end.
+
+    Raises:
+        Refusal: `too_few_units` where added values have no end, `zero_variance`.
+
+    Example:
+        >>> from abeval.stats.split_moments import Spread, Stratum
+        >>> few, many = Spread(3, 54.0, 162.0), Spread(100, 25.0, 0.0)
+        >>> ends(Skewed(0.5, 3.0, (Stratum(1.0, many, few),), True), 0.05).high
+        inf
+    """
+    check_alpha(alpha)
+    return _ends_of_ratio(compared, alpha) if compared.scaled else _ends_of_shift(compared, alpha)
+
+
+def _ends_of_ratio(compared: Skewed, alpha: float) -> Interval:
+    half = math.log10(alpha / 2)
+
+    def above(log: float) -> float:
+        return max(at(compared, math.exp(log)).upper[1], _FLOOR) - half
+
+    def below(log: float) -> float:
+        return max(at(compared, math.exp(log)).lower[1], _FLOOR) - half
+
+    if compared.treatment == 0 and below(0.0) <= 0:
+        return Interval(0.0, min(_most_without_any(compared, alpha), 1 - _ROUNDING))
+    start, low = 0.0, 0.0
+    if compared.treatment > 0:
+        start = min(max(math.log(compared.treatment / compared.control), -_FAR), _FAR)
+        # Values that are never negative cannot fall by more than 100 %.
+        low = math.exp(_last(above, start, -_FAR)) if above(-_FAR) < 0 < above(start) else 0.0
+    return Interval(low, math.exp(_last(below, start, _FAR)) if below(_FAR) <= 0 else math.inf)
+
+
+def _last(excess: Callable[[float], float], inside: float, outside: float) -> float:
+    """Find the effect that is just not rejected, on the side of no effect."""
+    if min(inside, outside) < 0 < max(inside, outside):
+        inside, outside = (0.0, outside) if excess(0.0) > 0 else (inside, 0.0)
+    return brentq(excess, inside, outside, xtol=_ROUNDING * abs(outside - inside))
+
+
+def _most_without_any(compared: Skewed, alpha: float) -> float:
+    """Return the ratio from which no value in treatment is as rare as half of alpha.
+
+    At least E[y]² / E[y²] of the units have one, in control and times the ratio in treatment.
+    """
+    units = sum(s.treatment.units for s in compared.strata)
+    square = sum(s.share * s.control.square / s.control.units for s in compared.strata)
+    return -math.log(alpha / 2) * (1 + square / compared.control**2) / units
+
+
+def _ends_of_shift(compared: Skewed, alpha: float) -> Interval:
+    half, difference = math.log10(alpha / 2), compared.treatment - compared.control
+    here = standing(compared, 0.0)
+    step = max(here.se, here.own.se)
+
+    def end(side: int) -> float:
+        def excess(shift: float) -> float:
+            test = at(compared, shift)
+            return max((test.lower if side > 0 else test.upper)[1], _FLOOR) - half
+
+        for times in _STEPS:
+            if excess(difference + side * times * step) < 0:
+                return _last(excess, difference, difference + side * times * step)
+        raise Refusal("too_few_units", "the interval has no end")
+
+    return Interval(end(-1), end(1))
+
+
+def difference_at(compared: Skewed, ratio: float, reach: float) -> float:
+    """Return the end of the difference where that of the lift is at a ratio.
+
+    Control's value is uncertain too, and independent of the test of a ratio. Its error never
+    carries the end past zero, so that the two intervals agree.
+
+    Args:
+        compared: The two variants.
+        ratio: The end of the interval of the lift, plus 1.
+        reach: How many standard errors of control's value are in reach; negative for the lower end.
+    """
+    base, error = baseline(compared, ratio)
+    end = (ratio - 1) * base
+    of_ratio = abs(compared.treatment / compared.control - ratio) * base
+    of_base = abs(ratio - 1) * min(abs(reach) * error, 0.99 * base)
+    return end + math.copysign(math.hypot(of_ratio, of_base) - of_ratio, reach)
+
+
+def baseline(compared: Skewed, ratio: float) -> tuple[float, float]:
+    """Estimate control's value by both variants' units if treatment is so many times it."""
+    variance = 0.0
+    for share, control, treatment in compared.strata:
+        square, units = control.square, control.units
+        if ratio > 0:
+            square += treatment.square / ratio**2
+            units += treatment.units
+        variance += share**2 * square / units / units
+    if ratio == 0:
+        return compared.control, math.sqrt(variance)
+    of_treatment = sum(s.treatment.units for s in compared.strata) / compared.units
+    value = (1 - of_treatment) * compared.control + of_treatment * compared.treatment / ratio
+    return value, math.sqrt(variance)
+
 
 FINDABLE = 2.8
 """Standard errors of an effect that four of five experiments find at 5 %."""
@@ -39,7 +139,7 @@ _MOST_LOSS = 0.9
 
 
 def means(control: Moments, treatment: Moments, theta: Sequence[float] = ()) -> Skewed:
-    """Two variants by their means.
+    """Compare two variants by their means.
 
     Args:
         control: Moments of (y, covariate, …) with the third ones, such as `Moments.with_third` has.
@@ -58,7 +158,7 @@ def means(control: Moments, treatment: Moments, theta: Sequence[float] = ()) -> 
 
 
 def ratios(control: Moments, treatment: Moments, theta: Sequence[float] = ()) -> Skewed:
-    """Two variants by their ratios, linearised (Deng, Knoblich and Lu 2018).
+    """Compare two variants by their ratios, linearised (Deng, Knoblich and Lu 2018).
 
     Arguments and refusals as in `means`, with moments of (numerator, denominator, covariate, …);
     also `zero_denominator`.
@@ -77,7 +177,7 @@ def strata(
     shares: Sequence[float],
     is_ratio: bool = False,
 ) -> Skewed:
-    """Two variants by strata of units, each with its share; the split may differ between them.
+    """Compare two variants by strata of units, each with its share; the split may differ.
 
     Example:
         >>> first = Moments.with_third([0, 1]), Moments.with_third([2, 4])
@@ -88,7 +188,7 @@ def strata(
 
 
 def skewness(compared: Skewed) -> float:
-    """Skewness of the difference over all splits of the units, if the variants do not differ.
+    """Return the skewness of the difference over all splits, if the variants do not differ.
 
     Zero at even splits. By it the error rates of Welch's test on either side differ: each is
     off by some 8.5 points times it.
@@ -102,7 +202,7 @@ def skewness(compared: Skewed) -> float:
 
 
 def skewness_at_effects(compared: Skewed) -> float:
-    """The larger skewness of the difference at a gain and at a loss that this experiment can find.
+    """Return the larger skewness of the difference at a gain and a loss that can be found.
 
     An effect of 2.8 standard errors is found in four of five experiments. If it is a multiple of
     values, one variant's values are larger and their skewness no longer cancels the other's, at an
@@ -126,7 +226,7 @@ def skewness_at_effects(compared: Skewed) -> float:
 
 
 def normal_score(compared: Skewed) -> float:
-    """The z of a normal test with the same p-value, for tests of repeated looks.
+    """Return the z of a normal test with the same p-value, for tests of repeated looks.
 
     Example:
         >>> arm = Moments.with_third([1.0, 2.0, 3.0, 4.0, 9.0])
@@ -141,7 +241,7 @@ def normal_score(compared: Skewed) -> float:
 
 
 def variances(compared: Skewed) -> tuple[float, float]:
-    """Sampling variances of both values if the variants do not differ.
+    """Return sampling variances of both values if the variants do not differ.
 
     Example:
         >>> arm = Moments.with_third([1.0, 2.0, 3.0, 4.0, 9.0])
@@ -157,11 +257,11 @@ def variances(compared: Skewed) -> tuple[float, float]:
 
 
 def effect(compared: Skewed, alpha: float = 0.05) -> Effect:
-    """The difference, with the p-value of the permutation test and the interval that agrees.
+    """Test the difference by the permutation test, with the interval that agrees.
 
     Args:
         compared: The two variants.
-        alpha: Error rate of test and interval, half of it on each side.
+        alpha: Error rate of test and interval.
 
     Raises:
         Refusal: `too_few_units` if the interval of added values has no end, `zero_variance`.
@@ -183,12 +283,12 @@ def effect(compared: Skewed, alpha: float = 0.05) -> Effect:
 
 
 def method(compared: Skewed) -> str:
-    """The id of the test: by the values of single units where they are known."""
+    """Return the id of the test: by the values of single units where they are known."""
     return "permutation_moments" if compared.pair is None else "permutation_units"
 
 
 def interval(compared: Skewed, alpha: float = 0.05) -> Interval:
-    """The differences that the test does not reject.
+    """Return the differences that the test does not reject.
 
     Where the lift has no upper end, that of the difference is of values that are added to.
 
@@ -211,7 +311,7 @@ def interval(compared: Skewed, alpha: float = 0.05) -> Interval:
 
 
 def lift(compared: Skewed, alpha: float = 0.05) -> Lift:
-    """The relative difference, with the lifts that the test does not reject.
+    """Return the relative difference, with the lifts that the test does not reject.
 
     Raises:
         Refusal: As `effect`; also `control_near_zero`.
@@ -286,7 +386,7 @@ def _spread(moments: Moments, weights: Floats) -> Spread:
 
 
 def _never_negative(moments: Moments) -> bool:
-    """Whether variable 0 may be: E[y]·E[y³] ≥ E[y²]² holds for all values that are not negative."""
+    """Decide whether variable 0 may be: E[y]·E[y³] ≥ E[y²]² holds if no value is negative."""
     if moments.third is None or moments.n == 0:
         return False
     mean, n = float(moments.mean[0]), moments.n

@@ -16,7 +16,6 @@ from abeval.aggregates.quantiles import quantiles_of, values_of
 from abeval.aggregates.source_values import SourceValues, by_unit, units_at
 from abeval.aggregates.sums import sums_of
 from abeval.experiment.model import Experiment
-from abeval.history.report import effects
 from abeval.inference.compare import Analysis
 from abeval.inference.comparison import MIN_UNITS, Rule
 from abeval.logs.cells import HOURS
@@ -24,7 +23,7 @@ from abeval.logs.unit_arrays import NO_DAY, NONE, Whole
 from abeval.metrics.definition import CATALOGUE, QUANTILE, UNIT_DAY, Metric, RowTerm, Source
 from abeval.progress import Step
 from abeval.results.windows import Rhythm, WindowRow
-from abeval.stats import shapes
+from abeval.stats import effects, shapes
 from abeval.stats.records import Refusal
 from abeval.time.change import has_effect
 from abeval.time.day_sums import Known, MetricDays, Panel, Span
@@ -324,7 +323,7 @@ def rhythm_of(course: Course) -> Rhythm:
             rhythm, reason=f"fewer than two of them have {MIN_UNITS} units in each variant"
         )
     try:
-        windows = effects(*course.by_day(parts))
+        windows = shapes.window_effects(*course.by_day(parts))
         level = shapes.fit(windows.effect, windows.covariance, np.ones((len(parts), 1)), windows.df)
     except Refusal as refusal:
         return replace(rhythm, reason=str(refusal))

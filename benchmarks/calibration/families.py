@@ -1,4 +1,4 @@
-"""Calibration of families of tests, of segments, of interleaving and of credible intervals."""
+"""Calibration of families of tests, of segments and of credible intervals."""
 
 from typing import get_args
 
@@ -8,11 +8,13 @@ from abeval.stats import (
     composition,
     decisions,
     heterogeneity,
-    interleaving,
     means,
     multiplicity,
     srm,
+    srm_exact,
+    srm_segments,
 )
+from abeval.stats.distributions import tail
 from abeval.stats.records import Estimate
 from benchmarks.calibration.logs import STRATA, Split, arms, pool
 from benchmarks.calibration.outcome import ALPHA, Outcome, Promise, nominal, outcomes
@@ -29,10 +31,12 @@ def segments(seed: int, runs: int, split: Split) -> list[Outcome]:
         effects = [means.welch(c[k], t[k]) for k in range(STRATA)]
         columns = ([getattr(e, name) for e in effects] for name in ("difference", "se", "df"))
         q = heterogeneity.cochran(*columns)
-        rest = heterogeneity.segments_against_rest(c, t, means.estimate_mean)[2]
+        pairs = (c[2], t[2]), (c[0] + c[1], t[0] + t[1])
+        first, second = ((means.estimate_mean(a), means.estimate_mean(b)) for a, b in pairs)
+        rest = heterogeneity.against_rest(first, second)
         lifted = [_lifted(means.estimate_mean(one), 1.1) for one in t]
         lifts = heterogeneity.lifts([means.estimate_mean(one) for one in c], lifted)
-        lift_rest = heterogeneity.lifts_against_rest(c, t, means.estimate_mean)[2]
+        lift_rest = heterogeneity.lift_against_rest(first, second)
         p_lift = 1.0 if lift_rest is None else lift_rest.p_value
         p_values = (q.p_value, rest.p_value, lifts.p_value, p_lift)
         rejected[:, run] = np.array(p_values) <= ALPHA
@@ -52,9 +56,7 @@ def families(seed: int, runs: int, tests: int = 10) -> list[Outcome]:
     rng = np.random.default_rng([seed, 17])
     methods: tuple[multiplicity.Method, ...] = get_args(multiplicity.Method)
     z = np.sqrt(0.5) * (rng.normal(size=(runs, tests)) + rng.normal(size=(runs, 1)))
-    p_values = np.array(
-        [[2 * decisions.normal_normal(-abs(x), 1.0).chance_to_beat for x in row] for row in z]
-    )
+    p_values = np.array([[tail(x).p_value for x in row] for row in z])
     weights = np.where(np.arange(tests) < 2, 4.0, 1.0)
     adjusted = [[multiplicity.adjust(p, method).min() for p in p_values] for method in methods]
     weighted = [multiplicity.weighted(p, weights).min() for p in p_values]
@@ -84,7 +86,7 @@ def many_to_one(seed: int, runs: int, split: Split, treatments: int = 3) -> list
         effects = [means.welch(base, arm[run]) for arm in others]
         variance, df = means.estimate_mean(base).variance, min(e.df for e in effects)
         loadings = [np.sqrt(variance) / e.se for e in effects]
-        p_values = multiplicity.p_values([e.p_value for e in effects], loadings, df)
+        p_values = multiplicity.dunnett_p_values([e.p_value for e in effects], loadings, df)
         rejected[run] = p_values.min() <= ALPHA
     data = f"{split}, {treatments} treatments"
     return outcomes(nominal("dunnett.p_values"), data, rejected[None])
@@ -107,7 +109,7 @@ def exact_split(seed: int, runs: int, units: int = 300) -> list[Outcome]:
     rng = np.random.default_rng([seed, 23])
     treated = rng.binomial(units, 0.5, size=runs).tolist()
     half = np.array([0.5, 0.5])
-    p_values = np.array([[srm.of_split(np.array([units - n, n]), half) for n in treated]])
+    p_values = np.array([[srm_exact.of_split(np.array([units - n, n]), half) for n in treated]])
     return outcomes([("srm_exact.of_split", "at_most")], f"{units} units, 50/50", p_values <= ALPHA)
 
 
@@ -120,12 +122,12 @@ def small_segments(seed: int, runs: int) -> list[Outcome]:
         units = rng.poisson(np.geomspace(5000, 2, 12))
         treated = rng.binomial(units, weights[1])
         counts = np.stack([units - treated, treated], axis=1)
-        result = srm.by_segment(names, counts, weights)
+        result = srm_segments.by_segment(names, counts, weights)
         flags[0, run] = min(row.p_adjusted for row in result.segments) <= ALPHA
         flags[1, run] = result.homogeneity.p_value <= ALPHA
     tests: tuple[tuple[str, Promise], ...] = (
-        ("srm.by_segment, Holm", "at_most"),
-        ("srm.by_segment, homogeneity", "nominal"),
+        ("srm_segments.by_segment, Holm", "at_most"),
+        ("srm_segments.by_segment, homogeneity", "nominal"),
     )
     return outcomes(tests, "90/10, 12 segments of 5,000 down to 2 units", flags)
 
@@ -144,22 +146,6 @@ def ramped_segments(seed: int, runs: int) -> list[Outcome]:
         flags[0, run] = multiplicity.adjust(p_values, "holm").min() <= ALPHA
     data = "1 % then 50 %, 12 segments of 5,000 down to 2 units"
     return outcomes([("srm.stratified, Holm", "at_most")], data, flags)
-
-
-def preferences(seed: int, runs: int, users: int = 400) -> list[Outcome]:
-    """Users without a preference between two rankings, and users with one."""
-    rng = np.random.default_rng([seed, 19])
-    rejected, covered = (np.zeros(runs, dtype=bool) for _ in range(2))
-    for run in range(runs):
-        a, b, ties = rng.multinomial(users, [0.3, 0.3, 0.4])
-        rejected[run] = interleaving.team_draft(int(a), int(b), int(ties)).p_value <= ALPHA
-        a, b, ties = rng.multinomial(users, [0.25, 0.35, 0.4])
-        preference = interleaving.team_draft(int(a), int(b), int(ties))
-        # Conditional on the ties, the truth is that of users who prefer one.
-        truth = (0.35 / 0.6 - 0.5) * (a + b) / users
-        covered[run] = preference.low <= truth <= preference.high
-    tests: list[tuple[str, Promise]] = [("interleaving.team_draft", "at_most")]
-    return outcomes(tests, f"{users} users, 40 % ties", rejected[None], covered[None])
 
 
 def credible(seed: int, runs: int) -> list[Outcome]:

@@ -8,7 +8,6 @@ import pandas as pd
 import pytest
 
 import abeval
-from abeval.agreement import compare
 from abeval.agreement.case import Case
 from abeval.agreement.causes.days import reversal
 from abeval.agreement.causes.facts import backtest, eligibility, split, trust, window

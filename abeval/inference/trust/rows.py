@@ -237,7 +237,7 @@ def same_share(control: Moments | None, treatment: Moments | None) -> float:
     if control is None or treatment is None:
         return 1.0
     try:
-        first, second = means.estimate(control), means.estimate(treatment)
+        first, second = means.estimate_ratio(control), means.estimate_ratio(treatment)
     except Refusal:
         return 1.0
     difference, variance = second.value - first.value, first.variance + second.variance

@@ -13,7 +13,6 @@ import numpy as np
 
 from abeval.aggregates.aggregates import Aggregates
 from abeval.aggregates.sums import SEGMENT, SLICE
-from abeval.experiment.consistency import known_from
 from abeval.experiment.model import Experiment
 from abeval.inference.compare import Analysis
 from abeval.inference.trust.finding import Finding, Limits, skipped
@@ -361,8 +360,8 @@ def segment_checks(analysis: Analysis) -> list[Finding]:
     whole = srm_check(analysis).value if experiment.segment_names else None
     sound = whole is not None and whole >= _SOUND
     fixed = {
-        *known_from(experiment, "before"),
-        *known_from(experiment, "exposure"),
+        *experiment.known_from("before"),
+        *experiment.known_from("exposure"),
         *(() if table is None else table.segments),
         experiment.inference.stratify_by,
     }
