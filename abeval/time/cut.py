@@ -23,7 +23,7 @@ from abeval.logs.unit_arrays import NO_DAY, NONE, Whole
 from abeval.metrics.definition import CATALOGUE, QUANTILE, UNIT_DAY, Metric, RowTerm, Source
 from abeval.progress import Step
 from abeval.results.windows import Rhythm, WindowRow
-from abeval.stats import effects, shapes
+from abeval.stats import shapes
 from abeval.stats.records import Refusal
 from abeval.time.change import has_effect
 from abeval.time.day_sums import Known, MetricDays, Panel, Span
