@@ -24,7 +24,6 @@ from abeval.inference.outlook import (
     POWER,
     Growth,
     Outlook,
-    Target,
     outlooks_of,
     smallest,
 )

@@ -14,10 +14,11 @@ import numpy as np
 
 from abeval.aggregates.sums import ByStretch
 from abeval.inference import special_tests
-from abeval.inference.comparison import Arms, Comparison, Gained, Rule, reason_of, with_skewed
+from abeval.inference.comparison import Arms, Comparison, Rule, reason_of, with_skewed
 from abeval.inference.looks import LookBoundary, at_look
 from abeval.inference.means_and_ratios import compare_within, pair_of, stretches_of
 from abeval.metrics.definition import Margin, Metric
+from abeval.results.history import Gained
 from abeval.stats import effects, proportions, skewed, toward
 from abeval.stats.decisions import Gain
 from abeval.stats.distributions import upper_tail
