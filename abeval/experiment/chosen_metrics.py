@@ -3,9 +3,10 @@
 The part `metrics` of the `Experiment` of `model.py`; `metrics.py` makes definitions of them.
 """
 
+from collections.abc import Mapping
 from typing import Annotated, Literal
 
-from pydantic import Field, StringConstraints
+from pydantic import Field, StringConstraints, field_validator
 
 from abeval.bounds import MAX_VALUE, MAX_WEIGHT, MAX_WINDOW_DAYS, MIN_RESOLUTION
 from abeval.experiment.section import Section
@@ -14,16 +15,19 @@ from abeval.metrics.definition import Role
 from abeval.metrics.per_unit import SPAN, Combine
 
 
-class Toward(Section):
-    """The better variant is the one closer to this value."""
-
-    toward: Annotated[float, Field(ge=-MAX_VALUE, le=MAX_VALUE)]
-
-
 class AbsoluteMargin(Section):
     """A margin in the metric's own unit."""
 
     absolute: Annotated[float, Field(gt=0, le=MAX_VALUE)]
+
+
+class Range(Section):
+    """The least and the largest value that a guardrail may have in a variant."""
+
+    within: tuple[
+        Annotated[float, Field(ge=-MAX_VALUE, le=MAX_VALUE)],
+        Annotated[float, Field(ge=-MAX_VALUE, le=MAX_VALUE)],
+    ]
 
 
 class Step(Section):
@@ -42,8 +46,8 @@ class MetricChoice(Section):
 
     name: Word
     role: Role | None = None
-    direction: Literal["increase", "decrease"] | Toward | None = None
-    margin: Annotated[float, Field(gt=0, lt=1)] | AbsoluteMargin | None = None
+    direction: Literal["increase", "decrease"] | None = None
+    margin: Annotated[float, Field(gt=0, lt=1)] | AbsoluteMargin | Range | None = None
     value: str | None = None
     numerator: str | None = None
     denominator: str | None = None
@@ -60,6 +64,17 @@ class MetricChoice(Section):
     cap: Annotated[float, Field(gt=0.5, lt=1)] | None = None
     covariates: Annotated[list[Word], Field(min_length=1)] | None = None
     weight: Annotated[float, Field(ge=1 / MAX_WEIGHT, le=MAX_WEIGHT)] | None = None
+
+    @field_validator("direction", mode="before")
+    @classmethod
+    def _has_no_target(cls, direction: object) -> object:
+        if isinstance(direction, Mapping) and "toward" in direction:
+            raise ValueError(
+                "a value to meet is no direction: leave it out and the metric is shown with its "
+                'interval, or let it guard with role = "guardrail" and '
+                "margin = { within = [LOW, HIGH] }"
+            )
+        return direction
 
     @property
     def is_own(self) -> bool:

@@ -9,7 +9,7 @@ from zoneinfo import ZoneInfo, available_timezones
 
 from abeval.bounds import MAX_METRICS, MAX_VARIANTS
 from abeval.errors import ExperimentError
-from abeval.experiment.chosen_metrics import MetricChoice
+from abeval.experiment.chosen_metrics import MetricChoice, Range
 from abeval.experiment.columns import CANONICAL_COLUMNS, canonical_columns
 from abeval.experiment.cut_rules import cut_problems
 from abeval.experiment.event_rules import event_problems, outcome_log_problems
@@ -21,6 +21,7 @@ from abeval.experiment.segment_rules import segment_problems
 from abeval.experiment.shapes import shape_problems
 from abeval.experiment.sources import OWN_TABLE, ROW_UNIT, LogSource, UnitLog
 from abeval.experiment.values import moment
+from abeval.metrics.definition import Metric
 from abeval.metrics.functions import function_problem
 from abeval.metrics.row_text import expression_problem
 
@@ -263,6 +264,28 @@ def _metrics(experiment: Experiment) -> Iterator[Problem]:
                 "control"
             )
             yield Problem(("metrics", i, "margin"), message)
+        yield from _target(i, choice, role, builtin.get(choice.name))
+
+
+def _target(i: int, choice: MetricChoice, role: str, known: Metric | None) -> Iterator[Problem]:
+    """Yield what a metric cannot be that should meet a value, or lie in a range."""
+    within = choice.margin.within if isinstance(choice.margin, Range) else None
+    ranged = within is not None
+    if within is not None and within[0] >= within[1]:
+        message = f"within should be [LOW, HIGH] with low below high (got {[*within]})"
+        yield Problem(("metrics", i, "margin"), message)
+    has_target = known is not None and known.has_target and choice.direction is None
+    if role != "diagnostic" and has_target and not ranged:
+        yield Problem(
+            ("metrics", i, "margin"),
+            f"{choice.name} should meet a value, and neither way is better: make it a guardrail "
+            "with margin = { within = [LOW, HIGH] }, or a diagnostic",
+        )
+    if ranged and role != "guardrail":
+        yield Problem(("metrics", i, "margin"), "a range is the margin of a guardrail")
+    kind = "quantile" if choice.quantile is not None else known and known.kind
+    if ranged and kind in ("quantile", "catalogue"):
+        yield Problem(("metrics", i, "margin"), f"the value of {choice.name} has no interval")
 
 
 def _definition(i: int, choice: MetricChoice, builtin: list[str]) -> Iterator[Problem]:

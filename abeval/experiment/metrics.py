@@ -9,7 +9,7 @@ from dataclasses import replace
 from functools import partial
 
 from abeval.errors import ExperimentError
-from abeval.experiment.chosen_metrics import AbsoluteMargin, MetricChoice, Toward
+from abeval.experiment.chosen_metrics import AbsoluteMargin, MetricChoice, Range
 from abeval.experiment.covariates import table_covariates
 from abeval.experiment.event_metrics import event_metric, is_sum_of_impressions, summed
 from abeval.experiment.model import Experiment
@@ -147,6 +147,7 @@ def _chosen(choice: MetricChoice, known: Mapping[str, Metric], covariates: list[
         unit=metric.unit if choice.unit is None else choice.unit,
         covariates=tuple(term for term in dict.fromkeys(covariates) if term not in own),
         margin=_margin(choice),
+        within=choice.margin.within if isinstance(choice.margin, Range) else None,
         cap=choice.cap,
     )
 
@@ -217,8 +218,6 @@ def _direction(choice: MetricChoice, default: Direction) -> Direction:
     match choice.direction:
         case None:
             return default
-        case Toward(toward=value):
-            return Direction(toward=value)
         case "increase":
             return INCREASE
         case "decrease":
@@ -227,9 +226,9 @@ def _direction(choice: MetricChoice, default: Direction) -> Direction:
 
 def _margin(choice: MetricChoice) -> Margin | None:
     match choice.margin:
-        case None:
-            return None
         case AbsoluteMargin(absolute=size):
             return Margin(size, relative=False)
         case float(size):
             return Margin(size, relative=True)
+        case _:
+            return None

@@ -17,6 +17,7 @@ from abeval.aggregates.buckets import BucketSums, deals_units
 from abeval.aggregates.unit_values import FEW_UNITS, FEW_VALUES
 from abeval.experiment.model import Experiment
 from abeval.inference.compare import Analysis
+from abeval.inference.comparison import Comparison, Comparisons
 from abeval.inference.special_tests import FEW, FEW_UNEVEN, LIMIT, MOST, UNEVEN
 from abeval.results import AAMetric
 from abeval.results.trust import AAResult
@@ -123,24 +124,28 @@ AA_UNITS = 200
 """With fewer units a variant than this, large-sample tests do not keep their level."""
 
 
-def aa_of(analysis: Analysis) -> AAResult | None:
+def aa_of(analysis: Analysis, comparisons: Comparisons) -> AAResult | None:
     """A/A replays of the metrics, None where none were requested or units are too few."""
     experiment, aggregates = analysis.experiment, analysis.aggregates
     counts = {name: aggregates.units_of(name) for name in experiment.variants}
     if not aggregates.buckets or min(counts.values()) < AA_UNITS:
         return None
-    refused = _not_replayed(analysis, most_uneven(experiment, counts))
+    variant = most_uneven(experiment, counts)
+    own = {metric.name: comparisons[metric.name, variant] for metric in analysis.metrics}
+    refused = _not_replayed(analysis, own)
     sums = {name: one for name, one in aggregates.buckets.items() if name not in refused}
-    skewed = _skewed(analysis, most_uneven(experiment, counts))
+    skewed = {
+        name: skewness_of(one.permuted) for name, one in own.items() if one.permuted is not None
+    }
     result = aa_replays(experiment, sums, counts, experiment.trust.aa_runs, skewed=skewed)
     return replace(result, refused={**refused, **result.refused})
 
 
-def _not_replayed(analysis: Analysis, variant: str) -> dict[str, str]:
+def _not_replayed(analysis: Analysis, rows: Mapping[str, Comparison]) -> dict[str, str]:
     """Why the test of a metric's rows is none that is replayed."""
     why: dict[str, str] = {}
     for metric in analysis.metrics:
-        row = analysis.comparisons[metric.name, variant]
+        row = rows[metric.name]
         if metric.source.no_replays:
             why[metric.name] = metric.source.no_replays
         elif analysis.experiment.inference.resample and metric.is_mean_or_ratio:
@@ -152,12 +157,6 @@ def _not_replayed(analysis: Analysis, variant: str) -> dict[str, str]:
         elif row.reason == "too_skewed":
             why[metric.name] = TOO_SKEWED
     return why
-
-
-def _skewed(analysis: Analysis, variant: str) -> dict[str, float]:
-    """The skewness of metrics that the test of skewed values judges."""
-    rows = ((m.name, analysis.comparisons[m.name, variant].permuted) for m in analysis.metrics)
-    return {name: skewness_of(permuted) for name, permuted in rows if permuted is not None}
 
 
 def aa_replays(

@@ -68,6 +68,7 @@ def metric_info(metric: Metric) -> MetricInfo:
         role=metric.role,
         margin=None if margin is None else margin.size,
         margin_relative=None if margin is None else margin.relative,
+        within=metric.within,
     )
 
 

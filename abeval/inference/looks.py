@@ -251,21 +251,39 @@ def relative_error(effect: Effect, variances: tuple[float, float], units: tuple[
     return math.inf if value == 0 else math.sqrt(max(effect.se**2, alike)) / value
 
 
+def at_same_look(effect: Effect, boundary: LookBoundary | None, alpha: float) -> Effect:
+    """Return an effect as it may be read where another of the same units has this boundary."""
+    match None if boundary is None else boundary.looks:
+        case AlwaysValid() as looks if boundary is not None:
+            return _of_sequence(effect, looks, boundary.information, alpha).effect
+        case Planned() as looks:
+            return _planned(effect, looks, alpha).effect
+        case _:
+            return effect
+
+
 def _always_valid(
     effect: Effect, looks: AlwaysValid, alpha: float, variances: tuple[float, float]
 ) -> EffectAtLook:
-    units, planned = (looks.units_control, looks.units), looks.planned_units
+    units = looks.units_control, looks.units
     if min(units) < START_UNITS:
         raise Refusal("before_first_look", f"a variant has fewer than {START_UNITS} units")
     error = relative_error(effect, variances, units)
     if error > START_PRECISION:
         raise Refusal("before_first_look", f"the standard error is {error:.0%} of the value")
-    if planned is None:
-        information = (START_PRECISION / error) ** 2
-        look = sequential.from_start(effect.difference, effect.se, information, alpha)
-    else:
-        information = sum(units) / planned
-        look = sequential.confidence_sequence(effect.difference, effect.se, information, alpha)
+    planned = looks.planned_units
+    information = (START_PRECISION / error) ** 2 if planned is None else sum(units) / planned
+    return _of_sequence(effect, looks, information, alpha)
+
+
+def _of_sequence(
+    effect: Effect, looks: AlwaysValid, information: float, alpha: float
+) -> EffectAtLook:
+    """Read an effect by a confidence sequence, from the start on or tuned to the plan."""
+    follow = (
+        sequential.from_start if looks.planned_units is None else sequential.confidence_sequence
+    )
+    look = follow(effect.difference, effect.se, information, alpha)
     half = (look.high - effect.difference) / effect.se
     level, _ = tail(half, effect.df, "two-sided")
     valid = effect._replace(

@@ -136,7 +136,7 @@ def compare_resampled(metric: Metric, aggregates: Aggregates, arms: Arms, rule: 
     occupied = (control[:, ::width].sum(axis=1) > 0) | (treatment[:, ::width].sum(axis=1) > 0)
     try:
         adjusted = _resampled(statistic, control[occupied], treatment[occupied], rule)
-        return replace(with_joint(bare, adjusted, rule), draws=_draws(rule))
+        return replace(with_joint(bare, adjusted, rule), own=adjusted.treatment, draws=_draws(rule))
     except Refusal as refusal:
         return replace(bare, reason=reason_of(refusal))
 

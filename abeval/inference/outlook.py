@@ -171,7 +171,7 @@ def critical_now(comparison: Comparison, level: float) -> float:
 def treated_part(experiment: Experiment, metric: Metric, variant: str) -> float:
     """Treatment's part of the variance that decides a row, as `detectable` takes it."""
     control, own = shares(experiment, variant)
-    holds = metric.role == "guardrail" and metric.margin is not None
+    holds = metric.role == "guardrail" and (metric.margin or metric.within) is not None
     return 0.0 if holds or control == 0 else control / (control + own)
 
 
@@ -191,7 +191,8 @@ def level_of(experiment: Experiment, metrics: Sequence[Metric], metric: Metric) 
     if family == "none" or metric.role == "diagnostic":
         return alpha
     if metric.role == "guardrail":
-        return alpha if metric.margin is not None else alpha / max(len(peers), 1)
+        has_margin = (metric.margin or metric.within) is not None
+        return alpha if has_margin else alpha / max(len(peers), 1)
     tests = max(len(peers), 1) * variants
     match family:
         case "dunnett":
@@ -259,12 +260,17 @@ class Outlook(NamedTuple):
 
     @property
     def margin(self) -> float | None:
-        """A guardrail's margin as a share of control."""
-        margin = self.metric.margin
-        if self.metric.role != "guardrail" or margin is None:
+        """Return a guardrail's margin as a share of control; of a range, to its nearer end."""
+        margin, within = self.metric.margin, self.metric.within
+        if self.metric.role != "guardrail" or (margin or within) is None:
             return None
         self.check()
-        return margin.size if margin.relative else margin.size / abs(self.control)
+        size, relative = 0.0, False
+        if margin is not None:
+            size, relative = margin.size, margin.relative
+        elif within is not None:
+            size = max(0.0, min(self.control - within[0], within[1] - self.control))
+        return size if relative else size / abs(self.control)
 
     def size_of(self, days: float | None) -> float:
         """The size of so many days; without, that of the log."""

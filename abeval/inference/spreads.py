@@ -71,20 +71,11 @@ def _spread(analysis: Analysis, spread: Metric, variant: str) -> Spread | None:
 
 def _effect(analysis: Analysis, spread: Metric, arms: Arms, level: float) -> QuantileEffect:
     comparison = compare(analysis, at_level(spread, level), arms)
-    numbers = comparison.numbers
     return QuantileEffect(
+        **vars(comparison.values),
         value=title_of(spread),
         variant=arms.treatment,
         level=level,
-        control=numbers.control,
-        treatment=numbers.treatment,
-        difference=numbers.difference,
-        difference_low=numbers.difference_low,
-        difference_high=numbers.difference_high,
-        lift=numbers.lift,
-        lift_low=numbers.lift_low,
-        lift_high=numbers.lift_high,
-        p_value=numbers.p_value,
         reason=comparison.reason,
     )
 

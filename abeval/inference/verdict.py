@@ -70,8 +70,10 @@ def decide(
         early: That the log ends before the period, in words, where one look at its end was planned.
 
     Example:
+        >>> from abeval.results.record import columns_of
         >>> check = Check("srm", "fail", 1e-6, 0.001, "the split is 52/48, planned 50/50")
-        >>> row = Row("ctr", "ratio", "goal", "increase", "b", 9, 9, *[None] * 11, "unclear", None)
+        >>> blank = dict.fromkeys(columns_of(Row))
+        >>> row = Row(**{**blank, "metric": "ctr", "role": "goal", "variant": "b"})
         >>> decide([check], [row], [])[0].sentence
         'DO NOT TRUST: srm: the split is 52/48, planned 50/50.'
     """
@@ -201,6 +203,8 @@ def _harm(case: _Case, row: Row) -> str:
     if not relative:
         ends = (row.difference_low, row.difference, row.difference_high)
     harm = sorted(sign * end for end in ends if sign and end is not None)
+    if metric is not None and metric.within is not None:
+        return f"{named} lies outside {fmt.within(*metric.within)}"
     if metric is None or metric.margin is None or row.role != "guardrail" or len(harm) < 3:
         return f"{named} is worse"
     if harm[0] > metric.margin:
@@ -222,7 +226,10 @@ def _waiting(case: _Case, row: Row) -> str:
         return _undecided(case, row)
     if case.effect(row) is None or row.status != "unclear":
         return _no_number(case, row)
-    margin = _margin(case.metric(row))
+    metric = case.metric(row)
+    if metric is not None and metric.within is not None:
+        return f"{_named(case, row)} could still lie outside {fmt.within(*metric.within)}"
+    margin = _margin(metric)
     if margin is None:
         return f"{_named(case, row)} has no margin"
     return f"{_named(case, row)} could still break its {margin} margin"

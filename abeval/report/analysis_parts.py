@@ -4,7 +4,6 @@
 """
 
 from collections.abc import Iterable
-from dataclasses import fields
 
 from markupsafe import Markup
 
@@ -21,6 +20,7 @@ from abeval.report.tables import ROLES, TextTable, segment_tables, tables
 from abeval.results import Check, Row, SliceRow, codes
 from abeval.results import format as fmt
 from abeval.results.analysis import Result
+from abeval.results.record import columns_of
 from abeval.results.study import Study
 
 _SEVERITY = ("fail", "warn", "pass", "skipped")
@@ -73,7 +73,7 @@ def scorecard_part(study: Study) -> Section | None:
         several=several(result),
         level=level,
         tables=tables(result),
-        fields=[field.name for field in fields(Row)],
+        fields=columns_of(Row),
     )
     return Section(lead, (html,), gated=True)
 

@@ -13,12 +13,12 @@ from abeval.results.effects import (
     Belief,
     Boundary,
     FamilyInterval,
+    RangeRow,
     Row,
     SegmentContrast,
     SegmentTest,
     SliceRow,
     Status,
-    TargetGain,
 )
 from abeval.results.trust import (
     AAMetric,
@@ -48,6 +48,7 @@ __all__ = [
     "LeftOut",
     "MetricInfo",
     "Ramp",
+    "RangeRow",
     "Row",
     "SegmentContrast",
     "SegmentTest",
@@ -55,7 +56,6 @@ __all__ = [
     "SplitDay",
     "SplitPlace",
     "Status",
-    "TargetGain",
     "VariantInfo",
     "Verdict",
 ]

@@ -5,10 +5,8 @@ draws it.
 """
 
 from dataclasses import dataclass
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
-from abeval.results import views
 from abeval.results.record import DrawnRecord, frame, named, read_back
 
 if TYPE_CHECKING:
@@ -275,10 +273,6 @@ class Agreement(DrawnRecord):
     def causes_frame(self) -> "pd.DataFrame":
         """One row per cause."""
         return frame(self.causes, Cause)
-
-    def report(self, path: str | Path) -> Path:
-        """Write everything as one self-contained HTML file."""
-        return views.write_report(self, path)
 
 
 def agreement_from_dict(raw: dict[str, Any]) -> Agreement:

@@ -5,12 +5,10 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from abeval.results import views
 from abeval.results.effects import (
     Adjustment,
     Belief,
@@ -21,16 +19,17 @@ from abeval.results.effects import (
     FamilyInterval,
     NoCut,
     QuantileEffect,
+    RangeRow,
     Row,
     SegmentContrast,
     SegmentTest,
     SliceRow,
     Spread,
-    TargetGain,
     UnitAucs,
 )
 from abeval.results.record import DrawnRecord, Record, csv_text, frame, named, read_back
 from abeval.results.trust import AAMetric, Check, Influence, SplitDay, SplitPlace, Verdict
+from abeval.views import view
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -87,7 +86,10 @@ class Ramp:
 
 @dataclass(frozen=True)
 class MetricInfo:
-    """The definition of a metric."""
+    """The definition of a metric.
+
+    `within` is the margin of a guardrail whose value must lie in a range, else None.
+    """
 
     name: str
     kind: str
@@ -97,6 +99,7 @@ class MetricInfo:
     role: str
     margin: float | None
     margin_relative: bool | None
+    within: tuple[float, float] | None = None
 
 
 @dataclass(frozen=True)
@@ -164,7 +167,7 @@ class Result(DrawnRecord):
     quantile_effects: tuple[QuantileEffect, ...] = ()
     unit_aucs: tuple[UnitAucs, ...] = ()
     catalogue_uses: tuple[CatalogueUse, ...] = ()
-    gains: tuple[TargetGain, ...] = ()
+    ranges: tuple[RangeRow, ...] = ()
 
     @property
     def trusted(self) -> bool:
@@ -205,11 +208,8 @@ class Result(DrawnRecord):
             >>> agreement.rows[0].standing
             'conflict'
         """
-        return views.compared(self, replay)
-
-    def report(self, path: str | Path) -> Path:
-        """Write the self-contained HTML report."""
-        return views.write_report(self, path)
+        agreement: Agreement = view("comparison")(self, replay)
+        return agreement
 
 
 def result_from_dict(raw: dict[str, Any]) -> Result:

@@ -176,6 +176,16 @@ def margin(size: float, relative: bool, unit: str = "") -> str:
     return f"{100.0 * size:.3g} pp" if unit in RATE_UNITS else f"{size:.3g}{_after(unit)}"
 
 
+def within(low: float, high: float) -> str:
+    """Return the range of a guardrail as the experiment file states it.
+
+    Example:
+        >>> within(0.9, 1.1)
+        '[0.9, 1.1]'
+    """
+    return f"[{low:.6g}, {high:.6g}]"
+
+
 def p_value(p: float | None) -> str:
     """A p-value to 3 decimals, never a bare zero.
 

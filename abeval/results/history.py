@@ -5,11 +5,9 @@
 """
 
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
-from abeval.results import views
-from abeval.results.record import Record, frame, named
+from abeval.results.record import PageRecord, Record, frame, named
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -348,7 +346,7 @@ class Gained:
 
 
 @dataclass(frozen=True, repr=False)
-class HistoryReport(Record):
+class HistoryReport(PageRecord):
     """What a history of experiments says.
 
     Attributes:
@@ -390,7 +388,3 @@ class HistoryReport(Record):
     def effects_frame(self) -> "pd.DataFrame":
         """One row per experiment, variant and metric."""
         return frame(self.effects, HistoryEffect)
-
-    def report(self, path: str | Path) -> Path:
-        """Write everything as one self-contained HTML file."""
-        return views.write_report(self, path)

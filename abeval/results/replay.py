@@ -7,10 +7,8 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from operator import attrgetter
-from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
-from abeval.results import views
 from abeval.results.record import DrawnRecord, frame, named
 
 if TYPE_CHECKING:
@@ -392,10 +390,6 @@ class ReplayResult(DrawnRecord):
     def pairs_frame(self) -> "pd.DataFrame":
         """One row per two models, traffic and metric."""
         return frame(self.pairs, PairRow)
-
-    def report(self, path: str | Path) -> Path:
-        """Write everything as one self-contained HTML file."""
-        return views.write_report(self, path)
 
 
 Row = TypeVar("Row", ReplayRow, PairRow, ReplayCutRow, ReplayCutPair)

@@ -12,7 +12,6 @@ from typing import Any, NamedTuple
 from pydantic import ValidationError
 
 from abeval.errors import ExperimentError, LogError
-from abeval.results import views
 from abeval.results.agreement import AGREEMENT_SCHEMA_VERSION, Agreement
 from abeval.results.analysis import SCHEMA_VERSION, Result
 from abeval.results.power import PowerOutlook
@@ -20,6 +19,7 @@ from abeval.results.record import DrawnRecord, Record, read_back
 from abeval.results.replay import REPLAY_SCHEMA_VERSION, ReplayResult
 from abeval.results.trust import AAResult
 from abeval.results.windows import TIME_SCHEMA_VERSION, TimeResult
+from abeval.views import view
 
 
 @dataclass(frozen=True)
@@ -185,13 +185,10 @@ class Study(DrawnRecord):
         """Whether no failed trust check hides its numbers."""
         return self.analysis is None or self.analysis.trusted
 
-    def report(self, path: str | Path) -> Path:
-        """Write the page: one self-contained HTML file."""
-        return views.write_report(self, path)
-
     def to_markdown(self) -> str:
         """A summary for a pull request or a chat."""
-        return views.markdown(self)
+        text: str = view("markdown")(self)
+        return text
 
 
 FIELDS: Mapping[str, type[Record]] = {

@@ -10,11 +10,13 @@ says why numbers are missing; it is None when they are there.
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, ClassVar, Literal
 
-from abeval.results import Balance, Ramp, views
+from abeval.results import Balance, Ramp
+from abeval.results.effects import Numbers
 from abeval.results.record import DrawnRecord, frame, named
 from abeval.results.trust import AAResult
+from abeval.views import view
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -26,9 +28,11 @@ StabilityVerdict = Literal["stable", "settling", "drifting", "too_early"]
 Declared = Literal["better", "worse", "different", "unclear"]
 
 
-@dataclass(frozen=True)
-class WindowRow:
-    """The effect of a metric in one window, at a fixed horizon. Effects keep their raw sign.
+@dataclass(frozen=True, kw_only=True)
+class WindowRow(Numbers):
+    """The effect of a metric in one window, at a fixed horizon.
+
+    Units are those active in the window; in a cumulative window, those entered by its end.
 
     Attributes:
         axis: `calendar`, `exposure` (days since each unit's entry), `hour` or `weekday`.
@@ -37,15 +41,12 @@ class WindowRow:
         start: First day: a date, or days since entry; or the hour or weekday.
         end: Last day.
         partial: Whether the log covers one of its days only in part.
-        units_control: Units of control: active in the window; in a cumulative window, entered by
-            its end.
-        units: The same in the variant.
-        control: Value in control, in the metric's unit.
-        treatment: Value in the variant.
-        difference: `treatment - control`; its interval is at `1 - alpha`.
-        lift: `difference / abs(control)`; an end of its interval without a bound is None.
-        p_value: Two-sided.
     """
+
+    FIRST: ClassVar = (
+        *("metric", "variant", "axis", "kind", "days", "start", "end", "partial"),
+        *Numbers.FIRST,
+    )
 
     metric: str
     variant: str
@@ -55,17 +56,6 @@ class WindowRow:
     start: str
     end: str
     partial: bool
-    units_control: int
-    units: int
-    control: float | None
-    treatment: float | None
-    difference: float | None
-    difference_low: float | None
-    difference_high: float | None
-    lift: float | None
-    lift_low: float | None
-    lift_high: float | None
-    p_value: float | None
     reason: str | None
 
 
@@ -306,4 +296,5 @@ class TimeResult(DrawnRecord):
 
     def report(self, path: str | Path, aa: AAResult | None = None) -> Path:
         """Write everything as one self-contained HTML file, with A/A replays if there are any."""
-        return views.write_report(self, path, aa)
+        written: Path = view("page")(self, Path(path), aa)
+        return written

@@ -3,8 +3,8 @@
 Effects: `means`, `ratios`, `proportions`, `skewed`, `quantiles`, `paired`; relative effects:
 `relative`. Variance reduction: `cuped`, `regression`, `stratification`. Many looks: `sequential`,
 `group_sequential`. Beliefs: `bayes`. Sub-buckets: `resampling`, `replay`, `catalogue`. Many tests:
-`multiplicity`, `dunnett`. Planning: `design`, `duration`, `retrodesign`. Conclusions: `decisions`,
-`toward`. Segments: `heterogeneity`, `simpson`; cuts: `mix`. Many experiments: `latent`,
+`multiplicity`, `dunnett`. Planning: `design`, `duration`, `retrodesign`. Conclusions: `decisions`.
+Segments: `heterogeneity`, `simpson`; cuts: `mix`. Many experiments: `latent`,
 `shrinkage`. Days: `stability`, `windows`, `shapes`. Traffic: `srm`, `srm_segments`,
 `changed_split`, `interleaving`. Other policies: `off_policy`, `off_policy_model_based`. All of it
 stands on `moments`, `effects` and `records`. Every other module is a helper of these.
@@ -61,7 +61,6 @@ __all__ = [
     "srm_segments",
     "stability",
     "stratification",
-    "toward",
     "windows",
 ]
 

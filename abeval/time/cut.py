@@ -19,7 +19,7 @@ from abeval.aggregates.rows import VariantUnits
 from abeval.aggregates.source_values import SourceValues, by_unit, units_at
 from abeval.aggregates.unit_sums import sums_of
 from abeval.experiment.model import Experiment
-from abeval.inference.compare import Analysis
+from abeval.inference.compare import Analysis, compare_all
 from abeval.metrics.definition import Metric
 from abeval.metrics.sources import CATALOGUE, QUANTILE
 from abeval.steps import Step
@@ -77,7 +77,7 @@ def cut_windows(
             units = units_of(timed, span, by_entry=kind == "cumulative")
             window = read(_of_units(timed, units), span, units)
             # Catalogue metrics are tested by the jackknife, not by permutations.
-            comparisons = Analysis(experiment, group, window, permutations=0).comparisons
+            comparisons = compare_all(Analysis(experiment, group, window), permutations=0)
             for key, comparison in comparisons.items():
                 windows.setdefault(key, []).append(Window(kind, span, comparison))
     return {key: tuple(of_key) for key, of_key in windows.items()}

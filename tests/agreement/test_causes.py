@@ -25,6 +25,7 @@ from abeval.agreement.standing import Gain, standing
 from abeval.results.agreement import Agreement, AgreementRow, Backtest
 from abeval.results.analysis import Ramp
 from abeval.results.effects import CutRow
+from abeval.results.record import columns_of
 from abeval.results.replay import ReplayResult
 from benchmarks.plants import simulate_plant
 from tests.real_logs import open_bandit
@@ -153,7 +154,8 @@ def test_a_changed_split_a_short_window_and_a_failed_check_are_facts(plain: Case
 def cut(cell: str, lift: float, half: float) -> CutRow:
     ends = (lift, lift - half, lift + half)
     head = ("ctr", "treatment", "scene", cell, 900, 900, 0.5, 0.5, 0.1, 0.1 * (1 + lift))
-    return CutRow(*head, *(0.1 * end for end in ends), *ends, 0.01, 0.02, None)
+    values = (*head, *(0.1 * end for end in ends), *ends, 0.01, 0.02, None)
+    return CutRow(**dict(zip(columns_of(CutRow), values, strict=True)))
 
 
 def test_a_cut_whose_effect_turns_is_a_reversal(plain: Case) -> None:
