@@ -1,6 +1,6 @@
 """An analysis and a replay → their agreement; with the facts of the logs, all causes are checked.
 
-`agree.py` calls it with facts; `Result.compare` without, through `results/views.py`.
+`Result.compare` has no facts.
 """
 
 from collections.abc import Mapping, Sequence
