@@ -1,11 +1,7 @@
-"""A/A replays: would this metric's test keep its level on these logs?
+"""Replay A/A tests: would this metric's test keep its level on these logs?
 
 The units are split anew, thousands of times, whatever they were shown. Nothing differs between the
 halves, so a test at 5 % must reject 5 % of the splits.
-
-It splits the `BucketSums` of the aggregates, by the test that judges the rows. `judge.py` puts the
-answer into the result and `trust/replays.py` into its trust check; `time/aa.py` replays on the
-logs, for `abeval aa`.
 """
 
 from collections.abc import Mapping, Sequence
@@ -30,7 +26,7 @@ _ROUNDING = 1e-11
 
 
 def without_past(sums: BucketSums) -> BucketSums:
-    """Units less what their own past explains, with one slope over all (Deng et al. 2013).
+    """Take from units what their own past explains, with one slope over all (Deng et al. 2013).
 
     Of a ratio, the numerator carries it all, which is the same to first order. Where no unit has a
     past, nothing changes.
@@ -54,7 +50,7 @@ def without_past(sums: BucketSums) -> BucketSums:
 
 
 def skewness_of_units(sums: BucketSums) -> float:
-    """Skewness of single units' values, linearised for a ratio; 0 if they do not vary."""
+    """Return the skewness of units' values, linearised for a ratio; 0 if they do not vary."""
     y, x = sums.sums[:, 0], sums.sums[:, 1]
     d = y - y.sum() / x.sum() * x
     d = d - d.mean()
@@ -63,7 +59,7 @@ def skewness_of_units(sums: BucketSums) -> float:
 
 
 def skewness_of(compared: Skewed) -> float:
-    """The same from the units of two variants.
+    """Return the same from the units of two variants.
 
     Example:
         >>> from abeval.stats import skewed
@@ -79,7 +75,7 @@ def skewness_of(compared: Skewed) -> float:
 
 
 def left_in_difference(skewness: float, units: float, share: float) -> float:
-    """Skewness of the difference of two variants, one of them with this share of the units.
+    """Return the skewness of the difference of two variants, one with this share of the units.
 
     Example:
         >>> left_in_difference(10.0, 10_000, 0.5), round(left_in_difference(10.0, 10_000, 0.1), 3)
@@ -90,7 +86,7 @@ def left_in_difference(skewness: float, units: float, share: float) -> float:
 
 
 def few_expected(sums: BucketSums, share: float) -> bool:
-    """Whether values of 0 and 1 are so few in the smaller variant that an exact test judges them.
+    """Tell whether 0s or 1s are so few in the smaller variant that an exact test judges them.
 
     Args:
         sums: Pooled sums of a metric, in its own unit.
@@ -125,7 +121,7 @@ AA_UNITS = 200
 
 
 def aa_of(analysis: Analysis, comparisons: Comparisons) -> AAResult | None:
-    """A/A replays of the metrics, None where none were requested or units are too few."""
+    """Replay the metrics; None where no replays were requested or units are too few."""
     experiment, aggregates = analysis.experiment, analysis.aggregates
     counts = {name: aggregates.units_of(name) for name in experiment.variants}
     if not aggregates.buckets or min(counts.values()) < AA_UNITS:
@@ -142,7 +138,7 @@ def aa_of(analysis: Analysis, comparisons: Comparisons) -> AAResult | None:
 
 
 def _not_replayed(analysis: Analysis, rows: Mapping[str, Comparison]) -> dict[str, str]:
-    """Why the test of a metric's rows is none that is replayed."""
+    """Say by metric why the test of its rows is none that is replayed."""
     why: dict[str, str] = {}
     for metric in analysis.metrics:
         row = rows[metric.name]
@@ -167,7 +163,7 @@ def aa_replays(
     seed: int = 0,
     skewed: Mapping[str, float] | None = None,
 ) -> AAResult:
-    """A/A replays of metrics from their pooled sums.
+    """Replay metrics from their pooled sums.
 
     Args:
         experiment: Its level, variants and adjustment.
@@ -208,7 +204,7 @@ def aa_replays(
 def _skewed_units(
     sums: Mapping[str, BucketSums], share: float
 ) -> tuple[dict[str, float], dict[str, str]]:
-    """The skewness of metrics that the test by moments judges, and why others are not replayed."""
+    """Return the skewness of metrics judged by moments, and why others are not replayed."""
     skewed, refused = dict[str, float](), dict[str, str]()
     for name, one in sums.items():
         skewness, units = skewness_of_units(one), float(one.units.sum())
@@ -225,7 +221,7 @@ def _skewed_units(
 
 
 def _notes(experiment: Experiment, by_units: bool, knows_skewed: bool) -> tuple[str, ...]:
-    """How the tests of the rows differ from those that are replayed."""
+    """Say how the tests of the rows differ from those that are replayed."""
     inference, notes = experiment.inference, []
     if inference.adjust == "stratify" or (inference.adjust != "none" and not by_units):
         notes.append(f'replayed without adjust = "{inference.adjust}"')
@@ -247,7 +243,7 @@ def aa_p_values(
     seed: int,
     skewed: Mapping[str, float] | None = None,
 ) -> tuple[dict[str, Floats], dict[str, str]]:
-    """P-values of every metric over the same re-splits, and why a metric has none.
+    """Return p-values of every metric over the same re-splits, and why a metric has none.
 
     Args:
         sums: Metric → its pooled sums.
@@ -291,13 +287,13 @@ def _same_units(one: BucketSums, other: BucketSums) -> bool:
 def _resplit(
     sums: Sequence[BucketSums], skewness: Sequence[float], share: float, runs: int, seed: int
 ) -> Floats:
-    """P-values of several metrics, shape (runs, metrics)."""
+    """Return p-values of several metrics, shape (runs, metrics)."""
     stacked = np.stack([one.sums for one in sums], axis=1)
     return aa_replay(sums[0].units, stacked, share, runs, seed, skewness).p_values
 
 
 def most_uneven(experiment: Experiment, counts: Mapping[str, int]) -> str:
-    """The variant whose numbers of units and of control's are least even."""
+    """Return the variant whose numbers of units and of control's are least even."""
     return min(experiment.treatments, key=lambda name: _evenness(experiment, counts, name))
 
 
@@ -307,7 +303,7 @@ def _evenness(experiment: Experiment, counts: Mapping[str, int], variant: str) -
 
 
 def _share(experiment: Experiment, counts: Mapping[str, int]) -> float:
-    """The share of the most uneven variant of the units of itself and control."""
+    """Return the share of the most uneven variant of the units of itself and control."""
     control = counts.get(experiment.control, 0)
     own = counts.get(most_uneven(experiment, counts), 0)
     return own / (control + own) if control and own else 0.5

@@ -1,8 +1,4 @@
-"""The context of the effects: who was analysed, what was left out, what became of each row.
-
-`judge.py` hands it experiment, metrics and aggregates, and puts what comes back into the result
-beside the effects.
-"""
+"""Say what stands beside the effects: who was analysed, what was left out, how to read them."""
 
 from collections.abc import Iterator, Sequence
 from datetime import datetime, timedelta
@@ -34,7 +30,7 @@ _LARGE = ("auc", "function")
 
 
 def experiment_info(experiment: Experiment, aggregates: Aggregates) -> ExperimentInfo:
-    """What was analysed."""
+    """Return what was analysed."""
     period, before = experiment.period, experiment.pre_period
     return ExperimentInfo(
         name=experiment.name,
@@ -57,7 +53,7 @@ def experiment_info(experiment: Experiment, aggregates: Aggregates) -> Experimen
 
 
 def metric_info(metric: Metric) -> MetricInfo:
-    """The definition behind a metric's numbers."""
+    """Return the definition behind a metric's numbers."""
     margin = metric.margin
     return MetricInfo(
         name=metric.name,
@@ -73,7 +69,7 @@ def metric_info(metric: Metric) -> MetricInfo:
 
 
 def left_out(metrics: Sequence[Metric], aggregates: Aggregates) -> tuple[LeftOut, ...]:
-    """What the definitions of metrics leave out, or count as 0, counted per variant."""
+    """Count by variant what the definitions of metrics leave out, or count as 0."""
     return tuple(
         LeftOut(metric.name, variant, what, count, what in dict(metric.zeros))
         for metric in metrics
@@ -82,7 +78,7 @@ def left_out(metrics: Sequence[Metric], aggregates: Aggregates) -> tuple[LeftOut
 
 
 def partial_days(experiment: Experiment, days: Sequence[DayRows]) -> frozenset[str]:
-    """Days of which the log lacks more than an hour.
+    """Return the days of which the log lacks more than an hour.
 
     Args:
         experiment: Its time zone.
@@ -101,7 +97,7 @@ def partial_days(experiment: Experiment, days: Sequence[DayRows]) -> frozenset[s
 
 
 def accounting(aggregates: Aggregates) -> tuple[Account, ...]:
-    """Rows of each log: read, used, and left out by reason."""
+    """Count the rows of each log: read, used, and left out by reason."""
     accounts, by_log = [], dict[str, list[tuple[str, int]]]()
     for log, reason, rows in aggregates.accounts:
         by_log.setdefault(log, []).append((reason, rows))
@@ -133,12 +129,12 @@ def _look_words(experiment: Experiment) -> str:
 
 
 def ramps(stretches: Stretches) -> tuple[Ramp, ...]:
-    """Stretches of entry days of one split each; none where it did not change."""
+    """Return stretches of entry days of one split each; none where it did not change."""
     return tuple(Ramp(one.start, one.end, one.shares, one.weights) for one in stretches)
 
 
 def _guardrail_words(experiment: Experiment, metrics: Sequence[Metric]) -> Iterator[str]:
-    """What the number of guardrails does to the verdict."""
+    """Say what the number of guardrails does to the verdict."""
     count = sum(metric.role == "guardrail" for metric in metrics)
     if count < 2:
         return
@@ -161,7 +157,7 @@ def _family_words(family: str) -> str:
 def notes(
     experiment: Experiment, metrics: Sequence[Metric], aggregates: Aggregates
 ) -> tuple[str, ...]:
-    """Sentences on how to read the numbers."""
+    """Say in sentences how to read the numbers."""
     exposed = experiment.logs.exposures is not None
     units = "exposed units, zeros included" if exposed else "units with an impression in the period"
     if experiment.of_units:
@@ -203,7 +199,7 @@ def notes(
 
 
 def _without_time(experiment: Experiment, aggregates: Aggregates) -> Iterator[str]:
-    """Impressions that count although their time is unknown: only without a period."""
+    """Count impressions that are used although their time is unknown: only without a period."""
     if experiment.period is not None or not len(aggregates.days):
         return
     used = _rows(aggregates, "impressions", USED)
@@ -216,12 +212,12 @@ def _without_time(experiment: Experiment, aggregates: Aggregates) -> Iterator[st
 
 
 def _rows(aggregates: Aggregates, log: str, reason: str) -> int:
-    """Rows of a log that were used, or set aside for a reason."""
+    """Count the rows of a log that were used, or set aside for a reason."""
     return sum(one.rows for one in aggregates.accounts if (one.log, one.reason) == (log, reason))
 
 
 def early_end(experiment: Experiment, aggregates: Aggregates) -> str:
-    """Which day of the period the log ends on, in words; empty where it ends with the period."""
+    """Say on which day of the period the log ends; empty where it ends with the period."""
     days = [one.day for one in aggregates.days]
     planned = expected_days(experiment, days) if days else []
     if not planned or days[-1] >= planned[-1]:
@@ -239,14 +235,14 @@ def _not_compared(aggregates: Aggregates) -> Iterator[str]:
 
 
 def _named(variants: Sequence[str]) -> str:
-    """The names of variants in a sentence, if any are known."""
+    """Name variants in a sentence, if any are known."""
     shown = [repr(name) for name in variants[:_NAMED]]
     more = [f"{len(variants) - _NAMED} more"] if len(variants) > _NAMED else []
     return f": {fmt.listing([*shown, *more])}" if shown else ""
 
 
 def _look(experiment: Experiment, aggregates: Aggregates) -> Iterator[str]:
-    """Which of the planned looks this is."""
+    """Say which of the planned looks this is."""
     control = aggregates.units_of(experiment.control)
     others = sum(aggregates.units_of(name) for name in experiment.treatments)
     looks = looks_of(experiment, (control, others), aggregates.days)
@@ -263,7 +259,7 @@ def _look(experiment: Experiment, aggregates: Aggregates) -> Iterator[str]:
 
 
 def _stretches(experiment: Experiment, aggregates: Aggregates) -> Iterator[str]:
-    """That the split changed, and which units this leaves out."""
+    """Say that the split changed, and which units this leaves out."""
     stretches = aggregates.stretches
     if not stretches:
         return
@@ -286,7 +282,7 @@ def _stretches(experiment: Experiment, aggregates: Aggregates) -> Iterator[str]:
 def _small_arms(
     experiment: Experiment, metrics: Sequence[Metric], aggregates: Aggregates
 ) -> Iterator[str]:
-    """Uneven splits where other tests than those of means and ratios reject too often."""
+    """Name uneven splits where tests of other kinds than means and ratios reject too often."""
     resampled = experiment.inference.resample is not None
     names = [m.name for m in metrics if m.kind in _LARGE or (resampled and m.is_mean_or_ratio)]
     control = aggregates.units_of(experiment.control)

@@ -1,8 +1,4 @@
-"""When results may be read: at the planned end, at planned looks, or at any time.
-
-It gets the experiment, its days and its units from `compare.py`, whose rule carries the look to
-every comparison; `power.py` and `time/peeking.py` read the plan.
-"""
+"""Say when results may be read: at the planned end, at planned looks, or at any time."""
 
 import math
 from collections.abc import Mapping, Sequence
@@ -117,14 +113,14 @@ def looks_of(
     days: Sequence[DayRows],
     gathered: Mapping[str, float] | None = None,
 ) -> Looks | None:
-    """How often the experiment may be looked at, None for one look at the end.
+    """Return how often the experiment may be looked at; None for one look at the end.
 
     Args:
         experiment: The plan.
         units: Units of control and of the variant that is compared.
         days: The days with an impression, as `Aggregates.days`.
-        gathered: Information up to the end of each of these days (`information.py`), for planned
-            looks; without, as much a day as the plan has.
+        gathered: Information up to the end of each of these days, for planned looks; without, as
+            much a day as the plan has.
     """
     inference = experiment.inference
     if inference.looks == "fixed":
@@ -147,7 +143,7 @@ def looks_of(
 
 
 def _ends_of_days(experiment: Experiment, days: Sequence[DayRows], now: float) -> list[float]:
-    """Share of the plan at the end of each day: of the period, or of the planned units."""
+    """Return the share of the plan at each day's end: of the period, or of the planned units."""
     if experiment.inference.planned_units is not None:
         units = list(accumulate(one.new_units for one in days))
         return [now * float(n) / float(units[-1]) for n in units]
@@ -158,7 +154,7 @@ def _ends_of_days(experiment: Experiment, days: Sequence[DayRows], now: float) -
 def informative(
     shares: Sequence[float], fractions: Sequence[float]
 ) -> tuple[list[float], list[float]]:
-    """The looks before this one at which there was something new to see."""
+    """Keep the looks before this one at which there was something new to see."""
     kept: list[tuple[float, float]] = []
     for share, fraction in zip(shares, fractions, strict=True):
         last = kept[-1][1] if kept else 0.0
@@ -168,7 +164,7 @@ def informative(
 
 
 def planned_fractions(experiment: Experiment) -> Sequence[float]:
-    """Shares of the plan at the planned looks, the end last."""
+    """Return the shares of the plan at the planned looks, the end last."""
     looks, period = experiment.inference.planned_looks or [], experiment.period
     shares = [look if isinstance(look, float) else _share(period, moment(look)) for look in looks]
     return sorted({*shares, 1.0})
@@ -182,7 +178,7 @@ def _share(period: Period | None, until: datetime) -> float:
 
 
 def elapsed(period: Period | None, days: Sequence[DayRows]) -> float:
-    """Share of the period up to the end of the last day with an impression; 1 without a period."""
+    """Return the share of the period up to the last day with an impression; 1 without one."""
     if period is None or not days:
         return 1.0
     last = datetime.fromisoformat(max(one.day for one in days)) + timedelta(days=1)
@@ -192,7 +188,7 @@ def elapsed(period: Period | None, days: Sequence[DayRows]) -> float:
 def at_look(
     effect: Effect, looks: Looks | None, alpha: float, variances: tuple[float, float]
 ) -> EffectAtLook:
-    """An effect with an interval and a p-value that hold at this look.
+    """Return an effect with an interval and a p-value that hold at this look.
 
     Args:
         effect: At a fixed horizon.
@@ -213,7 +209,7 @@ def at_look(
 
 
 def critical_values(looks: Looks | None, information: float, level: float) -> tuple[float, ...]:
-    """The |z| from which on each look so far rejects at an error rate; this look is the last.
+    """Return the |z| from which on each look so far rejects; this look is the last.
 
     Args:
         looks: How often one may look, and the planned looks so far.
@@ -235,7 +231,7 @@ def critical_values(looks: Looks | None, information: float, level: float) -> tu
 
 
 def relative_error(effect: Effect, variances: tuple[float, float], units: tuple[int, int]) -> float:
-    """The standard error of an effect as a share of the metric's value in both variants.
+    """Return the standard error of an effect as a share of the metric's value in both variants.
 
     No smaller than if both varied as the larger variant does: a small one in which rare events
     happen to be few has a small value and, by that, a small variance.
@@ -298,7 +294,7 @@ def _of_sequence(
 
 
 def _planned(effect: Effect, looks: Planned, alpha: float) -> EffectAtLook:
-    """Repeated interval and p-value (Jennison and Turnbull 1989), for the z with the p of the t."""
+    """Repeat interval and p-value (Jennison and Turnbull 1989), for the z with the p of the t."""
     z = -float(special.ndtri(effect.p_value / 2)) if effect.p_value > 0 else _WIDEST
     critical = critical_values(looks, 1.0, alpha)[-1]
     level = 2 * float(special.ndtr(-critical))

@@ -1,8 +1,4 @@
-"""Kinds of metrics that moments cannot compare: quantiles, catalogue metrics, functions.
-
-`compare.py` hands it the aggregates and two variants, and puts the comparison among those of the
-moments.
-"""
+"""Compare metrics that moments cannot: quantiles, catalogue metrics, functions."""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -59,7 +55,7 @@ def compare_quantiles(metric: Metric, aggregates: Aggregates, arms: Arms, rule: 
 
 
 def _sided(quantile: Quantile, units: int, scale: float) -> quantiles.SidedEstimate:
-    """A quantile in the metric's unit."""
+    """Return a quantile in the metric's unit."""
     if quantile.low is None or quantile.high is None:
         raise Refusal(quantile.refused or "too_few_units", "the quantile has no interval")
     return quantiles.from_ends(
@@ -93,7 +89,7 @@ def _shows_all(incidence: Incidence) -> bool:
 
 
 def _all_shown(coverage: Comparison | None) -> dict[str, Comparison]:
-    """Coverage of 100 % in both variants, where nothing varies."""
+    """Say that coverage is 100 % in both variants, where nothing varies."""
     if coverage is None or coverage.reason != "zero_variance":
         return {}
     return {"coverage": replace(coverage, control=1.0, treatment=1.0, reason="all_items_shown")}
@@ -148,7 +144,7 @@ def _draws(rule: Rule) -> Draws | None:
 
 
 def _stretches(aggregates: Aggregates, arms: Arms) -> tuple[list[int], list[float]]:
-    """The stretches of entry days that compare two variants, and what each weighs in both."""
+    """Return the stretches of entry days that compare two variants, and what each weighs."""
     stretches = aggregates.stretches
     if not stretches:
         return [0], [1.0]
@@ -162,7 +158,7 @@ def _stretches(aggregates: Aggregates, arms: Arms) -> tuple[list[int], list[floa
 
 
 def _weighed(sums: Floats, shares: Sequence[float]) -> Floats:
-    """Sums of all stretches together, each stretch's mean weighed by its share.
+    """Put sums of all stretches together, each stretch's mean weighed by its share.
 
     Args:
         sums: Units and sums of each stretch side by side, shape (..., stretches × columns).
@@ -175,7 +171,7 @@ def _weighed(sums: Floats, shares: Sequence[float]) -> Floats:
 
 
 def _statistic(metric: Metric, shares: Sequence[float]) -> resampling.Statistic:
-    """The metric as a function of units and of each part's numerator and denominator."""
+    """Return the metric as a function of units and of each part's sums."""
     parts = metric.parts or (metric,)
     text = metric.function or metric.name
     factors = [scales(part)[0] / scales(part)[1] for part in parts]
@@ -195,7 +191,7 @@ def _statistic(metric: Metric, shares: Sequence[float]) -> resampling.Statistic:
 def _sums(
     parts: Sequence[Metric], aggregates: Aggregates, variant: str, places: Sequence[int]
 ) -> Floats:
-    """Units, and each part's numerator and denominator, by sub-bucket: stretches side by side.
+    """Return units and each part's sums by sub-bucket, stretches side by side.
 
     The shape is (buckets, stretches × (1 + 2 parts)).
     """
@@ -222,7 +218,7 @@ def _resampled(
 
 
 def _joint(effect: Effect, spread: Floats) -> Adjusted:
-    """The effect with what a lift needs: the covariance of the two values."""
+    """Add what a lift needs: the covariance of the two values."""
     control = Estimate(effect.control, float(spread[0, 0]), 0, effect.df)
     treatment = Estimate(effect.treatment, float(spread[1, 1]), 0, effect.df)
     shared = float(spread[0, 1] - spread[0, 0])

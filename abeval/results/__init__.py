@@ -1,4 +1,4 @@
-"""The results: frozen records of plain values. Here are the parts of an analysis."""
+"""Hold results as frozen records of plain values; here are the parts of an analysis."""
 
 from abeval.results.analysis import (
     Account,

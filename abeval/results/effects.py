@@ -131,8 +131,6 @@ class CutRow(Numbers):
     impression in the cell.
 
     Attributes:
-        cut: Name of the cut.
-        cell: The cut's value.
         share_control: The cell's share of control's denominator; None but for ratios of sums.
         share: Its share of the variant's.
         p_adjusted: Holm over the cells of the cut, for this metric and variant.
@@ -175,7 +173,6 @@ class SegmentTest:
     """Whether the cells of a segment share one effect, and how their mix changes it.
 
     Attributes:
-        segment: Name of the segment.
         cells: Number of cells that are tested: of 30 units or more in each variant, with an effect.
         scale: Of Q, its p-values and I²: `lift` (one relative effect in all cells), or
             `difference` (one difference) where values of control are near zero or negative.
@@ -217,7 +214,6 @@ class SegmentContrast:
     """The effect in one cell of a segment against the effect in all others.
 
     Attributes:
-        segment: Name of the segment.
         cell: The segment's value.
         scale: Of the p-values: `lift`, or `difference` where a value is not positive.
         difference: The cell's difference minus that of the rest, in the metric's unit.
@@ -344,8 +340,6 @@ class FamilyInterval:
 
     Attributes:
         level: Its level, such as 0.99.
-        lift_low: Lower end of the lift at this level; None where the lift has none.
-        lift_high: Upper end.
     """
 
     metric: str
@@ -365,16 +359,11 @@ class CutSplit:
 
     Attributes:
         metric: A ratio of sums over impressions.
-        cut: Name of the cut.
         cells: Number of its cells, small ones too.
         difference: Of the whole, in the metric's unit.
         within: Part due to the differences within cells.
-        within_low: Lower end of its interval, clustered by unit.
-        within_high: Upper end.
         within_p_value: Two-sided, of no part within.
         mix: Part due to the variants' different mixes of cells.
-        mix_low: Lower end of its interval.
-        mix_high: Upper end.
         mix_p_value: Two-sided, of no part by the mix.
     """
 
@@ -412,8 +401,6 @@ class Spread:
 
     Attributes:
         value: What it is of: `dwell of clicks`, or the expression of a quantile metric.
-        unit: Of the value.
-        variant: The variant, control included.
         events: Impressions that have the value.
         levels: Shares of the impressions.
         quantiles: The value below which each share lies, shape as `levels`.
@@ -460,7 +447,6 @@ class UnitAucs:
     """How the AUCs of single units, whose weighted mean is GAUC, are distributed in a variant.
 
     Attributes:
-        variant: The variant, control included.
         units: Units that have an AUC.
         impressions: Theirs, with a score: the weights of GAUC.
         bins: By AUC, ascending; bins without units are not there.
@@ -479,7 +465,6 @@ class CatalogueUse:
     """How impressions of a variant spread over the catalogue.
 
     Attributes:
-        variant: The variant, control included.
         items: Items that could have been shown.
         shown: Items that were.
         impressions: Of these.

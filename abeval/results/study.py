@@ -1,7 +1,4 @@
-"""All results of one experiment, as its page shows them together; and results read back from JSON.
-
-`api/` and `cli/report.py` fill a `Study`; `report/page.py` draws it.
-"""
+"""Hold all results of one experiment, as its page shows them, and read results from JSON."""
 
 import json
 from collections.abc import Mapping, Sequence
@@ -97,7 +94,7 @@ class Wanted(NamedTuple):
 
 
 def read_result(file: Path, wanted: Wanted) -> Record:
-    """The result that a JSON file holds.
+    """Read the result that a JSON file holds.
 
     Raises:
         ExperimentError: It cannot be read, or is of another kind or version.
@@ -145,7 +142,6 @@ class Study(DrawnRecord):
         outlook: What the experiment could see after more days.
         provenance: The experiment file, its inputs, SQL and versions.
         left_out: What was not computed, and why.
-        schema_version: Of the JSON.
     """
 
     analysis: Result | None = None
@@ -160,13 +156,13 @@ class Study(DrawnRecord):
 
     @property
     def results(self) -> tuple[Record, ...]:
-        """The results that it has."""
+        """Return the results that it has."""
         every = (self.analysis, self.time, self.aa, self.replay, self.agreement)
         return tuple(result for result in every if result is not None)
 
     @property
     def name(self) -> str:
-        """The experiment's name."""
+        """Return the experiment's name."""
         if self.analysis is not None:
             return self.analysis.experiment.name
         named = (self.time, self.replay, self.agreement)
@@ -174,7 +170,7 @@ class Study(DrawnRecord):
 
     @property
     def alpha(self) -> float:
-        """The level of its intervals."""
+        """Return the level of its intervals."""
         if self.analysis is not None:
             return self.analysis.experiment.alpha
         others = (self.time, self.replay, self.aa, self.agreement)
@@ -182,11 +178,11 @@ class Study(DrawnRecord):
 
     @property
     def trusted(self) -> bool:
-        """Whether no failed trust check hides its numbers."""
+        """Tell whether no failed trust check hides its numbers."""
         return self.analysis is None or self.analysis.trusted
 
     def to_markdown(self) -> str:
-        """A summary for a pull request or a chat."""
+        """Write a summary for a pull request or a chat."""
         text: str = view("markdown")(self)
         return text
 
@@ -202,7 +198,7 @@ FIELDS: Mapping[str, type[Record]] = {
 
 
 def read_results(files: Sequence[str | Path]) -> Study:
-    """The study that JSON files hold: results of commands, or a whole study.
+    """Read the study that JSON files hold: results of commands, or a whole study.
 
     Raises:
         LogError: A file is no result, or two are of one kind or of different experiments.
@@ -230,7 +226,7 @@ def read_results(files: Sequence[str | Path]) -> Study:
 
 
 def study_of(*results: object) -> Study:
-    """A study of a few results; None among them is left out.
+    """Make a study of a few results; None among them is left out.
 
     Raises:
         TypeError: One is of a kind that has no page.

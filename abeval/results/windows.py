@@ -1,10 +1,8 @@
-"""Effects over time: the result and its rows.
+"""Hold effects over time.
 
 In every row `metric` is the metric's id and `variant` the variant compared with control. `X_low`
 and `X_high` are the ends of the interval of `X`, at 95 % unless the row says otherwise. `reason`
 says why numbers are missing; it is None when they are there.
-
-`time/analysis.py` fills it; `report/time_parts.py` and `daily_parts.py` draw it.
 """
 
 from collections.abc import Mapping
@@ -88,13 +86,8 @@ class Look:
     """What a reader would have seen, and declared, at the end of a day.
 
     Attributes:
-        day: The day.
         difference: Effect on the data up to that day.
-        fixed_low: Lower end of the interval that is valid for a single look.
-        fixed_high: Upper end.
         fixed_p_value: Its p-value.
-        always_low: Lower end of the always-valid interval.
-        always_high: Upper end.
         always_p_value: Always-valid p-value; at most alpha when that interval excludes 0.
         information: Share of the plan; without a plan, the information as a multiple of that at
             the first look.
@@ -211,7 +204,6 @@ class EventRow:
     """The effect inside a calendar event against outside.
 
     Attributes:
-        event: Its name.
         days: Whole days inside it.
         scale: `relative` or `absolute`.
         inside: Mean daily effect during the event.
@@ -241,8 +233,6 @@ class TimeResult(DrawnRecord):
     """Effects over time: by window, their stability and novelty, and daily looks.
 
     Attributes:
-        schema_version: Of the JSON.
-        name: Name of the experiment.
         alpha: Level of intervals and looks.
         days: Every day from the first to the last.
         partial: Days that the log covers only in part.
@@ -277,21 +267,21 @@ class TimeResult(DrawnRecord):
     units: Mapping[str, str] = field(default_factory=dict)
 
     def __getitem__(self, key: str | tuple[str, str]) -> Stability:
-        """The stability of a metric, or of a metric and variant where there are several."""
+        """Return the stability of a metric, or of a metric and variant where there are several."""
         metric, variant = (key, None) if isinstance(key, str) else key
         rows = [row for row in self.stability if variant in (None, row.variant)]
         return named(rows, "metric", metric)
 
     def to_frame(self) -> "pd.DataFrame":
-        """Verdicts and their evidence, one row per metric and variant."""
+        """Return verdicts and their evidence, one row per metric and variant."""
         return frame(self.stability, Stability)
 
     def windows_frame(self) -> "pd.DataFrame":
-        """One row per metric, variant and window."""
+        """Return one row per metric, variant and window."""
         return frame(self.windows, WindowRow)
 
     def looks_frame(self) -> "pd.DataFrame":
-        """One row per metric, variant and day."""
+        """Return one row per metric, variant and day."""
         return frame(self.looks, Look)
 
     def report(self, path: str | Path, aa: AAResult | None = None) -> Path:
