@@ -126,7 +126,7 @@ def aa_of(analysis: Analysis, comparisons: Comparisons) -> AAResult | None:
     counts = {name: aggregates.units_of(name) for name in experiment.variants}
     if not aggregates.buckets or min(counts.values()) < AA_UNITS:
         return None
-    variant = most_uneven(experiment, counts)
+    variant, _ = most_uneven(experiment, counts)
     own = {metric.name: comparisons[metric.name, variant] for metric in analysis.metrics}
     refused = _not_replayed(analysis, own)
     sums = {name: one for name, one in aggregates.buckets.items() if name not in refused}
@@ -174,7 +174,7 @@ def aa_replays(
         skewed: Metric → the skewness of those that the test of skewed values judges. Without it,
             single units tell which.
     """
-    share, units = _share(experiment, counts), sum(counts.values())
+    (_, share), units = most_uneven(experiment, counts), sum(counts.values())
     # An exact test judges the values as they are, also where others are adjusted.
     few = [name for name, one in sums.items() if few_expected(one, share)]
     if experiment.inference.adjust in ("cuped", "regression"):
@@ -292,21 +292,15 @@ def _resplit(
     return aa_replay(sums[0].units, stacked, share, runs, seed, skewness).p_values
 
 
-def most_uneven(experiment: Experiment, counts: Mapping[str, int]) -> str:
-    """Return the variant whose numbers of units and of control's are least even."""
-    return min(experiment.treatments, key=lambda name: _evenness(experiment, counts, name))
-
-
-def _evenness(experiment: Experiment, counts: Mapping[str, int], variant: str) -> float:
-    control, own = counts.get(experiment.control, 0), counts.get(variant, 0)
-    return min(control, own) / (control + own) if control and own else 0.5
-
-
-def _share(experiment: Experiment, counts: Mapping[str, int]) -> float:
-    """Return the share of the most uneven variant of the units of itself and control."""
+def most_uneven(experiment: Experiment, counts: Mapping[str, int]) -> tuple[str, float]:
+    """Return the least evenly split variant, and its share of its own and control's units."""
     control = counts.get(experiment.control, 0)
-    own = counts.get(most_uneven(experiment, counts), 0)
-    return own / (control + own) if control and own else 0.5
+    shares = {}
+    for name in experiment.treatments:
+        own = counts.get(name, 0)
+        shares[name] = own / (control + own) if control and own else 0.5
+    variant = min(shares, key=lambda name: min(shares[name], 1 - shares[name]))
+    return variant, shares[variant]
 
 
 def _row(name: str, p_values: Floats, alpha: float) -> AAMetric:

@@ -76,6 +76,21 @@ class Skewness(NamedTuple):
     scaled: bool
 
 
+class _Sample(NamedTuple):
+    """What one test of a metric compares: moments of two variants, and how they are judged."""
+
+    metric: Metric
+    arms: tuple[Moments, Moments]
+    rule: Rule
+    strata: Strata | None
+    skewness: Skewness | None
+
+    @property
+    def values(self) -> tuple[Estimate, Estimate]:
+        """Return the values of control and of the variant."""
+        return _estimate(self.metric, self.arms[0]), _estimate(self.metric, self.arms[1])
+
+
 def compare_within(
     metric: Metric, moments: ByStretch, arms: Arms, rule: Rule, cells: Strata | None = None
 ) -> Comparison:
@@ -118,7 +133,7 @@ def compare_moments(
         return refused(*units, "empty_denominator")
     bare = Comparison(*units, _value(control), _value(treatment))
     try:
-        return _judged(bare, metric, (control, treatment), rule, strata, skewness)
+        return _judged(bare, _Sample(metric, (control, treatment), rule, strata, skewness))
     except special_tests.TooSkewed as refusal:
         return replace(bare, reason="too_skewed", units_needed=refusal.units_needed)
     except Refusal as refusal:
@@ -137,16 +152,10 @@ def compare_with_shape(
     return compare_moments(metric, *arms, rule, skewness=skewness)
 
 
-def _judged(
-    bare: Comparison,
-    metric: Metric,
-    arms: tuple[Moments, Moments],
-    rule: Rule,
-    strata: Strata | None,
-    skewness: Skewness | None,
-) -> Comparison:
+def _judged(bare: Comparison, sample: _Sample) -> Comparison:
     """Add the effect: exact, by permutation, adjusted or plain, the first that is asked for."""
-    control, treatment = values = _estimate(metric, arms[0]), _estimate(metric, arms[1])
+    metric, arms, rule, strata, _ = sample
+    control, treatment = values = sample.values
     bare = replace(bare, own=treatment)
     if not metric.is_mean_or_ratio:
         return with_difference(bare, *values, method_of(metric), rule)
@@ -154,9 +163,9 @@ def _judged(
     if counts is not None:
         effect, lift = special_tests.compare_counts(counts, rule.alpha, metric.unit == "share")
         return replace(bare, effect=effect, lift=lift, reason=limit(lift), own=None, rare=counts)
-    adjusted = _adjusted(metric, arms, rule, strata)
+    adjusted = _adjusted(sample)
     if control.variance + treatment.variance > 0:
-        permuted = _skewed(metric, arms, rule, strata, skewness, adjusted)
+        permuted = _skewed(sample, adjusted)
         if permuted is not None:
             prefix = "post_stratified_" if strata is not None and strata.adjusts else "cuped_"
             name = method(permuted) if adjusted is None else prefix + method(permuted)
@@ -169,10 +178,9 @@ def _judged(
     return with_difference(bare, *values, method_of(metric), rule)
 
 
-def _adjusted(
-    metric: Metric, arms: tuple[Moments, Moments], rule: Rule, strata: Strata | None
-) -> Adjusted | None:
+def _adjusted(sample: _Sample) -> Adjusted | None:
     """Take variance out by cells or by values from before the period, as the plan says."""
+    metric, arms, rule, strata, _ = sample
     if strata is not None and strata.adjusts:
         return by_cells(metric, strata, rule.alpha)
     if rule.adjust not in ("cuped", "regression"):
@@ -180,19 +188,12 @@ def _adjusted(
     return by_covariates(metric, *arms, rule.adjust, rule.alpha)
 
 
-def _skewed(
-    metric: Metric,
-    arms: tuple[Moments, Moments],
-    rule: Rule,
-    strata: Strata | None,
-    skewness: Skewness | None,
-    adjusted: Adjusted | None,
-) -> Skewed | None:
+def _skewed(sample: _Sample, adjusted: Adjusted | None) -> Skewed | None:
     """Return what the test of skewed values compares; None where large-sample tests hold."""
+    metric, arms, rule, strata, skewness = sample
     if skewness is not None:
         are_shares = metric.kind == "mean" and special_tests.has_shares(*arms)
-        values = _estimate(metric, arms[0]), _estimate(metric, arms[1])
-        return special_tests.by_skewness(*values, *skewness, are_shares)
+        return special_tests.by_skewness(*sample.values, *skewness, are_shares)
     if strata is not None and (adjusted is None or strata.adjusts):
         return special_tests.by_strata(metric, strata.pairs, strata.shares)
     if adjusted is None:
