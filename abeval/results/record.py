@@ -118,7 +118,7 @@ def frame(rows: Sequence[Any], kind: type[Any]) -> "pd.DataFrame":
     return pd.DataFrame([plain(row) for row in rows], columns=columns_of(kind))
 
 
-def named(rows: Sequence[Row], field: str, name: str) -> Row:
+def named(rows: Sequence[Row], field: str, name: str | None) -> Row:
     """Return the first row of this name.
 
     Raises:

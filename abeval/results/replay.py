@@ -317,7 +317,7 @@ class ReplayResult(DrawnRecord):
     cut_rows: tuple[ReplayCutRow, ...] = ()
     cut_pairs: tuple[ReplayCutPair, ...] = ()
 
-    def __getitem__(self, key: str | tuple[str, ...]) -> ReplayRow:
+    def __getitem__(self, key: str | tuple[str | None, ...]) -> ReplayRow:
         """Return the row of a metric; or of a metric and model; or of these and a traffic."""
         metric, *rest = (key,) if isinstance(key, str) else key
         model, traffic = (*rest, None, None)[:2]
@@ -334,11 +334,7 @@ class ReplayResult(DrawnRecord):
         Raises:
             KeyError: There is none.
         """
-        for row in self.rows:
-            named = model in (None, row.model) and traffic in (None, row.traffic)
-            if row.metric == metric and named:
-                return row
-        raise KeyError((metric, model, traffic))
+        return self[metric, model, traffic]
 
     def pair(self, metric: str, traffic: str | None = None) -> PairRow:
         """Return the first comparison of a metric, on a traffic if it is named.

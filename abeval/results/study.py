@@ -62,21 +62,24 @@ class Kind(NamedTuple):
     """A kind of result.
 
     Attributes:
+        field: The field of a `Study` that holds it.
         mark: A field that only its JSON has.
         record: Its type.
         version: The version of its JSON that is read; None where the JSON has none.
     """
 
+    field: str
     mark: str
     record: type[Record]
     version: str | None
 
 
-ANALYSIS = Kind("scorecard", Result, SCHEMA_VERSION)
-TIME = Kind("stability", TimeResult, TIME_SCHEMA_VERSION)
-REPLAY = Kind("coverage", ReplayResult, REPLAY_SCHEMA_VERSION)
-AA = Kind("histograms", AAResult, None)
-AGREEMENT = Kind("causes", Agreement, AGREEMENT_SCHEMA_VERSION)
+ANALYSIS = Kind("analysis", "scorecard", Result, SCHEMA_VERSION)
+TIME = Kind("time", "stability", TimeResult, TIME_SCHEMA_VERSION)
+REPLAY = Kind("replay", "coverage", ReplayResult, REPLAY_SCHEMA_VERSION)
+AA = Kind("aa", "histograms", AAResult, None)
+AGREEMENT = Kind("agreement", "causes", Agreement, AGREEMENT_SCHEMA_VERSION)
+KINDS = (ANALYSIS, TIME, REPLAY, AA, AGREEMENT)
 
 
 class Wanted(NamedTuple):
@@ -187,16 +190,6 @@ class Study(DrawnRecord):
         return text
 
 
-FIELDS: Mapping[str, type[Record]] = {
-    "analysis": Result,
-    "time": TimeResult,
-    "replay": ReplayResult,
-    "aa": AAResult,
-    "agreement": Agreement,
-}
-"""The field of a `Study` → the kind of result that it holds."""
-
-
 def read_results(files: Sequence[str | Path]) -> Study:
     """Read the study that JSON files hold: results of commands, or a whole study.
 
@@ -206,7 +199,7 @@ def read_results(files: Sequence[str | Path]) -> Study:
     study = Study()
     for file in files:
         part = _read(Path(file))
-        for name in (*FIELDS, "outlook", "provenance"):
+        for name in (*(kind.field for kind in KINDS), "outlook", "provenance"):
             value = getattr(part, name)
             if value is None:
                 continue
@@ -242,9 +235,9 @@ def study_of(*results: object) -> Study:
 
 
 def _field_of(result: object) -> str:
-    for name, kind in FIELDS.items():
-        if isinstance(result, kind):
-            return name
+    for kind in KINDS:
+        if isinstance(result, kind.record):
+            return kind.field
     raise TypeError(f"{type(result).__name__} has no page")
 
 
@@ -254,7 +247,7 @@ def _read(file: Path) -> Study:
 
 
 _WANTED = Wanted(
-    (ANALYSIS, TIME, REPLAY, AA, AGREEMENT, Kind("provenance", Study, STUDY_SCHEMA_VERSION)),
+    (*KINDS, Kind("", "provenance", Study, STUDY_SCHEMA_VERSION)),
     "is no result of abeval: it is none of the results that a page shows",
     "name what analyze, windows, aa, replay, agree or report wrote with --json",
 )
