@@ -108,107 +108,95 @@ def accounting(aggregates: Aggregates) -> tuple[Account, ...]:
     return tuple(accounts)
 
 
-def _look_words(experiment: Experiment) -> str:
-    match experiment.inference.looks:
-        case "fixed":
-            return "Intervals and p-values are valid for one look, at the planned end."
-        case "group_sequential":
-            return "Intervals and p-values are valid over all planned looks together."
-        case "always_valid":
-            every = "Intervals and p-values are valid at every look, however often you look"
-    planned = experiment.inference.planned_units
-    plan = (
-        "with planned_units they would be tighter"
-        if planned is None
-        else f"they are tightest at the planned {planned:,} units"
-    )
-    return (
-        f"{every}, from {START_UNITS} units in each variant on, once a metric's standard error is "
-        f"{fmt.percent(START_PRECISION)} of its value or less; {plan}."
-    )
-
-
 def ramps(stretches: Stretches) -> tuple[Ramp, ...]:
     """Return stretches of entry days of one split each; none where it did not change."""
     return tuple(Ramp(one.start, one.end, one.shares, one.weights) for one in stretches)
-
-
-def _guardrail_words(experiment: Experiment, metrics: Sequence[Metric]) -> Iterator[str]:
-    """Say what the number of guardrails does to the verdict."""
-    count = sum(metric.role == "guardrail" for metric in metrics)
-    if count < 2:
-        return
-    side = fmt.percent(experiment.alpha / 2)
-    stops = (
-        "unadjusted" if experiment.inference.family == "none" else f"after Holm over the {count}"
-    )
-    yield (
-        f"To ship, each of the {count} guardrails has to hold, at {side} one-sided without a "
-        f"correction, because all must; a guardrail stops a variant if it is worse {stops}."
-    )
-
-
-def _family_words(family: str) -> str:
-    if family == "none":
-        return "unadjusted"
-    return f"after {family.capitalize()} over goals × variants"
 
 
 def notes(
     experiment: Experiment, metrics: Sequence[Metric], aggregates: Aggregates
 ) -> tuple[str, ...]:
     """Say in sentences how to read the numbers."""
-    exposed = experiment.logs.exposures is not None
-    units = "exposed units, zeros included" if exposed else "units with an impression in the period"
-    if experiment.of_units:
-        units = "the units of the table"
-    sentences = [
-        f"Metrics per unit divide by {units}.",
-        "Intervals are not adjusted for the number of metrics, unless a row says so; "
-        f"the status of a goal follows its p-value {_family_words(experiment.inference.family)}.",
-        *_guardrail_words(experiment, metrics),
-        _look_words(experiment),
-    ]
+    return (
+        *_of_the_plan(experiment, metrics),
+        *_of_the_rows(experiment, aggregates),
+        *_of_the_look(experiment, aggregates),
+        *_small_arms(experiment, metrics, aggregates),
+        *_of_the_split(experiment, aggregates),
+        *experiment.overrides,
+        *aggregates.notes,
+    )
+
+
+def _of_the_plan(experiment: Experiment, metrics: Sequence[Metric]) -> Iterator[str]:
+    """Say what values divide by, and which corrections and looks the plan has."""
+    family = experiment.inference.family
+    units = "units with an impression in the period"
+    if experiment.logs.exposures is not None:
+        units = "exposed units, zeros included"
+    yield f"Metrics per unit divide by {'the units of the table' if experiment.of_units else units}."
+    after = f"after {family.capitalize()} over goals × variants"
+    yield (
+        "Intervals are not adjusted for the number of metrics, unless a row says so; the status "
+        f"of a goal follows its p-value {'unadjusted' if family == 'none' else after}."
+    )
+    count = sum(metric.role == "guardrail" for metric in metrics)
+    if count > 1:
+        side = fmt.percent(experiment.alpha / 2)
+        stops = "unadjusted" if family == "none" else f"after Holm over the {count}"
+        yield (
+            f"To ship, each of the {count} guardrails has to hold, at {side} one-sided without a "
+            f"correction, because all must; a guardrail stops a variant if it is worse {stops}."
+        )
+    match experiment.inference.looks:
+        case "fixed":
+            yield "Intervals and p-values are valid for one look, at the planned end."
+        case "group_sequential":
+            yield "Intervals and p-values are valid over all planned looks together."
+        case "always_valid":
+            planned = experiment.inference.planned_units
+            plan = "with planned_units they would be tighter"
+            if planned is not None:
+                plan = f"they are tightest at the planned {planned:,} units"
+            yield (
+                "Intervals and p-values are valid at every look, however often you look, from "
+                f"{START_UNITS} units in each variant on, once a metric's standard error is "
+                f"{fmt.percent(START_PRECISION)} of its value or less; {plan}."
+            )
     if experiment.unit == ROW_UNIT:
-        sentences.append(
-            "Every row is its own unit: several rows of one user count as independent."
-        )
+        yield "Every row is its own unit: several rows of one user count as independent."
+
+
+def _of_the_rows(experiment: Experiment, aggregates: Aggregates) -> Iterator[str]:
+    """Say what the logs lack, and which of their rows are not compared."""
     if early := early_end(experiment, aggregates):
-        sentences.append(
-            f"{early.capitalize()}: the experiment still runs, or the log has lost its last days."
-        )
+        yield f"{early.capitalize()}: the experiment still runs, or the log has lost its last days."
     outcome = "is refused" if experiment.metrics else "is not shown"
-    sentences += [
-        f"{metric} {outcome}: the logs lack {', '.join(columns)}."
-        for metric, columns in aggregates.refused.items()
-    ]
-    sentences += _not_compared(aggregates)
+    for metric, columns in aggregates.refused.items():
+        yield f"{metric} {outcome}: the logs lack {', '.join(columns)}."
+    others = sum(one.rows for one in aggregates.accounts if one.reason == "not_compared")
+    if others:
+        names = [*other_variants(aggregates.facts)]
+        shown = [repr(name) for name in names[:_NAMED]]
+        shown += [f"{len(names) - _NAMED} more"] if len(names) > _NAMED else []
+        yield (
+            f"{others:,} impressions of variants that the experiment does not name are not "
+            f"compared{f': {fmt.listing(shown)}' if shown else ''}."
+        )
     before = _rows(aggregates, experiment.logs.rows_name, USED_BEFORE)
     if before:
-        sentences.append(
+        yield (
             f"{before:,} of the used impressions are from before the period; they only "
             "serve to compare the groups before it."
         )
-    sentences += [
-        *_without_time(experiment, aggregates),
-        *_look(experiment, aggregates),
-        *_small_arms(experiment, metrics, aggregates),
-        *_stretches(experiment, aggregates),
-    ]
-    return (*sentences, *experiment.overrides, *aggregates.notes)
-
-
-def _without_time(experiment: Experiment, aggregates: Aggregates) -> Iterator[str]:
-    """Count impressions that are used although their time is unknown: only without a period."""
-    if experiment.period is not None or not len(aggregates.days):
-        return
-    used = _rows(aggregates, "impressions", USED)
-    missing = used - sum(day.impressions for day in aggregates.days)
-    if missing > 0:
-        yield (
-            f"Used impressions without a usable time: {missing:,}. They count in the totals, and "
-            "on no day."
-        )
+    if experiment.period is None and len(aggregates.days):
+        known = sum(day.impressions for day in aggregates.days)
+        missing = _rows(aggregates, "impressions", USED) - known
+        if missing > 0:
+            yield (
+                f"Used impressions without a usable time: {missing:,}. They count in the totals, "
+                "and on no day."
+            )
 
 
 def _rows(aggregates: Aggregates, log: str, reason: str) -> int:
@@ -225,23 +213,7 @@ def early_end(experiment: Experiment, aggregates: Aggregates) -> str:
     return f"the log ends on {days[-1]}, day {planned.index(days[-1]) + 1} of {len(planned)}"
 
 
-def _not_compared(aggregates: Aggregates) -> Iterator[str]:
-    rows = sum(one.rows for one in aggregates.accounts if one.reason == "not_compared")
-    if rows:
-        yield (
-            f"{rows:,} impressions of variants that the experiment does not name are not "
-            f"compared{_named(list(other_variants(aggregates.facts)))}."
-        )
-
-
-def _named(variants: Sequence[str]) -> str:
-    """Name variants in a sentence, if any are known."""
-    shown = [repr(name) for name in variants[:_NAMED]]
-    more = [f"{len(variants) - _NAMED} more"] if len(variants) > _NAMED else []
-    return f": {fmt.listing([*shown, *more])}" if shown else ""
-
-
-def _look(experiment: Experiment, aggregates: Aggregates) -> Iterator[str]:
+def _of_the_look(experiment: Experiment, aggregates: Aggregates) -> Iterator[str]:
     """Say which of the planned looks this is."""
     control = aggregates.units_of(experiment.control)
     others = sum(aggregates.units_of(name) for name in experiment.treatments)
@@ -258,7 +230,7 @@ def _look(experiment: Experiment, aggregates: Aggregates) -> Iterator[str]:
         )
 
 
-def _stretches(experiment: Experiment, aggregates: Aggregates) -> Iterator[str]:
+def _of_the_split(experiment: Experiment, aggregates: Aggregates) -> Iterator[str]:
     """Say that the split changed, and which units this leaves out."""
     stretches = aggregates.stretches
     if not stretches:
