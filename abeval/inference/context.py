@@ -10,7 +10,7 @@ from abeval.experiment.model import Experiment
 from abeval.experiment.sources import ROW_UNIT
 from abeval.inference.comparison import Arms
 from abeval.inference.looks import START_PRECISION, START_UNITS, Planned, looks_of
-from abeval.inference.means_and_ratios import MIN_STRETCH, left_out_of
+from abeval.inference.means_and_ratios import MIN_STRETCH, comparable
 from abeval.inference.trust.days import expected_days
 from abeval.logs.accounting import DayRows, other_variants
 from abeval.logs.checks import USED, USED_BEFORE
@@ -132,9 +132,11 @@ def _of_the_plan(experiment: Experiment, metrics: Sequence[Metric]) -> Iterator[
     """Say what values divide by, and which corrections and looks the plan has."""
     family = experiment.inference.family
     units = "units with an impression in the period"
-    if experiment.logs.exposures is not None:
+    if experiment.of_units:
+        units = "the units of the table"
+    elif experiment.logs.exposures is not None:
         units = "exposed units, zeros included"
-    yield f"Metrics per unit divide by {'the units of the table' if experiment.of_units else units}."
+    yield f"Metrics per unit divide by {units}."
     after = f"after {family.capitalize()} over goals × variants"
     yield (
         "Intervals are not adjusted for the number of metrics, unless a row says so; the status "
@@ -241,7 +243,13 @@ def _of_the_split(experiment: Experiment, aggregates: Aggregates) -> Iterator[st
         "and exact tests are then refused."
     )
     for variant in experiment.treatments:
-        skipped = [stretches[i] for i in left_out_of(aggregates, Arms(experiment.control, variant))]
+        arms = Arms(experiment.control, variant)
+        compared = comparable(aggregates, arms)
+        skipped = [
+            one
+            for place, one in enumerate(stretches)
+            if place not in compared and any(one.units.get(name, 0) for name in arms)
+        ]
         if skipped:
             units = sum(one.units[experiment.control] + one.units[variant] for one in skipped)
             days = fmt.listing([one.start for one in skipped])

@@ -350,7 +350,7 @@ def together(cells: Sequence[ByStretch]) -> ByStretch:
     return [pooled(of_stretch) for of_stretch in zip(*cells, strict=True)]
 
 
-def left_out_of(aggregates: Aggregates, arms: Arms) -> list[int]:
-    """Return the stretches with units in which two variants cannot be compared."""
+def comparable(aggregates: Aggregates, arms: Arms) -> list[int]:
+    """Return the stretches with enough units of two variants to compare them."""
     counts = [[stretch.units.get(name, 0) for name in arms] for stretch in aggregates.stretches]
-    return [place for place, of in enumerate(counts) if min(of) < MIN_STRETCH and max(of) > 0]
+    return [place for place, of in enumerate(counts) if min(of) >= MIN_STRETCH]

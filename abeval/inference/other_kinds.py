@@ -20,7 +20,7 @@ from abeval.inference.comparison import (
     with_joint,
     with_sides,
 )
-from abeval.inference.means_and_ratios import MIN_STRETCH
+from abeval.inference.means_and_ratios import comparable
 from abeval.metrics.definition import Metric, scales
 from abeval.metrics.functions import evaluate
 from abeval.stats import catalogue, quantiles, resampling
@@ -79,20 +79,12 @@ def compare_catalogue(
     control, treatment = (int(incidence.units_in_group.sum()) for incidence in incidences)
     units = control, treatment
     comparisons = {str(name): _of_catalogue(units, one) for name, one in results.items()}
-    if all(_shows_all(incidence) for incidence in incidences):
-        comparisons |= _all_shown(comparisons.get("coverage"))
+    coverage = comparisons.get("coverage")
+    shows_all = all(len(np.unique(one.item)) == one.catalogue_size for one in incidences)
+    if shows_all and coverage is not None and coverage.reason == "zero_variance":
+        whole = replace(coverage, control=1.0, treatment=1.0, reason="all_items_shown")
+        comparisons["coverage"] = whole
     return comparisons
-
-
-def _shows_all(incidence: Incidence) -> bool:
-    return len(np.unique(incidence.item)) == incidence.catalogue_size
-
-
-def _all_shown(coverage: Comparison | None) -> dict[str, Comparison]:
-    """Say that coverage is 100 % in both variants, where nothing varies."""
-    if coverage is None or coverage.reason != "zero_variance":
-        return {}
-    return {"coverage": replace(coverage, control=1.0, treatment=1.0, reason="all_items_shown")}
 
 
 def _of_catalogue(
@@ -132,15 +124,12 @@ def compare_resampled(metric: Metric, aggregates: Aggregates, arms: Arms, rule: 
     occupied = (control[:, ::width].sum(axis=1) > 0) | (treatment[:, ::width].sum(axis=1) > 0)
     try:
         adjusted = _resampled(statistic, control[occupied], treatment[occupied], rule)
-        return replace(with_joint(bare, adjusted, rule), own=adjusted.treatment, draws=_draws(rule))
+        # A jackknife leaves out each group of units once: nothing of it is random.
+        is_random = rule.resample in ("bootstrap", "permutation")
+        draws = Draws(resampling.DRAWS, resampling.SEED) if is_random else None
+        return replace(with_joint(bare, adjusted, rule), own=adjusted.treatment, draws=draws)
     except Refusal as refusal:
         return replace(bare, reason=reason_of(refusal))
-
-
-def _draws(rule: Rule) -> Draws | None:
-    """A jackknife leaves out each group of units once: nothing of it is random."""
-    random = rule.resample in ("bootstrap", "permutation")
-    return Draws(resampling.DRAWS, resampling.SEED) if random else None
 
 
 def _stretches(aggregates: Aggregates, arms: Arms) -> tuple[list[int], list[float]]:
@@ -148,11 +137,7 @@ def _stretches(aggregates: Aggregates, arms: Arms) -> tuple[list[int], list[floa
     stretches = aggregates.stretches
     if not stretches:
         return [0], [1.0]
-    places = [
-        place
-        for place, one in enumerate(stretches)
-        if min(one.units.get(name, 0) for name in arms) >= MIN_STRETCH
-    ]
+    places = comparable(aggregates, arms)
     sizes = [sum(stretches[place].units.values()) for place in places]
     return places, [size / sum(sizes) for size in sizes]
 

@@ -25,7 +25,7 @@ from abeval.inference.looks import (
     informative,
     planned_fractions,
 )
-from abeval.inference.means_and_ratios import MIN_STRETCH, estimate, pair_of
+from abeval.inference.means_and_ratios import comparable, estimate, pair_of
 from abeval.logs.stretches import planned_splits
 from abeval.metrics.definition import Metric
 from abeval.stats import design, dunnett, duration, srm
@@ -497,11 +497,7 @@ def _entries(aggregates: Aggregates, dates: Sequence[str]) -> Growth:
 
 def _splits(aggregates: Aggregates, arms: Arms, dates: Sequence[str]) -> list[float]:
     """Return what each day's split makes of the variance, over the latest; none of one split."""
-    stretches = [
-        one
-        for one in aggregates.stretches
-        if min(one.units.get(name, 0) for name in arms) >= MIN_STRETCH
-    ]
+    stretches = [aggregates.stretches[place] for place in comparable(aggregates, arms)]
     of_split = [sum(1 / one.shares[name] for name in arms) for one in stretches]
     if len(stretches) < 2:
         return []
