@@ -1,6 +1,6 @@
-"""Logs → aggregates → result, on an engine, or from what was kept.
+"""Collect aggregates from logs, or read those that were kept, and judge them.
 
-Called by `api/`, and by `cli/sql.py` with an engine of its own.
+`logs/run.py` opens the logs, `inference/judge.py` judges: nothing else is done here.
 """
 
 from collections.abc import Callable, Sequence
@@ -58,13 +58,13 @@ def analyze_on(run: Run, sums: Sums = one_pass) -> Result:
 
 
 def judged(experiment: Experiment, aggregates: Aggregates, step: Step) -> Result:
-    """What the aggregates say of an experiment."""
+    """Judge the aggregates of an experiment."""
     step("inference")
     return judge(experiment, named_metrics(experiment), aggregates)
 
 
 def judged_folder(experiment: Experiment, folder: Path, step: Step) -> Result:
-    """What the aggregates of a folder say, or else the sums that a warehouse put there.
+    """Judge the aggregates of a folder, or else the sums that a warehouse put there.
 
     Raises:
         ExperimentError: They are not there, not whole, or were made by other definitions.
@@ -81,7 +81,7 @@ def judged_folder(experiment: Experiment, folder: Path, step: Step) -> Result:
 
 
 def judged_summaries(experiment: Experiment, rows: Sequence[Summary], source: str) -> Result:
-    """What sums by metric, variant and day say of an experiment.
+    """Judge sums by metric, variant and day.
 
     Raises:
         ExperimentError: The experiment asks for what sums cannot give.

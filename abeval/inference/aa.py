@@ -4,7 +4,7 @@ The units are split anew, thousands of times, whatever they were shown. Nothing 
 halves, so a test at 5 % must reject 5 % of the splits.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import replace
 
 import numpy as np
@@ -263,33 +263,23 @@ def aa_p_values(
         return {}, {}
     skewness = {name: (skewed or {}).get(name, np.nan) for name in sums}
     # Metrics with the same units in each bucket are computed together, which is faster.
-    together = [name for name, one in sums.items() if _same_units(one, next(iter(sums.values())))]
-    try:
-        of = [skewness[name] for name in together]
-        columns = _resplit([sums[name] for name in together], of, share, runs, seed)
-        p_values = {name: columns[:, i] for i, name in enumerate(together)}
-    except Refusal:
-        p_values = {}
+    units = next(iter(sums.values())).units
+    together = [name for name, one in sums.items() if np.array_equal(one.units, units)]
+    groups = [together, *([name] for name in sums if name not in together)]
+    p_values: dict[str, Floats] = {}
     refused: dict[str, str] = {}
-    for name in [name for name in sums if name not in p_values]:
+    for group in groups:
+        of, stacked = [skewness[n] for n in group], np.stack([sums[n].sums for n in group], axis=1)
         try:
-            of = [skewness[name]]
-            p_values[name] = _resplit([sums[name]], of, share, runs, seed)[:, 0]
+            columns = aa_replay(sums[group[0]].units, stacked, share, runs, seed, of).p_values
+            p_values |= {name: columns[:, i] for i, name in enumerate(group)}
         except Refusal as refusal:
-            refused[name] = str(refusal)
-    return {name: p_values[name] for name in sums if name in p_values}, refused
-
-
-def _same_units(one: BucketSums, other: BucketSums) -> bool:
-    return one.units.shape == other.units.shape and bool(np.all(one.units == other.units))
-
-
-def _resplit(
-    sums: Sequence[BucketSums], skewness: Sequence[float], share: float, runs: int, seed: int
-) -> Floats:
-    """Return p-values of several metrics, shape (runs, metrics)."""
-    stacked = np.stack([one.sums for one in sums], axis=1)
-    return aa_replay(sums[0].units, stacked, share, runs, seed, skewness).p_values
+            if len(group) > 1:
+                groups += [[name] for name in group]
+            else:
+                refused[group[0]] = str(refusal)
+    found = {name: p_values[name] for name in sums if name in p_values}
+    return found, {name: refused[name] for name in sums if name in refused}
 
 
 def most_uneven(experiment: Experiment, counts: Mapping[str, int]) -> tuple[str, float]:
@@ -304,10 +294,8 @@ def most_uneven(experiment: Experiment, counts: Mapping[str, int]) -> tuple[str,
 
 
 def _row(name: str, p_values: Floats, alpha: float) -> AAMetric:
-    summary = aa_summary(p_values, alpha)
-    return AAMetric(
-        name, summary.replays, summary.rate, summary.low, summary.high, summary.ks_p_value
-    )
+    of = aa_summary(p_values, alpha)
+    return AAMetric(name, of.replays, of.rate, of.low, of.high, of.ks_p_value)
 
 
 def _histogram(p_values: Floats) -> tuple[int, ...]:
