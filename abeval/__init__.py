@@ -19,9 +19,7 @@ if TYPE_CHECKING:
     from abeval.drafts.run import Draft, draft
     from abeval.errors import AbevalError, ExperimentError, LogError, QueryError
     from abeval.history.history import History
-    from abeval.offline.evaluate import evaluate
-    from abeval.offline.evaluate_log import JudgedColumns, evaluate_log
-    from abeval.offline.evaluation import Evaluation
+    from abeval.offline.evaluate import Evaluation, JudgedColumns, evaluate, evaluate_log
     from abeval.results.agreement import Agreement
     from abeval.results.analysis import CheckResult, Pairwise, Result
     from abeval.results.history import Added, HistoryPrior, HistoryReport
@@ -77,12 +75,12 @@ _HOME = {
     "AuditResult": "results.trust",
     "CheckResult": "results.analysis",
     "Draft": "drafts.run",
-    "Evaluation": "offline.evaluation",
+    "Evaluation": "offline.evaluate",
     "ExperimentError": "errors",
     "History": "history.history",
     "HistoryPrior": "results.history",
     "HistoryReport": "results.history",
-    "JudgedColumns": "offline.evaluate_log",
+    "JudgedColumns": "offline.evaluate",
     "LoadedExperiment": "api",
     "LogError": "errors",
     "OffPolicyResult": "results.off_policy",
@@ -98,7 +96,7 @@ _HOME = {
     "define": "api",
     "draft": "drafts.run",
     "evaluate": "offline.evaluate",
-    "evaluate_log": "offline.evaluate_log",
+    "evaluate_log": "offline.evaluate",
     "load": "api",
     "read_results": "results.study",
 }

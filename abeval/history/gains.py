@@ -13,9 +13,9 @@ from abeval.history.measures import Case, Measure, Measures
 from abeval.history.predictions import signal
 from abeval.results.history import Gained, HistoryEffect, HistoryPrior, Sensitivity
 from abeval.stats import shrinkage
-from abeval.stats.arrays import Floats
 from abeval.stats.distributions import two_sided_quantile
 from abeval.stats.proportions import Count, interval
+from abeval.stats.records import Floats
 
 
 class Columns(NamedTuple):

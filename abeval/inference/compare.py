@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from abeval.aggregates.aggregates import Aggregates
-from abeval.aggregates.moment_rows import CAPPED, DAY, SEGMENT, WHOLE, ByStretch, pooled
+from abeval.aggregates.sums import CAPPED, DAY, SEGMENT, WHOLE, ByStretch, pooled
 from abeval.experiment.model import Experiment
 from abeval.inference.comparison import (
     Arms,
@@ -27,8 +27,14 @@ from abeval.inference.means_and_ratios import (
     usable,
 )
 from abeval.inference.other_kinds import compare_catalogue, compare_quantiles, compare_resampled
-from abeval.metrics.definition import Metric, covariate_scales, scales
-from abeval.metrics.sources import CATEGORY_DIVERSITY, GAUC, SERVED_RANKING
+from abeval.metrics.definition import (
+    CATEGORY_DIVERSITY,
+    GAUC,
+    SERVED_RANKING,
+    Metric,
+    covariate_scales,
+    scales,
+)
 from abeval.stats.moments import Moments
 from abeval.stats.records import Refusal
 

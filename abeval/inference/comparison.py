@@ -5,11 +5,11 @@ from dataclasses import dataclass, replace
 from typing import Literal, NamedTuple
 
 from abeval.aggregates.aggregates import Aggregates
-from abeval.experiment.settings import Adjust, Relative, Resample
+from abeval.experiment.sections import Adjust, Relative, Resample
 from abeval.inference import special_tests
 from abeval.inference.looks import LookBoundary, Looks, at_look
 from abeval.results.effects import Numbers, Values
-from abeval.stats import effects, multiplicity, permuted_units, relative, skewed
+from abeval.stats import effects, multiplicity, skewed, split_moments
 from abeval.stats.records import Adjusted, Effect, Estimate, Interval, Lift, Refusal
 from abeval.stats.resampling import SEED
 from abeval.stats.split_moments import Skewed
@@ -51,11 +51,11 @@ _FROM_STATS: dict[str, Reason] = {
 }
 
 _RELATIVE = {
-    "fieller": relative.fieller,
-    "delta": relative.delta,
-    "log_delta": relative.log_delta,
+    "fieller": effects.fieller,
+    "delta": effects.delta,
+    "log_delta": effects.log_delta,
 }
-_RELATIVE_ADJUSTED = {"fieller": relative.fieller_adjusted, "delta": relative.delta_adjusted}
+_RELATIVE_ADJUSTED = {"fieller": effects.fieller_adjusted, "delta": effects.delta_adjusted}
 
 
 @dataclass(frozen=True)
@@ -297,7 +297,7 @@ def with_skewed(bare: Comparison, values: Skewed, method: str, rule: Rule) -> Co
         spread=spread,
         own=None,
         permuted=values,
-        draws=None if values.pair is None else Draws(permuted_units.DRAWS, SEED),
+        draws=None if values.pair is None else Draws(split_moments.DRAWS, SEED),
     )
 
 

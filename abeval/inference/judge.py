@@ -6,13 +6,12 @@ from itertools import combinations
 from typing import Literal
 
 from abeval.aggregates.aggregates import Aggregates
-from abeval.aggregates.moment_rows import DAY
+from abeval.aggregates.sums import DAY
 from abeval.errors import masked
 from abeval.experiment.model import Experiment
-from abeval.experiment.settings import Family
+from abeval.experiment.sections import Family
 from abeval.inference import context
 from abeval.inference.aa import aa_of
-from abeval.inference.audits.influence import influences
 from abeval.inference.compare import Analysis, compare, compare_all
 from abeval.inference.comparison import Arms, adjusted_p_values
 from abeval.inference.families import family_intervals
@@ -35,11 +34,11 @@ from abeval.inference.segments import (
 )
 from abeval.inference.spreads import catalogue_uses, quantile_effects, spreads, unit_aucs
 from abeval.inference.trust.checks import trust_checks, untrusted
-from abeval.inference.trust.denominators import moved_denominators
-from abeval.inference.trust.segments import moved_segments
-from abeval.inference.trust.split_places import split_days, split_places
+from abeval.inference.trust.groups import moved_denominators
+from abeval.inference.trust.influence import influences
+from abeval.inference.trust.split import moved_segments, split_days, split_places
 from abeval.inference.verdict import decide
-from abeval.logs.stretches import entry_stretches
+from abeval.logs.placing import entry_stretches
 from abeval.metrics.definition import Metric
 from abeval.results.analysis import SCHEMA_VERSION, Pair, Pairwise, Result
 from abeval.stats.multiplicity import Method

@@ -10,8 +10,8 @@ from dataclasses import replace
 from typing import NamedTuple
 
 from abeval.aggregates.aggregates import Aggregates
-from abeval.aggregates.moment_rows import ByStretch, pooled
-from abeval.experiment.settings import Adjust
+from abeval.aggregates.sums import ByStretch, pooled
+from abeval.experiment.sections import Adjust
 from abeval.inference import special_tests
 from abeval.inference.comparison import (
     Arms,
@@ -25,12 +25,12 @@ from abeval.inference.comparison import (
     with_skewed,
 )
 from abeval.metrics.definition import Metric, rounding
-from abeval.stats import cuped, means, ratios, regression, stratification
+from abeval.stats import adjustment, means, off_policy
 from abeval.stats.moments import Moments
 from abeval.stats.records import Adjusted, Estimate, Refusal
+from abeval.stats.shapes import stratified
 from abeval.stats.skewed import method
 from abeval.stats.split_moments import Skewed
-from abeval.stats.windows import stratified
 
 MIN_STRETCH = 30
 """A stretch with fewer units than this in one of two variants cannot compare them."""
@@ -222,9 +222,9 @@ def by_covariates(
     if picked is None:
         return None
     if adjust == "regression":
-        lin = regression.lin_moments if metric.kind == "mean" else regression.lin_ratio_moments
+        lin = adjustment.lin_moments if metric.kind == "mean" else adjustment.lin_ratio_moments
         return lin(*picked, alpha)
-    reduce = cuped.mean if metric.kind == "mean" else cuped.ratio_with
+    reduce = adjustment.mean if metric.kind == "mean" else adjustment.ratio_with
     return reduce(*picked, alpha)
 
 
@@ -249,7 +249,7 @@ def by_cells(metric: Metric, strata: Strata, alpha: float) -> Adjusted:
     Raises:
         Refusal: `too_few_units`, `zero_denominator`, `zero_variance`.
     """
-    combine = stratification.mean_random if metric.kind == "mean" else stratification.ratio_random
+    combine = adjustment.mean_random if metric.kind == "mean" else adjustment.ratio_random
     control, treatment = ([pair[arm] for pair in strata.pairs] for arm in (0, 1))
     return combine(control, treatment, alpha).adjusted
 
@@ -290,7 +290,7 @@ def _value(moments: Moments) -> float:
 
 def estimate(metric: Metric, moments: Moments) -> Estimate:
     """Return the value of a mean or a ratio in one variant."""
-    return means.estimate(moments) if metric.kind == "mean" else ratios.estimate(moments)
+    return means.estimate(moments) if metric.kind == "mean" else off_policy.estimate(moments)
 
 
 def _estimate(metric: Metric, moments: Moments) -> Estimate:

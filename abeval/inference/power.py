@@ -13,10 +13,9 @@ from typing import NamedTuple
 
 import numpy as np
 
-from abeval.aggregates.aggregates import Aggregates
-from abeval.aggregates.buckets import BucketSums
+from abeval.aggregates.aggregates import Aggregates, BucketSums
 from abeval.experiment.model import Experiment
-from abeval.experiment.settings import Family
+from abeval.experiment.sections import Family
 from abeval.inference.looks import Planned, planned_fractions
 from abeval.inference.outlook import (
     MOST_DAYS,
@@ -29,8 +28,7 @@ from abeval.inference.outlook import (
 )
 from abeval.metrics.definition import Metric
 from abeval.results.power import DecisionPlan, MetricOutlook, Plan, Plans, PowerOutlook
-from abeval.stats.arrays import Bools, Floats
-from abeval.stats.records import Refusal
+from abeval.stats.records import Bools, Floats, Refusal
 
 DRAWS = 20_000
 """Simulated experiments; their error is at most .35 points."""

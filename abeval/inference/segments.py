@@ -15,7 +15,7 @@ from typing import NamedTuple
 import numpy as np
 
 from abeval.aggregates.cuts import CUT, MIX, WITHIN, influence_step
-from abeval.aggregates.moment_rows import SEGMENT, SLICE, ByStretch
+from abeval.aggregates.sums import SEGMENT, SLICE, ByStretch
 from abeval.inference.compare import Analysis
 from abeval.inference.comparison import (
     MIN_UNITS,
@@ -38,10 +38,10 @@ from abeval.inference.means_and_ratios import (
 from abeval.metrics.definition import Metric, no_cuts, splits_by_cut
 from abeval.results import SegmentContrast, SegmentTest
 from abeval.results.effects import CutRow, CutSplit, NoCut
-from abeval.stats import heterogeneity, mix, multiplicity, relative, simpson
+from abeval.stats import composition, effects, heterogeneity, multiplicity
 from abeval.stats.effects import compare as compare_estimates
 from abeval.stats.effects import from_difference
-from abeval.stats.estimated_weights import pooled
+from abeval.stats.heterogeneity import pooled
 from abeval.stats.moments import Moments
 from abeval.stats.records import Effect, Estimate, Refusal
 
@@ -203,24 +203,24 @@ def _same_lift(cells: Cells, known: Sequence[_Compared]) -> heterogeneity.LiftHe
         alike = [
             pooled(*pair) if one.is_pooled else pair for pair, one in zip(pairs, known, strict=True)
         ]
-        bounded = relative.fieller(*whole).bounded
+        bounded = effects.fieller(*whole).bounded
         return heterogeneity.lifts(*zip(*alike, strict=True)) if bounded else None
     except Refusal:
         return None
 
 
-def _reversal(cells: Cells, parts: Sequence[_Compared], shift: simpson.MixShift) -> float:
+def _reversal(cells: Cells, parts: Sequence[_Compared], shift: composition.MixShift) -> float:
     """Return the p-value of effects within cells and of all units that point opposite ways."""
     ses = [share * one.effect.se for share, one in zip(shift.shares, parts, strict=True)]
     try:
         whole = cells.estimates(together([one.moments for one in parts]))
         within = from_difference(0.0, shift.within, shift.within, math.hypot(*ses))
-        return simpson.reversal(within, compare_estimates(*whole))
+        return composition.reversal(within, compare_estimates(*whole))
     except Refusal:
         return 1.0
 
 
-def _mix(cells: Cells, parts: Sequence[_Compared]) -> simpson.MixShift:
+def _mix(cells: Cells, parts: Sequence[_Compared]) -> composition.MixShift:
     """Split the overall difference into effects within cells and a shift of their mix."""
     chosen = [one.moments for one in parts]
     whole = together(chosen)
@@ -241,7 +241,7 @@ def _mix(cells: Cells, parts: Sequence[_Compared]) -> simpson.MixShift:
         totals.append([sum(f * m.n * float(m.mean[1]) for f, m in cell) for cell in known])
         units.append([sum(f * m.n for f, m in cell) for cell in known])
     values = [one.effect.control for one in parts], [one.effect.treatment for one in parts]
-    return simpson.mix_shift(*values, *totals, *units)
+    return composition.mix_shift(*values, *totals, *units)
 
 
 def segment_contrasts(
@@ -363,7 +363,7 @@ def filled(moments: Moments, units: int) -> Moments:
     return moments + Moments(units - moments.n, mean, np.zeros((k, k)), third=third)
 
 
-def _totals(analysis: Analysis, cut: str, metric: Metric, arms: Arms) -> list[mix.Totals]:
+def _totals(analysis: Analysis, cut: str, metric: Metric, arms: Arms) -> list[composition.Totals]:
     """Return numerators and denominators of both variants in every cell."""
     cells = analysis.aggregates.cells(metric.name, CUT + cut)
     sums = np.zeros((2, 2, len(cells)))
@@ -372,7 +372,7 @@ def _totals(analysis: Analysis, cut: str, metric: Metric, arms: Arms) -> list[mi
             for arm, name in enumerate(arms):
                 if name in of_stretch:
                     sums[arm, :, k] += of_stretch[name].n * of_stretch[name].mean[:2]
-    return [mix.Totals(above, below) for above, below in sums]
+    return [composition.Totals(above, below) for above, below in sums]
 
 
 def _shares(
@@ -407,7 +407,7 @@ def _split(analysis: Analysis, cut: str, metric: Metric, variant: str) -> CutSpl
         return replace(bare, reason="split_changed")
     control, treatment = _totals(analysis, cut, metric, arms)
     try:
-        whole = mix.parts(control, treatment)
+        whole = composition.parts(control, treatment)
     except Refusal as refusal:
         return replace(bare, reason=reason_of(refusal))
     step = influence_step(control, treatment)
@@ -450,7 +450,7 @@ def _part(
         return None, "zero_variance"
     control, treatment = filled(pair.control, units[0]), filled(pair.treatment, units[1])
     try:
-        return mix.effect(value, control, treatment, analysis.experiment.alpha), None
+        return composition.effect(value, control, treatment, analysis.experiment.alpha), None
     except Refusal as refusal:
         return None, reason_of(refusal)
 

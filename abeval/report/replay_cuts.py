@@ -5,8 +5,14 @@
 
 from collections.abc import Iterator
 
-from abeval.report.replay_tables import GroupView, Line, group_of
-from abeval.report.replay_views import TrafficView, plain_models, units_of
+from abeval.report.replay_views import (
+    GroupView,
+    Line,
+    TrafficView,
+    group_of,
+    plain_models,
+    units_of,
+)
 from abeval.results import format as fmt
 from abeval.results.replay import (
     POOLED,

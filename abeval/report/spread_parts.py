@@ -6,9 +6,8 @@
 
 from collections.abc import Iterator, Sequence
 
-from abeval.report.figures import FigureView
-from abeval.report.section import Block, Closed, Section
-from abeval.report.spread_figures import (
+from abeval.report.figures import Block, Closed, FigureView, Section
+from abeval.report.spread_page import (
     coverage_figure,
     distribution_figure,
     level_words,

@@ -5,8 +5,8 @@
 
 from collections.abc import Mapping, Sequence
 
-from abeval.aggregates.moment_rows import BALANCE, ByStretch
-from abeval.experiment.covariates import covariate_means
+from abeval.aggregates.sums import BALANCE, ByStretch
+from abeval.experiment.metrics import covariate_means
 from abeval.experiment.model import Experiment
 from abeval.inference.compare import Analysis
 from abeval.inference.comparison import Arms, Rule, adjusted_p_values

@@ -1,6 +1,6 @@
 """The check of A/A replays: does each metric's test keep its level on these logs?"""
 
-from abeval.experiment.trust import TrustOptions
+from abeval.experiment.sections import TrustOptions
 from abeval.inference.aa import AA_UNITS
 from abeval.inference.compare import Analysis
 from abeval.inference.trust.finding import Finding, Significance, Words, skipped
