@@ -11,6 +11,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from abeval.version import __version__
+from abeval.views import VIEWS
 
 if TYPE_CHECKING:
     from abeval import stats
@@ -99,6 +100,16 @@ _HOME = {
     "load": "api",
     "read_results": "results.study",
 }
+
+
+VIEWS.update(
+    text="abeval.report.terminal:as_text",
+    summary="abeval.report:summary_html",
+    figures="abeval.report:figures_by_key",
+    markdown="abeval.report:markdown_text",
+    page="abeval.report:write_report",
+    comparison="abeval.agreement.compare:compare",
+)
 
 
 def __getattr__(name: str) -> Any:  # noqa: ANN401

@@ -1,6 +1,6 @@
-"""Logs → aggregates → result, on an engine, or from what was kept.
+"""Collect aggregates from logs, or read those that were kept, and judge them.
 
-Called by `api/`, and by `cli/reference.py` with an engine of its own.
+`logs/run.py` opens the logs, `inference/judge.py` judges: nothing else is done here.
 """
 
 from collections.abc import Callable, Sequence
@@ -13,6 +13,7 @@ from abeval.engines.protocol import Engine
 from abeval.experiment.metrics import named_metrics
 from abeval.experiment.model import Experiment
 from abeval.inference.judge import judge
+from abeval.logs.cells import Sums, one_pass
 from abeval.logs.outputs import Place, check_apart, check_named, reads_of
 from abeval.logs.run import Inputs, Run, check_inputs, opened
 from abeval.progress import Step
@@ -54,25 +55,26 @@ def analyze_on(run: Run) -> Result:
 
 
 def judged(experiment: Experiment, aggregates: Aggregates, step: Step) -> Result:
-    """What the aggregates say of an experiment."""
+    """Judge the aggregates of an experiment."""
     step("inference")
     return judge(experiment, named_metrics(experiment), aggregates)
 
 
 def judged_folder(experiment: Experiment, folder: Path, step: Step) -> Result:
-    """Judge the aggregates of a folder.
+    """Judge the aggregates of a folder, or else the sums that a warehouse put there.
 
     Raises:
         ExperimentError: They are not there, not whole, or were made by other definitions.
     """
-    from abeval.store.saved import read_aggregates
+    from abeval.cli.analyze import warehouse_file
+    from abeval.store.saved import SAVED, read_aggregates
 
     step("reading the aggregates")
     return judged(experiment, read_aggregates(folder, experiment), step)
 
 
 def judged_summaries(experiment: Experiment, rows: Sequence[Summary], source: str) -> Result:
-    """What sums by metric, variant and day say of an experiment.
+    """Judge sums by metric, variant and day.
 
     Raises:
         ExperimentError: The experiment asks for what sums cannot give.
@@ -82,6 +84,19 @@ def judged_summaries(experiment: Experiment, rows: Sequence[Summary], source: st
 
     metrics, aggregates = of_experiment(experiment, named_metrics(experiment), rows, source)
     return judge(experiment, metrics, aggregates)
+
+
+def _judged_sums(experiment: Experiment, file: Path, step: Step) -> Result:
+    from abeval.cli.analyze import check_supported, warehouse_sums
+    from abeval.engines.duckdb import DuckDBEngine
+
+    check_supported(experiment)
+    # The duplicates of the logs at hand are not those of the sums.
+    cleaning = experiment.cleaning.model_copy(update={"duplicates": "unchecked"})
+    unchecked = experiment.model_copy(update={"cleaning": cleaning})
+    with closing(DuckDBEngine(unchecked.engine, unchecked.folder)) as engine:
+        engine.confine([*files_of_experiment(unchecked), str(real(file))])
+        return analyze_on(Run(unchecked, engine, step=step), warehouse_sums(file))
 
 
 def _saving(folder: str | Path, experiment: Experiment) -> Callable[[Aggregates], None]:

@@ -184,7 +184,17 @@ def daily(name: str, lift: float, variant: str = "treatment") -> tuple[SliceRow,
             numbers, reason = dict.fromkeys(numbers), "no_clicks"
         units = 300 if i == 0 else 3_012
         rows.append(
-            SliceRow(name, variant, "day", day, i == 0, units, units + 7, reason=reason, **numbers)
+            SliceRow(
+                metric=name,
+                variant=variant,
+                slice="day",
+                cell=day,
+                partial=i == 0,
+                units_control=units,
+                units=units + 7,
+                reason=reason,
+                **numbers,
+            )
         )
     return tuple(rows)
 
@@ -192,7 +202,16 @@ def daily(name: str, lift: float, variant: str = "treatment") -> tuple[SliceRow,
 def segment(name: str, cell: str, lift: float, variant: str = "treatment") -> SliceRow:
     numbers = effect(lift, 0.045, 0.1034)
     return SliceRow(
-        name, variant, "device", cell, False, 4_000, 4_010, p_value=0.04, reason=None, **numbers
+        metric=name,
+        variant=variant,
+        slice="device",
+        cell=cell,
+        partial=False,
+        units_control=4_000,
+        units=4_010,
+        p_value=0.04,
+        reason=None,
+        **numbers,
     )
 
 

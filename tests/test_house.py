@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 import abeval
+from abeval.views import VIEWS
 from tests.reachability import Package
 
 ROOT = Path(__file__).parents[1]
@@ -31,7 +32,7 @@ ORDER = (
     ("results", "stats"),
     ("assignment", "files", "progress", "scratch", "threads", "version"),
     ("bounds",),
-    ("errors", "locks", "signals"),
+    ("errors", "locks", "signals", "views"),
 )
 """From the top floor to the ground: an import goes to a lower floor."""
 
@@ -63,11 +64,9 @@ SHARED = {
         "scratch",
         "signals",
         "threads",
+        "views",
     ),
 }
-
-VIEW_HOOK = ("abeval.results.views", ("abeval.report", "abeval.agreement"))
-"""A result displays itself, or compares itself with another: the imports that run up."""
 
 
 def module_of(path: Path) -> str:
@@ -101,10 +100,6 @@ def arrows() -> list[tuple[str, str]]:
     )
 
 
-def is_view_hook(module: str, target: str) -> bool:
-    return module == VIEW_HOOK[0] and target.startswith(VIEW_HOOK[1])
-
-
 def floors(order: tuple[tuple[str, ...], ...]) -> dict[str, int]:
     return {name: floor for floor, names in enumerate(order) for name in names}
 
@@ -116,8 +111,6 @@ def running_back(
     floor, depth = floors(order), len(prefix)
     wrong = []
     for module, target in arrows():
-        if is_view_hook(module, target):
-            continue
         ends = [name.split(".") for name in (module, target)]
         if any(tuple(end[:depth]) != prefix or len(end) == depth for end in ends):
             continue
@@ -150,7 +143,6 @@ def test_leaves_import_nothing_but_the_small_shared_modules(room):
         if module.startswith(f"abeval.{room}.")
         and target.split(".")[1:2] != [room]
         and target.split(".")[1] not in SHARED
-        and not is_view_hook(module, target)
     ]
     assert wrong == []
 
@@ -170,8 +162,7 @@ def circles() -> list[list[str]]:
     """Strongly connected modules, largest first, found by reachability both ways."""
     below: dict[str, set[str]] = {name: set() for name in FILES}
     for module, target in arrows():
-        if not is_view_hook(module, target):
-            below[module].add(target)
+        below[module].add(target)
 
     def reach(start: str) -> set[str]:
         seen: set[str] = set()
@@ -222,6 +213,8 @@ def test_every_definition_is_reached_by_the_command_line_the_api_or_the_docs():
     roots = package.documented(docs)
     roots |= {d for d in package.nodes if d.module in entries or d.module.startswith("abeval.cli")}
     roots |= {found for name in abeval.__all__ if (found := package.find("abeval", name))}
+    views = (place.split(":") for place in VIEWS.values())
+    roots |= {found for module, name in views if (found := package.find(module, name))}
     known = {"__all__", "__getattr__", "__version__"}
     unreached = set(package.nodes) - package.reached(roots)
     assert sorted(d for d in unreached if d.name not in known) == []

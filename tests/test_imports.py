@@ -130,12 +130,12 @@ def test_the_version_needs_neither_an_engine_nor_statistics(tmp_path: Path) -> N
     )
 
 
-def test_the_package_imports_its_version_alone() -> None:
+def test_the_package_imports_its_version_and_the_names_of_views_alone() -> None:
     probe = "import abeval, sys; print(*(m for m in sys.modules if m.startswith('abeval')))"
     found = subprocess.run(  # noqa: S603
         [sys.executable, "-c", probe], check=True, capture_output=True, text=True
     )
-    assert set(found.stdout.split()) == {"abeval", "abeval.version"}
+    assert set(found.stdout.split()) == {"abeval", "abeval.version", "abeval.views"}
 
 
 def test_an_evaluation_of_one_table_needs_no_experiment_and_few_packages(file: Path) -> None:

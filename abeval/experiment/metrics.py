@@ -154,6 +154,7 @@ def _chosen(choice: MetricChoice, known: Mapping[str, Metric], experiment: Exper
         unit=metric.unit if choice.unit is None else choice.unit,
         covariates=tuple(term for term in dict.fromkeys(covariates) if term not in own),
         margin=_margin(choice),
+        within=choice.margin.within if isinstance(choice.margin, Range) else None,
         cap=choice.cap,
     )
 
@@ -330,8 +331,6 @@ def _direction(choice: MetricChoice, default: Direction) -> Direction:
     match choice.direction:
         case None:
             return default
-        case Toward(toward=value):
-            return Direction(toward=value)
         case "increase":
             return INCREASE
         case "decrease":
@@ -340,9 +339,9 @@ def _direction(choice: MetricChoice, default: Direction) -> Direction:
 
 def _margin(choice: MetricChoice) -> Margin | None:
     match choice.margin:
-        case None:
-            return None
         case AbsoluteMargin(absolute=size):
             return Margin(size, relative=False)
         case float(size):
             return Margin(size, relative=True)
+        case _:
+            return None

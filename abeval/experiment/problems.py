@@ -136,8 +136,8 @@ def _shown(value: object) -> str:
 
 def _table_shape(detail: ErrorDetails) -> str:
     shapes = {
-        "Toward": " such as { toward = 1.0 }",
         "AbsoluteMargin": " such as { absolute = 0.5 }",
+        "Range": " such as { within = [0.9, 1.1] }",
     }
     return shapes.get(str(detail.get("ctx", {}).get("class_name")), "")
 

@@ -1,14 +1,10 @@
-"""A/A replays: would this metric's test keep its level on these logs?
+"""Replay A/A tests: would this metric's test keep its level on these logs?
 
 The units are split anew, thousands of times, whatever they were shown. Nothing differs between the
 halves, so a test at 5 % must reject 5 % of the splits.
-
-It splits the `BucketSums` of the aggregates, by the test that judges the rows. `judge.py` puts the
-answer into the result and `trust/replays.py` into its trust check; `time/open.py` replays on the
-logs, for `abeval aa`.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import replace
 
 import numpy as np
@@ -16,6 +12,7 @@ import numpy as np
 from abeval.aggregates.aggregates import FEW_UNITS, FEW_VALUES, BucketSums, deals_units
 from abeval.experiment.model import Experiment
 from abeval.inference.compare import Analysis
+from abeval.inference.comparison import Comparison, Comparisons
 from abeval.inference.special_tests import FEW, FEW_UNEVEN, LIMIT, MOST, UNEVEN
 from abeval.results import AAMetric
 from abeval.results.trust import AAResult
@@ -27,7 +24,7 @@ _ROUNDING = 1e-11
 
 
 def without_past(sums: BucketSums) -> BucketSums:
-    """Units less what their own past explains, with one slope over all (Deng et al. 2013).
+    """Take from units what their own past explains, with one slope over all (Deng et al. 2013).
 
     Of a ratio, the numerator carries it all, which is the same to first order. Where no unit has a
     past, nothing changes.
@@ -51,7 +48,7 @@ def without_past(sums: BucketSums) -> BucketSums:
 
 
 def skewness_of_units(sums: BucketSums) -> float:
-    """Skewness of single units' values, linearised for a ratio; 0 if they do not vary."""
+    """Return the skewness of units' values, linearised for a ratio; 0 if they do not vary."""
     y, x = sums.sums[:, 0], sums.sums[:, 1]
     d = y - y.sum() / x.sum() * x
     d = d - d.mean()
@@ -60,7 +57,7 @@ def skewness_of_units(sums: BucketSums) -> float:
 
 
 def skewness_of(compared: Skewed) -> float:
-    """The same from the units of two variants.
+    """Return the same from the units of two variants.
 
     Example:
         >>> from abeval.stats import skewed
@@ -76,7 +73,7 @@ def skewness_of(compared: Skewed) -> float:
 
 
 def left_in_difference(skewness: float, units: float, share: float) -> float:
-    """Skewness of the difference of two variants, one of them with this share of the units.
+    """Return the skewness of the difference of two variants, one with this share of the units.
 
     Example:
         >>> left_in_difference(10.0, 10_000, 0.5), round(left_in_difference(10.0, 10_000, 0.1), 3)
@@ -87,7 +84,7 @@ def left_in_difference(skewness: float, units: float, share: float) -> float:
 
 
 def few_expected(sums: BucketSums, share: float) -> bool:
-    """Whether values of 0 and 1 are so few in the smaller variant that an exact test judges them.
+    """Tell whether 0s or 1s are so few in the smaller variant that an exact test judges them.
 
     Args:
         sums: Pooled sums of a metric, in its own unit.
@@ -121,24 +118,28 @@ AA_UNITS = 200
 """With fewer units a variant than this, large-sample tests do not keep their level."""
 
 
-def aa_of(analysis: Analysis) -> AAResult | None:
-    """A/A replays of the metrics, None where none were requested or units are too few."""
+def aa_of(analysis: Analysis, comparisons: Comparisons) -> AAResult | None:
+    """Replay the metrics; None where no replays were requested or units are too few."""
     experiment, aggregates = analysis.experiment, analysis.aggregates
     counts = {name: aggregates.units_of(name) for name in experiment.variants}
     if not aggregates.buckets or min(counts.values()) < AA_UNITS:
         return None
-    refused = _not_replayed(analysis, most_uneven(experiment, counts))
+    variant, _ = most_uneven(experiment, counts)
+    own = {metric.name: comparisons[metric.name, variant] for metric in analysis.metrics}
+    refused = _not_replayed(analysis, own)
     sums = {name: one for name, one in aggregates.buckets.items() if name not in refused}
-    skewed = _skewed(analysis, most_uneven(experiment, counts))
+    skewed = {
+        name: skewness_of(one.permuted) for name, one in own.items() if one.permuted is not None
+    }
     result = aa_replays(experiment, sums, counts, experiment.trust.aa_runs, skewed=skewed)
     return replace(result, refused={**refused, **result.refused})
 
 
-def _not_replayed(analysis: Analysis, variant: str) -> dict[str, str]:
-    """Why the test of a metric's rows is none that is replayed."""
+def _not_replayed(analysis: Analysis, rows: Mapping[str, Comparison]) -> dict[str, str]:
+    """Say by metric why the test of its rows is none that is replayed."""
     why: dict[str, str] = {}
     for metric in analysis.metrics:
-        row = analysis.comparisons[metric.name, variant]
+        row = rows[metric.name]
         if metric.source.no_replays:
             why[metric.name] = metric.source.no_replays
         elif analysis.experiment.inference.resample and metric.is_mean_or_ratio:
@@ -152,12 +153,6 @@ def _not_replayed(analysis: Analysis, variant: str) -> dict[str, str]:
     return why
 
 
-def _skewed(analysis: Analysis, variant: str) -> dict[str, float]:
-    """The skewness of metrics that the test of skewed values judges."""
-    rows = ((m.name, analysis.comparisons[m.name, variant].permuted) for m in analysis.metrics)
-    return {name: skewness_of(permuted) for name, permuted in rows if permuted is not None}
-
-
 def aa_replays(
     experiment: Experiment,
     sums: Mapping[str, BucketSums],
@@ -166,7 +161,7 @@ def aa_replays(
     seed: int = 0,
     skewed: Mapping[str, float] | None = None,
 ) -> AAResult:
-    """A/A replays of metrics from their pooled sums.
+    """Replay metrics from their pooled sums.
 
     Args:
         experiment: Its level, variants and adjustment.
@@ -177,7 +172,7 @@ def aa_replays(
         skewed: Metric → the skewness of those that the test of skewed values judges. Without it,
             single units tell which.
     """
-    share, units = _share(experiment, counts), sum(counts.values())
+    (_, share), units = most_uneven(experiment, counts), sum(counts.values())
     # An exact test judges the values as they are, also where others are adjusted.
     few = [name for name, one in sums.items() if few_expected(one, share)]
     if experiment.inference.adjust in ("cuped", "regression"):
@@ -207,7 +202,7 @@ def aa_replays(
 def _skewed_units(
     sums: Mapping[str, BucketSums], share: float
 ) -> tuple[dict[str, float], dict[str, str]]:
-    """The skewness of metrics that the test by moments judges, and why others are not replayed."""
+    """Return the skewness of metrics judged by moments, and why others are not replayed."""
     skewed, refused = dict[str, float](), dict[str, str]()
     for name, one in sums.items():
         skewness, units = skewness_of_units(one), float(one.units.sum())
@@ -224,7 +219,7 @@ def _skewed_units(
 
 
 def _notes(experiment: Experiment, by_units: bool, knows_skewed: bool) -> tuple[str, ...]:
-    """How the tests of the rows differ from those that are replayed."""
+    """Say how the tests of the rows differ from those that are replayed."""
     inference, notes = experiment.inference, []
     if inference.adjust == "stratify" or (inference.adjust != "none" and not by_units):
         notes.append(f'replayed without adjust = "{inference.adjust}"')
@@ -246,7 +241,7 @@ def aa_p_values(
     seed: int,
     skewed: Mapping[str, float] | None = None,
 ) -> tuple[dict[str, Floats], dict[str, str]]:
-    """P-values of every metric over the same re-splits, and why a metric has none.
+    """Return p-values of every metric over the same re-splits, and why a metric has none.
 
     Args:
         sums: Metric → its pooled sums.
@@ -266,57 +261,39 @@ def aa_p_values(
         return {}, {}
     skewness = {name: (skewed or {}).get(name, np.nan) for name in sums}
     # Metrics with the same units in each bucket are computed together, which is faster.
-    together = [name for name, one in sums.items() if _same_units(one, next(iter(sums.values())))]
-    try:
-        of = [skewness[name] for name in together]
-        columns = _resplit([sums[name] for name in together], of, share, runs, seed)
-        p_values = {name: columns[:, i] for i, name in enumerate(together)}
-    except Refusal:
-        p_values = {}
+    units = next(iter(sums.values())).units
+    together = [name for name, one in sums.items() if np.array_equal(one.units, units)]
+    groups = [together, *([name] for name in sums if name not in together)]
+    p_values: dict[str, Floats] = {}
     refused: dict[str, str] = {}
-    for name in [name for name in sums if name not in p_values]:
+    for group in groups:
+        of, stacked = [skewness[n] for n in group], np.stack([sums[n].sums for n in group], axis=1)
         try:
-            of = [skewness[name]]
-            p_values[name] = _resplit([sums[name]], of, share, runs, seed)[:, 0]
+            columns = aa_replay(sums[group[0]].units, stacked, share, runs, seed, of).p_values
+            p_values |= {name: columns[:, i] for i, name in enumerate(group)}
         except Refusal as refusal:
-            refused[name] = str(refusal)
-    return {name: p_values[name] for name in sums if name in p_values}, refused
+            if len(group) > 1:
+                groups += [[name] for name in group]
+            else:
+                refused[group[0]] = str(refusal)
+    found = {name: p_values[name] for name in sums if name in p_values}
+    return found, {name: refused[name] for name in sums if name in refused}
 
 
-def _same_units(one: BucketSums, other: BucketSums) -> bool:
-    return one.units.shape == other.units.shape and bool(np.all(one.units == other.units))
-
-
-def _resplit(
-    sums: Sequence[BucketSums], skewness: Sequence[float], share: float, runs: int, seed: int
-) -> Floats:
-    """P-values of several metrics, shape (runs, metrics)."""
-    stacked = np.stack([one.sums for one in sums], axis=1)
-    return aa_replay(sums[0].units, stacked, share, runs, seed, skewness).p_values
-
-
-def most_uneven(experiment: Experiment, counts: Mapping[str, int]) -> str:
-    """The variant whose numbers of units and of control's are least even."""
-    return min(experiment.treatments, key=lambda name: _evenness(experiment, counts, name))
-
-
-def _evenness(experiment: Experiment, counts: Mapping[str, int], variant: str) -> float:
-    control, own = counts.get(experiment.control, 0), counts.get(variant, 0)
-    return min(control, own) / (control + own) if control and own else 0.5
-
-
-def _share(experiment: Experiment, counts: Mapping[str, int]) -> float:
-    """The share of the most uneven variant of the units of itself and control."""
+def most_uneven(experiment: Experiment, counts: Mapping[str, int]) -> tuple[str, float]:
+    """Return the least evenly split variant, and its share of its own and control's units."""
     control = counts.get(experiment.control, 0)
-    own = counts.get(most_uneven(experiment, counts), 0)
-    return own / (control + own) if control and own else 0.5
+    shares = {}
+    for name in experiment.treatments:
+        own = counts.get(name, 0)
+        shares[name] = own / (control + own) if control and own else 0.5
+    variant = min(shares, key=lambda name: min(shares[name], 1 - shares[name]))
+    return variant, shares[variant]
 
 
 def _row(name: str, p_values: Floats, alpha: float) -> AAMetric:
-    summary = aa_summary(p_values, alpha)
-    return AAMetric(
-        name, summary.replays, summary.rate, summary.low, summary.high, summary.ks_p_value
-    )
+    of = aa_summary(p_values, alpha)
+    return AAMetric(name, of.replays, of.rate, of.low, of.high, of.ks_p_value)
 
 
 def _histogram(p_values: Floats) -> tuple[int, ...]:

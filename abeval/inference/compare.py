@@ -1,32 +1,32 @@
-"""An analysis, and how each of its metrics is compared: by its kind, as the plan says.
-
-`judge.py`, `pairwise.py` and `power.py` make an `Analysis` of the aggregates, `time/cut.py` one per
-window; the rows of the result are read from its comparisons.
-"""
+"""Compare every metric of an experiment: by its kind, as the plan says."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
 
 import numpy as np
 
 from abeval.aggregates.aggregates import Aggregates
 from abeval.aggregates.sums import CAPPED, DAY, SEGMENT, WHOLE, ByStretch, pooled
 from abeval.experiment.model import Experiment
-from abeval.inference.comparison import Arms, Comparison, Key, Reason, Rule, refused
+from abeval.inference.comparison import (
+    Arms,
+    Comparison,
+    Comparisons,
+    Key,
+    Reason,
+    Rule,
+    refused,
+)
 from abeval.inference.looks import looks_of
 from abeval.inference.means_and_ratios import (
-    Strata,
-    compare_strata,
+    cells_of,
     compare_within,
     estimate,
-    is_unweighable,
     pair_of,
     together,
     usable,
 )
 from abeval.inference.other_kinds import compare_catalogue, compare_quantiles, compare_resampled
-from abeval.inference.toward import compare_with_image, with_gain
 from abeval.metrics.definition import (
     CATEGORY_DIVERSITY,
     GAUC,
@@ -37,67 +37,6 @@ from abeval.metrics.definition import (
 )
 from abeval.stats.moments import Moments
 from abeval.stats.records import Refusal
-
-
-def by_day(
-    metric: Metric, metrics: Sequence[Metric], aggregates: Aggregates, arms: Arms
-) -> dict[str, float]:
-    """Information on a metric's effect up to the end of each day, in any unit.
-
-    It counts a unit's days as if they were independent: that is never less new information than
-    they bring, so that looks are held to correlate no more than they do, and bounds stay on the
-    safe side. A metric that is no sum over days takes the days of units of one that is.
-    """
-    if aggregates.cells(metric.name, DAY) and metric.is_mean_or_ratio:
-        return _gathered(metric, aggregates, arms)
-    for other in metrics:
-        if aggregates.cells(other.name, DAY):
-            return _gathered(None, aggregates, arms, other)
-    return {}
-
-
-def _gathered(
-    metric: Metric | None, aggregates: Aggregates, arms: Arms, counted: Metric | None = None
-) -> dict[str, float]:
-    """By the variance of a metric; without one, by the days of units of another."""
-    source = metric or counted
-    if source is None:
-        return {}
-    control: list[Moments] = []
-    treatment: list[Moments] = []
-    gathered: dict[str, float] = {}
-    for day in aggregates.cells(source.name, DAY):
-        moments = pooled(aggregates.of(source.name, DAY, day, scales(source)))
-        control += [moments[arms.control]] if arms.control in moments else []
-        treatment += [moments[arms.treatment]] if arms.treatment in moments else []
-        gathered[day] = _information(metric, control, treatment)
-        control, treatment = _whole(control), _whole(treatment)
-    return gathered
-
-
-def _whole(parts: Sequence[Moments]) -> list[Moments]:
-    return [sum(parts[1:], parts[0])] if parts else []
-
-
-def _information(
-    metric: Metric | None, control: Sequence[Moments], treatment: Sequence[Moments]
-) -> float:
-    arms = [*_whole(control), *_whole(treatment)]
-    if len(arms) < 2:
-        return 0.0
-    if metric is None:
-        return 1 / sum(1 / arm.n for arm in arms)
-    try:
-        values = [estimate(metric, arm) for arm in arms]
-    except Refusal:
-        return 0.0
-    variance = sum(value.variance for value in values)
-    units = sum(value.units for value in values)
-    # A total per unit grows while units return; its mean is the scale of its information.
-    pooled = sum(value.units * value.value for value in values) / units
-    scale = pooled if metric.kind == "mean" else 1.0
-    return scale**2 / variance if variance > 0 else 0.0
-
 
 _AVERAGES = (GAUC, SERVED_RANKING, CATEGORY_DIVERSITY)
 """Sources of averages of a quality, whose numerators are totals of nothing."""
@@ -111,38 +50,40 @@ class Analysis:
         experiment: The plan.
         metrics: The metrics of the scorecard, in order.
         aggregates: What the logs add up to.
-        permutations: Of catalogue metrics in `comparisons`; with 0 the jackknife tests them.
     """
 
     experiment: Experiment
     metrics: Sequence[Metric]
     aggregates: Aggregates
-    permutations: int = 1000
 
     @property
     def rows(self) -> list[tuple[Metric, str]]:
-        """Every metric in every variant but control: the rows of the scorecard."""
+        """Return every metric in every variant but control: the rows of the scorecard."""
         return [(metric, name) for metric in self.metrics for name in self.experiment.treatments]
 
-    @cached_property
-    def comparisons(self) -> dict[Key, Comparison]:
-        """Every metric in every variant against control.
-
-        Catalogue metrics are compared together, because they count the same items.
-        """
-        together = _compare_catalogues(self)
-        return {
-            (metric.name, variant): together.get((metric.name, variant))
-            or compare(self, metric, Arms(self.experiment.control, variant))
-            for metric, variant in self.rows
-        }
-
     def moments(self, metric: Metric, slice_name: str = WHOLE, cell: str = "") -> ByStretch:
-        """Moments of (y, x, y0, x0, z) by stretch and variant, in the metric's own unit."""
+        """Return moments of (y, x, y0, x0, z) by stretch and variant, in the metric's own unit."""
         return self.aggregates.of(metric.name, slice_name, cell, scales(metric))
 
 
-def _compare_catalogues(analysis: Analysis) -> dict[Key, Comparison]:
+def compare_all(analysis: Analysis, permutations: int = 1000) -> Comparisons:
+    """Compare every metric in every variant with control.
+
+    Catalogue metrics are compared together, because they count the same items.
+
+    Args:
+        analysis: The plan, its metrics, and what the logs add up to.
+        permutations: Of catalogue metrics; with 0 the jackknife tests them.
+    """
+    catalogue = _compare_catalogues(analysis, permutations)
+    return {
+        (metric.name, variant): catalogue.get((metric.name, variant))
+        or compare(analysis, metric, Arms(analysis.experiment.control, variant))
+        for metric, variant in analysis.rows
+    }
+
+
+def _compare_catalogues(analysis: Analysis, permutations: int) -> dict[Key, Comparison]:
     experiment, aggregates = analysis.experiment, analysis.aggregates
     metrics = [
         metric
@@ -152,74 +93,20 @@ def _compare_catalogues(analysis: Analysis) -> dict[Key, Comparison]:
     if not metrics:
         return {}
     control = aggregates.incidence(experiment.control)
-    by_name, rule = {metric.name: metric for metric in metrics}, Rule(experiment.alpha)
-    return {
-        (name, variant): with_gain(by_name[name], comparison, rule)
-        for variant in experiment.treatments
-        for name, comparison in compare_catalogue(
-            metrics,
-            (control, aggregates.incidence(variant)),
-            experiment.alpha,
-            analysis.permutations,
-        ).items()
-    }
+    found: dict[Key, Comparison] = {}
+    for variant in experiment.treatments:
+        pair = control, aggregates.incidence(variant)
+        compared = compare_catalogue(metrics, pair, experiment.alpha, permutations)
+        found |= {(name, variant): comparison for name, comparison in compared.items()}
+    return found
 
 
 def compare(analysis: Analysis, metric: Metric, arms: Arms) -> Comparison:
     """Compare two variants on one metric, by the method of its kind and of the plan."""
-    own = _compare(analysis, metric, arms)
-    if metric.direction.toward is None or own.effect is None:
-        return own
-    rule = rule_of(analysis, metric, arms)
-    return with_gain(metric, own, rule, _mirrored(analysis, metric, arms, rule))
-
-
-def compare_total(analysis: Analysis, metric: Metric, arms: Arms) -> Comparison:
-    """Compare the total of a ratio's numerator per unit, adjusted by its own past alone.
-
-    It is divided by control's mean denominator, so that the ratio's margin fits it. Averages of a
-    quality, and ratios with a target, have no total that says whether the variant is better.
-    """
-    moments = _moments(analysis, metric)
-    control = pair_of(moments, arms).control
-    if metric.source in _AVERAGES or metric.direction.toward is not None or control is None:
-        return refused(*arms.units(analysis.aggregates), "denominator_moved")
-    base = float(control.mean[1])
-    totals = [{name: per_unit(one, base) for name, one in arm.items()} for arm in moments]
-    mean = replace(metric, kind="mean", per=None, unit="", covariates=())
-    return compare_within(mean, totals, arms, rule_of(analysis, metric, arms))
-
-
-def per_unit(moments: Moments, base: float = 1.0) -> Moments:
-    """Moments of (y / base, 1, y0, 1, z) of those of (y, x, y0, x0, z), or of the first two."""
-    size = moments.mean.size
-    factor = np.array([1.0 / base, 0.0, 1.0, 0.0, 1.0])[:size]
-    ones = np.array([0.0, 1.0, 0.0, 1.0, 0.0])[:size]
-    square = np.outer(factor, factor)
-    third = None if moments.third is None else moments.third * np.multiply.outer(square, factor)
-    comoment = moments.comoment * square
-    return Moments(moments.n, moments.mean * factor + ones, comoment, moments.effective, third)
-
-
-def _mirrored(analysis: Analysis, metric: Metric, arms: Arms, rule: Rule) -> Comparison | None:
-    """The variant against control's mirror image in the target, where moments can be mirrored."""
-    if not metric.is_mean_or_ratio or rule.resample or analysis.experiment.inference.stratify_by:
-        return None
-    return compare_with_image(metric, _moments(analysis, metric), arms, rule)
-
-
-def _moments(analysis: Analysis, metric: Metric) -> ByStretch:
-    """Moments of all units, with its cap if the metric has one."""
-    is_capped = metric.name in analysis.aggregates.caps
-    return analysis.moments(metric, CAPPED if is_capped else WHOLE)
-
-
-def _compare(analysis: Analysis, metric: Metric, arms: Arms) -> Comparison:
     aggregates = analysis.aggregates
-    units = arms.units(aggregates)
     why = _refusal(metric, analysis)
     if why is not None:
-        return refused(*units, why)
+        return refused(*arms.units(aggregates), why)
     rule = rule_of(analysis, metric, arms)
     if metric.kind == "catalogue":
         control, treatment = (aggregates.incidence(name) for name in arms)
@@ -230,7 +117,7 @@ def _compare(analysis: Analysis, metric: Metric, arms: Arms) -> Comparison:
         return compare_resampled(metric, aggregates, arms, rule)
     segment = analysis.experiment.inference.stratify_by
     if segment is not None and metric.is_mean_or_ratio:
-        return _compare_cells(analysis, metric, SEGMENT + segment, arms)
+        return _compare_cells(analysis, metric, SEGMENT + segment, arms, rule)
     own = compare_within(metric, _moments(analysis, metric), arms, rule)
     # Skewed values are adjusted by their own past alone: three covariates have no known product.
     if not metric.covariates or own.is_skewed:
@@ -239,7 +126,42 @@ def _compare(analysis: Analysis, metric: Metric, arms: Arms) -> Comparison:
     return compare_within(metric, moments, arms, rule)
 
 
-def _compare_cells(analysis: Analysis, metric: Metric, slice_name: str, arms: Arms) -> Comparison:
+def compare_total(analysis: Analysis, metric: Metric, arms: Arms) -> Comparison:
+    """Compare the total of a ratio's numerator per unit, adjusted by its own past alone.
+
+    It is divided by control's mean denominator, so that the ratio's margin fits it. Averages of a
+    quality, and ratios that should meet a value, have no total that is better or worse.
+    """
+    moments = _moments(analysis, metric)
+    control = pair_of(moments, arms).control
+    if metric.source in _AVERAGES or metric.has_target or control is None:
+        return refused(*arms.units(analysis.aggregates), "denominator_moved")
+    base = float(control.mean[1])
+    totals = [{name: per_unit(one, base) for name, one in arm.items()} for arm in moments]
+    mean = replace(metric, kind="mean", per=None, unit="", covariates=())
+    return compare_within(mean, totals, arms, rule_of(analysis, metric, arms))
+
+
+def per_unit(moments: Moments, base: float = 1.0) -> Moments:
+    """Return moments of (y / base, 1, y0, 1, z) of those of (y, x, y0, x0, z), or the first two."""
+    size = moments.mean.size
+    factor = np.array([1.0 / base, 0.0, 1.0, 0.0, 1.0])[:size]
+    ones = np.array([0.0, 1.0, 0.0, 1.0, 0.0])[:size]
+    square = np.outer(factor, factor)
+    third = None if moments.third is None else moments.third * np.multiply.outer(square, factor)
+    comoment = moments.comoment * square
+    return Moments(moments.n, moments.mean * factor + ones, comoment, moments.effective, third)
+
+
+def _moments(analysis: Analysis, metric: Metric) -> ByStretch:
+    """Return moments of all units, with its cap if the metric has one."""
+    is_capped = metric.name in analysis.aggregates.caps
+    return analysis.moments(metric, CAPPED if is_capped else WHOLE)
+
+
+def _compare_cells(
+    analysis: Analysis, metric: Metric, slice_name: str, arms: Arms, rule: Rule
+) -> Comparison:
     """Compare two variants within the cells of a segment, in each stretch."""
     cells = {
         cell: analysis.moments(metric, slice_name, cell)
@@ -249,50 +171,79 @@ def _compare_cells(analysis: Analysis, metric: Metric, slice_name: str, arms: Ar
         return refused(*arms.units(analysis.aggregates), "no_units")
     whole = together(list(cells.values()))
     places = usable(whole, arms) if len(whole) > 1 else [0]
-    strata = [Strata(*(_of_variant(cells, place, name) for name in arms)) for place in places]
-    units = arms.units(analysis.aggregates)
-    rule = rule_of(analysis, metric, arms)
-    if is_unweighable(metric, whole, arms, rule):
-        return refused(*units, "split_changed")
-    return compare_strata(metric, pair_of(whole, arms), strata, rule)
+    stretches = [
+        (_of_variant(cells, place, arms.control), _of_variant(cells, place, arms.treatment))
+        for place in places
+    ]
+    return compare_within(metric, whole, arms, rule, cells_of(stretches))
 
 
 def _of_variant(cells: Mapping[str, ByStretch], place: int, variant: str) -> dict[str, Moments]:
-    """A variant's moments in each cell that it has in a stretch."""
+    """Return a variant's moments in each cell that it has in a stretch."""
     return {cell: one[place][variant] for cell, one in cells.items() if variant in one[place]}
 
 
 def rule_of(analysis: Analysis, metric: Metric, arms: Arms) -> Rule:
-    """The rule for a comparison of two variants on a metric."""
+    """Return the rule for a comparison of two variants on a metric, at this look."""
     experiment, inference = analysis.experiment, analysis.experiment.inference
     aggregates, gathered = analysis.aggregates, None
     if inference.looks == "group_sequential":
-        gathered = by_day(metric, analysis.metrics, aggregates, arms)
+        gathered = _information_by_day(analysis, metric, arms)
     looks = looks_of(experiment, arms.units(aggregates), aggregates.days, gathered)
     return Rule(experiment.alpha, inference.relative, inference.adjust, looks, inference.resample)
 
 
+def _information_by_day(analysis: Analysis, metric: Metric, arms: Arms) -> dict[str, float]:
+    """Return information on a metric's effect up to the end of each day, in any unit.
+
+    Planned looks correlate as the square roots of their information do. A unit's days count as if
+    they were independent: that is never less new information than they bring, so that looks are
+    held to correlate no more than they do, and bounds stay on the safe side. A metric that is no
+    sum over days takes the days of units of one that is.
+    """
+    aggregates = analysis.aggregates
+    adds_up = metric.is_mean_or_ratio and bool(aggregates.cells(metric.name, DAY))
+    others = (one for one in analysis.metrics if aggregates.cells(one.name, DAY))
+    source = metric if adds_up else next(others, None)
+    if source is None:
+        return {}
+    whole: dict[str, Moments] = {}
+    gathered: dict[str, float] = {}
+    for day in aggregates.cells(source.name, DAY):
+        for name, one in pooled(analysis.moments(source, DAY, day)).items():
+            whole[name] = whole[name] + one if name in whole else one
+        known = [whole[name] for name in arms if name in whole]
+        gathered[day] = _information(metric if adds_up else None, known)
+    return gathered
+
+
+def _information(metric: Metric | None, arms: Sequence[Moments]) -> float:
+    """Return information by the variance of a metric; without one, by the days of units."""
+    if len(arms) < 2:
+        return 0.0
+    if metric is None:
+        return 1 / sum(1 / arm.n for arm in arms)
+    try:
+        values = [estimate(metric, arm) for arm in arms]
+    except Refusal:
+        return 0.0
+    variance = sum(value.variance for value in values)
+    units = sum(value.units for value in values)
+    # A total per unit grows while units return; its mean is the scale of its information.
+    average = sum(value.units * value.value for value in values) / units
+    scale = average if metric.kind == "mean" else 1.0
+    return scale**2 / variance if variance > 0 else 0.0
+
+
 def _refusal(metric: Metric, analysis: Analysis) -> Reason | None:
-    """Why a metric has nothing to compare, whatever the variants."""
-    return _empty_log(metric, analysis.aggregates) or _changed_split(metric, analysis)
-
-
-def _changed_split(metric: Metric, analysis: Analysis) -> Reason | None:
-    """Only sums over units can be compared within stretches of entry days."""
-    if not analysis.aggregates.stretches:
-        return None
-    by_permutation = analysis.experiment.inference.resample == "permutation"
-    if metric.kind in ("quantile", "catalogue", "auc") or by_permutation:
-        return "split_changed"
-    return None
-
-
-def _empty_log(metric: Metric, aggregates: Aggregates) -> Reason | None:
-    """Why the whole log has nothing for a metric to measure."""
+    """Say why a metric has nothing to compare, whatever the variants."""
+    aggregates, inference = analysis.aggregates, analysis.experiment.inference
     if metric.name in aggregates.refused:
         return "missing_columns"
     if "score" in metric.needs and aggregates.facts["scored"] == 0:
         return "no_scores"
     if "click" in metric.needs and aggregates.facts["clicks"] == 0:
         return "no_clicks"
-    return None
+    # Only sums over units can be compared within stretches of entry days.
+    apart = metric.kind in ("quantile", "catalogue", "auc") or inference.resample == "permutation"
+    return "split_changed" if aggregates.stretches and apart else None

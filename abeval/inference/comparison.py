@@ -1,8 +1,4 @@
-"""One metric in one variant against control: moments in, an effect or a reason out.
-
-`with_effects.py` fills it with what `means_and_ratios.py` and `other_kinds.py` estimate;
-`compare.py` collects them, for the scorecard, families, segments and `time/`.
-"""
+"""Hold one metric in one variant against control, and what a test at this look says of it."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
@@ -12,8 +8,8 @@ from abeval.aggregates.aggregates import Aggregates
 from abeval.experiment.sections import Adjust, Relative, Resample
 from abeval.inference import special_tests
 from abeval.inference.looks import LookBoundary, Looks, at_look
+from abeval.results.effects import Numbers, Values
 from abeval.stats import effects, multiplicity, skewed, split_moments
-from abeval.stats.decisions import Gain
 from abeval.stats.records import Adjusted, Effect, Estimate, Interval, Lift, Refusal
 from abeval.stats.resampling import SEED
 from abeval.stats.split_moments import Skewed
@@ -45,7 +41,6 @@ Reason = Literal[
 MIN_UNITS = 30
 """Fewer units a variant than this are too little data for a large-sample interval."""
 
-
 _FROM_STATS: dict[str, Reason] = {
     "too_few_units": "too_few_units",
     "zero_variance": "zero_variance",
@@ -54,6 +49,13 @@ _FROM_STATS: dict[str, Reason] = {
     "control_near_zero": "control_near_zero",
     "before_first_look": "before_first_look",
 }
+
+_RELATIVE = {
+    "fieller": effects.fieller,
+    "delta": effects.delta,
+    "log_delta": effects.log_delta,
+}
+_RELATIVE_ADJUSTED = {"fieller": effects.fieller_adjusted, "delta": effects.delta_adjusted}
 
 
 @dataclass(frozen=True)
@@ -83,24 +85,8 @@ class Arms(NamedTuple):
     treatment: str
 
     def units(self, aggregates: Aggregates) -> tuple[int, int]:
-        """Analysed units of each."""
+        """Return the analysed units of each."""
         return aggregates.units_of(self.control), aggregates.units_of(self.treatment)
-
-
-class Numbers(NamedTuple):
-    """The numbers that every row of effects shows; None where there is none."""
-
-    units_control: int
-    units: int
-    control: float | None
-    treatment: float | None
-    difference: float | None
-    difference_low: float | None
-    difference_high: float | None
-    lift: float | None
-    lift_low: float | None
-    lift_high: float | None
-    p_value: float | None
 
 
 class Spread(NamedTuple):
@@ -116,28 +102,6 @@ class Spread(NamedTuple):
     control: float
     treatment: float
     covariance: float
-
-
-class Gained(NamedTuple):
-    """How much nearer to the target of its metric a variant is than control; negative is farther.
-
-    Attributes:
-        value: The gain, in the metric's unit.
-        low: Lower end of its interval, at the level and the look of the effect.
-        high: Upper end; both are on one side of 0 where `p_value` is below the level.
-        p_value: Two-sided, of no gain.
-        across: Whether it is that of the difference to control's mirror image in the target, not of
-            the difference to control: where the target lies between, or near.
-        within: The gain that a margin is compared with, each end one-sided at half the level; on
-            the margin's scale, None without a margin.
-    """
-
-    value: float
-    low: float
-    high: float
-    p_value: float
-    across: bool
-    within: Gain | None
 
 
 class Draws(NamedTuple):
@@ -162,12 +126,12 @@ class Comparison:
         adjusted: The effect with and without its covariates or strata, where there are any.
         boundary: The stopping boundary of this look, where looks are not fixed.
         spread: How uncertain the two values are, where the test knows it.
+        own: The variant's value with its variance, unadjusted, where a large-sample test judges.
         rare: Successes of a metric of 0s and 1s, where they are few and the test is exact.
         permuted: Both variants, where values are skewed and the permutation test judges them.
         units_needed: Units of the smaller variant that would do, where values are too skewed.
         sides: The effects that give the lower and the higher end, where their errors differ.
         draws: What is random in it, None where nothing is.
-        gain: How much nearer to its target a metric is, where it has one.
     """
 
     units_control: int
@@ -180,26 +144,31 @@ class Comparison:
     adjusted: Adjusted | None = None
     boundary: LookBoundary | None = None
     spread: Spread | None = None
+    own: Estimate | None = None
     rare: special_tests.Rare | None = None
     permuted: Skewed | None = None
     units_needed: int | None = None
     sides: tuple[Effect, Effect] | None = None
     draws: Draws | None = None
-    gain: Gained | None = None
 
     @property
     def is_skewed(self) -> bool:
-        """Whether values are too skewed for large-sample tests."""
+        """Tell whether values are too skewed for large-sample tests."""
         return self.permuted is not None or self.reason == "too_skewed"
 
+    @property
+    def is_small(self) -> bool:
+        """Tell whether a variant has too few units for a large-sample interval."""
+        return min(self.units_control, self.units) < MIN_UNITS
+
     def interval(self, level: float) -> Interval:
-        """Interval of the difference at an error rate, by the test of the comparison.
+        """Return the interval of the difference at an error rate, by the test of the comparison.
 
         Raises:
             TypeError: There is no effect.
         """
         if self.rare is not None:
-            return special_tests.interval(self.rare, level)
+            return special_tests.count_interval(self.rare, level)
         if self.permuted is not None:
             return skewed.interval(self.permuted, level)
         if self.effect is None:
@@ -211,23 +180,26 @@ class Comparison:
         )
 
     @property
-    def numbers(self) -> Numbers:
-        """The numbers of a row of effects; a lift without bounds has no ends."""
+    def values(self) -> Values:
+        """Return the values of a row of effects; a lift without bounds has no ends."""
         effect, lift = self.effect, self.lift
-        bounded = lift is not None and lift.bounded
-        return Numbers(
-            units_control=self.units_control,
-            units=self.units,
+        ends = lift if lift is not None and lift.bounded else None
+        return Values(
             control=self.control,
             treatment=self.treatment,
-            difference=None if effect is None else effect.difference,
-            difference_low=None if effect is None else effect.low,
-            difference_high=None if effect is None else effect.high,
-            lift=None if lift is None else lift.value,
-            lift_low=lift.low if lift is not None and bounded else None,
-            lift_high=lift.high if lift is not None and bounded else None,
-            p_value=None if effect is None else effect.p_value,
+            difference=effect and effect.difference,
+            difference_low=effect and effect.low,
+            difference_high=effect and effect.high,
+            lift=lift and lift.value,
+            lift_low=ends and ends.low,
+            lift_high=ends and ends.high,
+            p_value=effect and effect.p_value,
         )
+
+    @property
+    def numbers(self) -> Numbers:
+        """Return the same with the units behind them."""
+        return Numbers(**vars(self.values), units_control=self.units_control, units=self.units)
 
 
 Key = tuple[str, str]
@@ -239,49 +211,45 @@ Comparisons = Mapping[Key, Comparison]
 def adjusted_p_values(
     comparisons: Comparisons, method: multiplicity.Method = "holm"
 ) -> dict[Key, float]:
-    """P-values of the comparisons that have one, adjusted over all of them."""
+    """Adjust the p-values of the comparisons that have one, over all of them."""
     p_values = {key: c.effect.p_value for key, c in comparisons.items() if c.effect is not None}
     adjusted = multiplicity.adjust(list(p_values.values()), method)
     return dict(zip(p_values, adjusted.tolist(), strict=True))
 
 
 def refused(units_control: int, units: int, reason: Reason) -> Comparison:
-    """A comparison without numbers, and why."""
+    """Return a comparison without numbers, and why."""
     return Comparison(units_control, units, reason=reason)
 
 
 def reason_of(refusal: Refusal) -> Reason:
-    """A refusal of the statistics as a reason of the result."""
+    """Return a refusal of the statistics as a reason of the result."""
     return _FROM_STATS.get(refusal.reason, "not_finite")
-
-
-_RELATIVE = {
-    "fieller": effects.fieller,
-    "delta": effects.delta,
-    "log_delta": effects.log_delta,
-}
-_RELATIVE_ADJUSTED = {"fieller": effects.fieller_adjusted, "delta": effects.delta_adjusted}
 
 
 def with_difference(
     bare: Comparison, control: Estimate, treatment: Estimate, method: str, rule: Rule
 ) -> Comparison:
-    """The comparison with the effect of two independent estimates.
+    """Add the effect of two independent estimates.
 
     Raises:
         Refusal: `zero_variance`, `not_finite`.
     """
     plain = effects.compare(control, treatment, rule.alpha, method)
     spread = Spread(control.variance, treatment.variance, -control.variance)
-    effect, level, boundary = at_look(plain, rule.looks, rule.alpha, spread[:2])
-    lift = _or_none(lambda: _RELATIVE[rule.relative](control, treatment, level))
-    return replace(
-        bare, effect=effect, lift=lift, reason=limit(lift), boundary=boundary, spread=spread
-    )
+    lift = _RELATIVE[rule.relative]
+    return _at_look(bare, plain, spread, lambda level: lift(control, treatment, level), rule)
+
+
+def with_joint(bare: Comparison, adjusted: Adjusted, rule: Rule) -> Comparison:
+    """Add an effect that is correlated with the control's value."""
+    spread = Spread(adjusted.control.variance, adjusted.treatment.variance, adjusted.covariance)
+    lift = _RELATIVE_ADJUSTED[rule.relative]
+    return _at_look(bare, adjusted.effect, spread, lambda level: lift(adjusted, level), rule)
 
 
 def with_sides(bare: Comparison, low: Comparison, high: Comparison) -> Comparison:
-    """The comparison with the lower end of one effect and lift, and the higher end of another.
+    """Add the lower end of one effect and lift, and the higher end of another.
 
     Where each side of an estimate has a standard error of its own, `with_difference` gives both.
     """
@@ -304,19 +272,8 @@ def with_sides(bare: Comparison, low: Comparison, high: Comparison) -> Compariso
     )
 
 
-def with_joint(bare: Comparison, adjusted: Adjusted, rule: Rule) -> Comparison:
-    """The comparison with an effect that is correlated with the control's value."""
-    spread = Spread(adjusted.control.variance, adjusted.treatment.variance, adjusted.covariance)
-    effect, level, boundary = at_look(adjusted.effect, rule.looks, rule.alpha, spread[:2])
-    interval = _RELATIVE_ADJUSTED[rule.relative]
-    lift = _or_none(lambda: interval(adjusted, level))
-    return replace(
-        bare, effect=effect, lift=lift, reason=limit(lift), boundary=boundary, spread=spread
-    )
-
-
 def with_skewed(bare: Comparison, values: Skewed, method: str, rule: Rule) -> Comparison:
-    """The comparison with the effect of skewed values, by their permutation test.
+    """Add the effect of skewed values, by their permutation test.
 
     Raises:
         TooSkewed: The test does not hold for them either.
@@ -324,29 +281,42 @@ def with_skewed(bare: Comparison, values: Skewed, method: str, rule: Rule) -> Co
     """
     special_tests.check_holds(values)
     fixed = skewed.effect(values, rule.alpha)._replace(method=method)
-    spread = Spread(*skewed.variances(values), -skewed.variances(values)[0])
+    control, treatment = skewed.variances(values)
+    spread = Spread(control, treatment, -control)
+    # The difference that has their p-value in a normal test reads the look.
     normal = fixed._replace(difference=skewed.normal_score(values) * fixed.se)
     effect, level, boundary = at_look(normal, rule.looks, rule.alpha, spread[:2])
     low, high = skewed.interval(values, level)
-    effect = effect._replace(difference=fixed.difference, low=low, high=high)
     lift = _or_none(lambda: skewed.lift(values, level))
     return replace(
         bare,
-        effect=effect,
+        effect=effect._replace(difference=fixed.difference, low=low, high=high),
         lift=lift,
         reason=limit(lift),
         boundary=boundary,
         spread=spread,
+        own=None,
         permuted=values,
         draws=None if values.pair is None else Draws(split_moments.DRAWS, SEED),
     )
 
 
 def limit(lift: Lift | None) -> Reason | None:
-    """Why a lift is missing or has no interval."""
+    """Say why a lift is missing or has no interval."""
     if lift is None:
         return "control_near_zero"
     return None if lift.bounded else "lift_unbounded"
+
+
+def _at_look(
+    bare: Comparison, fixed: Effect, spread: Spread, lift: Callable[[float], Lift], rule: Rule
+) -> Comparison:
+    """Add an effect, and its lift at an error rate, as they may be read at this look."""
+    effect, level, boundary = at_look(fixed, rule.looks, rule.alpha, spread[:2])
+    found = _or_none(lambda: lift(level))
+    return replace(
+        bare, effect=effect, lift=found, reason=limit(found), boundary=boundary, spread=spread
+    )
 
 
 def _or_none(lift: Callable[[], Lift]) -> Lift | None:

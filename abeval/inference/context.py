@@ -1,8 +1,4 @@
-"""The context of the effects: who was analysed, what was left out, what became of each row.
-
-`judge.py` hands it experiment, metrics and aggregates, and puts what comes back into the result
-beside the effects.
-"""
+"""Say what stands beside the effects: who was analysed, what was left out, how to read them."""
 
 from collections.abc import Iterator, Sequence
 from datetime import datetime, timedelta
@@ -14,7 +10,7 @@ from abeval.experiment.model import Experiment
 from abeval.experiment.sources import ROW_UNIT
 from abeval.inference.comparison import Arms
 from abeval.inference.looks import START_PRECISION, START_UNITS, Planned, looks_of
-from abeval.inference.means_and_ratios import MIN_STRETCH, left_out_of
+from abeval.inference.means_and_ratios import MIN_STRETCH, comparable
 from abeval.inference.trust.rows import expected_days
 from abeval.logs.accounting import DayRows, other_variants
 from abeval.logs.checks import USED, USED_BEFORE
@@ -34,7 +30,7 @@ _LARGE = ("auc", "function")
 
 
 def experiment_info(experiment: Experiment, aggregates: Aggregates) -> ExperimentInfo:
-    """What was analysed."""
+    """Return what was analysed."""
     period, before = experiment.period, experiment.pre_period
     return ExperimentInfo(
         name=experiment.name,
@@ -57,7 +53,7 @@ def experiment_info(experiment: Experiment, aggregates: Aggregates) -> Experimen
 
 
 def metric_info(metric: Metric) -> MetricInfo:
-    """The definition behind a metric's numbers."""
+    """Return the definition behind a metric's numbers."""
     margin = metric.margin
     return MetricInfo(
         name=metric.name,
@@ -68,11 +64,12 @@ def metric_info(metric: Metric) -> MetricInfo:
         role=metric.role,
         margin=None if margin is None else margin.size,
         margin_relative=None if margin is None else margin.relative,
+        within=metric.within,
     )
 
 
 def left_out(metrics: Sequence[Metric], aggregates: Aggregates) -> tuple[LeftOut, ...]:
-    """What the definitions of metrics leave out, or count as 0, counted per variant."""
+    """Count by variant what the definitions of metrics leave out, or count as 0."""
     return tuple(
         LeftOut(metric.name, variant, what, count, what in dict(metric.zeros))
         for metric in metrics
@@ -81,7 +78,7 @@ def left_out(metrics: Sequence[Metric], aggregates: Aggregates) -> tuple[LeftOut
 
 
 def partial_days(experiment: Experiment, days: Sequence[DayRows]) -> frozenset[str]:
-    """Days of which the log lacks more than an hour.
+    """Return the days of which the log lacks more than an hour.
 
     Args:
         experiment: Its time zone.
@@ -100,7 +97,7 @@ def partial_days(experiment: Experiment, days: Sequence[DayRows]) -> frozenset[s
 
 
 def accounting(aggregates: Aggregates) -> tuple[Account, ...]:
-    """Rows of each log: read, used, and left out by reason."""
+    """Count the rows of each log: read, used, and left out by reason."""
     accounts, by_log = [], dict[str, list[tuple[str, int]]]()
     for log, reason, rows in aggregates.accounts:
         by_log.setdefault(log, []).append((reason, rows))
@@ -111,116 +108,106 @@ def accounting(aggregates: Aggregates) -> tuple[Account, ...]:
     return tuple(accounts)
 
 
-def _look_words(experiment: Experiment) -> str:
-    match experiment.inference.looks:
-        case "fixed":
-            return "Intervals and p-values are valid for one look, at the planned end."
-        case "group_sequential":
-            return "Intervals and p-values are valid over all planned looks together."
-        case "always_valid":
-            every = "Intervals and p-values are valid at every look, however often you look"
-    planned = experiment.inference.planned_units
-    plan = (
-        "with planned_units they would be tighter"
-        if planned is None
-        else f"they are tightest at the planned {planned:,} units"
-    )
-    return (
-        f"{every}, from {START_UNITS} units in each variant on, once a metric's standard error is "
-        f"{fmt.percent(START_PRECISION)} of its value or less; {plan}."
-    )
-
-
 def ramps(stretches: Stretches) -> tuple[Ramp, ...]:
-    """Stretches of entry days of one split each; none where it did not change."""
+    """Return stretches of entry days of one split each; none where it did not change."""
     return tuple(Ramp(one.start, one.end, one.shares, one.weights) for one in stretches)
-
-
-def _guardrail_words(experiment: Experiment, metrics: Sequence[Metric]) -> Iterator[str]:
-    """What the number of guardrails does to the verdict."""
-    count = sum(metric.role == "guardrail" for metric in metrics)
-    if count < 2:
-        return
-    side = fmt.percent(experiment.alpha / 2)
-    stops = (
-        "unadjusted" if experiment.inference.family == "none" else f"after Holm over the {count}"
-    )
-    yield (
-        f"To ship, each of the {count} guardrails has to hold, at {side} one-sided without a "
-        f"correction, because all must; a guardrail stops a variant if it is worse {stops}."
-    )
-
-
-def _family_words(family: str) -> str:
-    if family == "none":
-        return "unadjusted"
-    return f"after {family.capitalize()} over goals × variants"
 
 
 def notes(
     experiment: Experiment, metrics: Sequence[Metric], aggregates: Aggregates
 ) -> tuple[str, ...]:
-    """Sentences on how to read the numbers."""
-    exposed = experiment.logs.exposures is not None
-    units = "exposed units, zeros included" if exposed else "units with an impression in the period"
+    """Say in sentences how to read the numbers."""
+    return (
+        *_of_the_plan(experiment, metrics),
+        *_of_the_rows(experiment, aggregates),
+        *_of_the_look(experiment, aggregates),
+        *_small_arms(experiment, metrics, aggregates),
+        *_of_the_split(experiment, aggregates),
+        *experiment.overrides,
+        *aggregates.notes,
+    )
+
+
+def _of_the_plan(experiment: Experiment, metrics: Sequence[Metric]) -> Iterator[str]:
+    """Say what values divide by, and which corrections and looks the plan has."""
+    family = experiment.inference.family
+    units = "units with an impression in the period"
     if experiment.of_units:
         units = "the units of the table"
-    sentences = [
-        f"Metrics per unit divide by {units}.",
-        "Intervals are not adjusted for the number of metrics, unless a row says so; "
-        f"the status of a goal follows its p-value {_family_words(experiment.inference.family)}.",
-        *_guardrail_words(experiment, metrics),
-        _look_words(experiment),
-    ]
+    elif experiment.logs.exposures is not None:
+        units = "exposed units, zeros included"
+    yield f"Metrics per unit divide by {units}."
+    after = f"after {family.capitalize()} over goals × variants"
+    yield (
+        "Intervals are not adjusted for the number of metrics, unless a row says so; the status "
+        f"of a goal follows its p-value {'unadjusted' if family == 'none' else after}."
+    )
+    count = sum(metric.role == "guardrail" for metric in metrics)
+    if count > 1:
+        side = fmt.percent(experiment.alpha / 2)
+        stops = "unadjusted" if family == "none" else f"after Holm over the {count}"
+        yield (
+            f"To ship, each of the {count} guardrails has to hold, at {side} one-sided without a "
+            f"correction, because all must; a guardrail stops a variant if it is worse {stops}."
+        )
+    match experiment.inference.looks:
+        case "fixed":
+            yield "Intervals and p-values are valid for one look, at the planned end."
+        case "group_sequential":
+            yield "Intervals and p-values are valid over all planned looks together."
+        case "always_valid":
+            planned = experiment.inference.planned_units
+            plan = "with planned_units they would be tighter"
+            if planned is not None:
+                plan = f"they are tightest at the planned {planned:,} units"
+            yield (
+                "Intervals and p-values are valid at every look, however often you look, from "
+                f"{START_UNITS} units in each variant on, once a metric's standard error is "
+                f"{fmt.percent(START_PRECISION)} of its value or less; {plan}."
+            )
     if experiment.unit == ROW_UNIT:
-        sentences.append(
-            "Every row is its own unit: several rows of one user count as independent."
-        )
+        yield "Every row is its own unit: several rows of one user count as independent."
+
+
+def _of_the_rows(experiment: Experiment, aggregates: Aggregates) -> Iterator[str]:
+    """Say what the logs lack, and which of their rows are not compared."""
     if early := early_end(experiment, aggregates):
-        sentences.append(
-            f"{early.capitalize()}: the experiment still runs, or the log has lost its last days."
-        )
+        yield f"{early.capitalize()}: the experiment still runs, or the log has lost its last days."
     outcome = "is refused" if experiment.metrics else "is not shown"
-    sentences += [
-        f"{metric} {outcome}: the logs lack {', '.join(columns)}."
-        for metric, columns in aggregates.refused.items()
-    ]
-    sentences += _not_compared(aggregates)
+    for metric, columns in aggregates.refused.items():
+        yield f"{metric} {outcome}: the logs lack {', '.join(columns)}."
+    others = sum(one.rows for one in aggregates.accounts if one.reason == "not_compared")
+    if others:
+        names = [*other_variants(aggregates.facts)]
+        shown = [repr(name) for name in names[:_NAMED]]
+        shown += [f"{len(names) - _NAMED} more"] if len(names) > _NAMED else []
+        yield (
+            f"{others:,} impressions of variants that the experiment does not name are not "
+            f"compared{f': {fmt.listing(shown)}' if shown else ''}."
+        )
     before = _rows(aggregates, experiment.logs.rows_name, USED_BEFORE)
     if before:
-        sentences.append(
+        yield (
             f"{before:,} of the used impressions are from before the period; they only "
             "serve to compare the groups before it."
         )
-    sentences += [
-        *_without_time(experiment, aggregates),
-        *_look(experiment, aggregates),
-        *_small_arms(experiment, metrics, aggregates),
-        *_stretches(experiment, aggregates),
-    ]
-    return (*sentences, *experiment.overrides, *aggregates.notes)
-
-
-def _without_time(experiment: Experiment, aggregates: Aggregates) -> Iterator[str]:
-    """Impressions that count although their time is unknown: only without a period."""
-    if experiment.period is not None or not len(aggregates.days):
-        return
-    used = _rows(aggregates, "impressions", USED)
-    missing = used - sum(day.impressions for day in aggregates.days)
-    if missing > 0:
-        yield (
-            f"Used impressions without a usable time: {missing:,}. They count in the totals, and "
-            "on no day."
-        )
+    if experiment.period is None and len(aggregates.days):
+        known = sum(day.impressions for day in aggregates.days)
+        missing = _rows(aggregates, "impressions", USED) - known
+        if missing > 0:
+            yield (
+                f"Used impressions without a usable time: {missing:,}. They count in the totals, "
+                "and on no day."
+            )
 
 
 def _rows(aggregates: Aggregates, log: str, reason: str) -> int:
-    """Rows of a log that were used, or set aside for a reason."""
+    """Count the rows of a log that were used, or set aside for a reason."""
     return sum(one.rows for one in aggregates.accounts if (one.log, one.reason) == (log, reason))
 
 
 def early_end(experiment: Experiment, aggregates: Aggregates) -> str:
-    """Which day of the period the log ends on, in words; empty where it ends with the period."""
+    """Say on which day of the period the log ends; empty where it ends with the period."""
     days = [one.day for one in aggregates.days]
     planned = expected_days(experiment, days) if days else []
     if not planned or days[-1] >= planned[-1]:
@@ -228,24 +215,8 @@ def early_end(experiment: Experiment, aggregates: Aggregates) -> str:
     return f"the log ends on {days[-1]}, day {planned.index(days[-1]) + 1} of {len(planned)}"
 
 
-def _not_compared(aggregates: Aggregates) -> Iterator[str]:
-    rows = sum(one.rows for one in aggregates.accounts if one.reason == "not_compared")
-    if rows:
-        yield (
-            f"{rows:,} impressions of variants that the experiment does not name are not "
-            f"compared{_named(list(other_variants(aggregates.facts)))}."
-        )
-
-
-def _named(variants: Sequence[str]) -> str:
-    """The names of variants in a sentence, if any are known."""
-    shown = [repr(name) for name in variants[:_NAMED]]
-    more = [f"{len(variants) - _NAMED} more"] if len(variants) > _NAMED else []
-    return f": {fmt.listing([*shown, *more])}" if shown else ""
-
-
-def _look(experiment: Experiment, aggregates: Aggregates) -> Iterator[str]:
-    """Which of the planned looks this is."""
+def _of_the_look(experiment: Experiment, aggregates: Aggregates) -> Iterator[str]:
+    """Say which of the planned looks this is."""
     control = aggregates.units_of(experiment.control)
     others = sum(aggregates.units_of(name) for name in experiment.treatments)
     looks = looks_of(experiment, (control, others), aggregates.days)
@@ -261,8 +232,8 @@ def _look(experiment: Experiment, aggregates: Aggregates) -> Iterator[str]:
         )
 
 
-def _stretches(experiment: Experiment, aggregates: Aggregates) -> Iterator[str]:
-    """That the split changed, and which units this leaves out."""
+def _of_the_split(experiment: Experiment, aggregates: Aggregates) -> Iterator[str]:
+    """Say that the split changed, and which units this leaves out."""
     stretches = aggregates.stretches
     if not stretches:
         return
@@ -272,7 +243,13 @@ def _stretches(experiment: Experiment, aggregates: Aggregates) -> Iterator[str]:
         "and exact tests are then refused."
     )
     for variant in experiment.treatments:
-        skipped = [stretches[i] for i in left_out_of(aggregates, Arms(experiment.control, variant))]
+        arms = Arms(experiment.control, variant)
+        compared = comparable(aggregates, arms)
+        skipped = [
+            one
+            for place, one in enumerate(stretches)
+            if place not in compared and any(one.units.get(name, 0) for name in arms)
+        ]
         if skipped:
             units = sum(one.units[experiment.control] + one.units[variant] for one in skipped)
             days = fmt.listing([one.start for one in skipped])
@@ -285,7 +262,7 @@ def _stretches(experiment: Experiment, aggregates: Aggregates) -> Iterator[str]:
 def _small_arms(
     experiment: Experiment, metrics: Sequence[Metric], aggregates: Aggregates
 ) -> Iterator[str]:
-    """Uneven splits where other tests than those of means and ratios reject too often."""
+    """Name uneven splits where tests of other kinds than means and ratios reject too often."""
     resampled = experiment.inference.resample is not None
     names = [m.name for m in metrics if m.kind in _LARGE or (resampled and m.is_mean_or_ratio)]
     control = aggregates.units_of(experiment.control)

@@ -1,149 +1,154 @@
-"""Goals × variants as one family of tests, and the guardrails of each variant as another.
+"""Decide each row: its p-value among goals × variants or among guardrails, and its status.
 
-It gets all comparisons of the analysis: `scorecard.py` shows the p-values, `judge.py` puts the
-intervals into the result.
+Whether an effect is good or bad is decided here alone. All guardrails must hold, so that each is
+tested at the full level; any of them can stop a variant, so that "worse" is corrected for their
+number (Schultzberg et al. 2024, arXiv:2402.11609).
 """
 
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from typing import NamedTuple
 
 from abeval.experiment.model import Experiment
 from abeval.inference.compare import Analysis, compare
-from abeval.inference.comparison import MIN_UNITS, Arms, Comparison, Comparisons, Key
-from abeval.metrics.definition import Direction, Margin, Metric
+from abeval.inference.comparison import Arms, Comparison, Comparisons, Key
+from abeval.inference.looks import at_same_look
+from abeval.metrics.definition import Margin, Metric
 from abeval.results import FamilyInterval, Status
-from abeval.stats import decisions, multiplicity
+from abeval.stats import decisions, effects, multiplicity, split_moments
+from abeval.stats.records import Interval, Refusal
 
 HELD: frozenset[Status] = frozenset({"better", "non_inferior", "equivalent"})
 """Statuses of a guardrail that holds: equivalence within a margin implies non-inferiority."""
 
 
-def goodness(direction: Direction, comparison: Comparison) -> float | None:
-    """How much better the variant is, in the metric's unit; negative is worse.
+class InRange(NamedTuple):
+    """A variant's value against the bounds that it may have.
 
-    Of a metric with a target it is how much nearer to it the variant is.
+    Attributes:
+        value: The variant's value.
+        interval: Of it, at the look of the row.
+        p_value: Two-sided, of a value that is no farther out than its nearer bound; 1 inside.
+        holds: Whether both one-sided tests reject a value out of bounds.
     """
-    if comparison.effect is None:
+
+    value: float
+    interval: Interval
+    p_value: float
+    holds: bool
+
+
+def in_range(metric: Metric, comparison: Comparison, alpha: float) -> InRange | None:
+    """Test by two one-sided tests at alpha / 2 that a variant's value lies within its bounds.
+
+    They both reject where the interval at 1 − alpha lies within the bounds (Schuirmann 1987). None
+    without bounds, and where no large-sample test judges the row.
+
+    Args:
+        metric: Its bounds.
+        comparison: The variant's value with its variance, and the look.
+        alpha: Two-sided level.
+    """
+    own, effect = comparison.own, comparison.effect
+    if metric.within is None or own is None or effect is None:
         return None
-    if direction.toward is None:
-        return direction.sign * comparison.effect.difference
-    return None if comparison.gain is None else comparison.gain.value
+    low, high = metric.within
+    bound = low if own.value < (low + high) / 2 else high
+    df = min(effect.df, own.units - 1)
+    try:
+        fixed = effects.from_difference(
+            bound, own.value, own.value - bound, math.sqrt(own.variance), df, alpha
+        )
+    except Refusal:
+        return None
+    beyond = at_same_look(fixed, comparison.boundary, alpha)
+    interval = Interval(bound + beyond.low, bound + beyond.high)
+    is_inside = low <= own.value <= high
+    holds = low < interval.low and interval.high < high
+    return InRange(own.value, interval, 1.0 if is_inside else beyond.p_value, holds)
 
 
-def goodness_p_value(direction: Direction, comparison: Comparison) -> float | None:
-    """Two-sided p-value of `goodness`: the effect's own, or that of the gain toward a target."""
-    if direction.toward is None or comparison.effect is None:
-        return None if comparison.effect is None else comparison.effect.p_value
-    return None if comparison.gain is None else comparison.gain.p_value
-
-
-def goodness_interval(direction: Direction, comparison: Comparison) -> tuple[float, float] | None:
-    """The interval that has to exclude zero: of the difference, or of the gain toward a target."""
-    judged = comparison.effect if direction.toward is None else comparison.gain
-    return None if judged is None else (judged.low, judged.high)
+def own_p_value(metric: Metric, comparison: Comparison, alpha: float) -> float | None:
+    """Return the p-value that decides a row before any correction; None without a test."""
+    if metric.within is not None:
+        found = in_range(metric, comparison, alpha)
+        return None if found is None else found.p_value
+    return comparison.effect and comparison.effect.p_value
 
 
 def status_of(
     metric: Metric, comparison: Comparison, p_value: float | None, alpha: float
 ) -> Status:
-    """The status of a scorecard row, before trust checks overrule it.
+    """Return the status of a scorecard row, before trust checks overrule it.
 
     Args:
         metric: Its direction, role and margin.
         comparison: The effect.
         p_value: Of a goal or a guardrail, the p-value after the correction for multiple tests; else
-            that of `goodness`.
+            `own_p_value`.
         alpha: The level of the experiment.
     """
-    gain = goodness(metric.direction, comparison)
-    ends = goodness_interval(metric.direction, comparison)
-    few = min(comparison.units_control, comparison.units) < MIN_UNITS
-    if few or p_value is None or gain is None or ends is None:
+    effect = comparison.effect
+    if comparison.is_small or p_value is None or effect is None:
         return "too_little_data"
-    proven = decisions.conclusive(p_value, ends, alpha)
+    if metric.within is not None:
+        found = in_range(metric, comparison, alpha)
+        if found is not None and found.holds:
+            return "non_inferior"
+        return "worse" if p_value <= alpha else "unclear"
+    if metric.has_target:
+        return "unclear"
+    gain = metric.direction.sign * effect.difference
+    proven = decisions.conclusive(p_value, (effect.low, effect.high), alpha)
     if proven and gain > 0:
         return "better"
-    if metric.role == "guardrail":
-        return _guardrail(metric, comparison, proven, gain)
+    is_guardrail = metric.role == "guardrail"
+    if is_guardrail and metric.margin is not None and _holds(metric, metric.margin, comparison):
+        return "non_inferior"
     if proven and gain < 0:
         return "worse"
     interval = _gain_interval(metric, comparison)
-    if metric.margin is not None and interval is not None:
-        return "equivalent" if decisions.equivalent(interval, metric.margin.size) else "unclear"
-    return "unclear"
+    if is_guardrail or metric.margin is None or interval is None:
+        return "unclear"
+    return "equivalent" if decisions.equivalent(interval, metric.margin.size) else "unclear"
 
 
-def _guardrail(metric: Metric, comparison: Comparison, proven: bool, gain: float) -> Status:
-    """A guardrail holds only if the harmful end of its interval lies inside the margin.
-
-    A proven gain is inside any margin: it does not come here.
-    """
-    if _holds(metric, comparison):
-        return "non_inferior"
-    return "worse" if proven and gain < 0 else "unclear"
-
-
-def _holds(metric: Metric, comparison: Comparison) -> bool:
-    if metric.margin is None:
-        return False
+def _holds(metric: Metric, margin: Margin, comparison: Comparison) -> bool:
+    """Tell whether the harmful end of the interval lies inside the margin."""
     interval = _gain_interval(metric, comparison)
     if interval is not None:
-        return decisions.not_worse(interval, metric.margin.size)
-    return _holds_without_lift(metric, metric.margin, comparison)
-
-
-def _holds_without_lift(metric: Metric, margin: Margin, comparison: Comparison) -> bool:
-    """A share of control as margin, where control is so near zero that the lift has no interval."""
+        return decisions.not_worse(interval, margin.size)
+    # A share of a control so near zero that the lift has no interval.
     effect, spread = comparison.effect, comparison.spread
-    if effect is None or spread is None or metric.direction.toward is not None:
-        return False
-    if effect.control == 0:
+    if effect is None or spread is None or effect.control == 0:
         return False
     return decisions.not_worse_relative(
-        effect, spread.control, spread.covariance, margin.size, _way(metric.direction)
+        effect, spread.control, spread.covariance, margin.size, _way(metric)
     )
 
 
 def _gain_interval(metric: Metric, comparison: Comparison) -> decisions.Gain | None:
-    """How much better the variant is at worst and at best, on the margin's scale."""
-    if metric.direction.toward is not None:
-        return None if comparison.gain is None else comparison.gain.within
-    interval = _interval(metric.margin, comparison)
-    if interval is None:
-        return None
-    return decisions.gain(interval, _way(metric.direction))
-
-
-def _way(direction: Direction) -> decisions.Direction:
-    return "increase" if direction.sign == 1 else "decrease"
-
-
-def _interval(margin: Margin | None, comparison: Comparison) -> tuple[float, float] | None:
-    if margin is None or comparison.effect is None:
+    """Return how much better the variant is at worst and at best, on the margin's scale."""
+    effect, lift, margin = comparison.effect, comparison.lift, metric.margin
+    if margin is None or effect is None:
         return None
     if not margin.relative:
-        return comparison.effect.low, comparison.effect.high
-    lift = comparison.lift
-    return (lift.low, lift.high) if lift is not None and lift.bounded else None
+        return decisions.gain((effect.low, effect.high), _way(metric))
+    if lift is None or not lift.bounded:
+        return None
+    return decisions.gain((lift.low, lift.high), _way(metric))
 
 
-def family_of(metrics: Sequence[Metric], comparisons: Comparisons) -> dict[Key, float]:
-    """The p-value of every goal in every variant that has one."""
-    by_name = {metric.name: metric for metric in metrics}
-    return {
-        key: p_value
-        for key, comparison in comparisons.items()
-        if by_name[key[0]].role == "goal"
-        and (p_value := goodness_p_value(by_name[key[0]].direction, comparison)) is not None
-    }
+def _way(metric: Metric) -> decisions.Direction:
+    return "increase" if metric.direction.sign == 1 else "decrease"
 
 
-def adjusted(
+def goal_p_values(
     experiment: Experiment, metrics: Sequence[Metric], comparisons: Comparisons
 ) -> dict[Key, float]:
-    """P-values adjusted over goals × variants."""
-    family = family_of(metrics, comparisons)
+    """Adjust the p-values of goals over goals × variants, by the family of the plan."""
+    family = _family_of(experiment, metrics, comparisons)
     method = experiment.inference.family
     if not family or method == "none":
         return family
@@ -158,28 +163,41 @@ def adjusted(
     return dict(zip(family, (float(p) for p in changed), strict=True))
 
 
-def guardrails_adjusted(
+def guardrail_p_values(
     experiment: Experiment, metrics: Sequence[Metric], comparisons: Comparisons
 ) -> dict[Key, float]:
-    """P-values of guardrails, Holm over those of one variant: each could stop it by chance.
+    """Adjust the p-values of guardrails by Holm over those of one variant.
 
-    They decide whether a guardrail is worse. Whether it holds needs no correction, because all
-    of them must (Schultzberg et al. 2024, arXiv:2402.11609).
+    They decide whether a guardrail is worse. Whether it holds needs no correction.
     """
+    guardrails = [metric for metric in metrics if metric.role == "guardrail"]
     adjusted: dict[Key, float] = {}
     for variant in experiment.treatments:
-        own = {
-            (metric.name, variant): p_value
-            for metric in metrics
-            if metric.role == "guardrail"
-            and (p_value := goodness_p_value(metric.direction, comparisons[metric.name, variant]))
-            is not None
-        }
+        keys = [(metric, (metric.name, variant)) for metric in guardrails]
+        own = _known(experiment, comparisons, keys)
         p_values = list(own.values())
         if own and experiment.inference.family != "none":
             p_values = multiplicity.adjust(p_values, "holm").tolist()
         adjusted |= dict(zip(own, p_values, strict=True))
     return adjusted
+
+
+def _family_of(
+    experiment: Experiment, metrics: Sequence[Metric], comparisons: Comparisons
+) -> dict[Key, float]:
+    """Return the p-value of every goal in every variant that has one."""
+    goals = {metric.name: metric for metric in metrics if metric.role == "goal"}
+    keys = [(goals[key[0]], key) for key in comparisons if key[0] in goals]
+    return _known(experiment, comparisons, keys)
+
+
+def _known(
+    experiment: Experiment, comparisons: Comparisons, keys: Sequence[tuple[Metric, Key]]
+) -> dict[Key, float]:
+    p_values = {
+        key: own_p_value(metric, comparisons[key], experiment.alpha) for metric, key in keys
+    }
+    return {key: p_value for key, p_value in p_values.items() if p_value is not None}
 
 
 def _weights(experiment: Experiment, family: Mapping[Key, float]) -> list[float]:
@@ -188,21 +206,21 @@ def _weights(experiment: Experiment, family: Mapping[Key, float]) -> list[float]
 
 
 def _dunnett(family: Mapping[Key, float], comparisons: Comparisons) -> dict[Key, float]:
-    """Dunnett over the variants of each goal, Bonferroni over the goals."""
+    """Adjust by Dunnett over the variants of each goal, Bonferroni over the goals."""
     goals = list(dict.fromkeys(metric for metric, _ in family))
     changed: dict[Key, float] = {}
     for goal in goals:
         keys = [key for key in family if key[0] == goal]
-        p_values = multiplicity.dunnett_p_values(
-            [family[key] for key in keys], _loadings(keys, comparisons), _df(keys, comparisons)
+        p_values = split_moments.p_values(
+            [family[key] for key in keys], *_shared(keys, comparisons)
         )
         changed |= {k: min(1.0, len(goals) * p) for k, p in zip(keys, p_values, strict=True)}
     return {key: changed[key] for key in family}
 
 
-def _loadings(keys: Sequence[Key], comparisons: Comparisons) -> list[float]:
-    """Correlation of each difference with control's value, which all of them share."""
-    loadings = []
+def _shared(keys: Sequence[Key], comparisons: Comparisons) -> tuple[list[float], float]:
+    """Return each difference's correlation with control's value, and the fewest df."""
+    loadings, dfs = [], []
     for comparison in (comparisons[key] for key in keys):
         effect, spread = comparison.effect, comparison.spread
         if effect is None or spread is None or spread.covariance != -spread.control:
@@ -210,62 +228,48 @@ def _loadings(keys: Sequence[Key], comparisons: Comparisons) -> list[float]:
         else:
             share = spread.control / effect.se**2
         loadings.append(math.sqrt(share))
-    return loadings
+        dfs += [] if effect is None else [effect.df]
+    return loadings, min(dfs)
 
 
-def _df(keys: Sequence[Key], comparisons: Comparisons) -> float:
-    return min(effect.df for key in keys if (effect := comparisons[key].effect) is not None)
+def family_intervals(analysis: Analysis, comparisons: Comparisons) -> tuple[FamilyInterval, ...]:
+    """Return intervals of goals that agree with the adjusted p-values; none of repeated looks.
 
-
-def family_intervals(analysis: Analysis) -> tuple[FamilyInterval, ...]:
-    """Intervals of goals that agree with the adjusted p-values (`multiplicity.interval_levels`).
-
-    Dunnett's hold together. There are none of repeated looks, nor of goals whose p-value is not of
-    the difference, because their target lies between both values.
+    Each is `multiplicity.interval_levels`'; Dunnett's hold together.
     """
-    experiment, comparisons = analysis.experiment, analysis.comparisons
-    family = family_of(analysis.metrics, comparisons)
+    experiment = analysis.experiment
+    family = _family_of(experiment, analysis.metrics, comparisons)
     if not family or experiment.inference.looks != "fixed":
         return ()
-    return tuple(
-        _family_interval(analysis, key, level)
-        for key, level in _levels(experiment, family, comparisons).items()
-        if (gain := comparisons[key].gain) is None or not gain.across
-    )
-
-
-def _family_interval(analysis: Analysis, key: Key, level: float) -> FamilyInterval:
-    """The comparison again, at an error rate of its own."""
-    experiment = analysis.experiment.model_copy(update={"alpha": level})
-    metric = next(metric for metric in analysis.metrics if metric.name == key[0])
-    arms = Arms(experiment.control, key[1])
-    numbers = compare(replace(analysis, experiment=experiment), metric, arms).numbers
-    ends = analysis.comparisons[key].interval(level)
-    return FamilyInterval(*key, 1 - level, *ends, numbers.lift_low, numbers.lift_high)
+    by_name = {metric.name: metric for metric in analysis.metrics}
+    rows = []
+    for (name, variant), level in _levels(experiment, family, comparisons).items():
+        # The lift again, at an error rate of its own.
+        at_level = replace(analysis, experiment=experiment.model_copy(update={"alpha": level}))
+        arms = Arms(experiment.control, variant)
+        lift = compare(at_level, by_name[name], arms).numbers
+        ends = comparisons[name, variant].interval(level)
+        row = FamilyInterval(name, variant, 1 - level, *ends, lift.lift_low, lift.lift_high)
+        rows.append(row)
+    return tuple(rows)
 
 
 def _levels(
     experiment: Experiment, family: Mapping[Key, float], comparisons: Comparisons
 ) -> dict[Key, float]:
-    """The error rate of each interval."""
+    """Return the error rate of each interval."""
     alpha, method = experiment.alpha, experiment.inference.family
     if method == "none":
         return {}
     if method == "dunnett":
         goals = list(dict.fromkeys(metric for metric, _ in family))
+        of_goals = [[key for key in family if key[0] == goal] for goal in goals]
         return {
             key: level
-            for goal in goals
-            for key, level in _dunnett_levels(goal, family, comparisons, alpha / len(goals)).items()
+            for keys in of_goals
+            for level in [multiplicity.level(alpha / len(goals), *_shared(keys, comparisons))]
+            for key in keys
         }
     weights = _weights(experiment, family) if method == "weighted" else None
     levels = multiplicity.interval_levels(list(family.values()), method, alpha, weights)
     return {key: level for key, level in zip(family, levels, strict=True) if level is not None}
-
-
-def _dunnett_levels(
-    goal: str, family: Mapping[Key, float], comparisons: Comparisons, alpha: float
-) -> dict[Key, float]:
-    keys = [key for key in family if key[0] == goal]
-    level = multiplicity.dunnett_level(alpha, _loadings(keys, comparisons), _df(keys, comparisons))
-    return dict.fromkeys(keys, level)

@@ -1,8 +1,4 @@
-"""Aggregates → one frozen result. Pure: no log, no engine, no clock.
-
-`pipeline.py` hands it the aggregates, just collected or read from where they were saved, and
-returns the result to `api/`.
-"""
+"""Turn aggregates into one frozen result. Pure: no log, no engine, no clock."""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -16,14 +12,14 @@ from abeval.experiment.model import Experiment
 from abeval.experiment.sections import Family
 from abeval.inference import context
 from abeval.inference.aa import aa_of
-from abeval.inference.compare import Analysis, compare
-from abeval.inference.comparison import Arms, Comparison, Comparisons, Key, adjusted_p_values
+from abeval.inference.compare import Analysis, compare, compare_all
+from abeval.inference.comparison import Arms, adjusted_p_values
 from abeval.inference.families import family_intervals
 from abeval.inference.scorecard import (
     adjustments,
     beliefs,
     boundaries,
-    gains,
+    ranges,
     scorecard,
     segment_rows,
     slice_rows,
@@ -49,7 +45,7 @@ from abeval.stats.multiplicity import Method
 
 
 def judge(experiment: Experiment, metrics: Sequence[Metric], aggregates: Aggregates) -> Result:
-    """The result of an experiment: verdicts, trust checks and every row of numbers.
+    """Return the result of an experiment: verdicts, trust checks and every row of numbers.
 
     Args:
         experiment: The plan.
@@ -60,21 +56,39 @@ def judge(experiment: Experiment, metrics: Sequence[Metric], aggregates: Aggrega
         # A file that lists no metrics shows those that its logs can give.
         metrics = [metric for metric in metrics if metric.name not in aggregates.refused]
     analysis = Analysis(experiment, metrics, aggregates)
-    aa = aa_of(analysis)
+
+    # Compare each metric in each variant with control, as it may be read at this look.
+    comparisons = compare_all(analysis)
+
+    # Check whether log, split and tests can be trusted, and what that takes from the rows.
+    aa = aa_of(analysis, comparisons)
     # Messages and notes may name files, whose addresses may hold secrets.
     trust = tuple(replace(c, message=masked(c.message)) for c in trust_checks(analysis, aa))
-    moved = moved_segments(experiment, trust)
-    beside = moved_denominators(analysis, trust)
-    totals = {key: one.total for key, one in beside.items()}
-    moved_words = {key: one.words for key, one in beside.items()}
-    is_fixed = experiment.inference.looks == "fixed"
-    early = context.early_end(experiment, aggregates) if is_fixed else ""
-    rows = scorecard(analysis, untrusted(analysis, trust, aa), totals)
+    moved, beside = moved_segments(experiment, trust), moved_denominators(analysis, trust)
+    ranged = {metric.name for metric in metrics if metric.within is not None}
+    totals = {key: one.total for key, one in beside.items() if key[0] not in ranged}
+    doubts = untrusted(analysis, trust, aa)
+
+    # Correct p-values over goals and over guardrails, give each row its status, and decide.
+    rows = scorecard(analysis, comparisons, doubts, totals)
     infos = tuple(context.metric_info(metric) for metric in metrics)
+    early = context.early_end(experiment, aggregates)
+    verdicts = decide(
+        trust,
+        rows,
+        infos,
+        moved={key: one.words for key, one in beside.items()},
+        early=early if experiment.inference.looks == "fixed" else "",
+    )
+
+    notes = (
+        *winners_curse(analysis, comparisons, rows),
+        *context.notes(experiment, metrics, aggregates),
+    )
     return Result(
         schema_version=SCHEMA_VERSION,
         experiment=context.experiment_info(experiment, aggregates),
-        verdicts=decide(trust, rows, infos, moved_words, early),
+        verdicts=verdicts,
         trust=trust,
         scorecard=rows,
         metrics=infos,
@@ -82,18 +96,13 @@ def judge(experiment: Experiment, metrics: Sequence[Metric], aggregates: Aggrega
         segments=segment_rows(analysis, moved),
         left_out=context.left_out(metrics, aggregates),
         accounting=context.accounting(aggregates),
-        notes=tuple(
-            map(
-                masked,
-                (*winners_curse(analysis, rows), *context.notes(experiment, metrics, aggregates)),
-            )
-        ),
-        adjustments=adjustments(analysis),
+        notes=tuple(map(masked, notes)),
+        adjustments=adjustments(analysis, comparisons),
         segment_tests=segment_tests(analysis),
         segment_contrasts=segment_contrasts(analysis, moved),
-        boundaries=boundaries(analysis),
-        beliefs=beliefs(analysis),
-        family_intervals=family_intervals(analysis),
+        boundaries=boundaries(comparisons),
+        beliefs=beliefs(analysis, comparisons),
+        family_intervals=family_intervals(analysis, comparisons),
         aa=() if aa is None else aa.metrics,
         ramps=context.ramps(entry_stretches(experiment, aggregates.entered)),
         influence=influences(analysis),
@@ -106,61 +115,53 @@ def judge(experiment: Experiment, metrics: Sequence[Metric], aggregates: Aggrega
         quantile_effects=quantile_effects(analysis),
         unit_aucs=unit_aucs(analysis),
         catalogue_uses=catalogue_uses(analysis),
-        gains=gains(analysis),
+        ranges=ranges(analysis, comparisons),
     )
 
 
 def pairwise(
     experiment: Experiment, metrics: Sequence[Metric], metric: Metric, aggregates: Aggregates
 ) -> Pairwise:
-    """Compare every two variants on a metric."""
+    """Compare every two variants on a metric, p-values adjusted over all pairs."""
     analysis = Analysis(experiment, metrics, aggregates)
     comparisons = {
         (base, variant): compare(analysis, metric, Arms(base, variant))
         for base, variant in combinations(experiment.variants, 2)
     }
     family = _of_pairs(experiment.inference.family)
-    adjusted = {} if family == "none" else adjusted_p_values(comparisons, family)
+    p_values = {} if family == "none" else adjusted_p_values(comparisons, family)
+    values: dict[str, float | None] = dict.fromkeys(experiment.variants)
+    pairs = []
+    for (base, variant), comparison in comparisons.items():
+        numbers = comparison.numbers
+        values[base] = numbers.control if values[base] is None else values[base]
+        values[variant] = numbers.treatment if values[variant] is None else values[variant]
+        pair = Pair(
+            base=base,
+            variant=variant,
+            units_base=numbers.units_control,
+            units=numbers.units,
+            difference=numbers.difference,
+            difference_low=numbers.difference_low,
+            difference_high=numbers.difference_high,
+            lift=numbers.lift,
+            p_value=numbers.p_value,
+            p_adjusted=p_values.get((base, variant), numbers.p_value),
+            reason=comparison.reason,
+        )
+        pairs.append(pair)
     return Pairwise(
         metric=metric.name,
-        values=_values(experiment, comparisons),
+        values=tuple(values.items()),
         family=family,
         alpha=experiment.alpha,
-        pairs=tuple(_pair(key, one, adjusted.get(key)) for key, one in comparisons.items()),
+        pairs=tuple(pairs),
         trust=trust_checks(analysis),
     )
 
 
 def _of_pairs(family: Family) -> Literal["none"] | Method:
-    """Dunnett needs pairs with control, and all pairs of one metric have the same weight."""
+    """Replace Dunnett, who needs pairs with control, and weights, alike for pairs of one metric."""
     if family == "dunnett":
         return "holm"
     return "bonferroni" if family == "weighted" else family
-
-
-def _values(
-    experiment: Experiment, comparisons: Comparisons
-) -> tuple[tuple[str, float | None], ...]:
-    """The value of each variant, from the first comparison that has one."""
-    values: dict[str, float | None] = dict.fromkeys(experiment.variants)
-    for (base, variant), comparison in comparisons.items():
-        values[base] = comparison.control if values[base] is None else values[base]
-        values[variant] = comparison.treatment if values[variant] is None else values[variant]
-    return tuple(values.items())
-
-
-def _pair(key: Key, comparison: Comparison, p_adjusted: float | None) -> Pair:
-    numbers = comparison.numbers
-    return Pair(
-        base=key[0],
-        variant=key[1],
-        units_base=numbers.units_control,
-        units=numbers.units,
-        difference=numbers.difference,
-        difference_low=numbers.difference_low,
-        difference_high=numbers.difference_high,
-        lift=numbers.lift,
-        p_value=numbers.p_value,
-        p_adjusted=numbers.p_value if p_adjusted is None else p_adjusted,
-        reason=comparison.reason,
-    )

@@ -1,8 +1,4 @@
-"""When results may be read: at the planned end, at planned looks, or at any time.
-
-It gets the experiment, its days and its units from `compare.py`, whose rule carries the look to
-every comparison; `power.py` and `time/peeking.py` read the plan.
-"""
+"""Say when results may be read: at the planned end, at planned looks, or at any time."""
 
 import math
 from collections.abc import Mapping, Sequence
@@ -116,14 +112,14 @@ def looks_of(
     days: Sequence[DayRows],
     gathered: Mapping[str, float] | None = None,
 ) -> Looks | None:
-    """How often the experiment may be looked at, None for one look at the end.
+    """Return how often the experiment may be looked at; None for one look at the end.
 
     Args:
         experiment: The plan.
         units: Units of control and of the variant that is compared.
         days: The days with an impression, as `Aggregates.days`.
-        gathered: Information up to the end of each of these days (`information.py`), for planned
-            looks; without, as much a day as the plan has.
+        gathered: Information up to the end of each of these days, for planned looks; without, as
+            much a day as the plan has.
     """
     inference = experiment.inference
     if inference.looks == "fixed":
@@ -146,7 +142,7 @@ def looks_of(
 
 
 def _ends_of_days(experiment: Experiment, days: Sequence[DayRows], now: float) -> list[float]:
-    """Share of the plan at the end of each day: of the period, or of the planned units."""
+    """Return the share of the plan at each day's end: of the period, or of the planned units."""
     if experiment.inference.planned_units is not None:
         units = list(accumulate(one.new_units for one in days))
         return [now * float(n) / float(units[-1]) for n in units]
@@ -157,7 +153,7 @@ def _ends_of_days(experiment: Experiment, days: Sequence[DayRows], now: float) -
 def informative(
     shares: Sequence[float], fractions: Sequence[float]
 ) -> tuple[list[float], list[float]]:
-    """The looks before this one at which there was something new to see."""
+    """Keep the looks before this one at which there was something new to see."""
     kept: list[tuple[float, float]] = []
     for share, fraction in zip(shares, fractions, strict=True):
         last = kept[-1][1] if kept else 0.0
@@ -167,7 +163,7 @@ def informative(
 
 
 def planned_fractions(experiment: Experiment) -> Sequence[float]:
-    """Shares of the plan at the planned looks, the end last."""
+    """Return the shares of the plan at the planned looks, the end last."""
     looks, period = experiment.inference.planned_looks or [], experiment.period
     shares = [look if isinstance(look, float) else _share(period, moment(look)) for look in looks]
     return sorted({*shares, 1.0})
@@ -181,7 +177,7 @@ def _share(period: Period | None, until: datetime) -> float:
 
 
 def elapsed(period: Period | None, days: Sequence[DayRows]) -> float:
-    """Share of the period up to the end of the last day with an impression; 1 without a period."""
+    """Return the share of the period up to the last day with an impression; 1 without one."""
     if period is None or not days:
         return 1.0
     last = datetime.fromisoformat(max(one.day for one in days)) + timedelta(days=1)
@@ -191,7 +187,7 @@ def elapsed(period: Period | None, days: Sequence[DayRows]) -> float:
 def at_look(
     effect: Effect, looks: Looks | None, alpha: float, variances: tuple[float, float]
 ) -> EffectAtLook:
-    """An effect with an interval and a p-value that hold at this look.
+    """Return an effect with an interval and a p-value that hold at this look.
 
     Args:
         effect: At a fixed horizon.
@@ -212,7 +208,7 @@ def at_look(
 
 
 def critical_values(looks: Looks | None, information: float, level: float) -> tuple[float, ...]:
-    """The |z| from which on each look so far rejects at an error rate; this look is the last.
+    """Return the |z| from which on each look so far rejects; this look is the last.
 
     Args:
         looks: How often one may look, and the planned looks so far.
@@ -232,7 +228,7 @@ def critical_values(looks: Looks | None, information: float, level: float) -> tu
 
 
 def relative_error(effect: Effect, variances: tuple[float, float], units: tuple[int, int]) -> float:
-    """The standard error of an effect as a share of the metric's value in both variants.
+    """Return the standard error of an effect as a share of the metric's value in both variants.
 
     No smaller than if both varied as the larger variant does: a small one in which rare events
     happen to be few has a small value and, by that, a small variance.
@@ -248,21 +244,39 @@ def relative_error(effect: Effect, variances: tuple[float, float], units: tuple[
     return math.inf if value == 0 else math.sqrt(max(effect.se**2, alike)) / value
 
 
+def at_same_look(effect: Effect, boundary: LookBoundary | None, alpha: float) -> Effect:
+    """Return an effect as it may be read where another of the same units has this boundary."""
+    match None if boundary is None else boundary.looks:
+        case AlwaysValid() as looks if boundary is not None:
+            return _of_sequence(effect, looks, boundary.information, alpha).effect
+        case Planned() as looks:
+            return _planned(effect, looks, alpha).effect
+        case _:
+            return effect
+
+
 def _always_valid(
     effect: Effect, looks: AlwaysValid, alpha: float, variances: tuple[float, float]
 ) -> EffectAtLook:
-    units, planned = (looks.units_control, looks.units), looks.planned_units
+    units = looks.units_control, looks.units
     if min(units) < START_UNITS:
         raise Refusal("before_first_look", f"a variant has fewer than {START_UNITS} units")
     error = relative_error(effect, variances, units)
     if error > START_PRECISION:
         raise Refusal("before_first_look", f"the standard error is {error:.0%} of the value")
-    if planned is None:
-        information = (START_PRECISION / error) ** 2
-        look = sequential.from_start(effect.difference, effect.se, information, alpha)
-    else:
-        information = sum(units) / planned
-        look = sequential.confidence_sequence(effect.difference, effect.se, information, alpha)
+    planned = looks.planned_units
+    information = (START_PRECISION / error) ** 2 if planned is None else sum(units) / planned
+    return _of_sequence(effect, looks, information, alpha)
+
+
+def _of_sequence(
+    effect: Effect, looks: AlwaysValid, information: float, alpha: float
+) -> EffectAtLook:
+    """Read an effect by a confidence sequence, from the start on or tuned to the plan."""
+    follow = (
+        sequential.from_start if looks.planned_units is None else sequential.confidence_sequence
+    )
+    look = follow(effect.difference, effect.se, information, alpha)
     half = (look.high - effect.difference) / effect.se
     level, _ = tail(half, effect.df, "two-sided")
     valid = effect._replace(
@@ -277,7 +291,7 @@ def _always_valid(
 
 
 def _planned(effect: Effect, looks: Planned, alpha: float) -> EffectAtLook:
-    """Repeated interval and p-value (Jennison and Turnbull 1989), for the z with the p of the t."""
+    """Repeat interval and p-value (Jennison and Turnbull 1989), for the z with the p of the t."""
     z = -float(special.ndtri(effect.p_value / 2)) if effect.p_value > 0 else _WIDEST
     critical = critical_values(looks, 1.0, alpha)[-1]
     level = 2 * float(special.ndtr(-critical))

@@ -1,8 +1,4 @@
-"""Kinds of metrics that moments cannot compare: quantiles, catalogue metrics, functions.
-
-`compare.py` hands it the aggregates and two variants, and puts the comparison among those of the
-moments.
-"""
+"""Compare metrics that moments cannot: quantiles, catalogue metrics, functions."""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -24,7 +20,7 @@ from abeval.inference.comparison import (
     with_joint,
     with_sides,
 )
-from abeval.inference.means_and_ratios import MIN_STRETCH
+from abeval.inference.means_and_ratios import comparable
 from abeval.metrics.definition import Metric, scales
 from abeval.metrics.row_text import evaluate
 from abeval.stats import catalogue, quantiles, resampling
@@ -58,7 +54,7 @@ def compare_quantiles(metric: Metric, aggregates: Aggregates, arms: Arms, rule: 
 
 
 def _sided(quantile: Quantile, units: int, scale: float) -> quantiles.SidedEstimate:
-    """A quantile in the metric's unit."""
+    """Return a quantile in the metric's unit."""
     if quantile.low is None or quantile.high is None:
         raise Refusal(quantile.refused or "too_few_units", "the quantile has no interval")
     return quantiles.from_ends(
@@ -82,20 +78,12 @@ def compare_catalogue(
     control, treatment = (int(incidence.units_in_group.sum()) for incidence in incidences)
     units = control, treatment
     comparisons = {str(name): _of_catalogue(units, one) for name, one in results.items()}
-    if all(_shows_all(incidence) for incidence in incidences):
-        comparisons |= _all_shown(comparisons.get("coverage"))
+    coverage = comparisons.get("coverage")
+    shows_all = all(len(np.unique(one.item)) == one.catalogue_size for one in incidences)
+    if shows_all and coverage is not None and coverage.reason == "zero_variance":
+        whole = replace(coverage, control=1.0, treatment=1.0, reason="all_items_shown")
+        comparisons["coverage"] = whole
     return comparisons
-
-
-def _shows_all(incidence: Incidence) -> bool:
-    return len(np.unique(incidence.item)) == incidence.catalogue_size
-
-
-def _all_shown(coverage: Comparison | None) -> dict[str, Comparison]:
-    """Coverage of 100 % in both variants, where nothing varies."""
-    if coverage is None or coverage.reason != "zero_variance":
-        return {}
-    return {"coverage": replace(coverage, control=1.0, treatment=1.0, reason="all_items_shown")}
 
 
 def _of_catalogue(
@@ -135,33 +123,26 @@ def compare_resampled(metric: Metric, aggregates: Aggregates, arms: Arms, rule: 
     occupied = (control[:, ::width].sum(axis=1) > 0) | (treatment[:, ::width].sum(axis=1) > 0)
     try:
         adjusted = _resampled(statistic, control[occupied], treatment[occupied], rule)
-        return replace(with_joint(bare, adjusted, rule), draws=_draws(rule))
+        # A jackknife leaves out each group of units once: nothing of it is random.
+        is_random = rule.resample in ("bootstrap", "permutation")
+        draws = Draws(resampling.DRAWS, resampling.SEED) if is_random else None
+        return replace(with_joint(bare, adjusted, rule), own=adjusted.treatment, draws=draws)
     except Refusal as refusal:
         return replace(bare, reason=reason_of(refusal))
 
 
-def _draws(rule: Rule) -> Draws | None:
-    """A jackknife leaves out each group of units once: nothing of it is random."""
-    random = rule.resample in ("bootstrap", "permutation")
-    return Draws(resampling.DRAWS, resampling.SEED) if random else None
-
-
 def _stretches(aggregates: Aggregates, arms: Arms) -> tuple[list[int], list[float]]:
-    """The stretches of entry days that compare two variants, and what each weighs in both."""
+    """Return the stretches of entry days that compare two variants, and what each weighs."""
     stretches = aggregates.stretches
     if not stretches:
         return [0], [1.0]
-    places = [
-        place
-        for place, one in enumerate(stretches)
-        if min(one.units.get(name, 0) for name in arms) >= MIN_STRETCH
-    ]
+    places = comparable(aggregates, arms)
     sizes = [sum(stretches[place].units.values()) for place in places]
     return places, [size / sum(sizes) for size in sizes]
 
 
 def _weighed(sums: Floats, shares: Sequence[float]) -> Floats:
-    """Sums of all stretches together, each stretch's mean weighed by its share.
+    """Put sums of all stretches together, each stretch's mean weighed by its share.
 
     Args:
         sums: Units and sums of each stretch side by side, shape (..., stretches × columns).
@@ -174,7 +155,7 @@ def _weighed(sums: Floats, shares: Sequence[float]) -> Floats:
 
 
 def _statistic(metric: Metric, shares: Sequence[float]) -> resampling.Statistic:
-    """The metric as a function of units and of each part's numerator and denominator."""
+    """Return the metric as a function of units and of each part's sums."""
     parts = metric.parts or (metric,)
     text = metric.function or metric.name
     factors = [scales(part)[0] / scales(part)[1] for part in parts]
@@ -194,7 +175,7 @@ def _statistic(metric: Metric, shares: Sequence[float]) -> resampling.Statistic:
 def _sums(
     parts: Sequence[Metric], aggregates: Aggregates, variant: str, places: Sequence[int]
 ) -> Floats:
-    """Units, and each part's numerator and denominator, by sub-bucket: stretches side by side.
+    """Return units and each part's sums by sub-bucket, stretches side by side.
 
     The shape is (buckets, stretches × (1 + 2 parts)).
     """
@@ -221,7 +202,7 @@ def _resampled(
 
 
 def _joint(effect: Effect, spread: Floats) -> Adjusted:
-    """The effect with what a lift needs: the covariance of the two values."""
+    """Add what a lift needs: the covariance of the two values."""
     control = Estimate(effect.control, float(spread[0, 0]), 0, effect.df)
     treatment = Estimate(effect.treatment, float(spread[1, 1]), 0, effect.df)
     shared = float(spread[0, 1] - spread[0, 0])

@@ -1,8 +1,6 @@
-"""What a row of the scorecard can detect, from its own test: today, and at any other size.
+"""Say what a row of the scorecard can detect, from its own test: today, and at any other size.
 
-`detectable` is that effect for the scorecard, the page and `abeval power`; an `Outlook` carries a
-row's standard error to other numbers of days or units by its growth. `power.py` plans each metric
-by it, `power_outlook.py` says what the experiment can still see, `ship_plan.py` plans the decision.
+An `Outlook` carries a row's standard error to other numbers of days or units by its growth.
 """
 
 import math
@@ -27,7 +25,7 @@ from abeval.inference.looks import (
     informative,
     planned_fractions,
 )
-from abeval.inference.means_and_ratios import MIN_STRETCH, estimate, pair_of
+from abeval.inference.means_and_ratios import comparable, estimate, pair_of
 from abeval.logs.placing import planned_splits
 from abeval.metrics.definition import Metric
 from abeval.stats import design, multiplicity, srm
@@ -49,7 +47,7 @@ class Horizon(NamedTuple):
 
     @property
     def information(self) -> float:
-        """Units over the relative variance between them: 1/se², but for the split."""
+        """Return units over the relative variance between them: 1/se², but for the split."""
         return self.units * (self.value / self.sd) ** 2
 
 
@@ -75,7 +73,7 @@ class Growth(NamedTuple):
     splits: Sequence[float] = ()
 
     def after(self, days: float) -> Horizon:
-        """The metric after some days; beyond the log, each part grows on as in its last week.
+        """Return the metric after some days; beyond the log, it grows on as in its last week.
 
         Units and totals grow as powers of time, and the variance of the value falls to what differs
         between units that return (`duration.information_at`); units come in the latest split.
@@ -96,7 +94,7 @@ class Growth(NamedTuple):
         return Horizon(units, math.copysign(value, self.values[-1]), sd)
 
     def _split(self, units: float, days: float) -> float:
-        """The mean of `splits` over the units that are in by then."""
+        """Return the mean of `splits` over the units that are in by then."""
         if not self.splits:
             return 1.0
         weighed = np.cumsum(np.diff(self.units, prepend=0.0) * self.splits).tolist()
@@ -110,7 +108,7 @@ class Growth(NamedTuple):
         days: float,
         beyond: Callable[[Sequence[float], float], float],
     ) -> float:
-        """Within the log in a line from the end of a day to the next."""
+        """Interpolate within the log from the end of a day to the next; grow on beyond."""
         if days <= len(values):
             return float(np.interp(days, np.arange(len(values) + 1), [0.0, *values]))
         ended = values[: self.ended]
@@ -133,7 +131,7 @@ MOST_UNITS = 1e10
 def detectable(
     se: float, control: float, critical: float, treated: float, power: float = POWER
 ) -> float:
-    """The smallest relative effect, or margin, that a test finds with this power.
+    """Return the smallest relative effect, or margin, that a test finds with this power.
 
     Args:
         se: Standard error of the difference in the test that decides.
@@ -150,7 +148,7 @@ def detectable(
 
 
 def error_shown(comparison: Comparison, alpha: float) -> float | None:
-    """The standard error that a row's interval of the difference says at this look.
+    """Return the standard error that a row's interval of the difference says at this look.
 
     It is that of the test, but where a test of skewed values, or Student's t, has a wider interval.
     """
@@ -162,21 +160,21 @@ def error_shown(comparison: Comparison, alpha: float) -> float | None:
 
 
 def critical_now(comparison: Comparison, level: float) -> float:
-    """The |z| from which on a row rejects at this look."""
+    """Return the |z| from which on a row rejects at this look."""
     boundary = comparison.boundary
     looks, information = (None, 1.0) if boundary is None else (boundary.looks, boundary.information)
     return critical_values(looks, information, level)[-1]
 
 
 def treated_part(experiment: Experiment, metric: Metric, variant: str) -> float:
-    """Treatment's part of the variance that decides a row, as `detectable` takes it."""
+    """Return treatment's part of the variance that decides a row, as `detectable` takes it."""
     control, own = shares(experiment, variant)
-    holds = metric.role == "guardrail" and metric.margin is not None
+    holds = metric.role == "guardrail" and (metric.margin or metric.within) is not None
     return 0.0 if holds or control == 0 else control / (control + own)
 
 
 def level_of(experiment: Experiment, metrics: Sequence[Metric], metric: Metric) -> float:
-    """The error rate that a row has for itself, were it the only one of its family that moves.
+    """Return the error rate that a row has were it the only one of its family that moves.
 
     A margin takes no correction, because all of them must hold; nor does a diagnostic.
 
@@ -191,13 +189,14 @@ def level_of(experiment: Experiment, metrics: Sequence[Metric], metric: Metric) 
     if family == "none" or metric.role == "diagnostic":
         return alpha
     if metric.role == "guardrail":
-        return alpha if metric.margin is not None else alpha / max(len(peers), 1)
+        has_margin = (metric.margin or metric.within) is not None
+        return alpha if has_margin else alpha / max(len(peers), 1)
     tests = max(len(peers), 1) * variants
     match family:
         case "dunnett":
             pairs = [shares(experiment, name) for name in experiment.treatments]
             loadings = [math.sqrt(own / (own + control)) for control, own in pairs]
-            return multiplicity.dunnett_level(alpha * variants / tests, loadings)
+            return multiplicity.level(alpha * variants / tests, loadings)
         case "weighted":
             weights = {choice.name: choice.weight or 1.0 for choice in experiment.metrics}
             whole = variants * sum(weights.get(one.name, 1.0) for one in peers)
@@ -210,14 +209,6 @@ def level_of(experiment: Experiment, metrics: Sequence[Metric], metric: Metric) 
 
 _OTHER_SPLIT = 1e-3
 """P-value of the split from which on a log counts as split otherwise than planned."""
-
-
-class Target(NamedTuple):
-    """The relative effect to find, or the days to run (at most one of them), and the power."""
-
-    mde: float | None
-    days: float | None
-    power: float
 
 
 class Outlook(NamedTuple):
@@ -259,46 +250,51 @@ class Outlook(NamedTuple):
 
     @property
     def margin(self) -> float | None:
-        """A guardrail's margin as a share of control."""
-        margin = self.metric.margin
-        if self.metric.role != "guardrail" or margin is None:
+        """Return a guardrail's margin as a share of control; of a range, to its nearer end."""
+        margin, within = self.metric.margin, self.metric.within
+        if self.metric.role != "guardrail" or (margin or within) is None:
             return None
         self.check()
-        return margin.size if margin.relative else margin.size / abs(self.control)
+        size, relative = 0.0, False
+        if margin is not None:
+            size, relative = margin.size, margin.relative
+        elif within is not None:
+            size = max(0.0, min(self.control - within[0], within[1] - self.control))
+        return size if relative else size / abs(self.control)
 
     def size_of(self, days: float | None) -> float:
-        """The size of so many days; without, that of the log."""
+        """Return the size of so many days; without, that of the log."""
         self.check()
         if days is not None and self.growth is None:
             raise Refusal("not_applicable", "the log has no time, so traffic per day is unknown")
         return self.size if days is None else days
 
     def at(self, size: float) -> Horizon:
-        """Units, control's value and the spread between units at a size."""
+        """Return units, control's value and the spread between units at a size."""
         grown = self._grown(size)
         units, value = self.units * grown.units, self.control * grown.value
         between = sum(1 / share for share in self.shares)
         return Horizon(units, value, self.error(size) * abs(value) * math.sqrt(units / between))
 
     def error(self, size: float, effect: float = 0.0) -> float:
-        """Standard error of the relative effect at a size, where the true one is `effect`."""
+        """Return the standard error of the relative effect at a size, where that is `effect`."""
         grown = self._grown(size)
         se = self.se / abs(self.control) / math.sqrt(grown.information)
         return se * math.sqrt(1 + effect * self.treated)
 
     def detectable(self, size: float, power: float = POWER) -> float:
-        """The relative effect, or margin, that this test finds at a size."""
+        """Return the relative effect, or margin, that this test finds at a size."""
         self.check()
         se = self.se / math.sqrt(self._grown(size).information)
         critical = self.critical(size, self.level)[-1]
         return detectable(se, self.control, critical, self.treated, power)
 
     def size_for(self, effect: float, power: float = POWER, start: float | None = None) -> float:
-        """The days, or without time the units, after which an effect is found with that power.
+        """Return the days, or without time the units, after which an effect is found.
 
         Args:
             effect: Relative effect, or margin.
-            power: Wanted probability.
+            power: Wanted probability of finding it.
             start: A size from which on it is sought; without, that of the log.
 
         Raises:
@@ -310,7 +306,7 @@ class Outlook(NamedTuple):
         )
 
     def critical(self, size: float, level: float) -> tuple[float, ...]:
-        """The critical |z| of each look up to a size, at the row's level or another."""
+        """Return the critical |z| of each look up to a size, at the row's level or another."""
         looks, information = self.looks_at(size), self.information
         if isinstance(looks, AlwaysValid):
             grown = self._grown(size)
@@ -318,7 +314,7 @@ class Outlook(NamedTuple):
         return critical_values(looks, information, level)
 
     def looks_at(self, size: float) -> Looks | None:
-        """The looks up to a size: within the plan it is one of them, beyond it its end."""
+        """Return the looks up to a size: within the plan it is one of them, beyond it its end."""
         looks = self.looks
         if not isinstance(looks, Planned) or size == self.size:
             return looks
@@ -330,7 +326,7 @@ class Outlook(NamedTuple):
         return looks._replace(shares=(*shares, share), fractions=(*fractions, 1.0))
 
     def _grown(self, size: float) -> "_Grown":
-        """What the log has grown by at a size."""
+        """Return what the log has grown by at a size."""
         self.check()
         if self.growth is None or size == self.size:
             return _Grown(size / self.size, 1.0, size / self.size)
@@ -354,7 +350,7 @@ class _Grown(NamedTuple):
 
 
 def smallest(enough: Callable[[float], bool], start: float, most: float) -> float:
-    """The smallest number that is enough, sought from one that is near.
+    """Seek the smallest number that is enough, from one that is near.
 
     Raises:
         Refusal: `not_applicable` where the largest is not.
@@ -380,7 +376,7 @@ def outlooks_of(
     growths: Mapping[str, Growth],
     variants: Sequence[str],
 ) -> list[Outlook]:
-    """The means and ratios among the metrics, and every goal and guardrail, in these variants."""
+    """Return the outlooks of means, ratios, goals and guardrails in these variants."""
     analysis = Analysis(experiment, metrics, aggregates)
     return [
         _outlook(analysis, metric, variant, growths.get(metric.name))
@@ -443,7 +439,7 @@ def _comparison(analysis: Analysis, metric: Metric, arms: Arms) -> Comparison:
 def _tested(
     analysis: Analysis, metric: Metric, arms: Arms, comparison: Comparison
 ) -> tuple[float, float]:
-    """Control's value and the standard error of the row; without a test, of the plain difference.
+    """Return control's value and the row's standard error; without a test, the plain one's.
 
     Raises:
         Refusal: There is nothing to plan with.
@@ -465,7 +461,7 @@ def _tested(
 
 
 def _to_plan(aggregates: Aggregates, arms: Arms, shares: tuple[float, float]) -> float:
-    """What a log that is split otherwise than the file plans makes of a standard error.
+    """Return what a split other than the planned one makes of a standard error.
 
     Its rows are not to be trusted, but it may be an earlier log that another split is planned by.
 
@@ -484,7 +480,7 @@ def _to_plan(aggregates: Aggregates, arms: Arms, shares: tuple[float, float]) ->
 
 
 def _dates(aggregates: Aggregates) -> list[str]:
-    """Every day from the first with an impression to the last (ISO); none without time."""
+    """Return every day from the first with an impression to the last; none without time."""
     days = [date.fromisoformat(one.day) for one in aggregates.days]
     if not days:
         return []
@@ -493,19 +489,15 @@ def _dates(aggregates: Aggregates) -> list[str]:
 
 
 def _entries(aggregates: Aggregates, dates: Sequence[str]) -> Growth:
-    """Of a metric whose days do not add up: units grow, value and spread are taken to stay."""
+    """Return growth where days do not add up: of units alone, value and spread stay."""
     new = {one.day: one.new_units for one in aggregates.days}
     entered = [float(n) for n in np.cumsum([new.get(day, 0) for day in dates])]
     return Growth(entered, [1.0] * len(dates), [1.0] * len(dates))
 
 
 def _splits(aggregates: Aggregates, arms: Arms, dates: Sequence[str]) -> list[float]:
-    """What the split of each day makes of the variance, over the latest; none of a single split."""
-    stretches = [
-        one
-        for one in aggregates.stretches
-        if min(one.units.get(name, 0) for name in arms) >= MIN_STRETCH
-    ]
+    """Return what each day's split makes of the variance, over the latest; none of one split."""
+    stretches = [aggregates.stretches[place] for place in comparable(aggregates, arms)]
     of_split = [sum(1 / one.shares[name] for name in arms) for one in stretches]
     if len(stretches) < 2:
         return []
@@ -515,7 +507,7 @@ def _splits(aggregates: Aggregates, arms: Arms, dates: Sequence[str]) -> list[fl
 
 
 def shares(experiment: Experiment, variant: str) -> tuple[float, float]:
-    """Shares of all units in control, and in a variant, by the latest split."""
+    """Return the shares of all units in control, and in a variant, by the latest split."""
     weights = planned_splits(experiment)[-1].weights
     total = sum(weights.values())
     return weights[experiment.control] / total, weights[variant] / total

@@ -1,126 +1,139 @@
-"""Comparisons → the rows that people read: scorecard, days, segments, adjustments, boundaries.
-
-`judge.py` hands it the analysis with its comparisons, and puts the rows into the result.
-"""
+"""Write comparisons as the rows that people read: scorecard, slices, adjustments, beliefs."""
 
 from collections.abc import Container, Iterator, Mapping, Sequence
 from dataclasses import replace
-from math import isfinite
 
 from abeval.aggregates.sums import DAY, SEGMENT
 from abeval.experiment.model import Experiment
 from abeval.inference.compare import Analysis, rule_of
-from abeval.inference.comparison import MIN_UNITS, Arms, Comparison, Comparisons, Reason, Rule
+from abeval.inference.comparison import Arms, Comparison, Comparisons, Reason, Rule
 from abeval.inference.context import partial_days
 from abeval.inference.families import (
     HELD,
-    adjusted,
-    goodness_interval,
-    goodness_p_value,
-    guardrails_adjusted,
+    goal_p_values,
+    guardrail_p_values,
+    in_range,
+    own_p_value,
     status_of,
 )
 from abeval.inference.means_and_ratios import compare_within
 from abeval.inference.outlook import critical_now, detectable, error_shown, level_of, treated_part
 from abeval.metrics.definition import Metric, scales
-from abeval.results import Adjustment, Belief, Boundary, Row, SliceRow, Status, TargetGain
+from abeval.results import Adjustment, Belief, Boundary, RangeRow, Row, SliceRow, Status
 from abeval.results import format as fmt
 from abeval.stats import decisions
 from abeval.stats.decisions import Prior, normal_normal
 from abeval.stats.records import Refusal
 
+ENOUGH_POWER = 0.8
+"""A test with this power for the effect that it shows overstates it by at most an eighth."""
+
 
 def scorecard(
-    analysis: Analysis, doubts: Mapping[str, Reason], totals: Comparisons
+    analysis: Analysis,
+    comparisons: Comparisons,
+    doubts: Mapping[str, Reason],
+    totals: Comparisons,
 ) -> tuple[Row, ...]:
-    """One row per metric and variant, in the order of both.
+    """Return one row per metric and variant, in the order of both.
 
     Args:
-        analysis: Its metrics and their comparisons.
+        analysis: The plan and its metrics.
+        comparisons: Of each metric and variant.
         doubts: Metrics whose numbers must not be trusted, and why.
         totals: Of the numerators of ratios whose denominators moved.
     """
-    plan, own = (analysis.experiment, analysis.metrics), analysis.comparisons
-    rows = list(judged_rows(*plan, own))
+    plan = analysis.experiment, analysis.metrics
+    rows = {(row.metric, row.variant): row for row in judged_rows(*plan, comparisons)}
     if totals:
-        beside = judged_rows(*plan, {**own, **totals})
-        keys = [(row.metric, row.variant) in totals for row in rows]
-        rows = [
-            _with_total(row, total) if moved else row
-            for row, total, moved in zip(rows, beside, keys, strict=True)
-        ]
+        for total in judged_rows(*plan, {**comparisons, **totals}):
+            key = total.metric, total.variant
+            rows[key] = _with_total(rows[key], total) if key in totals else rows[key]
     return tuple(
-        _untrusted(row, doubts[row.metric]) if row.metric in doubts else row for row in rows
+        _untrusted(row, doubts[row.metric]) if row.metric in doubts else row
+        for row in rows.values()
     )
 
 
 def judged_rows(
     experiment: Experiment, metrics: Sequence[Metric], comparisons: Comparisons
 ) -> Iterator[Row]:
-    """The rows by their numbers alone, before trust checks overrule them."""
-    p_values = adjusted(experiment, metrics, comparisons)
-    p_values |= guardrails_adjusted(experiment, metrics, comparisons)
+    """Yield the rows by their numbers alone, before trust checks overrule them."""
+    p_values = goal_p_values(experiment, metrics, comparisons)
+    p_values |= guardrail_p_values(experiment, metrics, comparisons)
     for metric in metrics:
         for variant in experiment.treatments:
-            key = metric.name, variant
-            row = _row(experiment, metric, variant, comparisons[key], p_values.get(key))
-            se = error_shown(comparisons[key], experiment.alpha)
-            if se is not None and row.control and comparisons[key].lift is not None:
-                critical = critical_now(comparisons[key], level_of(experiment, metrics, metric))
-                treated = treated_part(experiment, metric, variant)
-                row = replace(row, mde=detectable(se, row.control, critical, treated))
-            yield row
+            key, alpha = (metric.name, variant), experiment.alpha
+            comparison, p_adjusted = comparisons[key], p_values.get(key)
+            own = own_p_value(metric, comparison, alpha)
+            p_value = own if p_adjusted is None else p_adjusted
+            status = status_of(metric, comparison, p_value, alpha)
+            draws = comparison.draws
+            yield Row(
+                **vars(comparison.numbers),
+                metric=metric.name,
+                kind=metric.kind,
+                role=metric.role,
+                direction=metric.direction.label,
+                variant=variant,
+                p_adjusted=p_adjusted,
+                method=comparison.effect and comparison.effect.method,
+                status=status,
+                reason=comparison.reason or _why(metric, comparison, status, (own, p_value), alpha),
+                units_needed=comparison.units_needed,
+                mde=_detectable(experiment, metrics, metric, variant, comparison),
+                lift_method=comparison.lift and comparison.lift.method,
+                draws=draws and draws.number,
+                seed=draws and draws.seed,
+            )
 
 
-def _row(
+def _detectable(
     experiment: Experiment,
+    metrics: Sequence[Metric],
     metric: Metric,
     variant: str,
     comparison: Comparison,
-    p_adjusted: float | None,
-) -> Row:
-    effect = comparison.effect
-    p_value = goodness_p_value(metric.direction, comparison)
-    if p_adjusted is not None:
-        p_value = p_adjusted
-    status = status_of(metric, comparison, p_value, experiment.alpha)
-    return Row(
-        metric=metric.name,
-        kind=metric.kind,
-        role=metric.role,
-        direction=metric.direction.label,
-        variant=variant,
-        **comparison.numbers._asdict(),
-        p_adjusted=p_adjusted,
-        method=None if effect is None else effect.method,
-        status=status,
-        reason=comparison.reason or _why_unclear(experiment, metric, comparison, status, p_value),
-        units_needed=comparison.units_needed,
-        lift_method=None if comparison.lift is None else comparison.lift.method,
-        draws=None if comparison.draws is None else comparison.draws.number,
-        seed=None if comparison.draws is None else comparison.draws.seed,
-    )
+) -> float | None:
+    """Return the smallest lift that the row's test could have shown; None without a lift."""
+    se, control = error_shown(comparison, experiment.alpha), comparison.control
+    if se is None or not control or comparison.lift is None:
+        return None
+    critical = critical_now(comparison, level_of(experiment, metrics, metric))
+    return detectable(se, control, critical, treated_part(experiment, metric, variant))
 
 
-def _why_unclear(
-    experiment: Experiment,
+def _why(
     metric: Metric,
     comparison: Comparison,
     status: Status,
-    p_value: float | None,
+    p_values: tuple[float | None, float | None],
+    alpha: float,
 ) -> Reason | None:
-    """Why one of interval and p-value excludes no difference, and decides nothing."""
-    ends = goodness_interval(metric.direction, comparison)
-    if status != "unclear" or ends is None or p_value is None:
+    """Say why a row is not judged: its own p-value and interval disagree, or a correction.
+
+    Args:
+        metric: The metric.
+        comparison: Without a reason of its own.
+        status: Of the row.
+        p_values: Before and after the correction.
+        alpha: The level.
+    """
+    own, p_value = p_values
+    if metric.within is not None and own is None and comparison.effect is not None:
+        return "too_skewed" if comparison.is_skewed else "too_few_units"
+    ends, is_range = comparison.effect, metric.within is not None
+    if status != "unclear" or ends is None or own is None or p_value is None:
         return None
-    if ends[0] <= 0 <= ends[1]:
-        return "interval_includes_zero" if p_value <= experiment.alpha else None
-    own = goodness_p_value(metric.direction, comparison)
-    return "not_after_correction" if own is not None and own < experiment.alpha else None
+    if metric.has_target and not is_range:
+        return None
+    if ends.low <= 0 <= ends.high and not is_range:
+        return "interval_includes_zero" if p_value <= alpha else None
+    return "not_after_correction" if own < alpha else None
 
 
 def _with_total(row: Row, total: Row) -> Row:
-    """A ratio whose denominator moved: it decides only what its total says too."""
+    """Let a ratio whose denominator moved decide only what its total says too."""
     if row.status == "too_little_data" or row.status == total.status != "unclear":
         return row
     if row.role == "guardrail" and {row.status, total.status} <= HELD:
@@ -135,7 +148,7 @@ def _untrusted(row: Row, doubt: Reason) -> Row:
 
 
 def slice_rows(analysis: Analysis, name: str) -> tuple[SliceRow, ...]:
-    """The effect of every metric in every cell of a slice."""
+    """Return the effect of every metric in every cell of a slice."""
     experiment, aggregates = analysis.experiment, analysis.aggregates
     partial = partial_days(experiment, aggregates.days) if name == DAY else frozenset()
     rule = Rule(experiment.alpha, experiment.inference.relative)
@@ -144,31 +157,24 @@ def slice_rows(analysis: Analysis, name: str) -> tuple[SliceRow, ...]:
         for cell in aggregates.cells(metric.name, name):
             moments = analysis.moments(metric, name, cell)
             for variant in experiment.treatments:
-                comparison = compare_within(
-                    metric, moments, Arms(experiment.control, variant), rule
+                arms = Arms(experiment.control, variant)
+                found = compare_within(metric, moments, arms, rule)
+                says_little = found.is_small and found.effect is not None
+                row = SliceRow(
+                    **vars(found.numbers),
+                    metric=metric.name,
+                    variant=variant,
+                    slice=name.removeprefix(SEGMENT),
+                    cell=cell,
+                    partial=cell in partial,
+                    reason="too_few_units" if says_little else found.reason,
                 )
-                rows.append(
-                    SliceRow(
-                        metric=metric.name,
-                        variant=variant,
-                        slice=name.removeprefix(SEGMENT),
-                        cell=cell,
-                        partial=cell in partial,
-                        **comparison.numbers._asdict(),
-                        reason=_why_not_judged(comparison),
-                    )
-                )
+                rows.append(row)
     return tuple(rows)
 
 
-def _why_not_judged(comparison: Comparison) -> Reason | None:
-    """Why an effect of a slice is missing, says little, or is limited."""
-    few = min(comparison.units_control, comparison.units) < MIN_UNITS
-    return "too_few_units" if few and comparison.effect is not None else comparison.reason
-
-
 def segment_rows(analysis: Analysis, moved: Container[str]) -> tuple[SliceRow, ...]:
-    """The effect of every metric in every cell of every segment.
+    """Return the effect of every metric in every cell of every segment.
 
     Args:
         analysis: Its metrics and segments.
@@ -182,92 +188,82 @@ def segment_rows(analysis: Analysis, moved: Container[str]) -> tuple[SliceRow, .
     )
 
 
-def boundaries(analysis: Analysis) -> tuple[Boundary, ...]:
-    """The boundary of each row, where one looks more than once."""
+def boundaries(comparisons: Comparisons) -> tuple[Boundary, ...]:
+    """Return the boundary of each row, where one looks more than once."""
     return tuple(
         Boundary(metric, variant, *comparison.boundary[:4])
-        for (metric, variant), comparison in analysis.comparisons.items()
+        for (metric, variant), comparison in comparisons.items()
         if comparison.boundary is not None
     )
 
 
-def gains(analysis: Analysis) -> tuple[TargetGain, ...]:
-    """The effect that decides a row whose metric has a target."""
-    rows = ((*row, analysis.comparisons[row[0].name, row[1]].gain) for row in analysis.rows)
-    return tuple(
-        TargetGain(
+def ranges(analysis: Analysis, comparisons: Comparisons) -> tuple[RangeRow, ...]:
+    """Return the value of each guardrail that has bounds, with its interval."""
+    rows = []
+    for metric, variant in analysis.rows:
+        comparison = comparisons[metric.name, variant]
+        found = in_range(metric, comparison, analysis.experiment.alpha)
+        if found is not None and metric.within is not None:
+            numbers = found.value, *found.interval, found.p_value
+            rows.append(RangeRow(metric.name, variant, *metric.within, *numbers))
+    return tuple(rows)
+
+
+def adjustments(analysis: Analysis, comparisons: Comparisons) -> tuple[Adjustment, ...]:
+    """Return what variance reduction and capping changed, row by row."""
+    rows, every_cap = [], analysis.aggregates.caps
+    for metric, variant in analysis.rows:
+        caps, adjusted = every_cap.get(metric.name), comparisons[metric.name, variant].adjusted
+        if caps is None and adjusted is None:
+            continue
+        arms = Arms(analysis.experiment.control, variant)
+        rule = rule_of(analysis, metric, arms)
+        # The row as it would be without capping, covariates and strata.
+        moments = analysis.moments(metric)
+        plain = compare_within(metric, moments, arms, replace(rule, adjust="none")).numbers
+        scale, below = scales(metric)
+        kinds = ("cap", caps), (rule.adjust, adjusted)
+        row = Adjustment(
             metric=metric.name,
             variant=variant,
-            target=metric.direction.toward,
-            gain=gain.value,
-            gain_low=_finite(gain.low),
-            gain_high=_finite(gain.high),
-            p_value=gain.p_value,
-            margin_low=None if gain.within is None else _finite(gain.within.low),
-            margin_high=None if gain.within is None else _finite(gain.within.high),
+            method="+".join(name for name, applied in kinds if applied is not None),
+            difference=plain.difference,
+            difference_low=plain.difference_low,
+            difference_high=plain.difference_high,
+            p_value=plain.p_value,
+            theta=() if adjusted is None else adjusted.theta,
+            variance_removed=adjusted and adjusted.variance_removed,
+            cap=None if caps is None else caps[0] * scale,
+            cap_denominator=None if caps is None or caps[1] is None else caps[1] * below,
         )
-        for metric, variant, gain in rows
-        if gain is not None and metric.direction.toward is not None
-    )
+        rows.append(row)
+    return tuple(rows)
 
 
-def _finite(value: float) -> float | None:
-    return value if isfinite(value) else None
-
-
-def adjustments(analysis: Analysis) -> tuple[Adjustment, ...]:
-    """What variance reduction and capping changed, row by row."""
-    comparisons, caps = analysis.comparisons, analysis.aggregates.caps
-    return tuple(
-        _adjustment(analysis, metric, variant, comparisons[metric.name, variant])
-        for metric, variant in analysis.rows
-        if metric.name in caps or comparisons[metric.name, variant].adjusted is not None
-    )
-
-
-def _adjustment(
-    analysis: Analysis, metric: Metric, variant: str, comparison: Comparison
-) -> Adjustment:
-    """The row as it would be without capping, covariates and strata."""
-    arms = Arms(analysis.experiment.control, variant)
-    rule = rule_of(analysis, metric, arms)
-    plain = compare_within(metric, analysis.moments(metric), arms, replace(rule, adjust="none"))
-    caps, adjusted = analysis.aggregates.caps.get(metric.name), comparison.adjusted
-    scale, scale_denominator = scales(metric)
-    kinds = ("cap", caps), (rule.adjust, adjusted)
-    return Adjustment(
-        metric=metric.name,
-        variant=variant,
-        method="+".join(name for name, applied in kinds if applied is not None),
-        difference=plain.numbers.difference,
-        difference_low=plain.numbers.difference_low,
-        difference_high=plain.numbers.difference_high,
-        p_value=plain.numbers.p_value,
-        theta=() if adjusted is None else adjusted.theta,
-        variance_removed=None if adjusted is None else adjusted.variance_removed,
-        cap=None if caps is None else caps[0] * scale,
-        cap_denominator=None if caps is None or caps[1] is None else caps[1] * scale_denominator,
-    )
-
-
-def beliefs(analysis: Analysis) -> tuple[Belief, ...]:
-    """One row per metric and variant that has a lift, where the experiment states a prior."""
+def beliefs(analysis: Analysis, comparisons: Comparisons) -> tuple[Belief, ...]:
+    """Return the posterior of each lift, where the experiment states a prior."""
     stated = analysis.experiment.inference.prior
     if stated is None:
         return ()
     prior = Prior(stated.mean, stated.sd)
-    rows = (_belief(analysis, metric, variant, prior) for metric, variant in analysis.rows)
+    rows = (
+        _belief(
+            analysis.experiment.alpha, metric, variant, comparisons[metric.name, variant], prior
+        )
+        for metric, variant in analysis.rows
+        if not metric.has_target
+    )
     return tuple(row for row in rows if row is not None)
 
 
-def _belief(analysis: Analysis, metric: Metric, variant: str, prior: Prior) -> Belief | None:
-    """None without an effect, or for a metric with a target, which has no better side."""
-    effect = analysis.comparisons[metric.name, variant].effect
-    if effect is None or metric.direction.toward is not None:
+def _belief(
+    alpha: float, metric: Metric, variant: str, comparison: Comparison, prior: Prior
+) -> Belief | None:
+    effect = comparison.effect
+    if effect is None:
         return None
     sign, size = metric.direction.sign, abs(effect.control)
     gain = Prior(sign * prior.mean, prior.sd).on_absolute_scale(effect.control)
-    alpha = analysis.experiment.alpha
     try:
         posterior = normal_normal(sign * effect.difference, effect.se, gain, alpha)
     except Refusal:
@@ -287,12 +283,10 @@ def _belief(analysis: Analysis, metric: Metric, variant: str, prior: Prior) -> B
     )
 
 
-ENOUGH_POWER = 0.8
-"""A test with this power for the effect that it shows overstates it by at most an eighth."""
-
-
-def winners_curse(analysis: Analysis, rows: Sequence[Row]) -> Iterator[str]:
-    """A sentence for each goal that is significant, though the test has little power for it.
+def winners_curse(
+    analysis: Analysis, comparisons: Comparisons, rows: Sequence[Row]
+) -> Iterator[str]:
+    """Yield a sentence for each goal that is significant, though its test has little power for it.
 
     Were the true effect as large as the estimate, significant estimates would still be larger on
     average (type M error; Gelman and Carlin 2014). With several looks, or with a prior, none:
@@ -302,21 +296,18 @@ def winners_curse(analysis: Analysis, rows: Sequence[Row]) -> Iterator[str]:
     if inference.looks != "fixed" or inference.prior is not None:
         return
     for row in rows:
-        effect = analysis.comparisons[row.metric, row.variant].effect
+        effect = comparisons[row.metric, row.variant].effect
         if row.role != "goal" or row.status not in ("better", "worse") or effect is None:
             continue
         if effect.se <= 0 or effect.difference == 0:
             continue
         errors = decisions.type_s_m(effect.difference, effect.se, analysis.experiment.alpha)
         if errors.power < ENOUGH_POWER:
-            yield _sentence(row, errors)
-
-
-def _sentence(row: Row, errors: decisions.Retrodesign) -> str:
-    shown = fmt.lift(row.lift, row.lift_low, row.lift_high)
-    size = "" if shown is None else f" of {shown.point}"
-    return (
-        f"Winner's curse: {row.metric} of {row.variant} is significant by little. If its true "
-        f"effect were the estimate{size}, a test like this would find it in {errors.power:.0%}, "
-        f"and then overstate it {errors.exaggeration:.2f} times on average: expect less."
-    )
+            shown = fmt.lift(row.lift, row.lift_low, row.lift_high)
+            size = "" if shown is None else f" of {shown.point}"
+            yield (
+                f"Winner's curse: {row.metric} of {row.variant} is significant by little. If its "
+                f"true effect were the estimate{size}, a test like this would find it in "
+                f"{errors.power:.0%}, and then overstate it {errors.exaggeration:.2f} times on "
+                "average: expect less."
+            )

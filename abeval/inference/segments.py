@@ -1,6 +1,9 @@
-"""Segments: do they share one effect, does their mix explain it?
+"""Break effects down by segment, a part of the units, and by cut, a part of the traffic.
 
-`judge.py` hands it the analysis and puts its rows into the result.
+Cells of a segment are tested for one effect, against each other, and for what their mix explains
+(Simpson's paradox). One unit can appear in several cells of a cut, and a treatment can shift
+traffic between them: a difference is split into what changed within the cells and what their mix
+did.
 """
 
 import math
@@ -25,11 +28,12 @@ from abeval.inference.comparison import (
     refused,
 )
 from abeval.inference.means_and_ratios import (
-    cell_sizes,
     compare_within,
     estimate,
     pair_of,
     together,
+    usable,
+    weights,
 )
 from abeval.metrics.definition import Metric, no_cuts, splits_by_cut
 from abeval.results import SegmentContrast, SegmentTest
@@ -60,9 +64,36 @@ class Cells:
     large: Mapping[str, ByStretch]
     small: Mapping[str, ByStretch]
 
+    def pair(self, moments: ByStretch) -> tuple[Moments, Moments]:
+        """Return control and the variant over some of the cells.
+
+        Raises:
+            Refusal: `too_few_units` where they have no stretch of entry days in common.
+        """
+        control, treatment = pair_of(moments, self.arms)
+        if control is None or treatment is None:
+            raise Refusal("too_few_units", "a variant has no units there")
+        return control, treatment
+
+    def estimates(self, moments: ByStretch) -> tuple[Estimate, Estimate]:
+        """Return their values.
+
+        Raises:
+            Refusal: As `pair`; `zero_denominator`.
+        """
+        control, treatment = self.pair(moments)
+        return estimate(self.metric, control), estimate(self.metric, treatment)
+
+    def varies(self, moments: ByStretch) -> bool:
+        """Tell whether the values of a cell vary in either variant."""
+        try:
+            return sum(one.variance for one in self.estimates(moments)) > 0
+        except Refusal:
+            return False
+
 
 def _every_segment(analysis: Analysis, moved: Container[str] = ()) -> Iterator[Cells]:
-    """Cells of every segment that did not move, for goals and guardrails of sums."""
+    """Yield cells of every segment that did not move, for goals and guardrails of sums."""
     for segment in (name for name in analysis.experiment.segment_names if name not in moved):
         for metric, variant in analysis.rows:
             if metric.role != "diagnostic" and metric.is_mean_or_ratio:
@@ -84,7 +115,7 @@ def _cells_of(analysis: Analysis, segment: str, metric: Metric, variant: str) ->
 
 
 def segment_tests(analysis: Analysis) -> tuple[SegmentTest, ...]:
-    """Goals and guardrails in every segment: one effect or several, Holm over all of them.
+    """Test in every segment whether its cells share one effect, Holm over goals and guardrails.
 
     Also of segments that the treatment may have changed: a test says what the mix is worth.
     """
@@ -99,22 +130,22 @@ def segment_tests(analysis: Analysis) -> tuple[SegmentTest, ...]:
 
 
 def _test(cells: Cells, alpha: float) -> SegmentTest | None:
-    """None where fewer than two cells have an effect to compare."""
+    """Return None where fewer than two cells have an effect to compare."""
     known = _with_effect(cells, cells.large, alpha)
     if len(known) < 2:
         return None
     try:
         same = heterogeneity.cochran(
-            [one.effect.difference for one in known.values()],
-            [one.effect.se for one in known.values()],
-            [one.df for one in known.values()],
+            [one.effect.difference for one in known],
+            [one.effect.se for one in known],
+            [one.df for one in known],
         )
         same_lift = _same_lift(cells, known)
         # The mix is that of all units: small cells count as one.
         small = together(list(cells.small.values())) if cells.small else None
-        rest = {} if small is None else _with_effect(cells, {"": small}, alpha)
-        parts = [*known.values(), *rest.values()]
-        mix = _mix(cells, parts)
+        rest = [] if small is None else _with_effect(cells, {"": small}, alpha)
+        parts = [*known, *rest]
+        shift = _mix(cells, parts)
     except Refusal:
         return None
     test = same_lift or same
@@ -130,22 +161,18 @@ def _test(cells: Cells, alpha: float) -> SegmentTest | None:
         p_adjusted=test.p_value,
         i_squared=test.i_squared,
         p_value_difference=same.p_value,
-        within=mix.within,
-        mix=mix.mix,
-        mix_p_value=mix.mix_p_value,
-        reversal_p_value=_reversal(cells, parts, mix),
+        within=shift.within,
+        mix=shift.mix,
+        mix_p_value=shift.mix_p_value,
+        reversal_p_value=_reversal(cells, parts, shift),
         reversed=False,
     )
 
 
 class _Compared(NamedTuple):
-    """A cell with an effect.
+    """A cell with an effect: its moments, the difference, the df of its standard error.
 
-    Attributes:
-        moments: By stretch and variant.
-        effect: The difference.
-        df: Degrees of freedom of its standard error.
-        is_pooled: Whether it is one of values that spread alike in both variants.
+    `is_pooled` says whether that error is one of values that spread alike in both variants.
     """
 
     moments: ByStretch
@@ -154,30 +181,27 @@ class _Compared(NamedTuple):
     is_pooled: bool
 
 
-def _with_effect(cells: Cells, of: Mapping[str, ByStretch], alpha: float) -> dict[str, _Compared]:
-    """The cells whose values vary and which a test of the scorecard holds for."""
-    named = {}
-    for cell, moments in of.items():
+def _with_effect(cells: Cells, of: Mapping[str, ByStretch], alpha: float) -> list[_Compared]:
+    """Return the cells whose values vary and which a test of the scorecard holds for."""
+    found = []
+    for moments in of.values():
         one = compare_within(cells.metric, moments, cells.arms, Rule(alpha))
-        if one.effect is not None and _varies(cells, moments):
+        if one.effect is not None and cells.varies(moments):
             is_pooled = one.permuted is not None or one.rare is not None
             df = one.units_control + one.units - 2 if is_pooled else one.effect.df
-            named[cell] = _Compared(moments, one.effect, df, is_pooled)
-    return named
+            found.append(_Compared(moments, one.effect, df, is_pooled))
+    return found
 
 
-def _same_lift(
-    cells: Cells, known: Mapping[str, _Compared]
-) -> heterogeneity.LiftHeterogeneity | None:
-    """Whether the lift is one; None where lifts of some cell, or of all together, say nothing."""
+def _same_lift(cells: Cells, known: Sequence[_Compared]) -> heterogeneity.LiftHeterogeneity | None:
+    """Test whether the lift is one; None where lifts of a cell, or of all together, say nothing."""
     try:
-        pairs = [_estimates(cells, one.moments) for one in known.values()]
-        whole = _estimates(cells, together([one.moments for one in known.values()]))
+        pairs = [cells.estimates(one.moments) for one in known]
+        whole = cells.estimates(together([one.moments for one in known]))
         if min(arm.value for pair in pairs for arm in pair) < 0:
             return None
         alike = [
-            pooled(*pair) if one.is_pooled else pair
-            for pair, one in zip(pairs, known.values(), strict=True)
+            pooled(*pair) if one.is_pooled else pair for pair, one in zip(pairs, known, strict=True)
         ]
         bounded = effects.fieller(*whole).bounded
         return heterogeneity.lifts(*zip(*alike, strict=True)) if bounded else None
@@ -185,35 +209,45 @@ def _same_lift(
         return None
 
 
-def _reversal(cells: Cells, parts: Sequence[_Compared], mix: composition.MixShift) -> float:
-    """P-value of a difference within cells and one of all units that point opposite ways."""
-    ses = [share * one.effect.se for share, one in zip(mix.shares, parts, strict=True)]
+def _reversal(cells: Cells, parts: Sequence[_Compared], shift: composition.MixShift) -> float:
+    """Return the p-value of effects within cells and of all units that point opposite ways."""
+    ses = [share * one.effect.se for share, one in zip(shift.shares, parts, strict=True)]
     try:
-        whole = _estimates(cells, together([one.moments for one in parts]))
-        within = from_difference(0.0, mix.within, mix.within, math.hypot(*ses))
+        whole = cells.estimates(together([one.moments for one in parts]))
+        within = from_difference(0.0, shift.within, shift.within, math.hypot(*ses))
         return composition.reversal(within, compare_estimates(*whole))
     except Refusal:
         return 1.0
 
 
 def _mix(cells: Cells, parts: Sequence[_Compared]) -> composition.MixShift:
-    """The overall difference as effects within cells and a shift of their mix."""
+    """Split the overall difference into effects within cells and a shift of their mix."""
     chosen = [one.moments for one in parts]
-    control, treatment = cell_sizes(together(chosen), chosen, cells.arms)
-    return composition.mix_shift(
-        [one.effect.control for one in parts],
-        [one.effect.treatment for one in parts],
-        [size.denominator for size in control],
-        [size.denominator for size in treatment],
-        [size.units for size in control],
-        [size.units for size in treatment],
-    )
+    whole = together(chosen)
+    places = usable(whole, cells.arms) if len(whole) > 1 else [0]
+    shares = weights(whole, places)
+    totals, units = [], []
+    for name in cells.arms:
+        n = [whole[place][name].n for place in places]
+        scale = [1.0]
+        if len(places) > 1:
+            # So many units as would know the mix as well, each stretch weighed alike in both.
+            effective = 1 / sum(share**2 / size for share, size in zip(shares, n, strict=True))
+            scale = [effective * share / size for share, size in zip(shares, n, strict=True)]
+        known = [
+            [(f, one[p][name]) for f, p in zip(scale, places, strict=True) if name in one[p]]
+            for one in chosen
+        ]
+        totals.append([sum(f * m.n * float(m.mean[1]) for f, m in cell) for cell in known])
+        units.append([sum(f * m.n for f, m in cell) for cell in known])
+    values = [one.effect.control for one in parts], [one.effect.treatment for one in parts]
+    return composition.mix_shift(*values, *totals, *units)
 
 
 def segment_contrasts(
     analysis: Analysis, moved: Container[str] = ()
 ) -> tuple[SegmentContrast, ...]:
-    """The effect on goals and guardrails in each cell of a segment against all its others.
+    """Compare the effect on goals and guardrails in each cell of a segment with all its others.
 
     Args:
         analysis: Its metrics and segments.
@@ -225,15 +259,13 @@ def segment_contrasts(
 
 
 def _contrasts(cells: Cells, alpha: float) -> Iterator[SegmentContrast]:
-    """Cells with enough units in both variants, whose values vary, each against all others."""
-    large = {cell: one for cell, one in cells.large.items() if _varies(cells, one)}
+    """Compare each cell with enough units in both variants, whose values vary, with the others."""
+    large = {cell: one for cell, one in cells.large.items() if cells.varies(one)}
     try:
         contrasts = _against_rest(cells, list(large.values()), alpha)
     except Refusal:
         return
-    p_values = [
-        difference.p_value if lift is None else lift.p_value for difference, lift in contrasts
-    ]
+    p_values = [(lift or difference).p_value for difference, lift in contrasts]
     p_adjusted = multiplicity.adjust(p_values, "holm")
     for i, (cell, (difference, lift)) in enumerate(zip(large, contrasts, strict=True)):
         yield SegmentContrast(
@@ -245,9 +277,9 @@ def _contrasts(cells: Cells, alpha: float) -> Iterator[SegmentContrast]:
             difference=difference.difference,
             difference_low=difference.low,
             difference_high=difference.high,
-            lift=None if lift is None else math.expm1(lift.difference),
-            lift_low=None if lift is None else math.expm1(lift.low),
-            lift_high=None if lift is None else math.expm1(lift.high),
+            lift=lift and math.expm1(lift.difference),
+            lift_low=lift and math.expm1(lift.low),
+            lift_high=lift and math.expm1(lift.high),
             p_value=p_values[i],
             p_adjusted=float(p_adjusted[i]),
         )
@@ -256,14 +288,14 @@ def _contrasts(cells: Cells, alpha: float) -> Iterator[SegmentContrast]:
 def _against_rest(
     cells: Cells, moments: Sequence[ByStretch], alpha: float
 ) -> list[tuple[Effect, Effect | None]]:
-    """The difference and, where there is one, the lift of each cell against the other cells.
+    """Return the difference and, where there is one, the lift of each cell against the others.
 
     Raises:
         Refusal: There is no other cell, or a cell cannot be estimated.
     """
-    inside = [_arms(one, cells.arms) for one in moments]
+    inside = [cells.pair(one) for one in moments]
     outside = [
-        _arms(together([*moments[:i], *moments[i + 1 :]]), cells.arms)
+        cells.pair(together([*moments[:i], *moments[i + 1 :]]))
         for i in range(len(moments) if len(moments) > 1 else 0)
     ]
     control, treatment = [c for c, _ in inside], [t for _, t in inside]
@@ -273,93 +305,58 @@ def _against_rest(
     return list(zip(differences, lifts, strict=True))
 
 
-def _varies(cells: Cells, moments: ByStretch) -> bool:
-    """Whether the values of a cell vary in either variant."""
-    try:
-        return sum(one.variance for one in _estimates(cells, moments)) > 0
-    except Refusal:
-        return False
-
-
-def _estimates(cells: Cells, moments: ByStretch) -> tuple[Estimate, Estimate]:
-    """The values of control and the variant over some of the cells.
-
-    Raises:
-        Refusal: As `_arms`; `zero_denominator`.
-    """
-    control, treatment = _arms(moments, cells.arms)
-    return estimate(cells.metric, control), estimate(cells.metric, treatment)
-
-
-def _arms(moments: ByStretch, arms: Arms) -> tuple[Moments, Moments]:
-    """Control and the variant over some of the cells.
-
-    Raises:
-        Refusal: `too_few_units` where they have no stretch of entry days in common.
-    """
-    control, treatment = pair_of(moments, arms)
-    if control is None or treatment is None:
-        raise Refusal("too_few_units", "a variant has no units there")
-    return control, treatment
-
-
 def cut_rows(analysis: Analysis) -> tuple[CutRow, ...]:
-    """The effect of every metric that has cuts in every cell, Holm over the cells of a cut."""
+    """Return the effect of every metric that has cuts in every cell, Holm over a cut's cells."""
     return tuple(
         row
         for cut in analysis.experiment.cuts
         for metric, variant in analysis.rows
         if no_cuts(metric) is None
-        for row in _rows(analysis, cut, metric, variant)
+        for row in _cut_rows(analysis, cut, metric, variant)
     )
 
 
-def _rows(analysis: Analysis, cut: str, metric: Metric, variant: str) -> Iterator[CutRow]:
-    experiment, arms = analysis.experiment, Arms(analysis.experiment.control, variant)
-    rule = Rule(experiment.alpha, experiment.inference.relative)
+def _cut_rows(analysis: Analysis, cut: str, metric: Metric, variant: str) -> Iterator[CutRow]:
+    arms = Arms(analysis.experiment.control, variant)
     cells = analysis.aggregates.cells(metric.name, CUT + cut)
-    compared = {(cut, cell): _compare(analysis, metric, (cut, cell), arms, rule) for cell in cells}
+    compared = {(cut, cell): _compare_in(analysis, metric, CUT + cut, cell, arms) for cell in cells}
     p_values = adjusted_p_values(compared)
     shares = _shares(analysis, cut, metric, arms)
-    for cell, (share_control, share) in zip(cells, shares, strict=True):
-        comparison = compared[cut, cell]
+    for (key, comparison), (share_control, share) in zip(compared.items(), shares, strict=True):
         yield CutRow(
+            **vars(comparison.numbers),
             metric=metric.name,
             variant=variant,
             cut=cut,
-            cell=cell,
+            cell=key[1],
             share_control=share_control,
             share=share,
-            **comparison.numbers._asdict(),
-            p_adjusted=p_values.get((cut, cell)),
+            p_adjusted=p_values.get(key),
             reason=comparison.reason,
         )
 
 
-def _compare(
-    analysis: Analysis, metric: Metric, place: tuple[str, str], arms: Arms, rule: Rule
+def _compare_in(
+    analysis: Analysis, metric: Metric, slice_name: str, cell: str, arms: Arms
 ) -> Comparison:
-    """Two variants in one cell; a mean is over all units, those without an impression there too."""
-    moments = analysis.moments(metric, CUT + place[0], place[1])
+    """Compare two variants in one cell; a mean over all units, also those without an impression."""
+    moments = analysis.moments(metric, slice_name, cell)
     units = [sum(one[name].n for one in moments if name in one) for name in arms]
     if min(units) < MIN_UNITS:
         return refused(units[0], units[1], "too_few_units")
     if metric.kind == "mean":
-        moments = _over_all_units(moments, analysis.moments(metric))
+        whole = analysis.moments(metric)
+        moments = [
+            {name: filled(one, of_all[name].n) for name, one in of_cell.items()}
+            for of_cell, of_all in zip(moments, whole, strict=True)
+        ]
+    rule = Rule(analysis.experiment.alpha, analysis.experiment.inference.relative)
     comparison = compare_within(metric, moments, arms, rule)
     return replace(comparison, units_control=units[0], units=units[1])
 
 
-def _over_all_units(cell: ByStretch, whole: ByStretch) -> ByStretch:
-    """Moments of a mean in a cell, with 0 for every unit that has no impression there."""
-    return [
-        {name: filled(one, of_all[name].n) for name, one in of_cell.items()}
-        for of_cell, of_all in zip(cell, whole, strict=True)
-    ]
-
-
 def filled(moments: Moments, units: int) -> Moments:
-    """Moments with further units, of value 0 and denominator 1, up to so many units."""
+    """Add units of value 0 and denominator 1, up to so many units."""
     k = moments.mean.size
     mean = np.array([0.0, 1.0, *[0.0] * (k - 2)])[:k]
     third = None if moments.third is None else np.zeros((k, k, k))
@@ -367,7 +364,7 @@ def filled(moments: Moments, units: int) -> Moments:
 
 
 def _totals(analysis: Analysis, cut: str, metric: Metric, arms: Arms) -> list[composition.Totals]:
-    """Numerators and denominators of both variants in every cell."""
+    """Return numerators and denominators of both variants in every cell."""
     cells = analysis.aggregates.cells(metric.name, CUT + cut)
     sums = np.zeros((2, 2, len(cells)))
     for k, cell in enumerate(cells):
@@ -381,7 +378,7 @@ def _totals(analysis: Analysis, cut: str, metric: Metric, arms: Arms) -> list[co
 def _shares(
     analysis: Analysis, cut: str, metric: Metric, arms: Arms
 ) -> Sequence[tuple[float | None, float | None]]:
-    """Each cell's share of the denominators of both variants; None but for ratios of sums."""
+    """Return each cell's share of both denominators; None but for ratios of sums."""
     nothing = [(None, None)] * len(analysis.aggregates.cells(metric.name, CUT + cut))
     if not splits_by_cut(metric):
         return nothing
@@ -393,7 +390,7 @@ def _shares(
 
 
 def cut_splits(analysis: Analysis) -> tuple[CutSplit, ...]:
-    """Every ratio of sums: what changed within the cells of each cut, and what their mix did."""
+    """Split each ratio of sums into what changed within a cut's cells and what their mix did."""
     return tuple(
         _split(analysis, cut, metric, variant)
         for cut in analysis.experiment.cuts
@@ -413,15 +410,17 @@ def _split(analysis: Analysis, cut: str, metric: Metric, variant: str) -> CutSpl
         whole = composition.parts(control, treatment)
     except Refusal as refusal:
         return replace(bare, reason=reason_of(refusal))
-    bare = replace(bare, difference=whole.difference, within=whole.within, mix=whole.mix)
     step = influence_step(control, treatment)
     within, why_within = _part(analysis, metric, WITHIN + cut, arms, (whole.within, step))
     mixed, why_mixed = _part(analysis, metric, MIX + cut, arms, (whole.mix, step))
     return replace(
         bare,
+        difference=whole.difference,
+        within=whole.within,
         within_low=within and within.low,
         within_high=within and within.high,
         within_p_value=within and within.p_value,
+        mix=whole.mix,
         mix_low=mixed and mixed.low,
         mix_high=mixed and mixed.high,
         mix_p_value=mixed and mixed.p_value,
@@ -432,7 +431,7 @@ def _split(analysis: Analysis, cut: str, metric: Metric, variant: str) -> CutSpl
 def _part(
     analysis: Analysis, metric: Metric, slice_name: str, arms: Arms, part: tuple[float, float]
 ) -> tuple[Effect | None, Reason | None]:
-    """A part of the difference with its interval, from its influence on each unit, or why not.
+    """Return a part of the difference with its interval, from its influence on units, or why not.
 
     Args:
         analysis: Its aggregates.
@@ -457,15 +456,12 @@ def _part(
 
 
 def without_cuts(analysis: Analysis) -> tuple[NoCut, ...]:
-    """Metrics without effects by cut, where the experiment has cuts, and why."""
+    """Name metrics without effects by cut, where the experiment has cuts, and say why."""
     if not analysis.experiment.cuts:
         return ()
-    named = [
-        NoCut(metric.name, why)
-        for metric in analysis.metrics
-        if (why := no_cuts(metric)) is not None
-    ]
+    known = {metric.name: no_cuts(metric) for metric in analysis.metrics}
+    named = [NoCut(name, why) for name, why in known.items() if why is not None]
     if any(str(row[SLICE]).startswith(CUT) for row in analysis.aggregates.moments):
         return tuple(named)
     reason = "there are only sums of units, and a cut needs the rows of the impressions"
-    return (*named, *(NoCut(m.name, reason) for m in analysis.metrics if no_cuts(m) is None))
+    return (*named, *(NoCut(name, reason) for name, why in known.items() if why is None))

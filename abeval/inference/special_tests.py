@@ -1,4 +1,23 @@
-"""Choose the test of values that large-sample tests do not hold for."""
+"""Choose the test of values that large-sample tests do not hold for: few successes, or skewed.
+
+**Few successes.** Of values of 0 and 1 with few of either, Welch's test and the delta method
+reject too often: at 90/10 and one expected success in the smaller arm, 36 % of A/A tests in place
+of 5 % (`benchmarks.calibration.rare`). Fisher's exact test judges them, where looks are fixed.
+
+**Skewed values.** At even splits the skewness of two variants cancels. At uneven ones it does not,
+and large-sample tests reject too often on one side and too seldom on the other. Even where it
+cancels without an effect, it does not with one that multiplies values: the test keeps its level,
+but its interval covers the true difference too seldom. Both follow from the units of both
+variants, so that no test is chosen by its p-value:
+
+- up to `LIMIT` and `LIMIT_AT_EFFECTS`: the test that the plan names; of values of 0 and 1 the first
+  limit is the only one;
+- above, where the values of single units are known: their permutation, however skewed they are;
+- where only moments are, up to `MOST`: the permutation test by its moments, `stats.skewed`;
+- above: no test, but how many units would do.
+
+The limits are measured by `benchmarks.calibration.skew`.
+"""
 
 import math
 from collections.abc import Sequence
@@ -9,7 +28,7 @@ from abeval.stats import proportions, skewed
 from abeval.stats.moments import Moments
 from abeval.stats.proportions import Count
 from abeval.stats.records import Effect, Estimate, Interval, Lift, Refusal
-from abeval.stats.split_moments import Skewed, Spread, Stratum, standing
+from abeval.stats.split_moments import Skewed, Spread, Stratum
 
 FEW = 10
 """Fewer successes or failures than this in an arm are few."""
@@ -18,6 +37,15 @@ FEW_UNEVEN = 50
 """The same, where an arm has more than `UNEVEN` times as many units as the other."""
 
 UNEVEN = 2.0
+
+LIMIT = 0.07
+"""Skewness of the difference up to which large-sample tests keep both sides at their level."""
+
+LIMIT_AT_EFFECTS = 0.15
+"""Skewness at an effect that can be found, up to which intervals of the difference cover it."""
+
+MOST = 1.5
+"""Skewness of the difference up to which three moments describe it."""
 
 _ROUNDING = 1e-11
 """Relative rounding of moments, which are quotients of exact integers, is below this."""
@@ -31,7 +59,7 @@ class Rare(NamedTuple):
 
 
 def rare(control: Moments, treatment: Moments) -> Rare | None:
-    """Counts of two arms whose values are 0 or 1, with few of either in an arm; else None.
+    """Count the successes of two arms of 0s and 1s with few of either in an arm; else None.
 
     Args:
         control: Moments of (y, x) over units; x is 1 for every unit of a mean.
@@ -46,13 +74,13 @@ def rare(control: Moments, treatment: Moments) -> Rare | None:
     return Rare(first, second) if fewest < limit else None
 
 
-def has_shares(control: Moments, treatment: Moments) -> bool:
-    """Whether every value is 0 or 1, and every denominator 1 where moments have one."""
-    return _count(control) is not None and _count(treatment) is not None
+def has_shares(*arms: Moments) -> bool:
+    """Tell whether every value is 0 or 1, and every denominator 1 where moments have one."""
+    return all(_count(arm) is not None for arm in arms)
 
 
 def _count(moments: Moments) -> Count | None:
-    """Successes of units that all have a denominator of 1 and a value of 0 or 1.
+    """Count the successes of units with a denominator of 1 and a value of 0 or 1; else None.
 
     Σy² = Σy holds for whole numbers only where each is 0 or 1. Fractions could meet it by chance,
     but hardly in both arms.
@@ -71,8 +99,8 @@ def _count(moments: Moments) -> Count | None:
     return Count(successes, n)
 
 
-def compare(counts: Rare, alpha: float, is_share: bool) -> tuple[Effect, Lift | None]:
-    """The mid-p of Fisher's exact test, with its intervals of the difference and of the lift.
+def compare_counts(counts: Rare, alpha: float, is_share: bool) -> tuple[Effect, Lift | None]:
+    """Test counts by Fisher's mid-p, with its intervals of the difference and of the lift.
 
     Args:
         counts: Of both variants.
@@ -83,42 +111,24 @@ def compare(counts: Rare, alpha: float, is_share: bool) -> tuple[Effect, Lift | 
     Raises:
         Refusal: `zero_variance` where nobody or everybody succeeds, of what is no share.
     """
-    effect = _effect(counts, alpha, is_share)
+    effect = _exact(counts, alpha, is_share)
     try:
         return effect, proportions.exact_lift(counts.control, counts.treatment, alpha)
     except Refusal:
         return effect, None
 
 
-def interval(counts: Rare, level: float) -> Interval:
-    """Interval of the difference at another error rate, of counts that `compare` compared."""
-    effect = _effect(counts, level, is_share=True)
+def count_interval(counts: Rare, level: float) -> Interval:
+    """Return the interval of the difference at another error rate."""
+    effect = _exact(counts, level, is_share=True)
     return Interval(effect.low, effect.high)
 
 
-def _effect(counts: Rare, alpha: float, is_share: bool) -> Effect:
+def _exact(counts: Rare, alpha: float, is_share: bool) -> Effect:
     control, treatment = counts
     if is_share and control.successes + treatment.successes in (0, control.units + treatment.units):
         return proportions.unchanged(control, treatment, alpha)
     return proportions.exact(control, treatment, alpha)
-
-
-LIMIT = 0.07
-"""Skewness of the difference up to which large-sample tests keep both sides at their level."""
-
-LIMIT_AT_EFFECTS = 0.15
-"""Skewness at an effect that can be found, up to which intervals of the difference cover it."""
-
-MOST = 1.5
-"""Skewness of the difference up to which three moments describe it."""
-
-
-class Stretches(NamedTuple):
-    """Moments of both variants in each stretch of entry days, and what the stretches weigh."""
-
-    control: Sequence[Moments]
-    treatment: Sequence[Moments]
-    shares: Sequence[float]
 
 
 class Shape(NamedTuple):
@@ -137,7 +147,7 @@ class Shape(NamedTuple):
     scaled: bool
 
     def skewness(self, days: int) -> float:
-        """About that of a value of so many days: in between, by the logarithm of the days.
+        """Interpolate the skewness of a value of so many days, by the logarithm of the days.
 
         Example:
             >>> Shape(8.0, 2.0, 16, True).skewness(4)
@@ -166,7 +176,7 @@ class TooSkewed(Exception):  # noqa: N818 (an expected answer, not an error)
 def by_moments(
     metric: Metric, control: Moments, treatment: Moments, theta: Sequence[float] = ()
 ) -> Skewed | None:
-    """Two variants that need the permutation test; None where large-sample tests hold.
+    """Return two variants that need the permutation test; None where large-sample tests hold.
 
     Args:
         metric: A mean or a ratio.
@@ -177,21 +187,20 @@ def by_moments(
     if control.third is None or treatment.third is None:
         return None
     compare = skewed.means if metric.kind == "mean" else skewed.ratios
-    arms = _without_covariates(metric, control), _without_covariates(metric, treatment)
-    return _if_needed(compare(control, treatment, theta), has_shares(*arms))
+    return _if_needed(compare(control, treatment, theta), _are_shares(metric, control, treatment))
 
 
 def by_skewness(
-    control: Estimate, treatment: Estimate, skewness: float, scaled: bool, has_shares: bool
+    control: Estimate, treatment: Estimate, skewness: float, scaled: bool, are_shares: bool
 ) -> Skewed | None:
-    """The same from two values with their variances, if units have this skewness in both.
+    """Return the same from two values with their variances, if units have this skewness in both.
 
     Args:
         control: Control's value.
         treatment: The treatment's.
         skewness: Of the units' values.
         scaled: Whether an effect multiplies values.
-        has_shares: Whether every value is 0 or 1.
+        are_shares: Whether every value is 0 or 1.
     """
     spreads = [
         Spread(n, square, skewness * n * (square / n) ** 1.5)
@@ -201,66 +210,42 @@ def by_skewness(
     if sum(spread.square for spread in spreads) == 0:
         return None
     compared = Skewed(control.value, treatment.value, (Stratum(1.0, *spreads),), scaled)
-    return _if_needed(compared, has_shares)
+    return _if_needed(compared, are_shares)
 
 
 def by_strata(
     metric: Metric,
-    control: Sequence[Moments],
-    treatment: Sequence[Moments],
+    pairs: Sequence[tuple[Moments, Moments]],
     shares: Sequence[float] | None = None,
 ) -> Skewed | None:
-    """The same for units in strata; without shares, they have those of both variants' units."""
+    """Return the same for strata of units, weighed by these shares or by their units."""
+    control, treatment = ([pair[arm] for pair in pairs] for arm in (0, 1))
     if any(arm.third is None for arm in (*control, *treatment)):
         return None
     if shares is None:
-        units = [c.n + t.n for c, t in zip(control, treatment, strict=True)]
+        units = [c.n + t.n for c, t in pairs]
         shares = [n / sum(units) for n in units]
-    pairs = zip(control, treatment, strict=True)
-    return _if_needed(
-        skewed.strata(control, treatment, shares, metric.kind != "mean"),
-        all(has_shares(*(_without_covariates(metric, m) for m in pair)) for pair in pairs),
-    )
-
-
-def of_image(
-    metric: Metric,
-    control: Sequence[Moments],
-    treatment: Sequence[Moments],
-    shares: Sequence[float],
-) -> Skewed | None:
-    """The same for control's mirror image in a target: skewness adds up, at any split.
-
-    Variants never have the values of a mirror image, so each has its own moments.
-
-    Args:
-        metric: A mean or a ratio.
-        control: Moments of (y, x) of the mirror image, in each stretch of entry days.
-        treatment: The same of the treatment.
-        shares: What each stretch weighs.
-    """
-    if any(arm.third is None for arm in (*control, *treatment)):
-        return None
     compared = skewed.strata(control, treatment, shares, metric.kind != "mean")
-    compared = compared._replace(scaled=False)
-    return compared if abs(standing(compared, 0.0).own.skewness) > LIMIT else None
+    return _if_needed(compared, all(_are_shares(metric, *pair) for pair in pairs))
 
 
-def _without_covariates(metric: Metric, moments: Moments) -> Moments:
-    return moments.pick(0) if metric.kind == "mean" else moments.pick(0, 1)
+def _are_shares(metric: Metric, *arms: Moments) -> bool:
+    """Tell whether values are shares, whatever the covariates beside them."""
+    terms = (0,) if metric.kind == "mean" else (0, 1)
+    return has_shares(*(arm.pick(*terms) for arm in arms))
 
 
-def _if_needed(compared: Skewed, has_shares: bool) -> Skewed | None:
+def _if_needed(compared: Skewed, are_shares: bool) -> Skewed | None:
     if abs(skewed.skewness(compared)) > LIMIT:
         return compared
     # Shares have few successes where they are skewed: the exact test judges those.
-    if has_shares or skewed.skewness_at_effects(compared) <= LIMIT_AT_EFFECTS:
+    if are_shares or skewed.skewness_at_effects(compared) <= LIMIT_AT_EFFECTS:
         return None
     return compared
 
 
 def check_holds(compared: Skewed) -> None:
-    """Whether a test holds for these variants: by their units always, by moments up to `MOST`.
+    """Check that a test holds: by single units it always does, by moments up to `MOST`.
 
     Raises:
         TooSkewed: It does not.

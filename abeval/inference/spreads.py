@@ -1,7 +1,4 @@
-"""Distributions of values of impressions and of units' AUCs, from the aggregates.
-
-`judge.py` puts them into the result; `aggregates/wanted.py` says which values there are.
-"""
+"""Show what lies behind a number: values of impressions, units' AUCs, who was shown what."""
 
 from collections.abc import Iterator, Sequence
 from typing import cast
@@ -30,7 +27,7 @@ _JUDGED = "judged"
 
 
 def spreads(analysis: Analysis) -> tuple[Spread, ...]:
-    """The distribution of each value in each variant that has it."""
+    """Return the distribution of each value in each variant that has it."""
     return tuple(
         one
         for spread in _collected(analysis)
@@ -40,7 +37,7 @@ def spreads(analysis: Analysis) -> tuple[Spread, ...]:
 
 
 def quantile_effects(analysis: Analysis) -> tuple[QuantileEffect, ...]:
-    """The quantiles of each value, compared with control's, by the method of quantile metrics."""
+    """Compare the quantiles of each value with control's, as quantile metrics are."""
     control = analysis.experiment.control
     return tuple(
         _effect(analysis, spread, Arms(control, variant), level)
@@ -51,7 +48,7 @@ def quantile_effects(analysis: Analysis) -> tuple[QuantileEffect, ...]:
 
 
 def _collected(analysis: Analysis) -> Iterator[Metric]:
-    """The values whose quantiles were collected: not from sums."""
+    """Yield the values whose quantiles were collected: not from sums."""
     for spread in spread_metrics(analysis.metrics):
         if analysis.aggregates.quantiles.get(at_level(spread, COMPARED[0]).name):
             yield spread
@@ -70,26 +67,17 @@ def _spread(analysis: Analysis, spread: Metric, variant: str) -> Spread | None:
 
 def _effect(analysis: Analysis, spread: Metric, arms: Arms, level: float) -> QuantileEffect:
     comparison = compare(analysis, at_level(spread, level), arms)
-    numbers = comparison.numbers
     return QuantileEffect(
+        **vars(comparison.values),
         value=title_of(spread),
         variant=arms.treatment,
         level=level,
-        control=numbers.control,
-        treatment=numbers.treatment,
-        difference=numbers.difference,
-        difference_low=numbers.difference_low,
-        difference_high=numbers.difference_high,
-        lift=numbers.lift,
-        lift_low=numbers.lift_low,
-        lift_high=numbers.lift_high,
-        p_value=numbers.p_value,
         reason=comparison.reason,
     )
 
 
 def unit_aucs(analysis: Analysis) -> tuple[UnitAucs, ...]:
-    """Units by their own AUC, and those without one, of each variant; none without GAUC."""
+    """Count units by their own AUC, and those without one; none without GAUC."""
     by_variant: dict[str, list[UnitsByAuc]] = {}
     for one in analysis.aggregates.unit_aucs:
         by_variant.setdefault(one.variant, []).append(one)
@@ -118,7 +106,7 @@ def _unit_aucs(variant: str, rows: Sequence[UnitsByAuc], least: int) -> UnitAucs
 
 
 def joined_bins(bins: Sequence[AucBin], least: int) -> tuple[AucBin, ...]:
-    """Bins of at least so many units: smaller ones are joined with the next, the last with its own.
+    """Join bins of fewer units than this with the next one, the last with the one before.
 
     Example:
         >>> [b.units for b in joined_bins([AucBin(0, 0.1, 2, 9), AucBin(0.1, 0.2, 9, 9)], 5)]
@@ -148,7 +136,7 @@ _POINTS = 50
 
 
 def catalogue_uses(analysis: Analysis) -> tuple[CatalogueUse, ...]:
-    """How each variant uses the catalogue; none without a catalogue metric."""
+    """Say how each variant uses the catalogue; nothing without a catalogue metric."""
     aggregates = analysis.aggregates
     reach = aggregates.reach
     if not reach.items or not aggregates.catalogue_size:
@@ -179,7 +167,7 @@ def _use(aggregates: Aggregates, variant: str, fewest: int) -> CatalogueUse:
 
 
 def lorenz(impressions: Floats) -> tuple[Floats, Floats]:
-    """Shares of items, least shown first, and their share of the impressions (Lorenz 1905).
+    """Return shares of items, least shown first, and of their impressions (Lorenz 1905).
 
     Args:
         impressions: Of each item of the catalogue, shape (items,).

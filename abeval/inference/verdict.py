@@ -1,12 +1,10 @@
-"""The decision on each variant, and the one sentence that says it.
+"""Decide on each variant, and say it in one sentence.
 
 Ship only if no failed trust check touches a goal or a guardrail, a goal is better, no goal is
 worse, and every guardrail is proven to hold (Spotify's rule; Schultzberg et al. 2024,
 arXiv:2402.11609): a guardrail that is merely not significant has not passed. All guardrails must
 hold, so each is tested at the full level; any of them can stop a variant, so "worse" is corrected
 for their number (`families.py`).
-
-`judge.py` hands it checks, rows and metrics, and puts the verdicts into the result.
 """
 
 import re
@@ -60,7 +58,7 @@ def decide(
     moved: Mapping[Key, str] | None = None,
     early: str = "",
 ) -> tuple[Verdict, ...]:
-    """One verdict per variant, in the order of the scorecard.
+    """Return one verdict per variant, in the order of the scorecard.
 
     Args:
         trust: The trust checks, shared by all variants.
@@ -70,8 +68,10 @@ def decide(
         early: That the log ends before the period, in words, where one look at its end was planned.
 
     Example:
+        >>> from abeval.results.record import columns_of
         >>> check = Check("srm", "fail", 1e-6, 0.001, "the split is 52/48, planned 50/50")
-        >>> row = Row("ctr", "ratio", "goal", "increase", "b", 9, 9, *[None] * 11, "unclear", None)
+        >>> blank = dict.fromkeys(columns_of(Row))
+        >>> row = Row(**{**blank, "metric": "ctr", "role": "goal", "variant": "b"})
         >>> decide([check], [row], [])[0].sentence
         'DO NOT TRUST: srm: the split is 52/48, planned 50/50.'
     """
@@ -102,7 +102,7 @@ def _verdict(variant: str, case: _Case) -> Verdict:
 
 
 def _notes(case: _Case) -> str:
-    """An early end, warnings, and failures that touch no goal and no guardrail."""
+    """Note an early end, warnings, and failures that touch no goal and no guardrail."""
     warned, beside = ([check.name for check in checks] for checks in (case.warned, case.beside))
     failures = f"; {fmt.listing(beside)} failed, which touches other metrics only" if beside else ""
     warnings = f"; note the warning on {fmt.listing(warned)}" if warned else ""
@@ -136,7 +136,7 @@ def _ship(case: _Case) -> str:
 
 
 def _beside(case: _Case) -> str:
-    """Goals that cannot decide, where others do."""
+    """Name goals that cannot decide, where others do."""
     return "".join(f"; {_undecided(case, row)}" for row in case.goals if _is_moved(row))
 
 
@@ -188,12 +188,12 @@ def _is_moved(row: Row) -> bool:
 
 
 def _undecided(case: _Case, row: Row) -> str:
-    """A ratio whose denominator moved, and what to judge by in its place."""
+    """Name a ratio whose denominator moved, and what to judge by in its place."""
     return f"{_named(case, row)} cannot decide: {case.moved.get((row.metric, row.variant), '')}"
 
 
 def _harm(case: _Case, row: Row) -> str:
-    """What is proven of a row that is worse: only that, or that its margin is broken."""
+    """Say what is proven of a row that is worse: only that, or that its margin is broken."""
     named, metric = _named(case, row), case.metric(row)
     margin, sign = _margin(metric), {"increase": -1, "decrease": 1}.get(row.direction)
     relative = metric is not None and metric.margin_relative
@@ -201,6 +201,8 @@ def _harm(case: _Case, row: Row) -> str:
     if not relative:
         ends = (row.difference_low, row.difference, row.difference_high)
     harm = sorted(sign * end for end in ends if sign and end is not None)
+    if metric is not None and metric.within is not None:
+        return f"{named} lies outside {fmt.within(*metric.within)}"
     if metric is None or metric.margin is None or row.role != "guardrail" or len(harm) < 3:
         return f"{named} is worse"
     if harm[0] > metric.margin:
@@ -210,26 +212,29 @@ def _harm(case: _Case, row: Row) -> str:
 
 
 def _margin(metric: MetricInfo | None) -> str | None:
-    """The margin in words, None where there is none."""
+    """Write the margin in words; None where there is none."""
     if metric is None or metric.margin is None:
         return None
     return fmt.margin(metric.margin, bool(metric.margin_relative), metric.unit)
 
 
 def _waiting(case: _Case, row: Row) -> str:
-    """Why a guardrail has not passed yet."""
+    """Say why a guardrail has not passed yet."""
     if _is_moved(row):
         return _undecided(case, row)
     if case.effect(row) is None or row.status != "unclear":
         return _no_number(case, row)
-    margin = _margin(case.metric(row))
+    metric = case.metric(row)
+    if metric is not None and metric.within is not None:
+        return f"{_named(case, row)} could still lie outside {fmt.within(*metric.within)}"
+    margin = _margin(metric)
     if margin is None:
         return f"{_named(case, row)} has no margin"
     return f"{_named(case, row)} could still break its {margin} margin"
 
 
 def _open_goals(case: _Case) -> str:
-    """Goals that may be anywhere in an interval, and then what is known of the others."""
+    """Name goals that may be anywhere in an interval, then what is known of the others."""
     wide = {
         row.metric: shown.span
         for row in case.goals

@@ -233,7 +233,7 @@ Need = Literal[
 
 @dataclass(frozen=True)
 class Direction:
-    """Which way is better: up, down, or toward a value.
+    """Which way is better: up or down; or no way, but a value that should be met.
 
     Example:
         >>> Direction(toward=1.0).label, Direction(sign=-1).label
@@ -342,6 +342,7 @@ class Metric:
         zeros: What it counts as 0, because it is no number, in the same form.
         covariates: Further sums of the pre-period for CUPED, beside the metric's own.
         margin: Of a guardrail, or of an equivalence.
+        within: Of a guardrail in place of a margin: the least and the largest value allowed.
         cap: The quantile of all units' values, over all variants, to which larger ones are cut.
         per_unit: How it follows from a unit's rows since its exposure; None for other metrics.
         among: The term that is 1 for units that it is a mean or a ratio of, None for all units.
@@ -364,6 +365,7 @@ class Metric:
     zeros: tuple[tuple[str, Term], ...] = ()
     covariates: tuple[Term, ...] = ()
     margin: Margin | None = None
+    within: tuple[float, float] | None = None
     cap: float | None = None
     per_unit: PerUnit | None = None
     among: ColumnTerm | None = None
@@ -372,6 +374,11 @@ class Metric:
     def is_mean_or_ratio(self) -> bool:
         """Whether its value is a sum over units, divided by the units or by another sum."""
         return self.kind in ("mean", "ratio")
+
+    @property
+    def has_target(self) -> bool:
+        """Tell whether it should meet a value, so that neither way is better."""
+        return self.direction.toward is not None or self.within is not None
 
 
 def no_cuts(metric: Metric) -> str | None:

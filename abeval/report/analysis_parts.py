@@ -5,7 +5,6 @@
 
 import math
 from collections.abc import Iterable
-from dataclasses import fields
 
 from markupsafe import Markup
 
@@ -77,7 +76,7 @@ def scorecard_part(study: Study) -> Section | None:
         several=several(result),
         level=level,
         tables=tables(result),
-        fields=[field.name for field in fields(Row)],
+        fields=columns_of(Row),
     )
     return Section(lead, (html,), gated=True)
 

@@ -1,7 +1,6 @@
 """Every other result as short tables: what was asked, the numbers that decide, and the reasons.
 
-`terminal.py` and `templates.py` print the tables; `results/views.py` asks for them when a result is
-displayed, and the commands of `cli/` when one has run.
+A result shows them when it is displayed, and a command when it has run.
 """
 
 from collections.abc import Callable, Mapping

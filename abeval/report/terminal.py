@@ -1,6 +1,6 @@
 """Results in the terminal: verdict, trust checks and scorecard; tables of what is no analysis.
 
-The commands of `cli/` print them; `results/views.py` returns them as text, for `print(result)`.
+The commands of `cli/` print them; `print(result)` shows them too.
 """
 
 from collections.abc import Iterable, Iterator, Sequence

@@ -1,4 +1,4 @@
-"""The results: frozen records of plain values. Here are the parts of an analysis."""
+"""Hold results as frozen records of plain values; here are the parts of an analysis."""
 
 from abeval.results.analysis import (
     Account,
@@ -13,12 +13,12 @@ from abeval.results.effects import (
     Belief,
     Boundary,
     FamilyInterval,
+    RangeRow,
     Row,
     SegmentContrast,
     SegmentTest,
     SliceRow,
     Status,
-    TargetGain,
 )
 from abeval.results.trust import (
     AAMetric,
@@ -48,6 +48,7 @@ __all__ = [
     "LeftOut",
     "MetricInfo",
     "Ramp",
+    "RangeRow",
     "Row",
     "SegmentContrast",
     "SegmentTest",
@@ -55,7 +56,6 @@ __all__ = [
     "SplitDay",
     "SplitPlace",
     "Status",
-    "TargetGain",
     "VariantInfo",
     "Verdict",
 ]

@@ -1,14 +1,12 @@
-"""The agreement of offline and online results: frozen records, with views as frames and as JSON.
+"""Hold the agreement of offline and online results, as frozen records.
 
-`agreement/compare.py` fills it; `report/agreement_short.py` prints it, `report/agreement_page.py`
-draws it.
+`X_low` and `X_high`, or `low` and `high`, are the ends of the interval of the value before them.
+`variant` is the variant compared with control. `reason` is a code if a number is missing.
 """
 
 from dataclasses import dataclass
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
-from abeval.results import views
 from abeval.results.record import DrawnRecord, frame, named, read_back
 
 if TYPE_CHECKING:
@@ -27,8 +25,6 @@ class OfflineDifference:
     Attributes:
         traffic: The variant that served the rows, or `pooled`.
         difference: `candidate - baseline`, in the metric's unit.
-        low: Lower end of its interval, clustered by unit.
-        high: Upper end.
         standing: How it stands to the effect online.
     """
 
@@ -44,16 +40,11 @@ class AgreementRow:
     """One offline metric against one online metric; offline on control's traffic.
 
     Attributes:
-        variant: The variant compared with control.
         offline: Id of the offline metric.
         online: Id of the online metric.
         role: Of the online metric: `goal`, `guardrail` or `diagnostic`.
         difference: `candidate - baseline` on control's traffic, as known before the launch.
-        low: Lower end of its interval.
-        high: Upper end.
         lift: The relative effect online; None where it has none.
-        lift_low: Lower end of its interval.
-        lift_high: Upper end.
         standing: `conflict` only if both intervals exclude zero with opposite signs, and `agree`
             only if both exclude it with the same; lower is better for some metrics.
         reason: A code if one side has no interval or no good direction, else None.
@@ -99,13 +90,10 @@ class Decomposition:
     """The logged difference (each model on its own traffic) as model + traffic.
 
     Attributes:
-        variant: The variant compared with control.
         metric: Id of the offline metric.
         logged: The candidate on its own traffic minus the baseline on control's.
-        logged_low: Lower end of its interval, clustered by unit; so the others.
         model: The candidate minus the baseline, mean over both traffics.
         traffic: The variant's traffic minus control's, mean over both models.
-        reason: A code if a part is missing, else None.
     """
 
     variant: str
@@ -127,16 +115,12 @@ class Backtest:
     """An off-policy estimate of one variant from the log of the other, against what happened.
 
     Attributes:
-        variant: The variant compared with control.
         source: The variant whose log is used.
         target: The variant whose clicks per impression are estimated.
         estimator: Id of the estimator.
         value: The estimate; None if refused, for `reason`.
-        low: Lower end of its interval.
-        high: Upper end.
         realised: What the target had.
         z: `(value - realised)` over the standard error of both.
-        reason: A code if the value or its interval is missing, else None.
     """
 
     variant: str
@@ -171,8 +155,6 @@ class Evidence:
     Attributes:
         name: What it is, in words.
         value: The number; None if it could not be computed.
-        low: Lower end of its interval; None without one.
-        high: Upper end.
         where: The variant, day or cut that it is of; empty where it is of everything.
     """
 
@@ -189,7 +171,6 @@ class Cause:
 
     Attributes:
         name: Its id, such as `position`.
-        variant: The variant compared with control.
         status: `found` only if its size passes the threshold and its test, after Holm, the level.
         message: What was seen, in words.
         evidence: The numbers that it rests on.
@@ -234,8 +215,6 @@ class Agreement(DrawnRecord):
     """Whether offline and online results agree, and if not, why.
 
     Attributes:
-        schema_version: Of this record.
-        name: Of the experiment.
         alpha: Level of the intervals and of the causes' tests.
         explanations: One per variant.
         rows: Offline metric × online metric.
@@ -260,29 +239,25 @@ class Agreement(DrawnRecord):
     notes: tuple[str, ...]
 
     def __getitem__(self, cause: str) -> Cause:
-        """The first cause of a name."""
+        """Return the first cause of a name."""
         return named(self.causes, "name", cause)
 
     @property
     def found(self) -> tuple[Cause, ...]:
-        """The causes that were found, most likely first."""
+        """Return the causes that were found, most likely first."""
         return tuple(cause for cause in self.causes if cause.status == "found")
 
     def to_frame(self) -> "pd.DataFrame":
-        """The agreement table: one row per offline and online metric."""
+        """Return one row per offline and online metric."""
         return frame(self.rows, AgreementRow).drop(columns="others")
 
     def causes_frame(self) -> "pd.DataFrame":
-        """One row per cause."""
+        """Return one row per cause."""
         return frame(self.causes, Cause)
-
-    def report(self, path: str | Path) -> Path:
-        """Write everything as one self-contained HTML file."""
-        return views.write_report(self, path)
 
 
 def agreement_from_dict(raw: dict[str, Any]) -> Agreement:
-    """An agreement read back from its JSON.
+    """Read an agreement back from its JSON.
 
     Raises:
         ValueError: The JSON has another schema version, or other fields.

@@ -1,16 +1,11 @@
-"""The result of an analysis; the terminal, JSON, the DataFrame and the report show it.
-
-`inference/judge.py` fills it.
-"""
+"""Hold the result of an analysis, of its checks alone, and of a comparison of all pairs."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from abeval.results import views
 from abeval.results.effects import (
     Adjustment,
     Belief,
@@ -21,16 +16,17 @@ from abeval.results.effects import (
     FamilyInterval,
     NoCut,
     QuantileEffect,
+    RangeRow,
     Row,
     SegmentContrast,
     SegmentTest,
     SliceRow,
     Spread,
-    TargetGain,
     UnitAucs,
 )
 from abeval.results.record import DrawnRecord, Record, csv_text, frame, named, read_back
 from abeval.results.trust import AAMetric, Check, Influence, SplitDay, SplitPlace, Verdict
+from abeval.views import view
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -87,7 +83,10 @@ class Ramp:
 
 @dataclass(frozen=True)
 class MetricInfo:
-    """The definition of a metric."""
+    """The definition of a metric.
+
+    `within` is the margin of a guardrail whose value must lie in a range, else None.
+    """
 
     name: str
     kind: str
@@ -97,6 +96,7 @@ class MetricInfo:
     role: str
     margin: float | None
     margin_relative: bool | None
+    within: tuple[float, float] | None = None
 
 
 @dataclass(frozen=True)
@@ -104,8 +104,6 @@ class LeftOut:
     """Count of what a metric's definition leaves out in a variant, or counts as 0.
 
     Attributes:
-        metric: The metric.
-        variant: The variant.
         what: In words.
         count: How many.
         as_zero: Whether they count as 0; if so, a mean still divides by their units.
@@ -164,30 +162,30 @@ class Result(DrawnRecord):
     quantile_effects: tuple[QuantileEffect, ...] = ()
     unit_aucs: tuple[UnitAucs, ...] = ()
     catalogue_uses: tuple[CatalogueUse, ...] = ()
-    gains: tuple[TargetGain, ...] = ()
+    ranges: tuple[RangeRow, ...] = ()
 
     @property
     def trusted(self) -> bool:
-        """Whether no failed check touches a goal or a guardrail, nor all rows."""
+        """Tell whether no failed check touches a goal or a guardrail, nor all rows."""
         judged = {row.metric for row in self.scorecard if row.role != "diagnostic"}
         return not any(check.status == "fail" and check.touches(judged) for check in self.trust)
 
     def __getitem__(self, key: str | tuple[str, str]) -> Row:
-        """The row of a metric, or of a metric and variant where there are several variants."""
+        """Return the row of a metric, or of a metric and variant where there are several."""
         metric, variant = (key, None) if isinstance(key, str) else key
         rows = [row for row in self.scorecard if variant in (None, row.variant)]
         return named(rows, "metric", metric)
 
     def to_frame(self) -> "pd.DataFrame":
-        """The scorecard, one row per metric and variant."""
+        """Return the scorecard, one row per metric and variant."""
         return frame(self.scorecard, Row)
 
     def cuts_frame(self) -> "pd.DataFrame":
-        """The effects by cut, one row per metric, variant and cell."""
+        """Return the effects by cut, one row per metric, variant and cell."""
         return frame(self.cuts, CutRow)
 
     def to_csv(self) -> str:
-        """The scorecard as CSV text, in which no cell is a formula."""
+        """Return the scorecard as CSV text, in which no cell is a formula."""
         return csv_text(self.scorecard, Row)
 
     def compare(self, replay: "ReplayResult") -> "Agreement":
@@ -205,15 +203,12 @@ class Result(DrawnRecord):
             >>> agreement.rows[0].standing
             'conflict'
         """
-        return views.compared(self, replay)
-
-    def report(self, path: str | Path) -> Path:
-        """Write the self-contained HTML report."""
-        return views.write_report(self, path)
+        agreement: Agreement = view("comparison")(self, replay)
+        return agreement
 
 
 def result_from_dict(raw: dict[str, Any]) -> Result:
-    """A result read back from its JSON.
+    """Read a result back from its JSON.
 
     Raises:
         ValueError: The JSON has another schema version, or other fields.
@@ -243,15 +238,15 @@ class CheckResult(Record):
 
     @property
     def failed(self) -> tuple[str, ...]:
-        """The names of the checks that failed."""
+        """Return the names of the checks that failed."""
         return tuple(check.name for check in self.trust if check.status == "fail")
 
     def __getitem__(self, name: str) -> Check:
-        """The check of a name."""
+        """Return the check of a name."""
         return named(self.trust, "name", name)
 
     def to_frame(self) -> "pd.DataFrame":
-        """One row per check."""
+        """Return one row per check."""
         return frame(self.trust, Check)
 
 
@@ -261,16 +256,11 @@ class Pair:
 
     Attributes:
         base: The variant compared with.
-        variant: The variant compared.
         units_base: Units behind the base's value.
         units: Units behind the variant's.
         difference: In the metric's unit.
-        difference_low: Lower end of its unadjusted interval.
-        difference_high: Upper end.
         lift: `difference / abs(base)`.
-        p_value: Two-sided.
         p_adjusted: Over all pairs.
-        reason: Why a number is missing, else None.
     """
 
     base: str
@@ -291,10 +281,8 @@ class Pairwise(Record):
     """All pairs of variants on one metric.
 
     Attributes:
-        metric: Its id.
         values: Variant → its value, None where it has none.
         family: How p-values are adjusted.
-        alpha: The level.
         pairs: Every pair once, in the order of the file.
         trust: The trust checks.
     """
@@ -307,7 +295,7 @@ class Pairwise(Record):
     trust: tuple[Check, ...]
 
     def __getitem__(self, key: str | tuple[str, str]) -> Pair:
-        """The first pair with a variant compared; or the pair `(variant, base)`."""
+        """Return the first pair with a variant compared; or the pair `(variant, base)`."""
         variant, base = (key, None) if isinstance(key, str) else key
         pairs = [pair for pair in self.pairs if base in (None, pair.base)]
         return named(pairs, "variant", variant)
@@ -325,5 +313,5 @@ class Pairwise(Record):
         return table
 
     def to_frame(self) -> "pd.DataFrame":
-        """One row per pair."""
+        """Return one row per pair."""
         return frame(self.pairs, Pair)

@@ -1,7 +1,4 @@
-"""Statuses, decisions, reasons and directions as words, for people.
-
-`report/` writes every code with it, and `inference/` the sentences of a result.
-"""
+"""Write statuses, decisions, reasons and directions as words."""
 
 from abeval.results.trust import Check
 
@@ -18,7 +15,7 @@ _STATUS_WORDS = {
 
 
 def words(code: str) -> str:
-    """A status, decision or reason as words.
+    """Write a status, decision or reason as words.
 
     Example:
         >>> words("non_inferior"), words("too_few_units")
@@ -32,7 +29,7 @@ WITHOUT_SPREAD = ("zero_variance", "all_items_shown")
 
 
 def status(code: str, why: str | None) -> str:
-    """The status of a row as words: what cannot vary does not wait for more data.
+    """Write the status of a row as words: what cannot vary does not wait for more data.
 
     Example:
         >>> status("too_little_data", "too_few_units"), status("too_little_data", "all_items_shown")
@@ -44,7 +41,7 @@ def status(code: str, why: str | None) -> str:
 
 
 def reason(code: str | None, units_needed: int | None = None) -> str:
-    """A reason as words; empty without one.
+    """Write a reason as words; empty without one.
 
     Args:
         code: The reason.
@@ -62,7 +59,7 @@ def reason(code: str | None, units_needed: int | None = None) -> str:
 
 
 def check_text(check: Check) -> str:
-    """What a check measured and, where it warns or fails, what to do.
+    """Write what a check measured and, where it warns or fails, what to do.
 
     Example:
         >>> check_text(Check("srm", "warn", 0.005, 0.001, "uneven", remedy="look for lost units"))
@@ -74,7 +71,7 @@ def check_text(check: Check) -> str:
 
 
 def direction_words(direction: str) -> str:
-    """Which way is better, as words.
+    """Write which way is better.
 
     Example:
         >>> direction_words("decrease"), direction_words("toward 1")

@@ -1,14 +1,13 @@
-"""Effects: of each metric, by day and by segment.
+"""Effects of metrics: over all, by day, segment, cut and quantile, and what lies behind them.
 
-In every row `metric` is the metric's id and `variant` the variant compared with control. `X_low`
+In every record `metric` is the metric's id and `variant` the variant compared with control. `X_low`
 and `X_high` are the ends of the interval of `X` at `1 - alpha`, not adjusted for other metrics.
-
-`inference/scorecard.py` and `inference/segments.py` fill these records; they are fields of
-`Result`.
+Effects keep their raw sign. `reason` is a code from `docs/results.md` if a number is missing or
+limited, else None.
 """
 
 from dataclasses import dataclass
-from typing import Literal
+from typing import ClassVar, Literal
 
 Status = Literal[
     "better",
@@ -21,30 +20,58 @@ Status = Literal[
 ]
 
 
-@dataclass(frozen=True)
-class Row:
-    """One metric in one variant against control. Effects keep their raw sign.
+@dataclass(frozen=True, kw_only=True)
+class Values:
+    """Two values, their difference and the lift; None where there is none.
+
+    `FIRST` of a record names the fields that its JSON and its table have before the others
+    (`record.columns_of`).
 
     Attributes:
-        metric: Its id.
-        kind: `mean`, `ratio`, `quantile`, `function`, `auc` or `catalogue`.
-        role: `goal`, `guardrail` or `diagnostic`.
-        direction: `increase`, `decrease` or `toward VALUE`.
-        variant: The variant compared with control.
-        units_control: Units behind the value of control.
-        units: Units behind the value of the variant.
         control: Value in control, in the metric's unit.
         treatment: Value in the variant.
         difference: `treatment - control`.
         lift: `difference / abs(control)`, as a fraction; an end of its interval without a bound
             is None.
         p_value: Two-sided, of no difference.
+    """
+
+    FIRST: ClassVar[tuple[str, ...]] = ()
+
+    control: float | None
+    treatment: float | None
+    difference: float | None
+    difference_low: float | None
+    difference_high: float | None
+    lift: float | None
+    lift_low: float | None
+    lift_high: float | None
+    p_value: float | None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Numbers(Values):
+    """The numbers of an effect: its values, and the units behind control's and the variant's."""
+
+    FIRST: ClassVar[tuple[str, ...]] = ("units_control", "units")
+
+    units_control: int
+    units: int
+
+
+@dataclass(frozen=True, kw_only=True)
+class Row(Numbers):
+    """One metric in one variant against control.
+
+    Attributes:
+        kind: `mean`, `ratio`, `quantile`, `function`, `auc` or `catalogue`.
+        role: `goal`, `guardrail` or `diagnostic`.
+        direction: `increase`, `decrease` or `toward VALUE`.
         p_adjusted: Of goals, over goals × variants, by the experiment's family (Holm); of
             guardrails, Holm over the guardrails of the variant; else None.
         method: Id of the test.
         status: The conclusion; that of goals, and whether a guardrail is worse, follows
             `p_adjusted`.
-        reason: A code from `docs/results.md` if a number is missing or limited, else None.
         units_needed: Units of the smaller variant with which a test would hold, where the metric
             is `too_skewed` for any with these.
         mde: Smallest lift that one test with this standard error finds with a power of 80 %, as a
@@ -55,22 +82,13 @@ class Row:
         seed: Of these draws.
     """
 
+    FIRST: ClassVar = ("metric", "kind", "role", "direction", "variant", *Numbers.FIRST)
+
     metric: str
     kind: str
     role: str
     direction: str
     variant: str
-    units_control: int
-    units: int
-    control: float | None
-    treatment: float | None
-    difference: float | None
-    difference_low: float | None
-    difference_high: float | None
-    lift: float | None
-    lift_low: float | None
-    lift_high: float | None
-    p_value: float | None
     p_adjusted: float | None
     method: str | None
     status: Status
@@ -82,34 +100,71 @@ class Row:
     seed: int | None = None
 
 
-@dataclass(frozen=True)
-class SliceRow:
+@dataclass(frozen=True, kw_only=True)
+class SliceRow(Numbers):
     """The effect of a metric on one day, or in one segment.
 
     Attributes:
         slice: `day`, or the name of a segment.
         cell: The day (ISO) or the segment's value.
         partial: Whether the log covers the day only in part.
-        reason: A code from `docs/results.md` if a number is missing or limited, or `too_few_units`
-            beside an effect that is not judged, of fewer than 30 units in a variant; else None.
+        reason: As in every row, or `too_few_units` beside an effect that is not judged, of fewer
+            than 30 units in a variant.
     """
+
+    FIRST: ClassVar = ("metric", "variant", "slice", "cell", "partial", *Numbers.FIRST)
 
     metric: str
     variant: str
     slice: str
     cell: str
     partial: bool
-    units_control: int
-    units: int
-    control: float | None
-    treatment: float | None
-    difference: float | None
-    difference_low: float | None
-    difference_high: float | None
-    lift: float | None
-    lift_low: float | None
-    lift_high: float | None
-    p_value: float | None
+    reason: str | None
+
+
+@dataclass(frozen=True, kw_only=True)
+class CutRow(Numbers):
+    """The effect of a metric on the impressions of one cell of a cut.
+
+    Of a ratio, a value is over the cell's impressions; of a mean per unit, it is the cell's sum
+    over all units of the variant, so that cells add up to the whole. Units are those that have an
+    impression in the cell.
+
+    Attributes:
+        share_control: The cell's share of control's denominator; None but for ratios of sums.
+        share: Its share of the variant's.
+        p_adjusted: Holm over the cells of the cut, for this metric and variant.
+    """
+
+    FIRST: ClassVar = (
+        *("metric", "variant", "cut", "cell", *Numbers.FIRST),
+        *("share_control", "share"),
+    )
+
+    metric: str
+    variant: str
+    cut: str
+    cell: str
+    share_control: float | None
+    share: float | None
+    p_adjusted: float | None
+    reason: str | None
+
+
+@dataclass(frozen=True, kw_only=True)
+class QuantileEffect(Values):
+    """A quantile of a value in a variant against control.
+
+    Attributes:
+        value: As in `Spread`.
+        level: Share of the impressions that lie below; no adjustment for the number of levels.
+    """
+
+    FIRST: ClassVar = ("value", "variant", "level")
+
+    value: str
+    variant: str
+    level: float
     reason: str | None
 
 
@@ -118,7 +173,6 @@ class SegmentTest:
     """Whether the cells of a segment share one effect, and how their mix changes it.
 
     Attributes:
-        segment: Name of the segment.
         cells: Number of cells that are tested: of 30 units or more in each variant, with an effect.
         scale: Of Q, its p-values and I²: `lift` (one relative effect in all cells), or
             `difference` (one difference) where values of control are near zero or negative.
@@ -160,7 +214,6 @@ class SegmentContrast:
     """The effect in one cell of a segment against the effect in all others.
 
     Attributes:
-        segment: Name of the segment.
         cell: The segment's value.
         scale: Of the p-values: `lift`, or `difference` where a value is not positive.
         difference: The cell's difference minus that of the rest, in the metric's unit.
@@ -220,8 +273,7 @@ class Boundary:
     Attributes:
         information: Share of the plan; without a plan, the information as a multiple of that at
             the first look.
-        z: The difference over its standard error; of a metric with a target, that of the less
-            certain of its differences to control and to control's mirror image.
+        z: The difference over its standard error.
         boundary: Critical value of abs(z) at this look, unadjusted for other metrics.
         crossed: Whether abs(z) reaches it.
     """
@@ -260,28 +312,26 @@ class Belief:
 
 
 @dataclass(frozen=True)
-class TargetGain:
-    """How much nearer to its target a metric is in a variant than in control.
+class RangeRow:
+    """The value of a guardrail whose margin is a range.
 
     Attributes:
-        target: What the metric should meet.
-        gain: In the metric's unit; negative is farther.
-        gain_low: Lower end of its interval, at the level and the look of the effect; None without.
-        gain_high: Upper end.
-        p_value: Two-sided, of no gain; `p_adjusted` of the row is this one, adjusted.
-        margin_low: The gain at worst, to compare with less the margin, on its scale; None without.
-        margin_high: The gain at best.
+        low: The least value that is allowed.
+        high: The largest.
+        value: The variant's value, unadjusted, with its interval at the look of the row. The
+            guardrail holds where the interval lies within the range (two one-sided tests;
+            Schuirmann 1987).
+        p_value: Two-sided, of a value that is no farther out than the nearer bound; 1 inside.
     """
 
     metric: str
     variant: str
-    target: float
-    gain: float
-    gain_low: float | None
-    gain_high: float | None
+    low: float
+    high: float
+    value: float
+    value_low: float
+    value_high: float
     p_value: float
-    margin_low: float | None
-    margin_high: float | None
 
 
 @dataclass(frozen=True)
@@ -290,8 +340,6 @@ class FamilyInterval:
 
     Attributes:
         level: Its level, such as 0.99.
-        lift_low: Lower end of the lift at this level; None where the lift has none.
-        lift_high: Upper end.
     """
 
     metric: str
@@ -304,67 +352,19 @@ class FamilyInterval:
 
 
 @dataclass(frozen=True)
-class CutRow:
-    """The effect of a metric on the impressions of one cell of a cut.
-
-    Attributes:
-        metric: The metric's id.
-        variant: The variant compared with control.
-        cut: Name of the cut.
-        cell: The cut's value.
-        units_control: Control's units that have an impression in the cell.
-        units: The variant's.
-        share_control: The cell's share of control's denominator; None but for ratios of sums.
-        share: Its share of the variant's.
-        control: Value in control: of a ratio over the cell's impressions; of a mean per unit, the
-            cell's sum over all units of the variant, so that cells add up to the whole.
-        p_value: Two-sided, of no difference.
-        p_adjusted: Holm over the cells of the cut, for this metric and variant.
-        reason: A code from `docs/results.md` if a number is missing or limited, else None.
-    """
-
-    metric: str
-    variant: str
-    cut: str
-    cell: str
-    units_control: int
-    units: int
-    share_control: float | None
-    share: float | None
-    control: float | None
-    treatment: float | None
-    difference: float | None
-    difference_low: float | None
-    difference_high: float | None
-    lift: float | None
-    lift_low: float | None
-    lift_high: float | None
-    p_value: float | None
-    p_adjusted: float | None
-    reason: str | None
-
-
-@dataclass(frozen=True)
 class CutSplit:
     """A difference split into what changed within the cells of a cut, and what their mix did.
 
     Both parts are the mean over the two orders in which they can change, and sum to the difference.
 
     Attributes:
-        metric: The metric's id: a ratio of sums over impressions.
-        variant: The variant compared with control.
-        cut: Name of the cut.
+        metric: A ratio of sums over impressions.
         cells: Number of its cells, small ones too.
         difference: Of the whole, in the metric's unit.
         within: Part due to the differences within cells.
-        within_low: Lower end of its interval, clustered by unit.
-        within_high: Upper end.
         within_p_value: Two-sided, of no part within.
         mix: Part due to the variants' different mixes of cells.
-        mix_low: Lower end of its interval.
-        mix_high: Upper end.
         mix_p_value: Two-sided, of no part by the mix.
-        reason: A code from `docs/results.md` if an interval is missing, else None.
     """
 
     metric: str
@@ -385,12 +385,7 @@ class CutSplit:
 
 @dataclass(frozen=True)
 class NoCut:
-    """A metric without effects by cut.
-
-    Attributes:
-        metric: The metric's id.
-        reason: Why, in words.
-    """
+    """A metric without effects by cut, and why, in words."""
 
     metric: str
     reason: str
@@ -406,8 +401,6 @@ class Spread:
 
     Attributes:
         value: What it is of: `dwell of clicks`, or the expression of a quantile metric.
-        unit: Of the value.
-        variant: The variant, control included.
         events: Impressions that have the value.
         levels: Shares of the impressions.
         quantiles: The value below which each share lies, shape as `levels`.
@@ -419,38 +412,6 @@ class Spread:
     events: int
     levels: tuple[float, ...]
     quantiles: tuple[float, ...]
-
-
-@dataclass(frozen=True)
-class QuantileEffect:
-    """A quantile of a value in a variant against control.
-
-    Attributes:
-        value: As in `Spread`.
-        variant: The variant compared with control.
-        level: Share of the impressions that lie below.
-        control: The quantile of control.
-        treatment: That of the variant.
-        difference: Treatment - control, with its interval at 1 - alpha; no adjustment for the
-            number of levels.
-        lift: Difference over the absolute value of control, with its interval.
-        p_value: Two-sided, of no difference.
-        reason: Why there is no interval, as in the scorecard.
-    """
-
-    value: str
-    variant: str
-    level: float
-    control: float | None
-    treatment: float | None
-    difference: float | None
-    difference_low: float | None
-    difference_high: float | None
-    lift: float | None
-    lift_low: float | None
-    lift_high: float | None
-    p_value: float | None
-    reason: str | None
 
 
 @dataclass(frozen=True)
@@ -486,7 +447,6 @@ class UnitAucs:
     """How the AUCs of single units, whose weighted mean is GAUC, are distributed in a variant.
 
     Attributes:
-        variant: The variant, control included.
         units: Units that have an AUC.
         impressions: Theirs, with a score: the weights of GAUC.
         bins: By AUC, ascending; bins without units are not there.
@@ -505,7 +465,6 @@ class CatalogueUse:
     """How impressions of a variant spread over the catalogue.
 
     Attributes:
-        variant: The variant, control included.
         items: Items that could have been shown.
         shown: Items that were.
         impressions: Of these.

@@ -1,10 +1,6 @@
-"""Numbers as people read them; the interval decides how many digits are shown.
+"""Write numbers as people read them; the interval decides how many digits are shown.
 
-All text is ASCII; `typographic` turns it into what a page shows. Statuses and reasons as words are
-in `codes.py`.
-
-`report/` formats every number with it; `inference/verdict.py` and `inference/context.py` use it for
-sentences.
+All text is ASCII; `typographic` turns it into what a page shows.
 """
 
 import re
@@ -39,29 +35,29 @@ class Shown(NamedTuple):
 
     @property
     def estimate(self) -> str:
-        """The estimate with its unit."""
+        """Return the estimate with its unit."""
         return f"{self.point}{self.unit}"
 
     @property
     def interval(self) -> str:
-        """Both ends in brackets."""
+        """Return both ends in brackets."""
         return (
             f"[{UNBOUNDED}]" if self.low == self.high == UNBOUNDED else f"[{self.low}, {self.high}]"
         )
 
     @property
     def text(self) -> str:
-        """The estimate and its interval."""
+        """Return the estimate and its interval."""
         return f"{self.estimate} {self.interval}"
 
     @property
     def span(self) -> str:
-        """The interval in words."""
+        """Return the interval in words."""
         return f"from {self.low} to {self.high}{self.unit}"
 
 
 def lift(value: float | None, low: float | None, high: float | None) -> Shown | None:
-    """A relative effect in per cent; None without a value.
+    """Write a relative effect in per cent; None without a value.
 
     Example:
         >>> lift(0.021345, 0.00912, 0.03357).text
@@ -77,7 +73,7 @@ def lift(value: float | None, low: float | None, high: float | None) -> Shown | 
 def difference(
     value: float | None, low: float | None, high: float | None, unit: str = ""
 ) -> Shown | None:
-    """An absolute effect in the metric's unit; of a rate, in percentage points.
+    """Write an absolute effect in the metric's unit; of a rate, in percentage points.
 
     Example:
         >>> difference(0.0423, -0.0112, 0.0958).text
@@ -93,7 +89,7 @@ def difference(
 
 
 def digits(values: Iterable[float | None], unit: str = "") -> int:
-    """Significant digits, at least 3, that tell each of some values from every other.
+    """Count the significant digits, at least 3, that tell all of some values apart.
 
     Example:
         >>> digits([0.4467, 0.4379], "share"), digits([0.1057, 0.1056, 0.112], "share")
@@ -107,7 +103,7 @@ def digits(values: Iterable[float | None], unit: str = "") -> int:
 
 
 def pair(control: float | None, treatment: float | None, unit: str = "") -> tuple[str, str]:
-    """Two values to 3 significant digits, or to as many as distinguish them.
+    """Write two values to 3 significant digits, or to as many as distinguish them.
 
     Example:
         >>> pair(0.4467, 0.4379, "share"), pair(21.9283, 21.9311, "s")
@@ -118,7 +114,7 @@ def pair(control: float | None, treatment: float | None, unit: str = "") -> tupl
 
 
 def mean(value: float | None, unit: str = "", digits: int = 3) -> str:
-    """A value to some significant digits, with its unit.
+    """Write a value to some significant digits, with its unit.
 
     Example:
         >>> mean(0.04234), mean(12345.6, "s"), mean(None)
@@ -134,7 +130,7 @@ def mean(value: float | None, unit: str = "", digits: int = 3) -> str:
 def estimate(
     value: float | None, low: float | None, high: float | None, places: int = 0
 ) -> tuple[str, str]:
-    """A value and its interval, which decides the digits; without one, 3 significant digits.
+    """Write a value and its interval, which decides the digits; 3 significant ones without.
 
     Args:
         value: The estimate.
@@ -153,7 +149,7 @@ def estimate(
 
 
 def interval_places(low: float | None, high: float | None) -> int:
-    """Decimals that an interval asks for; 0 without one.
+    """Count the decimals that an interval asks for; 0 without one.
 
     Example:
         >>> interval_places(0.47322, 0.496), interval_places(None, None)
@@ -165,7 +161,7 @@ def interval_places(low: float | None, high: float | None) -> int:
 
 
 def margin(size: float, relative: bool, unit: str = "") -> str:
-    """A margin as the experiment file states it.
+    """Write a margin as the experiment file states it.
 
     Example:
         >>> margin(0.02, True), margin(0.005, False, "share"), margin(1.5, False, "s")
@@ -176,8 +172,18 @@ def margin(size: float, relative: bool, unit: str = "") -> str:
     return f"{100.0 * size:.3g} pp" if unit in RATE_UNITS else f"{size:.3g}{_after(unit)}"
 
 
+def within(low: float, high: float) -> str:
+    """Write the range of a guardrail as the experiment file states it.
+
+    Example:
+        >>> within(0.9, 1.1)
+        '[0.9, 1.1]'
+    """
+    return f"[{low:.6g}, {high:.6g}]"
+
+
 def p_value(p: float | None) -> str:
-    """A p-value to 3 decimals, never a bare zero.
+    """Write a p-value to 3 decimals, never a bare zero.
 
     Example:
         >>> p_value(0.03154), p_value(0.0002), p_value(None)
@@ -189,7 +195,7 @@ def p_value(p: float | None) -> str:
 
 
 def count(number: int) -> str:
-    """A count with separated thousands.
+    """Write a count with separated thousands.
 
     Example:
         >>> count(20000000)
@@ -199,7 +205,7 @@ def count(number: int) -> str:
 
 
 def percent(fraction: float) -> str:
-    """A share of a whole, to one decimal at most.
+    """Write a share of a whole, to one decimal at most.
 
     Example:
         >>> percent(0.5), percent(0.333333)
@@ -209,7 +215,7 @@ def percent(fraction: float) -> str:
 
 
 def level(alpha: float) -> str:
-    """The confidence level of an interval.
+    """Write the confidence level of an interval.
 
     Example:
         >>> level(0.05), level(0.001)
@@ -219,7 +225,7 @@ def level(alpha: float) -> str:
 
 
 def decimals(half_width: float) -> int:
-    """Decimals that show 2 significant digits of an interval's half-width.
+    """Count the decimals that show 2 significant digits of an interval's half-width.
 
     Example:
         >>> decimals(1.22), decimals(0.0535), decimals(0.0996), decimals(340.0)
@@ -229,7 +235,7 @@ def decimals(half_width: float) -> int:
 
 
 def listing(items: Sequence[str]) -> str:
-    """Items as an enumeration in a sentence.
+    """Join items as an enumeration in a sentence.
 
     Example:
         >>> listing(["a"]), listing(["a", "b", "c"])
@@ -240,7 +246,7 @@ def listing(items: Sequence[str]) -> str:
 
 
 def typographic(text: str) -> str:
-    """Text whose numbers have a true minus and thin spaces between thousands.
+    """Give the numbers of a text a true minus and thin spaces between thousands.
 
     Example:
         >>> typographic("-1,234.5 on 2022-04-24") == "\u22121\u202f234.5 on 2022-04-24"
@@ -262,7 +268,7 @@ def _shown(
 
 
 def _places(value: float, low: float | None, high: float | None) -> int:
-    """Decimals from the half-width; without an end, from the other end or the value."""
+    """Count decimals by the half-width; without an end, by the other end or the value."""
     if low is not None and high is not None:
         width = (high - low) / 2
     else:
@@ -301,7 +307,7 @@ def _after(unit: str) -> str:
 
 
 def effect(row: Row, unit: str) -> Shown | None:
-    """The effect of a row: its lift, or its difference if the lift is missing or unbounded."""
+    """Write the effect of a row: its lift, or its difference if the lift has no bounds."""
     relative = lift(row.lift, row.lift_low, row.lift_high)
     if relative is not None and None not in (row.lift_low, row.lift_high):
         return relative

@@ -1,15 +1,14 @@
-"""A history of experiments: its rows, what was added to it, and the prior that it gives.
+"""Hold a history of experiments, and what it says: predictions, sensitivity, what was gained.
 
-`history/` fills these records; `cli/history.py` prints them. What a history says of metrics is in
-`history_report.py`.
+`low` and `high`, `X_low` and `X_high` are the ends of an interval, of a share Wilson's (1927).
+`reason` says why numbers are
+missing, else it is None.
 """
 
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
-from abeval.results import views
-from abeval.results.record import Record, frame, named
+from abeval.results.record import PageRecord, Record, frame, named
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -24,14 +23,12 @@ class HistoryRow:
     """One metric of one variant in one experiment, as the history file keeps it.
 
     Attributes:
-        experiment: Its name.
         source: The result that it comes from: `analysis`, `replay`, `windows`; or `noise`, which
             has no effects but `shared`.
         digest: Of the content of that result, and of what was said of it when it was added.
         variant: The variant compared with control; of a replay, the model compared with control's.
         control: The variant, or the model, that it is compared with.
         model: The model that the variant serves; None where the experiment names none.
-        metric: Its id.
         side: `offline`; `online`, over the whole experiment; `early` and `late`, over some days.
         traffic: The variant whose traffic an offline metric is of, or `pooled`; else None.
         window: Such as `first 3 days`; None for the whole experiment.
@@ -43,8 +40,6 @@ class HistoryRow:
         value_control: The metric's value in control.
         value: Its value in the variant.
         effect: Its effect, raw sign.
-        low: Lower end of its interval at `1 - alpha`.
-        high: Upper end.
         se: Its standard error, from the interval.
         p_value: Two-sided, of no effect.
         alpha: Of the interval.
@@ -114,7 +109,6 @@ class Added(Record):
 
     Attributes:
         history: The file.
-        experiment: Its name.
         sources: The results that were added.
         experiments: Experiments that the history now has.
     """
@@ -125,7 +119,7 @@ class Added(Record):
     experiments: int
 
     def to_frame(self) -> "pd.DataFrame":
-        """One row per result."""
+        """Return one row per result."""
         return frame(self.sources, AddedSource)
 
 
@@ -134,13 +128,8 @@ class HistoryPrior(Record):
     """The normal prior of a lift that past experiments give.
 
     Attributes:
-        metric: Its id.
         mean: Mean of true lifts, as a fraction.
         sd: Standard deviation of the next true lift.
-        mean_low: Lower end of the interval of the mean.
-        mean_high: Upper end.
-        sd_low: Lower end of the interval of the standard deviation.
-        sd_high: Upper end.
         effects: Lifts that it was fitted to.
         experiments: Their experiments.
     """
@@ -157,7 +146,7 @@ class HistoryPrior(Record):
 
     @property
     def toml(self) -> str:
-        """As `[inference] prior` takes it."""
+        """Return it as `[inference] prior` takes it."""
         return f"{{ mean = {self.mean:.4g}, sd = {self.sd:.4g} }}"
 
 
@@ -175,12 +164,9 @@ class Sensitivity:
         effects: Their variants.
         moved: Effects whose p-value is below alpha.
         share: `moved / effects`.
-        low: Lower end of its interval (Wilson 1927).
-        high: Upper end.
         spread: Standard deviation of true effects; None with a `reason`.
         se: Median standard error.
         signal: Share of true effects in the variance of the estimates.
-        reason: Why the spread is missing.
     """
 
     measure: str
@@ -211,18 +197,12 @@ class Prediction:
         effects: Their variants.
         naive: Correlation of the estimates.
         correlation: Correlation of true effects, corrected for noise in both; None with a `reason`.
-        low: Lower end of its interval.
-        high: Upper end.
         slope: True effect on the target by one of the predictor.
-        slope_low: Lower end of its interval; None without a bound.
-        slope_high: Upper end.
         shared: Correlation of the errors that was taken into account: the mean of what was
             measured, else what was assumed.
         shared_known: Effects whose shared noise was measured.
         agree: Effects whose signs agree.
         agree_share: `agree / effects`.
-        agree_low: Lower end of its interval (Wilson 1927).
-        agree_high: Upper end.
         step: A typical gain of the predictor: the median size of its effects.
         chance: Probability that the true effect on the target is a gain, after one of `step`.
         chance_loss: The same after a loss of `step`.
@@ -230,7 +210,6 @@ class Prediction:
         explained: Share of the squared error of a prediction that the predictor takes away, of
             experiments that were left out; below zero where it does harm.
         quality: Correlation of an estimate of the predictor with the true effect on the target.
-        reason: Why numbers are missing.
     """
 
     predictor: str
@@ -291,16 +270,10 @@ class HistoryEffect:
     """One effect, as it was measured and as the others let one expect it.
 
     Attributes:
-        experiment: Its name.
-        variant: The variant.
         measure: As in `Sensitivity`.
         side: As in `HistoryRow`, like `direction`.
         effect: The estimate, raw sign.
-        low: Lower end of its interval at `1 - alpha` of the report.
-        high: Upper end.
         shrunk: Shrunk by the spread of past effects; None without a prior, as for offline metrics.
-        shrunk_low: Lower end of its interval.
-        shrunk_high: Upper end.
         shipped: Whether the variant was shipped.
     """
 
@@ -323,16 +296,12 @@ class Gained:
     """What the shipped variants gained together on a metric.
 
     Attributes:
-        metric: Its id.
         shipped: Variants that were shipped.
         effects: All variants, whose spread is the prior.
         naive: Sum of the lifts of what was shipped.
         gained: Sum of the shrunken ones; None with a `reason`.
-        low: Lower end of its interval.
-        high: Upper end.
         prior_mean: Mean of the prior.
         prior_sd: Its standard deviation.
-        reason: Why numbers are missing.
     """
 
     metric: str
@@ -348,13 +317,11 @@ class Gained:
 
 
 @dataclass(frozen=True, repr=False)
-class HistoryReport(Record):
+class HistoryReport(PageRecord):
     """What a history of experiments says.
 
     Attributes:
-        schema_version: Of the JSON.
         history: The file.
-        alpha: Level of intervals.
         experiments: Experiments in the history, by name.
         predictions: Every predictor with every target.
         choices: The best predictor of each target.
@@ -378,19 +345,15 @@ class HistoryReport(Record):
     notes: tuple[str, ...] = field(default=())
 
     def __getitem__(self, key: tuple[str, str]) -> Prediction:
-        """The prediction of a target by a predictor."""
+        """Return the prediction of a target by a predictor."""
         predictor, target = key
         rows = [row for row in self.predictions if row.target == target]
         return named(rows, "predictor", predictor)
 
     def to_frame(self) -> "pd.DataFrame":
-        """One row per predictor and target."""
+        """Return one row per predictor and target."""
         return frame(self.predictions, Prediction)
 
     def effects_frame(self) -> "pd.DataFrame":
-        """One row per experiment, variant and metric."""
+        """Return one row per experiment, variant and metric."""
         return frame(self.effects, HistoryEffect)
-
-    def report(self, path: str | Path) -> Path:
-        """Write everything as one self-contained HTML file."""
-        return views.write_report(self, path)

@@ -1,6 +1,6 @@
-"""The result of an off-policy evaluation: frozen records, with views as a frame and as JSON.
+"""Hold the result of an off-policy evaluation, as frozen records.
 
-`off_policy/run.py` fills it; `cli/commands.py` prints it.
+`low` and `high` are the ends of the interval of the value before them.
 """
 
 from dataclasses import dataclass
@@ -20,12 +20,9 @@ class OffPolicyRow:
         estimator: Id with its options, such as `clipped_ips[10]`.
         value: Clicks (rewards) per impression that the policy would have had; None if refused.
         se: Standard error; None if unknown.
-        low: Lower end of the interval.
-        high: Upper end.
         method: Id of the interval's method.
         z: Against the realised value: `(value − realised) / sqrt(se² + se_realised²)`.
         reason: Code of why the value or its interval is missing, else None.
-        message: The reason in words.
     """
 
     estimator: str
@@ -45,7 +42,6 @@ class Support:
 
     Attributes:
         rows: Impressions of the log that were used.
-        units: Their units.
         clicks: Impressions with a click (a reward).
         mean_weight: Mean weight, 1 if the propensities are right.
         mean_weight_se: Its standard error, clustered by unit.
@@ -59,7 +55,6 @@ class Support:
         unsupported: Share of the policy's probability on items never shown at the position; None
             if the policy is a column.
         reason: Code of why nothing can be estimated, else None.
-        message: The reason in words.
     """
 
     rows: int
@@ -86,8 +81,6 @@ class Realised:
     Attributes:
         value: Clicks (rewards) per impression.
         se: Standard error, clustered by unit.
-        low: Lower end of the interval.
-        high: Upper end.
         units: Units of the variant.
     """
 
@@ -103,10 +96,8 @@ class OffPolicyResult(Record):
     """The value of a policy, from the log of another variant.
 
     Attributes:
-        experiment: Its name.
         source: The variant whose log is used.
         policy: `variant NAME`, `column NAME` or `table`.
-        alpha: Error rate of the intervals.
         support: Diagnostics; None if the propensities are not probabilities.
         realised: The target variant's own value; None unless the policy is a variant.
         rows: One per estimator.
@@ -125,9 +116,9 @@ class OffPolicyResult(Record):
     notes: tuple[str, ...]
 
     def __getitem__(self, estimator: str) -> OffPolicyRow:
-        """The row of an estimator."""
+        """Return the row of an estimator."""
         return named(self.rows, "estimator", estimator)
 
     def to_frame(self) -> "pd.DataFrame":
-        """One row per estimator."""
+        """Return one row per estimator."""
         return frame(self.rows, OffPolicyRow)

@@ -1,7 +1,4 @@
-"""The smallest effect that an experiment can detect, or how long it needs; how often it ships.
-
-`inference/power.py` fills it; `cli/commands.py` prints it.
-"""
+"""Hold the smallest effects that an experiment can detect, and how long it needs."""
 
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING
@@ -17,7 +14,6 @@ class Plan:
     """The units and days that one metric needs.
 
     Attributes:
-        metric: Its id.
         role: What it is in the verdict.
         baseline: Its value in control, after the days of the plan.
         sd: Standard deviation between units then, of the value or of the linearised ratio; after
@@ -28,7 +24,6 @@ class Plan:
         units_control: Units of control that this needs.
         units: Units of a variant.
         days: Days that this needs at the traffic of the log, from the start of the period.
-        reason: Why a number is missing, else None.
     """
 
     metric: str
@@ -86,11 +81,11 @@ class Plans(Record):
     decision: DecisionPlan | None = None
 
     def __getitem__(self, metric: str) -> Plan:
-        """The plan of a metric."""
+        """Return the plan of a metric."""
         return named(self.plans, "metric", metric)
 
     def to_frame(self) -> "pd.DataFrame":
-        """One row per metric."""
+        """Return one row per metric."""
         import pandas as pd
 
         return pd.DataFrame([asdict(plan) for plan in self.plans])
@@ -101,14 +96,12 @@ class MetricOutlook:
     """The smallest effect of one metric after any number of days, with the power of the plan.
 
     Attributes:
-        metric: Its id.
         days: Days of the log; None where it has no time.
         mde: Relative effect that this experiment could have seen.
         points: Days → relative effect that could be seen then.
         target: The margin of a guardrail; of another metric, a round effect smaller than `mde`.
         target_days: Days until it could be seen, from the start; None beyond a thousand.
         reason: Why there are no numbers, else None.
-        variant: The variant compared with control.
         target_units: Units of all variants by then.
     """
 
@@ -124,7 +117,7 @@ class MetricOutlook:
 
     @property
     def more_days(self) -> float | None:
-        """Days from now until the target could be seen; None where it cannot be."""
+        """Return the days from now until the target could be seen; None where it cannot be."""
         if self.days is None or self.target_days is None:
             return None
         return max(self.target_days - self.days, 0.0)
@@ -146,10 +139,10 @@ class PowerOutlook:
     next_look: str | None = None
 
     def __getitem__(self, metric: str) -> MetricOutlook:
-        """The outlook of a metric, in the first variant beside control."""
+        """Return the outlook of a metric, in the first variant beside control."""
         return named(self.metrics, "metric", metric)
 
     def of(self, metric: str, variant: str) -> MetricOutlook | None:
-        """The outlook of a row of the scorecard."""
+        """Return the outlook of a row of the scorecard."""
         rows = (one for one in self.metrics if (one.metric, one.variant) == (metric, variant))
         return next(rows, None)

@@ -1,18 +1,16 @@
-"""What the results share: JSON text, and rows as a DataFrame.
-
-The base of every result of `results/` that a call of the API returns.
-"""
+"""Share what the results have in common: JSON text, tables, and views of themselves."""
 
 import csv
 import io
 import json
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import asdict, dataclass, fields
+from dataclasses import dataclass, fields, is_dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from pydantic import TypeAdapter
 
-from abeval.results import views
+from abeval.views import view
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -27,42 +25,77 @@ class Record:
     """A result that can be written as JSON, and that displays itself as the terminal shows it."""
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain values only, as the JSON file has them."""
-        return asdict(self)
+        """Return plain values only, as the JSON file has them."""
+        values: dict[str, Any] = plain(self)
+        return values
 
     def to_json(self) -> str:
-        """The result as JSON text, the same on every run; missing numbers are null."""
+        """Return the result as JSON text, the same on every run; missing numbers are null."""
         return json.dumps(self.to_dict(), indent=2, ensure_ascii=False, allow_nan=False) + "\n"
 
     def to_compact_json(self) -> str:
-        """The same JSON in one line."""
+        """Return the same JSON in one line."""
         separators = (",", ":")
         return json.dumps(
             self.to_dict(), ensure_ascii=False, allow_nan=False, separators=separators
         )
 
     def __str__(self) -> str:
-        return views.as_text(self)
+        text: str = view("text")(self)
+        return text
 
     def __repr__(self) -> str:
-        return views.as_text(self).rstrip()
+        return str(self).rstrip()
 
     def _repr_html_(self) -> str:
-        return views.summary_html(self)
+        html: str = view("summary")(self)
+        return html
 
 
 @dataclass(frozen=True, repr=False)
-class DrawnRecord(Record):
-    """A result with figures."""
+class PageRecord(Record):
+    """A result with a page."""
+
+    def report(self, path: str | Path) -> Path:
+        """Write everything as one self-contained HTML file."""
+        written: Path = view("page")(self, Path(path))
+        return written
+
+
+@dataclass(frozen=True, repr=False)
+class DrawnRecord(PageRecord):
+    """A result with a page and its figures."""
 
     @property
     def figures(self) -> "Mapping[tuple[str, ...], go.Figure]":
-        """Its figures as plain Plotly figures, by part and metric: `figures["daily", "ctr"]`."""
-        return views.figures(self)
+        """Return its figures as plain Plotly figures, by part and metric: `["daily", "ctr"]`."""
+        drawn: Mapping[tuple[str, ...], go.Figure] = view("figures")(self)
+        return drawn
+
+
+def columns_of(kind: type[Any]) -> list[str]:
+    """Return the fields of a record in the order of its JSON: those of its `FIRST`, the others.
+
+    Example:
+        >>> from abeval.results.effects import Numbers
+        >>> columns_of(Numbers)[:4]
+        ['units_control', 'units', 'control', 'treatment']
+    """
+    first = getattr(kind, "FIRST", ())
+    return list(dict.fromkeys((*first, *(field.name for field in fields(kind)))))
+
+
+def plain(value: Any) -> Any:  # noqa: ANN401 (any field of any record)
+    """Return records as dictionaries, their fields in the order of the JSON."""
+    if is_dataclass(value) and not isinstance(value, type):
+        return {name: plain(getattr(value, name)) for name in columns_of(type(value))}
+    if isinstance(value, Mapping):
+        return {key: plain(one) for key, one in value.items()}
+    return tuple(map(plain, value)) if isinstance(value, tuple) else value
 
 
 def read_back(raw: Mapping[str, Any], kind: type[Read], version: str | None) -> Read:
-    """A result from the fields of its JSON.
+    """Return a result from the fields of its JSON.
 
     Args:
         raw: The fields.
@@ -79,14 +112,14 @@ def read_back(raw: Mapping[str, Any], kind: type[Read], version: str | None) -> 
 
 
 def frame(rows: Sequence[Any], kind: type[Any]) -> "pd.DataFrame":
-    """One row per record, one column per field; the columns are there without rows, too."""
+    """Return one row per record, one column per field; the columns are there without rows, too."""
     import pandas as pd
 
-    return pd.DataFrame([asdict(row) for row in rows], columns=[f.name for f in fields(kind)])
+    return pd.DataFrame([plain(row) for row in rows], columns=columns_of(kind))
 
 
-def named(rows: Sequence[Row], field: str, name: str) -> Row:
-    """The first row of this name.
+def named(rows: Sequence[Row], field: str, name: str | None) -> Row:
+    """Return the first row of this name.
 
     Raises:
         KeyError: There is none; it says which there are.
@@ -99,7 +132,7 @@ def named(rows: Sequence[Row], field: str, name: str) -> Row:
 
 
 def csv_text(rows: Sequence[Any], kind: type[Any], without: Collection[str] = ()) -> str:
-    r"""Records as CSV, whose texts no spreadsheet takes for a formula.
+    r"""Return records as CSV, whose texts no spreadsheet takes for a formula.
 
     Texts that begin with `=`, `+`, `-`, `@`, a tab or a line end get an apostrophe before them;
     numbers stay as they are.
@@ -115,7 +148,7 @@ def csv_text(rows: Sequence[Any], kind: type[Any], without: Collection[str] = ()
         >>> csv_text([Effect("=1+1", -0.5), Effect("b", None)], Effect)
         "variant,lift\n'=1+1,-0.5\nb,\n"
     """
-    names = [field.name for field in fields(kind) if field.name not in without]
+    names = [name for name in columns_of(kind) if name not in without]
     text = io.StringIO()
     lines = csv.writer(text, lineterminator="\n")
     lines.writerow(names)

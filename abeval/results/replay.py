@@ -1,16 +1,15 @@
-"""The result of a replay: one frozen record, with views as JSON and as DataFrames.
+"""Hold the result of a replay, as frozen records.
 
-`offline/estimates.py` fills it, `offline/replay.py` adds curves, splits and cuts by value;
-`report/replay_page.py` draws it, `cli/replay.py` prints it.
+`low` and `high` are the ends of an interval, clustered by unit. `reason` is a code from
+`docs/offline-metrics.md` if a value or its interval is missing, else None. `traffic` is the variant
+that served the units, or `pooled`.
 """
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from operator import attrgetter
-from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
-from abeval.results import views
 from abeval.results.record import DrawnRecord, frame, named
 
 if TYPE_CHECKING:
@@ -22,17 +21,9 @@ class ReplayCutRow:
     """One metric of one model on the impressions of one cell of a cut.
 
     Attributes:
-        cut: Name of the cut.
-        cell: The cut's value.
-        model: The model.
-        traffic: The variant that served the units, or `pooled`.
-        metric: Its id.
         value: The metric over the cell; None if it has no value, for `reason`.
-        low: Lower end of its interval, clustered by unit.
-        high: Upper end.
         units: Units of the traffic with an impression in the cell.
         counted: The denominator: impressions, clicks, pairs or units.
-        reason: A code if the value or its interval is missing.
     """
 
     cut: str
@@ -53,21 +44,14 @@ class ReplayCutPair:
     """A model compared with control's on the impressions of one cell, in pairs by unit.
 
     Attributes:
-        cut: Name of the cut.
-        cell: The cut's value.
         control: The model of control.
         model: The model that is compared with it.
-        traffic: The variant that served the units, or `pooled`.
-        metric: Its id.
         value_control: The metric of the model of control.
         value: The metric of the model.
         difference: `value - value_control`.
-        low: Lower end of its interval.
-        high: Upper end.
         p_value: Two-sided, of no difference.
         p_adjusted: Holm over the cells of the cut, for these models, traffic and metric.
         units: Units of the traffic with an impression in the cell.
-        reason: A code if the difference or its interval is missing.
     """
 
     cut: str
@@ -103,7 +87,7 @@ class Blend:
 
     @property
     def name(self) -> str:
-        """Such as `0.25·candidate + 0.75·baseline`."""
+        """Return a name such as `0.25·candidate + 0.75·baseline`."""
         return f"{self.alpha:g}·{self.model} + {1 - self.alpha:g}·{self.base}"
 
 
@@ -127,12 +111,9 @@ class ReplayRow:
     """One metric of one model on one variant's traffic.
 
     Attributes:
-        traffic: The variant that served the units, or `pooled`.
-        metric: Its id, which carries the definition.
         value: The metric; None if it has no value, for `reason`.
         low: Lower end of its interval, clustered by unit; of a share with few hits or few misses,
             and one request a unit, Wilson's (1927).
-        high: Upper end.
         units: Units in the traffic.
         counted: The denominator: requests, impressions, clicks, pairs, lists or units.
         left_out: Requests, units or rows that the definition leaves out, counted.
@@ -162,10 +143,7 @@ class PairRow:
         value_control: The metric of the model of control.
         value: The metric of the model.
         difference: `value - value_control`.
-        low: Lower end of its interval.
-        high: Upper end.
         p_value: Two-sided, of no difference; unadjusted.
-        reason: A code if the difference or its interval is missing.
     """
 
     control: str
@@ -208,9 +186,7 @@ class ModelCoverage:
 class CalibrationBin:
     """A bin of the calibration curve: click rate against predicted score.
 
-    Attributes:
-        low: Lower end of the interval of clicks / rows (Wilson 1927), as if rows were independent.
-        high: Upper end.
+    The interval of clicks / rows is Wilson's (1927), as if rows were independent.
     """
 
     model: str
@@ -230,7 +206,6 @@ class Split:
 
     Attributes:
         name: Such as `train`.
-        rows: Model × traffic × metric.
     """
 
     name: str
@@ -245,10 +220,7 @@ class Gap:
         first: The split that the other is subtracted from.
         other: The split that is subtracted.
         difference: `first - other`.
-        low: Lower end of its interval, paired by unit.
-        high: Upper end.
         p_value: Two-sided, of no difference; unadjusted.
-        reason: A code if the difference or its interval is missing.
     """
 
     model: str
@@ -297,8 +269,6 @@ class CutByValue:
     Attributes:
         column: The column, part of the ids: `recall@device`.
         ks: Its values and their cut-offs.
-        rows: Model × traffic × metric.
-        pairs: Two models × traffic × metric.
     """
 
     column: str
@@ -312,14 +282,10 @@ class ReplayResult(DrawnRecord):
     """The result of a replay.
 
     Attributes:
-        schema_version: Of this record.
-        name: Of the experiment.
         alpha: Level of the intervals.
         models: The models, with their stages and blends.
         definitions: Metric id → its formula.
         policy: How cases that definitions leave open were treated.
-        rows: Model × traffic × metric.
-        pairs: Two models × traffic × metric.
         coverage: How much each model scores.
         accounting: Rows and requests that were left out or merged, by reason.
         calibration: The calibration curves.
@@ -351,8 +317,8 @@ class ReplayResult(DrawnRecord):
     cut_rows: tuple[ReplayCutRow, ...] = ()
     cut_pairs: tuple[ReplayCutPair, ...] = ()
 
-    def __getitem__(self, key: str | tuple[str, ...]) -> ReplayRow:
-        """The row of a metric; or of a metric and model; or of a metric, model and traffic."""
+    def __getitem__(self, key: str | tuple[str | None, ...]) -> ReplayRow:
+        """Return the row of a metric; or of a metric and model; or of these and a traffic."""
         metric, *rest = (key,) if isinstance(key, str) else key
         model, traffic = (*rest, None, None)[:2]
         rows = [
@@ -363,19 +329,15 @@ class ReplayResult(DrawnRecord):
         return named(rows, "metric", metric)
 
     def row(self, metric: str, model: str | None = None, traffic: str | None = None) -> ReplayRow:
-        """The first row of a metric, and of a model and a traffic if they are named.
+        """Return the first row of a metric, and of a model and a traffic if they are named.
 
         Raises:
             KeyError: There is none.
         """
-        for row in self.rows:
-            named = model in (None, row.model) and traffic in (None, row.traffic)
-            if row.metric == metric and named:
-                return row
-        raise KeyError((metric, model, traffic))
+        return self[metric, model, traffic]
 
     def pair(self, metric: str, traffic: str | None = None) -> PairRow:
-        """The first comparison of a metric, on a traffic if it is named.
+        """Return the first comparison of a metric, on a traffic if it is named.
 
         Raises:
             KeyError: There is none.
@@ -386,23 +348,19 @@ class ReplayResult(DrawnRecord):
         raise KeyError((metric, traffic))
 
     def to_frame(self) -> "pd.DataFrame":
-        """One row per model, traffic and metric."""
+        """Return one row per model, traffic and metric."""
         return frame(self.rows, ReplayRow)
 
     def pairs_frame(self) -> "pd.DataFrame":
-        """One row per two models, traffic and metric."""
+        """Return one row per two models, traffic and metric."""
         return frame(self.pairs, PairRow)
-
-    def report(self, path: str | Path) -> Path:
-        """Write everything as one self-contained HTML file."""
-        return views.write_report(self, path)
 
 
 Row = TypeVar("Row", ReplayRow, PairRow, ReplayCutRow, ReplayCutPair)
 
 
 def of_metrics(result: ReplayResult, metrics: Sequence[str]) -> ReplayResult:
-    """The result that a replay of these metrics alone has: rows in their order.
+    """Return the result that a replay of these metrics alone has: rows in their order.
 
     Args:
         result: A replay without splits and curves.
@@ -421,7 +379,7 @@ def of_metrics(result: ReplayResult, metrics: Sequence[str]) -> ReplayResult:
 
 
 def _ordered(rows: Sequence[Row], places: Mapping[str, int], *keys: str) -> tuple[Row, ...]:
-    """The rows of some metrics, ordered within each group."""
+    """Order the rows of some metrics within each group."""
     group = attrgetter(*keys)
     groups = {key: place for place, key in enumerate(dict.fromkeys(map(group, rows)))}
     kept = (row for row in rows if row.metric in places)

@@ -1,7 +1,4 @@
-"""All results of one experiment, as its page shows them together; and results read back from JSON.
-
-`api/` and `cli/analyze.py` fill a `Study`; `report/page.py` draws it.
-"""
+"""Hold all results of one experiment, as its page shows them, and read results from JSON."""
 
 import json
 from collections.abc import Mapping, Sequence
@@ -12,7 +9,6 @@ from typing import Any, NamedTuple
 from pydantic import ValidationError
 
 from abeval.errors import ExperimentError, LogError
-from abeval.results import views
 from abeval.results.agreement import AGREEMENT_SCHEMA_VERSION, Agreement
 from abeval.results.analysis import SCHEMA_VERSION, Result
 from abeval.results.power import PowerOutlook
@@ -20,6 +16,7 @@ from abeval.results.record import DrawnRecord, Record, read_back
 from abeval.results.replay import REPLAY_SCHEMA_VERSION, ReplayResult
 from abeval.results.trust import AAResult
 from abeval.results.windows import TIME_SCHEMA_VERSION, TimeResult
+from abeval.views import view
 
 
 @dataclass(frozen=True)
@@ -65,21 +62,24 @@ class Kind(NamedTuple):
     """A kind of result.
 
     Attributes:
+        field: The field of a `Study` that holds it.
         mark: A field that only its JSON has.
         record: Its type.
         version: The version of its JSON that is read; None where the JSON has none.
     """
 
+    field: str
     mark: str
     record: type[Record]
     version: str | None
 
 
-ANALYSIS = Kind("scorecard", Result, SCHEMA_VERSION)
-TIME = Kind("stability", TimeResult, TIME_SCHEMA_VERSION)
-REPLAY = Kind("coverage", ReplayResult, REPLAY_SCHEMA_VERSION)
-AA = Kind("histograms", AAResult, None)
-AGREEMENT = Kind("causes", Agreement, AGREEMENT_SCHEMA_VERSION)
+ANALYSIS = Kind("analysis", "scorecard", Result, SCHEMA_VERSION)
+TIME = Kind("time", "stability", TimeResult, TIME_SCHEMA_VERSION)
+REPLAY = Kind("replay", "coverage", ReplayResult, REPLAY_SCHEMA_VERSION)
+AA = Kind("aa", "histograms", AAResult, None)
+AGREEMENT = Kind("agreement", "causes", Agreement, AGREEMENT_SCHEMA_VERSION)
+KINDS = (ANALYSIS, TIME, REPLAY, AA, AGREEMENT)
 
 
 class Wanted(NamedTuple):
@@ -97,7 +97,7 @@ class Wanted(NamedTuple):
 
 
 def read_result(file: Path, wanted: Wanted) -> Record:
-    """The result that a JSON file holds.
+    """Read the result that a JSON file holds.
 
     Raises:
         ExperimentError: It cannot be read, or is of another kind or version.
@@ -145,7 +145,6 @@ class Study(DrawnRecord):
         outlook: What the experiment could see after more days.
         provenance: The experiment file, its inputs, SQL and versions.
         left_out: What was not computed, and why.
-        schema_version: Of the JSON.
     """
 
     analysis: Result | None = None
@@ -160,13 +159,13 @@ class Study(DrawnRecord):
 
     @property
     def results(self) -> tuple[Record, ...]:
-        """The results that it has."""
+        """Return the results that it has."""
         every = (self.analysis, self.time, self.aa, self.replay, self.agreement)
         return tuple(result for result in every if result is not None)
 
     @property
     def name(self) -> str:
-        """The experiment's name."""
+        """Return the experiment's name."""
         if self.analysis is not None:
             return self.analysis.experiment.name
         named = (self.time, self.replay, self.agreement)
@@ -174,7 +173,7 @@ class Study(DrawnRecord):
 
     @property
     def alpha(self) -> float:
-        """The level of its intervals."""
+        """Return the level of its intervals."""
         if self.analysis is not None:
             return self.analysis.experiment.alpha
         others = (self.time, self.replay, self.aa, self.agreement)
@@ -182,30 +181,17 @@ class Study(DrawnRecord):
 
     @property
     def trusted(self) -> bool:
-        """Whether no failed trust check hides its numbers."""
+        """Tell whether no failed trust check hides its numbers."""
         return self.analysis is None or self.analysis.trusted
 
-    def report(self, path: str | Path) -> Path:
-        """Write the page: one self-contained HTML file."""
-        return views.write_report(self, path)
-
     def to_markdown(self) -> str:
-        """A summary for a pull request or a chat."""
-        return views.markdown(self)
-
-
-FIELDS: Mapping[str, type[Record]] = {
-    "analysis": Result,
-    "time": TimeResult,
-    "replay": ReplayResult,
-    "aa": AAResult,
-    "agreement": Agreement,
-}
-"""The field of a `Study` → the kind of result that it holds."""
+        """Write a summary for a pull request or a chat."""
+        text: str = view("markdown")(self)
+        return text
 
 
 def read_results(files: Sequence[str | Path]) -> Study:
-    """The study that JSON files hold: results of commands, or a whole study.
+    """Read the study that JSON files hold: results of commands, or a whole study.
 
     Raises:
         LogError: A file is no result, or two are of one kind or of different experiments.
@@ -213,7 +199,7 @@ def read_results(files: Sequence[str | Path]) -> Study:
     study = Study()
     for file in files:
         part = _read(Path(file))
-        for name in (*FIELDS, "outlook", "provenance"):
+        for name in (*(kind.field for kind in KINDS), "outlook", "provenance"):
             value = getattr(part, name)
             if value is None:
                 continue
@@ -233,7 +219,7 @@ def read_results(files: Sequence[str | Path]) -> Study:
 
 
 def study_of(*results: object) -> Study:
-    """A study of a few results; None among them is left out.
+    """Make a study of a few results; None among them is left out.
 
     Raises:
         TypeError: One is of a kind that has no page.
@@ -249,9 +235,9 @@ def study_of(*results: object) -> Study:
 
 
 def _field_of(result: object) -> str:
-    for name, kind in FIELDS.items():
-        if isinstance(result, kind):
-            return name
+    for kind in KINDS:
+        if isinstance(result, kind.record):
+            return kind.field
     raise TypeError(f"{type(result).__name__} has no page")
 
 
@@ -261,7 +247,7 @@ def _read(file: Path) -> Study:
 
 
 _WANTED = Wanted(
-    (ANALYSIS, TIME, REPLAY, AA, AGREEMENT, Kind("provenance", Study, STUDY_SCHEMA_VERSION)),
+    (*KINDS, Kind("", "provenance", Study, STUDY_SCHEMA_VERSION)),
     "is no result of abeval: it is none of the results that a page shows",
     "name what analyze, windows, aa, replay, agree or report wrote with --json",
 )

@@ -1,8 +1,4 @@
-"""Trust checks, A/A replays, balance before the period, and the decision on each variant.
-
-`inference/trust/`, `inference/verdict.py` and `inference/aa.py` fill these records. They are
-fields of `Result`, as is `Influence` of `inference/trust/`; `Balance` is one of `TimeResult`.
-"""
+"""Hold trust checks, A/A replays, audits of the assignment, and the decision on each variant."""
 
 import math
 from collections.abc import Iterable, Mapping
@@ -56,7 +52,7 @@ class Check:
     is_test: bool = False
 
     def touches(self, metrics: Iterable[str]) -> bool:
-        """Whether what it found concerns one of these metrics."""
+        """Tell whether what it found concerns one of these metrics."""
         return self.metrics is None or not set(self.metrics).isdisjoint(metrics)
 
 
@@ -102,8 +98,6 @@ class Influence:
     """An effect with and without the units that move it most; they are counted, not named.
 
     Attributes:
-        metric: Its id.
-        variant: The variant compared with control.
         units: So many units are left out, at most ten of both variants together.
         units_in_variant: How many of them are in `variant`; the others are in control.
         lift: The relative effect of all units, before any adjustment.
@@ -126,11 +120,8 @@ class AAMetric:
     """The A/A replay of one metric.
 
     Attributes:
-        metric: Its id.
         runs: Replays.
         rejection_rate: Share of p-values below alpha; should be alpha.
-        rejection_low: Lower end of its 95 % interval (Clopper and Pearson).
-        rejection_high: Upper end.
         uniformity_p_value: Of uniform p-values (Kolmogorov and Smirnov).
     """
 
@@ -147,8 +138,6 @@ class Balance:
     """One metric of one variant against control before the period.
 
     Attributes:
-        metric: Its id.
-        variant: The variant compared with control.
         control: Value in control, over the analysed units.
         treatment: Value in the variant.
         difference: `treatment - control`.
@@ -204,11 +193,11 @@ class AAResult(DrawnRecord):
     seed: int | None = None
 
     def __getitem__(self, metric: str) -> AAMetric:
-        """The row of a metric."""
+        """Return the row of a metric."""
         return named(self.metrics, "metric", metric)
 
     def off(self) -> tuple[str, ...]:
-        """Metrics whose rejection rate is more than three standard errors above alpha.
+        """Name metrics whose rejection rate is more than three standard errors above alpha.
 
         Example:
             >>> row = AAMetric("ctr", 10_000, 0.0497, 0.0455, 0.0541, 0.61)
@@ -218,7 +207,7 @@ class AAResult(DrawnRecord):
         return tuple(name for name, errors in self.errors().items() if errors > 3)
 
     def errors(self) -> dict[str, float]:
-        """Metric → distance of its rejection rate from alpha, in standard errors of a valid test.
+        """Return by metric how far its rejection rate is from alpha, in standard errors.
 
         Two errors add up: the Monte Carlo error, and that of assigning a finite number B of
         sub-buckets, whose standard deviation differs from that of the units by 1 / sqrt(2 B).
@@ -233,7 +222,7 @@ class AAResult(DrawnRecord):
         }
 
     def doubts(self) -> dict[str, float]:
-        """Metric → p-value of a rate of alpha or less, Bonferroni over the metrics.
+        """Return by metric the p-value of a rate of alpha or less, Bonferroni over the metrics.
 
         A test that rejects too rarely is no reason to doubt what it does reject.
 
@@ -251,7 +240,7 @@ class AAResult(DrawnRecord):
         }
 
     def to_frame(self) -> "pd.DataFrame":
-        """One row per metric."""
+        """Return one row per metric."""
         import pandas as pd
 
         return pd.DataFrame([asdict(row) for row in self.metrics])
@@ -296,13 +285,10 @@ class AuditResult(Record):
     """Whether a log's variants are those that the rule of assignment gives.
 
     Attributes:
-        experiment: Its name.
         scheme: The platform, or `abeval`; None where the file has no [assignment].
         units: Units whose variant the log names.
         mismatches: Those that the rule puts elsewhere.
         rate: `mismatches / units`; None without units.
-        low: Lower end of its 95 % interval (Clopper and Pearson 1934).
-        high: Upper end.
         since: First day from which on mismatches are more frequent than before, if there is one.
         matrix: Units by logged and expected variant.
         days: By the day on which units came.
@@ -324,5 +310,5 @@ class AuditResult(Record):
     uniformity: float | None
 
     def to_frame(self) -> "pd.DataFrame":
-        """The table of logged against expected variants, one row a pair of them."""
+        """Return the table of logged against expected variants, one row a pair of them."""
         return frame(self.matrix, Reassigned)

@@ -1,20 +1,20 @@
-"""Effects over time: the result and its rows.
+"""Hold effects over time.
 
 In every row `metric` is the metric's id and `variant` the variant compared with control. `X_low`
 and `X_high` are the ends of the interval of `X`, at 95 % unless the row says otherwise. `reason`
 says why numbers are missing; it is None when they are there.
-
-`time/analysis.py` fills it; `report/time_page.py` and `daily_parts.py` draw it.
 """
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, ClassVar, Literal
 
-from abeval.results import Balance, Ramp, views
+from abeval.results import Balance, Ramp
+from abeval.results.effects import Numbers
 from abeval.results.record import DrawnRecord, frame, named
 from abeval.results.trust import AAResult
+from abeval.views import view
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -26,9 +26,11 @@ StabilityVerdict = Literal["stable", "settling", "drifting", "too_early"]
 Declared = Literal["better", "worse", "different", "unclear"]
 
 
-@dataclass(frozen=True)
-class WindowRow:
-    """The effect of a metric in one window, at a fixed horizon. Effects keep their raw sign.
+@dataclass(frozen=True, kw_only=True)
+class WindowRow(Numbers):
+    """The effect of a metric in one window, at a fixed horizon.
+
+    Units are those active in the window; in a cumulative window, those entered by its end.
 
     Attributes:
         axis: `calendar`, `exposure` (days since each unit's entry), `hour` or `weekday`.
@@ -37,15 +39,12 @@ class WindowRow:
         start: First day: a date, or days since entry; or the hour or weekday.
         end: Last day.
         partial: Whether the log covers one of its days only in part.
-        units_control: Units of control: active in the window; in a cumulative window, entered by
-            its end.
-        units: The same in the variant.
-        control: Value in control, in the metric's unit.
-        treatment: Value in the variant.
-        difference: `treatment - control`; its interval is at `1 - alpha`.
-        lift: `difference / abs(control)`; an end of its interval without a bound is None.
-        p_value: Two-sided.
     """
+
+    FIRST: ClassVar = (
+        *("metric", "variant", "axis", "kind", "days", "start", "end", "partial"),
+        *Numbers.FIRST,
+    )
 
     metric: str
     variant: str
@@ -55,17 +54,6 @@ class WindowRow:
     start: str
     end: str
     partial: bool
-    units_control: int
-    units: int
-    control: float | None
-    treatment: float | None
-    difference: float | None
-    difference_low: float | None
-    difference_high: float | None
-    lift: float | None
-    lift_low: float | None
-    lift_high: float | None
-    p_value: float | None
     reason: str | None
 
 
@@ -98,13 +86,8 @@ class Look:
     """What a reader would have seen, and declared, at the end of a day.
 
     Attributes:
-        day: The day.
         difference: Effect on the data up to that day.
-        fixed_low: Lower end of the interval that is valid for a single look.
-        fixed_high: Upper end.
         fixed_p_value: Its p-value.
-        always_low: Lower end of the always-valid interval.
-        always_high: Upper end.
         always_p_value: Always-valid p-value; at most alpha when that interval excludes 0.
         information: Share of the plan; without a plan, the information as a multiple of that at
             the first look.
@@ -221,7 +204,6 @@ class EventRow:
     """The effect inside a calendar event against outside.
 
     Attributes:
-        event: Its name.
         days: Whole days inside it.
         scale: `relative` or `absolute`.
         inside: Mean daily effect during the event.
@@ -251,8 +233,6 @@ class TimeResult(DrawnRecord):
     """Effects over time: by window, their stability and novelty, and daily looks.
 
     Attributes:
-        schema_version: Of the JSON.
-        name: Name of the experiment.
         alpha: Level of intervals and looks.
         days: Every day from the first to the last.
         partial: Days that the log covers only in part.
@@ -287,23 +267,24 @@ class TimeResult(DrawnRecord):
     units: Mapping[str, str] = field(default_factory=dict)
 
     def __getitem__(self, key: str | tuple[str, str]) -> Stability:
-        """The stability of a metric, or of a metric and variant where there are several."""
+        """Return the stability of a metric, or of a metric and variant where there are several."""
         metric, variant = (key, None) if isinstance(key, str) else key
         rows = [row for row in self.stability if variant in (None, row.variant)]
         return named(rows, "metric", metric)
 
     def to_frame(self) -> "pd.DataFrame":
-        """Verdicts and their evidence, one row per metric and variant."""
+        """Return verdicts and their evidence, one row per metric and variant."""
         return frame(self.stability, Stability)
 
     def windows_frame(self) -> "pd.DataFrame":
-        """One row per metric, variant and window."""
+        """Return one row per metric, variant and window."""
         return frame(self.windows, WindowRow)
 
     def looks_frame(self) -> "pd.DataFrame":
-        """One row per metric, variant and day."""
+        """Return one row per metric, variant and day."""
         return frame(self.looks, Look)
 
     def report(self, path: str | Path, aa: AAResult | None = None) -> Path:
         """Write everything as one self-contained HTML file, with A/A replays if there are any."""
-        return views.write_report(self, path, aa)
+        written: Path = view("page")(self, Path(path), aa)
+        return written

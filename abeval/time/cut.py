@@ -79,7 +79,7 @@ def cut_windows(
             units = units_of(timed, span, by_entry=kind == "cumulative")
             window = read(_of_units(timed, units), span, units)
             # Catalogue metrics are tested by the jackknife, not by permutations.
-            comparisons = Analysis(experiment, group, window, permutations=0).comparisons
+            comparisons = compare_all(Analysis(experiment, group, window), permutations=0)
             for key, comparison in comparisons.items():
                 windows.setdefault(key, []).append(Window(kind, span, comparison))
     return {key: tuple(of_key) for key, of_key in windows.items()}

@@ -279,6 +279,6 @@ def row_of(
         start=axis.labels[first],
         end=axis.labels[last],
         partial=any(axis.partial[first : last + 1]),
-        **comparison.numbers._asdict(),
+        **vars(comparison.numbers),
         reason=comparison.reason,
     )

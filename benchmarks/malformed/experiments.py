@@ -58,7 +58,7 @@ ENTRIES = (
     *("engine.temp_directory", "no_such_entry"),
 )
 METRIC_ENTRIES = (
-    *("name", "role", "direction", "direction.toward", "margin", "margin.absolute", "value"),
+    *("name", "role", "direction", "margin", "margin.absolute", "value"),
     *("numerator", "denominator", "function", "quantile", "unit", "resolution", "cap"),
     *("covariates", "weight"),
 )

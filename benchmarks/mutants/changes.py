@@ -40,10 +40,10 @@ NAMED = (
         "tests/stats/test_decisions.py",
     ),
     (
-        "abeval/stats/toward.py",
-        "min(-min(difference, mirrored), max(difference, mirrored))",
-        "max(difference, mirrored)",
-        "tests/stats/test_toward.py",
+        "abeval/inference/families.py",
+        "low < interval.low and interval.high < high",
+        "low < interval.low or interval.high < high",
+        "tests/inference/test_status.py",
     ),
     (
         "abeval/inference/verdict.py",

@@ -8,6 +8,7 @@ import pandas as pd
 import pytest
 
 import abeval
+from abeval.agreement import compare
 from abeval.agreement.case import Case
 from abeval.agreement.causes.days import reversal
 from abeval.agreement.causes.facts import backtest, eligibility, split, trust, window
@@ -15,9 +16,11 @@ from abeval.agreement.causes.shares import support
 from abeval.agreement.causes.strata import exploration
 from abeval.agreement.compare import compare, explanation
 from abeval.agreement.standing import Gain, standing
+from abeval.inference import power
 from abeval.results.agreement import Agreement, AgreementRow, Backtest
 from abeval.results.analysis import Ramp
 from abeval.results.effects import CutRow
+from abeval.results.record import columns_of
 from abeval.results.replay import ReplayResult
 from benchmarks.plants import simulate_plant
 from tests.real_logs import open_bandit
@@ -149,7 +152,8 @@ def test_a_changed_split_a_short_window_and_a_failed_check_are_facts(plain: Case
 def cut(cell: str, lift: float, half: float) -> CutRow:
     ends = (lift, lift - half, lift + half)
     head = ("ctr", "treatment", "scene", cell, 900, 900, 0.5, 0.5, 0.1, 0.1 * (1 + lift))
-    return CutRow(*head, *(0.1 * end for end in ends), *ends, 0.01, 0.02, None)
+    values = (*head, *(0.1 * end for end in ends), *ends, 0.01, 0.02, None)
+    return CutRow(**dict(zip(columns_of(CutRow), values, strict=True)))
 
 
 def test_a_cut_whose_effect_turns_is_a_reversal(plain: Case) -> None:

@@ -49,7 +49,7 @@ ENTRIES = {
         "metrics[0].weight",
         "weight = 1e308\n[inference]\nfamily = 'weighted'\n",
     ),
-    "target": ("metrics[0].direction", "direction = { toward = 1e308 }\n"),
+    "range": ("metrics[0].margin", "role = 'guardrail'\nmargin = { within = [0, 1e308] }\n"),
     "margin": ("metrics[0].margin", "role = 'guardrail'\nmargin = { absolute = 1e308 }\n"),
     "planned units": (
         "inference.planned_units",

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from abeval.experiment.sections import AbsoluteMargin, Range
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -72,10 +73,9 @@ experiment.toml has 14 problems:
   variants.control.weight: should be greater than or equal to 0 (got -1)
   logs.impressions.time_unit: should be 's', 'ms', 'us' or 'ns' (got 'sec')
   segments.1st: should begin with a letter and contain only letters, digits and `_` (got '1st')
-  metrics[0].direction: should be 'increase' or 'decrease' (got 'up') or should be a table such \
-as { toward = 1.0 } (got 'up')
+  metrics[0].direction: should be 'increase' or 'decrease' (got 'up')
   metrics[3].margin: should be less than 1 (got 2) or should be a table such as \
-{ absolute = 0.5 } (got 2)
+{ absolute = 0.5 } (got 2) or should be a table such as { within = [0.9, 1.1] } (got 2)
   directon: unknown key `directon`
   control: no variant is called 'contrl'; did you mean `control`?
   variants.treatment.model: unknown model 'candidat'; did you mean `candidate`?
@@ -138,10 +138,54 @@ def test_defaults_are_the_documented_ones() -> None:
     assert experiment.logs.impressions.first_position == 1
 
 
-def test_directions_and_margins_may_be_tables() -> None:
-    choice = {"name": "q_ctr", "direction": {"toward": 1}, "margin": {"absolute": 0.5}}
-    metric = parse_experiment(with_entries(metrics=[choice])).metrics[0]
-    assert (metric.direction, metric.margin) == (Toward(toward=1), AbsoluteMargin(absolute=0.5))
+def test_margins_may_be_tables() -> None:
+    for margin, read in (
+        ({"absolute": 0.5}, AbsoluteMargin(absolute=0.5)),
+        ({"within": [0.9, 1.1]}, Range(within=(0.9, 1.1))),
+    ):
+        choice = {"name": "q_ctr", "role": "guardrail", "direction": "increase", "margin": margin}
+        assert parse_experiment(with_entries(metrics=[choice])).metrics[0].margin == read
+
+
+RANGE = {"within": [0.9, 1.1]}
+RANGES = {
+    "a target": (
+        {"name": "ctr", "direction": {"toward": 1}},
+        "metrics[0].direction: a value to meet is no direction: leave it out and the metric is "
+        'shown with its interval, or let it guard with role = "guardrail" and '
+        "margin = { within = [LOW, HIGH] }",
+    ),
+    "a goal with a value to meet": (
+        {"name": "q_ctr", "role": "goal"},
+        "metrics[0].margin: q_ctr should meet a value, and neither way is better: make it a "
+        "guardrail with margin = { within = [LOW, HIGH] }, or a diagnostic",
+    ),
+    "a guardrail with a share of it": (
+        {"name": "q_ctr", "role": "guardrail", "margin": 0.1},
+        "metrics[0].margin: q_ctr should meet a value, and neither way is better: make it a "
+        "guardrail with margin = { within = [LOW, HIGH] }, or a diagnostic",
+    ),
+    "a goal with a range": (
+        {"name": "ctr", "role": "goal", "margin": RANGE},
+        "metrics[0].margin: a range is the margin of a guardrail",
+    ),
+    "a quantile with a range": (
+        {"name": "slow", "value": "dwell", "quantile": 0.9, "role": "guardrail", "margin": RANGE},
+        "metrics[0].margin: the value of slow has no interval",
+    ),
+    "a range upside down": (
+        {"name": "q_ctr", "role": "guardrail", "margin": {"within": [1.1, 0.9]}},
+        "metrics[0].margin: within should be [LOW, HIGH] with low below high (got [1.1, 0.9])",
+    ),
+    "a range of a guardrail": ({"name": "q_ctr", "role": "guardrail", "margin": RANGE}, None),
+    "a direction of its own": ({"name": "q_ctr", "role": "goal", "direction": "increase"}, None),
+}
+
+
+@pytest.mark.parametrize("case", RANGES)
+def test_a_value_to_meet_is_shown_or_guarded_by_a_range(case: str) -> None:
+    choice, said = RANGES[case]
+    assert problems(with_entries(metrics=[choice])) == ([said] if said else [])
 
 
 @pytest.mark.parametrize(

@@ -10,6 +10,7 @@ import numpy as np
 
 from abeval.results import Verdict
 from abeval.results.analysis import Result
+from abeval.results.record import columns_of
 from abeval.results.replay import REPLAY_SCHEMA_VERSION, PairRow, ReplayModel, ReplayResult
 from abeval.results.windows import TIME_SCHEMA_VERSION, TimeResult, WindowRow
 from tests import builders
@@ -76,12 +77,17 @@ def windows(name: str, early: dict[str, float], late: dict[str, float], se: floa
 def _windows(kind: str, days: Sequence[str], lifts: dict[str, float], se: float) -> list[WindowRow]:
     return [
         WindowRow(
-            *(metric, "treatment", "calendar", kind, len(days), days[0], days[-1], False),
-            *(10_000, 10_000, 0.1, 0.1 * (1 + lift), 0.1 * lift),
-            *(0.1 * (lift - Z * se), 0.1 * (lift + Z * se), lift, lift - Z * se, lift + Z * se),
-            *(_p(lift / se), None),
+            **dict(zip(columns_of(WindowRow), values, strict=True)),
         )
         for metric, lift in lifts.items()
+        for values in [
+            (
+                *(metric, "treatment", "calendar", kind, len(days), days[0], days[-1], False),
+                *(10_000, 10_000, 0.1, 0.1 * (1 + lift), 0.1 * lift),
+                *(0.1 * (lift - Z * se), 0.1 * (lift + Z * se), lift, lift - Z * se),
+                *(lift + Z * se, _p(lift / se), None),
+            )
+        ]
     ]
 
 

@@ -17,7 +17,7 @@ from abeval.errors import ExperimentError
 from abeval.report.terminal import as_text
 from abeval.results import format as fmt
 from abeval.results.study import Study
-from abeval.stats import adjustment, decisions, multiplicity, sequential
+from abeval.stats import adjustment, decisions, multiplicity, sequential, split_moments
 from abeval.stats import adjustment as strata
 from abeval.stats.moments import Moments
 from tests import sample
@@ -315,7 +315,7 @@ class TestFamilies:
         variances = [v.var(ddof=1) / len(v) for v in values]
         loadings = [math.sqrt(variances[0] / (variances[0] + v)) for v in variances[1:]]
         df = min(stats.ttest_ind(values[i], values[0], equal_var=False).df for i in (1, 2))
-        expected = multiplicity.p_values([row.p_value for row in both], loadings, df)
+        expected = split_moments.p_values([row.p_value for row in both], loadings, df)
         assert [row.p_adjusted for row in both] == pytest.approx(
             [min(1.0, 2 * p) for p in expected], rel=1e-6
         )

@@ -5,13 +5,13 @@ from __future__ import annotations
 import numpy as np
 import pandas as pd
 import pytest
+from abeval.inference.trust.groups import compare_bottoms
 
 import abeval
 from abeval.experiment.load import parse_experiment
 from abeval.inference.comparison import Arms, Comparison, Rule
-from abeval.inference.families import guardrails_adjusted
+from abeval.inference.families import guardrail_p_values
 from abeval.inference.scorecard import judged_rows
-from abeval.inference.trust.groups import compare_bottoms
 from abeval.inference.verdict import decide
 from abeval.metrics.definition import Margin, Metric
 from abeval.results import Check
@@ -83,7 +83,7 @@ def test_a_guardrail_that_is_plainly_worse_stops_its_own_variant() -> None:
 def test_one_guardrail_has_nothing_to_be_adjusted_for() -> None:
     metrics = metrics_of(1)
     comparisons = {(m.name, v): compared(-2.2, 0.03) for m in metrics for v in "bc"}
-    adjusted = guardrails_adjusted(experiment_of(1), metrics, comparisons)
+    adjusted = guardrail_p_values(experiment_of(1), metrics, comparisons)
     assert adjusted["g0", "b"] == pytest.approx(0.0278, abs=1e-3)
 
 

@@ -15,9 +15,8 @@ from abeval.inference import special_tests
 from abeval.inference.comparison import Arms, Comparison, Rule
 from abeval.inference.looks import AlwaysValid, Planned
 from abeval.inference.means_and_ratios import (
-    Strata,
+    cells_of,
     compare_moments,
-    compare_strata,
     compare_within,
 )
 from abeval.metrics.definition import Metric
@@ -308,7 +307,7 @@ class TestAdjusted:
         control = {"x": drawn(1, 4000), "y": drawn(2, 2000, 3.0)}
         treatment = {"x": drawn(3, 300), "y": drawn(4, 400, 3.0)}
         whole = control["x"] + control["y"], treatment["x"] + treatment["y"]
-        row = compare_strata(MEAN, whole, [Strata(control, treatment)], Rule())
+        row = compare_moments(MEAN, *whole, Rule(), cells_of([(control, treatment)]))
         effect = _effect(row)
         assert effect.method == "post_stratified_permutation_moments"
         cells = [[arm["x"].pick(0), arm["y"].pick(0)] for arm in (control, treatment)]
