@@ -13,7 +13,6 @@ from abeval.engines.protocol import Engine
 from abeval.experiment.metrics import named_metrics
 from abeval.experiment.model import Experiment
 from abeval.inference.judge import judge
-from abeval.logs.cells import Sums, one_pass
 from abeval.logs.outputs import Place, check_apart, check_named, reads_of
 from abeval.logs.run import Inputs, Run, check_inputs, opened
 from abeval.progress import Step
@@ -66,8 +65,7 @@ def judged_folder(experiment: Experiment, folder: Path, step: Step) -> Result:
     Raises:
         ExperimentError: They are not there, not whole, or were made by other definitions.
     """
-    from abeval.cli.analyze import warehouse_file
-    from abeval.store.saved import SAVED, read_aggregates
+    from abeval.store.saved import read_aggregates
 
     step("reading the aggregates")
     return judged(experiment, read_aggregates(folder, experiment), step)

@@ -4,7 +4,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import groupby
 
-from abeval.offline.estimates import Difference, Estimates, Side, compare_sides, pairs
+from abeval.offline.estimates import Difference, Estimates, Side, compare_sides
 from abeval.offline.inference import Columns, compare, estimate
 from abeval.offline.metrics import Definition, OfflineMetric, parse_metric
 from abeval.results.replay import (

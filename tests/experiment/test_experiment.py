@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from abeval.experiment.sections import AbsoluteMargin, Range
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -18,7 +17,7 @@ from abeval.errors import ExperimentError
 from abeval.experiment.load import load_experiment, parse_experiment
 from abeval.experiment.metrics import chosen_metrics
 from abeval.experiment.model import Experiment
-from abeval.experiment.sections import AbsoluteMargin, Toward
+from abeval.experiment.sections import AbsoluteMargin, Range
 from abeval.experiment.sources import CANONICAL_COLUMNS
 from abeval.simulate.run import EXPERIMENT
 

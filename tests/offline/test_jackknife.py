@@ -3,7 +3,6 @@
 import numpy as np
 import pandas as pd
 import pytest
-from abeval.offline.queried import Bins, Listed
 
 from abeval.offline.candidates import UNIT_GROUPS
 from abeval.offline.groups import standard_error

@@ -18,8 +18,6 @@ from abeval.metrics.definition import Metric
 from abeval.results import Check
 from abeval.results.analysis import CheckResult
 from abeval.results.trust import AAResult
-from abeval.simulate.world import NAME as AA
-from abeval.simulate.world import spelling_checks
 
 _NOT_AUDITED = Row(
     "audits",
