@@ -34,7 +34,7 @@ def needs_vectors(metrics: Sequence[OfflineMetric], relevance: str) -> str | Non
     """The metric or the relevance that needs the vectors of items; None where none does."""
     if relevance == SIMILARITY:
         return f"relevance = {SIMILARITY!r}"
-    needed = any(m.definition.numerator == "ild_vectors" for m in metrics)
+    needed = any(m.definition.above == "ild_vectors" for m in metrics)
     return "ild[vectors]" if needed else None
 
 

@@ -16,7 +16,7 @@ from abeval.results import codes
 from abeval.results import format as fmt
 from abeval.results.replay import Gap, PairRow, ReplayRow
 
-_REQUESTS = ("list", "tied", "r_precision")
+_REQUESTS = ("list", "tied")
 _BEYOND = ("beyond", "catalogue")
 
 
