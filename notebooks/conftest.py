@@ -1,4 +1,4 @@
-"""The notebook on Spark runs with the other tests of Spark, where pyspark and Java are."""
+"""Notebooks are whole analyses; the one on Spark needs pyspark and Java."""
 
 import shutil
 from collections.abc import Sequence
@@ -11,9 +11,12 @@ ON_SPARK = "05_at_scale_on_spark.ipynb"
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: Sequence[pytest.Item]) -> None:
-    """Mark it as `spark`; it is skipped where it cannot run."""
+    """Mark notebooks as `whole`, or `spark`, which is skipped where it cannot run."""
     missing = find_spec("pyspark") is None or shutil.which("java") is None
     for item in items:
+        if item.path.suffix != ".ipynb":
+            continue
+        item.add_marker(pytest.mark.whole)
         if item.path.name == ON_SPARK:
             item.add_marker(pytest.mark.spark)
             if missing:

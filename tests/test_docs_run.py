@@ -251,6 +251,7 @@ def prepare(world: Path) -> None:
     duckdb.sql(sums).df().to_csv(world / "weekly.csv", index=False)
 
 
+@pytest.mark.whole
 def test_the_python_of_the_pages_runs(world: Path) -> None:
     """Page by page, with the names that its text speaks of."""
     loaded = abeval.load("experiment.toml")

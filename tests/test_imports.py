@@ -116,6 +116,7 @@ def test_a_command_imports_what_it_runs(file: Path, command: str) -> None:
     assert names & WITHOUT[command] == set()
 
 
+@pytest.mark.whole
 def test_a_page_is_written_without_the_packages_that_only_its_reader_may_want(file: Path) -> None:
     names = imported(file.parent, "analyze", str(file), "--report", str(file.parent / "page.html"))
     assert {"jinja2", ".report.page", ".report.daily_figures"} <= names

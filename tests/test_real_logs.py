@@ -87,6 +87,7 @@ def test_kuairand_300_aa_splits_user_delta_holds_its_level_and_impressions_do_no
     assert 0.15 <= by_impression <= 0.30
 
 
+@pytest.mark.whole
 @pytest.mark.parametrize("salt", ["aa-0", "aa-17"])
 def test_kuairand_whole_analysis_is_that_split(salt):
     row = kuairand(salt, metrics=METRICS).analyze()["ctr"]

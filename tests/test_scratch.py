@@ -53,6 +53,7 @@ def started(folder: Path, ignored: bool = False) -> subprocess.Popen[str]:
     return run
 
 
+@pytest.mark.whole
 @pytest.mark.parametrize(("number", "code"), [(signal.SIGTERM, 143), (signal.SIGHUP, 129)])
 def test_a_signal_of_a_scheduler_cleans_up(tmp_path: Path, number: int, code: int) -> None:
     with started(tmp_path) as run:
@@ -61,6 +62,7 @@ def test_a_signal_of_a_scheduler_cleans_up(tmp_path: Path, number: int, code: in
     assert not list((tmp_path / "temporary").iterdir())
 
 
+@pytest.mark.whole
 def test_a_hangup_that_is_ignored_stays_so(tmp_path: Path) -> None:
     with started(tmp_path, ignored=True) as run:
         run.send_signal(signal.SIGHUP)
@@ -70,6 +72,7 @@ def test_a_hangup_that_is_ignored_stays_so(tmp_path: Path) -> None:
         assert run.wait(60) == 143
 
 
+@pytest.mark.whole
 def test_the_next_run_removes_the_database_of_a_killed_one(tmp_path: Path) -> None:
     with started(tmp_path) as run:
         run.kill()

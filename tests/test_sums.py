@@ -204,6 +204,7 @@ def test_what_is_no_sum_is_refused(table: pd.DataFrame, says: str) -> None:
         abeval.analyze_sums(table)
 
 
+@pytest.mark.whole
 @pytest.mark.parametrize(
     ("changes", "says"),
     [

@@ -297,6 +297,7 @@ FIRST = (0, True, 0, 0, 0, 1, "x", 1, 0.5, 0.5, 1, True)
 """An impression that counts: a log without one is refused earlier."""
 
 
+@pytest.mark.whole
 @settings(max_examples=40, deadline=None)
 @given(
     st.lists(ROW, max_size=60),
@@ -341,6 +342,7 @@ def assert_days(frame: pd.DataFrame, rows: int = 3_000_000) -> None:
                 assert of_day.columns[name][rows_of_day].tolist() == column.tolist()
 
 
+@pytest.mark.whole
 @settings(max_examples=25, deadline=None)
 @given(st.lists(ROW, max_size=60))
 def test_a_window_is_what_a_log_of_its_days_is(drawn):
@@ -378,6 +380,7 @@ def many(count: int, decimals: int | None = None) -> pd.DataFrame:
     return table(pd.DataFrame(rows)[NAMES].to_numpy(dtype=object).tolist())
 
 
+@pytest.mark.whole
 @pytest.mark.parametrize(("block", "memory"), [(900, 1 << 29), (900, 0), (10**6, 0)])
 @pytest.mark.parametrize("decimals", [None, 3])
 def test_chunks_and_blocks_of_any_size_give_the_same(block, memory, decimals, monkeypatch):

@@ -436,6 +436,7 @@ def check_days(result: Result, twin: Twin) -> None:
             check_effect(found[name, day], *arms, mean=name in MEANS)
 
 
+@pytest.mark.whole
 @FEW
 @given(st.data())
 def test_clicks_as_a_column(data: st.DataObject) -> None:
@@ -473,6 +474,7 @@ def test_clicks_by_impression_id(data: st.DataObject) -> None:
     compare(twin, frame(rows, list(rows[0])), clicks=frame(clicks, ["impression", "ms", "dwell"]))
 
 
+@pytest.mark.whole
 @FEW
 @given(st.data())
 def test_clicks_by_request_item_and_position(data: st.DataObject) -> None:
@@ -506,6 +508,7 @@ def clicks_of(draw: st.DrawFn, rows: Sequence[Row], key: Sequence[str]) -> list[
     return made + draw(st.lists(st.sampled_from(made), max_size=4))
 
 
+@pytest.mark.whole
 @FEW
 @given(st.data())
 def test_exposures_and_categories_of_items(data: st.DataObject) -> None:

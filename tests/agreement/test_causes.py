@@ -44,6 +44,7 @@ def planted(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Agreement]:
     return agreements
 
 
+@pytest.mark.whole
 def test_nothing_is_found_where_nothing_is_planted(planted: dict[str, Agreement]) -> None:
     assert planted["none"].found == ()
     assert planted["none"].explanations[0].standing == "agree"

@@ -39,6 +39,7 @@ def links(agreement: Agreement) -> dict[str, str]:
     return {cause.name: cause.status for cause in agreement.causes if cause.name in LINKS}
 
 
+@pytest.mark.whole
 @pytest.mark.parametrize("name", LINKS)
 def test_a_planted_link_is_first_and_no_other_is_named(
     planted: Mapping[str, Agreement], name: str
@@ -71,6 +72,7 @@ def test_the_evidence_is_what_was_planted(planted: Mapping[str, Agreement]) -> N
     assert value("training_policy", "share of the training data", "production") == 1
 
 
+@pytest.mark.whole
 def test_columns_that_are_missing_are_named(folders: Mapping[str, Path]) -> None:
     loaded = abeval.load(folders["none"] / "experiment.toml")
     frames = {
@@ -117,16 +119,19 @@ def of_world(name: str, *, shuffled: bool = False, preferring: bool = False) -> 
     return ranked.agreement_of(world, log._replace(training=log.training.assign(policy="old")))
 
 
+@pytest.mark.whole
 def test_none_is_named_in_ranked_lists() -> None:
     assert set(links(of_world("better, bias, explored")).values()) == {"not found"}
 
 
+@pytest.mark.whole
 def test_an_order_that_costs_no_clicks_is_no_cause() -> None:
     cause = of_world("equal, no bias", shuffled=True)["reordered"]
     assert cause.status == "not found"
     assert next(e.value for e in cause.evidence if e.name == "difference") > 0.4
 
 
+@pytest.mark.whole
 def test_a_model_that_prefers_other_items_lacks_no_candidates() -> None:
     agreement = of_world("equal, no bias", preferring=True)
     cause = agreement["candidates"]

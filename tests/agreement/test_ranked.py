@@ -24,6 +24,7 @@ def agreement(name: str) -> Agreement:
     return agreement_of(world, drawn(world, SEED))
 
 
+@pytest.mark.whole
 @pytest.mark.parametrize(
     "name", ["much better, no bias, few columns", "better, no bias", "worse, bias"]
 )
@@ -35,6 +36,7 @@ def test_nothing_is_named_where_offline_and_online_agree(name: str) -> None:
     assert not any(cause.remedy for cause in said.causes)
 
 
+@pytest.mark.whole
 def test_a_gap_of_chosen_tops_has_no_cause() -> None:
     """The range of the score that chose is narrow, so equal models differ offline."""
     said = agreement("equal, no bias")
@@ -43,6 +45,7 @@ def test_a_gap_of_chosen_tops_has_no_cause() -> None:
     assert said.explanations[0].sentences[1].startswith("No cause found explains the gap (")
 
 
+@pytest.mark.whole
 def test_position_is_named_where_it_hides_a_better_candidate() -> None:
     said = agreement("better, steep")
     assert said.explanations[0].standing == "conflict"
@@ -50,6 +53,7 @@ def test_position_is_named_where_it_hides_a_better_candidate() -> None:
     assert said.found[0].accounts_for == 1
 
 
+@pytest.mark.whole
 def test_a_fault_that_explains_little_is_not_the_cause_of_the_gap() -> None:
     """Of 3 % of the variant's rows the served score is another, which costs hardly any AUC."""
     world = named_world("equal, no bias")
@@ -86,6 +90,7 @@ def clipped(world: World, share: float) -> tuple[Log, float]:
     return log, float((own["served_score"] < own["score_candidate"]).mean())
 
 
+@pytest.mark.whole
 @pytest.mark.parametrize("share", [0.2, 0.9])
 def test_clipped_scores_stop_at_a_cap_and_are_no_other_fault(share: float) -> None:
     world = World("clipped", candidate=0.9, columns=False)
@@ -100,6 +105,7 @@ def test_clipped_scores_stop_at_a_cap_and_are_no_other_fault(share: float) -> No
     assert "32 bits" not in " ".join(said.explanations[0].sentences)
 
 
+@pytest.mark.whole
 def test_the_rows_served_with_another_score_are_counted_one_by_one() -> None:
     """The wrong ones are at the top of the lists, so that the means of positions differ."""
     world = World("boosted", candidate=0.9, columns=False)
@@ -113,6 +119,7 @@ def test_the_rows_served_with_another_score_are_counted_one_by_one() -> None:
     assert f"{share:.1%} of the variant's rows were served with another score" in message
 
 
+@pytest.mark.whole
 def test_stale_models_need_no_served_score() -> None:
     said = agreement("not launched, bias")
     assert said["stale_model"].status == "not found"

@@ -23,6 +23,7 @@ def agreement() -> Agreement:
     return sample.agreement()
 
 
+@pytest.mark.whole
 def test_the_matrix_has_both_models_on_both_traffics(agreement: Agreement) -> None:
     auc = {(c.model, c.traffic): c.value for c in agreement.matrix if c.metric == "auc"}
     assert auc == {
@@ -75,6 +76,7 @@ def test_every_cause_is_in_the_json(agreement: Agreement) -> None:
     assert agreement_from_dict(raw) == agreement
 
 
+@pytest.mark.whole
 def test_two_results_are_compared_without_the_logs(agreement: Agreement) -> None:
     replay = abeval.load(SAMPLE).replay(metrics=["auc"])
     compared = sample.analysis().compare(replay)
@@ -84,6 +86,7 @@ def test_two_results_are_compared_without_the_logs(agreement: Agreement) -> None
     assert compared["position"].needs == ("the logs (abeval agree)",)
 
 
+@pytest.mark.whole
 def test_the_command_prints_the_reason_and_writes_json(agreement: Agreement, tmp_path) -> None:
     file = tmp_path / "r.json"
     shown = CliRunner().invoke(app, ["agree", SAMPLE, "--metric", "auc", "--json", str(file)])

@@ -65,6 +65,7 @@ def test_vectors(salt: str, unit: str, h: int, place: int, sub100: int) -> None:
     assert in_duckdb(salt, [unit])[0][:2] == (h, place)
 
 
+@pytest.mark.whole
 @settings(max_examples=60, deadline=None)
 @given(SALTS, st.lists(TEXTS, min_size=1))
 def test_python_and_sql_agree_on_text(salt: str, units: list[str]) -> None:

@@ -7,6 +7,7 @@ import pytest
 from benchmarks.calibration.history import Gain, Pair, correlations, gains, main
 
 
+@pytest.mark.whole
 @pytest.mark.parametrize("shared", [0.0, 0.5])
 def test_the_corrected_correlation_is_the_true_one(shared: float) -> None:
     outcome = correlations(Pair(0.8, 2.0, shared), 60, seed=4)

@@ -25,6 +25,7 @@ def analysed(made, experiment=None):
     return result
 
 
+@pytest.mark.whole
 @pytest.mark.parametrize("name", list(NAMED))
 def test_the_right_verdict_in_each_world(name):
     found = verdicts(NAMED[name], range(5000, 5003))
@@ -143,6 +144,7 @@ def test_looks_need_units():
         follow([], 0.05)
 
 
+@pytest.mark.whole
 def test_daily_looks_short():
     found = calibration.peeking(range(40))
     assert [one.metric for one in found] == ["clicks_per_user", "ctr"]

@@ -117,6 +117,7 @@ def shared(first: Named, second: Named) -> list[tuple[Path, Path]]:
     return tried
 
 
+@pytest.mark.whole
 @pytest.mark.usefixtures("unread")
 @pytest.mark.parametrize(("names", "command"), ALL)
 def test_no_two_options_can_name_one_file(
@@ -141,6 +142,7 @@ def test_no_two_options_can_name_one_file(
             assert contents(folder) == before
 
 
+@pytest.mark.whole
 @pytest.mark.usefixtures("unread")
 @pytest.mark.parametrize(("names", "command"), ALL)
 @pytest.mark.parametrize("target", ["logs/one.parquet", "more.toml", "link.toml", "hard.toml"])

@@ -97,6 +97,7 @@ OPTIONS = {
 }
 
 
+@pytest.mark.whole
 @pytest.mark.parametrize("name", OPTIONS)
 def test_an_option_out_of_bounds_is_refused(
     name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Capture
@@ -146,6 +147,7 @@ TIMES = {
 }
 
 
+@pytest.mark.whole
 @pytest.mark.parametrize("time", TIMES.values(), ids=TIMES)
 @pytest.mark.parametrize("zone", ["UTC", "Pacific/Auckland"])
 def test_one_time_that_is_none_is_told_and_does_not_stop_the_others(

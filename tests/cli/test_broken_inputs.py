@@ -614,6 +614,7 @@ def test_positions_may_count_from_0(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     assert rows[1] == from_1["mrr"]
 
 
+@pytest.mark.whole
 @pytest.mark.parametrize(
     "user", ["user_id || repeat('x', 100000)", "user_id || chr(0) || 'x'", "user_id || '💥'"]
 )

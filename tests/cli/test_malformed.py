@@ -28,6 +28,7 @@ SHARES = {
 TENTHS = 10
 
 
+@pytest.mark.whole
 @pytest.mark.parametrize("tenth", range(TENTHS))
 def test_a_malformed_input_ends_in_a_result_or_one_message(tenth: int) -> None:
     cases = some(SHARES)
@@ -36,6 +37,7 @@ def test_a_malformed_input_ends_in_a_result_or_one_message(tenth: int) -> None:
     assert [f"{case.kind}, {case.name}: {end}" for case, end in ends if not end.is_fine] == []
 
 
+@pytest.mark.whole
 @pytest.mark.parametrize("first", range(0, 24, 12))
 def test_a_random_input_ends_in_a_result_or_one_message(first: int) -> None:
     ends = [(number, run(case)) for number, case in inputs(1, first, count=12, minutes=9)]

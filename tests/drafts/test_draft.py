@@ -32,6 +32,7 @@ def written(shape: Shape, folder: Path, format: str) -> Path:
     return file
 
 
+@pytest.mark.whole
 @pytest.mark.parametrize("name", SHAPES)
 def test_unit_variant_and_outcomes_are_right_or_asked(name: str, tmp_path: Path) -> None:
     shape = SHAPES[name]
@@ -54,6 +55,7 @@ def test_unit_variant_and_outcomes_are_right_or_asked(name: str, tmp_path: Path)
     assert len(goals) == len(shape.outcomes)
 
 
+@pytest.mark.whole
 @pytest.mark.parametrize("name", [name for name, shape in SHAPES.items() if shape.variant])
 def test_the_file_as_it_stands_gives_the_tables_own_means(name: str, tmp_path: Path) -> None:
     shape = SHAPES[name]

@@ -43,6 +43,7 @@ def run(monkeypatch: pytest.MonkeyPatch, *arguments: object) -> int:
     return 0
 
 
+@pytest.mark.whole
 def test_an_analysis_that_does_not_fit_spills_and_says_the_same(
     experiment: LoadedExperiment, tmp_path: Path
 ) -> None:

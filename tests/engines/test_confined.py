@@ -106,6 +106,7 @@ def spied(monkeypatch: pytest.MonkeyPatch) -> list[list[Any]]:
 CONFINED = ["false", "false", "true"]
 
 
+@pytest.mark.whole
 def test_every_way_to_an_engine_confines_it(
     folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -133,6 +134,7 @@ def test_every_way_to_an_engine_confines_it(
     assert states == [CONFINED] * 9
 
 
+@pytest.mark.whole
 def test_logs_of_every_kind_are_read(folder: Path) -> None:
     frame = small_log()
     parts = folder / "odd 'name'" / "day=1"

@@ -286,6 +286,7 @@ except KeyboardInterrupt:
 """
 
 
+@pytest.mark.whole
 @pytest.mark.parametrize("call", ["rows(slow)", "frame(slow)", "table('t', slow)"])
 def test_ctrl_c_stops_a_query_as_it_stops_python(call: str) -> None:
     command = [sys.executable, "-c", INTERRUPTED.replace("CALL", call)]

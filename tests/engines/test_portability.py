@@ -56,6 +56,7 @@ class TestQuery:
         literals = [x.this for x in tree(name).find_all(exp.Literal) if not x.is_string]
         assert [text for text in literals if "." in text and "e" not in text] == []
 
+    @pytest.mark.whole
     def test_leaves_the_place_of_nulls_to_no_engine(self, name: str) -> None:
         for ordered in parsed(spark(query(name), trusted=True)).find_all(exp.Ordered):
             assert ordered.args.get("nulls_first") is not None

@@ -164,6 +164,7 @@ class TestQuery:
         assert named_relations(name) == read_relations(parsed(name))
 
 
+@pytest.mark.whole
 @pytest.mark.parametrize("name", ANALYSIS)
 def test_runs_as_it_stands(name: str, relations: Mapping[str, Types]) -> None:
     """On nothing but empty tables of the relations that its header names."""

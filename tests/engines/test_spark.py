@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 from abeval.api import define
 from abeval.engines.duckdb import DuckDBEngine
 from abeval.engines.spark.engine import SparkEngine
@@ -12,6 +14,7 @@ from tests.engines.sessions import spark_session
 from tests.logs.small import PERIOD, small_log
 
 
+@pytest.mark.whole
 def test_a_small_analysis_is_the_same_on_spark_statement_by_statement() -> None:
     experiment = define(
         name="small",

@@ -85,6 +85,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return made
 
 
+@pytest.mark.whole
 @pytest.mark.parametrize("dialect", DIALECTS)
 def test_every_query_is_written_for_a_dialect_and_says_who_has_run_it(dialect: str) -> None:
     for name in query_names():
@@ -119,6 +120,7 @@ def test_a_named_window_is_that_of_its_own_select() -> None:
     )
 
 
+@pytest.mark.whole
 @pytest.mark.parametrize("name", NEEDS_EXPERIMENT)
 def test_what_depends_on_the_experiment_is_written_for_every_dialect(
     name: str, folder: Path
@@ -156,6 +158,7 @@ def test_unknown_names_are_refused(
     assert "is called" in err
 
 
+@pytest.mark.whole
 @pytest.mark.parametrize(
     "name",
     [

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import duckdb
 import pandas as pd
+import pytest
 
 from tests.declared import ROOT, declared
 from tests.logs.small import PERIOD, small_log
@@ -116,6 +117,7 @@ def test_pytz_is_not_declared() -> None:
     assert ("pytz" in declared()) == (int(pd.__version__.partition(".")[0]) < 3)
 
 
+@pytest.mark.whole
 def test_zones_and_every_type_are_read_on_a_fresh_install(tmp_path: Path) -> None:
     """Also where rows repeat, and are compared in all their columns."""
     sources = {**log_files(tmp_path), **every_type(tmp_path, 1), **every_type(tmp_path, 2)}

@@ -297,6 +297,7 @@ def mutate(raw: dict[str, Any], seed: int, junk: Any) -> None:
             holder.append(copy.deepcopy(holder[last]))
 
 
+@pytest.mark.whole
 @settings(max_examples=400, deadline=None)
 @given(st.lists(st.tuples(st.integers(0, 10**6), JUNK), min_size=1, max_size=4))
 def test_any_file_is_accepted_or_refused_in_words(changes: list[tuple[int, Any]]) -> None:

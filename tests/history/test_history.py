@@ -163,6 +163,7 @@ def test_a_failed_write_leaves_the_file_as_it_was(
     assert {path.name for path in tmp_path.iterdir()} == {"h.parquet"}
 
 
+@pytest.mark.whole
 @BOTH
 def test_a_second_run_waits_for_the_first(tmp_path: Path, suffix: str) -> None:
     file = tmp_path / f"h{suffix}"
@@ -197,6 +198,7 @@ def test_two_names_of_one_history_have_one_lock(
         abeval.History(tmp_path / "link.parquet").add(one())
 
 
+@pytest.mark.whole
 @BOTH
 def test_a_flipped_bit_is_an_error_or_changes_no_row(tmp_path: Path, suffix: str) -> None:
     file = tmp_path / f"h{suffix}"
@@ -237,6 +239,7 @@ def test_rows_that_were_changed_by_hand_are_refused(tmp_path: Path, suffix: str)
     assert file.read_bytes() == before
 
 
+@pytest.mark.whole
 @BOTH
 def test_a_history_without_a_digest_opens_with_a_note(tmp_path: Path, suffix: str) -> None:
     file = tmp_path / f"h{suffix}"

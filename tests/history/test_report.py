@@ -171,6 +171,7 @@ def nulls(seed: int, metrics: int, correlated: float) -> tuple[list[Addable], li
     return results, names
 
 
+@pytest.mark.whole
 @pytest.mark.parametrize("correlated", [0.0, 0.8])
 def test_intervals_hold_where_most_experiments_do_nothing(
     tmp_path: Path, correlated: float
@@ -293,6 +294,7 @@ def test_no_name_becomes_markup(tmp_path: Path) -> None:
     assert "pwned" in html
 
 
+@pytest.mark.whole
 def test_the_command_adds_reports_and_prints_a_prior(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -359,6 +361,7 @@ def parts(name: str, random: np.random.Generator, count: int = 12) -> list[Addab
     return made
 
 
+@pytest.mark.whole
 def test_shared_noise_is_measured_on_parts_of_the_units(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -190,6 +190,7 @@ class TestPlannedLooks:
         frame = con.sql(f"select * from '{path}' where time < '{end}'").df()
         return loaded.analyze(logs={"impressions": frame})
 
+    @pytest.mark.whole
     @pytest.mark.parametrize("spending", ["obrien_fleming", "pocock", "power"])
     def test_bounds_are_those_of_the_statistics(self, spending):
         result = self.looks(14, spending=spending)
@@ -211,6 +212,7 @@ class TestPlannedLooks:
             narrow = (plain.difference_high - plain.difference_low) / 2
             assert wide / narrow == pytest.approx(boundary.boundary / 1.959964, rel=1e-3)
 
+    @pytest.mark.whole
     def test_the_first_look_has_spent_what_was_planned_for_it(self):
         result = self.half()
         assert {b.information for b in result.boundaries} == {0.5}
@@ -233,6 +235,7 @@ class TestPlannedLooks:
 
 
 class TestBeliefs:
+    @pytest.mark.whole
     def test_are_those_of_a_normal_prior_beside_the_usual_numbers(self):
         prior = {"mean": 0.01, "sd": 0.05}
         plain = sample.analysis()

@@ -155,6 +155,7 @@ def half_width(row: abeval.Row) -> float:
     return (row.difference_high - row.difference_low) / 2 / row.control
 
 
+@pytest.mark.whole
 @pytest.mark.parametrize("name", WORLDS)
 def test_scorecard_page_and_power_have_one_number(name: str) -> None:
     study, plans, _ = seen(name)
@@ -271,6 +272,7 @@ def test_units_of_a_ramp_come_in_its_latest_split() -> None:
     assert days[0] == pytest.approx(days[1], rel=0.05)
 
 
+@pytest.mark.whole
 @pytest.mark.parametrize("name", ["fixed", "planned looks, the second of four", "always valid"])
 def test_a_true_effect_of_that_size_is_found_in_four_of_five(name: str) -> None:
     """More worlds, and more of each: python -m benchmarks.calibration.detectable."""
@@ -280,6 +282,7 @@ def test_a_true_effect_of_that_size_is_found_in_four_of_five(name: str) -> None:
     assert row.held == pytest.approx(0.8, abs=error)
 
 
+@pytest.mark.whole
 def test_a_ratio_does_not_grow_with_the_days_a_total_does() -> None:
     metrics = [{"name": "ctr", "role": "goal"}, {"name": "clicks_per_user", "role": "goal"}]
     loaded = real_logs.kuairand(metrics=metrics)

@@ -339,6 +339,7 @@ class TestLevels:
         assert cell.permuted == cell.refused == 0
         assert (cell.rejected, cell.power) == (cell.welch, cell.welch_power)
 
+    @pytest.mark.whole
     def test_the_family_of_skewed_goals_keeps_its_level(self) -> None:
         """12 whole analyses at 900/100: 18 % had an error where Welch's test judged them."""
         hits = 0

@@ -278,6 +278,7 @@ def of_profit(control: float, treatment: float, margin: float, seed: int = 3) ->
     return row.status
 
 
+@pytest.mark.whole
 def test_a_guardrail_of_a_control_near_zero_is_better_where_it_is_better() -> None:
     """It stayed unclear at any p-value: its lift has no interval, so nothing was compared."""
     assert of_profit(0.0, 5.0, 0.01) == "better"

@@ -157,6 +157,7 @@ def test_a_margin_at_the_target_needs_more_than_one_beside_it(margin: Any) -> No
     assert statuses == {name: status for name, (_, _, status) in expected.items()}
 
 
+@pytest.mark.whole
 @pytest.mark.parametrize("looks", ["fixed", "always_valid"])
 def test_guardrails_on_either_side_of_the_target(looks: str) -> None:
     """At repeated looks each difference has half of alpha, of their wider interval."""
@@ -189,6 +190,7 @@ EDGES: dict[str, tuple[Floats, dict[str, Any]]] = {
 }
 
 
+@pytest.mark.whole
 @pytest.mark.parametrize("looks", ["fixed", "always_valid"])
 @pytest.mark.parametrize("edge", EDGES)
 def test_values_that_prove_nothing_decide_nothing(edge: str, looks: str) -> None:

@@ -20,6 +20,7 @@ from tests.logs.small import PERIOD, analyze, small_log
 WORDS = Words("calm", "alarm", "do something")
 
 
+@pytest.mark.whole
 def test_no_number_of_checks_raises_the_rate_of_false_alarms() -> None:
     """40 families of 1 to 5 tests each, 4,000 sound experiments."""
     random = np.random.default_rng(0)

@@ -196,12 +196,14 @@ def test_a_click_of_another_value_is_refused(odd: float) -> None:
         analyze(log)
 
 
+@pytest.mark.whole
 @pytest.mark.parametrize("kind", ["bool", "boolean", "int8", "float64", "Int64"])
 def test_a_click_of_any_type_is_0_or_1(kind: str) -> None:
     log = small_log()
     assert values(analyze(log.astype({"click": kind}))) == values(analyze(log))
 
 
+@pytest.mark.whole
 @pytest.mark.parametrize(
     "words", [("true", "false"), ("True", "False"), ("1", "0"), ("1.0", "0.0")]
 )

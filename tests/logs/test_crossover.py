@@ -41,6 +41,7 @@ def crossover(result: Result) -> str:
     return next(check for check in result.trust if check.name == "crossover").message
 
 
+@pytest.mark.whole
 @pytest.mark.parametrize("how", TIES)
 def test_ties_are_excluded_and_said(how: str) -> None:
     log = log_of_users(1, **TIES[how])
@@ -116,6 +117,7 @@ def test_a_tie_among_exposures_is_one_too() -> None:
     assert aside(found) == {"used": len(log)}
 
 
+@pytest.mark.whole
 def test_an_aa_log_without_times_stays_one() -> None:
     """Of heavy users, alphabetical order would put all into one variant."""
     p_values = []

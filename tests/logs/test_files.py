@@ -146,6 +146,7 @@ def test_a_link_to_nothing_is_refused(tmp_path: Path) -> None:
         read(tmp_path, "logs")
 
 
+@pytest.mark.whole
 @pytest.mark.parametrize("name", ["a.jsonl.gz", "a.CSV", "a.Csv.GZ", "a.PARQUET", "a.json"])
 def test_the_format_follows_from_the_name(tmp_path: Path, name: str) -> None:
     put(tmp_path / "logs" / name)
@@ -242,6 +243,7 @@ TIMES: dict[str, Callable[[pd.Series], pd.Series]] = {
 }
 
 
+@pytest.mark.whole
 @pytest.mark.parametrize("kind", ["csv", "jsonl", "parquet", "frame"])
 @pytest.mark.parametrize("ts_format", TIMES)
 def test_a_format_that_is_said_is_read(tmp_path: Path, kind: str, ts_format: str) -> None:
@@ -306,6 +308,7 @@ def lacks(result: Result) -> dict[str, str]:
     }
 
 
+@pytest.mark.whole
 @pytest.mark.parametrize("kind", ["parquet", "csv", "jsonl"])
 @pytest.mark.parametrize("unit", ["user_id", "row"])
 def test_a_column_that_one_variants_files_lack_fails(tmp_path: Path, kind: str, unit: str) -> None:

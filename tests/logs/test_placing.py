@@ -304,6 +304,7 @@ def expected_fates(
     return result
 
 
+@pytest.mark.whole
 @settings(max_examples=40, deadline=None)
 @given(
     st.lists(CELLS, min_size=1, max_size=24),

@@ -148,6 +148,7 @@ def both(result: Result) -> tuple[int, dict[str, int]]:
     return account.read, aside(result)
 
 
+@pytest.mark.whole
 @settings(max_examples=14, deadline=None)
 @given(
     st.lists(OF_ROW, min_size=1, max_size=25),

@@ -20,6 +20,7 @@ LOG = small_log()
 ROWS = len(LOG)
 
 
+@pytest.mark.whole
 @pytest.mark.parametrize("timezone", ["Europe/Berlin", "America/New_York", "UTC"])
 @pytest.mark.parametrize("kind", ["parquet", "csv", "frame", "date_text"])
 def test_local_times_of_a_zone(tmp_path: Path, timezone: str, kind: str) -> None:

@@ -26,6 +26,7 @@ def timed(log: pd.DataFrame, ts: pd.Series, unit: str | None = None) -> Any:
     return values(found), [(r.metric, r.cell, r.control, r.treatment) for r in found.daily]
 
 
+@pytest.mark.whole
 def test_every_way_to_write_a_time_is_the_same_time() -> None:
     log = small_log()
     ms = milliseconds(log)

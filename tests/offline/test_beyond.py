@@ -66,6 +66,7 @@ def test_novelty_without_a_history_is_refused():
     assert found.result.rows[0].reason == "no_history"
 
 
+@pytest.mark.whole
 def test_category_diversity_of_served_lists_is_the_online_metric():
     loaded = abeval.load(SAMPLE)
     found = loaded.replay(metrics=["ild@20[category]", "novelty@5[miuf]", "coverage@5"])

@@ -65,6 +65,7 @@ def result() -> ReplayResult:
     return replayed(log(), {"place": "place"})
 
 
+@pytest.mark.whole
 @pytest.mark.parametrize("cell", ["feed", "home"])
 def test_a_cell_is_the_log_filtered_to_it(result: ReplayResult, cell: str) -> None:
     only = replayed(log().query(f"place == '{cell}'"), {})
@@ -103,6 +104,7 @@ def test_the_rest_is_as_without_cuts(result: ReplayResult) -> None:
     assert (again.cut_rows, again.cut_pairs) == (result.cut_rows, result.cut_pairs)
 
 
+@pytest.mark.whole
 def test_many_values_and_private_ones_are_one_cell() -> None:
     many = replayed(log(), {"user": "user_id"})
     assert len({row.cell for row in many.cut_rows}) == CELLS

@@ -28,6 +28,7 @@ def lists(rng: np.random.Generator) -> Listed:
     return Listed.of(frame, total, units, USERS // 4, ITEMS + 10)
 
 
+@pytest.mark.whole
 def test_the_standard_error_is_the_spread_over_logs():
     rng, names = np.random.default_rng(4), ("gini", "gini_listed", "entropy", "personalisation")
     values, errors = np.zeros((2, 150, len(names)))

@@ -90,6 +90,7 @@ def sums_of(log: pd.DataFrame, fast: bool) -> Sums:
     )
 
 
+@pytest.mark.whole
 @drawn(12)
 @given(st.integers(0, 10_000), st.booleans())
 def test_kernels_and_queries_agree(seed, shuffled):

@@ -40,6 +40,7 @@ def random_log(seed, requests=12, longest=9, grades=4, levels=6):
     return (*frames, lists)
 
 
+@pytest.mark.whole
 @few
 @given(seeds)
 def test_every_ranking_metric_is_the_slow_one(seed):
@@ -107,6 +108,7 @@ def test_gauc_of_one_unit_is_its_auc(seed):
         assert all(close(found[name], found["auc"], 2e-9) for name in ids)
 
 
+@pytest.mark.whole
 @few
 @given(seeds)
 def test_bounds_order_and_monotone_scores(seed):
@@ -127,6 +129,7 @@ def test_bounds_order_and_monotone_scores(seed):
         assert again == found
 
 
+@pytest.mark.whole
 @pytest.mark.parametrize("rows", [60_000])
 def test_a_long_list_of_unlike_grades_is_not_quadratic(rows):
     # 1.8 billion pairs: written out they would not fit; by rank sums they take a second.

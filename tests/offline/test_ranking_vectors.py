@@ -36,6 +36,7 @@ def suite(name):
     return case, ids, found
 
 
+@pytest.mark.whole
 @pytest.mark.parametrize("name", SUITES)
 def test_every_value_of_every_query_and_the_means(name):
     case, ids, found = suite(name)

@@ -23,6 +23,7 @@ def sample():
     return abeval.load(SAMPLE).replay(k=(1, 5, 10, 20))
 
 
+@pytest.mark.whole
 def test_the_candidate_beats_the_baseline_offline(sample):
     for metric in ("ndcg@10[exp]", "map@10[min]", "mrr@10", "auc", "gauc[impressions]"):
         pair = sample.pair(metric, "pooled")
@@ -453,6 +454,7 @@ def test_the_command_says_why_a_value_is_missing_and_takes_policies():
     assert f"{zero.row('mrr@5').value:.4f}" in run.output
 
 
+@pytest.mark.whole
 @pytest.mark.parametrize(
     ("options", "error"),
     [
@@ -495,6 +497,7 @@ def test_relevance_beyond_what_a_gain_can_hold_is_refused():
         loaded.replay(relevance="1e6 * click", logs=logs)
 
 
+@pytest.mark.whole
 @pytest.mark.parametrize("requests", [1, 2, 3])
 @pytest.mark.parametrize("users", [1, 3])
 def test_a_few_requests_have_values_without_intervals(requests, users):

@@ -106,6 +106,7 @@ def test_a_curve_has_every_cut_off_and_its_elbow(log):
     assert values[4] == replayed(log, metrics=["recall@5"]).row("recall@5", "old", "pooled").value
 
 
+@pytest.mark.whole
 def test_all_metrics_have_splits_and_curves_beside_them(log):
     """Some metrics run over arrays, some by queries, some by leaving out groups: all at once."""
     found = replayed(log, metrics=None, k=(3,), split="part", curve=4)

@@ -222,6 +222,7 @@ def test_the_same_page_every_time(name: str) -> None:
     assert page_html(study_of(RESULTS[name]())) == html(name)
 
 
+@pytest.mark.whole
 def test_the_same_page_in_another_process_and_from_json() -> None:
     code = (
         "import sys; from tests import builders; from abeval.report.page import page_html;"

@@ -66,6 +66,7 @@ def section(page, name):
     return words(part)
 
 
+@pytest.mark.whole
 def test_every_model_stands_beside_control_on_every_traffic(full, page):
     said = section(page, "models")
     for traffic in ("Traffic of x", "Traffic of y", "Pooled, an extra"):

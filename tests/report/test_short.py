@@ -145,6 +145,7 @@ def in_order(result: Record, text: str) -> None:
                 assert place >= 0, (field, key, word)
 
 
+@pytest.mark.whole
 @pytest.mark.parametrize("names", [SHORT, UNITS, LONG], ids=["short", "unit", "long"])
 @pytest.mark.parametrize("width", WIDTHS)
 @pytest.mark.parametrize("kind", list(STATUS))
@@ -223,6 +224,7 @@ def test_a_plan_without_an_answer_keeps_its_baseline(results: dict[str, Record])
     assert f"{none.baseline:.4g}" in text
 
 
+@pytest.mark.whole
 def test_a_pipe_is_wide_enough_without_colours(tmp_path: Path) -> None:
     """A pipe, a terminal of 60 columns, NO_COLOR: the process itself."""
     (tmp_path / "t.csv").write_text(

@@ -67,6 +67,7 @@ def parsed(page: str) -> Page:
     return parse(page)
 
 
+@pytest.mark.whole
 def test_every_part_that_the_sample_has_data_for_is_there(parsed: Page) -> None:
     ids = [e.attributes["id"] for e in parsed.all("section")]
     missing = {part.id for part in PARTS} - set(ids)
@@ -91,6 +92,7 @@ def test_the_same_page_from_its_json_and_from_its_own_download(
     assert read_results([again]).to_dict() == study.to_dict()
 
 
+@pytest.mark.whole
 def test_results_of_several_commands_make_one_page(folder: Path, study: Study) -> None:
     parts = {
         **{"a": study.analysis, "t": study.time, "r": study.replay, "x": study.aa},
@@ -305,6 +307,7 @@ def test_methods_hold_what_makes_the_result_again(study: Study, parsed: Page) ->
     assert study.provenance.experiment.strip() in methods.text
 
 
+@pytest.mark.whole
 def test_the_file_and_the_sql_of_the_page_give_the_same_result_again(
     study: Study, parsed: Page, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -87,6 +87,7 @@ def test_what_only_judges_may_change(tmp_path: Path) -> None:
     assert other.from_aggregates(tmp_path / "kept").to_json() == other.analyze().to_json()
 
 
+@pytest.mark.whole
 @pytest.mark.parametrize(
     ("entries", "said"),
     [
@@ -133,6 +134,7 @@ def places(part: Any) -> Iterator[tuple[Any, Any]]:
             yield from places(part[key])
 
 
+@pytest.mark.whole
 @pytest.mark.parametrize("signed", [False, True])
 def test_another_value_in_any_field_is_refused(tmp_path: Path, signed: bool) -> None:
     """Signed: with the digest that belongs to it, as only another version would write it."""
@@ -181,6 +183,7 @@ def test_a_changed_digit_is_refused(tmp_path: Path) -> None:
             loaded.from_aggregates(kept)
 
 
+@pytest.mark.whole
 def test_a_run_killed_at_any_step_leaves_the_old_or_the_new(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -249,6 +252,7 @@ def test_two_runs_do_not_write_at_once(tmp_path: Path) -> None:
         experiment(tmp_path).analyze(save_aggregates=tmp_path / "kept")
 
 
+@pytest.mark.whole
 def test_the_command_saves_and_judges(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

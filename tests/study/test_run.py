@@ -18,6 +18,7 @@ ASKED: dict[str, Callable[[LoadedExperiment], object]] = {
 }
 
 
+@pytest.mark.whole
 @pytest.mark.parametrize("asked", ASKED)
 def test_one_engine_reads_each_log_once(asked: str, monkeypatch: pytest.MonkeyPatch) -> None:
     calls = Counter[str]()
@@ -43,6 +44,7 @@ def test_one_engine_reads_each_log_once(asked: str, monkeypatch: pytest.MonkeyPa
     assert +calls == Counter(once)
 
 
+@pytest.mark.whole
 def test_a_column_that_only_an_agreement_reads_stops_nothing_else() -> None:
     loaded = abeval.load(SAMPLE).replace(agreement={"features": ["nowhere"]})
     study = loaded.study()

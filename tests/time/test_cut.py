@@ -30,6 +30,7 @@ def result(loaded):
     return loaded.windows(widths=[7])
 
 
+@pytest.mark.whole
 @pytest.mark.parametrize(
     ("kind", "start", "end"),
     [("daily", 17, 18), ("cumulative", 14, 19), ("rolling", 14, 21), ("cumulative", 14, 28)],
@@ -63,6 +64,7 @@ def test_adjusted_windows_are_narrower(result):
     )
 
 
+@pytest.mark.whole
 def test_coverage_is_compared_at_equal_units_in_every_window():
     found = abeval.load(FILE).windows(metrics=["coverage", "gini"])
     windows = found.windows_frame()

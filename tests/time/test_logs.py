@@ -255,6 +255,7 @@ def test_a_cumulative_window_is_the_scorecard_as_it_stood_that_day(loaded, windo
             assert found[name] == pytest.approx(getattr(card[choice["name"]], name), rel=1e-9)
 
 
+@pytest.mark.whole
 def test_looks_that_the_file_plans_have_their_bounds(loaded):
     plan = {"looks": "group_sequential", "planned_looks": ["2026-09-18", "2026-09-25"]}
     found = loaded.replace(inference=plan).windows(metrics=["ctr"])
