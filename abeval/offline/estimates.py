@@ -133,7 +133,7 @@ class Estimates:
         return Cell(found.estimate(int(mask.sum()), self.alpha), found.counted, found)
 
     def _refusal(self, model: str, metric: OfflineMetric) -> str | None:
-        """The reason why a metric has no value for a model; None if it has one."""
+        """Return the reason why a metric has no value for a model; None if it has one."""
         sums, definition = self._sums, metric.definition
         if model not in sums.models:
             return "no_scores"
@@ -212,7 +212,7 @@ def pairs(estimates: Estimates, control: str | None) -> Iterator[PairRow]:
 
 
 def _control_of(model: str, control: str | None, models: Sequence[str]) -> str:
-    """What a model is compared with: control at its own stage, else control, else the first."""
+    """Choose the other model: control at its own stage, else control, else the first."""
     same_stage = f"{model.rpartition('/')[0]}/{control}"
     return next((name for name in (same_stage, control) if name in models), models[0]) or models[0]
 
@@ -256,7 +256,7 @@ def result_of(
 
 
 def _notes(sums: Sums) -> Iterator[str]:
-    """Notes about unusual scores."""
+    """Note unusual scores."""
     if sums.uncompared:
         yield (
             "models are compared over the requests that all of them score: "

@@ -73,7 +73,7 @@ class Evaluation:
 
     @cached_property
     def per_unit(self) -> Mapping[str, pd.DataFrame]:
-        """Model → one row per unit, a column per metric.
+        """Return model → one row per unit, a column per metric.
 
         Values are means over the requests of the unit, NaN where the metric leaves all of them out.
         """
@@ -81,14 +81,14 @@ class Evaluation:
 
     @cached_property
     def weights(self) -> Mapping[str, pd.DataFrame]:
-        """Model → the weight of each value of `per_unit`, in the same shape.
+        """Return model → the weight of each value of `per_unit`, in the same shape.
 
         A metric of requests is Σ value·weight / Σ weight over units.
         """
         return {model: self._per_unit(model, weights=True) for model in self.sums.models}
 
     def values(self, model: str | None = None) -> dict[str, float | None]:
-        """Metric → value of a model, by default the first."""
+        """Return metric → value of a model, by default the first."""
         rows = self.result.rows
         name = model or rows[0].model
         return {row.metric: row.value for row in rows if row.model == name}
@@ -238,7 +238,7 @@ def _open_truth(engine: Engine, truth: object) -> None:
 def _lists(
     engine: Engine, runs: Mapping[str, object], ties: Ties
 ) -> tuple[dict[str, str], list[tuple[str, int]]]:
-    """Model → SQL of its candidates, and rows that were left out or merged, counted."""
+    """Return model → SQL of its candidates, and rows that were left out or merged, counted."""
     unusable = whole_number(engine, "select count(*) - count(grade) from truth_rows")
     accounts = [
         ("truth_duplicates", _repeated(engine, "truth_rows")),
@@ -265,7 +265,7 @@ def _repeated(engine: Engine, relation: str) -> int:
 
 
 def _counted(engine: Engine) -> dict[str, int]:
-    """Rows of `listed_rows` that were left out or merged."""
+    """Count rows of `listed_rows` that were left out or merged."""
     ((missing, unjudged),) = engine.rows(
         "select coalesce(sum(case when score is null then 1 else 0 end), 0), "
         "count(distinct case when t.request_id is null then l.request_id end) from listed_rows l "

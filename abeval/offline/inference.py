@@ -61,7 +61,7 @@ class Value(NamedTuple):
 
     @property
     def why_not_compared(self) -> str | None:
-        """Its reason, unless it only does not vary: then it can be compared with one that does."""
+        """Return its reason, unless it only does not vary: then it can be compared."""
         return None if self.reason == "zero_variance" else self.reason
 
 
@@ -128,7 +128,7 @@ def with_interval(value: float, se: float, df: float, alpha: float) -> Value:
 
 
 def _few(columns: Columns, of: Bools) -> Count | None:
-    """Hits and all units, where each has one request of value 0 or 1 and few are of one kind.
+    """Count hits and units, where each has one request of value 0 or 1 and few are of one kind.
 
     A mean of no hits at all is a share only by definition: another metric that happens to be 0
     everywhere may have any value elsewhere.
@@ -195,7 +195,7 @@ def _one_minus(value: float, slope: Floats) -> tuple[float, Floats]:
 
 
 def _entropy(mean: Floats, at: int) -> tuple[float, Floats]:
-    """Log loss over the entropy of the click rate (He et al. 2014), and its derivative."""
+    """Divide log loss by the entropy of the click rate (He et al. 2014); its derivative too."""
     loss, loss_slope = paired.ratio(at, at + 1)(mean)
     rate, rate_slope = paired.ratio(at + 2, at + 1)(mean)
     if not 0 < rate < 1:

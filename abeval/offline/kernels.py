@@ -72,7 +72,7 @@ def unit_sums(rows: Rows, model: str, metrics: Sequence[OfflineMetric]) -> dict[
 
 
 def _request_counts(rows: Rows, model: str) -> dict[Key, Floats]:
-    """Requests per unit: all, with a relevant item, with a score, with both (`unit_requests`)."""
+    """Count requests per unit: all, with a relevant item, a score, both (`unit_requests`)."""
     relevant, listed = rows.relevant > 0, rows.listed[model] > 0
     counts: dict[str, Bools] = {
         "requests": np.ones(listed.size, dtype=np.bool_),
@@ -80,7 +80,7 @@ def _request_counts(rows: Rows, model: str) -> dict[Key, Floats]:
         "listed": listed,
         "listed_relevant": relevant & listed,
     }
-    return {("requests", n, UNCUT): _sums(rows.unit, v, rows.units) for n, v in counts.items()}
+    return {("requests", n, UNCUT): _sums(rows.unit, v, rows.ids.size) for n, v in counts.items()}
 
 
 def _sums(group: Integers, column: Integers | Floats | Bools, size: int) -> Floats:
@@ -152,7 +152,7 @@ def _ranks(block: Block, score: Floats, tie: Integers, relevant: Bools) -> Ranks
 
 
 def _runs(ranked: Floats) -> tuple[Integers, Integers]:
-    """First and last place of the run of equal scores that each place is in."""
+    """Return the first and last place of the run of equal scores that each place is in."""
     length = ranked.shape[1]
     edge = np.ones((len(ranked), length + 1), dtype=np.bool_)
     edge[:, 1:-1] = ranked[:, 1:] != ranked[:, :-1]
@@ -163,7 +163,7 @@ def _runs(ranked: Floats) -> tuple[Integers, Integers]:
 
 
 def _pair_sums(rows: Rows, model: str, ranks: Ranks) -> dict[str, Floats]:
-    """Pairs of a relevant and another row per unit, and the sums of GAUC (`pair_values.sql`).
+    """Count pairs of a relevant and another row per unit, and sum GAUC (`pair_values.sql`).
 
     `ranks` are of requests; the rows are ranked again where units have several.
     """
@@ -178,18 +178,18 @@ def _pair_sums(rows: Rows, model: str, ranks: Ranks) -> dict[str, Floats]:
     # Rank sums: from the lowest score, twice the mean rank of a run is 2n + 2 − its two ends.
     won = _sums(unit, 2 * n[unit] + 2 - first - last, n.size) - p * (p + 1)
     columns = (n, p, won, _tied(unit, first, last, n.size))
-    return _pair_values(*(_sums(number, column, rows.units) for column in columns))
+    return _pair_values(*(_sums(number, column, rows.ids.size) for column in columns))
 
 
 def _tied(unit: Integers, first: Integers, last: Integers, units: int) -> Floats:
-    """Pairs of a relevant and another row of equal scores."""
+    """Count pairs of a relevant and another row of equal scores."""
     run = starts(unit * (last.max(initial=0) + 1) + first)
     relevant, head = np.diff(run), run[:-1]
     return _sums(unit[head], relevant * (last[head] - first[head] + 1 - relevant), units)
 
 
 def _pair_values(n: Floats, p: Floats, won: Floats, tied: Floats) -> dict[str, Floats]:
-    """Columns of `pair_values.sql`; `won` is twice the pairs in order, and tied ones once."""
+    """Compute `pair_values.sql`; `won` is twice the pairs in order, and tied ones once."""
     pairs = p * (n - p)
     both = ((p > 0) & (p < n)).astype(np.float64)
     auc = ratio(won, 2 * pairs)
@@ -264,7 +264,7 @@ class Hits:
         return _gain(kind, self._best(grade)) / _discount(number)
 
     def _best(self, grade: Floats) -> Floats:
-        """The grades of each request, the highest first."""
+        """Sort the grades of each request, the highest first."""
         # With equal grades any order is best, and hits without a place are last already.
         is_constant = self._grade.min() == self._grade.max()
         return grade if is_constant else grade[np.lexsort((-grade, self.list))]
@@ -347,12 +347,12 @@ def _list_sums(
     sums = {}
     for key in wanted:
         column = np.concatenate([np.zeros(0), *(of.values[key] for of in parts)])
-        sums[key] = FINE * _sums(unit, column, rows.units)
+        sums[key] = FINE * _sums(unit, column, rows.ids.size)
     return {("list", m.definition.column, m.cutoff): sums[key] for m, key in computed.items()}
 
 
 def _binary(definition: Definition) -> Definition:
-    """The definition with the gains of binary relevance; metrics that sum the same become one."""
+    """Replace gains by those of binary relevance; metrics that sum the same become one."""
     above, below = (re.sub("_(lin|exp)", "_bin", of) for of in (definition.above, definition.below))
     return Definition("", "", "list", "optional", above, below, "")
 

@@ -49,12 +49,12 @@ class Definition(NamedTuple):
 
     @property
     def of_requests(self) -> bool:
-        """Whether it is a mean over requests."""
+        """Return whether it is a mean over requests."""
         return self.family in ("list", "tied")
 
     @property
     def column(self) -> str:
-        """Name and variant as one word: `ndcg_lin_list`."""
+        """Join name and variant to one word: `ndcg_lin_list`."""
         return re.sub(r"\W", "_", f"{self.name}_{self.variant}" if self.variant else self.name)
 
 
@@ -76,177 +76,133 @@ class OfflineMetric(NamedTuple):
 
     @property
     def id(self) -> str:
-        """The name, the cut-off and the variant."""
+        """Join name, cut-off and variant."""
         cut = "" if self.k is None else f"@{self.k}"
         variant = f"[{self.definition.variant}]" if self.definition.variant else ""
         return f"{self.definition.name}{cut}{variant}"
 
     @property
     def cutoff(self) -> int:
-        """The cut-off as a number: `UNCUT` for the whole list."""
+        """Return the cut-off as a number: `UNCUT` for the whole list."""
         return UNCUT if self.k is None else self.k
 
 
-def _list(
-    name: str, variant: str, cut: Cut, above: str, below: str, formula: str, same: bool = False
+_ROW = re.compile(r"(\w+)(@k\??)?(?:\[(.+)\])?")
+_CUTS: Mapping[str | None, Cut] = {"@k": "required", "@k?": "optional", None: "none"}
+_MEANS = {"list": "mean over requests of ", "tied": "mean over requests of "}
+_MEANS |= {"beyond": "mean over lists of "}
+
+
+def _row(
+    family: Family, pattern: str, sums: str, formula: str, form: Form = "ratio", same: bool = False
 ) -> Definition:
-    text = f"mean over requests of {formula}"
-    return Definition(name, variant, "list", cut, above, below, text, same)
+    """Make a definition; `@k?` is an optional cut-off, `sums` is `above / below`."""
+    match = _ROW.fullmatch(pattern)
+    name, cut, variant = match.groups() if match else (pattern, None, None)
+    above, _, below = sums.partition(" / ")
+    text = _MEANS.get(family, "") + formula
+    return Definition(name, variant or "", family, _CUTS[cut], above, below, text, same, form)
 
 
+_AP, _AR, _ALL = "Σ precision at each hit", "Σ recall at each hit", "DCG of all relevant items"
+_STEPS = "Σ recall at each of the first k places of the list"
+_BEST = "DCG of the list in its best order"
+_TIES = "nDCG averaged over the orders of equal scores, ideal over the list"
 _GAINS = (("bin", "1 if relevant"), ("lin", "relevance"), ("exp", "2^relevance − 1"))
-_AP, _ALL = "Σ precision at each hit", "DCG of all relevant items"
-_STEPS, _BEST = "Σ recall at each of the first k places of the list", "DCG of the list in its best"
-_TIES = "mean over requests of nDCG averaged over the orders of equal scores, ideal over the list"
 
 RANKING = (
-    _list("precision", "", "required", "hits", "k", "hits / k", True),
-    _list("recall", "", "required", "hits", "relevant", "hits / R", True),
-    _list("recall", "cap", "required", "hits", "best", "hits / min(R, k)", True),
-    _list("f1", "", "required", "hits", "mean_size", "2·hits / (k + R)", True),
-    _list("hit", "", "required", "any_hit", "", "1 if there is a hit, else 0", True),
-    _list("map", "R", "optional", "precisions", "fine relevant", f"{_AP} / R"),
-    _list("map", "min", "required", "precisions", "fine best", f"{_AP} / min(R, k)"),
-    _list("map", "hits", "optional", "precisions", "fine hits", f"{_AP} / hits"),
-    _list("map", "k", "required", "precisions", "fine k", f"{_AP} / k"),
-    _list("mar", "mean", "required", "steps", "k relevant", f"{_STEPS} / k"),
-    _list("mar", "R", "optional", "recalls", "relevant relevant", "Σ recall at each hit / R", True),
-    _list(
-        *("mar", "min", "required", "recalls", "relevant best"),
-        *("Σ recall at each hit / min(R, k)", True),
-    ),
-    _list("mrr", "", "optional", "first", "", "1 / place of the first hit, 0 without one"),
-    _list("arhr", "", "optional", "reciprocals", "fine", "Σ 1 / place over hits"),
-    _list("cg", "", "required", "gain", "fine", "Σ relevance over the first k", True),
+    _row("list", "precision@k", "hits / k", "hits / k", same=True),
+    _row("list", "recall@k", "hits / relevant", "hits / R", same=True),
+    _row("list", "recall@k[cap]", "hits / best", "hits / min(R, k)", same=True),
+    _row("list", "f1@k", "hits / mean_size", "2·hits / (k + R)", same=True),
+    _row("list", "hit@k", "any_hit", "1 if there is a hit, else 0", same=True),
+    _row("list", "map@k?[R]", "precisions / fine relevant", f"{_AP} / R"),
+    _row("list", "map@k[min]", "precisions / fine best", f"{_AP} / min(R, k)"),
+    _row("list", "map@k?[hits]", "precisions / fine hits", f"{_AP} / hits"),
+    _row("list", "map@k[k]", "precisions / fine k", f"{_AP} / k"),
+    _row("list", "mar@k[mean]", "steps / k relevant", f"{_STEPS} / k"),
+    _row("list", "mar@k?[R]", "recalls / relevant relevant", f"{_AR} / R", same=True),
+    _row("list", "mar@k[min]", "recalls / relevant best", f"{_AR} / min(R, k)", same=True),
+    _row("list", "mrr@k?", "first", "1 / place of the first hit, 0 without one"),
+    _row("list", "arhr@k?", "reciprocals / fine", "Σ 1 / place over hits"),
+    _row("list", "cg@k", "gain / fine", "Σ relevance over the first k", same=True),
     *(
-        _list("dcg", gain, "optional", f"dcg_{gain}", "fine", f"Σ ({text}) / log2(1 + place)")
-        for gain, text in _GAINS
+        _row("list", f"dcg@k?[{of}]", f"dcg_{of} / fine", f"Σ ({gain}) / log2(1 + place)")
+        for of, gain in _GAINS
     ),
     *(
-        _list("ndcg", gain, "optional", f"dcg_{gain}", f"ideal_{gain}", f"DCG ({text}) / {_ALL}")
-        for gain, text in _GAINS
+        _row("list", f"ndcg@k?[{of}]", f"dcg_{of} / ideal_{of}", f"DCG ({gain}) / {_ALL}")
+        for of, gain in _GAINS
     ),
     *(
-        _list(
-            *("ndcg", f"{gain},list", "optional", f"dcg_{gain}", f"list_{gain}"),
-            f"DCG ({text}) / {_BEST} order",
-        )
-        for gain, text in _GAINS
+        _row("list", f"ndcg@k?[{of},list]", f"dcg_{of} / list_{of}", f"DCG ({gain}) / {_BEST}")
+        for of, gain in _GAINS
     ),
-    _list(
-        *("ndcg", "bin,k", "required", "dcg_bin", "full_ideal"),
-        "DCG (1 if relevant) / DCG of k relevant",
+    _row(
+        "list", "ndcg@k[bin,k]", "dcg_bin / full_ideal", "DCG (1 if relevant) / DCG of k relevant"
     ),
-    Definition("ndcg", "lin,ties", "tied", "optional", "", "", _TIES),
-    _list("rprec", "", "none", "early", "relevant", "hits in the first R / R"),
+    _row("tied", "ndcg@k?[lin,ties]", "", _TIES),
+    _row("list", "rprec", "early / relevant", "hits in the first R / R"),
 )
 """Metrics of lists: means over requests of `above / below`."""
 
-
-def _ratio(
-    family: Family, name: str, variant: str, y: str, x: str, formula: str, form: Form = "ratio"
-) -> Definition:
-    return Definition(name, variant, family, "none", y, x, formula, form=form)
-
-
 _AUC = "pairs of a click and a non-click ordered correctly by the score, ties count half"
 _GAUC = "Σ impressions·AUC / Σ impressions"
+_BOTH = "units with both classes"
+_HALF = "auc_impressions_half / all_impressions"
+_ORDERED = "concordant / (concordant + discordant) pairs within units, equal scores left out"
+_UNEQUAL = "(concordant + ½ tied) / all pairs of different relevance within units"
+_LIKELIHOOD, _ENTROPY = "Σ ln(probability of the outcome)", "entropy of the click rate"
+_AT, _SAID = "clicks at or above the threshold", "impressions at or above it"
+_F1 = "twice_true_positive / both_positive"
 _ECE = "Σ rows·|mean score − CTR| / rows over equal"
-_AT = "clicks at or above the threshold"
 
 SCORES = (
-    _ratio("auc", "auc", "", "auc", "units", f"share of {_AUC}, over all impressions"),
-    _ratio(
-        *("pairs", "gauc", "impressions", "auc_impressions", "impressions"),
-        f"{_GAUC} over units with both classes",
-    ),
-    _ratio(
-        *("pairs", "gauc", "clicks", "auc_clicks", "clicks"),
-        "Σ clicks·AUC / Σ clicks over units with both classes",
-    ),
-    _ratio(
-        *("pairs", "gauc", "units", "auc_units", "units"),
-        "mean AUC of the units with both classes",
-    ),
-    _ratio("pairs", "gauc", "pairs", "won_pairs", "pairs", f"share of {_AUC}, within units"),
-    _ratio(
-        *("pairs", "gauc", "impressions,half", "auc_impressions_half", "all_impressions"),
-        f"{_GAUC}, AUC ½ for units with one class",
-    ),
-    _ratio(
-        *("pairs", "fcp", "", "concordant", "ordered"),
-        "concordant / (concordant + discordant) pairs within units, equal scores left out",
-    ),
-    _ratio(
-        *("pairs", "fcp", "half", "won_graded", "graded"),
-        "(concordant + ½ tied) / all pairs of different relevance within units",
-    ),
-    _ratio("point", "log_loss", "", "log_loss", "rows", "−mean ln(probability of the outcome)"),
-    _ratio(
-        *("point", "log_likelihood", "", "log_likelihood", "rows"),
-        *("Σ ln(probability of the outcome)", "total"),
-    ),
-    _ratio(
-        *("point", "ne", "", "log_loss", "rows"),
-        *("log loss / entropy of the click rate of the same rows", "entropy"),
-    ),
-    _ratio("point", "rig", "", "log_loss", "rows", "1 − normalised entropy", "information"),
-    _ratio("point", "q_ctr", "", "predicted", "clicks", "Σ score / Σ clicks"),
-    _ratio("point", "brier", "", "squared_error", "rows", "mean (score − click)²"),
-    _ratio("point", "mae", "", "absolute_residual", "rows", "mean |score − relevance|"),
-    _ratio("point", "rmse", "", "squared_residual", "rows", "√ mean (score − relevance)²", "root"),
-    _ratio(
-        *("point", "precision", "threshold", "true_positive", "predicted_positive"),
-        f"{_AT} / impressions at or above it",
-    ),
-    _ratio("point", "recall", "threshold", "true_positive", "clicks", f"{_AT} / clicks"),
-    _ratio(
-        *("point", "f1", "threshold", "twice_true_positive", "both_positive"),
-        f"2·{_AT} / (clicks + impressions at or above it)",
-    ),
-    _ratio("bins", "ece", "mass", "", "", f"{_ECE} counts"),
-    _ratio("bins", "ece", "width", "", "", f"{_ECE} widths"),
+    _row("auc", "auc", "auc / units", f"share of {_AUC}, over all impressions"),
+    _row("pairs", "gauc[impressions]", "auc_impressions / impressions", f"{_GAUC} over {_BOTH}"),
+    _row("pairs", "gauc[clicks]", "auc_clicks / clicks", f"Σ clicks·AUC / Σ clicks over {_BOTH}"),
+    _row("pairs", "gauc[units]", "auc_units / units", f"mean AUC of the {_BOTH}"),
+    _row("pairs", "gauc[pairs]", "won_pairs / pairs", f"share of {_AUC}, within units"),
+    _row("pairs", "gauc[impressions,half]", _HALF, f"{_GAUC}, AUC ½ for units with one class"),
+    _row("pairs", "fcp", "concordant / ordered", _ORDERED),
+    _row("pairs", "fcp[half]", "won_graded / graded", _UNEQUAL),
+    _row("point", "log_loss", "log_loss / rows", "−mean ln(probability of the outcome)"),
+    _row("point", "log_likelihood", "log_likelihood / rows", _LIKELIHOOD, "total"),
+    _row("point", "ne", "log_loss / rows", f"log loss / {_ENTROPY} of the same rows", "entropy"),
+    _row("point", "rig", "log_loss / rows", "1 − normalised entropy", "information"),
+    _row("point", "q_ctr", "predicted / clicks", "Σ score / Σ clicks"),
+    _row("point", "brier", "squared_error / rows", "mean (score − click)²"),
+    _row("point", "mae", "absolute_residual / rows", "mean |score − relevance|"),
+    _row("point", "rmse", "squared_residual / rows", "√ mean (score − relevance)²", "root"),
+    _row("point", "precision[threshold]", "true_positive / predicted_positive", f"{_AT} / {_SAID}"),
+    _row("point", "recall[threshold]", "true_positive / clicks", f"{_AT} / clicks"),
+    _row("point", "f1[threshold]", _F1, f"2·{_AT} / (clicks + {_SAID})"),
+    _row("bins", "ece[mass]", "", f"{_ECE} counts"),
+    _row("bins", "ece[width]", "", f"{_ECE} widths"),
 )
 """Metrics of scores: ratios of sums over units, and calibration."""
 
-
-def _beyond(name: str, variant: str, above: str, formula: str, below: str = "lists") -> Definition:
-    text = f"mean over lists of {formula}"
-    return Definition(name, variant, "beyond", "required", above, below, text)
-
-
-def _catalogue(name: str, variant: str, column: str, formula: str) -> Definition:
-    return Definition(name, variant, "catalogue", "required", column, "", formula)
-
+_SHARE = "the mean of −log2(an item's share of earlier choices)"
+_USERS = "the mean of −log2(share of earlier units that chose it)"
+_UNLIKE = "the share of pairs of items of different categories"
+_HIGHER = "the mean over relevant items of how much higher they rank than by popularity / catalogue"
+_COSINE = "1 − the mean cosine of two items' vectors (`embedding`)"
+_EQUAL = "expected items in the lists of as many units as the smallest traffic has / catalogue"
+_GINI = "Gini of lists per item, over"
 
 BEYOND = (
-    _beyond(
-        *("novelty", "self_information", "self_information"),
-        "the mean of −log2(an item's share of earlier choices)",
-    ),
-    _beyond("novelty", "miuf", "miuf", "the mean of −log2(share of earlier units that chose it)"),
-    _beyond("popularity", "", "popularity", "the mean number of earlier choices"),
-    _beyond(
-        *("serendipity", "", "serendipity"),
-        "the mean over relevant items of how much higher they rank than by popularity / catalogue",
-    ),
-    _beyond(
-        *("ild", "category", "ild"),
-        *("the share of pairs of items of different categories", "categorised_lists"),
-    ),
-    _beyond(
-        *("ild", "vectors", "ild_vectors"),
-        *("1 − the mean cosine of two items' vectors (`embedding`)", "vector_lists"),
-    ),
-    _catalogue("coverage", "", "coverage", "items in a list / items of the catalogue"),
-    _catalogue(
-        *("coverage", "equal", "coverage_equal"),
-        "expected items in the lists of as many units as the smallest traffic has / catalogue",
-    ),
-    _catalogue("gini", "catalogue", "gini", "Gini of lists per item, over the whole catalogue"),
-    _catalogue("gini", "listed", "gini_listed", "Gini of lists per item, over items in a list"),
-    _catalogue("entropy", "", "entropy", "entropy of lists per item, in bits"),
-    _catalogue("personalisation", "", "personalisation", "1 − mean cosine of two lists"),
+    _row("beyond", "novelty@k[self_information]", "self_information / lists", _SHARE),
+    _row("beyond", "novelty@k[miuf]", "miuf / lists", _USERS),
+    _row("beyond", "popularity@k", "popularity / lists", "the mean number of earlier choices"),
+    _row("beyond", "serendipity@k", "serendipity / lists", _HIGHER),
+    _row("beyond", "ild@k[category]", "ild / categorised_lists", _UNLIKE),
+    _row("beyond", "ild@k[vectors]", "ild_vectors / vector_lists", _COSINE),
+    _row("catalogue", "coverage@k", "coverage", "items in a list / items of the catalogue"),
+    _row("catalogue", "coverage@k[equal]", "coverage_equal", _EQUAL),
+    _row("catalogue", "gini@k[catalogue]", "gini", f"{_GINI} the whole catalogue"),
+    _row("catalogue", "gini@k[listed]", "gini_listed", f"{_GINI} items in a list"),
+    _row("catalogue", "entropy@k", "entropy", "entropy of lists per item, in bits"),
+    _row("catalogue", "personalisation@k", "personalisation", "1 − mean cosine of two lists"),
 )
 """Metrics of what lists hold."""
 

@@ -48,7 +48,7 @@ class ModelSums:
 
     @property
     def probabilities(self) -> bool:
-        """Whether every score lies in [0, 1]."""
+        """Return whether every score lies in [0, 1]."""
         return self.low >= 0 and self.high <= 1
 
     def column(self, family: str, name: str, k: int = UNCUT) -> Floats:

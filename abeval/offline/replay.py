@@ -25,7 +25,6 @@ from abeval.offline.impressions import (
     model_scores,
     name_impressions,
     relevance_metric,
-    replayed_models,
     score_columns,
 )
 from abeval.offline.kernels import without_kernel
@@ -94,18 +93,27 @@ class ReplayRun:
     scoring: Scoring
 
     def sums(self, scoring: Scoring, where: str = "in_period") -> Summed:
-        """The sums of the impressions that meet a condition."""
+        """Sum the impressions that meet a condition.
+
+        Raises:
+            LogError: There is no model, or nothing to replay.
+        """
         experiment, engine, shape = self.run.experiment, self.run.engine, self.shape
         name_impressions(experiment, engine, shape, self.relevance, where)
-        blends = blends_of(experiment, self.options.blend)
-        scores = model_scores(experiment, shape, self.options.kept_negatives, blends)
-        units = self._units()
-        rows = self._rows(scores, units)
+        blends = {blend.name: blend for blend in blends_of(experiment, self.options.blend)}
+        scores = model_scores(experiment, shape, self.options.kept_negatives, blends.values())
+        units = read_units(engine)
+        if not units.ids.size:
+            what = "nothing to replay: no unit of a variant has an impression in the period"
+            raise LogError(what, "check logs.impressions.path, [period], timezone and [variants]")
+        ties, rows = scoring.policy.ties, self._rows(scores, units)
         queried = bool(without_kernel(scoring.metrics, rows))
         accounts = write_rows(engine, unique=rows is not None, queried=queried)
-        accounts += self._accounts(scoring.metrics)
-        ties, placed = scoring.policy.ties, "position" in shape.impressions
-        own = shown_candidates(scores, ties)
+        if self.relevance.truth is not None:
+            accounts += truth_accounts(engine)
+        if needs_vectors(scoring.metrics, self.relevance.name):
+            accounts.append(("rows_of_items_without_a_vector", rows_without_vector(engine)))
+        own, placed = shown_candidates(scores, ties), "position" in shape.impressions
         log = judge_scores(engine, self.score_log, ties, own, placed)
         sql = own | log.sql
         # Models of a scores log have one score for an item of a request; so have all, beside them.
@@ -115,37 +123,22 @@ class ReplayRun:
         if self.relevance.truth is not None:
             # Relevant items that were never shown are in no list.
             sums = replace(sums, longest=longest_shown(engine))
-        models = replayed_models(sql, log.stages, blends)
-        return Summed(sums, accounts + log.accounts, models)
+        models = (ReplayModel(name, log.stages.get(name), blends.get(name)) for name in sql)
+        return Summed(sums, accounts + log.accounts, tuple(models))
 
     def estimates(self, metrics: Sequence[OfflineMetric], where: str = "in_period") -> Estimates:
-        """Estimates over the impressions that meet a condition."""
+        """Estimate metrics over the impressions that meet a condition."""
         scoring = replace(self.scoring, metrics=tuple(metrics))
         return Estimates(self.sums(scoring, where).sums, scoring)
 
-    def _units(self) -> Units:
-        units = read_units(self.run.engine)
-        if not units.ids.size:
-            what = "nothing to replay: no unit of a variant has an impression in the period"
-            raise LogError(what, "check logs.impressions.path, [period], timezone and [variants]")
-        return units
-
     def _rows(self, scores: Mapping[str, str], units: Units) -> Rows | None:
-        """The impressions as arrays; None where only queries will do, as with a scores log."""
+        """Read the impressions as arrays; None where only queries will do, as with a scores log."""
         if self.score_log is not None:
             return None
         request = "request_id" if "request_id" in self.shape.impressions else "unit_id"
         tie = TIE[self.scoring.policy.ties]
         rows = read_rows(self.run.engine, "candidate_rows", tie, request, scores)
         return None if rows is None else rows.of_units(units.ids)
-
-    def _accounts(self, metrics: Sequence[OfflineMetric]) -> list[tuple[str, int]]:
-        accounts = [] if self.relevance.truth is None else truth_accounts(self.run.engine)
-        if needs_vectors(metrics, self.relevance.name):
-            accounts.append(
-                ("rows_of_items_without_a_vector", rows_without_vector(self.run.engine))
-            )
-        return accounts
 
 
 __all__ = ["ReplayOptions", "replay"]
@@ -224,15 +217,15 @@ def prepared_replay(run: Run, options: ReplayOptions, shape: LogShape | None = N
 
 def _with_splits(result: ReplayResult, prepared: ReplayRun, split: str | Periods) -> ReplayResult:
     parts = {
-        part.name: prepared.estimates(prepared.scoring.metrics, part.where)
-        for part in parts_of(prepared.run.engine, prepared.shape, split)
+        name: prepared.estimates(prepared.scoring.metrics, where)
+        for name, where in parts_of(prepared.run.engine, prepared.shape, split).items()
     }
     splits = tuple(Split(name, tuple(estimates.rows())) for name, estimates in parts.items())
     return replace(result, splits=splits, gaps=tuple(gaps(parts)) if parts else ())
 
 
 def _with_cuts(result: ReplayResult, prepared: ReplayRun, control: str | None) -> ReplayResult:
-    """The result with the metrics of every cell that need no whole lists."""
+    """Add the metrics of every cell that need no whole lists."""
     metrics = metrics_by_cut(prepared.scoring.metrics)
     if not metrics or prepared.relevance.truth is not None:
         why = "a ground truth names items that no cell has shown" if metrics else _NO_CUTS
@@ -243,10 +236,10 @@ def _with_cuts(result: ReplayResult, prepared: ReplayRun, control: str | None) -
         prepared.run.step(f"cut {cut}")
         cells = cut_parts(prepared.run, prepared.shape, cut)
         notes += cells.notes
-        for part in cells.parts:
-            estimates, units = prepared.estimates(metrics, part.where), cells.units[part.name]
-            rows += cell_rows(cut, part.name, estimates, units)
-            pairs += cell_pairs(cut, part.name, estimates, control, units)
+        for cell, where in cells.parts.items():
+            estimates, units = prepared.estimates(metrics, where), cells.units[cell]
+            rows += cell_rows(cut, cell, estimates, units)
+            pairs += cell_pairs(cut, cell, estimates, control, units)
     return replace(
         result, cut_rows=tuple(rows), cut_pairs=tuple(adjusted(pairs)), notes=tuple(notes)
     )
@@ -258,14 +251,13 @@ _NO_CUTS = "all of these metrics need whole lists, and a cut takes rows out of t
 def _by_value(
     prepared: ReplayRun, control: str | None, column: str, ks: Mapping[str, int]
 ) -> CutByValue:
-    values = parts_of_column(prepared.run.engine, prepared.shape.impressions, column)
-    parts = [part for part in values if part.name in ks]
-    missing = sorted(set(ks) - {part.name for part in parts})
-    if missing:
+    parts = parts_of_column(prepared.run.engine, prepared.shape.impressions, column)
+    if missing := sorted(set(ks) - set(parts)):
         raise ExperimentError(f"k by {column!r}: no impression has the value {missing[0]!r}")
     cut = dict.fromkeys(m.definition for m in prepared.scoring.metrics if m.k is not None)
     estimates = {
-        part.name: prepared.estimates([OfflineMetric(d, ks[part.name]) for d in cut], part.where)
-        for part in parts
+        value: prepared.estimates([OfflineMetric(d, ks[value]) for d in cut], where)
+        for value, where in parts.items()
+        if value in ks
     }
     return cut_by_value(column, ks, estimates, control)

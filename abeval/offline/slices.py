@@ -166,7 +166,7 @@ def _summed(
     model: str,
     traffic: str,
 ) -> Columns:
-    """The variables of a model, summed over the parts."""
+    """Sum the variables of a model over the parts."""
     columns = [
         part.columns(model, traffic, OfflineMetric(definition, ks[value]))
         for value, part in parts.items()

@@ -186,7 +186,7 @@ def _open(
 
 
 def _counted(engine: Engine, units: Units) -> ModelSums:
-    """The counts of requests, and the range of the scores."""
+    """Count requests, and find the range of the scores."""
     ((low, high),) = engine.rows("select min(score), max(score) from scored_rows")
     longest = whole_number(engine, "select max(items) from requests where relevant > 0")
     sums = ModelSums(units.ids, float(low or 0), float(high or 0), longest)
