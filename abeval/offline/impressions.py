@@ -190,7 +190,10 @@ def name_impressions(
         LogError: The log lacks a column that a replay needs.
     """
     check_relevance(shape, relevance.name)
-    columns = _score_columns(experiment, shape)
+    by_lower = {column.lower(): column for column in shape.impressions.types}
+    named = [quoted(own_name(by_lower[c.lower()])) for c in score_columns(experiment)]
+    # Without models there is one score, the plain `score` column, first in the view.
+    columns = named or [f"score_{i}" for i in range(1, len(shape.scores) + 1)]
     scores = [f"{finite_sql(column)} as m_{i}" for i, column in enumerate(columns)]
     item = "item_id" if "item_id" in shape.impressions else "position"
     request = "request_id" if "request_id" in shape.impressions else "unit_id"
@@ -207,11 +210,3 @@ def name_impressions(
     )
     group = f"sub_bucket % {UNIT_GROUPS} as unit_group"
     write_traffic(engine, f"select unit_id, variant as traffic, {group} from units")
-
-
-def _score_columns(experiment: Experiment, shape: LogShape) -> list[str]:
-    """Name the columns of scores, by their names in the view of impressions."""
-    by_lower = {column.lower(): column for column in shape.impressions.types}
-    named = [quoted(own_name(by_lower[c.lower()])) for c in score_columns(experiment)]
-    # Without models there is one score, the plain `score` column, first in the view.
-    return named or [f"score_{i}" for i in range(1, len(shape.scores) + 1)]

@@ -5,7 +5,7 @@ Each part names the query that defines its numbers; tests compare both.
 
 import math
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from itertools import pairwise
 from typing import NamedTuple
 
@@ -321,13 +321,6 @@ class Cut:
         return _sums(self._hits.list[inside], self._hits.term(name)[inside], self._shown.size)
 
 
-class _Values(NamedTuple):
-    """Values of requests with a relevant item, and their units."""
-
-    unit: Integers
-    values: Mapping[tuple[Definition, int], Floats]
-
-
 def _list_sums(
     rows: Rows, model: str, ranks: Ranks, metrics: Sequence[OfflineMetric]
 ) -> dict[Key, Floats]:
@@ -337,16 +330,16 @@ def _list_sums(
     computed = {m: (_binary(m.definition) if is_one else m.definition, m.cutoff) for m in metrics}
     wanted = set(computed.values())
 
-    def values(part: Ranks) -> _Values:
+    def values(part: Ranks) -> tuple[Integers, dict[tuple[Definition, int], Floats]]:
         hits = Hits(rows, part)
         cuts = {k: Cut(hits, rows.listed[model][hits.request], k) for k in {k for _, k in wanted}}
-        return _Values(rows.unit[hits.request], {(d, k): cuts[k].value(d) for d, k in wanted})
+        return rows.unit[hits.request], {(d, k): cuts[k].value(d) for d, k in wanted}
 
     parts = list(in_threads(values, ranks.parts()))
-    unit = np.concatenate([np.zeros(0, np.int64), *(of.unit for of in parts)])
+    unit = np.concatenate([np.zeros(0, np.int64), *(unit for unit, _ in parts)])
     sums = {}
     for key in wanted:
-        column = np.concatenate([np.zeros(0), *(of.values[key] for of in parts)])
+        column = np.concatenate([np.zeros(0), *(of[key] for _, of in parts)])
         sums[key] = FINE * _sums(unit, column, rows.ids.size)
     return {("list", m.definition.column, m.cutoff): sums[key] for m, key in computed.items()}
 

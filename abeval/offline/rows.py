@@ -282,8 +282,5 @@ def _fetched(
 
 def _repeats(requests: Groups, item: NDArray[np.generic]) -> bool:
     """Return whether an item is repeated in a request."""
-    for block in requests.blocks():
-        items = np.sort(block.matrix(item), axis=1)
-        if (items[:, 1:] == items[:, :-1]).any():
-            return True
-    return False
+    blocks = (np.sort(block.matrix(item), axis=1) for block in requests.blocks())
+    return any((items[:, 1:] == items[:, :-1]).any() for items in blocks)

@@ -98,17 +98,16 @@ def cell_pairs(
 
 def adjusted(rows: Sequence[ReplayCutPair]) -> list[ReplayCutPair]:
     """Return the pairs with Holm's p over the cells of each cut."""
-    families: dict[tuple[str, ...], list[int]] = {}
+    families: dict[tuple[str, ...], dict[int, float]] = {}
     for i, row in enumerate(rows):
         if row.p_value is not None:
             key = row.cut, row.control, row.model, row.traffic, row.metric
-            families.setdefault(key, []).append(i)
-    adjusted: dict[int, float] = {}
-    for places in families.values():
-        p_values = [p for i in places if (p := rows[i].p_value) is not None]
-        holm = multiplicity.adjust(p_values, "holm").tolist()
-        adjusted |= dict(zip(places, holm, strict=True))
-    return [replace(row, p_adjusted=adjusted.get(i)) for i, row in enumerate(rows)]
+            families.setdefault(key, {})[i] = row.p_value
+    holm: dict[int, float] = {}
+    for p_values in families.values():
+        found = multiplicity.adjust([*p_values.values()], "holm")
+        holm |= dict(zip(p_values, found.tolist(), strict=True))
+    return [replace(row, p_adjusted=holm.get(i)) for i, row in enumerate(rows)]
 
 
 def gaps(parts: Mapping[str, Estimates]) -> Iterator[Gap]:
