@@ -9,6 +9,7 @@ from abeval.logs.mapping import LogColumns
 from abeval.logs.prepare import prepare
 from abeval.logs.run import Run
 from abeval.logs.shape import LogShape
+from abeval.offline import impressions, other_logs, slices
 from abeval.offline.candidates import (
     TIE,
     Units,
@@ -18,41 +19,11 @@ from abeval.offline.candidates import (
     write_rows,
 )
 from abeval.offline.estimates import Estimates, result_of
-from abeval.offline.impressions import (
-    Relevance,
-    blends_of,
-    experiment_candidates,
-    model_scores,
-    name_impressions,
-    relevance_metric,
-    score_columns,
-)
 from abeval.offline.kernels import without_kernel
 from abeval.offline.metrics import OfflineMetric, Scoring
 from abeval.offline.options import ReplayOptions, notes_of, scoring_of, slice_columns
-from abeval.offline.other_logs import (
-    TRUTH,
-    judge_scores,
-    longest_shown,
-    needs_vectors,
-    open_scores,
-    open_truth,
-    rows_without_vector,
-    truth_accounts,
-    write_vectors,
-)
 from abeval.offline.parts import Periods, cut_parts, parts_of, parts_of_column
 from abeval.offline.rows import Rows, read_rows
-from abeval.offline.slices import (
-    adjusted,
-    cell_pairs,
-    cell_rows,
-    curve_metrics,
-    curves,
-    cut_by_value,
-    gaps,
-    metrics_by_cut,
-)
 from abeval.offline.sums import Sums, run_models
 from abeval.results.replay import CutByValue, ReplayModel, ReplayResult, Split
 from abeval.results.replay_cuts import ReplayCutPair, ReplayCutRow
@@ -88,7 +59,7 @@ class ReplayRun:
     run: Run
     shape: LogShape
     score_log: LogColumns | None
-    relevance: Relevance
+    relevance: impressions.Relevance
     options: ReplayOptions
     scoring: Scoring
 
@@ -99,9 +70,13 @@ class ReplayRun:
             LogError: There is no model, or nothing to replay.
         """
         experiment, engine, shape = self.run.experiment, self.run.engine, self.shape
-        name_impressions(experiment, engine, shape, self.relevance, where)
-        blends = {blend.name: blend for blend in blends_of(experiment, self.options.blend)}
-        scores = model_scores(experiment, shape, self.options.kept_negatives, blends.values())
+        impressions.name_impressions(experiment, engine, shape, self.relevance, where)
+        blends = {
+            blend.name: blend for blend in impressions.blends_of(experiment, self.options.blend)
+        }
+        scores = impressions.model_scores(
+            experiment, shape, self.options.kept_negatives, blends.values()
+        )
         units = read_units(engine)
         if not units.ids.size:
             what = "nothing to replay: no unit of a variant has an impression in the period"
@@ -110,19 +85,21 @@ class ReplayRun:
         queried = bool(without_kernel(scoring.metrics, rows))
         accounts = write_rows(engine, unique=rows is not None, queried=queried)
         if self.relevance.truth is not None:
-            accounts += truth_accounts(engine)
-        if needs_vectors(scoring.metrics, self.relevance.name):
-            accounts.append(("rows_of_items_without_a_vector", rows_without_vector(engine)))
+            accounts += other_logs.truth_accounts(engine)
+        if other_logs.needs_vectors(scoring.metrics, self.relevance.name):
+            accounts.append(
+                ("rows_of_items_without_a_vector", other_logs.rows_without_vector(engine))
+            )
         own, placed = shown_candidates(scores, ties), "position" in shape.impressions
-        log = judge_scores(engine, self.score_log, ties, own, placed)
+        log = other_logs.judge_scores(engine, self.score_log, ties, own, placed)
         sql = own | log.sql
         # Models of a scores log have one score for an item of a request; so have all, beside them.
         points = {} if log.sql else shown_points(scores)
-        candidates = experiment_candidates(experiment, shape, sql, points, rows)
+        candidates = impressions.experiment_candidates(experiment, shape, sql, points, rows)
         sums = run_models(engine, candidates, units, scoring, self.run.step)
         if self.relevance.truth is not None:
             # Relevant items that were never shown are in no list.
-            sums = replace(sums, longest=longest_shown(engine))
+            sums = replace(sums, longest=other_logs.longest_shown(engine))
         models = (ReplayModel(name, log.stages.get(name), blends.get(name)) for name in sql)
         return Summed(sums, accounts + log.accounts, tuple(models))
 
@@ -184,8 +161,8 @@ def replayed(prepared: ReplayRun) -> ReplayResult:
         result = _with_cuts(result, prepared, control)
     if options.curve is not None:
         run.step("curves")
-        by_k = curve_metrics(options.metrics, options.curve)
-        result = replace(result, curves=tuple(curves(prepared.estimates(by_k))))
+        by_k = slices.curve_metrics(options.metrics, options.curve)
+        result = replace(result, curves=tuple(slices.curves(prepared.estimates(by_k))))
     if options.k_by is not None:
         result = replace(result, by_value=_by_value(prepared, control, *options.k_by))
     return result
@@ -200,18 +177,18 @@ def prepared_replay(run: Run, options: ReplayOptions, shape: LogShape | None = N
     """
     experiment, engine = run.experiment, run.engine
     scoring = scoring_of(options, experiment.alpha)
-    metric = relevance_metric(experiment, options.relevance)
+    metric = impressions.relevance_metric(experiment, options.relevance)
 
     if shape is None:
-        columns = [*score_columns(experiment), *slice_columns(options)]
+        columns = [*impressions.score_columns(experiment), *slice_columns(options)]
         shape = prepare(run, [] if metric is None else [metric], columns).shape
     run.step("candidates")
-    reader = needs_vectors(scoring.metrics, options.relevance)
+    reader = other_logs.needs_vectors(scoring.metrics, options.relevance)
     if reader is not None:
-        write_vectors(engine, shape.items, reader)
-    truth = open_truth(run) if options.relevance == TRUTH else None
-    relevance = Relevance(options.relevance, metric, truth)
-    log = open_scores(run)
+        other_logs.write_vectors(engine, shape.items, reader)
+    truth = other_logs.open_truth(run) if options.relevance == other_logs.TRUTH else None
+    relevance = impressions.Relevance(options.relevance, metric, truth)
+    log = other_logs.open_scores(run)
     return ReplayRun(run, shape, log, relevance, options, scoring)
 
 
@@ -221,12 +198,12 @@ def _with_splits(result: ReplayResult, prepared: ReplayRun, split: str | Periods
         for name, where in parts_of(prepared.run.engine, prepared.shape, split).items()
     }
     splits = tuple(Split(name, tuple(estimates.rows())) for name, estimates in parts.items())
-    return replace(result, splits=splits, gaps=tuple(gaps(parts)) if parts else ())
+    return replace(result, splits=splits, gaps=tuple(slices.gaps(parts)) if parts else ())
 
 
 def _with_cuts(result: ReplayResult, prepared: ReplayRun, control: str | None) -> ReplayResult:
     """Add the metrics of every cell that need no whole lists."""
-    metrics = metrics_by_cut(prepared.scoring.metrics)
+    metrics = slices.metrics_by_cut(prepared.scoring.metrics)
     if not metrics or prepared.relevance.truth is not None:
         why = "a ground truth names items that no cell has shown" if metrics else _NO_CUTS
         return replace(result, notes=(*result.notes, f"no metrics by cut: {why}"))
@@ -238,10 +215,10 @@ def _with_cuts(result: ReplayResult, prepared: ReplayRun, control: str | None) -
         notes += cells.notes
         for cell, where in cells.parts.items():
             estimates, units = prepared.estimates(metrics, where), cells.units[cell]
-            rows += cell_rows(cut, cell, estimates, units)
-            pairs += cell_pairs(cut, cell, estimates, control, units)
+            rows += slices.cell_rows(cut, cell, estimates, units)
+            pairs += slices.cell_pairs(cut, cell, estimates, control, units)
     return replace(
-        result, cut_rows=tuple(rows), cut_pairs=tuple(adjusted(pairs)), notes=tuple(notes)
+        result, cut_rows=tuple(rows), cut_pairs=tuple(slices.adjusted(pairs)), notes=tuple(notes)
     )
 
 
@@ -260,4 +237,4 @@ def _by_value(
         for value, where in parts.items()
         if value in ks
     }
-    return cut_by_value(column, ks, estimates, control)
+    return slices.cut_by_value(column, ks, estimates, control)
