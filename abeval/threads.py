@@ -1,6 +1,6 @@
 """Work on parts of arrays in threads, which run in parallel while numpy computes.
 
-Used by kernels (`aggregates/kernels/`, `offline/kernels/`) and by `stats/equal_traffic.py`.
+Used by kernels (`aggregates/kernels/`, `offline/kernels.py`) and by `stats/equal_traffic.py`.
 """
 
 import ctypes
