@@ -7,15 +7,7 @@ from abeval.offline.groups import ByGroup, GroupValues, compare_groups
 from abeval.offline.inference import Columns, Value, columns_of, compare, estimate
 from abeval.offline.metrics import HISTORY, UNCUT, OfflineMetric, Scoring
 from abeval.offline.sums import Sums
-from abeval.results.replay import (
-    POOLED,
-    REPLAY_SCHEMA_VERSION,
-    CalibrationBin,
-    PairRow,
-    ReplayModel,
-    ReplayResult,
-    ReplayRow,
-)
+from abeval.results import replay
 from abeval.stats import proportions
 from abeval.stats.arrays import Bools
 from abeval.stats.records import Effect
@@ -87,14 +79,14 @@ class Estimates:
                 for metric in self.metrics:
                     yield model, traffic, metric
 
-    def rows(self) -> Iterator[ReplayRow]:
+    def rows(self) -> Iterator[replay.ReplayRow]:
         """Yield a row per model, traffic and metric."""
         for model, traffic, metric in self.places():
             (value, low, high, reason), counted, _ = self.cell(model, traffic, metric)
             left_out = self._left_out(model, traffic, metric) if model in self.models else ()
             units = int(self.masks[traffic].sum())
             head = (model, traffic, metric.id)
-            yield ReplayRow(*head, value, low, high, units, counted, left_out, reason)
+            yield replay.ReplayRow(*head, value, low, high, units, counted, left_out, reason)
 
     def cell(self, model: str, traffic: str, metric: OfflineMetric) -> Cell:
         """Return a value and what it was estimated from, computed once."""
@@ -105,7 +97,7 @@ class Estimates:
 
     def columns(self, model: str, traffic: str, metric: OfflineMetric) -> Columns:
         """Return the variables of a metric, of all units."""
-        by = "pooled" if traffic == POOLED else "traffic"
+        by = "pooled" if traffic == replay.POOLED else "traffic"
         return columns_of(metric, self._sums.models[model], self._policy, by)
 
     def difference(self, before: Cell, after: Cell, traffic: str, reason: str | None) -> Difference:
@@ -190,7 +182,7 @@ class Estimates:
         return compare_groups(groups[0], groups[1], int(mask.sum()), self.alpha)
 
 
-def pairs(estimates: Estimates, control: str | None) -> Iterator[PairRow]:
+def pairs(estimates: Estimates, control: str | None) -> Iterator[replay.PairRow]:
     """Compare each model with the control model, at its own stage if there are stages.
 
     A model without scores is not compared.
@@ -208,7 +200,7 @@ def pairs(estimates: Estimates, control: str | None) -> Iterator[PairRow]:
                 reason = values[0].why_not_compared or values[1].why_not_compared
                 found = estimates.difference(before, after, traffic, reason)
                 pair = (first, model, traffic, metric.id, before.value.value, after.value.value)
-                yield PairRow(*pair, *found[:4], int(mask.sum()), found.reason)
+                yield replay.PairRow(*pair, *found[:4], int(mask.sum()), found.reason)
 
 
 def _control_of(model: str, control: str | None, models: Sequence[str]) -> str:
@@ -222,11 +214,11 @@ def result_of(
     scoring: Scoring,
     *,
     name: str,
-    models: Sequence[ReplayModel],
+    models: Sequence[replay.ReplayModel],
     control: str | None,
     accounting: Sequence[tuple[str, int]],
     notes: Sequence[str] = (),
-) -> ReplayResult:
+) -> replay.ReplayResult:
     """Make the result of a replay.
 
     Args:
@@ -239,8 +231,8 @@ def result_of(
         notes: What a reader must know.
     """
     estimates = Estimates(sums, scoring)
-    return ReplayResult(
-        schema_version=REPLAY_SCHEMA_VERSION,
+    return replay.ReplayResult(
+        schema_version=replay.REPLAY_SCHEMA_VERSION,
         name=name,
         alpha=scoring.alpha,
         models=tuple(models),
@@ -273,7 +265,7 @@ def _notes(sums: Sums) -> Iterator[str]:
             )
 
 
-def _calibration(sums: Sums, alpha: float) -> Iterator[CalibrationBin]:
+def _calibration(sums: Sums, alpha: float) -> Iterator[replay.CalibrationBin]:
     for model, of_model in sums.models.items():
         if of_model.curve is None:
             continue
@@ -281,7 +273,7 @@ def _calibration(sums: Sums, alpha: float) -> Iterator[CalibrationBin]:
         curve = of_model.curve.groupby(keys, as_index=False)[["rows", "clicks", "predicted"]].sum()
         for row in curve.to_dict("records"):
             rows, clicks = int(row["rows"]), int(row["clicks"])
-            yield CalibrationBin(
+            yield replay.CalibrationBin(
                 *(model, str(row["traffic"]), str(row["kind"]), int(row["bin"]), rows),
                 *(clicks, float(row["predicted"]) / rows),
                 *proportions.interval(proportions.Count(clicks, rows), alpha),

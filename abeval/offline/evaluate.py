@@ -16,21 +16,8 @@ from abeval.engines.sources import files_of_log
 from abeval.engines.sql import quoted
 from abeval.errors import ExperimentError, LogError
 from abeval.experiment.sources import LogSource
-from abeval.offline.candidates import (
-    TIE,
-    Candidates,
-    Units,
-    finite_sql,
-    listed_candidates,
-    name_rows,
-    one_traffic,
-    read_units,
-    shown_candidates,
-    shown_points,
-    write_rows,
-    write_traffic,
-    write_truth,
-)
+from abeval.offline import candidates
+from abeval.offline.candidates import TIE, Candidates, Units, finite_sql
 from abeval.offline.estimates import result_of
 from abeval.offline.inference import columns_of
 from abeval.offline.kernels import without_kernel
@@ -202,9 +189,9 @@ def evaluate(
                 sql[name] = f"select {columns} from {name}_frame"
         _open_truth(engine, truth)
         lists, accounts = _lists(engine, named, policy.ties)
-        write_traffic(engine, one_traffic("truth_rows"))
-        candidates = Candidates(lists, False, sql.get("history"), sql.get("catalogue"))
-        return Judged(candidates, read_units(engine), accounts)
+        candidates.write_traffic(engine, candidates.one_traffic("truth_rows"))
+        listed = Candidates(lists, False, sql.get("history"), sql.get("catalogue"))
+        return Judged(listed, candidates.read_units(engine), accounts)
 
     return _evaluated(list(named), Scoring(wanted, policy, alpha, threshold, bins), judge)
 
@@ -229,7 +216,7 @@ def _open_truth(engine: Engine, truth: object) -> None:
     columns = _add(engine, "truth", "truth", truth)
     unit = "unit_id" if "unit_id" in columns else "request_id"
     grade = finite_sql("grade") if "grade" in columns else "1.0e0"
-    write_truth(
+    candidates.write_truth(
         engine,
         f"select {unit} as unit_id, request_id, item_id, {grade} as grade from truth_frame",
     )
@@ -251,7 +238,7 @@ def _lists(
             raise LogError(f"{model}: the frame has neither `score` nor `rank`", _has(columns))
         score = finite_sql("score") if "score" in columns else f"-{finite_sql(quoted('rank'))}"
         rows = f"select request_id, item_id, {score} as score, row_number() over () as place"
-        sql[model] = listed_candidates(engine, i, f"{rows} from run_frame", _TIE[ties])
+        sql[model] = candidates.listed_candidates(engine, i, f"{rows} from run_frame", _TIE[ties])
         accounts += [(f"{model}: {what}", count) for what, count in _counted(engine).items()]
     return sql, accounts
 
@@ -345,10 +332,11 @@ def evaluate_log(
         accounts = _name(engine, mapped, list(named.values()), policy.ties)
         request = "unit_id" if mapped.request is None else "request_id"
         rows = read_rows(engine, "candidate_rows", TIE[policy.ties], request, of_model)
-        units = read_units(engine) if rows is None else Units.of_one_traffic(rows.ids)
+        units = candidates.read_units(engine) if rows is None else Units.of_one_traffic(rows.ids)
         queried = bool(without_kernel(wanted, rows))
-        accounts += write_rows(engine, unique=rows is not None, queried=queried)
-        sql, points = shown_candidates(of_model, policy.ties), shown_points(of_model)
+        accounts += candidates.write_rows(engine, unique=rows is not None, queried=queried)
+        sql = candidates.shown_candidates(of_model, policy.ties)
+        points = candidates.shown_points(of_model)
         return Judged(Candidates(sql, True, rows=rows, points=points), units, accounts)
 
     return _evaluated(list(named), Scoring(wanted, policy, alpha, threshold, bins), judge)
@@ -386,14 +374,14 @@ def _name(
     unit, grade = quoted(columns.unit), quoted(columns.relevance)
     # Integers stay as they are, which is less to fetch.
     grade = grade if has[columns.relevance] in INTEGER_TYPES else finite_sql(grade)
-    name_rows(
+    candidates.name_rows(
         engine,
         f"select {unit} as unit_id, {quoted(request)} as request_id, "
         f"{quoted(columns.item)} as item_id, {position} as position, null as category, "
         f"{', '.join(models)}, coalesce({grade}, 0) as grade from raw_log",
         "select * from candidate_rows where unit_id is not null",
     )
-    write_traffic(engine, one_traffic("analysed_rows"))
+    candidates.write_traffic(engine, candidates.one_traffic("analysed_rows"))
     ((rows, units, grades),) = engine.rows(
         f"select count(*), count({unit}), count({grade}) from raw_log"
     )
