@@ -8,11 +8,10 @@ from typing import NamedTuple
 
 import pandas as pd
 
-from abeval.agreement.beside import columns_beside, open_training
 from abeval.agreement.case import Frames
 from abeval.agreement.causes import CAUSES
 from abeval.agreement.compare import COLUMNS, compare, needed
-from abeval.agreement.facts import AgreementLog, extra_columns
+from abeval.agreement.log import AgreementLog, columns_beside, extra_columns, open_training
 from abeval.errors import ExperimentError, LogError
 from abeval.experiment.model import Experiment
 from abeval.logs.mapping import LogColumns

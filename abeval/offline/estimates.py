@@ -9,8 +9,7 @@ from abeval.offline.metrics import HISTORY, UNCUT, OfflineMetric, Scoring
 from abeval.offline.sums import Sums
 from abeval.results import replay
 from abeval.stats import proportions
-from abeval.stats.arrays import Bools
-from abeval.stats.records import Effect
+from abeval.stats.records import Bools, Effect
 
 _BY_GROUP = frozenset({"bins", "catalogue"})
 """Families whose values are not sums over units: their intervals are jackknives."""

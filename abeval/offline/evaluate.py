@@ -31,8 +31,8 @@ from abeval.offline.metrics import (
 )
 from abeval.offline.rows import INTEGER_TYPES, read_rows
 from abeval.offline.sums import Sums, run_models
+from abeval.progress import silent
 from abeval.results.replay import ReplayModel, ReplayResult
-from abeval.steps import silent
 
 if TYPE_CHECKING:
     import pandas as pd

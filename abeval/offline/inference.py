@@ -8,11 +8,10 @@ import numpy as np
 
 from abeval.offline.metrics import UNCUT, Form, OfflineMetric, Policy
 from abeval.offline.queried import ModelSums
-from abeval.stats import effects, paired, proportions
-from abeval.stats.arrays import Bools, Floats
+from abeval.stats import effects, means, off_policy, proportions
 from abeval.stats.moments import Moments
 from abeval.stats.proportions import Count
-from abeval.stats.records import Effect, Refusal
+from abeval.stats.records import Bools, Effect, Floats, Refusal
 
 MIN_UNITS = 30
 """Fewer units than this are too few for a large-sample interval."""
@@ -111,7 +110,7 @@ def estimate(columns: Columns, of: Bools, alpha: float) -> Value:
     few = _few(columns, of)
     if few is not None:
         return Value(value, *proportions.interval(few, alpha))
-    spread = paired.estimate(moments, smooth(columns.form, 0, moments.n))
+    spread = off_policy.estimate(moments, smooth(columns.form, 0, moments.n))
     return with_interval(value, math.sqrt(spread.variance), spread.df, alpha)
 
 
@@ -153,12 +152,12 @@ def compare(control: Columns, model: Columns, of: Bools, alpha: float) -> Effect
         moments = Moments.of(*before, *after)
         first = smooth(control.form, 0, moments.n)
         second = smooth(model.form, len(before), moments.n)
-        return paired.difference(moments, first, second, alpha)
+        return means.difference(moments, first, second, alpha)
     except Refusal as refusal:
         return _REASONS.get(refusal.reason, refusal.reason)
 
 
-def smooth(form: Form, at: int, units: int) -> paired.Smooth:
+def smooth(form: Form, at: int, units: int) -> means.Smooth:
     """Return a form as a function of the means over `units`, with its derivative.
 
     `at` is the index of the numerator, which the denominator and the clicks follow.
@@ -168,7 +167,7 @@ def smooth(form: Form, at: int, units: int) -> paired.Smooth:
         >>> value
         2.0
     """
-    plain = paired.ratio(at, at + 1)
+    plain = means.ratio(at, at + 1)
     forms: dict[Form, Callable[[Floats], tuple[float, Floats]]] = {
         "ratio": plain,
         "root": lambda mean: _root(*plain(mean)),
@@ -196,8 +195,8 @@ def _one_minus(value: float, slope: Floats) -> tuple[float, Floats]:
 
 def _entropy(mean: Floats, at: int) -> tuple[float, Floats]:
     """Divide log loss by the entropy of the click rate (He et al. 2014); its derivative too."""
-    loss, loss_slope = paired.ratio(at, at + 1)(mean)
-    rate, rate_slope = paired.ratio(at + 2, at + 1)(mean)
+    loss, loss_slope = means.ratio(at, at + 1)(mean)
+    rate, rate_slope = means.ratio(at + 2, at + 1)(mean)
     if not 0 < rate < 1:
         raise Refusal("not_applicable", "without both clicks and non-clicks, the entropy is zero")
     entropy = -rate * math.log(rate) - (1 - rate) * math.log(1 - rate)

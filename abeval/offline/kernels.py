@@ -14,7 +14,7 @@ import numpy as np
 from abeval.offline.metrics import GRADED, UNCUT, Definition, OfflineMetric
 from abeval.offline.rows import Block, Groups, Rows, scored, starts
 from abeval.results.replay import ModelCoverage
-from abeval.stats.arrays import Bools, Floats, Integers
+from abeval.stats.records import Bools, Floats, Integers
 from abeval.threads import in_threads
 
 SCALE = 1e-9

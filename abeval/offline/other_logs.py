@@ -8,13 +8,11 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from abeval.engines.protocol import Engine, whole, whole_number
-from abeval.engines.queries import query
-from abeval.engines.sql import literal, quoted
+from abeval.engines.sql import literal, query, quoted
 from abeval.errors import ExperimentError, LogError
 from abeval.experiment.sources import ROW_UNIT
 from abeval.logs.mapping import LogColumns, map_columns
-from abeval.logs.opening import open_log
-from abeval.logs.run import Run
+from abeval.logs.run import Run, open_log
 from abeval.offline.candidates import TIE, finite_sql, listed_candidates, write_truth
 from abeval.offline.metrics import OfflineMetric, Ties
 

@@ -12,10 +12,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from abeval.engines.protocol import Engine, whole_number
-from abeval.engines.queries import query
+from abeval.engines.sql import query
 from abeval.offline.kernels import FINE, SCALE, Key, full_ideal
 from abeval.offline.metrics import GRADED, HISTORY, UNCUT, Definition, Family, OfflineMetric
-from abeval.stats.arrays import Floats
+from abeval.stats.records import Floats
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -25,8 +25,14 @@ from abeval.offline.options import ReplayOptions, notes_of, scoring_of, slice_co
 from abeval.offline.parts import Periods, cut_parts, parts_of, parts_of_column
 from abeval.offline.rows import Rows, read_rows
 from abeval.offline.sums import Sums, run_models
-from abeval.results.replay import CutByValue, ReplayModel, ReplayResult, Split
-from abeval.results.replay_cuts import ReplayCutPair, ReplayCutRow
+from abeval.results.replay import (
+    CutByValue,
+    ReplayCutPair,
+    ReplayCutRow,
+    ReplayModel,
+    ReplayResult,
+    Split,
+)
 
 
 class Summed(NamedTuple):

@@ -6,11 +6,20 @@ from itertools import groupby
 
 import numpy as np
 
-from abeval.offline.estimates import Difference, Estimates, pairs
+from abeval.offline import estimates
+from abeval.offline.estimates import Difference, Estimates
 from abeval.offline.inference import MIN_UNITS, Columns, Value, compare, estimate
 from abeval.offline.metrics import Definition, OfflineMetric, parse_metric
-from abeval.results.replay import Curve, CurvePoint, CutByValue, Gap, PairRow, ReplayRow
-from abeval.results.replay_cuts import ReplayCutPair, ReplayCutRow
+from abeval.results.replay import (
+    Curve,
+    CurvePoint,
+    CutByValue,
+    Gap,
+    PairRow,
+    ReplayCutPair,
+    ReplayCutRow,
+    ReplayRow,
+)
 from abeval.stats import multiplicity
 
 _DEFAULT = ("precision@1", "recall@1", "map@1[min]", "ndcg@1[lin]")
@@ -154,7 +163,7 @@ def cut_by_value(
                 effect = compare(columns[first], columns[model], mask, some.alpha)
                 found = Difference.of(effect, None)
                 pair = (first, model, traffic, name, values[first].value, values[model].value)
-                pairs.append(PairRow(*pair, *found[:4], units, found.reason))
+                estimates.append(PairRow(*pair, *found[:4], units, found.reason))
     return CutByValue(column, tuple(ks.items()), tuple(rows), tuple(pairs))
 
 

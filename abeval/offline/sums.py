@@ -6,15 +6,14 @@ from dataclasses import dataclass
 import numpy as np
 
 from abeval.engines.protocol import Engine, whole, whole_number
-from abeval.engines.queries import query
-from abeval.engines.sql import literal
+from abeval.engines.sql import literal, query
 from abeval.errors import LogError
 from abeval.offline import kernels
 from abeval.offline.candidates import Candidates, Units
 from abeval.offline.metrics import OfflineMetric, Scoring
 from abeval.offline.queried import ModelSums, add_queried, write_history
+from abeval.progress import Step
 from abeval.results.replay import ModelCoverage
-from abeval.steps import Step
 
 _LARGEST_GRADE = 1e4
 """Larger relevance would overflow the sums of whole multiples of 1e-12."""

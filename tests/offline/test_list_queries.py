@@ -6,7 +6,7 @@ import math
 from itertools import accumulate
 from typing import Any, NamedTuple
 
-from abeval.engines.queries import query
+from abeval.engines.sql import query
 from abeval.offline.metrics import RANKING, OfflineMetric
 from abeval.offline.queried import value_sql
 from tests.offline import slow
