@@ -45,7 +45,7 @@ print(evaluation.result.rows[0].value)
 
 ALL = """
 from abeval.offline.metrics import default_metrics
-families = ("list", "r_precision", "pairs")
+families = ("list", "pairs")
 ranking = [m.id for m in default_metrics([1, 5, 10]) if m.definition.family in families]
 """
 

@@ -38,13 +38,13 @@ class Units:
 
     @classmethod
     def of_one_traffic(cls, ids: NDArray[np.generic]) -> Units:
-        """Units without variants; groups by their order."""
+        """Return units without variants, in groups by their order."""
         order = np.arange(1, ids.size + 1)
         return cls(ids, order % UNIT_GROUPS, ["all"], np.zeros_like(order))
 
     @cached_property
     def masks(self) -> Mapping[str, Bools]:
-        """The units of each traffic, and of all of them where there are several.
+        """Return the units of each traffic, and of all of them where there are several.
 
         Example:
             >>> units = Units(np.array([7, 8]), np.array([0, 1]), ["a", "b"], np.array([1, 0]))
@@ -61,10 +61,9 @@ def write_traffic(engine: Engine, sql: str) -> None:
 
 
 def read_units(engine: Engine) -> Units:
-    """The units of the relation `traffic`."""
-    names = [
-        str(name) for (name,) in engine.rows("select distinct traffic from traffic order by 1")
-    ]
+    """Read the units of the relation `traffic`."""
+    found = engine.rows("select distinct traffic from traffic order by 1")
+    names = [str(name) for (name,) in found]
     cases = " ".join(f"when traffic = {literal(name)} then {i}" for i, name in enumerate(names))
     number = f"case {cases} end" if names else "0"
     sql = f"select unit_id, unit_group, {number} as traffic from traffic order by unit_id"
@@ -74,7 +73,7 @@ def read_units(engine: Engine) -> Units:
 
 
 def one_traffic(rows: str) -> str:
-    """SQL of `traffic` for the units of a relation without variants."""
+    """Return SQL of `traffic` for the units of a relation without variants."""
     number = "row_number() over (order by unit_id)"
     return (
         f"select unit_id, 'all' as traffic, {number} % {UNIT_GROUPS} as unit_group "
@@ -128,7 +127,7 @@ def write_truth(engine: Engine, sql: str) -> None:
 
 
 def listed_candidates(engine: Engine, number: int, listed: str, tie: str) -> str:
-    """Make `judged_N` of the lists of model number N; SQL of its candidates.
+    """Make `judged_N` of the lists of model number N; return SQL of its candidates.
 
     `listed` is SQL of `request_id, item_id, score, place` (the row's number in the list, or 0 if
     unknown), kept as `listed_rows`; `tie` orders equal scores. `truth_rows` says what is relevant.
@@ -149,78 +148,50 @@ def write_rows(engine: Engine, *, unique: bool, queried: bool) -> list[tuple[str
     Returns:
         Rows and requests that were left out or merged, counted.
     """
-    rows, accounts = "select * from analysed_rows", dict.fromkeys(_ACCOUNTS, 0)
+    every, once = "select * from analysed_rows", "select * from every_row"
+    unkeyed, shared, repeated, scores = 0, 0, 0, list[str]()
     if queried or not unique:
-        engine.table("kept_rows", rows)
-        rows = "select * from kept_rows"
+        engine.table("kept_rows", every)
+        every = "select * from kept_rows"
     if not unique:
-        accounts = _accounts(engine)
-        rows = _with_requests(engine, accounts)
-    engine.view("every_row", rows)
-    engine.view("replay_rows", "select * from every_row" if unique else _once(engine, accounts))
-    return list(accounts.items())
+        unkeyed, shared, repeated = (whole_number(engine, sql) for sql in _COUNTS)
+        scores = [name for name in engine.columns("kept_rows") if name.startswith("m_")]
+    if unkeyed:
+        every, once = f"{every} where request_id is not null", f"{once} where item_id is not null"
+    if shared:
+        key = "cast(unit_id as varchar) || ':' || cast(request_id as varchar) as request_id"
+        columns = [key, "unit_id", "item_id", "position", "category", "grade", *scores]
+        every = f"select {', '.join(columns)} from ({every}) as r"
+    engine.view("every_row", every)
+    if repeated:
+        best = ["min(position) as position", "min(category) as category"]
+        best += [f"max({name}) as {name}" for name in ("grade", *scores)]
+        engine.table(
+            "replay_once",
+            f"select unit_id, request_id, item_id, {', '.join(best)} from ({once}) as r "
+            "group by unit_id, request_id, item_id",
+        )
+        once = "select * from replay_once"
+    engine.view("replay_rows", once)
+    return [
+        ("rows_without_request_or_item", unkeyed),
+        ("requests_shared_by_units", shared),
+        ("items_repeated_in_a_request", repeated),
+    ]
 
 
-_ACCOUNTS = (
-    "rows_without_request_or_item",
-    "requests_shared_by_units",
-    "items_repeated_in_a_request",
+_COUNTS = (
+    "select count(*) from kept_rows where request_id is null or item_id is null",
+    "select count(*) from (select request_id from kept_rows where request_id is not null "
+    "group by request_id having min(unit_id) <> max(unit_id)) as r",
+    "select coalesce(sum(n - 1), 0) from (select count(*) as n from kept_rows where "
+    "request_id is not null and item_id is not null "
+    "group by unit_id, request_id, item_id having count(*) > 1) as d",
 )
 
 
-def _accounts(engine: Engine) -> dict[str, int]:
-    unkeyed = whole_number(
-        engine, "select count(*) from kept_rows where request_id is null or item_id is null"
-    )
-    shared = whole_number(
-        engine,
-        "select count(*) from (select request_id from kept_rows where request_id is not null "
-        "group by request_id having min(unit_id) <> max(unit_id)) as r",
-    )
-    repeated = whole_number(
-        engine,
-        "select coalesce(sum(n - 1), 0) from (select count(*) as n from kept_rows where "
-        "request_id is not null and item_id is not null "
-        "group by unit_id, request_id, item_id having count(*) > 1) as d",
-    )
-    return dict(zip(_ACCOUNTS, (unkeyed, shared, repeated), strict=True))
-
-
-def _with_requests(engine: Engine, accounts: Mapping[str, int]) -> str:
-    """SQL of the rows of `kept_rows` with a request, each request of one unit."""
-    rows = "select * from kept_rows"
-    if accounts["rows_without_request_or_item"]:
-        rows += " where request_id is not null"
-    if not accounts["requests_shared_by_units"]:
-        return rows
-    key = "cast(unit_id as varchar) || ':' || cast(request_id as varchar)"
-    columns = [f"{key} as request_id", "unit_id", "item_id", "position", "category", "grade"]
-    return f"select {', '.join([*columns, *_scores(engine)])} from ({rows}) as r"
-
-
-def _once(engine: Engine, accounts: Mapping[str, int]) -> str:
-    """SQL of the rows of `every_row` with an item, each item once per request."""
-    rows = "select * from every_row"
-    if accounts["rows_without_request_or_item"]:
-        rows += " where item_id is not null"
-    if not accounts["items_repeated_in_a_request"]:
-        return rows
-    best = [f"max({name}) as {name}" for name in _scores(engine)]
-    kept = ["min(position) as position", "min(category) as category", "max(grade) as grade", *best]
-    engine.table(
-        "replay_once",
-        f"select unit_id, request_id, item_id, {', '.join(kept)} from ({rows}) as r "
-        "group by unit_id, request_id, item_id",
-    )
-    return "select * from replay_once"
-
-
-def _scores(engine: Engine) -> list[str]:
-    return [name for name in engine.columns("kept_rows") if name.startswith("m_")]
-
-
 def shown_candidates(scores: Mapping[str, str], ties: Ties) -> dict[str, str]:
-    """Model → SQL of its candidates, from the SQL of its score over `replay_rows`."""
+    """Return model → SQL of its candidates, from the SQL of its score over `replay_rows`."""
     return {
         name: f"select unit_id, request_id, item_id, {score} as score, {TIE[ties]} as tie, grade, "
         "category from replay_rows"
@@ -229,7 +200,7 @@ def shown_candidates(scores: Mapping[str, str], ties: Ties) -> dict[str, str]:
 
 
 def shown_points(scores: Mapping[str, str]) -> dict[str, str]:
-    """Model → SQL of every row that it scores or not, from the SQL of its score."""
+    """Return model → SQL of every row that it scores or not, from the SQL of its score."""
     return {
         name: f"select unit_id, request_id, item_id, {score} as score, grade from every_row"
         for name, score in scores.items()
@@ -237,6 +208,6 @@ def shown_points(scores: Mapping[str, str]) -> dict[str, str]:
 
 
 def finite_sql(value: str, otherwise: int | None = None) -> str:
-    """SQL: a value as a double; `otherwise`, or null, where it is not finite."""
+    """Return SQL of a value as a double; `otherwise`, or null, where it is not finite."""
     end = "end" if otherwise is None else f"else {otherwise} end"
     return f"case when abs(cast({value} as double)) < 1e300 then cast({value} as double) {end}"

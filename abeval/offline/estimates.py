@@ -1,90 +1,55 @@
 """Make the result of a replay: every model on every traffic, and models in pairs."""
 
-from __future__ import annotations
-
-from collections.abc import Callable, Iterator, Sequence
-from functools import partial
+from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
-from abeval.offline.groups import ByGroup, GroupValues
-from abeval.offline.groups import compare as compare_groups
+from abeval.offline.groups import ByGroup, GroupValues, compare_groups
 from abeval.offline.inference import Columns, Value, columns_of, compare, estimate
-from abeval.offline.metrics import OfflineMetric, Policy, Scoring
-from abeval.offline.queried import needs_history
+from abeval.offline.metrics import HISTORY, UNCUT, OfflineMetric, Scoring
 from abeval.offline.sums import Sums
-from abeval.results.replay import (
-    POOLED,
-    REPLAY_SCHEMA_VERSION,
-    CalibrationBin,
-    PairRow,
-    ReplayModel,
-    ReplayResult,
-    ReplayRow,
-)
+from abeval.results import replay
 from abeval.stats import proportions
 from abeval.stats.records import Bools, Effect
 
-_OF_PROBABILITIES = frozenset(
-    {"log_loss", "log_likelihood", "ne", "rig", "q_ctr", "brier", "ece"},
-)
+_BY_GROUP = frozenset({"bins", "catalogue"})
+"""Families whose values are not sums over units: their intervals are jackknives."""
+
+_OF_PROBABILITIES = frozenset({"log_loss", "log_likelihood", "ne", "rig", "q_ctr", "brier", "ece"})
 """Metrics without meaning for scores outside [0, 1]."""
 
 _LARGEST_EXPONENT = 20
 """Relevance above this has no exponential gain: one such item would dominate every sum."""
 
 
-def refusal(metric: OfflineMetric, model: str, sums: Sums) -> str | None:
-    """The reason why a metric has no value for a model with scores; None if it has one."""
-    definition, of_model = metric.definition, sums.models[model]
-    if definition.same_for_all and sums.same_lists and metric.cutoff >= sums.longest > 0:
-        return "k_covers_list"
-    if definition.name in _OF_PROBABILITIES and not of_model.probabilities:
-        return "not_probabilities"
-    if "exp" in definition.variant and sums.largest_grade > _LARGEST_EXPONENT:
-        return "gain_too_large"
-    if needs_history(metric) and not sums.has_history:
-        return "no_history"
-    if definition.family == "point" and "point_rows" not in of_model.values.columns:
-        return "scores_too_large"
-    return None
+class Cell(NamedTuple):
+    """A metric of a model on one traffic.
+
+    Attributes:
+        value: With its interval, or the reason why there is none.
+        counted: The denominator.
+        basis: What it was estimated from; None without a value.
+    """
+
+    value: Value
+    counted: float = 0.0
+    basis: Columns | GroupValues | None = None
 
 
-def left_out(
-    metric: OfflineMetric, total: Callable[[str], int], policy: Policy
-) -> tuple[tuple[str, int], ...]:
-    """Requests, units or rows that the definition leaves out; `total` sums a column over units."""
-    match metric.definition.family:
-        case "list" | "r_precision" | "tied":
-            counts = _left_out_requests(metric, total, policy)
-        case "pairs" if metric.definition.name == "gauc" and "half" not in metric.id:
-            counts = _left_out_pairs(total)
-        case _:
-            counts = []
-    return tuple((what, count) for what, count in counts if count)
+class Difference(NamedTuple):
+    """A difference with its interval and test, or the reason why there is none."""
 
+    difference: float | None
+    low: float | None
+    high: float | None
+    p_value: float | None
+    reason: str | None
 
-def _left_out_requests(
-    metric: OfflineMetric, total: Callable[[str], int], policy: Policy
-) -> list[tuple[str, int]]:
-    listed = total("listed")
-    dropped = policy.missing_for(metric.definition.name) == "drop"
-    irrelevant = listed - total("listed_relevant") if policy.no_relevant == "drop" else 0
-    return [
-        ("requests_without_relevant", irrelevant),
-        ("requests_without_scores", total("requests") - listed if dropped else 0),
-    ]
-
-
-def _left_out_pairs(total: Callable[[str], int]) -> list[tuple[str, int]]:
-    return [
-        ("single_class_units", total("single_class_units")),
-        ("single_class_impressions", total("all_impressions") - total("impressions")),
-        ("single_class_clicks", total("all_clicks") - total("gauc_clicks")),
-    ]
-
-
-BY_GROUP = frozenset({"bins", "catalogue"})
-"""Families whose values are not sums over units: their intervals are jackknives."""
+    @classmethod
+    def of(cls, effect: Effect | str, difference: float | None) -> "Difference":
+        """Take an effect, or a reason and the difference without an interval."""
+        if isinstance(effect, str):
+            return cls(difference, None, None, None, effect)
+        return cls(effect.difference, effect.low, effect.high, effect.p_value, None)
 
 
 class Estimates:
@@ -98,176 +63,147 @@ class Estimates:
     def __init__(self, sums: Sums, scoring: Scoring) -> None:
         self.metrics = scoring.metrics
         self.alpha = scoring.alpha
+        self.models = list(sums.models)
+        self.masks = sums.units.masks
         self._sums = sums
         self._policy = scoring.policy
-        self._masks = sums.units.masks
         self._by_group = ByGroup(sums)
-        self._known: dict[tuple[str, str, str], tuple[Value, float]] = {}
-        self._totals: dict[tuple[str, str, str], int] = {}
+        self._known: dict[tuple[str, str, str], Cell] = {}
+        self._totals: dict[tuple[str, str, str, str], int] = {}
 
-    @property
-    def models(self) -> list[str]:
-        """The models that have any score."""
-        return list(self._sums.models)
-
-    @property
-    def traffics(self) -> list[str]:
-        """Each variant, and `pooled` where there are several."""
-        return list(self._masks)
-
-    def mask(self, traffic: str) -> Bools:
-        """The units of a traffic."""
-        return self._masks[traffic]
-
-    def cells(self) -> Iterator[tuple[str, str, OfflineMetric]]:
-        """Model, traffic and metric of every row."""
+    def places(self) -> Iterator[tuple[str, str, OfflineMetric]]:
+        """Yield model, traffic and metric of every row."""
         for model in (covered.model for covered in self._sums.coverage):
-            for traffic in self._masks:
+            for traffic in self.masks:
                 for metric in self.metrics:
                     yield model, traffic, metric
 
-    def rows(self) -> Iterator[ReplayRow]:
-        """A row per model, traffic and metric."""
-        return (self._row(*cell) for cell in self.cells())
+    def rows(self) -> Iterator[replay.ReplayRow]:
+        """Yield a row per model, traffic and metric."""
+        for model, traffic, metric in self.places():
+            (value, low, high, reason), counted, _ = self.cell(model, traffic, metric)
+            left_out = self._left_out(model, traffic, metric) if model in self.models else ()
+            units = int(self.masks[traffic].sum())
+            head = (model, traffic, metric.id)
+            yield replay.ReplayRow(*head, value, low, high, units, counted, left_out, reason)
 
-    def value(self, model: str, metric: OfflineMetric, traffic: str) -> Value:
-        """A value with its interval, or the reason why there is none."""
-        return self._counted(model, metric, traffic)[0]
-
-    def columns(self, model: str, metric: OfflineMetric, traffic: str) -> Columns:
-        """The variables of a metric, of all units."""
-        by = "pooled" if traffic == POOLED else "traffic"
-        return columns_of(metric, self._sums.models[model].values, self._policy, by)
-
-    def groups(self, model: str, metric: OfflineMetric, traffic: str) -> GroupValues | str:
-        """The value with and without each group of units; a reason where there is none."""
-        return self._by_group.values(model, metric, traffic)
-
-    def _row(self, model: str, traffic: str, metric: OfflineMetric) -> ReplayRow:
-        value, counted = self._counted(model, metric, traffic)
-        excluded: tuple[tuple[str, int], ...] = ()
-        if model in self._sums.models:
-            excluded = left_out(metric, partial(self._total, model, traffic), self._policy)
-        units = int(self._masks[traffic].sum())
-        return value.row((model, traffic, metric.id), units, counted, excluded)
-
-    def _total(self, model: str, traffic: str, column: str) -> int:
-        """The sum of a column over the units of a traffic, computed once."""
-        key = (model, traffic, column)
-        if key not in self._totals:
-            values = self._sums.models[model].values[column]
-            self._totals[key] = int(values[self._masks[traffic]].sum())
-        return self._totals[key]
-
-    def _counted(self, model: str, metric: OfflineMetric, traffic: str) -> tuple[Value, float]:
-        """A value and its denominator, computed once: rows and pairs both read it."""
-        key = (model, metric.id, traffic)
+    def cell(self, model: str, traffic: str, metric: OfflineMetric) -> Cell:
+        """Return a value and what it was estimated from, computed once."""
+        key = (model, traffic, metric.id)
         if key not in self._known:
-            self._known[key] = self._estimate(model, metric, traffic)
+            self._known[key] = self._cell(model, traffic, metric)
         return self._known[key]
 
-    def _estimate(self, model: str, metric: OfflineMetric, traffic: str) -> tuple[Value, float]:
-        if model not in self._sums.models:
-            return Value(None, reason="no_scores"), 0.0
-        reason = refusal(metric, model, self._sums)
+    def columns(self, model: str, traffic: str, metric: OfflineMetric) -> Columns:
+        """Return the variables of a metric, of all units."""
+        by = "pooled" if traffic == replay.POOLED else "traffic"
+        return columns_of(metric, self._sums.models[model], self._policy, by)
+
+    def difference(self, before: Cell, after: Cell, traffic: str, reason: str | None) -> Difference:
+        """Return `after` minus `before` over the same units, with its interval and test.
+
+        With a `reason`, only the difference, if both values are known, without interval and test.
+        """
+        effect = reason or self._effect(before.basis, after.basis, self.masks[traffic])
+        first, second = before.value.value, after.value.value
+        known = None if first is None or second is None else second - first
+        return Difference.of(effect, known)
+
+    def _cell(self, model: str, traffic: str, metric: OfflineMetric) -> Cell:
+        reason = self._refusal(model, metric)
         if reason is not None:
-            return Value(None, reason=reason), 0.0
-        mask = self._masks[traffic]
-        if metric.definition.family not in BY_GROUP:
-            columns = self.columns(model, metric, traffic)
-            return estimate(columns, mask, self.alpha), float(columns.below[mask].sum())
-        values = self.groups(model, metric, traffic)
-        if isinstance(values, str):
-            return Value(None, reason=values), 0.0
-        return values.estimate(int(mask.sum()), self.alpha), values.counted
+            return Cell(Value(None, reason=reason))
+        mask = self.masks[traffic]
+        if metric.definition.family not in _BY_GROUP:
+            columns = self.columns(model, traffic, metric)
+            value = estimate(columns, mask, self.alpha)
+            return Cell(value, float(columns.below[mask].sum()), columns)
+        found = self._by_group.values(model, metric, traffic)
+        if isinstance(found, str):
+            return Cell(Value(None, reason=found))
+        return Cell(found.estimate(int(mask.sum()), self.alpha), found.counted, found)
+
+    def _refusal(self, model: str, metric: OfflineMetric) -> str | None:
+        """Return the reason why a metric has no value for a model; None if it has one."""
+        sums, definition = self._sums, metric.definition
+        if model not in sums.models:
+            return "no_scores"
+        if definition.same_for_all and sums.same_lists and metric.cutoff >= sums.longest > 0:
+            return "k_covers_list"
+        if definition.name in _OF_PROBABILITIES and not sums.models[model].probabilities:
+            return "not_probabilities"
+        if "exp" in definition.variant and sums.largest_grade > _LARGEST_EXPONENT:
+            return "gain_too_large"
+        if definition.above in HISTORY and not sums.has_history:
+            return "no_history"
+        is_summed = ("point", "rows", UNCUT) in sums.models[model].columns
+        return "scores_too_large" if definition.family == "point" and not is_summed else None
+
+    def _left_out(
+        self, model: str, traffic: str, metric: OfflineMetric
+    ) -> tuple[tuple[str, int], ...]:
+        """Count the requests, units or rows that the definition leaves out."""
+
+        def total(family: str, name: str) -> int:
+            key = (model, traffic, family, name)
+            if key not in self._totals:
+                sums = self._sums.models[model].column(family, name)
+                self._totals[key] = int(sums[self.masks[traffic]].sum())
+            return self._totals[key]
+
+        definition, policy, counts = metric.definition, self._policy, {}
+        if definition.of_requests:
+            listed = total("requests", "listed")
+            if policy.no_relevant == "drop":
+                counts["requests_without_relevant"] = listed - total("requests", "listed_relevant")
+            if policy.missing_for(definition.name) == "drop":
+                counts["requests_without_scores"] = total("requests", "requests") - listed
+        elif definition.name == "gauc" and "half" not in definition.variant:
+            shown, clicks = total("pairs", "impressions"), total("pairs", "clicks")
+            counts = {
+                "single_class_units": total("pairs", "single_class_units"),
+                "single_class_impressions": total("pairs", "all_impressions") - shown,
+                "single_class_clicks": total("pairs", "all_clicks") - clicks,
+            }
+        return tuple((what, count) for what, count in counts.items() if count)
+
+    def _effect(
+        self,
+        before: Columns | GroupValues | None,
+        after: Columns | GroupValues | None,
+        mask: Bools,
+    ) -> Effect | str:
+        if isinstance(before, Columns) and isinstance(after, Columns):
+            return compare(before, after, mask, self.alpha)
+        groups = [basis for basis in (before, after) if isinstance(basis, GroupValues)]
+        if len(groups) < 2 or groups[0].without.size != groups[1].without.size:
+            return "no_lists"
+        return compare_groups(groups[0], groups[1], int(mask.sum()), self.alpha)
 
 
-class Side(NamedTuple):
-    """One side of a comparison: a model, over the rows of some estimates."""
-
-    estimates: Estimates
-    model: str
-
-    def value(self, metric: OfflineMetric, traffic: str) -> Value:
-        """Its value with its interval, or the reason why there is none."""
-        return self.estimates.value(self.model, metric, traffic)
-
-
-class Difference(NamedTuple):
-    """A difference with its interval and test, or the reason why there is none."""
-
-    difference: float | None
-    low: float | None
-    high: float | None
-    p_value: float | None
-    reason: str | None
-
-    @classmethod
-    def of(cls, effect: Effect | str, difference: float | None) -> Difference:
-        """From an effect, or from a reason and the difference without an interval."""
-        if isinstance(effect, str):
-            return cls(difference, None, None, None, effect)
-        return cls(effect.difference, effect.low, effect.high, effect.p_value, None)
-
-    def row(
-        self, head: tuple[str, str, str, str, float | None, float | None], units: int
-    ) -> PairRow:
-        """The row of the result; `head` is control, model, traffic, metric and both values."""
-        return PairRow(*head, *self[:4], units, self.reason)
-
-
-def compare_sides(
-    before: Side, after: Side, metric: OfflineMetric, traffic: str, reason: str | None
-) -> Difference:
-    """`after` minus `before` over the same units, with its interval and test.
-
-    With a `reason`, only the difference, if both values are known, without interval and test.
-    """
-    effect = reason or _effect(before, after, metric, traffic)
-    first, second = before.value(metric, traffic).value, after.value(metric, traffic).value
-    known = None if first is None or second is None else second - first
-    return Difference.of(effect, known)
-
-
-def pairs(estimates: Estimates, control: str | None) -> Iterator[PairRow]:
-    """Each model against the control model, at its own stage if there are stages.
+def pairs(estimates: Estimates, control: str | None) -> Iterator[replay.PairRow]:
+    """Compare each model with the control model, at its own stage if there are stages.
 
     A model without scores is not compared.
     """
-    models = estimates.models
-    against = [(_control_of(model, control, models), model) for model in models]
-    for first, second in (pair for pair in against if pair[0] != pair[1]):
-        for traffic in estimates.traffics:
+    for model in estimates.models:
+        first = _control_of(model, control, estimates.models)
+        if first == model:
+            continue
+        for traffic, mask in estimates.masks.items():
             for metric in estimates.metrics:
-                yield _pair(Side(estimates, first), Side(estimates, second), metric, traffic)
-
-
-def _pair(before: Side, after: Side, metric: OfflineMetric, traffic: str) -> PairRow:
-    values = [side.value(metric, traffic) for side in (before, after)]
-    # A missing value is a better reason than a missing interval.
-    values_first = sorted(values, key=lambda value: value.value is not None)
-    reasons = [value.why_not_compared for value in values_first]
-    difference = compare_sides(before, after, metric, traffic, reasons[0] or reasons[1])
-    head = (before.model, after.model, traffic, metric.id, values[0].value, values[1].value)
-    return difference.row(head, int(before.estimates.mask(traffic).sum()))
-
-
-def _effect(before: Side, after: Side, metric: OfflineMetric, traffic: str) -> Effect | str:
-    sides = (before, after)
-    mask, alpha = before.estimates.mask(traffic), before.estimates.alpha
-    if metric.definition.family not in BY_GROUP:
-        first, second = (s.estimates.columns(s.model, metric, traffic) for s in sides)
-        return compare(first, second, mask, alpha)
-    found = [s.estimates.groups(s.model, metric, traffic) for s in sides]
-    known = [g for g in found if isinstance(g, GroupValues)]
-    if len(known) < len(found) or known[0].without.size != known[1].without.size:
-        return "no_lists"
-    values, without = [g.value for g in known], [g.without for g in known]
-    return compare_groups(values, without, int(mask.sum()), alpha)
+                before = estimates.cell(first, traffic, metric)
+                after = estimates.cell(model, traffic, metric)
+                # A missing value is a better reason than a missing interval.
+                values = sorted((before.value, after.value), key=lambda v: v.value is not None)
+                reason = values[0].why_not_compared or values[1].why_not_compared
+                found = estimates.difference(before, after, traffic, reason)
+                pair = (first, model, traffic, metric.id, before.value.value, after.value.value)
+                yield replay.PairRow(*pair, *found[:4], int(mask.sum()), found.reason)
 
 
 def _control_of(model: str, control: str | None, models: Sequence[str]) -> str:
-    """What a model is compared with: control at its own stage, else control, else the first."""
+    """Choose the other model: control at its own stage, else control, else the first."""
     same_stage = f"{model.rpartition('/')[0]}/{control}"
     return next((name for name in (same_stage, control) if name in models), models[0]) or models[0]
 
@@ -277,12 +213,12 @@ def result_of(
     scoring: Scoring,
     *,
     name: str,
-    models: Sequence[ReplayModel],
+    models: Sequence[replay.ReplayModel],
     control: str | None,
     accounting: Sequence[tuple[str, int]],
     notes: Sequence[str] = (),
-) -> ReplayResult:
-    """The result of a replay.
+) -> replay.ReplayResult:
+    """Make the result of a replay.
 
     Args:
         sums: The sums per unit.
@@ -294,13 +230,13 @@ def result_of(
         notes: What a reader must know.
     """
     estimates = Estimates(sums, scoring)
-    return ReplayResult(
-        schema_version=REPLAY_SCHEMA_VERSION,
+    return replay.ReplayResult(
+        schema_version=replay.REPLAY_SCHEMA_VERSION,
         name=name,
         alpha=scoring.alpha,
         models=tuple(models),
         definitions=tuple((m.id, m.definition.formula) for m in scoring.metrics),
-        policy=tuple(_policy(scoring.policy)),
+        policy=tuple((name, choice) for name, choice in vars(scoring.policy).items() if choice),
         rows=tuple(estimates.rows()),
         pairs=tuple(pairs(estimates, control)),
         coverage=sums.coverage,
@@ -311,7 +247,7 @@ def result_of(
 
 
 def _notes(sums: Sums) -> Iterator[str]:
-    """Notes about unusual scores."""
+    """Note unusual scores."""
     if sums.uncompared:
         yield (
             "models are compared over the requests that all of them score: "
@@ -328,15 +264,7 @@ def _notes(sums: Sums) -> Iterator[str]:
             )
 
 
-def _policy(policy: Policy) -> Iterator[tuple[str, str]]:
-    yield "ties", policy.ties
-    yield "no_relevant", policy.no_relevant
-    yield "missing", policy.missing
-    if policy.missing_in_ndcg:
-        yield "missing_in_ndcg", policy.missing_in_ndcg
-
-
-def _calibration(sums: Sums, alpha: float) -> Iterator[CalibrationBin]:
+def _calibration(sums: Sums, alpha: float) -> Iterator[replay.CalibrationBin]:
     for model, of_model in sums.models.items():
         if of_model.curve is None:
             continue
@@ -344,7 +272,7 @@ def _calibration(sums: Sums, alpha: float) -> Iterator[CalibrationBin]:
         curve = of_model.curve.groupby(keys, as_index=False)[["rows", "clicks", "predicted"]].sum()
         for row in curve.to_dict("records"):
             rows, clicks = int(row["rows"]), int(row["clicks"])
-            yield CalibrationBin(
+            yield replay.CalibrationBin(
                 *(model, str(row["traffic"]), str(row["kind"]), int(row["bin"]), rows),
                 *(clicks, float(row["predicted"]) / rows),
                 *proportions.interval(proportions.Count(clicks, rows), alpha),

@@ -16,21 +16,8 @@ from abeval.engines.sources import files_of_log
 from abeval.engines.sql import quoted
 from abeval.errors import ExperimentError, LogError
 from abeval.experiment.sources import LogSource
-from abeval.offline.candidates import (
-    TIE,
-    Candidates,
-    Units,
-    finite_sql,
-    listed_candidates,
-    name_rows,
-    one_traffic,
-    read_units,
-    shown_candidates,
-    shown_points,
-    write_rows,
-    write_traffic,
-    write_truth,
-)
+from abeval.offline import candidates
+from abeval.offline.candidates import TIE, Candidates, Units, finite_sql
 from abeval.offline.estimates import result_of
 from abeval.offline.inference import columns_of
 from abeval.offline.kernels import without_kernel
@@ -51,6 +38,10 @@ if TYPE_CHECKING:
     import pandas as pd
 
 
+_KEYS = ("request_id", "item_id")
+_TIE = {**TIE, "position": "-place"}
+
+
 @dataclass(frozen=True)
 class Evaluation:
     """Ranked lists against what was relevant.
@@ -69,7 +60,7 @@ class Evaluation:
 
     @cached_property
     def per_unit(self) -> Mapping[str, pd.DataFrame]:
-        """Model → one row per unit, a column per metric.
+        """Return model → one row per unit, a column per metric.
 
         Values are means over the requests of the unit, NaN where the metric leaves all of them out.
         """
@@ -77,14 +68,14 @@ class Evaluation:
 
     @cached_property
     def weights(self) -> Mapping[str, pd.DataFrame]:
-        """Model → the weight of each value of `per_unit`, in the same shape.
+        """Return model → the weight of each value of `per_unit`, in the same shape.
 
         A metric of requests is Σ value·weight / Σ weight over units.
         """
         return {model: self._per_unit(model, weights=True) for model in self.sums.models}
 
     def values(self, model: str | None = None) -> dict[str, float | None]:
-        """Metric → value of a model, by default the first."""
+        """Return metric → value of a model, by default the first."""
         rows = self.result.rows
         name = model or rows[0].model
         return {row.metric: row.value for row in rows if row.model == name}
@@ -92,34 +83,14 @@ class Evaluation:
     def _per_unit(self, model: str, *, weights: bool = False) -> pd.DataFrame:
         import pandas as pd
 
-        values = self.sums.models[model].values
-        of_metric = {}
+        sums, of_metric = self.sums.models[model], {}
         for metric in self.metrics:
-            if metric.definition.family in ("list", "r_precision", "tied", "pairs"):
-                columns = columns_of(metric, values, self.policy, "traffic")
-                below = pd.Series(columns.below, index=values.units)
+            if metric.definition.of_requests or metric.definition.family == "pairs":
+                columns = columns_of(metric, sums, self.policy, "traffic")
+                below = pd.Series(columns.below, index=sums.units)
                 mean = columns.above / below.where(below > 0)
                 of_metric[metric.id] = below if weights else mean
-        return pd.DataFrame(of_metric, index=values.units)
-
-
-def metrics_of_frames(
-    compat: str | None,
-    k: Sequence[int],
-    metrics: Sequence[str] | None,
-    ties: Ties | None,
-    no_relevant: NoRelevant | None,
-) -> tuple[tuple[OfflineMetric, ...], Policy]:
-    """The metrics and the policy of an evaluation of frames.
-
-    Raises:
-        ExperimentError: An unknown metric or preset, or a metric that needs vectors of items.
-    """
-    wanted, policy = metrics_and_policy(compat, k, metrics, ties, no_relevant)
-    if any(metric.definition.variant == "vectors" for metric in wanted):
-        what = "ild[vectors] needs the item log of an experiment"
-        raise ExperimentError(what, "use LoadedExperiment.replay or `abeval replay`")
-    return wanted, policy
+        return pd.DataFrame(of_metric, index=sums.units)
 
 
 class Judged(NamedTuple):
@@ -136,10 +107,17 @@ class Judged(NamedTuple):
     accounts: Sequence[tuple[str, int]]
 
 
-def evaluated(
+def _evaluated(
     models: Sequence[str], scoring: Scoring, judge: Callable[[DuckDBEngine], Judged]
 ) -> Evaluation:
-    """Evaluate what `judge` gives a new engine; the other models are compared with the first."""
+    """Evaluate what `judge` gives a new engine; the other models are compared with the first.
+
+    Raises:
+        ExperimentError: A metric needs vectors of items.
+    """
+    if any(metric.definition.variant == "vectors" for metric in scoring.metrics):
+        what = "ild[vectors] needs the item log of an experiment"
+        raise ExperimentError(what, "use LoadedExperiment.replay or `abeval replay`")
     with closing(DuckDBEngine()) as engine:
         judged = judge(engine)
         sums = run_models(engine, judged.candidates, judged.units, scoring, silent)
@@ -152,11 +130,6 @@ def evaluated(
         accounting=judged.accounts,
     )
     return Evaluation(result, sums, scoring.metrics, scoring.policy)
-
-
-__all__ = ["Evaluation", "evaluate"]
-
-_TIE = {**TIE, "position": "-place"}
 
 
 def evaluate(
@@ -203,75 +176,71 @@ def evaluate(
         >>> values["mrr@2"], round(values["ndcg@2[lin]"] or 0, 5)
         (0.5, 0.63093)
     """
-    wanted, policy = metrics_of_frames(compat, k, metrics, ties, no_relevant)
+    wanted, policy = metrics_and_policy(compat, k, metrics, ties, no_relevant)
     named = runs if isinstance(runs, Mapping) else {"model": runs}
 
     def judge(engine: DuckDBEngine) -> Judged:
         engine.confine([])
-        earlier = _optional(engine, "history", history, "unit_id", "item_id")
-        items = _optional(engine, "catalogue", catalogue, "item_id")
-        sql, accounting = _judged(engine, named, truth, policy)
-        write_traffic(engine, one_traffic("truth_rows"))
-        candidates = Candidates(sql, same_lists=False, history=earlier, catalogue=items)
-        return Judged(candidates, read_units(engine), accounting)
+        extra = {"history": (history, "unit_id, item_id"), "catalogue": (catalogue, "item_id")}
+        sql = {}
+        for name, (frame, columns) in extra.items():
+            if frame is not None:
+                _add(engine, name, name, frame, columns.split(", "))
+                sql[name] = f"select {columns} from {name}_frame"
+        _open_truth(engine, truth)
+        lists, accounts = _lists(engine, named, policy.ties)
+        candidates.write_traffic(engine, candidates.one_traffic("truth_rows"))
+        listed = Candidates(lists, False, sql.get("history"), sql.get("catalogue"))
+        return Judged(listed, candidates.read_units(engine), accounts)
 
-    return evaluated(list(named), Scoring(wanted, policy, alpha, threshold, bins), judge)
+    return _evaluated(list(named), Scoring(wanted, policy, alpha, threshold, bins), judge)
 
 
-def _judged(
-    engine: Engine, runs: Mapping[str, object], truth: object, policy: Policy
+def _add(
+    engine: Engine, name: str, called: str, frame: object, needed: Sequence[str] = _KEYS
+) -> Mapping[str, str]:
+    """Make a frame the relation `NAME_frame`; its columns, of which some are needed."""
+    engine.add_frame(f"{name}_frame", frame)
+    columns = engine.columns(f"{name}_frame")
+    for column in needed:
+        if column not in columns:
+            raise LogError(f"{called}: the frame has no column `{column}`", _has(columns))
+    return columns
+
+
+def _has(columns: Mapping[str, str]) -> str:
+    return f"it has: {', '.join(columns)}"
+
+
+def _open_truth(engine: Engine, truth: object) -> None:
+    columns = _add(engine, "truth", "truth", truth)
+    unit = "unit_id" if "unit_id" in columns else "request_id"
+    grade = finite_sql("grade") if "grade" in columns else "1.0e0"
+    candidates.write_truth(
+        engine,
+        f"select {unit} as unit_id, request_id, item_id, {grade} as grade from truth_frame",
+    )
+
+
+def _lists(
+    engine: Engine, runs: Mapping[str, object], ties: Ties
 ) -> tuple[dict[str, str], list[tuple[str, int]]]:
-    """Model → SQL of its candidates, and rows that were left out or merged, counted."""
-    engine.add_frame("truth_frame", truth)
-    write_truth(engine, _truth_sql(engine))
+    """Return model → SQL of its candidates, and rows that were left out or merged, counted."""
     unusable = whole_number(engine, "select count(*) - count(grade) from truth_rows")
-    accounting = [
+    accounts = [
         ("truth_duplicates", _repeated(engine, "truth_rows")),
         ("truth_without_usable_grade", unusable),
     ]
     sql = {}
     for i, (model, frame) in enumerate(runs.items()):
-        engine.add_frame("run_frame", frame)
-        sql[model] = listed_candidates(engine, i, _run_sql(engine, model), _TIE[policy.ties])
-        accounting += _counted(engine, model)
-    return sql, accounting
-
-
-def _optional(engine: Engine, name: str, frame: object | None, *columns: str) -> str | None:
-    """SQL of a frame that only some metrics read; None without it."""
-    if frame is None:
-        return None
-    engine.add_frame(f"{name}_frame", frame)
-    _check(name, engine.columns(f"{name}_frame"), columns)
-    return f"select {', '.join(columns)} from {name}_frame"
-
-
-def _truth_sql(engine: Engine) -> str:
-    columns = engine.columns("truth_frame")
-    _check("truth", columns, ("request_id", "item_id"))
-    unit = "unit_id" if "unit_id" in columns else "request_id"
-    grade = finite_sql("grade") if "grade" in columns else "1.0e0"
-    return f"select {unit} as unit_id, request_id, item_id, {grade} as grade from truth_frame"
-
-
-def _run_sql(engine: Engine, model: str) -> str:
-    columns = engine.columns("run_frame")
-    _check(model, columns, ("request_id", "item_id"))
-    if "score" not in columns and "rank" not in columns:
-        raise LogError(f"{model}: the frame has neither `score` nor `rank`", _has(columns))
-    score = finite_sql("score") if "score" in columns else f"-{finite_sql(quoted('rank'))}"
-    place = "row_number() over () as place"
-    return f"select request_id, item_id, {score} as score, {place} from run_frame"
-
-
-def _check(what: str, columns: Mapping[str, str], needed: Sequence[str]) -> None:
-    for name in needed:
-        if name not in columns:
-            raise LogError(f"{what}: the frame has no column `{name}`", _has(columns))
-
-
-def _has(columns: Mapping[str, str]) -> str:
-    return f"it has: {', '.join(columns)}"
+        columns = _add(engine, "run", model, frame)
+        if "score" not in columns and "rank" not in columns:
+            raise LogError(f"{model}: the frame has neither `score` nor `rank`", _has(columns))
+        score = finite_sql("score") if "score" in columns else f"-{finite_sql(quoted('rank'))}"
+        rows = f"select request_id, item_id, {score} as score, row_number() over () as place"
+        sql[model] = candidates.listed_candidates(engine, i, f"{rows} from run_frame", _TIE[ties])
+        accounts += [(f"{model}: {what}", count) for what, count in _counted(engine).items()]
+    return sql, accounts
 
 
 def _repeated(engine: Engine, relation: str) -> int:
@@ -282,15 +251,18 @@ def _repeated(engine: Engine, relation: str) -> int:
     )
 
 
-def _counted(engine: Engine, model: str) -> list[tuple[str, int]]:
+def _counted(engine: Engine) -> dict[str, int]:
+    """Count rows of `listed_rows` that were left out or merged."""
     ((missing, unjudged),) = engine.rows(
         "select coalesce(sum(case when score is null then 1 else 0 end), 0), "
         "count(distinct case when t.request_id is null then l.request_id end) from listed_rows l "
         "left join (select distinct request_id from truth_rows) t on l.request_id = t.request_id"
     )
-    repeated = _repeated(engine, "listed_rows")
-    counts = {"duplicates": repeated, "unusable_scores": missing, "requests_not_in_truth": unjudged}
-    return [(f"{model}: {what}", whole(count)) for what, count in counts.items()]
+    return {
+        "duplicates": _repeated(engine, "listed_rows"),
+        "unusable_scores": whole(missing),
+        "requests_not_in_truth": whole(unjudged),
+    }
 
 
 @dataclass(frozen=True)
@@ -350,24 +322,24 @@ def evaluate_log(
         >>> evaluate_log(log, ["score"], metrics=["mrr", "gauc[units]"]).values()
         {'mrr': 0.5, 'gauc[units]': 0.5}
     """
-    wanted, policy = metrics_of_frames(compat, k, metrics, ties, no_relevant)
+    wanted, policy = metrics_and_policy(compat, k, metrics, ties, no_relevant)
     named = scores if isinstance(scores, Mapping) else {name: name for name in scores}
     of_model = {model: f"m_{i}" for i, model in enumerate(named)}
     mapped = columns or JudgedColumns()
 
     def judge(engine: DuckDBEngine) -> Judged:
         _open(engine, log, mapped)
-        _name(engine, mapped, list(named.values()), policy.ties)
+        accounts = _name(engine, mapped, list(named.values()), policy.ties)
         request = "unit_id" if mapped.request is None else "request_id"
         rows = read_rows(engine, "candidate_rows", TIE[policy.ties], request, of_model)
-        units = read_units(engine) if rows is None else Units.of_one_traffic(rows.ids)
+        units = candidates.read_units(engine) if rows is None else Units.of_one_traffic(rows.ids)
         queried = bool(without_kernel(wanted, rows))
-        accounts = _missing(engine, mapped)
-        accounts += write_rows(engine, unique=rows is not None, queried=queried)
-        sql, points = shown_candidates(of_model, policy.ties), shown_points(of_model)
+        accounts += candidates.write_rows(engine, unique=rows is not None, queried=queried)
+        sql = candidates.shown_candidates(of_model, policy.ties)
+        points = candidates.shown_points(of_model)
         return Judged(Candidates(sql, True, rows=rows, points=points), units, accounts)
 
-    return evaluated(list(named), Scoring(wanted, policy, alpha, threshold, bins), judge)
+    return _evaluated(list(named), Scoring(wanted, policy, alpha, threshold, bins), judge)
 
 
 def _open(engine: DuckDBEngine, log: object, columns: JudgedColumns) -> None:
@@ -383,38 +355,37 @@ def _open(engine: DuckDBEngine, log: object, columns: JudgedColumns) -> None:
         engine.add_frame("raw_log", log)
 
 
-def _name(engine: DuckDBEngine, columns: JudgedColumns, scores: Sequence[str], ties: Ties) -> None:
-    """Make `candidate_rows`, `analysed_rows` and `traffic` of the table."""
+def _name(
+    engine: DuckDBEngine, columns: JudgedColumns, scores: Sequence[str], ties: Ties
+) -> list[tuple[str, int]]:
+    """Make `candidate_rows`, `analysed_rows` and `traffic` of the table.
+
+    Returns:
+        Rows without a unit, which are left out, and without relevance, which count as 0.
+    """
     has = engine.columns("raw_log")
     request = columns.request or columns.unit
     for name in (columns.unit, request, columns.item, columns.relevance, *scores):
         if name not in has:
-            raise LogError(f"the log has no column {name!r}", f"it has: {', '.join(has)}")
+            raise LogError(f"the log has no column {name!r}", _has(has))
     models = [f"{finite_sql(quoted(name))} as m_{i}" for i, name in enumerate(scores)]
     # Row numbers are slow, and only one order of ties needs them.
     position = "row_number() over ()" if ties == "position" else "cast(null as bigint)"
-    name_rows(
+    unit, grade = quoted(columns.unit), quoted(columns.relevance)
+    # Integers stay as they are, which is less to fetch.
+    grade = grade if has[columns.relevance] in INTEGER_TYPES else finite_sql(grade)
+    candidates.name_rows(
         engine,
-        f"select {quoted(columns.unit)} as unit_id, {quoted(request)} as request_id, "
+        f"select {unit} as unit_id, {quoted(request)} as request_id, "
         f"{quoted(columns.item)} as item_id, {position} as position, null as category, "
-        f"{', '.join(models)}, coalesce({_grade(columns.relevance, has)}, 0) as grade from raw_log",
+        f"{', '.join(models)}, coalesce({grade}, 0) as grade from raw_log",
         "select * from candidate_rows where unit_id is not null",
     )
-    write_traffic(engine, one_traffic("analysed_rows"))
-
-
-def _missing(engine: DuckDBEngine, columns: JudgedColumns) -> list[tuple[str, int]]:
-    """Rows without a unit, which are left out, and rows without relevance, which count as 0."""
-    grade = _grade(columns.relevance, engine.columns("raw_log"))
+    candidates.write_traffic(engine, candidates.one_traffic("analysed_rows"))
     ((rows, units, grades),) = engine.rows(
-        f"select count(*), count({quoted(columns.unit)}), count({grade}) from raw_log"
+        f"select count(*), count({unit}), count({grade}) from raw_log"
     )
     return [
         ("rows_without_unit", whole(rows) - whole(units)),
         ("rows_without_relevance", whole(rows) - whole(grades)),
     ]
-
-
-def _grade(column: str, types: Mapping[str, str]) -> str:
-    """SQL of relevance, null where unknown; integers stay as they are, which is less to fetch."""
-    return quoted(column) if types[column] in INTEGER_TYPES else finite_sql(quoted(column))

@@ -14,7 +14,7 @@ from abeval.metrics.definition import Metric, Need, RowTerm
 from abeval.offline.candidates import UNIT_GROUPS, Candidates, finite_sql, name_rows, write_traffic
 from abeval.offline.other_logs import SIMILARITY, TRUTH, with_truth, write_similar_items
 from abeval.offline.rows import Rows
-from abeval.results.replay import Blend, ReplayModel
+from abeval.results.replay import Blend
 
 PLAIN_MODEL = "score"
 """The name of the model of a log with one plain `score` column."""
@@ -27,7 +27,7 @@ def experiment_candidates(
     points: Mapping[str, str],
     rows: Rows | None,
 ) -> Candidates:
-    """The candidates of an experiment's models; clicks of the pre-period are the history.
+    """Return the candidates of an experiment's models; clicks of the pre-period are the history.
 
     All models order the same lists if they have `points`: all are scored in the impressions.
 
@@ -48,12 +48,12 @@ def experiment_candidates(
 
 
 def score_columns(experiment: Experiment) -> list[str]:
-    """The columns of the impressions that hold the models' scores."""
+    """Return the columns of the impressions that hold the models' scores."""
     return list(dict.fromkeys(model.score for model in experiment.models.values()))
 
 
 def blends_of(experiment: Experiment, shares: Sequence[float]) -> list[Blend]:
-    """Blends of control's model with some shares of every other model of a treatment.
+    """Blend control's model with some shares of every other model of a treatment.
 
     Raises:
         ExperimentError: There are no two models to blend, or a share is not in [0, 1].
@@ -77,41 +77,23 @@ def model_scores(
     experiment: Experiment,
     shape: LogShape,
     kept_negatives: float | None,
-    blends: Sequence[Blend],
+    blends: Iterable[Blend],
 ) -> dict[str, str]:
-    """Model → SQL of its score, for models scored in the impressions and for blends."""
+    """Return model → SQL of its score, for models scored in the impressions and for blends."""
     columns = score_columns(experiment)
     of = {name: f"m_{columns.index(m.score)}" for name, m in experiment.models.items()}
     if not of and shape.scores:
         of = {PLAIN_MODEL: "m_0"}
-    scores = {name: _corrected(column, kept_negatives) for name, column in of.items()}
+    if kept_negatives is not None:
+        # Undo negative sampling: q = p / (p + (1 − p) / w), w the share of negatives kept.
+        of = {m: f"{p} / nullif({p} + (1 - {p}) / {kept_negatives!r}, 0)" for m, p in of.items()}
     for blend in blends:
         for name in (blend.model, blend.base):
-            if name not in scores:
-                raise ExperimentError(f"no model is called {name!r}{suggestion(name, scores)}")
-        mixed = f"{blend.alpha!r} * ({scores[blend.model]}) + {1 - blend.alpha!r} * "
-        scores[blend.name] = f"{mixed}({scores[blend.base]})"
-    return scores
-
-
-def _corrected(column: str, kept: float | None) -> str:
-    """Undo negative sampling: q = p / (p + (1 − p) / w), w the share of negatives kept."""
-    if kept is None:
-        return column
-    return f"{column} / nullif({column} + (1 - {column}) / {kept!r}, 0)"
-
-
-def replayed_models(
-    names: Iterable[str], stages: Mapping[str, str], blends: Sequence[Blend]
-) -> tuple[ReplayModel, ...]:
-    """The models of a result, with their stages and blends.
-
-    Example:
-        >>> replayed_models(["a", "ranking/a"], {"ranking/a": "ranking"}, [])[1].stage
-        'ranking'
-    """
-    by_name = {blend.name: blend for blend in blends}
-    return tuple(ReplayModel(name, stages.get(name), by_name.get(name)) for name in names)
+            if name not in of:
+                raise ExperimentError(f"no model is called {name!r}{suggestion(name, of)}")
+        mixed = f"{blend.alpha!r} * ({of[blend.model]}) + {1 - blend.alpha!r} * "
+        of[blend.name] = f"{mixed}({of[blend.base]})"
+    return of
 
 
 RESOLUTION = 1e-6
@@ -141,7 +123,7 @@ class Relevance:
 
 
 def relevance_metric(experiment: Experiment, relevance: str) -> Metric | None:
-    """The metric of a relevance that is an expression over the impression, else None."""
+    """Return the metric of a relevance that is an expression over the impression, else None."""
     if relevance in ("click", "dwell", SIMILARITY, TRUTH):
         return None
     if relevance == "long_click":
@@ -175,7 +157,7 @@ def check_relevance(shape: LogShape, relevance: str) -> None:
 def graded_impressions(
     experiment: Experiment, engine: Engine, shape: LogShape, relevance: Relevance, where: str
 ) -> tuple[str, str]:
-    """SQL of the grade, and of the impressions it is read from; of any relevance but `truth`."""
+    """Return SQL of the grade, and of its impressions, for any relevance but `truth`."""
     metric = relevance.metric
     if metric is not None and metric.value is not None:
         column = shape.component(metric.value, experiment.control)
@@ -208,7 +190,10 @@ def name_impressions(
         LogError: The log lacks a column that a replay needs.
     """
     check_relevance(shape, relevance.name)
-    columns = _score_columns(experiment, shape)
+    by_lower = {column.lower(): column for column in shape.impressions.types}
+    named = [quoted(own_name(by_lower[c.lower()])) for c in score_columns(experiment)]
+    # Without models there is one score, the plain `score` column, first in the view.
+    columns = named or [f"score_{i}" for i in range(1, len(shape.scores) + 1)]
     scores = [f"{finite_sql(column)} as m_{i}" for i, column in enumerate(columns)]
     item = "item_id" if "item_id" in shape.impressions else "position"
     request = "request_id" if "request_id" in shape.impressions else "unit_id"
@@ -225,11 +210,3 @@ def name_impressions(
     )
     group = f"sub_bucket % {UNIT_GROUPS} as unit_group"
     write_traffic(engine, f"select unit_id, variant as traffic, {group} from units")
-
-
-def _score_columns(experiment: Experiment, shape: LogShape) -> list[str]:
-    """The columns of scores, by their names in the view of impressions."""
-    by_lower = {column.lower(): column for column in shape.impressions.types}
-    named = [quoted(own_name(by_lower[c.lower()])) for c in score_columns(experiment)]
-    # Without models there is one score, the plain `score` column, first in the view.
-    return named or [f"score_{i}" for i in range(1, len(shape.scores) + 1)]

@@ -2,14 +2,13 @@
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 
-from abeval.offline.kernels import UnitValues, cut_column
-from abeval.offline.metrics import Form, OfflineMetric, Policy
-from abeval.results.replay import ReplayRow
-from abeval.stats import effects, means, proportions
+from abeval.offline.metrics import UNCUT, Form, OfflineMetric, Policy
+from abeval.offline.queried import ModelSums
+from abeval.stats import effects, means, off_policy, proportions
 from abeval.stats.moments import Moments
 from abeval.stats.proportions import Count
 from abeval.stats.records import Bools, Effect, Floats, Refusal
@@ -23,14 +22,10 @@ FEW = 10
 _ROUNDING = 1e-9
 """A standard error below this share of the value is rounding: nothing varies."""
 
-_REASONS = {
-    "zero_denominator": "empty_denominator",
-    "not_applicable": "one_class",
-}
+_REASONS = {"zero_denominator": "empty_denominator", "not_applicable": "one_class"}
 
 
-@dataclass(frozen=True)
-class Columns:
+class Columns(NamedTuple):
     """A metric's variables per unit.
 
     Attributes:
@@ -43,20 +38,19 @@ class Columns:
 
     above: Floats
     below: Floats
-    clicks: Floats | None
-    form: Form
+    clicks: Floats | None = None
+    form: Form = "ratio"
     is_share: bool = False
 
     def stacked(self, of: Bools) -> list[Floats]:
-        """The variables of some units."""
+        """Return the variables of some units."""
         columns = [self.above, self.below]
         if self.clicks is not None:
             columns.append(self.clicks)
         return columns if of.all() else [column[of] for column in columns]
 
 
-@dataclass(frozen=True)
-class Value:
+class Value(NamedTuple):
     """A value with its interval, or the reason why there is none."""
 
     value: float | None
@@ -66,67 +60,49 @@ class Value:
 
     @property
     def why_not_compared(self) -> str | None:
-        """Its reason, unless it only does not vary: then it can be compared with one that does."""
+        """Return its reason, unless it only does not vary: then it can be compared."""
         return None if self.reason == "zero_variance" else self.reason
 
-    def row(
-        self,
-        head: tuple[str, str, str],
-        units: int,
-        counted: float,
-        left_out: tuple[tuple[str, int], ...] = (),
-    ) -> ReplayRow:
-        """The row of the result; `head` is model, traffic and id of the metric."""
-        value = (self.value, self.low, self.high)
-        return ReplayRow(*head, *value, units, counted, left_out, self.reason)
 
-
-def columns_of(metric: OfflineMetric, values: UnitValues, policy: Policy, by: str) -> Columns:
-    """The variables of a metric; `by` is `traffic` or `pooled`, which AUC depends on.
+def columns_of(metric: OfflineMetric, sums: ModelSums, policy: Policy, by: str) -> Columns:
+    """Return the variables of a metric; `by` is `traffic` or `pooled`, which AUC depends on.
 
     Raises:
-        KeyError: The run has no such values.
+        KeyError: The run has no such sums.
     """
     definition = metric.definition
-    match definition.family:
-        case "list" | "r_precision" | "tied":
-            return _of_requests(metric, values, policy)
-        case "auc":
-            return Columns(values[f"auc:{by}"], values[f"units:{by}"], None, "ratio")
-        case "pairs":
-            below = "gauc_clicks" if definition.denominator == "clicks" else definition.denominator
-            return Columns(values[definition.numerator], values[below], None, "ratio")
-        case "beyond":
-            names = (definition.numerator, definition.denominator)
-            above, below_values = (values[cut_column(name, metric.cutoff)] for name in names)
-            return Columns(above, below_values, None, "ratio")
-    above = values[f"point_{definition.numerator}"]
-    below_name = definition.denominator or "rows"
-    clicks = values["point_clicks"] if definition.form in ("entropy", "information") else None
-    return Columns(above, values[f"point_{below_name}"], clicks, definition.form)
+    if definition.of_requests:
+        return _of_requests(metric, sums, policy)
+    family = f"auc_{by}" if definition.family == "auc" else definition.family
+    k = metric.cutoff if definition.family == "beyond" else UNCUT
+    above, below = (sums.column(family, name, k) for name in (definition.above, definition.below))
+    needs_clicks = definition.form in ("entropy", "information")
+    return Columns(
+        above, below, sums.column(family, "clicks") if needs_clicks else None, definition.form
+    )
 
 
-def _of_requests(metric: OfflineMetric, values: UnitValues, policy: Policy) -> Columns:
+def _of_requests(metric: OfflineMetric, sums: ModelSums, policy: Policy) -> Columns:
     definition = metric.definition
-    above = values[cut_column(definition.numerator, metric.cutoff)]
+    above = sums.column(definition.family, definition.column, metric.cutoff)
     listed = policy.missing_for(definition.name) == "drop"
-    relevant = values["listed_relevant" if listed else "relevant"]
+    relevant = sums.column("requests", "listed_relevant" if listed else "relevant")
     is_share = definition.name == "hit"
     if policy.no_relevant == "drop":
-        return Columns(above, relevant, None, "ratio", is_share)
-    every = values["listed" if listed else "requests"]
+        return Columns(above, relevant, is_share=is_share)
+    every = sums.column("requests", "listed" if listed else "requests")
     if policy.no_relevant == "one" and definition.name in ("ndcg", "map"):
         above = above + (every - relevant)
-    return Columns(above, every, None, "ratio", is_share)
+    return Columns(above, every, is_share=is_share)
 
 
 def estimate(columns: Columns, of: Bools, alpha: float) -> Value:
-    """A metric over some units, with its interval if they are enough."""
+    """Estimate a metric over some units, with its interval if they are enough."""
     try:
         moments = Moments.of(*columns.stacked(of))
         if moments.n == 0:
             return Value(None, reason="no_units")
-        value, _ = smooth(columns.form, 0, 1, 2, moments.n)(moments.mean)
+        value, _ = smooth(columns.form, 0, moments.n)(moments.mean)
     except Refusal as refusal:
         return Value(None, reason=_REASONS.get(refusal.reason, refusal.reason))
     if moments.n < MIN_UNITS:
@@ -134,12 +110,12 @@ def estimate(columns: Columns, of: Bools, alpha: float) -> Value:
     few = _few(columns, of)
     if few is not None:
         return Value(value, *proportions.interval(few, alpha))
-    spread = means.estimate_smooth(moments, smooth(columns.form, 0, 1, 2, moments.n))
+    spread = off_policy.estimate(moments, smooth(columns.form, 0, moments.n))
     return with_interval(value, math.sqrt(spread.variance), spread.df, alpha)
 
 
 def with_interval(value: float, se: float, df: float, alpha: float) -> Value:
-    """A value with its interval by t, which it does not have if nothing varies.
+    """Return a value with its interval by t, which it does not have if nothing varies.
 
     Example:
         >>> with_interval(0.1, 0.0, 39, 0.05).reason
@@ -151,7 +127,7 @@ def with_interval(value: float, se: float, df: float, alpha: float) -> Value:
 
 
 def _few(columns: Columns, of: Bools) -> Count | None:
-    """Hits and all units, where each has one request of value 0 or 1 and few are of one kind.
+    """Count hits and units, where each has one request of value 0 or 1 and few are of one kind.
 
     A mean of no hits at all is a share only by definition: another metric that happens to be 0
     everywhere may have any value elsewhere.
@@ -168,37 +144,36 @@ def _few(columns: Columns, of: Bools) -> Count | None:
 
 
 def compare(control: Columns, model: Columns, of: Bools, alpha: float) -> Effect | str:
-    """Effect of a model against another over the same units; a reason where there is none."""
+    """Compare a model with another over the same units; a reason where that cannot be."""
     before, after = control.stacked(of), model.stacked(of)
     if len(before[0]) < MIN_UNITS:
         return "too_few_units" if len(before[0]) else "no_units"
     try:
         moments = Moments.of(*before, *after)
-        first = smooth(control.form, 0, 1, 2, moments.n)
-        shift = len(before)
-        second = smooth(model.form, shift, shift + 1, shift + 2, moments.n)
-        return means.paired_difference(moments, first, second, alpha)
+        first = smooth(control.form, 0, moments.n)
+        second = smooth(model.form, len(before), moments.n)
+        return means.difference(moments, first, second, alpha)
     except Refusal as refusal:
         return _REASONS.get(refusal.reason, refusal.reason)
 
 
-def smooth(form: Form, above: int, below: int, clicks: int, units: int) -> means.Smooth:
-    """A form as a function of the means over `units`, with its derivative.
+def smooth(form: Form, at: int, units: int) -> means.Smooth:
+    """Return a form as a function of the means over `units`, with its derivative.
 
-    `above`, `below` and `clicks` are the indices of the numerator, the denominator and the clicks.
+    `at` is the index of the numerator, which the denominator and the clicks follow.
 
     Example:
-        >>> value, _ = smooth("root", 0, 1, 2, 5)(np.array([8.0, 2.0]))
+        >>> value, _ = smooth("root", 0, 5)(np.array([8.0, 2.0]))
         >>> value
         2.0
     """
-    plain = means.ratio(above, below)
+    plain = means.ratio(at, at + 1)
     forms: dict[Form, Callable[[Floats], tuple[float, Floats]]] = {
         "ratio": plain,
         "root": lambda mean: _root(*plain(mean)),
-        "total": lambda mean: _total(mean, above, units),
-        "entropy": lambda mean: _entropy(mean, above, below, clicks),
-        "information": lambda mean: _one_minus(*_entropy(mean, above, below, clicks)),
+        "total": lambda mean: _total(mean, at, units),
+        "entropy": lambda mean: _entropy(mean, at),
+        "information": lambda mean: _one_minus(*_entropy(mean, at)),
     }
     return forms[form]
 
@@ -208,20 +183,20 @@ def _root(value: float, slope: Floats) -> tuple[float, Floats]:
     return root, slope / (2 * root) if root > 0 else np.zeros_like(slope)
 
 
-def _total(mean: Floats, above: int, units: int) -> tuple[float, Floats]:
+def _total(mean: Floats, at: int, units: int) -> tuple[float, Floats]:
     slope = np.zeros(mean.size)
-    slope[above] = units
-    return float(mean[above]) * units, slope
+    slope[at] = units
+    return float(mean[at]) * units, slope
 
 
 def _one_minus(value: float, slope: Floats) -> tuple[float, Floats]:
     return 1 - value, -slope
 
 
-def _entropy(mean: Floats, above: int, below: int, clicks: int) -> tuple[float, Floats]:
-    """Log loss over the entropy of the click rate (He et al. 2014), and its derivative."""
-    loss, loss_slope = means.ratio(above, below)(mean)
-    rate, rate_slope = means.ratio(clicks, below)(mean)
+def _entropy(mean: Floats, at: int) -> tuple[float, Floats]:
+    """Divide log loss by the entropy of the click rate (He et al. 2014); its derivative too."""
+    loss, loss_slope = means.ratio(at, at + 1)(mean)
+    rate, rate_slope = means.ratio(at + 2, at + 1)(mean)
     if not 0 < rate < 1:
         raise Refusal("not_applicable", "without both clicks and non-clicks, the entropy is zero")
     entropy = -rate * math.log(rate) - (1 - rate) * math.log(1 - rate)

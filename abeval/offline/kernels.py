@@ -1,120 +1,91 @@
-"""Compute metrics over arrays: the numbers of the queries, faster."""
+"""Compute metrics over arrays: the numbers of the queries, faster.
 
-from __future__ import annotations
+Each part names the query that defines its numbers; tests compare both.
+"""
 
 import math
 import re
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
-from functools import partial
+from collections.abc import Iterator, Sequence
 from itertools import pairwise
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
-from abeval.offline.metrics import UNCUT, OfflineMetric
+from abeval.offline.metrics import GRADED, UNCUT, Definition, OfflineMetric
 from abeval.offline.rows import Block, Groups, Rows, scored, starts
 from abeval.results.replay import ModelCoverage
 from abeval.stats.records import Bools, Floats, Integers
 from abeval.threads import in_threads
 
-if TYPE_CHECKING:
-    import pandas as pd
-
 SCALE = 1e-9
-"""Queries add most values as whole multiples of this, so that the order of adding is irrelevant."""
+"""Most values are added as whole multiples of this, so that the order of adding is irrelevant."""
 
 FINE = 1e-12
-"""The same for ranking values."""
+"""The same for values of lists."""
 
-
-@dataclass(frozen=True)
-class UnitValues:
-    """One model's columns per unit, all in the order of `units`; columns are added in place.
-
-    Attributes:
-        units: The ids of the units of the replay (`candidates/traffic`), ascending.
-        columns: Column → its values, shape (units,).
-    """
-
-    units: NDArray[np.generic]
-    columns: dict[str, Floats] = field(default_factory=dict)
-
-    def add(self, frame: pd.DataFrame, names: Mapping[str, str], scale: float = 1.0) -> None:
-        """Add columns of a frame with one row per `unit_id`.
-
-        A unit without a row has zero; rows of other units are ignored. `names` maps a column of the
-        frame to its name here; the frame's whole numbers are multiplied by `scale`.
-        """
-        import pandas as pd
-
-        place = pd.Index(self.units).get_indexer(pd.Index(frame["unit_id"]))
-        known = place >= 0
-        for column, name in names.items():
-            values = np.zeros(len(self.units))
-            values[place[known]] = frame[column].to_numpy(dtype=np.float64)[known] * scale
-            self.columns[name] = values
-
-    def add_cuts(self, frame: pd.DataFrame, ks: Iterable[int]) -> None:
-        """Add the columns `v_…` of `unit_values.sql`, as `…@k` for each cut-off `k`."""
-        columns = [str(name) for name in frame.columns if str(name).startswith("v_")]
-        for k in ks:
-            names = {name: cut_column(name.removeprefix("v_"), k) for name in columns}
-            self.add(frame[frame["k"] == k], names, FINE)
-
-    def __getitem__(self, name: str) -> Floats:
-        return self.columns[name]
-
-
-def cut_column(column: str, k: int) -> str:
-    """The name of a ranking value at a cut-off.
-
-    Example:
-        >>> cut_column("recall", 10)
-        'recall@10'
-    """
-    return f"{column}@{k}"
-
-
-GRADED = frozenset({"concordant", "won_graded"})
-"""Numerators of FCP: they count pairs of unequal relevance, whatever its levels.
-
-They have a kernel only where relevance is binary.
-"""
+Key = tuple[str, str, int]
+"""A column of sums per unit: family of metrics, name, cut-off."""
 
 _LONGEST = 1_000_000
-
-
-def ratio(above: Floats, below: Floats | float) -> Floats:
-    """Above / below, element by element; 0 where `below` is 0."""
-    return np.divide(above, below, out=np.zeros_like(above), where=np.asarray(below) > 0)
-
-
-def full_ideal(k: int) -> float | None:
-    """DCG of k relevant items in multiples of 1e-12; None for a k beyond the length of any list.
-
-    Example:
-        >>> full_ideal(1)
-        1000000000000.0
-    """
-    if k > _LONGEST:
-        return None
-    return float(sum(round(1e12 / math.log2(1 + i)) for i in range(1, k + 1)))
-
-
-def graded_orders(won_halves: Floats, tied: Floats, pairs: Floats) -> dict[str, Floats]:
-    """The columns of FCP per unit; `won_halves` is 2 × pairs in order + tied pairs."""
-    return {
-        "graded": pairs,
-        "won_graded": won_halves / 2,
-        "concordant": (won_halves - tied) / 2,
-        "ordered": pairs - tied,
-    }
-
-
 _PART = 1 << 16
 """Relevant rows of a part."""
+
+_WHOLE = ("hits", "places", "recalls", "early", "first")
+"""Terms that are added as they are; others are whole multiples of `FINE`."""
+
+
+def covers(metric: OfflineMetric, rows: Rows) -> bool:
+    """Return whether a metric has a kernel; FCP has one if all relevant items have one grade."""
+    definition = metric.definition
+    if definition.family == "pairs":
+        return definition.above not in GRADED or rows.is_binary
+    return definition.family == "list"
+
+
+def without_kernel(metrics: Sequence[OfflineMetric], rows: Rows | None) -> list[OfflineMetric]:
+    """Return the metrics that queries sum: all if the rows are not at hand as arrays."""
+    return [metric for metric in metrics if rows is None or not covers(metric, rows)]
+
+
+def coverage(rows: Rows) -> Iterator[ModelCoverage]:
+    """Count the rows, requests and units that each model scores (`coverage.sql`)."""
+    total = int(rows.requests.start[-1])
+    for model in sorted(rows.scores):
+        listed = rows.listed[model]
+        units = (np.count_nonzero(np.bincount(of)) for of in (rows.unit, rows.unit[listed > 0]))
+        counts = (listed.size, (listed > 0).sum(), total, total - listed.sum(), *units)
+        yield ModelCoverage(model, *map(int, counts))
+
+
+def unit_sums(rows: Rows, model: str, metrics: Sequence[OfflineMetric]) -> dict[Key, Floats]:
+    """Sum per unit what a model's metrics with a kernel need, and count its requests."""
+    sums = _request_counts(rows, model)
+    covered = [metric for metric in metrics if covers(metric, rows)]
+    lists = [metric for metric in covered if metric.definition.family == "list"]
+    if covered:
+        ranks = ranks_of(rows.requests, rows.scores[model], rows.tie, rows.is_relevant)
+    if lists:
+        sums |= _list_sums(rows, model, ranks, lists)
+    if len(lists) < len(covered):
+        sums |= {("pairs", name, UNCUT): v for name, v in _pair_sums(rows, model, ranks).items()}
+    return sums
+
+
+def _request_counts(rows: Rows, model: str) -> dict[Key, Floats]:
+    """Count requests per unit: all, with a relevant item, a score, both (`unit_requests`)."""
+    relevant, listed = rows.relevant > 0, rows.listed[model] > 0
+    counts: dict[str, Bools] = {
+        "requests": np.ones(listed.size, dtype=np.bool_),
+        "relevant": relevant,
+        "listed": listed,
+        "listed_relevant": relevant & listed,
+    }
+    return {("requests", n, UNCUT): _sums(rows.unit, v, rows.ids.size) for n, v in counts.items()}
+
+
+def _sums(group: Integers, column: Integers | Floats | Bools, size: int) -> Floats:
+    # Of nothing, NumPy's sums are whole numbers.
+    return np.bincount(group, column, size).astype(np.float64, copy=False)
 
 
 class Ranks(NamedTuple):
@@ -136,8 +107,8 @@ class Ranks(NamedTuple):
     first: Integers
     last: Integers
 
-    def parts(self) -> Iterator[Ranks]:
-        """The same, in parts of whole groups that fit in a processor's cache."""
+    def parts(self) -> Iterator["Ranks"]:
+        """Divide them into parts of whole groups that fit in a processor's cache."""
         start = starts(self.group)
         wanted = np.append(np.arange(0, start[-1], _PART), start[-1])
         edges = set(start[np.searchsorted(start, wanted)].tolist())
@@ -181,7 +152,7 @@ def _ranks(block: Block, score: Floats, tie: Integers, relevant: Bools) -> Ranks
 
 
 def _runs(ranked: Floats) -> tuple[Integers, Integers]:
-    """First and last place of the run of equal scores that each place is in."""
+    """Return the first and last place of the run of equal scores that each place is in."""
     length = ranked.shape[1]
     edge = np.ones((len(ranked), length + 1), dtype=np.bool_)
     edge[:, 1:-1] = ranked[:, 1:] != ranked[:, :-1]
@@ -191,12 +162,12 @@ def _runs(ranked: Floats) -> tuple[Integers, Integers]:
     return first, last
 
 
-def pair_sums(rows: Rows, model: str, of_requests: Ranks) -> dict[str, Floats]:
-    """Per unit, pairs of a relevant and another row, and GAUC's sums (`pair_values.sql`).
+def _pair_sums(rows: Rows, model: str, ranks: Ranks) -> dict[str, Floats]:
+    """Count pairs of a relevant and another row per unit, and sum GAUC (`pair_values.sql`).
 
-    `of_requests` ranks the rows of the requests, which are ranked again where units have several.
+    `ranks` are of requests; the rows are ranked again where units have several.
     """
-    (units, number), score, ranks = rows.by_unit, rows.scores[model], of_requests
+    (units, number), score = rows.by_unit, rows.scores[model]
     if units is not rows.requests:
         score = units.sorted(score)
         ranks = ranks_of(units, score, units.sorted(rows.tie), units.sorted(rows.is_relevant))
@@ -207,27 +178,24 @@ def pair_sums(rows: Rows, model: str, of_requests: Ranks) -> dict[str, Floats]:
     # Rank sums: from the lowest score, twice the mean rank of a run is 2n + 2 − its two ends.
     won = _sums(unit, 2 * n[unit] + 2 - first - last, n.size) - p * (p + 1)
     columns = (n, p, won, _tied(unit, first, last, n.size))
-    return _pair_values(*(_sums(number, column, rows.units) for column in columns))
+    return _pair_values(*(_sums(number, column, rows.ids.size) for column in columns))
 
 
 def _tied(unit: Integers, first: Integers, last: Integers, units: int) -> Floats:
-    """Pairs of a relevant and another row of equal scores."""
+    """Count pairs of a relevant and another row of equal scores."""
     run = starts(unit * (last.max(initial=0) + 1) + first)
     relevant, head = np.diff(run), run[:-1]
     return _sums(unit[head], relevant * (last[head] - first[head] + 1 - relevant), units)
 
 
-def _sums(group: Integers, column: Integers | Floats, size: int) -> Floats:
-    return np.bincount(group, column, size).astype(np.float64, copy=False)
-
-
 def _pair_values(n: Floats, p: Floats, won: Floats, tied: Floats) -> dict[str, Floats]:
+    """Compute `pair_values.sql`; `won` is twice the pairs in order, and tied ones once."""
     pairs = p * (n - p)
     both = ((p > 0) & (p < n)).astype(np.float64)
     auc = ratio(won, 2 * pairs)
     return {
         "impressions": both * n,
-        "gauc_clicks": both * p,
+        "clicks": both * p,
         "units": both,
         "pairs": pairs,
         "all_impressions": n,
@@ -238,7 +206,10 @@ def _pair_values(n: Floats, p: Floats, won: Floats, tied: Floats) -> dict[str, F
         "auc_units": np.rint(auc / SCALE) * SCALE,
         "auc_impressions_half": np.rint(n * np.where(both > 0, auc, 0.5) / SCALE) * SCALE,
         "won_pairs": won / 2,
-        **graded_orders(won, tied, pairs),
+        "graded": pairs,
+        "won_graded": won / 2,
+        "concordant": (won - tied) / 2,
+        "ordered": pairs - tied,
     }
 
 
@@ -261,12 +232,10 @@ class Hits:
         self._terms: dict[str, Floats] = {}
 
     def term(self, name: str) -> Floats:
-        """Each hit's term of a sum in `list_values.sql`.
-
-        Terms are whole numbers, many of them multiples of 1e-12: sums do not depend on the order.
-        """
+        """Return each hit's term of a sum of `list_values.sql`, computed once."""
         if name not in self._terms:
-            self._terms[name] = self._term(name)
+            term = self._term(name)
+            self._terms[name] = term if name in _WHOLE else np.rint(term / FINE)
         return self._terms[name]
 
     def _term(self, name: str) -> Floats:
@@ -277,32 +246,32 @@ class Hits:
             case "places":
                 return place.astype(np.float64)
             case "precisions":
-                return fine(number / place)
+                return number / place
             case "recalls":
                 return number.astype(np.float64)
             case "reciprocals":
-                return fine(1 / place)
+                return 1 / place
             case "first":
                 return np.where(number == 1, 1 / place, 0.0)
             case "gain":
-                return fine(self._grade)
+                return self._grade
             case "early":
                 return (place <= self.relevant[self.list]).astype(np.float64)
         (order, kind), is_listed = name.split("_"), place <= UNCUT
         if order == "dcg":
-            return fine(_gain(kind, self._grade) / _discount(np.where(is_listed, place, 1)))
+            return _gain(kind, self._grade) / _discount(np.where(is_listed, place, 1))
         grade = self._grade if order == "ideal" else np.where(is_listed, self._grade, 0.0)
-        return fine(_gain(kind, self._best(grade)) / _discount(number))
+        return _gain(kind, self._best(grade)) / _discount(number)
 
     def _best(self, grade: Floats) -> Floats:
-        """The grades of each request, the highest first."""
+        """Sort the grades of each request, the highest first."""
         # With equal grades any order is best, and hits without a place are last already.
         is_constant = self._grade.min() == self._grade.max()
         return grade if is_constant else grade[np.lexsort((-grade, self.list))]
 
 
 class Cut:
-    """Sums of terms at one cut-off, per request with a relevant item (`list_values.sql`).
+    """The columns of `list_values.sql` at one cut-off, per request with a relevant item.
 
     Args:
         hits: The relevant items.
@@ -311,101 +280,74 @@ class Cut:
     """
 
     def __init__(self, hits: Hits, listed: Integers, k: int) -> None:
-        self.k = k
-        self.shown = np.minimum(listed, k)
-        self.relevant = hits.relevant.astype(np.float64)
-        self.best = np.minimum(self.relevant, k)
-        self._hits = hits
+        relevant = hits.relevant.astype(np.float64)
+        self._columns: dict[str, Floats] = {
+            "k": np.full(relevant.size, float(k)),
+            "relevant": relevant,
+            "best": np.minimum(relevant, k),
+            "mean_size": (k + relevant) / 2,
+        }
+        self._hits, self._k, self._shown = hits, k, np.minimum(listed, k)
+        self._one = np.ones(relevant.size)
         self._inside = {
             ordered: np.flatnonzero((hits.number if ordered else hits.place) <= k)
             for ordered in (False, True)
         }
-        self._sums: dict[str, Floats] = {}
+
+    def value(self, definition: Definition) -> Floats:
+        """Return a metric's value in multiples of `FINE`, whose sums do not depend on the order."""
+        above, factors = self[definition.above], definition.below.split()
+        if "fine" in factors:
+            above = above * FINE
+        below = math.prod((self[of] for of in factors if of != "fine"), start=self._one)
+        return np.rint(ratio(above, below) / FINE)
 
     def __getitem__(self, name: str) -> Floats:
-        """Sum of a term over the hits that are inside the cut-off."""
-        if name not in self._sums:
-            # The ideal orders have their own places, which the hits' numbers are.
-            inside = self._inside[name.startswith(("ideal", "list"))]
-            terms = self._hits.term(name)[inside]
-            sums = np.bincount(self._hits.list[inside], terms, self.relevant.size)
-            # Of nothing, the sums are whole numbers.
-            self._sums[name] = sums.astype(np.float64, copy=False)
-        return self._sums[name]
+        if name not in self._columns:
+            self._columns[name] = self._column(name)
+        return self._columns[name]
+
+    def _column(self, name: str) -> Floats:
+        match name:
+            case "any_hit":
+                return np.minimum(self["hits"], 1)
+            case "steps":
+                # Places of the list from each hit to the cut-off.
+                return (self._shown + 1) * self["hits"] - self["places"]
+            case "full_ideal":
+                return np.full(self._shown.size, full_ideal(self._k) or np.inf)
+        # The ideal orders have their own places, which the hits' numbers are.
+        inside = self._inside[name.startswith(("ideal", "list"))]
+        return _sums(self._hits.list[inside], self._hits.term(name)[inside], self._shown.size)
 
 
-def _of_gains(
-    name: str, value: Callable[[str, Cut], Floats]
-) -> Mapping[str, Callable[[Cut], Floats]]:
-    return {name.format(gain): partial(value, gain) for gain in ("bin", "lin", "exp")}
-
-
-VALUES: Mapping[str, Callable[[Cut], Floats]] = {
-    "precision": lambda c: c["hits"] / c.k,
-    "recall": lambda c: c["hits"] / c.relevant,
-    "recall_cap": lambda c: c["hits"] / c.best,
-    "f1": lambda c: 2 * c["hits"] / (c.k + c.relevant),
-    "hit": lambda c: np.minimum(c["hits"], 1),
-    "map_all": lambda c: c["precisions"] * FINE / c.relevant,
-    "map_min": lambda c: c["precisions"] * FINE / c.best,
-    "map_hits": lambda c: ratio(c["precisions"] * FINE, c["hits"]),
-    "map_k": lambda c: c["precisions"] * FINE / c.k,
-    # Σ places of the list from each hit to the cut-off.
-    "mar_mean": lambda c: ((c.shown + 1) * c["hits"] - c["places"]) / (c.k * c.relevant),
-    "mar_all": lambda c: c["recalls"] / c.relevant**2,
-    "mar_min": lambda c: c["recalls"] / (c.relevant * c.best),
-    "mrr": lambda c: c["first"],
-    "arhr": lambda c: c["reciprocals"] * FINE,
-    "cg": lambda c: c["gain"] * FINE,
-    **_of_gains("dcg_{}", lambda gain, c: c[f"dcg_{gain}"] * FINE),
-    **_of_gains("ndcg_{}", lambda gain, c: c[f"dcg_{gain}"] / c[f"ideal_{gain}"]),
-    **_of_gains("ndcg_{}_list", lambda gain, c: ratio(c[f"dcg_{gain}"], c[f"list_{gain}"])),
-    "ndcg_bin_k": lambda c: c["dcg_bin"] / (full_ideal(c.k) or math.inf),
-    "rprec": lambda c: c["early"] / c.relevant,
-}
-"""Column of `list_values.sql` (or `r_precision.sql`) → its value per request."""
-
-
-def list_sums(
+def _list_sums(
     rows: Rows, model: str, ranks: Ranks, metrics: Sequence[OfflineMetric]
-) -> dict[str, Floats]:
-    """Sums per unit of the ranking metrics of one model (`unit_values.sql`), by column.
-
-    `ranks` has the ranks in requests by the scores of the model.
-    """
+) -> dict[Key, Floats]:
+    """Sum the values of lists per unit (`unit_values.sql`)."""
     # Where every grade is 1, all three gains are equal, and computed once.
     is_one = rows.is_binary and rows.grades.max(initial=0) == 1
-    column = {
-        m: re.sub("_(lin|exp)", "_bin", m.definition.numerator)
-        if is_one
-        else m.definition.numerator
-        for m in metrics
-    }
-    wanted = {(name, m.cutoff) for m, name in column.items()}
-    parts = [*in_threads(lambda part: _values(rows, model, part, wanted), ranks.parts())]
-    unit = np.concatenate([np.zeros(0, np.int64), *(of.unit for of in parts)])
-    sums: dict[tuple[str, int], Floats] = {}
+    computed = {m: (_binary(m.definition) if is_one else m.definition, m.cutoff) for m in metrics}
+    wanted = set(computed.values())
+
+    def values(part: Ranks) -> tuple[Integers, dict[tuple[Definition, int], Floats]]:
+        hits = Hits(rows, part)
+        cuts = {k: Cut(hits, rows.listed[model][hits.request], k) for k in {k for _, k in wanted}}
+        return rows.unit[hits.request], {(d, k): cuts[k].value(d) for d, k in wanted}
+
+    parts = list(in_threads(values, ranks.parts()))
+    unit = np.concatenate([np.zeros(0, np.int64), *(unit for unit, _ in parts)])
+    sums = {}
     for key in wanted:
-        values = np.concatenate([np.zeros(0), *(of.values[key] for of in parts)])
-        sums[key] = FINE * np.bincount(unit, values, rows.units).astype(np.float64, copy=False)
-    return {
-        cut_column(m.definition.numerator, m.cutoff): sums[column[m], m.cutoff] for m in metrics
-    }
+        column = np.concatenate([np.zeros(0), *(of[key] for _, of in parts)])
+        sums[key] = FINE * _sums(unit, column, rows.ids.size)
+    return {("list", m.definition.column, m.cutoff): sums[key] for m, key in computed.items()}
 
 
-class _Values(NamedTuple):
-    """Values of requests with a relevant item, in multiples of 1e-12, and their units."""
-
-    unit: Integers
-    values: Mapping[tuple[str, int], Floats]
-
-
-def _values(rows: Rows, model: str, ranks: Ranks, wanted: Collection[tuple[str, int]]) -> _Values:
-    hits = Hits(rows, ranks)
-    listed = rows.listed[model][hits.request]
-    cuts = {k: Cut(hits, listed, k) for k in {k for _, k in wanted}}
-    values = {(name, k): fine(VALUES[name](cuts[k])) for name, k in wanted}
-    return _Values(rows.unit[hits.request], values)
+def _binary(definition: Definition) -> Definition:
+    """Replace gains by those of binary relevance; metrics that sum the same become one."""
+    above, below = (re.sub("_(lin|exp)", "_bin", of) for of in (definition.above, definition.below))
+    return Definition("", "", "list", "optional", above, below, "")
 
 
 def _gain(kind: str, grade: Floats) -> Floats:
@@ -424,65 +366,18 @@ def _discount(place: Integers) -> Floats:
     return discounts[place]
 
 
-def fine(term: Floats) -> Floats:
-    """Round to whole multiples of 1e-12, whose sums do not depend on the order."""
-    return np.rint(term / FINE)
+def ratio(above: Floats, below: Floats) -> Floats:
+    """Divide element by element; 0 where `below` is 0."""
+    return np.divide(above, below, out=np.zeros_like(above), where=below > 0)
 
 
-def covers(metric: OfflineMetric, rows: Rows) -> bool:
-    """Whether a metric has a kernel. FCP has one if all relevant items have the same grade."""
-    family, column = metric.definition.family, metric.definition.numerator
-    if family == "pairs":
-        return column not in GRADED or rows.is_binary
-    return family in ("list", "r_precision")
+def full_ideal(k: int) -> float | None:
+    """Return the DCG of k relevant items in multiples of 1e-12; None beyond any list's length.
 
-
-def without_kernel(metrics: Sequence[OfflineMetric], rows: Rows | None) -> list[OfflineMetric]:
-    """The metrics that queries sum: all of them if the rows are not at hand as arrays."""
-    return [metric for metric in metrics if rows is None or not covers(metric, rows)]
-
-
-def coverage(rows: Rows) -> Iterator[ModelCoverage]:
-    """Rows, requests and units that each model scores (`coverage.sql`)."""
-    for model in sorted(rows.scores):
-        listed = rows.listed[model]
-        scored = int((listed > 0).sum())
-        total = int(rows.requests.start[-1])
-        units = [_distinct(rows.unit[mask]) for mask in (listed >= 0, listed > 0)]
-        unscored = total - int(listed.sum())
-        yield ModelCoverage(model, len(rows.requests), scored, total, unscored, *units)
-
-
-def _distinct(numbers: Integers) -> int:
-    return int(np.count_nonzero(np.bincount(numbers)))
-
-
-def add(
-    rows: Rows, model: str, metrics: Sequence[OfflineMetric], values: UnitValues
-) -> tuple[float, float]:
-    """Add the sums of the metrics that have a kernel, and return the model's score range."""
-    score, covered = rows.scores[model], [m for m in metrics if covers(m, rows)]
-    values.columns.update(_request_counts(rows, model))
-    if covered:
-        ranks = ranks_of(rows.requests, score, rows.tie, rows.is_relevant)
-    if lists := [m for m in covered if m.definition.family != "pairs"]:
-        values.columns.update(list_sums(rows, model, ranks, lists))
-    if any(m.definition.family == "pairs" for m in covered):
-        values.columns.update(pair_sums(rows, model, ranks))
-    return float(np.nanmin(score)), float(np.nanmax(score))
-
-
-def _request_counts(rows: Rows, model: str) -> dict[str, Floats]:
-    """Requests per unit: all, with a relevant item, with a score, with both (`unit_requests`)."""
-    relevant = rows.relevant > 0
-    listed = rows.listed[model] > 0
-    counts = {
-        "requests": np.ones(listed.size),
-        "relevant": relevant,
-        "listed": listed,
-        "listed_relevant": relevant & listed,
-    }
-    return {
-        name: np.bincount(rows.unit, weights=mask, minlength=rows.units).astype(np.float64)
-        for name, mask in counts.items()
-    }
+    Example:
+        >>> full_ideal(1)
+        1000000000000.0
+    """
+    if k > _LONGEST:
+        return None
+    return float(sum(round(1e12 / math.log2(1 + place)) for place in range(1, k + 1)))

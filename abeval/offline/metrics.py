@@ -1,16 +1,17 @@
-"""Define the offline metrics: formulas, ids, and the presets of other libraries."""
+"""Define the offline metrics: formulas, ids, what each sums, and the presets of other libraries.
+
+An id carries its definition: `map@10[min]`, `gauc[impressions]`.
+"""
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Literal
+from typing import Literal, NamedTuple
 
 from abeval.bounds import MAX_CUTOFF
 from abeval.errors import ExperimentError
 
-Family = Literal[
-    "list", "r_precision", "tied", "pairs", "auc", "point", "bins", "beyond", "catalogue"
-]
+Family = Literal["list", "tied", "pairs", "auc", "point", "bins", "beyond", "catalogue"]
 Cut = Literal["required", "optional", "none"]
 Form = Literal["ratio", "root", "total", "entropy", "information"]
 
@@ -18,37 +19,46 @@ UNCUT = 1_000_000_000
 """The cut-off that stands for the whole list."""
 
 
-@dataclass(frozen=True)
-class Definition:
+class Definition(NamedTuple):
     """A metric without its cut-off.
 
     Attributes:
         name: Such as `map`.
         variant: The text in brackets; empty where the name is enough.
         family: How its values are computed: by which queries or kernel, and which estimate.
-        numerator: Column that is summed over units.
-        denominator: Column that it is divided by; empty where the family decides: the requests that
-            count, the rows, or no such sum.
         cut: Whether the id has an `@k`.
+        above: What it sums: of a request (family `list`, a column of `list_values.sql`), or of a
+            unit (a column of the family's query).
+        below: What that is divided by, of the same; of a request, the product of these columns
+            (`fine` says that `above` counts multiples of 1e-12).
         formula: In words, with R the relevant items of a request.
         same_for_all: Whether every order of a list has the same value once k covers the list.
-        form: What is computed from the two sums: their ratio, its square root, the numerator only,
-            the ratio over the entropy of the click rate, or one minus that.
+        form: What is computed of the sums over units: their ratio, its square root, the numerator
+            only, the ratio over the entropy of the click rate, or one minus that.
     """
 
     name: str
     variant: str
     family: Family
-    numerator: str
-    denominator: str
     cut: Cut
+    above: str
+    below: str
     formula: str
     same_for_all: bool = False
     form: Form = "ratio"
 
+    @property
+    def of_requests(self) -> bool:
+        """Return whether it is a mean over requests."""
+        return self.family in ("list", "tied")
 
-@dataclass(frozen=True)
-class OfflineMetric:
+    @property
+    def column(self) -> str:
+        """Join name and variant to one word: `ndcg_lin_list`."""
+        return re.sub(r"\W", "_", f"{self.name}_{self.variant}" if self.variant else self.name)
+
+
+class OfflineMetric(NamedTuple):
     """A definition with its cut-off.
 
     Attributes:
@@ -66,189 +76,146 @@ class OfflineMetric:
 
     @property
     def id(self) -> str:
-        """The name, the cut-off and the variant."""
+        """Join name, cut-off and variant."""
         cut = "" if self.k is None else f"@{self.k}"
         variant = f"[{self.definition.variant}]" if self.definition.variant else ""
         return f"{self.definition.name}{cut}{variant}"
 
     @property
     def cutoff(self) -> int:
-        """The cut-off as a number: `UNCUT` for the whole list."""
+        """Return the cut-off as a number: `UNCUT` for the whole list."""
         return UNCUT if self.k is None else self.k
 
 
-def _list(
-    name: str, variant: str, column: str, cut: Cut, formula: str, same: bool = False
+_ROW = re.compile(r"(\w+)(@k\??)?(?:\[(.+)\])?")
+_CUTS: Mapping[str | None, Cut] = {"@k": "required", "@k?": "optional", None: "none"}
+_MEANS = {"list": "mean over requests of ", "tied": "mean over requests of "}
+_MEANS |= {"beyond": "mean over lists of "}
+
+
+def _row(
+    family: Family, pattern: str, sums: str, formula: str, form: Form = "ratio", same: bool = False
 ) -> Definition:
-    return Definition(
-        name, variant, "list", column, "", cut, f"mean over requests of {formula}", same
-    )
+    """Make a definition; `@k?` is an optional cut-off, `sums` is `above / below`."""
+    match = _ROW.fullmatch(pattern)
+    name, cut, variant = match.groups() if match else (pattern, None, None)
+    above, _, below = sums.partition(" / ")
+    text = _MEANS.get(family, "") + formula
+    return Definition(name, variant or "", family, _CUTS[cut], above, below, text, same, form)
 
 
-_GAINS: Mapping[str, str] = {"bin": "1 if relevant", "lin": "relevance", "exp": "2^relevance − 1"}
+_AP, _AR, _ALL = "Σ precision at each hit", "Σ recall at each hit", "DCG of all relevant items"
+_STEPS = "Σ recall at each of the first k places of the list"
+_BEST = "DCG of the list in its best order"
+_TIES = "nDCG averaged over the orders of equal scores, ideal over the list"
+_GAINS = (("bin", "1 if relevant"), ("lin", "relevance"), ("exp", "2^relevance − 1"))
 
 RANKING = (
-    _list("precision", "", "precision", "required", "hits / k", True),
-    _list("recall", "", "recall", "required", "hits / R", True),
-    _list("recall", "cap", "recall_cap", "required", "hits / min(R, k)", True),
-    _list("f1", "", "f1", "required", "2·hits / (k + R)", True),
-    _list("hit", "", "hit", "required", "1 if there is a hit, else 0", True),
-    _list("map", "R", "map_all", "optional", "Σ precision at each hit / R"),
-    _list("map", "min", "map_min", "required", "Σ precision at each hit / min(R, k)"),
-    _list("map", "hits", "map_hits", "optional", "Σ precision at each hit / hits"),
-    _list("map", "k", "map_k", "required", "Σ precision at each hit / k"),
-    _list(
-        "mar",
-        "mean",
-        "mar_mean",
-        "required",
-        "Σ recall at each of the first k places of the list / k",
-    ),
-    _list("mar", "R", "mar_all", "optional", "Σ recall at each hit / R", True),
-    _list("mar", "min", "mar_min", "required", "Σ recall at each hit / min(R, k)", True),
-    _list("mrr", "", "mrr", "optional", "1 / place of the first hit, 0 without one"),
-    _list("arhr", "", "arhr", "optional", "Σ 1 / place over hits"),
-    _list("cg", "", "cg", "required", "Σ relevance over the first k", True),
+    _row("list", "precision@k", "hits / k", "hits / k", same=True),
+    _row("list", "recall@k", "hits / relevant", "hits / R", same=True),
+    _row("list", "recall@k[cap]", "hits / best", "hits / min(R, k)", same=True),
+    _row("list", "f1@k", "hits / mean_size", "2·hits / (k + R)", same=True),
+    _row("list", "hit@k", "any_hit", "1 if there is a hit, else 0", same=True),
+    _row("list", "map@k?[R]", "precisions / fine relevant", f"{_AP} / R"),
+    _row("list", "map@k[min]", "precisions / fine best", f"{_AP} / min(R, k)"),
+    _row("list", "map@k?[hits]", "precisions / fine hits", f"{_AP} / hits"),
+    _row("list", "map@k[k]", "precisions / fine k", f"{_AP} / k"),
+    _row("list", "mar@k[mean]", "steps / k relevant", f"{_STEPS} / k"),
+    _row("list", "mar@k?[R]", "recalls / relevant relevant", f"{_AR} / R", same=True),
+    _row("list", "mar@k[min]", "recalls / relevant best", f"{_AR} / min(R, k)", same=True),
+    _row("list", "mrr@k?", "first", "1 / place of the first hit, 0 without one"),
+    _row("list", "arhr@k?", "reciprocals / fine", "Σ 1 / place over hits"),
+    _row("list", "cg@k", "gain / fine", "Σ relevance over the first k", same=True),
     *(
-        _list("dcg", gain, f"dcg_{gain}", "optional", f"Σ ({text}) / log2(1 + place)")
-        for gain, text in _GAINS.items()
+        _row("list", f"dcg@k?[{of}]", f"dcg_{of} / fine", f"Σ ({gain}) / log2(1 + place)")
+        for of, gain in _GAINS
     ),
     *(
-        _list("ndcg", gain, f"ndcg_{gain}", "optional", f"DCG ({text}) / DCG of all relevant items")
-        for gain, text in _GAINS.items()
+        _row("list", f"ndcg@k?[{of}]", f"dcg_{of} / ideal_{of}", f"DCG ({gain}) / {_ALL}")
+        for of, gain in _GAINS
     ),
     *(
-        _list(
-            *("ndcg", f"{gain},list", f"ndcg_{gain}_list", "optional"),
-            f"DCG ({text}) / DCG of the list in its best order",
-        )
-        for gain, text in _GAINS.items()
+        _row("list", f"ndcg@k?[{of},list]", f"dcg_{of} / list_{of}", f"DCG ({gain}) / {_BEST}")
+        for of, gain in _GAINS
     ),
-    _list("ndcg", "bin,k", "ndcg_bin_k", "required", "DCG (1 if relevant) / DCG of k relevant"),
-    Definition(
-        *("ndcg", "lin,ties", "tied", "ndcg_lin_ties", "", "optional"),
-        "mean over requests of nDCG averaged over the orders of equal scores, ideal over the list",
+    _row(
+        "list", "ndcg@k[bin,k]", "dcg_bin / full_ideal", "DCG (1 if relevant) / DCG of k relevant"
     ),
-    Definition(
-        *("rprec", "", "r_precision", "rprec", "", "none"),
-        "mean over requests of hits in the first R / R",
-    ),
+    _row("tied", "ndcg@k?[lin,ties]", "", _TIES),
+    _row("list", "rprec", "early / relevant", "hits in the first R / R"),
 )
-
-
-def _ratio(
-    family: Family, name: str, variant: str, y: str, x: str, formula: str, form: Form = "ratio"
-) -> Definition:
-    return Definition(name, variant, family, y, x, "none", formula, form=form)
-
+"""Metrics of lists: means over requests of `above / below`."""
 
 _AUC = "pairs of a click and a non-click ordered correctly by the score, ties count half"
+_GAUC = "Σ impressions·AUC / Σ impressions"
+_BOTH = "units with both classes"
+_HALF = "auc_impressions_half / all_impressions"
+_ORDERED = "concordant / (concordant + discordant) pairs within units, equal scores left out"
+_UNEQUAL = "(concordant + ½ tied) / all pairs of different relevance within units"
+_LIKELIHOOD, _ENTROPY = "Σ ln(probability of the outcome)", "entropy of the click rate"
+_AT, _SAID = "clicks at or above the threshold", "impressions at or above it"
+_F1 = "twice_true_positive / both_positive"
+_ECE = "Σ rows·|mean score − CTR| / rows over equal"
+
 SCORES = (
-    _ratio("auc", "auc", "", "auc", "units", f"share of {_AUC}, over all impressions"),
-    _ratio(
-        *("pairs", "gauc", "impressions", "auc_impressions", "impressions"),
-        "Σ impressions·AUC / Σ impressions over units with both classes",
-    ),
-    _ratio(
-        *("pairs", "gauc", "clicks", "auc_clicks", "clicks"),
-        "Σ clicks·AUC / Σ clicks over units with both classes",
-    ),
-    _ratio(
-        *("pairs", "gauc", "units", "auc_units", "units"),
-        "mean AUC of the units with both classes",
-    ),
-    _ratio("pairs", "gauc", "pairs", "won_pairs", "pairs", f"share of {_AUC}, within units"),
-    _ratio(
-        *("pairs", "gauc", "impressions,half", "auc_impressions_half", "all_impressions"),
-        "Σ impressions·AUC / Σ impressions, AUC ½ for units with one class",
-    ),
-    _ratio(
-        *("pairs", "fcp", "", "concordant", "ordered"),
-        "concordant / (concordant + discordant) pairs within units, equal scores left out",
-    ),
-    _ratio(
-        *("pairs", "fcp", "half", "won_graded", "graded"),
-        "(concordant + ½ tied) / all pairs of different relevance within units",
-    ),
-    _ratio("point", "log_loss", "", "log_loss", "rows", "−mean ln(probability of the outcome)"),
-    _ratio(
-        "point",
-        "log_likelihood",
-        "",
-        "log_likelihood",
-        "",
-        "Σ ln(probability of the outcome)",
-        "total",
-    ),
-    _ratio(
-        *("point", "ne", "", "log_loss", "rows"),
-        "log loss / entropy of the click rate of the same rows",
-        "entropy",
-    ),
-    _ratio("point", "rig", "", "log_loss", "rows", "1 − normalised entropy", "information"),
-    _ratio("point", "q_ctr", "", "predicted", "clicks", "Σ score / Σ clicks"),
-    _ratio("point", "brier", "", "squared_error", "rows", "mean (score − click)²"),
-    _ratio("point", "mae", "", "absolute_residual", "rows", "mean |score − relevance|"),
-    _ratio("point", "rmse", "", "squared_residual", "rows", "√ mean (score − relevance)²", "root"),
-    _ratio(
-        *("point", "precision", "threshold", "true_positive", "predicted_positive"),
-        "clicks at or above the threshold / impressions at or above it",
-    ),
-    _ratio(
-        *("point", "recall", "threshold", "true_positive", "clicks"),
-        "clicks at or above the threshold / clicks",
-    ),
-    _ratio(
-        *("point", "f1", "threshold", "twice_true_positive", "both_positive"),
-        "2·clicks at or above the threshold / (clicks + impressions at or above it)",
-    ),
-    _ratio("bins", "ece", "mass", "", "", "Σ rows·|mean score − CTR| / rows over equal counts"),
-    _ratio("bins", "ece", "width", "", "", "Σ rows·|mean score − CTR| / rows over equal widths"),
+    _row("auc", "auc", "auc / units", f"share of {_AUC}, over all impressions"),
+    _row("pairs", "gauc[impressions]", "auc_impressions / impressions", f"{_GAUC} over {_BOTH}"),
+    _row("pairs", "gauc[clicks]", "auc_clicks / clicks", f"Σ clicks·AUC / Σ clicks over {_BOTH}"),
+    _row("pairs", "gauc[units]", "auc_units / units", f"mean AUC of the {_BOTH}"),
+    _row("pairs", "gauc[pairs]", "won_pairs / pairs", f"share of {_AUC}, within units"),
+    _row("pairs", "gauc[impressions,half]", _HALF, f"{_GAUC}, AUC ½ for units with one class"),
+    _row("pairs", "fcp", "concordant / ordered", _ORDERED),
+    _row("pairs", "fcp[half]", "won_graded / graded", _UNEQUAL),
+    _row("point", "log_loss", "log_loss / rows", "−mean ln(probability of the outcome)"),
+    _row("point", "log_likelihood", "log_likelihood / rows", _LIKELIHOOD, "total"),
+    _row("point", "ne", "log_loss / rows", f"log loss / {_ENTROPY} of the same rows", "entropy"),
+    _row("point", "rig", "log_loss / rows", "1 − normalised entropy", "information"),
+    _row("point", "q_ctr", "predicted / clicks", "Σ score / Σ clicks"),
+    _row("point", "brier", "squared_error / rows", "mean (score − click)²"),
+    _row("point", "mae", "absolute_residual / rows", "mean |score − relevance|"),
+    _row("point", "rmse", "squared_residual / rows", "√ mean (score − relevance)²", "root"),
+    _row("point", "precision[threshold]", "true_positive / predicted_positive", f"{_AT} / {_SAID}"),
+    _row("point", "recall[threshold]", "true_positive / clicks", f"{_AT} / clicks"),
+    _row("point", "f1[threshold]", _F1, f"2·{_AT} / (clicks + {_SAID})"),
+    _row("bins", "ece[mass]", "", f"{_ECE} counts"),
+    _row("bins", "ece[width]", "", f"{_ECE} widths"),
 )
+"""Metrics of scores: ratios of sums over units, and calibration."""
 
-
-def _beyond(name: str, variant: str, column: str, formula: str) -> Definition:
-    below = {"ild": "categorised_lists", "ild_vectors": "vector_lists"}.get(column, "lists")
-    return Definition(
-        name, variant, "beyond", column, below, "required", f"mean over lists of {formula}"
-    )
-
-
-def _catalogue(name: str, variant: str, column: str, formula: str) -> Definition:
-    return Definition(name, variant, "catalogue", column, "", "required", formula)
-
+_SHARE = "the mean of −log2(an item's share of earlier choices)"
+_USERS = "the mean of −log2(share of earlier units that chose it)"
+_UNLIKE = "the share of pairs of items of different categories"
+_HIGHER = "the mean over relevant items of how much higher they rank than by popularity / catalogue"
+_COSINE = "1 − the mean cosine of two items' vectors (`embedding`)"
+_EQUAL = "expected items in the lists of as many units as the smallest traffic has / catalogue"
+_GINI = "Gini of lists per item, over"
 
 BEYOND = (
-    _beyond(
-        *("novelty", "self_information", "self_information"),
-        "the mean of −log2(an item's share of earlier choices)",
-    ),
-    _beyond("novelty", "miuf", "miuf", "the mean of −log2(share of earlier units that chose it)"),
-    _beyond("popularity", "", "popularity", "the mean number of earlier choices"),
-    _beyond(
-        *("serendipity", "", "serendipity"),
-        "the mean over relevant items of how much higher they rank than by popularity / catalogue",
-    ),
-    _beyond("ild", "category", "ild", "the share of pairs of items of different categories"),
-    _beyond(
-        "ild", "vectors", "ild_vectors", "1 − the mean cosine of two items' vectors (`embedding`)"
-    ),
-    _catalogue("coverage", "", "coverage", "items in a list / items of the catalogue"),
-    _catalogue(
-        *("coverage", "equal", "coverage_equal"),
-        "expected items in the lists of as many units as the smallest traffic has / catalogue",
-    ),
-    _catalogue("gini", "catalogue", "gini", "Gini of lists per item, over the whole catalogue"),
-    _catalogue("gini", "listed", "gini_listed", "Gini of lists per item, over items in a list"),
-    _catalogue("entropy", "", "entropy", "entropy of lists per item, in bits"),
-    _catalogue("personalisation", "", "personalisation", "1 − mean cosine of two lists"),
+    _row("beyond", "novelty@k[self_information]", "self_information / lists", _SHARE),
+    _row("beyond", "novelty@k[miuf]", "miuf / lists", _USERS),
+    _row("beyond", "popularity@k", "popularity / lists", "the mean number of earlier choices"),
+    _row("beyond", "serendipity@k", "serendipity / lists", _HIGHER),
+    _row("beyond", "ild@k[category]", "ild / categorised_lists", _UNLIKE),
+    _row("beyond", "ild@k[vectors]", "ild_vectors / vector_lists", _COSINE),
+    _row("catalogue", "coverage@k", "coverage", "items in a list / items of the catalogue"),
+    _row("catalogue", "coverage@k[equal]", "coverage_equal", _EQUAL),
+    _row("catalogue", "gini@k[catalogue]", "gini", f"{_GINI} the whole catalogue"),
+    _row("catalogue", "gini@k[listed]", "gini_listed", f"{_GINI} items in a list"),
+    _row("catalogue", "entropy@k", "entropy", "entropy of lists per item, in bits"),
+    _row("catalogue", "personalisation@k", "personalisation", "1 − mean cosine of two lists"),
 )
+"""Metrics of what lists hold."""
 
 DEFINITIONS: Mapping[tuple[str, str], Definition] = {
     (d.name, d.variant): d for d in (*RANKING, *SCORES, *BEYOND)
 }
 """Every definition by name and variant."""
 
+HISTORY = frozenset({"self_information", "miuf", "popularity", "serendipity"})
+"""What only earlier choices tell (`above`)."""
+
+GRADED = frozenset({"concordant", "won_graded"})
+"""Sums of FCP (`above`): pairs of unequal relevance, whatever its levels."""
 
 _ID = re.compile(r"^([a-z_0-9]+?)(?:@([1-9][0-9]{0,8}))?(?:\[([A-Za-z_,]+)\])?$")
 
@@ -260,7 +227,7 @@ _ON_REQUEST = ("threshold", "vectors")
 
 
 def parse_metric(text: str) -> OfflineMetric:
-    """The metric of an id.
+    """Return the metric of an id.
 
     Raises:
         ExperimentError: There is no such metric, or the id leaves its definition open.
@@ -274,38 +241,31 @@ ndcg@10[lin,list], ndcg@10[exp,list], ndcg@10[bin,k], ndcg@10[lin,ties]
     """
     match = _ID.match(text)
     name, k, variant = match.groups() if match else (text, None, None)
-    known = dict.fromkeys(d.name for d in DEFINITIONS.values())
-    if name not in known:
+    named = [d for d in DEFINITIONS.values() if d.name == name]
+    if not named:
         from abeval.experiment.problems import suggestion
 
+        known = dict.fromkeys(d.name for d in DEFINITIONS.values())
         raise ExperimentError(f"no offline metric is called {text!r}{suggestion(name, known)}")
     cut = None if k is None else int(k)
     definition = DEFINITIONS.get((name, variant or ""))
     if definition is None:
-        raise ExperimentError(_which(text, variant), f"one of {', '.join(_ids(name, cut))}")
+        lacks = f"{text!r}: there is no definition [{variant}]"
+        what = f"{text!r} has several definitions: choose one" if variant is None else lacks
+        raise ExperimentError(what, f"one of {', '.join(OfflineMetric(d, cut).id for d in named)}")
     if (definition.cut == "none" and k) or (definition.cut == "required" and k is None):
         wanted = "needs a cut-off, such as @10" if k is None else "has no cut-off"
         raise ExperimentError(f"{text!r}: {name} {wanted}")
     return OfflineMetric(definition, cut)
 
 
-def _which(text: str, variant: str | None) -> str:
-    if variant is None:
-        return f"{text!r} has several definitions: choose one"
-    return f"{text!r}: there is no definition [{variant}]"
-
-
-def _ids(name: str, k: int | None) -> list[str]:
-    return [OfflineMetric(d, k).id for d in DEFINITIONS.values() if d.name == name]
-
-
 def metrics_of(texts: Iterable[str]) -> tuple[OfflineMetric, ...]:
-    """The metrics of some ids, each once."""
+    """Return the metrics of some ids, each once."""
     return tuple(dict.fromkeys(parse_metric(text) for text in texts))
 
 
 def default_metrics(ks: Sequence[int]) -> tuple[OfflineMetric, ...]:
-    """The default metrics: those with a cut-off at each of `ks`, and those of scores.
+    """Return the default metrics: those with a cut-off at each of `ks`, and those of scores.
 
     Example:
         >>> [m.id for m in default_metrics([5])][:4]
@@ -342,23 +302,13 @@ class Policy:
     missing_in_ndcg: Missing | None = None
 
     def missing_for(self, name: str) -> Missing:
-        """How the metric `name` treats requests without a score.
+        """Return how the metric `name` treats requests without a score.
 
         Example:
             >>> Policy(missing="drop", missing_in_ndcg="zero").missing_for("ndcg")
             'zero'
         """
         return self.missing_in_ndcg or self.missing if name == "ndcg" else self.missing
-
-    def override(self, ties: Ties | None, no_relevant: NoRelevant | None) -> "Policy":
-        """The policy with the user's choices; None keeps what it says.
-
-        Example:
-            >>> Policy(ties="text").override(None, "zero")
-            Policy(ties='text', no_relevant='zero', missing='drop', missing_in_ndcg=None)
-        """
-        ties, no_relevant = ties or self.ties, no_relevant or self.no_relevant
-        return replace(self, ties=ties, no_relevant=no_relevant)
 
 
 @dataclass(frozen=True)
@@ -380,8 +330,7 @@ class Scoring:
     bins: int = 10
 
 
-@dataclass(frozen=True)
-class Preset:
+class Preset(NamedTuple):
     """A library's metrics, by their ids here, and its policy.
 
     Attributes:
@@ -390,56 +339,51 @@ class Preset:
         policy: How the library treats the cases that definitions leave open.
     """
 
-    at_k: tuple[str, ...]
-    whole: tuple[str, ...]
+    at_k: str
+    whole: str
     policy: Policy
 
     def metrics(self, ks: Sequence[int]) -> tuple[OfflineMetric, ...]:
-        """The metrics at the cut-offs `ks`."""
-        return metrics_of([*(text.format(k) for k in ks for text in self.at_k), *self.whole])
+        """Return the metrics at the cut-offs `ks`."""
+        at_k = [text.format(k) for k in ks for text in self.at_k.split()]
+        return metrics_of([*at_k, *self.whole.split()])
 
 
 PRESETS: Mapping[str, Preset] = {
     "trec": Preset(
-        ("precision@{}", "recall@{}", "hit@{}", "map@{}[R]", "ndcg@{}[lin]"),
-        ("map[R]", "mrr", "ndcg[lin]", "rprec"),
-        Policy(ties="text", no_relevant="zero", missing="drop"),
+        "precision@{} recall@{} hit@{} map@{}[R] ndcg@{}[lin]",
+        "map[R] mrr ndcg[lin] rprec",
+        Policy(ties="text", no_relevant="zero"),
     ),
     "ranx": Preset(
-        (
-            *("precision@{}", "recall@{}", "f1@{}", "hit@{}", "map@{}[R]", "mrr@{}"),
-            *("dcg@{}[lin]", "dcg@{}[exp]", "ndcg@{}[lin]", "ndcg@{}[exp]"),
-        ),
-        ("map[R]", "mrr", "ndcg[lin]", "ndcg[exp]", "rprec"),
+        "precision@{} recall@{} f1@{} hit@{} map@{}[R] mrr@{} "
+        "dcg@{}[lin] dcg@{}[exp] ndcg@{}[lin] ndcg@{}[exp]",
+        "map[R] mrr ndcg[lin] ndcg[exp] rprec",
         Policy(ties="position", no_relevant="zero", missing="zero"),
     ),
     "rectools": Preset(
-        (
-            *("precision@{}", "recall@{}", "recall@{}[cap]", "f1@{}", "hit@{}", "map@{}[R]"),
-            *("map@{}[k]", "ndcg@{}[bin,k]", "ndcg@{}[bin]", "mrr@{}"),
-        ),
-        (),
-        Policy(ties="position", no_relevant="drop", missing="zero"),
+        "precision@{} recall@{} recall@{}[cap] f1@{} hit@{} map@{}[R] "
+        "map@{}[k] ndcg@{}[bin,k] ndcg@{}[bin] mrr@{}",
+        "",
+        Policy(ties="position", missing="zero"),
     ),
     "recommenders": Preset(
-        (
-            *("precision@{}", "recall@{}", "map@{}[R]", "map@{}[min]"),
-            *("ndcg@{}[bin]", "ndcg@{}[lin]", "ndcg@{}[exp]"),
-        ),
-        (),
-        Policy(ties="position", no_relevant="drop", missing="drop", missing_in_ndcg="zero"),
+        "precision@{} recall@{} map@{}[R] map@{}[min] ndcg@{}[bin] ndcg@{}[lin] ndcg@{}[exp]",
+        "",
+        Policy(ties="position", missing_in_ndcg="zero"),
     ),
     "sklearn": Preset(
-        ("ndcg@{}[lin,ties]", "ndcg@{}[lin,list]"),
-        ("ndcg[lin,ties]", "auc", "log_loss", "brier"),
-        Policy(ties="position", no_relevant="zero", missing="drop"),
+        "ndcg@{}[lin,ties] ndcg@{}[lin,list]",
+        "ndcg[lin,ties] auc log_loss brier",
+        Policy(ties="position", no_relevant="zero"),
     ),
     "xgboost": Preset(
-        ("precision@{}", "map@{}[min]", "ndcg@{}[exp]"),
-        ("ndcg[exp]",),
-        Policy(ties="position", no_relevant="one", missing="drop"),
+        "precision@{} map@{}[min] ndcg@{}[exp]",
+        "ndcg[exp]",
+        Policy(ties="position", no_relevant="one"),
     ),
 }
+"""Library → its metrics and policy."""
 
 
 def metrics_and_policy(
@@ -449,7 +393,7 @@ def metrics_and_policy(
     ties: Ties | None = None,
     no_relevant: NoRelevant | None = None,
 ) -> tuple[tuple[OfflineMetric, ...], Policy]:
-    """The metrics and the policy of a run.
+    """Return the metrics and the policy of a run.
 
     Args:
         compat: A library of `PRESETS`.
@@ -477,7 +421,9 @@ def metrics_and_policy(
     else:
         from abeval.experiment.problems import suggestion
 
-        hint = suggestion(compat, PRESETS)
-        what = f"no preset is called {compat!r}{hint}"
+        what = f"no preset is called {compat!r}{suggestion(compat, PRESETS)}"
         raise ExperimentError(what, f"one of {', '.join(PRESETS)}")
-    return metrics_of(names) if names else metrics, policy.override(ties, no_relevant)
+    policy = replace(
+        policy, ties=ties or policy.ties, no_relevant=no_relevant or policy.no_relevant
+    )
+    return metrics_of(names) if names else metrics, policy

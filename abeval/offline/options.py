@@ -60,13 +60,13 @@ class ReplayOptions:
 
 
 def slice_columns(options: ReplayOptions) -> list[str]:
-    """The columns of the impressions that divide the log into parts."""
+    """Return the columns of the impressions that divide the log into parts."""
     by_split = [options.split] if isinstance(options.split, str) else []
     return [*by_split, *([] if options.k_by is None else [options.k_by[0]])]
 
 
 def scoring_of(options: ReplayOptions, alpha: float) -> Scoring:
-    """The metrics and the policy of a replay, with intervals at level `alpha`.
+    """Return the metrics and the policy of a replay, with intervals at level `alpha`.
 
     Raises:
         ExperimentError: An unknown metric or preset, or a number out of range.
@@ -115,7 +115,7 @@ def _check_numbers(options: ReplayOptions) -> None:
 
 
 def notes_of(options: ReplayOptions, has_requests: bool) -> list[str]:
-    """Notes that a reader of the result needs."""
+    """Note what a reader of the result needs to know."""
     notes = [
         "offline values rest on what was shown: only shown items can be clicked",
         f"relevance: {options.relevance}",

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from abeval.engines.protocol import Engine, whole, whole_number
 from abeval.engines.sql import literal, query, quoted
@@ -17,11 +15,8 @@ from abeval.logs.mapping import LogColumns, map_columns
 from abeval.logs.run import Run, open_log
 from abeval.offline.candidates import TIE, finite_sql, listed_candidates, write_truth
 from abeval.offline.metrics import OfflineMetric, Ties
-from abeval.stats.records import Floats
 
 if TYPE_CHECKING:
-    import pandas as pd
-
     from abeval.logs.mapping import LogColumns
 
 SIMILARITY = "similarity"
@@ -29,11 +24,10 @@ SIMILARITY = "similarity"
 
 
 def needs_vectors(metrics: Sequence[OfflineMetric], relevance: str) -> str | None:
-    """The metric or the relevance that needs the vectors of items; None where none does."""
+    """Return the metric or the relevance that needs the vectors of items; None where none does."""
     if relevance == SIMILARITY:
         return f"relevance = {SIMILARITY!r}"
-    needed = any(m.definition.numerator == "ild_vectors" for m in metrics)
-    return "ild[vectors]" if needed else None
+    return "ild[vectors]" if any(m.definition.above == "ild_vectors" for m in metrics) else None
 
 
 def write_vectors(engine: Engine, items: LogColumns | None, reader: str) -> None:
@@ -45,8 +39,25 @@ def write_vectors(engine: Engine, items: LogColumns | None, reader: str) -> None
     Raises:
         LogError: There are no vectors, or their lengths differ.
     """
-    frame = _read_vectors(engine, _with_vectors(items, reader), reader)
-    matrix = np.array([_numbers(vector) for vector in frame["vector"]], ndmin=2)
+    import pandas as pd
+
+    if items is None or "embedding" not in items or "item_id" not in items:
+        lacks = "there is no item log" if items is None else "the item log has no such column"
+        what = f"{reader} needs the vectors of items, a column `embedding`, but {lacks}"
+        raise LogError(what, '[logs.items] path = "...", columns = { embedding = "..." }')
+    item, column = (quoted(items.mapped[name]) for name in ("item_id", "embedding"))
+    frame = engine.frame(f"select {item} as item_id, {column} as vector from raw_items")
+    frame = frame.dropna().drop_duplicates("item_id")
+    if frame["vector"].map(lambda v: isinstance(v, str) or not hasattr(v, "__len__")).any():
+        what = f"{reader}: the vectors of items are not lists of numbers"
+        raise LogError(what, "write each vector as a list of numbers")
+    sizes = frame["vector"].map(len)
+    if sizes.nunique() > 1:
+        what = f"{reader}: the vectors of items have {sizes.min()} to {sizes.max()} numbers"
+        raise LogError(what, "all vectors need the same length")
+    # A null within a vector comes as masked.
+    vectors = [np.ma.asarray(vector, dtype=np.float64).filled(np.nan) for vector in frame["vector"]]
+    matrix = np.array(vectors, ndmin=2)
     length = np.linalg.norm(matrix, axis=1)
     usable = np.isfinite(length) & (length > 0)
     if not usable.any():
@@ -54,47 +65,12 @@ def write_vectors(engine: Engine, items: LogColumns | None, reader: str) -> None
             f"{reader}: no item has a usable vector", "each vector needs a finite length above 0"
         )
     matrix, ids = matrix[usable] / length[usable, None], frame["item_id"].to_numpy()[usable]
-    engine.add_frame("item_dimensions", _by_dimension(ids, matrix))
-
-
-def _with_vectors(items: LogColumns | None, reader: str) -> LogColumns:
-    if items is None or "embedding" not in items or "item_id" not in items:
-        lacks = "there is no item log" if items is None else "the item log has no such column"
-        what = f"{reader} needs the vectors of items, a column `embedding`, but {lacks}"
-        raise LogError(what, '[logs.items] path = "...", columns = { embedding = "..." }')
-    return items
-
-
-def _read_vectors(engine: Engine, items: LogColumns, reader: str) -> pd.DataFrame:
-    """`item_id, vector` of every item that has a vector."""
-    item, vector = (quoted(items.mapped[name]) for name in ("item_id", "embedding"))
-    frame = engine.frame(f"select {item} as item_id, {vector} as vector from raw_items")
-    frame = frame.dropna().drop_duplicates("item_id")
-    if frame["vector"].map(lambda v: isinstance(v, str) or not hasattr(v, "__len__")).any():
-        what = f"{reader}: the vectors of items are not lists of numbers"
-        raise LogError(what, "write each vector as a list of numbers")
-    lengths = frame["vector"].map(len)
-    if lengths.nunique() > 1:
-        what = f"{reader}: the vectors of items have {lengths.min()} to {lengths.max()} numbers"
-        raise LogError(what, "all vectors need the same length")
-    return frame
-
-
-def _by_dimension(ids: NDArray[np.generic], matrix: Floats) -> pd.DataFrame:
-    import pandas as pd
-
     columns = {
         "item_id": np.repeat(ids, matrix.shape[1]),
         "dimension": np.tile(np.arange(matrix.shape[1]), len(ids)),
         "value": matrix.ravel(),
     }
-    return pd.DataFrame(columns)
-
-
-def _numbers(vector: object) -> Floats:
-    """A vector with NaN where the log has a null, which engines return as masked."""
-    masked = np.ma.asarray(vector, dtype=np.float64)
-    return np.asarray(np.ma.filled(masked, np.nan))
+    engine.add_frame("item_dimensions", pd.DataFrame(columns))
 
 
 def write_similar_items(engine: Engine, where: str) -> None:
@@ -108,7 +84,7 @@ def write_similar_items(engine: Engine, where: str) -> None:
 
 
 def rows_without_vector(engine: Engine) -> int:
-    """Rows of `analysed_rows` whose item has no vector."""
+    """Count the rows of `analysed_rows` whose item has no vector."""
     return whole_number(
         engine,
         "select count(*) from analysed_rows r "
@@ -140,7 +116,12 @@ def open_truth(run: Run) -> str:
     by_name = experiment.unit != ROW_UNIT and experiment.unit in types
     unit = experiment.unit if by_name and "unit_id" not in source.columns else None
     log = map_columns("truth", source, types, unit)
-    key = _key(log)
+    if "item_id" not in log:
+        raise LogError("logs.truth: no column item_id", f"map it; {log.listed}")
+    key = next((name for name in ("request_id", "unit_id") if name in log), None)
+    if key is None:
+        what = "logs.truth: neither a column request_id nor a unit column"
+        raise LogError(what, f'map one: columns = {{ request_id = "..." }}; {log.listed}')
     item, whose = (quoted(log.mapped[name]) for name in ("item_id", key))
     grade = finite_sql(quoted(log.mapped["grade"])) if "grade" in log else "1.0e0"
     rows = f"select {whose} as whose, {item} as item_id, {grade} as grade from raw_truth"
@@ -158,18 +139,8 @@ def open_truth(run: Run) -> str:
     return key
 
 
-def _key(log: LogColumns) -> str:
-    if "item_id" not in log:
-        raise LogError("logs.truth: no column item_id", f"map it; {log.listed}")
-    key = next((name for name in ("request_id", "unit_id") if name in log), None)
-    if key is None:
-        what = "logs.truth: neither a column request_id nor a unit column"
-        raise LogError(what, f'map one: columns = {{ request_id = "..." }}; {log.listed}')
-    return key
-
-
 def with_truth(engine: Engine, key: str, scores: Sequence[str]) -> str:
-    """Make `true_items`; SQL of `shown_rows` with their grade, and of relevant items never shown.
+    """Make `true_items`; return SQL of `shown_rows` graded, and of relevant items never shown.
 
     The columns of `scores` are null for items that were never shown.
     """
@@ -190,7 +161,7 @@ def with_truth(engine: Engine, key: str, scores: Sequence[str]) -> str:
 
 
 def longest_shown(engine: Engine) -> int:
-    """Items of the longest list that was shown for a request with a relevant item."""
+    """Count the items of the longest list that was shown for a request with a relevant item."""
     return whole_number(
         engine,
         "select max(n) from (select count(distinct s.item_id) as n from shown_rows s "
@@ -201,7 +172,7 @@ def longest_shown(engine: Engine) -> int:
 
 
 def truth_accounts(engine: Engine) -> list[tuple[str, int]]:
-    """Rows of the truth log that were left out, merged, or about items never shown, counted."""
+    """Count rows of the truth log that were left out, merged, or about items never shown."""
     ((read, unusable, usable, repeated, elsewhere, unseen),) = engine.rows(
         "select (select count(*) from truth_rows_read), "
         "(select count(*) from truth_rows_read where item_id is null or grade is null), "
@@ -232,12 +203,12 @@ class ScoreLog(NamedTuple):
 
     Attributes:
         sql: Model → SQL of its candidates.
-        stages: Model → its stage, where the log names stages.
+        stages: Model → its stage; None where the log names none.
         accounts: Scores that were left out or merged, counted.
     """
 
     sql: dict[str, str]
-    stages: dict[str, str]
+    stages: dict[str, str | None]
     accounts: list[tuple[str, int]]
 
 
@@ -255,7 +226,7 @@ def open_scores(run: Run) -> LogColumns | None:
 def judge_scores(
     engine: Engine, log: LogColumns | None, ties: Ties, own: Mapping[str, str], has_positions: bool
 ) -> ScoreLog:
-    """The models of the scores log as candidates; items that a model leaves out rank last.
+    """Make candidates of the models of the scores log; items that a model leaves out rank last.
 
     Where the log names stages, a model is `STAGE/MODEL`, and the order in which items were shown
     is one more model. `own` has the models with scores in the impressions.
@@ -272,30 +243,27 @@ def judge_scores(
         raise ExperimentError(what, "rename one of them")
     write_truth(engine, "select unit_id, request_id, item_id, grade from replay_rows")
     sql, accounts = {}, []
-    tie = TIE["text"] if ties == "text" else "item_id"
+    tie = TIE["text" if ties == "text" else "item"]
     for i, name in enumerate(stages):
         listed = "select request_id, item_id, score, 0 as place from scores"
         sql[name] = listed_candidates(engine, i, f"{listed} where model = {literal(name)}", tie)
-        accounts += [(f"{name}: {what}", count) for what, count in _accounts(engine, i)]
+        accounts += [(f"{name}: {what}", count) for what, count in _accounts(engine, i).items()]
     if "stage" in log and has_positions:
         sql[SERVED] = (
             "select unit_id, request_id, item_id, cast(-position as double) as score, "
             "item_id as tie, grade, category from replay_rows"
         )
         stages[SERVED] = SERVED
-    named = {name: stage for name, stage in stages.items() if stage is not None}
-    return ScoreLog(sql, named, accounts)
+    return ScoreLog(sql, stages, accounts)
 
 
 def _models(engine: Engine) -> dict[str, str | None]:
-    """Model → its stage, stages with more items first."""
-    known = engine.rows("select model, stage, count(*) from scores group by model, stage")
-    rows: Counter[str] = Counter()
-    for _, stage, count in known:
-        rows[str(stage or "")] += whole(count)
-    models = {str(model): None if stage is None else str(stage) for model, stage, _ in known}
-    order = sorted((-rows[stage or ""], stage or "", model) for model, stage in models.items())
-    return {model: models[model] for _, _, model in order}
+    """Return model → its stage, stages with more items first."""
+    known = engine.rows(
+        "select model, stage, sum(count(*)) over (partition by stage) from scores "
+        "group by model, stage order by 3 desc, coalesce(stage, ''), model"
+    )
+    return {str(m): None if stage is None else str(stage) for m, stage, _ in known}
 
 
 def _scores_sql(log: LogColumns) -> str:
@@ -319,7 +287,8 @@ def _scores_sql(log: LogColumns) -> str:
     )
 
 
-def _accounts(engine: Engine, number: int) -> list[tuple[str, int]]:
+def _accounts(engine: Engine, number: int) -> dict[str, int]:
+    """Count scores of `listed_rows` that were left out or merged."""
     ((rows, keys, unusable, unknown),) = engine.rows(
         "select count(*), count(distinct (l.request_id, l.item_id)), "
         "count(*) - count(l.score), count(*) - count(r.request_id) from listed_rows l "
@@ -330,10 +299,9 @@ def _accounts(engine: Engine, number: int) -> list[tuple[str, int]]:
         f"select count(*) from judged_{number} l left join replay_rows r "
         "on l.request_id = r.request_id and l.item_id = r.item_id where r.item_id is null",
     )
-    counts = {
+    return {
         "repeated_scores": whole(rows) - whole(keys),
         "unusable_scores": whole(unusable),
         "scores_of_unknown_requests": whole(unknown),
         "scored_items_never_shown": unseen,
     }
-    return list(counts.items())

@@ -9,6 +9,7 @@ from abeval.logs.mapping import LogColumns
 from abeval.logs.prepare import prepare
 from abeval.logs.run import Run
 from abeval.logs.shape import LogShape
+from abeval.offline import impressions, other_logs, slices
 from abeval.offline.candidates import (
     TIE,
     Units,
@@ -18,42 +19,11 @@ from abeval.offline.candidates import (
     write_rows,
 )
 from abeval.offline.estimates import Estimates, result_of
-from abeval.offline.impressions import (
-    Relevance,
-    blends_of,
-    experiment_candidates,
-    model_scores,
-    name_impressions,
-    relevance_metric,
-    replayed_models,
-    score_columns,
-)
 from abeval.offline.kernels import without_kernel
 from abeval.offline.metrics import OfflineMetric, Scoring
 from abeval.offline.options import ReplayOptions, notes_of, scoring_of, slice_columns
-from abeval.offline.other_logs import (
-    TRUTH,
-    judge_scores,
-    longest_shown,
-    needs_vectors,
-    open_scores,
-    open_truth,
-    rows_without_vector,
-    truth_accounts,
-    write_vectors,
-)
 from abeval.offline.parts import Periods, cut_parts, parts_of, parts_of_column
 from abeval.offline.rows import Rows, read_rows
-from abeval.offline.slices import (
-    adjusted,
-    cell_pairs,
-    cell_rows,
-    curve_metrics,
-    curves,
-    cut_by_value,
-    gaps,
-    metrics_by_cut,
-)
 from abeval.offline.sums import Sums, run_models
 from abeval.results.replay import (
     CutByValue,
@@ -95,63 +65,63 @@ class ReplayRun:
     run: Run
     shape: LogShape
     score_log: LogColumns | None
-    relevance: Relevance
+    relevance: impressions.Relevance
     options: ReplayOptions
     scoring: Scoring
 
     def sums(self, scoring: Scoring, where: str = "in_period") -> Summed:
-        """The sums of the impressions that meet a condition."""
+        """Sum the impressions that meet a condition.
+
+        Raises:
+            LogError: There is no model, or nothing to replay.
+        """
         experiment, engine, shape = self.run.experiment, self.run.engine, self.shape
-        name_impressions(experiment, engine, shape, self.relevance, where)
-        blends = blends_of(experiment, self.options.blend)
-        scores = model_scores(experiment, shape, self.options.kept_negatives, blends)
-        units = self._units()
-        rows = self._rows(scores, units)
-        queried = bool(without_kernel(scoring.metrics, rows))
-        accounts = write_rows(engine, unique=rows is not None, queried=queried)
-        accounts += self._accounts(scoring.metrics)
-        ties, placed = scoring.policy.ties, "position" in shape.impressions
-        own = shown_candidates(scores, ties)
-        log = judge_scores(engine, self.score_log, ties, own, placed)
-        sql = own | log.sql
-        # Models of a scores log have one score for an item of a request; so have all, beside them.
-        points = {} if log.sql else shown_points(scores)
-        candidates = experiment_candidates(experiment, shape, sql, points, rows)
-        sums = run_models(engine, candidates, units, scoring, self.run.step)
-        if self.relevance.truth is not None:
-            # Relevant items that were never shown are in no list.
-            sums = replace(sums, longest=longest_shown(engine))
-        models = replayed_models(sql, log.stages, blends)
-        return Summed(sums, accounts + log.accounts, models)
-
-    def estimates(self, metrics: Sequence[OfflineMetric], where: str = "in_period") -> Estimates:
-        """Estimates over the impressions that meet a condition."""
-        scoring = replace(self.scoring, metrics=tuple(metrics))
-        return Estimates(self.sums(scoring, where).sums, scoring)
-
-    def _units(self) -> Units:
-        units = read_units(self.run.engine)
+        impressions.name_impressions(experiment, engine, shape, self.relevance, where)
+        blends = {
+            blend.name: blend for blend in impressions.blends_of(experiment, self.options.blend)
+        }
+        scores = impressions.model_scores(
+            experiment, shape, self.options.kept_negatives, blends.values()
+        )
+        units = read_units(engine)
         if not units.ids.size:
             what = "nothing to replay: no unit of a variant has an impression in the period"
             raise LogError(what, "check logs.impressions.path, [period], timezone and [variants]")
-        return units
+        ties, rows = scoring.policy.ties, self._rows(scores, units)
+        queried = bool(without_kernel(scoring.metrics, rows))
+        accounts = write_rows(engine, unique=rows is not None, queried=queried)
+        if self.relevance.truth is not None:
+            accounts += other_logs.truth_accounts(engine)
+        if other_logs.needs_vectors(scoring.metrics, self.relevance.name):
+            accounts.append(
+                ("rows_of_items_without_a_vector", other_logs.rows_without_vector(engine))
+            )
+        own, placed = shown_candidates(scores, ties), "position" in shape.impressions
+        log = other_logs.judge_scores(engine, self.score_log, ties, own, placed)
+        sql = own | log.sql
+        # Models of a scores log have one score for an item of a request; so have all, beside them.
+        points = {} if log.sql else shown_points(scores)
+        candidates = impressions.experiment_candidates(experiment, shape, sql, points, rows)
+        sums = run_models(engine, candidates, units, scoring, self.run.step)
+        if self.relevance.truth is not None:
+            # Relevant items that were never shown are in no list.
+            sums = replace(sums, longest=other_logs.longest_shown(engine))
+        models = (ReplayModel(name, log.stages.get(name), blends.get(name)) for name in sql)
+        return Summed(sums, accounts + log.accounts, tuple(models))
+
+    def estimates(self, metrics: Sequence[OfflineMetric], where: str = "in_period") -> Estimates:
+        """Estimate metrics over the impressions that meet a condition."""
+        scoring = replace(self.scoring, metrics=tuple(metrics))
+        return Estimates(self.sums(scoring, where).sums, scoring)
 
     def _rows(self, scores: Mapping[str, str], units: Units) -> Rows | None:
-        """The impressions as arrays; None where only queries will do, as with a scores log."""
+        """Read the impressions as arrays; None where only queries will do, as with a scores log."""
         if self.score_log is not None:
             return None
         request = "request_id" if "request_id" in self.shape.impressions else "unit_id"
         tie = TIE[self.scoring.policy.ties]
         rows = read_rows(self.run.engine, "candidate_rows", tie, request, scores)
         return None if rows is None else rows.of_units(units.ids)
-
-    def _accounts(self, metrics: Sequence[OfflineMetric]) -> list[tuple[str, int]]:
-        accounts = [] if self.relevance.truth is None else truth_accounts(self.run.engine)
-        if needs_vectors(metrics, self.relevance.name):
-            accounts.append(
-                ("rows_of_items_without_a_vector", rows_without_vector(self.run.engine))
-            )
-        return accounts
 
 
 __all__ = ["ReplayOptions", "replay"]
@@ -197,8 +167,8 @@ def replayed(prepared: ReplayRun) -> ReplayResult:
         result = _with_cuts(result, prepared, control)
     if options.curve is not None:
         run.step("curves")
-        by_k = curve_metrics(options.metrics, options.curve)
-        result = replace(result, curves=tuple(curves(prepared.estimates(by_k))))
+        by_k = slices.curve_metrics(options.metrics, options.curve)
+        result = replace(result, curves=tuple(slices.curves(prepared.estimates(by_k))))
     if options.k_by is not None:
         result = replace(result, by_value=_by_value(prepared, control, *options.k_by))
     return result
@@ -213,33 +183,33 @@ def prepared_replay(run: Run, options: ReplayOptions, shape: LogShape | None = N
     """
     experiment, engine = run.experiment, run.engine
     scoring = scoring_of(options, experiment.alpha)
-    metric = relevance_metric(experiment, options.relevance)
+    metric = impressions.relevance_metric(experiment, options.relevance)
 
     if shape is None:
-        columns = [*score_columns(experiment), *slice_columns(options)]
+        columns = [*impressions.score_columns(experiment), *slice_columns(options)]
         shape = prepare(run, [] if metric is None else [metric], columns).shape
     run.step("candidates")
-    reader = needs_vectors(scoring.metrics, options.relevance)
+    reader = other_logs.needs_vectors(scoring.metrics, options.relevance)
     if reader is not None:
-        write_vectors(engine, shape.items, reader)
-    truth = open_truth(run) if options.relevance == TRUTH else None
-    relevance = Relevance(options.relevance, metric, truth)
-    log = open_scores(run)
+        other_logs.write_vectors(engine, shape.items, reader)
+    truth = other_logs.open_truth(run) if options.relevance == other_logs.TRUTH else None
+    relevance = impressions.Relevance(options.relevance, metric, truth)
+    log = other_logs.open_scores(run)
     return ReplayRun(run, shape, log, relevance, options, scoring)
 
 
 def _with_splits(result: ReplayResult, prepared: ReplayRun, split: str | Periods) -> ReplayResult:
     parts = {
-        part.name: prepared.estimates(prepared.scoring.metrics, part.where)
-        for part in parts_of(prepared.run.engine, prepared.shape, split)
+        name: prepared.estimates(prepared.scoring.metrics, where)
+        for name, where in parts_of(prepared.run.engine, prepared.shape, split).items()
     }
     splits = tuple(Split(name, tuple(estimates.rows())) for name, estimates in parts.items())
-    return replace(result, splits=splits, gaps=tuple(gaps(parts)) if parts else ())
+    return replace(result, splits=splits, gaps=tuple(slices.gaps(parts)) if parts else ())
 
 
 def _with_cuts(result: ReplayResult, prepared: ReplayRun, control: str | None) -> ReplayResult:
-    """The result with the metrics of every cell that need no whole lists."""
-    metrics = metrics_by_cut(prepared.scoring.metrics)
+    """Add the metrics of every cell that need no whole lists."""
+    metrics = slices.metrics_by_cut(prepared.scoring.metrics)
     if not metrics or prepared.relevance.truth is not None:
         why = "a ground truth names items that no cell has shown" if metrics else _NO_CUTS
         return replace(result, notes=(*result.notes, f"no metrics by cut: {why}"))
@@ -249,12 +219,12 @@ def _with_cuts(result: ReplayResult, prepared: ReplayRun, control: str | None) -
         prepared.run.step(f"cut {cut}")
         cells = cut_parts(prepared.run, prepared.shape, cut)
         notes += cells.notes
-        for part in cells.parts:
-            estimates, units = prepared.estimates(metrics, part.where), cells.units[part.name]
-            rows += cell_rows(cut, part.name, estimates, units)
-            pairs += cell_pairs(cut, part.name, estimates, control, units)
+        for cell, where in cells.parts.items():
+            estimates, units = prepared.estimates(metrics, where), cells.units[cell]
+            rows += slices.cell_rows(cut, cell, estimates, units)
+            pairs += slices.cell_pairs(cut, cell, estimates, control, units)
     return replace(
-        result, cut_rows=tuple(rows), cut_pairs=tuple(adjusted(pairs)), notes=tuple(notes)
+        result, cut_rows=tuple(rows), cut_pairs=tuple(slices.adjusted(pairs)), notes=tuple(notes)
     )
 
 
@@ -264,14 +234,13 @@ _NO_CUTS = "all of these metrics need whole lists, and a cut takes rows out of t
 def _by_value(
     prepared: ReplayRun, control: str | None, column: str, ks: Mapping[str, int]
 ) -> CutByValue:
-    values = parts_of_column(prepared.run.engine, prepared.shape.impressions, column)
-    parts = [part for part in values if part.name in ks]
-    missing = sorted(set(ks) - {part.name for part in parts})
-    if missing:
+    parts = parts_of_column(prepared.run.engine, prepared.shape.impressions, column)
+    if missing := sorted(set(ks) - set(parts)):
         raise ExperimentError(f"k by {column!r}: no impression has the value {missing[0]!r}")
     cut = dict.fromkeys(m.definition for m in prepared.scoring.metrics if m.k is not None)
     estimates = {
-        part.name: prepared.estimates([OfflineMetric(d, ks[part.name]) for d in cut], part.where)
-        for part in parts
+        value: prepared.estimates([OfflineMetric(d, ks[value]) for d in cut], where)
+        for value, where in parts.items()
+        if value in ks
     }
-    return cut_by_value(column, ks, estimates, control)
+    return slices.cut_by_value(column, ks, estimates, control)

@@ -36,7 +36,7 @@ class Groups:
 
     @classmethod
     def of(cls, key: NDArray[np.generic]) -> "Groups":
-        """Groups of equal keys, in the order of their first rows; in most logs each is one run."""
+        """Group equal keys, in the order of their first rows; in most logs each is one run."""
         start = starts(key)
         _, first, number = np.unique(key[start[:-1]], return_index=True, return_inverse=True)
         if first.size == start.size - 1:
@@ -54,19 +54,19 @@ class Groups:
 
     @property
     def size(self) -> Integers:
-        """Rows of each group."""
+        """Count the rows of each group."""
         return np.diff(self.start)
 
     def sorted(self, column: NDArray[Kind]) -> NDArray[Kind]:
-        """A column with the rows of each group together."""
+        """Bring the rows of each group together."""
         return column if self.order is None else np.take(column, self.order)
 
     def sums(self, column: Bools) -> Integers:
-        """True values per group, of a column in group order."""
+        """Count true values per group, of a column in group order."""
         return np.diff(np.searchsorted(np.flatnonzero(column), self.start))
 
     def blocks(self) -> Iterator["Block"]:
-        """All groups, in blocks of equal length."""
+        """Yield all groups, in blocks of equal length."""
         size = self.size
         # Stable, so that groups of one length keep their order and are often adjacent.
         by_size = np.argsort(size, kind="stable")
@@ -93,7 +93,7 @@ class Block:
     length: int
 
     def matrix(self, column: NDArray[Kind]) -> NDArray[Kind]:
-        """Values of a column that `Groups.sorted` has reordered, shape (groups, length)."""
+        """Take values of a column that `Groups.sorted` has reordered, shape (groups, length)."""
         first = self.start[self.groups]
         # Groups that follow each other are a view of the column, without a copy.
         if first[-1] - first[0] == (first.size - 1) * self.length:
@@ -103,7 +103,7 @@ class Block:
 
 
 def starts(key: NDArray[np.generic]) -> Integers:
-    """Where runs of equal keys start, and last the number of rows.
+    """Return where runs of equal keys start, and last the number of rows.
 
     Example:
         >>> starts(np.array([7, 7, 3])).tolist()
@@ -135,44 +135,39 @@ class Rows:
     scores: Mapping[str, Floats]
     ids: NDArray[np.generic]
 
-    @property
-    def units(self) -> int:
-        """Number of units."""
-        return self.ids.size
-
     @cached_property
     def is_relevant(self) -> Bools:
-        """Whether each row is relevant."""
+        """Return whether each row is relevant."""
         return np.asarray(self.grade > 0)
 
     @cached_property
     def grades(self) -> NDArray[np.int64 | np.float64]:
-        """Relevance of the relevant rows."""
+        """Return the relevance of the relevant rows."""
         return self.grade[np.flatnonzero(self.is_relevant)]
 
     @cached_property
     def relevant(self) -> Integers:
-        """Relevant items of each request."""
+        """Count the relevant items of each request."""
         return self.requests.sums(self.is_relevant)
 
     @cached_property
     def listed(self) -> Mapping[str, Integers]:
-        """Model → scored items of each request."""
+        """Count the scored items of each request, by model."""
         return {model: scored(self.requests, score) for model, score in self.scores.items()}
 
     @cached_property
     def is_binary(self) -> bool:
-        """Whether all relevant items have the same grade."""
+        """Return whether all relevant items have the same grade."""
         return not self.grades.size or bool(self.grades.min() == self.grades.max())
 
     @cached_property
     def longest(self) -> int:
-        """Number of items in the longest request that has a relevant one."""
+        """Count the items of the longest request that has a relevant one."""
         return int(self.requests.size[self.relevant > 0].max(initial=0))
 
     @cached_property
     def by_unit(self) -> tuple[Groups, Integers]:
-        """The rows of each unit, and the index of the unit; `requests` if each unit has one."""
+        """Group rows by unit, with the index of the unit; `requests` if each unit has one."""
         if np.bincount(self.unit, minlength=1).max() <= 1:
             return self.requests, self.unit
         unit = np.repeat(self.unit, self.requests.size)
@@ -180,7 +175,7 @@ class Rows:
         return groups, groups.sorted(unit)[groups.start[:-1]]
 
     def uncompared(self) -> Bools:
-        """Requests that some models score and others do not (`uncompared.sql`)."""
+        """Mark requests that some models score and others do not (`uncompared.sql`)."""
         listed = [items > 0 for items in self.listed.values()]
         # A model without any score does not count.
         scored = [mask for mask in listed if mask.any()]
@@ -191,7 +186,7 @@ class Rows:
         return some & ~every
 
     def only(self, kept: Bools) -> "Rows":
-        """The rows of the requests where `kept` is true."""
+        """Keep the rows of the requests where `kept` is true."""
         start = np.concatenate([[0], np.cumsum(self.requests.size[kept])]).astype(np.int64)
         row = np.repeat(kept, self.requests.size)
         return replace(
@@ -204,19 +199,16 @@ class Rows:
         )
 
     def of_units(self, ids: NDArray[np.generic]) -> "Rows | None":
-        """The rows of units with these ascending ids, renumbered; None if ids are not integers."""
+        """Keep units with these ascending ids, renumbered; None if ids are not integers."""
         if not np.issubdtype(ids.dtype, np.integer):
             return None
-        place = np.searchsorted(ids, self.ids)
-        known = np.zeros(self.ids.size, dtype=np.bool_)
-        inside = place < ids.size
-        known[inside] = ids[place[inside]] == self.ids[inside]
+        place, known = np.searchsorted(ids, self.ids), np.isin(self.ids, ids)
         rows = replace(self, unit=place[self.unit].astype(np.int64), ids=ids)
         return rows if known.all() else rows.only(known[self.unit])
 
 
 def scored(groups: Groups, score: Floats) -> Integers:
-    """Rows of each group that have a score."""
+    """Count the rows of each group that have a score."""
     missing = np.isnan(score)
     return groups.sums(~missing) if missing.any() else groups.size
 
@@ -272,7 +264,7 @@ INTEGER_TYPES = ("TINYINT", "SMALLINT", "INTEGER", "BIGINT", "UTINYINT", "USMALL
 def _fetched(
     engine: ArrayEngine, source: str, names: Sequence[str], scores: Sequence[str]
 ) -> dict[str, NDArray[Any]] | None:
-    """Columns by name and scores as `m_N`, NaN where missing; None if a column lacks a value."""
+    """Fetch columns, and scores as `m_N`, NaN where missing; None if a column lacks a value."""
     known = " and ".join(f"{name} is not null" for name in names)
     listed = [f"{known} as is_known", *(f"coalesce({name}, 0) as {name}" for name in names)]
     listed += [f"coalesce({sql}, 'nan'::double) as m_{i}" for i, sql in enumerate(scores)]
@@ -289,9 +281,6 @@ def _fetched(
 
 
 def _repeats(requests: Groups, item: NDArray[np.generic]) -> bool:
-    """Whether an item is repeated in a request."""
-    for block in requests.blocks():
-        items = np.sort(block.matrix(item), axis=1)
-        if (items[:, 1:] == items[:, :-1]).any():
-            return True
-    return False
+    """Return whether an item is repeated in a request."""
+    blocks = (np.sort(block.matrix(item), axis=1) for block in requests.blocks())
+    return any((items[:, 1:] == items[:, :-1]).any() for items in blocks)

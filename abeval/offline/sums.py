@@ -1,59 +1,30 @@
 """Sum every metric of every model per unit, over the requests that every model scores."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+
+import numpy as np
 
 from abeval.engines.protocol import Engine, whole, whole_number
 from abeval.engines.sql import literal, query
 from abeval.errors import LogError
-from abeval.offline import kernels, queried
+from abeval.offline import kernels
 from abeval.offline.candidates import Candidates, Units
-from abeval.offline.kernels import UnitValues
-from abeval.offline.metrics import OfflineMetric, Policy, Scoring
-from abeval.offline.queried import add_ranking
-from abeval.offline.rows import Rows
+from abeval.offline.metrics import OfflineMetric, Scoring
+from abeval.offline.queried import ModelSums, add_queried, write_history
 from abeval.progress import Step
 from abeval.results.replay import ModelCoverage
 
-if TYPE_CHECKING:
-    import pandas as pd
-
-
-@dataclass(frozen=True)
-class ModelSums:
-    """The sums of one model.
-
-    Attributes:
-        values: Per unit.
-        curve: The calibration curve by traffic and group of units; None unless a metric needs it.
-        listed: Lists that hold each item, by traffic, cut-off and group; None unless needed.
-        low: Its smallest score.
-        high: Its largest score.
-        longest: Items of its longest list with a relevant item.
-    """
-
-    values: UnitValues
-    curve: pd.DataFrame | None
-    listed: pd.DataFrame | None
-    low: float
-    high: float
-    longest: int
-
-    @property
-    def probabilities(self) -> bool:
-        """Whether every score lies in [0, 1]."""
-        return self.low >= 0 and self.high <= 1
+_LARGEST_GRADE = 1e4
+"""Larger relevance would overflow the sums of whole multiples of 1e-12."""
 
 
 @dataclass(frozen=True)
 class Sums:
-    """The sums of a replay.
+    """The sums of a replay: all that the statistics know of the log.
 
     Attributes:
-        units: The units, in the order of every model's values.
+        units: The units, in the order of every model's sums.
         models: Model → its sums; models without any score are left out.
         coverage: How much each model scores.
         uncompared: Requests that only some of the models score.
@@ -75,74 +46,6 @@ class Sums:
     same_lists: bool
 
 
-@dataclass(frozen=True)
-class Overview:
-    """Facts about the candidates, known before any metric.
-
-    Attributes:
-        coverage: How much each model scores.
-        largest_grade: The largest relevance.
-        uncompared: Requests left out because only some of the models score them.
-    """
-
-    coverage: tuple[ModelCoverage, ...]
-    largest_grade: float
-    uncompared: int
-
-    @property
-    def scored(self) -> list[str]:
-        """The models that have any score."""
-        return [model.model for model in self.coverage if model.scored_requests]
-
-
-def overview_of_rows(rows: Rows, policy: Policy) -> Overview:
-    """The overview of candidates as arrays."""
-    uncompared = int(rows.uncompared().sum()) if policy.missing == "drop" else 0
-    largest = float(rows.grades.max(initial=0))
-    return Overview(tuple(kernels.coverage(rows)), largest, uncompared)
-
-
-def overview_by_queries(engine: Engine, candidates: Candidates, policy: Policy) -> Overview:
-    """The overview by queries; makes `requests_N` of every model, and `uncompared_requests`."""
-    numbers = {model: i for i, model in enumerate(candidates.sql)}
-    for model, i in numbers.items():
-        open_model(engine, candidates.sql[model])
-        engine.table(f"requests_{i}", query("offline/requests"))
-    _open_requests(engine, numbers)
-    rows = engine.rows(query("offline/coverage"))
-    ((largest,),) = engine.rows("select max(largest_grade) from model_requests")
-    coverage = tuple(ModelCoverage(str(m), *(whole(n) for n in counts)) for m, *counts in rows)
-    scored = {m.model: numbers[m.model] for m in coverage if m.scored_requests}
-    uncompared = _uncompared(engine, scored) if policy.missing == "drop" else 0
-    return Overview(coverage, float(largest or 0), uncompared)
-
-
-def open_model(engine: Engine, sql: str) -> None:
-    """Make `model_items`, the candidates of one model."""
-    engine.view("model_items", sql)
-
-
-def _open_requests(engine: Engine, numbers: Mapping[str, int]) -> None:
-    parts = (f"select {literal(m)} as model, * from requests_{i}" for m, i in numbers.items())
-    engine.view("model_requests", " union all ".join(parts))
-
-
-def _uncompared(engine: Engine, numbers: Mapping[str, int]) -> int:
-    """Make `uncompared_requests` of the models that have a score, and count them."""
-    if len(numbers) < 2:
-        return 0
-    _open_requests(engine, numbers)
-    engine.table("uncompared_requests", query("offline/uncompared"))
-    return whole_number(engine, "select count(*) from uncompared_requests")
-
-
-_LARGEST_GRADE = 1e4
-"""Larger relevance would overflow the sums of whole multiples of 1e-12."""
-
-_LARGEST_SCORE = 1e6
-"""Larger scores are no predictions, and their errors would overflow the sums."""
-
-
 def run_models(
     engine: Engine, candidates: Candidates, units: Units, scoring: Scoring, step: Step
 ) -> Sums:
@@ -159,44 +62,82 @@ def run_models(
         LogError: Relevance is too large to be summed.
     """
     step("requests")
-    rows, policy = candidates.rows, scoring.policy
+    rows, drop = candidates.rows, scoring.policy.missing == "drop"
     if rows is None:
-        overview = overview_by_queries(engine, candidates, policy)
+        coverage, largest, uncompared = _count_requests(engine, candidates, drop)
     else:
-        overview = overview_of_rows(rows, policy)
-    _check_grade(overview.largest_grade)
-    filtered = overview.uncompared > 0
-    if rows is not None and filtered:
-        rows = rows.only(~rows.uncompared())
-    queried = kernels.without_kernel(scoring.metrics, rows)
-    if rows is not None and queried and filtered:
-        # Kernels know which requests are compared; the queries read it from a table.
-        overview_by_queries(engine, candidates, policy)
-    summation = _Summation(engine, candidates, rows, queried, scoring, filtered)
-    catalogue = _write_catalogue(engine, candidates, scoring.metrics, overview.scored)
-    models = {}
-    for model in overview.scored:
-        step(f"metrics of {model}")
-        models[model] = summation.sums(model, UnitValues(units.ids))
-    return Sums(
-        units=units,
-        models=models,
-        coverage=overview.coverage,
-        uncompared=overview.uncompared,
-        longest=max((sums.longest for sums in models.values()), default=0),
-        catalogue=catalogue,
-        has_history=candidates.history is not None,
-        largest_grade=overview.largest_grade,
-        same_lists=candidates.same_lists,
-    )
-
-
-def _check_grade(largest: float) -> None:
+        coverage, largest = tuple(kernels.coverage(rows)), float(rows.grades.max(initial=0))
+        uncompared = int(rows.uncompared().sum()) if drop else 0
+        rows = rows.only(~rows.uncompared()) if uncompared else rows
     if largest > _LARGEST_GRADE:
         raise LogError(
             f"the largest relevance is {largest:g}, above {_LARGEST_GRADE:g}",
             "divide it, for example dwell in seconds rather than milliseconds",
         )
+    queried = kernels.without_kernel(scoring.metrics, rows)
+    if rows is not None and queried and uncompared:
+        # Kernels know which requests are compared; the queries read it from a table.
+        _count_requests(engine, candidates, drop)
+    scored = [model.model for model in coverage if model.scored_requests]
+    catalogue = _write_catalogue(engine, candidates, scoring.metrics, scored)
+    models = {}
+    for model in scored:
+        step(f"metrics of {model}")
+        if rows is None or queried:
+            _open(engine, candidates, model, rows is None, uncompared > 0)
+        if rows is None:
+            models[model] = _counted(engine, units)
+        else:
+            score = rows.scores[model]
+            low, high = float(np.nanmin(score)), float(np.nanmax(score))
+            columns = kernels.unit_sums(rows, model, scoring.metrics)
+            models[model] = ModelSums(units.ids, low, high, rows.longest, columns)
+        add_queried(engine, queried, models[model], scoring.threshold, scoring.bins)
+    return Sums(
+        units=units,
+        models=models,
+        coverage=coverage,
+        uncompared=uncompared,
+        longest=max((sums.longest for sums in models.values()), default=0),
+        catalogue=catalogue,
+        has_history=candidates.history is not None,
+        largest_grade=largest,
+        same_lists=candidates.same_lists,
+    )
+
+
+def _count_requests(
+    engine: Engine, candidates: Candidates, drop: bool
+) -> tuple[tuple[ModelCoverage, ...], float, int]:
+    """Make `requests_N` of every model, and `uncompared_requests` if those are dropped.
+
+    Returns:
+        What each model scores, the largest relevance, and the number of uncompared requests.
+    """
+    numbers = {model: i for i, model in enumerate(candidates.sql)}
+    for model, i in numbers.items():
+        _open_items(engine, candidates.sql[model])
+        engine.table(f"requests_{i}", query("offline/requests"))
+    _open_requests(engine, numbers)
+    rows = engine.rows(query("offline/coverage"))
+    ((largest,),) = engine.rows("select max(largest_grade) from model_requests")
+    coverage = tuple(ModelCoverage(str(m), *(whole(n) for n in counts)) for m, *counts in rows)
+    scored = {of.model: numbers[of.model] for of in coverage if of.scored_requests}
+    if not drop or len(scored) < 2:
+        return coverage, float(largest or 0), 0
+    _open_requests(engine, scored)
+    engine.table("uncompared_requests", query("offline/uncompared"))
+    uncompared = whole_number(engine, "select count(*) from uncompared_requests")
+    return coverage, float(largest or 0), uncompared
+
+
+def _open_items(engine: Engine, sql: str) -> None:
+    engine.view("model_items", sql)
+
+
+def _open_requests(engine: Engine, numbers: Mapping[str, int]) -> None:
+    parts = (f"select {literal(m)} as model, * from requests_{i}" for m, i in numbers.items())
+    engine.view("model_requests", " union all ".join(parts))
 
 
 def _write_catalogue(
@@ -207,99 +148,46 @@ def _write_catalogue(
         return 0
     sources = [candidates.sql[model] for model in models]
     sources += [sql for sql in (candidates.history, candidates.catalogue) if sql is not None]
-    items = 0
-    if sources:
-        every = " union ".join(f"select item_id from ({sql}) as s" for sql in sources)
-        distinct = f"select count(*) from ({every}) as c where item_id is not null"
-        items = whole_number(engine, distinct)
-    queried.write_history(engine, candidates.history, items)
+    every = " union ".join(f"select item_id from ({sql}) as s" for sql in sources)
+    distinct = f"select count(*) from ({every}) as c where item_id is not null"
+    items = whole_number(engine, distinct) if sources else 0
+    write_history(engine, candidates.history, items)
     return items
 
 
-@dataclass(frozen=True)
-class _Summation:
-    """Sums the metrics of one model after another.
+def _open(
+    engine: Engine, candidates: Candidates, model: str, is_counted: bool, is_filtered: bool
+) -> None:
+    """Make `model_items`, `requests`, `scored_rows` and `traffic_rows` of a model.
 
-    Attributes:
-        engine: Where the queries run.
-        candidates: The models.
-        rows: The requests that are compared, as arrays; None where only queries will do.
-        queried: The metrics that queries sum.
-        scoring: All metrics, and their options.
-        filtered: Whether requests are left out, those of `uncompared_requests`.
+    `is_counted` says that there is a table of its requests, `is_filtered` that some are left out.
     """
 
-    engine: Engine
-    candidates: Candidates
-    rows: Rows | None
-    queried: Sequence[OfflineMetric]
-    scoring: Scoring
-    filtered: bool
-
-    def sums(self, model: str, values: UnitValues) -> ModelSums:
-        """The sums of a model; `values` has its units, and gets the columns."""
-        if self.rows is None:
-            self._open(model)
-            low, high = _add_counts(self.engine, values)
-            longest = whole_number(
-                self.engine, "select max(items) from requests where relevant > 0"
-            )
-        else:
-            low, high = kernels.add(self.rows, model, self.scoring.metrics, values)
-            longest = self.rows.longest
-            if self.queried:
-                self._open(model)
-        curve, listed = self._add_queried(values, low, high)
-        return ModelSums(values, curve, listed, low, high, longest)
-
-    def _open(self, model: str) -> None:
-        """Make `model_items`, `requests`, `scored_rows` and `traffic_rows` of a model."""
-        engine, sql = self.engine, self.candidates.sql
-        open_model(engine, self._compared(sql[model]))
-        number = list(sql).index(model)
-        known = self._compared(f"select * from requests_{number}")
-        engine.view("requests", known if self.rows is None else query("offline/requests"))
-        points = self.candidates.points.get(model)
-        source = "model_items" if points is None else f"({self._compared(points)}) as p"
-        engine.view(
-            "scored_rows",
-            "select unit_id, request_id, item_id, score, grade, "
-            f"case when grade > 0 then 1 else 0 end as click from {source} "
-            "where score is not null",
-        )
-        engine.view(
-            "traffic_rows",
-            "select t.traffic, t.unit_group, s.* from scored_rows s "
-            "join traffic t on s.unit_id = t.unit_id",
-        )
-
-    def _compared(self, rows: str) -> str:
-        """SQL of the rows whose request is compared."""
-        if not self.filtered:
-            return rows
+    def compared(rows: str) -> str:
         uncompared = "anti join uncompared_requests u on c.request_id = u.request_id"
-        return f"select c.* from ({rows}) c {uncompared}"
+        return f"select c.* from ({rows}) c {uncompared}" if is_filtered else rows
 
-    def _add_queried(
-        self, values: UnitValues, low: float, high: float
-    ) -> tuple[pd.DataFrame | None, pd.DataFrame | None]:
-        """Add the sums of queried metrics; return the calibration curve and the listed items."""
-        engine, metrics = self.engine, self.queried
-        add_ranking(engine, metrics, values)
-        queried.add_pairs(engine, metrics, values)
-        for by in ("traffic", "pooled"):
-            queried.add_auc(engine, metrics, values, by)
-        if max(abs(low), abs(high)) <= _LARGEST_SCORE:
-            queried.add_points(engine, metrics, values, self.scoring.threshold)
-        binned = any(m.definition.family == "bins" for m in metrics)
-        fit = binned and low >= 0 and high <= 1
-        curve = queried.calibration(engine, self.scoring.bins) if fit else None
-        return curve, queried.add_lists(engine, metrics, values)
+    _open_items(engine, compared(candidates.sql[model]))
+    counted = f"select * from requests_{list(candidates.sql).index(model)}"
+    engine.view("requests", compared(counted) if is_counted else query("offline/requests"))
+    points = candidates.points.get(model)
+    source = "model_items" if points is None else f"({compared(points)}) as p"
+    engine.view(
+        "scored_rows",
+        "select unit_id, request_id, item_id, score, grade, "
+        f"case when grade > 0 then 1 else 0 end as click from {source} where score is not null",
+    )
+    engine.view(
+        "traffic_rows",
+        "select t.traffic, t.unit_group, s.* from scored_rows s "
+        "join traffic t on s.unit_id = t.unit_id",
+    )
 
 
-def _add_counts(engine: Engine, values: UnitValues) -> tuple[float, float]:
-    """Add the counts of requests; return the smallest and the largest score."""
-    counts = ("requests", "relevant", "listed", "listed_relevant")
-    values.add(engine.frame(query("offline/unit_requests")), {name: name for name in counts})
+def _counted(engine: Engine, units: Units) -> ModelSums:
+    """Count requests, and find the range of the scores."""
     ((low, high),) = engine.rows("select min(score), max(score) from scored_rows")
-    return float(low or 0), float(high or 0)
+    longest = whole_number(engine, "select max(items) from requests where relevant > 0")
+    sums = ModelSums(units.ids, float(low or 0), float(high or 0), longest)
+    sums.add("requests", engine.frame(query("offline/unit_requests")))
+    return sums

@@ -1,5 +1,5 @@
--- grain: one row per unit: pairs of rows of different relevance, and twice the pairs that the score
--- orders correctly, a tie counted once
+-- grain: one row per unit: numerators and denominators of FCP: pairs of rows of different relevance,
+-- those that the score orders correctly, with and without half of the ties, and those without a tie
 -- reads: scored_rows (unit_id, score, grade), bits (half: 1, 2, 4, … below the number of levels)
 -- two levels of relevance have a highest binary digit in which they differ: at each digit the rows
 -- form branches of two classes, whose pairs are counted by rank sums, without listing any pair
@@ -38,7 +38,8 @@ branches as (
   group by unit_id, half, branch
 )
 select
-  unit_id, cast(sum(pairs) as bigint) as pairs, cast(sum(won_halves) as bigint) as won_halves,
-  cast(sum(tied) as bigint) as tied
+  unit_id, cast(sum(pairs) as bigint) as graded, cast(sum(won_halves) as double) / 2 as won_graded,
+  cast(sum(won_halves - tied) as double) / 2 as concordant,
+  cast(sum(pairs - tied) as bigint) as ordered
 from branches
 group by unit_id

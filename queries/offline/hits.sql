@@ -7,6 +7,7 @@ with numbered as (
   select
     request_id, unit_id, place, grade, pow(2.0e0, least(grade, 20)) - 1 as burges,
     case when place is null then 0 else 1 end as listed,
+    count(*) over (partition by request_id) as relevant,
     row_number() over (partition by request_id order by place nulls last) as hit,
     row_number() over (partition by request_id order by grade desc) as ideal,
     row_number() over (
@@ -15,7 +16,7 @@ with numbered as (
   from places
 )
 select
-  request_id, unit_id, place, hit, ideal, list_ideal, grade,
+  request_id, unit_id, place, relevant, hit, ideal, list_ideal, grade,
   cast(round(1e12 * hit / nullif(place, 0)) as bigint) as precision_here,
   cast(round(1e12 / nullif(place, 0)) as bigint) as reciprocal,
   cast(round(1e12 * grade) as bigint) as gain,

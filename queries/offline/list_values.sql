@@ -1,11 +1,14 @@
--- grain: one row per request with a relevant item, and cut-off: the value of every ranking metric
--- reads: hits, requests (request_id, listed), cutoffs (k, full_ideal: the ideal of k relevant items)
+-- grain: one row per request with a relevant item, and cut-off: what ranking metrics are ratios of
+-- reads: hits, requests (request_id, listed), cutoffs (k, full_ideal: the DCG of k relevant items)
+-- a metric is the quotient of two of these columns, of which abeval/offline/metrics.py has the table;
+-- precisions, reciprocals, gains and DCG are multiples of 1e-12
 -- the mean of recall at 1 … k ends with the list, as in published examples
 with cut as (
   select
     h.request_id, min(h.unit_id) as unit_id, c.k, c.full_ideal,
     cast(count(*) as double) as relevant,
     cast(sum(case when h.place <= c.k then 1 else 0 end) as double) as hits,
+    cast(sum(case when h.place <= h.relevant then 1 else 0 end) as double) as early,
     cast(min(h.place) as double) as first_place,
     cast(sum(case when h.place <= c.k then h.precision_here else 0 end) as double) as precisions,
     cast(sum(case when h.place <= c.k then h.hit else 0 end) as double) as recalls,
@@ -27,30 +30,9 @@ with cut as (
   group by h.request_id, c.k, c.full_ideal
 )
 select
-  request_id, unit_id, k,
-  hits / nullif(k, 0) as v_precision,
-  hits / nullif(relevant, 0) as v_recall,
-  hits / nullif(least(relevant, k), 0) as v_recall_cap,
-  2 * hits / nullif(k + relevant, 0) as v_f1,
-  least(hits, 1) as v_hit,
-  precisions / nullif(1e12 * relevant, 0) as v_map_all,
-  precisions / nullif(1e12 * least(relevant, k), 0) as v_map_min,
-  coalesce(precisions / nullif(1e12 * hits, 0), 0) as v_map_hits,
-  precisions / nullif(1e12 * k, 0) as v_map_k,
-  steps / nullif(k * relevant, 0) as v_mar_mean,
-  recalls / nullif(relevant * relevant, 0) as v_mar_all,
-  recalls / nullif(relevant * least(relevant, k), 0) as v_mar_min,
-  case when first_place <= k then 1 / nullif(first_place, 0) else 0 end as v_mrr,
-  reciprocals / 1e12 as v_arhr,
-  gain / 1e12 as v_cg,
-  dcg_bin / 1e12 as v_dcg_bin,
-  dcg_lin / 1e12 as v_dcg_lin,
-  dcg_exp / 1e12 as v_dcg_exp,
-  dcg_bin / nullif(ideal_bin, 0) as v_ndcg_bin,
-  dcg_lin / nullif(ideal_lin, 0) as v_ndcg_lin,
-  dcg_exp / nullif(ideal_exp, 0) as v_ndcg_exp,
-  coalesce(dcg_bin / nullif(list_bin, 0), 0) as v_ndcg_bin_list,
-  coalesce(dcg_lin / nullif(list_lin, 0), 0) as v_ndcg_lin_list,
-  coalesce(dcg_exp / nullif(list_exp, 0), 0) as v_ndcg_exp_list,
-  dcg_bin / nullif(full_ideal, 0) as v_ndcg_bin_k
+  request_id, unit_id, k, relevant, least(relevant, k) as best, (k + relevant) / 2 as mean_size,
+  hits, least(hits, 1) as any_hit, early, steps, recalls,
+  case when first_place <= k then 1 / nullif(first_place, 0) else 0 end as first,
+  precisions, reciprocals, gain, dcg_bin, dcg_lin, dcg_exp, ideal_bin, ideal_lin, ideal_exp,
+  list_bin, list_lin, list_exp, full_ideal
 from cut

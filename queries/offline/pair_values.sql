@@ -16,5 +16,6 @@ select
   cast(coalesce(round(1e9 * p * auc), 0) as bigint) as v_auc_clicks,
   cast(coalesce(round(1e9 * auc), 0) as bigint) as v_auc_units,
   cast(round(1e9 * n * coalesce(auc, 0.5e0)) as bigint) as v_auc_impressions_half,
-  won_halves, tied
+  won_halves / 2.0e0 as won_pairs, pairs as graded, won_halves / 2.0e0 as won_graded,
+  (won_halves - tied) / 2.0e0 as concordant, pairs - tied as ordered
 from judged

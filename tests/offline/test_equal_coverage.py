@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from abeval.offline.queried import Listed
+from abeval.offline.groups import Listed
 from tests.offline.test_replay import small
 
 
@@ -90,7 +90,7 @@ def test_more_units_never_cover_less_and_all_cover_what_they_cover(shown, data):
     of = np.array([float(len(shown))])
 
     def at(equal):
-        return float(Listed(held, held, held, held, of, of, equal, 6).values("coverage_equal")[0])
+        return float(Listed(np.array([held] * 4), of, of, equal, 6).values("coverage_equal")[0])
 
     few = data.draw(st.integers(1, len(shown)))
     sizes = [len(set().union(*some)) for some in combinations(shown, few)]

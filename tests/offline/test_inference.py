@@ -8,7 +8,7 @@ import pytest
 from statsmodels.stats.proportion import proportion_confint
 
 import abeval
-from abeval.offline import groups
+from abeval.offline.groups import GroupValues
 from abeval.offline.inference import Columns, compare, estimate, smooth
 from abeval.stats.moments import Moments
 
@@ -28,7 +28,7 @@ def columns(form, seed=1, n=400):
 def test_the_derivative_of_every_form_is_its_slope(form):
     given = columns(form)
     mean = Moments.of(*given.stacked(EVERYONE)).mean
-    at = smooth(form, 0, 1, 2, 400)
+    at = smooth(form, 0, 400)
     _, slope = at(mean)
     for i in range(mean.size):
         step = np.zeros(mean.size)
@@ -150,4 +150,4 @@ def test_what_does_not_vary_can_be_compared_with_what_does():
 
 
 def test_a_jackknife_of_equal_values_has_no_interval():
-    assert groups.estimate(1.0, np.ones(64), 400, 0.05).reason == "zero_variance"
+    assert GroupValues(1.0, np.ones(64), 400.0).estimate(400, 0.05).reason == "zero_variance"

@@ -5,8 +5,7 @@ import pandas as pd
 import pytest
 
 from abeval.offline.candidates import UNIT_GROUPS
-from abeval.offline.groups import standard_error
-from abeval.offline.queried import Bins, Listed
+from abeval.offline.groups import Bins, Listed, standard_error
 
 GROUPS, USERS, ITEMS = UNIT_GROUPS, 640, 60
 
@@ -77,8 +76,7 @@ def test_a_group_left_out_is_a_log_without_it():
     listed = lists(np.random.default_rng(8))
     without = listed.without(np.array([3]))
     kept = np.arange(GROUPS) != 3
-    matrices = (listed.lists, listed.weight, listed.squared, listed.units)
-    sizes = (listed.total[kept], listed.all_units[kept], listed.equal, listed.catalogue)
-    again = Listed(*(x[:, kept] for x in matrices), *sizes).whole()
+    sizes = (listed.lists[kept], listed.units[kept], listed.equal, listed.catalogue)
+    again = Listed(listed.items[..., kept], *sizes).whole()
     for name in ("coverage", "coverage_equal", "gini", "gini_listed", "entropy", "personalisation"):
         assert without.values(name)[0] == pytest.approx(again.values(name)[0], abs=1e-12)

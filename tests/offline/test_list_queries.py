@@ -6,9 +6,9 @@ import math
 from itertools import accumulate
 from typing import Any, NamedTuple
 
-import pytest
-
 from abeval.engines.sql import query
+from abeval.offline.metrics import RANKING, OfflineMetric
+from abeval.offline.queried import value_sql
 from tests.offline import slow
 from tests.relations import Keyed, Relations, answer, chance, near
 
@@ -112,9 +112,8 @@ def places() -> Keyed:
     }
 
 
-@pytest.mark.parametrize("name", ["offline/places", "offline/places_of_few"])
-def test_a_place_is_by_score_then_tie_then_item(name: str) -> None:
-    assert answer(name, model_items=ITEMS).by_key("request_id grade") == places()
+def test_a_place_is_by_score_then_tie_then_item() -> None:
+    assert answer("offline/places", model_items=ITEMS).by_key("request_id grade") == places()
 
 
 def test_the_first_items_of_a_list_are_those_with_the_best_scores() -> None:
@@ -165,21 +164,18 @@ def relevant_places() -> list[Place]:
     return rows
 
 
-def column(metric: str, k: int) -> str:
-    """`v_map_min` of `map@3[min]`."""
-    name = metric.replace(f"@{k}", "")
-    for ours, theirs in {"recall[cap]": "recall_cap", "[R]": "_all", "[": "_", ",": "_"}.items():
-        name = name.replace(ours, theirs)
-    return "v_" + name.replace("]", "")
+VALUES = {d.column: d for d in RANKING if d.family == "list"}
 
 
 def values(k: int) -> dict[tuple[Any, ...], dict[str, Any]]:
-    """The slow values of every list at one cut-off, by the columns of `list_values`."""
-    rows = {}
+    """The slow values of every list at one cut-off, as the table of metrics names them."""
+    rows: dict[tuple[Any, ...], dict[str, Any]] = {}
     for request, (grades, unlisted) in enumerate(LISTS):
-        metrics = slow.list_metrics(grades, unlisted, k)
-        of = {column(name, k): float(v) for name, v in metrics.items() if name != "rprec"}
-        rows[request, k] = {"unit_id": "u", **of}
+        slowly = slow.list_metrics(grades, unlisted, k)
+        rows[request, k] = {"unit_id": "u"}
+        for name, definition in VALUES.items():
+            metric = OfflineMetric(definition, None if definition.cut == "none" else k)
+            rows[request, k][f"v_{name}"] = float(slowly[metric.id])
     return rows
 
 
@@ -187,6 +183,7 @@ def test_values_of_lists_are_those_of_the_definitions_at_every_cutoff() -> None:
     requests = [Request(i, len(r.grades)) for i, r in enumerate(LISTS)]
     rows = answer(
         "offline/list_values",
+        ", ".join(["request_id", "unit_id", "k", *map(value_sql, VALUES.values())]),
         places=relevant_places(),
         requests=requests,
         cutoffs=CUTOFFS,
@@ -195,15 +192,6 @@ def test_values_of_lists_are_those_of_the_definitions_at_every_cutoff() -> None:
     assert {key: row for key, row in rows.items() if key[1] == 1} == near(values(1), SAME)
     for k in (2, 3, 5, 40):
         assert {key: row for key, row in rows.items() if key[1] == k} == near(values(k))
-
-
-def test_r_precision_is_the_precision_at_as_many_places_as_are_relevant() -> None:
-    rows = answer("offline/r_precision", places=relevant_places(), hits=relevant_places())
-    expected = {
-        (i,): {"unit_id": "u", "v_rprec": slow.list_metrics(*r, 1)["rprec"]}
-        for i, r in enumerate(LISTS)
-    }
-    assert rows.by_key("request_id") == near(expected)
 
 
 def tied_lists(count: int) -> list[list[Item]]:

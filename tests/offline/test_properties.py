@@ -8,8 +8,6 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from abeval.engines.duckdb import DuckDBEngine
-from abeval.engines.sql import query
 from abeval.offline.evaluate import evaluate
 from abeval.offline.metrics import default_metrics
 from tests.offline import slow
@@ -129,33 +127,6 @@ def test_bounds_order_and_monotone_scores(seed):
     for other in (shuffled, doubled, stretched):
         again = evaluate(other, truth, metrics=ranks).values()
         assert again == found
-
-
-@few
-@given(seeds)
-def test_both_ways_of_ranking_agree(seed):
-    run, truth, _ = random_log(seed)
-    engine = DuckDBEngine()
-    try:
-        engine.add_frame("run_rows", run.assign(score=run["score"].where(run["item_id"] != 2)))
-        engine.add_frame("truth_rows", truth)
-        engine.table(
-            "model_items",
-            "select t.request_id, t.request_id as unit_id, t.item_id, r.score, t.item_id as tie, "
-            "t.grade from truth_rows t left join run_rows r "
-            "on t.request_id = r.request_id and t.item_id = r.item_id",
-        )
-        engine.view(
-            "scored_rows",
-            "select unit_id, score, case when grade > 0 then 1 else 0 end as click "
-            "from model_items where score is not null",
-        )
-        for one, other in (("places", "places_of_few"), ("pairs", "pairs_of_few")):
-            frames = [engine.frame(query(f"offline/{name}")) for name in (one, other)]
-            first, second = (f.sort_values(list(f.columns)).reset_index(drop=True) for f in frames)
-            pd.testing.assert_frame_equal(first, second[first.columns], check_dtype=False)
-    finally:
-        engine.close()
 
 
 @pytest.mark.whole
