@@ -11,8 +11,6 @@ from abeval.errors import ExperimentError
 from abeval.experiment.sources import ROW_UNIT
 from abeval.logs.run import Run
 from abeval.off_policy.log import PolicyChoice, PolicyLog, read_policy_log
-from abeval.off_policy.run import Answer, evaluate_policy
-from abeval.offline.evaluate import Evaluation
 from abeval.results.off_policy import OffPolicyResult, OffPolicyRow, Realised, Support
 from abeval.stats import effects, means
 from abeval.stats.moments import Moments
