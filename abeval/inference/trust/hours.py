@@ -104,6 +104,8 @@ def clock(analysis: Analysis) -> Finding:
         "people come at the same hours of the day in all variants",
         f"the daily rhythm of one variant is shifted: {listing(listed)}",
         Limits(1.0, 1.0, reason),
+        remedy="look at the time zones and clocks of the services that write the log (`ts_zone`); "
+        "days and the ends of the period are wrong too",
     )
 
 
@@ -138,6 +140,8 @@ def short_days(analysis: Analysis) -> Finding:
         f"rows of one variant are lost: {listing(listed)}, by the other variant and the days "
         "around it",
         Limits(_DAY_WARN, _DAY_FAIL, reason),
+        remedy="look for files or events of that day that are not loaded yet, or were dropped, for "
+        "the variant; load them again, or leave the day out of [period]",
     )
 
 
@@ -190,6 +194,7 @@ def missing_hours(analysis: Analysis) -> Finding:
         f"{total} {'hour lacks' if total == 1 else 'hours lack'} rows of one variant alone: "
         f"{listed}",
         Limits(1.0, 1.0, reason),
+        remedy="load the missing files or events again, or leave the hours out of [period]",
     )
 
 
@@ -246,4 +251,5 @@ def late_data(analysis: Analysis) -> Finding:
         f"the last {_LAST_HOURS} hours of the log have {share:.0%} of the fewest rows that these "
         "hours had on a day before: more may be on its way",
         Limits(_THIN, None, reason),
+        remedy="analyse again when the log is whole, or let [period] end before",
     )

@@ -1,4 +1,4 @@
-"""Measure how much of each effect a few units make, and find units that stand apart from all.
+"""Find units that no person can be, or that stand apart from all, and what they make of effects.
 
 Units are counted, never named.
 """
@@ -11,7 +11,7 @@ import numpy as np
 
 from abeval.aggregates.moment_rows import CAPPED, WHOLE, pooled
 from abeval.inference.compare import Analysis
-from abeval.inference.trust.audits import listing, percent
+from abeval.inference.trust.audits import cells_of, listing, percent
 from abeval.inference.trust.finding import Finding, Limits, skipped
 from abeval.metrics.definition import Metric, scales
 from abeval.results import Influence
@@ -37,6 +37,9 @@ _LEFT_OUT = 10
 """Each effect is also shown without so many units, those that move it most."""
 
 _ONE_SIDED = 0.001
+
+_COMMON, _MANY = 0.05, 20
+"""If more of the units with many lists have them at regular distances, the product is so."""
 
 
 class _Arm(NamedTuple):
@@ -271,6 +274,8 @@ def influence_check(analysis: Analysis) -> Finding:
         f"{_described(*worst)}{_owed(analysis, *worst)}{also}",
         Limits(options.influence_warn, options.influence_fail, reason),
         tuple(metrics) or None,
+        remedy="look whether they are people (bots, testers, shared ids); cap the metric "
+        "([[metrics]] cap), or filter bots alike in all variants",
     )
 
 
@@ -300,3 +305,48 @@ def _owed(analysis: Analysis, look: _Look, group: Apart) -> str:
                 f"{one.units} units that move it most"
             )
     return ""
+
+
+def bots(analysis: Analysis) -> Finding:
+    """Compare how much of each variant units make that no person can be."""
+    cells = dict(cells_of(analysis.aggregates, "machine"))
+    if not cells:
+        why = "without times, or with [privacy] min_units, units are not looked at one by one"
+        return skipped(why)
+    gaps, machines = cells.pop("gap").values(), cells["impressions"]
+    if sum(one.clusters for one in gaps) > max(_MANY, _COMMON * sum(one.x for one in gaps)):
+        return skipped("lists come at regular distances by themselves, to many units")
+    units = sum(map(analysis.aggregates.units_of, analysis.experiment.variants))
+    if sum(one.clusters for one in machines.values()) > _COMMON * units:
+        return skipped("units that are active by the clock are no exception in this log")
+    made = {
+        name: {variant: one.y / one.x if one.x else 0.0 for variant, one in of_variant.items()}
+        for name, of_variant in cells.items()
+    }
+    control = analysis.experiment.control
+    spread = {
+        name: max(abs(share - own[control]) for share in own.values()) for name, own in made.items()
+    }
+    worst = max(spread, key=lambda name: spread[name])
+    counted = {
+        name: ", ".join(f"{variant} {one.clusters:,}" for variant, one in of_variant.items())
+        for name, of_variant in cells.items()
+    }
+    shown = listing([f"{percent(share)} in {variant}" for variant, share in made[worst].items()])
+    usual = max(gaps, key=lambda one: one.clusters)
+    every = f"; a list about every {usual.y / 1000:,.0f} seconds" if usual.clusters else ""
+    reason = (
+        "by how much the share of a variant's impressions, or clicks, that machines make differs "
+        "from control's: units whose lists come at one distance (of 50 or more, three of five "
+        "within a fifth of their median), or that are active in 22 hours of a day, as no person is"
+    )
+    options = analysis.experiment.trust
+    return Finding(
+        spread[worst],
+        f"machines make no more of one variant than of another: {counted['impressions']}",
+        f"units that no person can be (bots): {counted[worst]}; of all {worst} they make "
+        f"{shown}{every}",
+        Limits(options.difference_warn, options.difference_fail, reason),
+        remedy="look for crawlers, monitors, test accounts, and ids that many people share "
+        "(guests); leave them out alike in all variants, by what was known before the assignment",
+    )
