@@ -4,7 +4,7 @@ Units are counted, never named.
 """
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -143,14 +143,6 @@ class Apart(NamedTuple):
     times: float
 
 
-class _Look(NamedTuple):
-    """A metric in a variant, and what stands apart there; None where too few have a value."""
-
-    metric: str
-    variant: str
-    apart: Apart | None
-
-
 def units_apart(moments: Moments, units: Sequence[influence.Unit]) -> float:
     """Return a number of units that surely have another value than the rest.
 
@@ -224,7 +216,9 @@ def _group_of(
     return Apart(units, share, ratio, elsewhere, times if share >= _MUCH else 0.0)
 
 
-def _looks(analysis: Analysis) -> Iterator[_Look]:
+def _looks(analysis: Analysis) -> dict[tuple[str, str], Apart | None]:
+    """Return what stands apart in each metric and variant; None where too few have a value."""
+    looks: dict[tuple[str, str], Apart | None] = {}
     for metric in analysis.metrics:
         arms = _arms(analysis, metric)
         everyone = sum(one.moments.n for one in arms.values())
@@ -237,7 +231,8 @@ def _looks(analysis: Analysis) -> Iterator[_Look]:
                 others = [d for name in arms if name != variant for d in deviations[name]]
                 valued = units_apart(arm.moments, arm.group.units)
                 population = Population(arm.moments.n, everyone, valued, squares)
-                yield _Look(metric.name, variant, apart(deviations[variant], others, population))
+                looks[metric.name, variant] = apart(deviations[variant], others, population)
+    return looks
 
 
 def influence_check(analysis: Analysis) -> Finding:
@@ -245,18 +240,19 @@ def influence_check(analysis: Analysis) -> Finding:
     if not analysis.aggregates.extremes:
         why = "units are not looked at one by one ([privacy] min_units, sums, or no mean)"
         return skipped(why)
-    looks = list(_looks(analysis))
-    groups = [(look, look.apart) for look in looks if look.apart]
-    left = listing([*dict.fromkeys(look.metric for look in looks if look.apart is None)])
+    looks, options = _looks(analysis), analysis.experiment.trust
+    left = listing([*dict.fromkeys(metric for (metric, _), one in looks.items() if one is None)])
     few = (
         f"not looked at in every variant: {left}, where fewer than {FEWEST_APART} units have "
         "another value than all the others"
     )
+    groups = [(one, *key) for key, one in looks.items() if one is not None]
     if not groups:
         none = f"no mean or ratio with a variance of {FEWEST_UNITS} units or more"
         return skipped(few if left else none)
     also = f"; {few}" if left else ""
-    worst, options = max(groups, key=lambda one: one[1].times), analysis.experiment.trust
+    groups.sort(key=lambda group: -group[0].times)
+    worst, metric, variant = groups[0]
     reason = (
         "how many times as far out as the next those units are that make 30 % of a variance: the "
         "largest of few buyers is seldom 10 times as far out, a fault often 100 times; of units "
@@ -264,14 +260,12 @@ def influence_check(analysis: Analysis) -> Finding:
     )
     # The same units are apart in several metrics, in some of them less.
     metrics = dict.fromkeys(
-        look.metric
-        for look, group in sorted(groups, key=lambda one: -one[1].times)
-        if look.variant == worst[0].variant and group.times >= options.influence_warn
+        name for one, name, v in groups if v == variant and one.times >= options.influence_warn
     )
     return Finding(
-        worst[1].times,
+        worst.times,
         f"no unit, and no group of units, stands apart from all others{also}",
-        f"{_described(*worst)}{_owed(analysis, *worst)}{also}",
+        f"{_described(worst, metric, variant)}{_owed(analysis, worst, metric, variant)}{also}",
         Limits(options.influence_warn, options.influence_fail, reason),
         tuple(metrics) or None,
         remedy="look whether they are people (bots, testers, shared ids); cap the metric "
@@ -279,26 +273,26 @@ def influence_check(analysis: Analysis) -> Finding:
     )
 
 
-def _described(look: _Look, group: Apart) -> str:
-    part = f"of the variance of {look.metric}"
+def _described(group: Apart, metric: str, variant: str) -> str:
+    part = f"of the variance of {metric}"
     if group.units == 1:
         return (
-            f"one single unit of {look.variant} makes {percent(group.share)} {part}, "
+            f"one single unit of {variant} makes {percent(group.share)} {part}, "
             f"{group.ratio:,.0f} times as far out as the next"
         )
     return (
-        f"{group.units} units of {look.variant} together make {percent(group.share)} {part}, each "
+        f"{group.units} units of {variant} together make {percent(group.share)} {part}, each "
         f"at least {group.ratio:,.1f} times as far out as the next "
         f"({group.elsewhere} such units in the other variants)"
     )
 
 
-def _owed(analysis: Analysis, look: _Look, group: Apart) -> str:
+def _owed(analysis: Analysis, group: Apart, name: str, worst: str) -> str:
     """Return the effect with and without the units that move it most."""
-    arms = _arms(analysis, next(m for m in analysis.metrics if m.name == look.metric))
+    arms = _arms(analysis, next(metric for metric in analysis.metrics if metric.name == name))
     treatments = analysis.experiment.treatments
-    for variant in [look.variant] if look.variant in treatments else treatments:
-        one = _influence(analysis, look.metric, variant, arms, max(_LEFT_OUT, group.units))
+    for variant in [worst] if worst in treatments else treatments:
+        one = _influence(analysis, name, variant, arms, max(_LEFT_OUT, group.units))
         if one is not None:
             return (
                 f"; the effect is {one.lift:+.2%}, and {one.lift_without:+.2%} without the "
