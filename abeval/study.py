@@ -32,10 +32,9 @@ from abeval.pipeline import judged
 from abeval.results.analysis import Result
 from abeval.results.replay import ReplayResult, of_metrics
 from abeval.results.study import InputFile, Provenance, Study
-from abeval.time.aa import aa
 from abeval.time.analysis import windows
-from abeval.time.growth import growths_of
-from abeval.time.open import opened_logs
+from abeval.time.open import aa, opened_logs
+from abeval.time.time_sums import growths_of
 from abeval.version import __version__
 
 _LIBRARIES = ("duckdb", "numpy", "scipy", "statsmodels", "pandas")

@@ -10,6 +10,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from abeval.aggregates.aggregates import AuditSums
 from abeval.aggregates.audit_arrays import (
     CLUSTERS,
     GAPS,
@@ -26,7 +27,6 @@ from abeval.aggregates.audit_arrays import (
     machines,
     shares,
 )
-from abeval.aggregates.rows import AuditSums
 from abeval.engines.protocol import Cell, Engine, whole
 from abeval.engines.sql import query, quoted
 from abeval.experiment.model import Experiment

@@ -7,8 +7,8 @@ them for the cells of a cut.
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
+from abeval.aggregates.metric_queries import write_unit_event
 from abeval.aggregates.row_pass import RowSums
-from abeval.aggregates.unit_events import write_unit_event
 from abeval.engines.protocol import Engine
 from abeval.engines.sql import by_value, query
 from abeval.experiment.model import Experiment

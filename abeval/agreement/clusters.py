@@ -8,11 +8,10 @@ import pandas as pd
 from scipy.special import stdtr
 
 from abeval.agreement.case import Case, Frames
-from abeval.agreement.gap import closed_offline
+from abeval.agreement.causes.days import closed_offline
 from abeval.results.agreement import Evidence
 from abeval.stats import effects
-from abeval.stats.arrays import Floats
-from abeval.stats.records import Estimate
+from abeval.stats.records import Estimate, Floats
 
 
 def ratio(above: Floats, below: Floats) -> Estimate | None:

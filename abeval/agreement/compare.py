@@ -8,7 +8,7 @@ import numpy as np
 from abeval.agreement import clusters
 from abeval.agreement.case import Case, CauseCheck, Finding, Frames, Unchecked
 from abeval.agreement.causes import CAUSES
-from abeval.agreement.standing import agreement_rows, decompositions, matrix
+from abeval.agreement.rows import agreement_rows, decompositions, matrix
 from abeval.experiment.model import Experiment
 from abeval.experiment.sections import AgreementColumns
 from abeval.results import codes

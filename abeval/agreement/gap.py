@@ -6,9 +6,8 @@ from typing import NamedTuple
 from abeval.agreement.case import Case
 from abeval.agreement.standing import more_is_better, offline_gain
 from abeval.results.effects import Row
-from abeval.stats.arrays import Floats
 from abeval.stats.distributions import two_sided_quantile
-from abeval.stats.records import Estimate
+from abeval.stats.records import Estimate, Floats
 
 
 def offline_sign(case: Case) -> int:

@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     from abeval.results.study import Study
     from abeval.results.trust import AAResult, AuditResult
     from abeval.results.windows import TimeResult
-    from abeval.time.clock import By
+    from abeval.time.cut import By
 
 
 @dataclass(frozen=True)
@@ -99,7 +99,7 @@ class TrustCalls:
         """
         from abeval.experiment.metrics import named_metrics
         from abeval.logs.run import opened
-        from abeval.time.aa import aa
+        from abeval.time.open import aa
 
         check_between("runs", runs, 1, MAX_REPLAYS)
         check_seed(seed)
@@ -449,7 +449,7 @@ class LoadedExperiment(TrustCalls, OfflineCalls):
         from abeval.experiment.metrics import named_metrics
         from abeval.inference.power import plan
         from abeval.logs.run import opened
-        from abeval.time.growth import growths_of
+        from abeval.time.time_sums import growths_of
 
         if mde is not None and days is not None:
             raise ExperimentError("give mde or days, not both: each follows from the other")
@@ -493,7 +493,7 @@ class LoadedExperiment(TrustCalls, OfflineCalls):
         from abeval.experiment.metrics import named_metrics
         from abeval.logs.run import opened
         from abeval.time.analysis import windows
-        from abeval.time.clock import CLOCKS
+        from abeval.time.cut import CLOCKS
 
         if any(days < 1 for days in (*widths, *(looks or ()))):
             raise ExperimentError("widths and looks are numbers of days, at least 1")

@@ -18,11 +18,10 @@ import typer
 
 from abeval.cli.analyze import TABLE_OR_FILE, analyze, report
 from abeval.cli.assign import assign
-from abeval.cli.commands import aa, audit, check, compare, off_policy, power, windows
+from abeval.cli.commands import aa, agree, audit, check, compare, off_policy, power, replay, windows
 from abeval.cli.history import history
 from abeval.cli.options import debuggable, guarded, on_engine, protected, with_engine_flags
 from abeval.cli.reference import init, metrics, schema, simulate, sql
-from abeval.cli.replay import agree, replay
 from abeval.signals import exit_when_stopped, ignore_stops
 from abeval.version import __version__
 

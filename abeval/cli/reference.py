@@ -87,7 +87,7 @@ def run_of(experiment: "Experiment", name: str) -> "Analysis":
 
 
 def _analyze(experiment: "Experiment", engine: "DuckDBEngine", name: str) -> None:
-    from abeval.aggregates.definitions import run_definitions
+    from abeval.aggregates.collect import run_definitions
     from abeval.aggregates.row_pass import KERNELS
     from abeval.engines.statement import OF_ARRAYS
     from abeval.logs.run import Run

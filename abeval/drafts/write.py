@@ -11,8 +11,7 @@ import tomlkit
 from tomlkit.items import Table as TomlTable
 
 from abeval.drafts.columns import Column, Table
-from abeval.drafts.guess import Arms, Guess, time_unit
-from abeval.drafts.others import Other
+from abeval.drafts.guess import Arms, Guess, Other, time_unit
 from abeval.drafts.words import slug
 from abeval.engines.sql import quoted
 from abeval.experiment.sources import CANONICAL_COLUMNS, OWN_TABLE

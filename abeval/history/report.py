@@ -22,9 +22,9 @@ from abeval.results.history import (
     Sensitivity,
 )
 from abeval.stats import shrinkage
-from abeval.stats.arrays import Floats
 from abeval.stats.distributions import two_sided_quantile
 from abeval.stats.proportions import Count, interval
+from abeval.stats.records import Floats
 from abeval.stats.shrinkage import FEWEST
 
 

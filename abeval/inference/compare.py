@@ -11,7 +11,8 @@ from functools import cached_property
 import numpy as np
 
 from abeval.aggregates.aggregates import Aggregates
-from abeval.aggregates.moment_rows import CAPPED, DAY, SEGMENT, WHOLE, ByStretch, pooled
+from abeval.aggregates.sums import CAPPED, DAY, SEGMENT, WHOLE, ByStretch, pooled
+from abeval.agreement.causes.days import compare_with_image, with_gain
 from abeval.experiment.model import Experiment
 from abeval.inference.comparison import Arms, Comparison, Key, Reason, Rule, refused
 from abeval.inference.looks import looks_of
@@ -26,7 +27,6 @@ from abeval.inference.means_and_ratios import (
     usable,
 )
 from abeval.inference.other_kinds import compare_catalogue, compare_quantiles, compare_resampled
-from abeval.inference.toward import compare_with_image, with_gain
 from abeval.metrics.definition import (
     CATEGORY_DIVERSITY,
     GAUC,

@@ -12,7 +12,7 @@ from abeval.aggregates.aggregates import Aggregates
 from abeval.experiment.sections import Adjust, Relative, Resample
 from abeval.inference import special_tests
 from abeval.inference.looks import LookBoundary, Looks, at_look
-from abeval.stats import effects, multiplicity, relative, skewed, split_moments
+from abeval.stats import effects, multiplicity, skewed, split_moments
 from abeval.stats.decisions import Gain
 from abeval.stats.records import Adjusted, Effect, Estimate, Interval, Lift, Refusal
 from abeval.stats.resampling import SEED
@@ -256,11 +256,11 @@ def reason_of(refusal: Refusal) -> Reason:
 
 
 _RELATIVE = {
-    "fieller": relative.fieller,
-    "delta": relative.delta,
-    "log_delta": relative.log_delta,
+    "fieller": effects.fieller,
+    "delta": effects.delta,
+    "log_delta": effects.log_delta,
 }
-_RELATIVE_ADJUSTED = {"fieller": relative.fieller_adjusted, "delta": relative.delta_adjusted}
+_RELATIVE_ADJUSTED = {"fieller": effects.fieller_adjusted, "delta": effects.delta_adjusted}
 
 
 def with_difference(

@@ -9,7 +9,7 @@ from datetime import datetime, timedelta
 from zoneinfo import ZoneInfo
 
 from abeval.aggregates.aggregates import Aggregates
-from abeval.aggregates.moment_rows import LEFT_OUT
+from abeval.aggregates.sums import LEFT_OUT
 from abeval.experiment.model import Experiment
 from abeval.experiment.sources import ROW_UNIT
 from abeval.inference.comparison import Arms

@@ -13,7 +13,7 @@ from abeval.inference.compare import Analysis, compare
 from abeval.inference.comparison import MIN_UNITS, Arms, Comparison, Comparisons, Key
 from abeval.metrics.definition import Direction, Margin, Metric
 from abeval.results import FamilyInterval, Status
-from abeval.stats import decisions, dunnett, multiplicity
+from abeval.stats import decisions, multiplicity
 
 HELD: frozenset[Status] = frozenset({"better", "non_inferior", "equivalent"})
 """Statuses of a guardrail that holds: equivalence within a margin implies non-inferiority."""
@@ -193,7 +193,7 @@ def _dunnett(family: Mapping[Key, float], comparisons: Comparisons) -> dict[Key,
     changed: dict[Key, float] = {}
     for goal in goals:
         keys = [key for key in family if key[0] == goal]
-        p_values = dunnett.p_values(
+        p_values = multiplicity.p_values(
             [family[key] for key in keys], _loadings(keys, comparisons), _df(keys, comparisons)
         )
         changed |= {k: min(1.0, len(goals) * p) for k, p in zip(keys, p_values, strict=True)}
@@ -267,5 +267,5 @@ def _dunnett_levels(
     goal: str, family: Mapping[Key, float], comparisons: Comparisons, alpha: float
 ) -> dict[Key, float]:
     keys = [key for key in family if key[0] == goal]
-    level = dunnett.level(alpha, _loadings(keys, comparisons), _df(keys, comparisons))
+    level = multiplicity.level(alpha, _loadings(keys, comparisons), _df(keys, comparisons))
     return dict.fromkeys(keys, level)

@@ -10,7 +10,7 @@ from itertools import combinations
 from typing import Literal
 
 from abeval.aggregates.aggregates import Aggregates
-from abeval.aggregates.moment_rows import DAY
+from abeval.aggregates.sums import DAY
 from abeval.errors import masked
 from abeval.experiment.model import Experiment
 from abeval.experiment.sections import Family

@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 from abeval.aggregates.aggregates import Aggregates
-from abeval.aggregates.moment_rows import ByStretch, pooled
+from abeval.aggregates.sums import ByStretch, pooled
 from abeval.experiment.sections import Adjust
 from abeval.inference import special_tests
 from abeval.inference.comparison import (
@@ -25,12 +25,12 @@ from abeval.inference.comparison import (
 )
 from abeval.inference.special_tests import Stretches
 from abeval.metrics.definition import Metric, rounding
-from abeval.stats import cuped, means, ratios, regression, stratification
+from abeval.stats import adjustment, means, off_policy
 from abeval.stats.moments import Moments
 from abeval.stats.records import Adjusted, Estimate, Refusal
+from abeval.stats.shapes import stratified
 from abeval.stats.skewed import method
 from abeval.stats.split_moments import Skewed
-from abeval.stats.windows import stratified
 
 MIN_STRATUM = 30
 """Strata with fewer units than this in a variant are merged."""
@@ -52,9 +52,9 @@ def by_covariates(
     if picked is None:
         return None
     if adjust == "regression":
-        lin = regression.lin_moments if metric.kind == "mean" else regression.lin_ratio_moments
+        lin = adjustment.lin_moments if metric.kind == "mean" else adjustment.lin_ratio_moments
         return lin(*picked, alpha)
-    method = cuped.mean if metric.kind == "mean" else cuped.ratio_with
+    method = adjustment.mean if metric.kind == "mean" else adjustment.ratio_with
     return method(*picked, alpha)
 
 
@@ -105,7 +105,7 @@ def by_strata(metric: Metric, strata: Sequence[Strata], alpha: float) -> Adjuste
     """
     pairs = pairs_of(strata)
     arms = [c for c, _ in pairs], [t for _, t in pairs]
-    method = stratification.mean_random if metric.kind == "mean" else stratification.ratio_random
+    method = adjustment.mean_random if metric.kind == "mean" else adjustment.ratio_random
     return method(arms[0], arms[1], alpha).adjusted
 
 
@@ -295,7 +295,7 @@ def _value(moments: Moments) -> float:
 
 def estimate(metric: Metric, moments: Moments) -> Estimate:
     """The value of a mean or a ratio in one variant."""
-    return means.estimate(moments) if metric.kind == "mean" else ratios.estimate(moments)
+    return means.estimate(moments) if metric.kind == "mean" else off_policy.estimate(moments)
 
 
 def _estimate(metric: Metric, moments: Moments) -> Estimate:

@@ -11,7 +11,7 @@ from typing import cast
 import numpy as np
 
 from abeval.aggregates.aggregates import Aggregates, Quantile
-from abeval.aggregates.moment_rows import BUCKETS
+from abeval.aggregates.sums import BUCKETS
 from abeval.inference.comparison import (
     Arms,
     Comparison,
@@ -28,10 +28,9 @@ from abeval.inference.means_and_ratios import MIN_STRETCH
 from abeval.metrics.definition import Metric, scales
 from abeval.metrics.row_text import evaluate
 from abeval.stats import catalogue, quantiles, resampling
-from abeval.stats.arrays import Floats
+from abeval.stats.catalogue import Incidence
 from abeval.stats.exposure import Functional
-from abeval.stats.incidence import Incidence
-from abeval.stats.records import Adjusted, Effect, Estimate, Refusal
+from abeval.stats.records import Adjusted, Effect, Estimate, Floats, Refusal
 
 
 def compare_quantiles(metric: Metric, aggregates: Aggregates, arms: Arms, rule: Rule) -> Comparison:

@@ -30,7 +30,7 @@ from abeval.inference.looks import (
 from abeval.inference.means_and_ratios import MIN_STRETCH, estimate, pair_of
 from abeval.logs.placing import planned_splits
 from abeval.metrics.definition import Metric
-from abeval.stats import design, dunnett, duration, srm
+from abeval.stats import design, multiplicity, srm
 from abeval.stats.records import Refusal, RefusalReason
 
 
@@ -87,11 +87,11 @@ class Growth(NamedTuple):
             >>> Growth([100.0, 150.0], [1.0, 2.0], [4.0, 1.0]).after(2)
             Horizon(units=150.0, value=2.0, sd=2.0)
         """
-        units = self._at(self.units, days, duration.value_at)
+        units = self._at(self.units, days, design.value_at)
         gathered = [n / v for n, v in zip(self.units, self.spreads, strict=True)]
-        information = self._at(gathered, days, duration.information_at)
+        information = self._at(gathered, days, design.information_at)
         sizes = [abs(value) for value in self.values]
-        value = self._at(sizes, days, duration.value_at if self.is_total else _last)
+        value = self._at(sizes, days, design.value_at if self.is_total else _last)
         sd = math.sqrt(units / information * self._split(units, days)) * value
         return Horizon(units, math.copysign(value, self.values[-1]), sd)
 
@@ -197,7 +197,7 @@ def level_of(experiment: Experiment, metrics: Sequence[Metric], metric: Metric) 
         case "dunnett":
             pairs = [shares(experiment, name) for name in experiment.treatments]
             loadings = [math.sqrt(own / (own + control)) for control, own in pairs]
-            return dunnett.level(alpha * variants / tests, loadings)
+            return multiplicity.level(alpha * variants / tests, loadings)
         case "weighted":
             weights = {choice.name: choice.weight or 1.0 for choice in experiment.metrics}
             whole = variants * sum(weights.get(one.name, 1.0) for one in peers)

@@ -13,8 +13,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from abeval.aggregates.aggregates import Aggregates
-from abeval.aggregates.buckets import BucketSums
+from abeval.aggregates.aggregates import Aggregates, BucketSums
 from abeval.experiment.model import Experiment
 from abeval.experiment.sections import Family
 from abeval.inference import outlook
@@ -25,14 +24,12 @@ from abeval.inference.outlook import (
     POWER,
     Growth,
     Outlook,
-    Target,
     outlooks_of,
     smallest,
 )
 from abeval.metrics.definition import Metric
 from abeval.results.power import DecisionPlan, MetricOutlook, Plan, Plans, PowerOutlook
-from abeval.stats.arrays import Bools, Floats
-from abeval.stats.records import Refusal
+from abeval.stats.records import Bools, Floats, Refusal
 
 DRAWS = 20_000
 """Simulated experiments; their error is at most .35 points."""

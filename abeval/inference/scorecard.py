@@ -7,7 +7,7 @@ from collections.abc import Container, Iterator, Mapping, Sequence
 from dataclasses import replace
 from math import isfinite
 
-from abeval.aggregates.moment_rows import DAY, SEGMENT
+from abeval.aggregates.sums import DAY, SEGMENT
 from abeval.experiment.model import Experiment
 from abeval.inference.compare import Analysis, rule_of
 from abeval.inference.comparison import MIN_UNITS, Arms, Comparison, Comparisons, Reason, Rule
@@ -25,8 +25,8 @@ from abeval.inference.outlook import critical_now, detectable, error_shown, leve
 from abeval.metrics.definition import Metric, scales
 from abeval.results import Adjustment, Belief, Boundary, Row, SliceRow, Status, TargetGain
 from abeval.results import format as fmt
-from abeval.stats import retrodesign
-from abeval.stats.bayes import Prior, normal_normal
+from abeval.stats import decisions
+from abeval.stats.decisions import Prior, normal_normal
 from abeval.stats.records import Refusal
 
 
@@ -307,12 +307,12 @@ def winners_curse(analysis: Analysis, rows: Sequence[Row]) -> Iterator[str]:
             continue
         if effect.se <= 0 or effect.difference == 0:
             continue
-        errors = retrodesign.type_s_m(effect.difference, effect.se, analysis.experiment.alpha)
+        errors = decisions.type_s_m(effect.difference, effect.se, analysis.experiment.alpha)
         if errors.power < ENOUGH_POWER:
             yield _sentence(row, errors)
 
 
-def _sentence(row: Row, errors: retrodesign.Retrodesign) -> str:
+def _sentence(row: Row, errors: decisions.Retrodesign) -> str:
     shown = fmt.lift(row.lift, row.lift_low, row.lift_high)
     size = "" if shown is None else f" of {shown.point}"
     return (

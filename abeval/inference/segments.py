@@ -12,7 +12,7 @@ from typing import NamedTuple
 import numpy as np
 
 from abeval.aggregates.cuts import CUT, MIX, WITHIN, influence_step
-from abeval.aggregates.moment_rows import SEGMENT, SLICE, ByStretch
+from abeval.aggregates.sums import SEGMENT, SLICE, ByStretch
 from abeval.inference.compare import Analysis
 from abeval.inference.comparison import (
     MIN_UNITS,
@@ -34,10 +34,10 @@ from abeval.inference.means_and_ratios import (
 from abeval.metrics.definition import Metric, no_cuts, splits_by_cut
 from abeval.results import SegmentContrast, SegmentTest
 from abeval.results.effects import CutRow, CutSplit, NoCut
-from abeval.stats import heterogeneity, mix, multiplicity, relative, simpson
+from abeval.stats import composition, effects, heterogeneity, multiplicity
 from abeval.stats.effects import compare as compare_estimates
 from abeval.stats.effects import from_difference
-from abeval.stats.estimated_weights import pooled
+from abeval.stats.heterogeneity import pooled
 from abeval.stats.moments import Moments
 from abeval.stats.records import Effect, Estimate, Refusal
 
@@ -130,9 +130,9 @@ def _test(cells: Cells, alpha: float) -> SegmentTest | None:
         p_adjusted=test.p_value,
         i_squared=test.i_squared,
         p_value_difference=same.p_value,
-        within=mix.within,
-        mix=mix.mix,
-        mix_p_value=mix.mix_p_value,
+        within=composition.within,
+        mix=composition.mix,
+        mix_p_value=composition.mix_p_value,
         reversal_p_value=_reversal(cells, parts, mix),
         reversed=False,
     )
@@ -179,28 +179,28 @@ def _same_lift(
             pooled(*pair) if one.is_pooled else pair
             for pair, one in zip(pairs, known.values(), strict=True)
         ]
-        bounded = relative.fieller(*whole).bounded
+        bounded = effects.fieller(*whole).bounded
         return heterogeneity.lifts(*zip(*alike, strict=True)) if bounded else None
     except Refusal:
         return None
 
 
-def _reversal(cells: Cells, parts: Sequence[_Compared], mix: simpson.MixShift) -> float:
+def _reversal(cells: Cells, parts: Sequence[_Compared], mix: composition.MixShift) -> float:
     """P-value of a difference within cells and one of all units that point opposite ways."""
-    ses = [share * one.effect.se for share, one in zip(mix.shares, parts, strict=True)]
+    ses = [share * one.effect.se for share, one in zip(composition.shares, parts, strict=True)]
     try:
         whole = _estimates(cells, together([one.moments for one in parts]))
-        within = from_difference(0.0, mix.within, mix.within, math.hypot(*ses))
-        return simpson.reversal(within, compare_estimates(*whole))
+        within = from_difference(0.0, composition.within, composition.within, math.hypot(*ses))
+        return composition.reversal(within, compare_estimates(*whole))
     except Refusal:
         return 1.0
 
 
-def _mix(cells: Cells, parts: Sequence[_Compared]) -> simpson.MixShift:
+def _mix(cells: Cells, parts: Sequence[_Compared]) -> composition.MixShift:
     """The overall difference as effects within cells and a shift of their mix."""
     chosen = [one.moments for one in parts]
     control, treatment = cell_sizes(together(chosen), chosen, cells.arms)
-    return simpson.mix_shift(
+    return composition.mix_shift(
         [one.effect.control for one in parts],
         [one.effect.treatment for one in parts],
         [size.denominator for size in control],
@@ -366,7 +366,7 @@ def filled(moments: Moments, units: int) -> Moments:
     return moments + Moments(units - moments.n, mean, np.zeros((k, k)), third=third)
 
 
-def _totals(analysis: Analysis, cut: str, metric: Metric, arms: Arms) -> list[mix.Totals]:
+def _totals(analysis: Analysis, cut: str, metric: Metric, arms: Arms) -> list[composition.Totals]:
     """Numerators and denominators of both variants in every cell."""
     cells = analysis.aggregates.cells(metric.name, CUT + cut)
     sums = np.zeros((2, 2, len(cells)))
@@ -375,7 +375,7 @@ def _totals(analysis: Analysis, cut: str, metric: Metric, arms: Arms) -> list[mi
             for arm, name in enumerate(arms):
                 if name in of_stretch:
                     sums[arm, :, k] += of_stretch[name].n * of_stretch[name].mean[:2]
-    return [mix.Totals(above, below) for above, below in sums]
+    return [composition.Totals(above, below) for above, below in sums]
 
 
 def _shares(
@@ -410,7 +410,7 @@ def _split(analysis: Analysis, cut: str, metric: Metric, variant: str) -> CutSpl
         return replace(bare, reason="split_changed")
     control, treatment = _totals(analysis, cut, metric, arms)
     try:
-        whole = mix.parts(control, treatment)
+        whole = composition.parts(control, treatment)
     except Refusal as refusal:
         return replace(bare, reason=reason_of(refusal))
     bare = replace(bare, difference=whole.difference, within=whole.within, mix=whole.mix)
@@ -451,7 +451,7 @@ def _part(
         return None, "zero_variance"
     control, treatment = filled(pair.control, units[0]), filled(pair.treatment, units[1])
     try:
-        return mix.effect(value, control, treatment, analysis.experiment.alpha), None
+        return composition.effect(value, control, treatment, analysis.experiment.alpha), None
     except Refusal as refusal:
         return None, reason_of(refusal)
 

@@ -8,9 +8,8 @@ from typing import cast
 
 import numpy as np
 
-from abeval.aggregates.aggregates import Aggregates
-from abeval.aggregates.rows import UnitsByAuc
-from abeval.aggregates.spreads import COMPARED, CURVE, at_level, spread_metrics, title_of
+from abeval.aggregates.aggregates import Aggregates, UnitsByAuc
+from abeval.aggregates.wanted import COMPARED, CURVE, at_level, spread_metrics, title_of
 from abeval.inference.compare import Analysis, compare
 from abeval.inference.comparison import Arms
 from abeval.metrics.definition import Metric, scales
@@ -23,8 +22,8 @@ from abeval.results.effects import (
     UnitAucs,
     WithoutAuc,
 )
-from abeval.stats.arrays import Floats
 from abeval.stats.exposure import coverage, gini
+from abeval.stats.records import Floats
 
 _BINS = 20
 _JUDGED = "judged"

@@ -12,13 +12,13 @@ from typing import NamedTuple
 
 import numpy as np
 
-from abeval.aggregates.moment_rows import ByStretch
+from abeval.aggregates.sums import ByStretch
 from abeval.inference import special_tests
 from abeval.inference.comparison import Arms, Comparison, Gained, Rule, reason_of, with_skewed
 from abeval.inference.looks import LookBoundary, at_look
 from abeval.inference.means_and_ratios import compare_within, pair_of, stretches_of
 from abeval.metrics.definition import Margin, Metric
-from abeval.stats import effects, proportions, relative, skewed, toward
+from abeval.stats import effects, proportions, skewed, toward
 from abeval.stats.decisions import Gain
 from abeval.stats.distributions import upper_tail
 from abeval.stats.moments import Moments
@@ -290,7 +290,7 @@ def _fieller(
     control = Estimate(_control(own), control_variance, own.units_control, math.inf)
     plain = effect._replace(se=se, df=math.inf)
     adjusted = Adjusted(plain, plain, (), 0.0, control, control, contrast.covariance or 0.0)
-    return relative.fieller_adjusted(adjusted, 2 * upper_tail(reach).p_value)
+    return effects.fieller_adjusted(adjusted, 2 * upper_tail(reach).p_value)
 
 
 def _ends(lift: Lift) -> Interval:

@@ -14,21 +14,26 @@ from abeval.experiment.sources import ROW_UNIT
 from abeval.logs.run import Run
 from abeval.off_policy.log import PolicyChoice, PolicyLog, read_policy_log
 from abeval.results.off_policy import OffPolicyResult, OffPolicyRow, Realised, Support
-from abeval.stats import effects, ratios
+from abeval.stats import effects, off_policy
+from abeval.stats import off_policy as model_based
 from abeval.stats import off_policy as weighted
-from abeval.stats import off_policy_model_based as model_based
-from abeval.stats.arrays import Integers
 from abeval.stats.moments import Moments
-from abeval.stats.off_policy_fit import PRIOR_ROWS, CrossFit, check_policy, cross_fit
-from abeval.stats.off_policy_interval import MIN_REWARDS, PolicyValue
-from abeval.stats.off_policy_weights import (
+from abeval.stats.off_policy import (
+    MIN_REWARDS,
+    PRIOR_ROWS,
+    CrossFit,
+    PolicyValue,
+    check_policy,
+    cross_fit,
+)
+from abeval.stats.off_policy_support import (
     MIN_ESS,
     Diagnostics,
     check_support,
     diagnose,
     importance_weights,
 )
-from abeval.stats.records import Refusal, RefusalReason
+from abeval.stats.records import Integers, Refusal, RefusalReason
 
 Answer = PolicyValue | Refusal
 Estimator = Callable[[], PolicyValue]
@@ -275,7 +280,7 @@ def _support(result: Evaluation) -> Support | None:
 def _realised(target: pd.DataFrame, alpha: float) -> Realised | None:
     """The target variant's own mean reward; None if it has too few units."""
     try:
-        mean = ratios.estimate(Moments.of(target["reward"], target["impressions"]))
+        mean = off_policy.estimate(Moments.of(target["reward"], target["impressions"]))
     except Refusal:
         return None
     se = math.sqrt(mean.variance)

@@ -14,7 +14,7 @@ from abeval.engines.sql import literal, query
 from abeval.offline.metrics import Ties
 from abeval.offline.rows import Rows
 from abeval.results.replay import POOLED
-from abeval.stats.arrays import Bools, Integers
+from abeval.stats.records import Bools, Integers
 
 UNIT_GROUPS = 64
 """Groups of units; a jackknife leaves out one at a time."""

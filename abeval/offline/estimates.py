@@ -22,8 +22,7 @@ from abeval.results.replay import (
     ReplayRow,
 )
 from abeval.stats import proportions
-from abeval.stats.arrays import Bools
-from abeval.stats.records import Effect
+from abeval.stats.records import Bools, Effect
 
 _OF_PROBABILITIES = frozenset(
     {"log_loss", "log_likelihood", "ne", "rig", "q_ctr", "brier", "ece"},

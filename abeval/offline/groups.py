@@ -11,12 +11,10 @@ import numpy as np
 from abeval.offline.candidates import UNIT_GROUPS
 from abeval.offline.inference import MIN_UNITS, Value, with_interval
 from abeval.offline.metrics import OfflineMetric
-from abeval.offline.queried import Bins, Listed
 from abeval.offline.sums import Sums
 from abeval.results.replay import POOLED
 from abeval.stats import effects
-from abeval.stats.arrays import Floats, Integers
-from abeval.stats.records import Effect, Refusal
+from abeval.stats.records import Effect, Floats, Integers, Refusal
 
 _FEWEST = 8
 """Fewer groups than this have no interval."""

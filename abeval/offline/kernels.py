@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from abeval.offline.metrics import UNCUT, OfflineMetric
 from abeval.offline.rows import Block, Groups, Rows, scored, starts
 from abeval.results.replay import ModelCoverage
-from abeval.stats.arrays import Bools, Floats, Integers
+from abeval.stats.records import Bools, Floats, Integers
 from abeval.threads import in_threads
 
 if TYPE_CHECKING:

@@ -17,7 +17,7 @@ from abeval.logs.mapping import LogColumns, map_columns
 from abeval.logs.run import Run, open_log
 from abeval.offline.candidates import TIE, finite_sql, listed_candidates, write_truth
 from abeval.offline.metrics import OfflineMetric, Ties
-from abeval.stats.arrays import Floats
+from abeval.stats.records import Floats
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from datetime import date
 from typing import NamedTuple
 
-from abeval.aggregates.cut_cells import cut_cells, cut_sizes, cut_value, write_cut_sums
+from abeval.aggregates.cells import cut_cells, cut_sizes, cut_value, write_cut_sums
 from abeval.engines.protocol import Engine, whole, whole_number
 from abeval.engines.sql import literal, quoted
 from abeval.errors import ExperimentError, LogError

@@ -12,10 +12,10 @@ import numpy as np
 
 from abeval.engines.protocol import Engine, whole, whole_number
 from abeval.engines.sql import query
-from abeval.offline.kernels import GRADED, SCALE, UnitValues, full_ideal, graded_orders
-from abeval.offline.metrics import Family, OfflineMetric
-from abeval.stats.arrays import Floats, Integers
+from abeval.offline.kernels import SCALE, UnitValues, full_ideal, graded_orders
+from abeval.offline.metrics import GRADED, Family, OfflineMetric
 from abeval.stats.exposure import coverage, entropy_of_sets, gini_of_sets
+from abeval.stats.records import Floats, Integers
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from abeval.engines.protocol import ArrayEngine, Engine, row_count
-from abeval.stats.arrays import Bools, Floats, Integers
+from abeval.stats.records import Bools, Floats, Integers
 
 Kind = TypeVar("Kind", bound=np.generic)
 

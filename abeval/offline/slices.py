@@ -18,7 +18,7 @@ from abeval.results.replay import (
     ReplayRow,
 )
 from abeval.stats import multiplicity
-from abeval.stats.arrays import Bools
+from abeval.stats.records import Bools
 
 _DEFAULT = ("precision@1", "recall@1", "map@1[min]", "ndcg@1[lin]")
 

@@ -14,12 +14,10 @@ from typing import Literal, NamedTuple
 
 import numpy as np
 
-from abeval.stats.arrays import Floats
-from abeval.stats.distributions import upper_tail
+from abeval.stats.distributions import tail, upper_tail
 from abeval.stats.moments import Units
-from abeval.stats.records import Refusal
+from abeval.stats.records import Floats, Refusal
 from abeval.stats.resampling import SEED, batches
-from abeval.stats.type_three import tail
 
 DRAWS = 4_999
 

@@ -12,9 +12,8 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy import special
 
-from abeval.stats.arrays import Floats
 from abeval.stats.multiplicity import adjust
-from abeval.stats.records import Refusal
+from abeval.stats.records import Floats, Refusal
 
 CHI_SQUARE_MINIMUM = 5.0
 """Smallest expected count at which chi-square is believed (Cochran 1954)."""

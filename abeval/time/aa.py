@@ -7,9 +7,9 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
-from abeval.aggregates.buckets import BucketSums, deals_units
-from abeval.aggregates.collect import unit_counts
-from abeval.aggregates.per_unit import source_days, values_of
+from abeval.aggregates.aggregates import BucketSums, deals_units
+from abeval.aggregates.collect import source_days, unit_counts
+from abeval.agreement.causes.serving import values_of
 from abeval.inference.aa import aa_replays
 from abeval.logs.run import Run
 from abeval.logs.units import sub_buckets

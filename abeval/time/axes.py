@@ -7,7 +7,7 @@ as `time/windows.py`, compute effects on a `Course` along them.
 from collections.abc import Container, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from abeval.aggregates.moment_rows import ByStretch
+from abeval.aggregates.sums import ByStretch
 from abeval.inference.comparison import Arms, Comparison, Rule
 from abeval.inference.means_and_ratios import (
     Pair,
@@ -21,8 +21,7 @@ from abeval.metrics.definition import Metric
 from abeval.results.windows import AxisName
 from abeval.stats.moments import Moments
 from abeval.stats.records import Refusal
-from abeval.time.day_sums import DaySums, MetricDays, Span
-from abeval.time.skew import Known
+from abeval.time.day_sums import DaySums, Known, MetricDays, Span
 
 Strata = tuple[tuple[int, ...], ...]
 """Places of entry days, in groups of one traffic split each: units are compared within them."""

@@ -5,13 +5,12 @@ from typing import get_args
 import numpy as np
 
 from abeval.stats import (
-    bayes,
-    dunnett,
+    composition,
+    decisions,
     heterogeneity,
     interleaving,
     means,
     multiplicity,
-    simpson,
     srm,
 )
 from abeval.stats.records import Estimate
@@ -54,7 +53,7 @@ def families(seed: int, runs: int, tests: int = 10) -> list[Outcome]:
     methods: tuple[multiplicity.Method, ...] = get_args(multiplicity.Method)
     z = np.sqrt(0.5) * (rng.normal(size=(runs, tests)) + rng.normal(size=(runs, 1)))
     p_values = np.array(
-        [[2 * bayes.normal_normal(-abs(x), 1.0).chance_to_beat for x in row] for row in z]
+        [[2 * decisions.normal_normal(-abs(x), 1.0).chance_to_beat for x in row] for row in z]
     )
     weights = np.where(np.arange(tests) < 2, 4.0, 1.0)
     adjusted = [[multiplicity.adjust(p, method).min() for p in p_values] for method in methods]
@@ -85,7 +84,7 @@ def many_to_one(seed: int, runs: int, split: Split, treatments: int = 3) -> list
         effects = [means.welch(base, arm[run]) for arm in others]
         variance, df = means.estimate(base).variance, min(e.df for e in effects)
         loadings = [np.sqrt(variance) / e.se for e in effects]
-        p_values = dunnett.p_values([e.p_value for e in effects], loadings, df)
+        p_values = multiplicity.p_values([e.p_value for e in effects], loadings, df)
         rejected[run] = p_values.min() <= ALPHA
     data = f"{split}, {treatments} treatments"
     return outcomes(nominal("dunnett.p_values"), data, rejected[None])
@@ -98,7 +97,7 @@ def tables(seed: int, runs: int, strata: int = 4) -> list[Outcome]:
     flags = np.zeros((1, runs), dtype=bool)
     for run in range(runs):
         units = rng.poisson(sizes, size=(2, strata))
-        flags[0, run] = simpson.same_shares(units.astype(float)) <= ALPHA
+        flags[0, run] = composition.same_shares(units.astype(float)) <= ALPHA
     data = f"{strata} strata of 4,000 down to 200 units a variant"
     return outcomes(nominal("simpson.same_shares"), data, flags)
 
@@ -166,11 +165,11 @@ def preferences(seed: int, runs: int, users: int = 400) -> list[Outcome]:
 def credible(seed: int, runs: int) -> list[Outcome]:
     """Credible intervals of effects that are drawn from the prior."""
     rng = np.random.default_rng([seed, 20])
-    prior, se = bayes.Prior(0.01, 0.03), 0.02
+    prior, se = decisions.Prior(0.01, 0.03), 0.02
     effects = rng.normal(prior.mean, prior.sd, runs)
     covered = np.zeros(runs, dtype=bool)
     for run, (effect, noise) in enumerate(zip(effects, rng.normal(0, se, runs), strict=True)):
-        posterior = bayes.normal_normal(float(effect + noise), se, prior)
+        posterior = decisions.normal_normal(float(effect + noise), se, prior)
         covered[run] = posterior.low <= effect <= posterior.high
     data = "effects drawn from the prior"
     return outcomes(nominal("bayes.normal_normal"), data, None, covered[None])

@@ -21,8 +21,8 @@ from abeval.inference.comparison import Rule
 from abeval.inference.means_and_ratios import compare_moments
 from abeval.metrics.definition import Metric
 from abeval.stats import means
-from abeval.stats.arrays import Floats
 from abeval.stats.moments import Moments, Units
+from abeval.stats.records import Floats
 from abeval.stats.split_moments import at
 
 ALPHA = 0.05

@@ -16,9 +16,9 @@ import numpy as np
 
 from abeval.experiment.sections import TrustOptions
 from abeval.inference.trust.influence import Population, apart, units_apart
-from abeval.stats.arrays import Floats
 from abeval.stats.influence import Unit
 from abeval.stats.moments import Moments
+from abeval.stats.records import Floats
 
 UNITS = (
     (1_000, 0.003),

@@ -19,7 +19,7 @@ import pandas as pd
 
 import abeval
 from abeval.results.analysis import CheckResult
-from abeval.stats.arrays import Bools, Floats
+from abeval.stats.records import Bools, Floats
 
 USERS = 24_000
 START = pd.Timestamp("2026-09-14")

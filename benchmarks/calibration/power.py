@@ -29,9 +29,9 @@ from abeval.metrics.definition import Margin, Metric, RowTerm
 from abeval.results import Decision
 from abeval.results.power import DecisionPlan
 from abeval.stats import design
-from abeval.stats.arrays import Floats, Integers
 from abeval.stats.moments import Moments
-from abeval.time.growth import growth
+from abeval.stats.records import Floats, Integers
+from abeval.time.time_sums import growth
 from benchmarks.calibration.worlds import Arm, metric_days
 
 PEOPLE, LOG_DAYS, LAST = 20_000, 14, 28

@@ -9,7 +9,7 @@ import pytest
 
 import abeval
 from abeval.agreement import clusters
-from abeval.agreement.causes import half_precision
+from abeval.agreement.causes import serving
 from abeval.agreement.clusters import single
 from abeval.errors import ExperimentError
 from abeval.results.agreement import Agreement
@@ -132,10 +132,10 @@ def test_where_the_treatment_acts_is_an_expression(folders: dict[str, Path]) -> 
         loaded.replace(agreement={"treated": "scene ="})
 
 
-def served(values: np.ndarray, own: np.ndarray) -> half_precision.Values:
+def served(values: np.ndarray, own: np.ndarray) -> serving.Values:
     order = np.lexsort((values, own))
     inside = (own > values.min()) & (own < values.max())
-    return half_precision.Values(
+    return serving.Values(
         compared=len(own),
         own_values=len(np.unique(own)),
         served_values=len(np.unique(values)),

@@ -11,7 +11,7 @@ from scipy import stats
 import abeval
 from abeval.errors import ExperimentError
 from abeval.inference import power
-from abeval.stats import group_sequential, multiplicity
+from abeval.stats import multiplicity, sequential
 from benchmarks.calibration import power as calibration
 from tests import sample
 from tests.logs.people import experiment, log_of, users
@@ -231,7 +231,7 @@ def test_planned_looks_can_end_the_experiment() -> None:
     once = power.Rule(0.05, "holm", [1.0], lambda level: (stats.norm.isf(level / 2),))
     shares = [0.25, 0.5, 0.75, 1.0]
     looks = once._replace(
-        critical=lambda level: group_sequential.bounds(shares, level).z, fractions=shares
+        critical=lambda level: sequential.bounds(shares, level).z, fractions=shares
     )
     claims = power.Claims([2.8016], [])
     fixed = power.odds(claims, once, power.draws(np.eye(1), 1, 0.5, 1))

@@ -22,7 +22,7 @@ from abeval.inference.means_and_ratios import (
 )
 from abeval.metrics.definition import Metric
 from abeval.results.analysis import Result
-from abeval.stats import skewed, stratification
+from abeval.stats import adjustment, skewed
 from abeval.stats.moments import Moments
 from benchmarks.calibration import skew as levels
 from tests.logs.small import START
@@ -312,7 +312,7 @@ class TestAdjusted:
         effect = _effect(row)
         assert effect.method == "post_stratified_permutation_moments"
         cells = [[arm["x"].pick(0), arm["y"].pick(0)] for arm in (control, treatment)]
-        expected = stratification.mean(*cells).adjusted.effect
+        expected = adjustment.mean(*cells).adjusted.effect
         assert effect.difference == pytest.approx(expected.difference)
         assert effect.se == pytest.approx(expected.se, rel=0.4)
         assert effect.low < effect.difference < effect.high

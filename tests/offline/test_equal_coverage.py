@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from abeval.offline.queried import Listed
+from abeval.offline.groups import Listed
 from tests.offline.test_replay import small
 
 

@@ -5,8 +5,7 @@ import pandas as pd
 import pytest
 
 from abeval.offline.candidates import UNIT_GROUPS
-from abeval.offline.groups import standard_error
-from abeval.offline.queried import Bins, Listed
+from abeval.offline.groups import Bins, Listed, standard_error
 
 GROUPS, USERS, ITEMS = UNIT_GROUPS, 640, 60
 

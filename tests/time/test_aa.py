@@ -8,7 +8,7 @@ import pytest
 from typer.testing import CliRunner
 
 import abeval
-from abeval.aggregates.buckets import BucketSums
+from abeval.aggregates.aggregates import BucketSums
 from abeval.cli.main import app
 from abeval.errors import ExperimentError
 from abeval.inference.aa import EXACT, _row, aa_p_values, skewness_of_units, without_past

@@ -6,8 +6,8 @@ import pandas as pd
 
 from abeval.agreement import clusters
 from abeval.agreement.case import Case, CauseCheck, Finding, Frames, Unchecked
+from abeval.agreement.causes.days import closed_online, online_row
 from abeval.agreement.clusters import excess, share
-from abeval.agreement.gap import closed_online, online_row
 from abeval.stats.records import Estimate
 
 PART = 0.25

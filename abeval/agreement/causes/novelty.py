@@ -4,7 +4,14 @@ from collections.abc import Sequence
 
 from abeval.agreement import clusters
 from abeval.agreement.case import Case, CauseCheck, Finding, Frames, Unchecked
-from abeval.agreement.gap import MANY, DayEffect, as_measured, closed_online, day_effects, pooled
+from abeval.agreement.causes.days import (
+    MANY,
+    DayEffect,
+    as_measured,
+    closed_online,
+    day_effects,
+    pooled,
+)
 from abeval.stats.records import Estimate
 
 HALF = 0.5

@@ -4,7 +4,7 @@ from datetime import date, timedelta
 
 from abeval.agreement import clusters
 from abeval.agreement.case import Case, CauseCheck, Finding, Frames, Unchecked
-from abeval.agreement.gap import DayEffect, as_measured, closed_online, day_effects, pooled
+from abeval.agreement.causes.days import DayEffect, as_measured, closed_online, day_effects, pooled
 from abeval.experiment.sections import Event
 
 SHARE = 0.25

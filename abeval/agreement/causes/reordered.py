@@ -9,10 +9,9 @@ import pandas as pd
 from abeval.aggregates.audit_arrays import CLUSTERS
 from abeval.agreement import clusters
 from abeval.agreement.case import Case, CauseCheck, Finding, Frames, Unchecked
+from abeval.agreement.causes.days import closed_by_rates
 from abeval.agreement.clusters import p_above, share
-from abeval.agreement.gap import closed_by_rates
-from abeval.stats.arrays import Floats
-from abeval.stats.records import Estimate
+from abeval.stats.records import Estimate, Floats
 
 LARGEST = 0.1
 COSTS = 0.01

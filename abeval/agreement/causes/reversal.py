@@ -5,7 +5,7 @@ from typing import NamedTuple
 
 from abeval.agreement import clusters
 from abeval.agreement.case import Case, CauseCheck, Finding, Frames, Unchecked
-from abeval.agreement.gap import MANY, as_measured, closed_online, offline_sign, online_row
+from abeval.agreement.causes.days import MANY, as_measured, closed_online, offline_sign, online_row
 from abeval.agreement.standing import more_is_better
 from abeval.results.analysis import Result
 from abeval.results.effects import CutRow, SliceRow

@@ -5,8 +5,8 @@ import pandas as pd
 
 from abeval.agreement import clusters
 from abeval.agreement.case import Case, CauseCheck, Finding, Frames, Unchecked
+from abeval.agreement.causes.days import closed_by_rates
 from abeval.agreement.clusters import share
-from abeval.agreement.gap import closed_by_rates
 from abeval.results.agreement import Evidence
 
 LARGEST = 0.1

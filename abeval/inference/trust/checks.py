@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from abeval.aggregates.aggregates import Aggregates
-from abeval.aggregates.spreads import reads_rows
+from abeval.aggregates.wanted import reads_rows
 from abeval.errors import masked
 from abeval.experiment.metrics import known_metrics, named_metrics
 from abeval.experiment.model import Experiment

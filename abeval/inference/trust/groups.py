@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import NamedTuple
 
-from abeval.aggregates.moment_rows import BALANCE, ByStretch
+from abeval.aggregates.sums import BALANCE, ByStretch
 from abeval.experiment.metrics import covariate_means
 from abeval.experiment.model import Experiment
 from abeval.experiment.sections import TrustOptions

@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from abeval.aggregates.moment_rows import CAPPED, WHOLE, pooled
+from abeval.aggregates.sums import CAPPED, WHOLE, pooled
 from abeval.inference.compare import Analysis
 from abeval.inference.trust.audits import cells_of, listing, percent
 from abeval.inference.trust.finding import Finding, Limits, skipped

@@ -12,7 +12,7 @@ from typing import NamedTuple
 import numpy as np
 
 from abeval.aggregates.aggregates import Aggregates
-from abeval.aggregates.moment_rows import SEGMENT, SLICE
+from abeval.aggregates.sums import SEGMENT, SLICE
 from abeval.experiment.consistency import known_from
 from abeval.experiment.model import Experiment
 from abeval.inference.compare import Analysis
