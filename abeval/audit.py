@@ -45,10 +45,9 @@ def audit(run: Run, others: Mapping[str, "Rule | pd.Series[str]"]) -> AuditResul
         )
     prepared = prepare(run, [])
     run.step("audit")
-    cells = expected_variants(prepared) if prepared.has_rule else []
     matrix = Counter[tuple[str, str | None]]()
     of_days, wrong = Counter[str | None](), Counter[str | None]()
-    for day, logged, expected, count in cells:
+    for day, logged, expected, count in expected_variants(prepared):
         matrix[logged, expected] += count
         of_days[day] += count
         wrong[day] += count if logged != expected else 0

@@ -68,15 +68,14 @@ class SeenUnits(NamedTuple):
 
 def accounts(prepared: Prepared, engine: Engine) -> list[LogRows]:
     """Return rows of the impressions, and of click and outcome logs that were read."""
-    log = prepared.shape.impressions.log
-    rows = [LogRows(log, reason, count) for reason, count in _impressions(prepared)]
-    if prepared.shape.clicks is not None and prepared.summed.has_rows:
-        rows += [LogRows("clicks", reason, count) for reason, count in _clicks(engine)]
-    if prepared.shape.table is not None:
-        rows += [LogRows(UNITS, reason, count) for reason, count in _units(engine)]
-    for name in prepared.shape.outcomes:
-        rows += [LogRows(name, reason, count) for reason, count in _outcomes(name, engine)]
-    return rows
+    shape = prepared.shape
+    logs = [(shape.impressions.log, _impressions(prepared))]
+    if shape.clicks is not None and prepared.summed.has_rows:
+        logs.append(("clicks", _clicks(engine)))
+    if shape.table is not None:
+        logs.append((UNITS, _units(engine)))
+    logs += [(name, _outcomes(name, engine)) for name in shape.outcomes]
+    return [LogRows(log, *counted) for log, rows in logs for counted in rows]
 
 
 def check_some_left(experiment: Experiment, prepared: Prepared, engine: Engine) -> None:
@@ -190,7 +189,7 @@ def facts(prepared: Prepared) -> dict[str, int]:
     def total(components: Sequence[str]) -> int:
         return sum(int(cells.sums[name][rows].sum()) for name in components)
 
-    assigned, reassigned = _assigned(prepared)
+    ruled = expected_variants(prepared)
     return {
         "clicks": total([shape.clicks_component]),
         "scored": total(shape.scored_components),
@@ -198,16 +197,10 @@ def facts(prepared: Prepared) -> dict[str, int]:
         "crossovers": int((placed.logged.crosses & known).sum()),
         "tied": int(placed.tied.sum()),
         "tied_out": int((placed.set_aside == REASONS.index("tied_crossover")).sum()),
-        "assigned": assigned,
-        "reassigned": reassigned,
+        "assigned": sum(count for *_, count in ruled),
+        "reassigned": sum(count for _, own, rule, count in ruled if own != rule),
         **counted,
     }
-
-
-def _assigned(prepared: Prepared) -> tuple[int, int]:
-    """Count units whose variant can be computed again, and those that the rule puts elsewhere."""
-    rows = expected_variants(prepared) if prepared.has_rule else []
-    return sum(row[3] for row in rows), sum(row[3] for row in rows if row[1] != row[2])
 
 
 def expected_variants(prepared: Prepared) -> list[tuple[str | None, str, str | None, int]]:
@@ -217,7 +210,7 @@ def expected_variants(prepared: Prepared) -> list[tuple[str | None, str, str | N
     """
     placed, cells = prepared.placed, prepared.cells
     logged, expected = placed.logged, placed.expected
-    if expected is None:
+    if expected is None or not prepared.has_rule:
         return []
     shown = np.where(logged.crosses, logged.first, logged.low)
     rows = np.flatnonzero(cells.counts & cells.in_period)

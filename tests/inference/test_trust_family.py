@@ -11,7 +11,7 @@ import pytest
 import abeval
 from abeval.errors import ExperimentError
 from abeval.experiment.sections import TrustOptions
-from abeval.inference.trust.finding import Finding, decided
+from abeval.inference.trust.finding import Finding, Limits, Row, decided, skipped
 from abeval.results.analysis import Result
 from tests.logs.small import PERIOD, analyze, small_log
 
@@ -58,6 +58,44 @@ def test_tests_of_one_family_are_adjusted_over_it() -> None:
     warns = decided([tests[0]._replace(worst="warn")], TrustOptions())[0]
     assert (warns.status, warns.threshold) == ("warn", None)
     assert decided([tests[2]._replace(least="warn")], TrustOptions())[0].status == "warn"
+
+
+@pytest.mark.parametrize(
+    ("value", "beyond", "status"),
+    [
+        *((0.019, False, "pass"), (0.02, False, "warn"), (0.2, False, "fail")),
+        *((0.02, True, "pass"), (0.021, True, "warn"), (0.2, True, "warn"), (0.21, True, "fail")),
+    ],
+)
+def test_a_number_reaches_its_limits_or_goes_beyond_them(
+    value: float, beyond: bool, status: str
+) -> None:
+    limits = Limits(0.02, 0.2, "a fifth of the rows", beyond)
+    (check,) = decided([Finding(value, "few", "many", limits, name="lost")], TrustOptions())
+    assert (check.status, check.value, check.is_test) == (status, value, False)
+    assert check.message == ("few" if status == "pass" else "many")
+    assert (check.warn_threshold, check.threshold) == (0.02, 0.2)
+
+
+def test_numbers_and_checks_that_cannot_be_made_spend_no_budget() -> None:
+    limits = Limits(None, None, "never")
+    number, none, test = decided(
+        [Finding(9.0, "much", limits=limits, name="b"), skipped("no log", "c"), a_test("d", 0.02)],
+        TrustOptions(),
+    )
+    assert (number.status, number.message) == ("pass", "much")
+    assert (none.status, none.message, none.threshold_reason) == ("skipped", "no log", "")
+    assert (test.status, test.warn_threshold) == ("warn", 0.03)
+    failed = decided([Finding(None, "no split", least="fail", name="srm")], TrustOptions())
+    assert [check.status for check in failed] == ["fail"]
+
+
+def test_a_row_gives_its_name_to_findings_without_one() -> None:
+    found = [Finding(0.5, "calm"), Finding(0.5, "calm", name="nulls:score")]
+    assert [one.name for one in Row("nulls", lambda _: found).findings(None)] == [
+        "nulls",
+        "nulls:score",
+    ]
 
 
 def late_clicks(share: float, **entries: Any) -> Result:

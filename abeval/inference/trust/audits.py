@@ -1,4 +1,4 @@
-"""Compare shares of rows between variants: nulls, holes in lists, repeats, clicks, machines.
+"""Compare shares of rows between variants: nulls, holes in lists, repeats, clicks.
 
 A share must differ for sure: its value is the near end of an interval for the difference, whose
 chance of an error is 1e-6 over all cells of the check. So these checks need no part of the budget
@@ -33,9 +33,6 @@ _NATURAL_HOLES = 0.02
 
 _FIXED = frozenset({"request_id", "item_id", "position", "score"})
 """Columns that no treatment leaves empty: other items, or other clicks, may lack the others."""
-
-_COMMON, _MANY = 0.05, 20
-"""If more of the units with many lists have them at regular distances, the product is so."""
 
 
 class Uneven(NamedTuple):
@@ -196,6 +193,7 @@ class Shares(NamedTuple):
         audit: What is counted.
         calm: What is said where the shares are alike.
         alarm: What is said before the cells where they are not.
+        remedy: What to do there.
         cells: Cells of the audit → what they are, in words; all cells by their name without any.
         worst: As of `limits`.
         columns: Canonical columns that a fault would touch; it touches all rows without any.
@@ -209,6 +207,7 @@ class Shares(NamedTuple):
     audit: str
     calm: str
     alarm: str
+    remedy: str
     cells: Mapping[str, str] = {}
     worst: Worst = "fail"
     columns: frozenset[str] = frozenset()
@@ -247,6 +246,7 @@ class Shares(NamedTuple):
                 limit,
                 touched(analysis.metrics, self.columns) if self.columns else None,
                 least="warn" if self.level and high >= options.rows_warn else "pass",
+                remedy=self.remedy,
             )
         ]
 
@@ -260,6 +260,103 @@ class Shares(NamedTuple):
         beside = shares(cells_of(analysis.aggregates, audit))
         listed = ", ".join(f"{variant} {mean:.2f}" for variant, mean in beside.items())
         return f"; {what}: {listed}" if beside else ""
+
+
+SHARES = {
+    "list_start": Shares(
+        "list_start",
+        "lists begin at the same position in all variants",
+        "lists of one variant begin at another position",
+        "where one variant counts from 0, add 1 to its positions (the file's `first_position` is "
+        "of all rows); where the first position is missing, look for rows lost or filtered on "
+        "their way, such as an item that is shown and not logged",
+        {"0": "lists from position 0 on", "2": "lists without their first position"},
+        "large",
+        columns=frozenset({"position"}),
+    ),
+    "lists_again": Shares(
+        "list_repeat",
+        "lists are not logged again within seconds, or alike in all variants",
+        "lists with the same items in the same order are logged again within ten seconds",
+        "look for requests that are sent again (a retry, a timeout that is too short) and logged "
+        "each time under another id: impressions and lists per unit are too many",
+        {"at once": "lists again within ten seconds, to the same unit"},
+        "large",
+    ),
+    "duplicates_by_variant": Shares(
+        "duplicate",
+        "duplicate rows: the shares are alike in all variants",
+        "duplicate rows: the shares are not alike",
+        "look for events sent twice by the variant's client, or loaded twice",
+        {"": "duplicate rows"},
+    ),
+    "set_aside_by_variant": Shares(
+        "set_aside",
+        "rows set aside: the shares are alike in all variants",
+        "rows set aside: the shares are not alike",
+        "look at how the variant's events get their unit, their time and their exposure",
+    ),
+    "repeated_clicks": Shares(
+        "click_again",
+        "as many clicks repeat another one on the same impression within ten seconds in all "
+        "variants",
+        "clicks are logged again within ten seconds of another on the same impression, in one "
+        "variant more than in the other",
+        "look at the client of the variant: an event that is sent twice, a handler that is bound "
+        "twice, or a retry; count a click of an impression once, in sums and in dwell",
+        {"": "all clicks"},
+        "large",
+        columns=CLICK_COLUMNS,
+        segments=True,
+        beside=("clicks_each", "clicks per clicked impression"),
+    ),
+    "clicks_before": Shares(
+        "click_delay",
+        "no click came before its impression",
+        "clicks before their impression",
+        "look at the clocks of the two services, and at the join: the key may be of another list",
+        {"early": ""},
+        columns=CLICK_COLUMNS,
+        tells=True,
+        level=True,
+        absent="without a log of clicks with times nobody knows how long after it a click came",
+    ),
+    "click_delay": Shares(
+        "click_delay",
+        "clicks come as late after their impression in all variants, but for what an effect does",
+        "clicks are odd in one variant",
+        "look at clicks that are sent in batches, and at a default in place of their time",
+        {
+            "late": "later than the attribution window",
+            "same": "in the same millisecond as the impression",
+            "unknown": "without a time",
+        },
+        "warn",
+        columns=CLICK_COLUMNS,
+    ),
+    "repeated_lists": Shares(
+        "list_repeat",
+        "lists are repeated as often in all variants",
+        "one variant serves the same items in the same order again and again",
+        "look for a cache without the user, or the time, in its key, and for a fallback in place "
+        "of the ranker: the effect is of what was served",
+        {
+            "one": "one and the same list",
+            "of others": "lists that another unit gets too",
+            "again": "the unit's last list once more",
+        },
+        "warn",
+    ),
+    "silent_units": Shares(
+        "silent",
+        "",
+        "exposed units without an impression",
+        "if an exposure is logged when a list is shown, look for lists that were not logged",
+        worst="warn",
+        tells=True,
+    ),
+}
+"""Checks that differ in nothing but in what is counted, and in words."""
 
 
 def list_holes(analysis: Analysis) -> Finding:
@@ -284,7 +381,10 @@ def list_holes(analysis: Analysis) -> Finding:
     natural = min(everywhere.values(), default=0.0) >= _NATURAL_HOLES
     limit = limits(analysis.experiment.trust, "warn" if natural else "fail")
     value = most([*uneven(analysis, whole), *by_place, *of_segments])
-    return Finding(value, message, message + where, limit)
+    remedy = (
+        "look for rows lost between the service and the log, for one device or slot of the page"
+    )
+    return Finding(value, message, message + where, limit, remedy=remedy)
 
 
 def _where(by_place: Sequence[Uneven]) -> str:
@@ -315,6 +415,8 @@ def nulls(analysis: Analysis) -> Finding:
         # Where only columns of items differ, the treatment may show other items.
         limits(experiment.trust, "warn" if bad and not fixed else "fail"),
         touched(analysis.metrics, {one.cell.lower() for one in bad}) if bad else None,
+        remedy="look at the service that writes this column for the variant, such as a model that "
+        "timed out or another version of the event",
     )
 
 
@@ -339,6 +441,8 @@ def missing_clicks(analysis: Analysis) -> list[Finding]:
             f"{described(analysis.experiment, shown)} of the impressions are clicked",
             Limits(_CLICKS_WARN, _CLICKS_FAIL, reason),
             touched(analysis.metrics, CLICK_COLUMNS),
+            remedy="look whether this client logs clicks at all, and whether their key is that of "
+            "the impressions, such as after a release",
         )
     ]
 
@@ -367,49 +471,8 @@ def served(analysis: Analysis) -> list[Finding]:
                 Limits(options.rows_warn, options.rows_fail, reason),
                 least="warn" if differs else "pass",
                 name=f"served:{cell}",
+                remedy="look at the latency of the variant's model and at when it was last "
+                "deployed",
             )
         )
     return found
-
-
-def bots(analysis: Analysis) -> Finding:
-    """Compare how much of each variant units make that no person can be."""
-    cells = dict(cells_of(analysis.aggregates, "machine"))
-    if not cells:
-        why = "without times, or with [privacy] min_units, units are not looked at one by one"
-        return skipped(why)
-    gaps, machines = cells.pop("gap").values(), cells["impressions"]
-    if sum(one.clusters for one in gaps) > max(_MANY, _COMMON * sum(one.x for one in gaps)):
-        return skipped("lists come at regular distances by themselves, to many units")
-    units = sum(map(analysis.aggregates.units_of, analysis.experiment.variants))
-    if sum(one.clusters for one in machines.values()) > _COMMON * units:
-        return skipped("units that are active by the clock are no exception in this log")
-    made = {
-        name: {variant: one.y / one.x if one.x else 0.0 for variant, one in of_variant.items()}
-        for name, of_variant in cells.items()
-    }
-    control = analysis.experiment.control
-    spread = {
-        name: max(abs(share - own[control]) for share in own.values()) for name, own in made.items()
-    }
-    worst = max(spread, key=lambda name: spread[name])
-    counted = {
-        name: ", ".join(f"{variant} {one.clusters:,}" for variant, one in of_variant.items())
-        for name, of_variant in cells.items()
-    }
-    shown = listing([f"{percent(share)} in {variant}" for variant, share in made[worst].items()])
-    usual = max(gaps, key=lambda one: one.clusters)
-    every = f"; a list about every {usual.y / 1000:,.0f} seconds" if usual.clusters else ""
-    reason = (
-        "by how much the share of a variant's impressions, or clicks, that machines make differs "
-        "from control's: units whose lists come at one distance (of 50 or more, three of five "
-        "within a fifth of their median), or that are active in 22 hours of a day, as no person is"
-    )
-    options = analysis.experiment.trust
-    return Finding(
-        spread[worst],
-        f"machines make no more of one variant than of another: {counted['impressions']}",
-        f"units that no person can be (bots): {counted[worst]}; of all {worst} they make "
-        f"{shown}{every}",
-        Limits(options.difference_warn, options.difference_fail, reason),
-    )

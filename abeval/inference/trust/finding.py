@@ -52,7 +52,7 @@ class Finding(NamedTuple):
         worst: `warn` for a test that never fails, because it may find an effect of the treatment.
         least: The status that it has at least.
         name: Of the check, where it is not that of its row; also the family of a test, up to ":".
-        remedy: What to do, where that does not stand in its row.
+        remedy: What to do where it does not pass.
         family: Of a test, where its name does not say it.
     """
 
@@ -84,29 +84,22 @@ class Row(NamedTuple):
     """A row of the table of checks.
 
     Attributes:
-        name: Id of the check.
+        name: Id of the check; capitals stand for what its findings name.
         find: What it counts or tests: one finding, or one for each of its parts.
-        remedy: What to do where it does not pass.
         of: Whether it is of a log of impressions, of a table of one row a unit, or of both.
         pairs: Whether it only compares variants, so that those of too few units are left out.
     """
 
     name: str
     find: Callable[[Analysis], Finding | list[Finding]]
-    remedy: str = ""
     of: Literal["log", "units", "both"] = "log"
     pairs: bool = False
 
     def findings(self, analysis: Analysis) -> list[Finding]:
-        """Return what it finds, with its name and its remedy."""
+        """Return what it finds, by its name."""
         found = self.find(analysis)
-        return [
-            one._replace(
-                name=one.name or self.name,
-                remedy=one.remedy or ("" if one.value is None else self.remedy),
-            )
-            for one in ([found] if isinstance(found, Finding) else found)
-        ]
+        several = [found] if isinstance(found, Finding) else found
+        return [one._replace(name=one.name or self.name) for one in several]
 
 
 def decided(findings: Sequence[Finding], options: TrustOptions) -> tuple[Check, ...]:

@@ -118,7 +118,11 @@ def _of_balance(row: Balance) -> Finding:
         f"{row.treatment:.4g} (p = {row.p_adjusted:.2g} after Holm over metrics and variants)"
         for words in ("shows no difference", "differed")
     )
-    return Finding(row.p_value, calm, alarm, name=name)
+    remedy = (
+        "look for an earlier experiment on the same units, and for units lost or added after "
+        "their assignment; CUPED does not mend it"
+    )
+    return Finding(row.p_value, calm, alarm, name=name, remedy=remedy)
 
 
 class Beside(NamedTuple):
@@ -163,6 +167,8 @@ def denominator_checks(analysis: Analysis) -> list[Finding]:
             "; ".join([alarm, *unknown]),
             metrics=tuple(dict.fromkeys(name for name, _ in moved)),
             worst="warn",
+            remedy="judge by totals per unit: the ratio decides only what that of its numerator "
+            "says too",
         )
     ]
 
@@ -242,6 +248,8 @@ def aa_check(analysis: Analysis, aa: AAResult | None) -> Finding:
         f"({listed}){besides}",
         metrics=tuple(doubtful),
         worst="warn",
+        remedy="few units have most of the value: cap it (cap = 0.99), or test by "
+        '[inference] resample = "permutation"',
     )
 
 

@@ -8,6 +8,7 @@ import numpy as np
 
 from abeval.aggregates.aggregates import Aggregates
 from abeval.aggregates.audit_arrays import CLUSTERS
+from abeval.experiment.model import Experiment
 from abeval.inference.compare import Analysis
 from abeval.inference.trust.audits import SHOWN, Cells, cells_of, compared, listing, uneven
 from abeval.inference.trust.finding import Finding, Limits, skipped
@@ -24,25 +25,11 @@ _FEWEST_ROWS = 200.0
 _THIN = 0.5
 
 
-class _Timeline(NamedTuple):
-    """Rows and active clusters by hour: the first hour since 1970, and arrays by variant."""
-
-    first: int
-    hours: Mapping[str, faults.Hours]
-
-
-def _timeline(aggregates: Aggregates) -> _Timeline | None:
-    rows = aggregates.audit_rows.get("hour", ())
-    first = min((int(row.cell) for row in rows), default=0)
-    size = max((int(row.cell) for row in rows), default=-1) - first + 1
-    if not 0 < size <= MOST_HOURS:
-        return None
-    hours: dict[str, faults.Hours] = {}
-    for row in rows:
-        own = hours.setdefault(row.variant, faults.Hours(np.zeros(size), np.zeros(size)))
-        own.rows[int(row.cell) - first] = row.y
-        own.active[int(row.cell) - first] = row.active
-    return _Timeline(first, hours)
+def _span(aggregates: Aggregates) -> range:
+    """Return the hours since 1970 that the log spans; none without times, or of too many."""
+    hours = [int(row.cell) for row in aggregates.audit_rows.get("hour", ())]
+    span = range(min(hours), max(hours) + 1) if hours else range(0)
+    return span if len(span) <= MOST_HOURS else range(0)
 
 
 class _Shifted(NamedTuple):
@@ -84,7 +71,7 @@ def _rhythm(parts: Mapping[str, faults.Sums]) -> faults.Rhythm:
 
 def clock(analysis: Analysis) -> Finding:
     """Find a variant whose rhythm of the day is that of other hours."""
-    if _timeline(analysis.aggregates) is None:
+    if not _span(analysis.aggregates):
         return skipped(_NO_HOURS)
     shifts = _shifts(analysis)
     listed = []
@@ -104,6 +91,8 @@ def clock(analysis: Analysis) -> Finding:
         "people come at the same hours of the day in all variants",
         f"the daily rhythm of one variant is shifted: {listing(listed)}",
         Limits(1.0, 1.0, reason),
+        remedy="look at the time zones and clocks of the services that write the log (`ts_zone`); "
+        "days and the ends of the period are wrong too",
     )
 
 
@@ -113,7 +102,7 @@ def short_days(analysis: Analysis) -> Finding:
     The other variant and the days around tell how many rows to expect.
     """
     aggregates = analysis.aggregates
-    if _timeline(aggregates) is None:
+    if not _span(aggregates):
         return skipped(_NO_HOURS)
     if _shifts(analysis):
         return skipped("a clock is off, so days cannot be compared")
@@ -138,6 +127,8 @@ def short_days(analysis: Analysis) -> Finding:
         f"rows of one variant are lost: {listing(listed)}, by the other variant and the days "
         "around it",
         Limits(_DAY_WARN, _DAY_FAIL, reason),
+        remedy="look for files or events of that day that are not loaded yet, or were dropped, for "
+        "the variant; load them again, or leave the day out of [period]",
     )
 
 
@@ -172,12 +163,21 @@ def _shortest(
 
 def missing_hours(analysis: Analysis) -> Finding:
     """Find hours in which one variant has less than half of what the others make expect."""
-    experiment, timeline = analysis.experiment, _timeline(analysis.aggregates)
-    if timeline is None:
+    span = _span(analysis.aggregates)
+    if not span:
         return skipped(_NO_HOURS)
     if _shifts(analysis):
         return skipped("a clock is off, so hours cannot be compared")
-    gaps = {name: _gaps(analysis, timeline, name) for name in experiment.variants}
+    hours: dict[str, faults.Hours] = {}
+    for row in analysis.aggregates.audit_rows["hour"]:
+        if row.variant not in hours:
+            hours[row.variant] = faults.Hours(*np.zeros((2, len(span))))
+        own, place = hours[row.variant], int(row.cell) - span.start
+        own.rows[place], own.active[place] = row.y, row.active
+    gaps = {
+        name: [span[place] for place in _gaps(analysis.experiment, hours, name)]
+        for name in analysis.experiment.variants
+    }
     total = sum(map(len, gaps.values()))
     listed = listing([f"{name} {_listed(hours)}" for name, hours in gaps.items() if hours])
     reason = (
@@ -190,12 +190,12 @@ def missing_hours(analysis: Analysis) -> Finding:
         f"{total} {'hour lacks' if total == 1 else 'hours lack'} rows of one variant alone: "
         f"{listed}",
         Limits(1.0, 1.0, reason),
+        remedy="load the missing files or events again, or leave the hours out of [period]",
     )
 
 
-def _gaps(analysis: Analysis, timeline: _Timeline, variant: str) -> list[int]:
-    """Return the hours since 1970 that a variant lacks beside each that it is compared with."""
-    experiment, hours = analysis.experiment, timeline.hours
+def _gaps(experiment: Experiment, hours: Mapping[str, faults.Hours], variant: str) -> list[int]:
+    """Return the places of hours that a variant lacks beside each that it is compared with."""
     others = experiment.treatments if variant == experiment.control else [experiment.control]
     pairs = [
         set(faults.gaps(hours[other], hours[variant], CLUSTERS))
@@ -203,8 +203,7 @@ def _gaps(analysis: Analysis, timeline: _Timeline, variant: str) -> list[int]:
         if other in hours and variant in hours
     ]
     # An hour that control lacks is one that every other variant has.
-    common = set.intersection(*pairs) if pairs else set()
-    return [timeline.first + place for place in sorted(common)]
+    return sorted(set.intersection(*pairs)) if pairs else []
 
 
 def _listed(hours: Sequence[int]) -> str:
@@ -226,10 +225,12 @@ def _listed(hours: Sequence[int]) -> str:
 
 def late_data(analysis: Analysis) -> Finding:
     """Find last hours with less than half of the rows of these hours on any day before."""
-    timeline = _timeline(analysis.aggregates)
-    if timeline is None:
+    span = _span(analysis.aggregates)
+    if not span:
         return skipped(_NO_HOURS)
-    rows = np.sum([hours.rows for hours in timeline.hours.values()], axis=0)
+    rows = np.zeros(len(span))
+    for row in analysis.aggregates.audit_rows["hour"]:
+        rows[int(row.cell) - span.start] += row.y
     days = (rows.size - _LAST_HOURS) // 24
     # The last hours of each day, counted back from the end of the log, the latest first.
     ends = [rows.size - 24 * day for day in range(days + 1)]
@@ -246,4 +247,5 @@ def late_data(analysis: Analysis) -> Finding:
         f"the last {_LAST_HOURS} hours of the log have {share:.0%} of the fewest rows that these "
         "hours had on a day before: more may be on its way",
         Limits(_THIN, None, reason),
+        remedy="analyse again when the log is whole, or let [period] end before",
     )

@@ -1,17 +1,17 @@
-"""Measure how much of each effect a few units make, and find units that stand apart from all.
+"""Find units that no person can be, or that stand apart from all, and what they make of effects.
 
 Units are counted, never named.
 """
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 import numpy as np
 
 from abeval.aggregates.sums import CAPPED, WHOLE, pooled
 from abeval.inference.compare import Analysis
-from abeval.inference.trust.audits import listing, percent
+from abeval.inference.trust.audits import cells_of, listing, percent
 from abeval.inference.trust.finding import Finding, Limits, skipped
 from abeval.metrics.definition import Metric, scales
 from abeval.results import Influence
@@ -37,6 +37,9 @@ _LEFT_OUT = 10
 """Each effect is also shown without so many units, those that move it most."""
 
 _ONE_SIDED = 0.001
+
+_COMMON, _MANY = 0.05, 20
+"""If more of the units with many lists have them at regular distances, the product is so."""
 
 
 class _Arm(NamedTuple):
@@ -140,14 +143,6 @@ class Apart(NamedTuple):
     times: float
 
 
-class _Look(NamedTuple):
-    """A metric in a variant, and what stands apart there; None where too few have a value."""
-
-    metric: str
-    variant: str
-    apart: Apart | None
-
-
 def units_apart(moments: Moments, units: Sequence[influence.Unit]) -> float:
     """Return a number of units that surely have another value than the rest.
 
@@ -221,7 +216,9 @@ def _group_of(
     return Apart(units, share, ratio, elsewhere, times if share >= _MUCH else 0.0)
 
 
-def _looks(analysis: Analysis) -> Iterator[_Look]:
+def _looks(analysis: Analysis) -> dict[tuple[str, str], Apart | None]:
+    """Return what stands apart in each metric and variant; None where too few have a value."""
+    looks: dict[tuple[str, str], Apart | None] = {}
     for metric in analysis.metrics:
         arms = _arms(analysis, metric)
         everyone = sum(one.moments.n for one in arms.values())
@@ -234,7 +231,8 @@ def _looks(analysis: Analysis) -> Iterator[_Look]:
                 others = [d for name in arms if name != variant for d in deviations[name]]
                 valued = units_apart(arm.moments, arm.group.units)
                 population = Population(arm.moments.n, everyone, valued, squares)
-                yield _Look(metric.name, variant, apart(deviations[variant], others, population))
+                looks[metric.name, variant] = apart(deviations[variant], others, population)
+    return looks
 
 
 def influence_check(analysis: Analysis) -> Finding:
@@ -242,18 +240,19 @@ def influence_check(analysis: Analysis) -> Finding:
     if not analysis.aggregates.extremes:
         why = "units are not looked at one by one ([privacy] min_units, sums, or no mean)"
         return skipped(why)
-    looks = list(_looks(analysis))
-    groups = [(look, look.apart) for look in looks if look.apart]
-    left = listing([*dict.fromkeys(look.metric for look in looks if look.apart is None)])
+    looks, options = _looks(analysis), analysis.experiment.trust
+    left = listing([*dict.fromkeys(metric for (metric, _), one in looks.items() if one is None)])
     few = (
         f"not looked at in every variant: {left}, where fewer than {FEWEST_APART} units have "
         "another value than all the others"
     )
+    groups = [(one, *key) for key, one in looks.items() if one is not None]
     if not groups:
         none = f"no mean or ratio with a variance of {FEWEST_UNITS} units or more"
         return skipped(few if left else none)
     also = f"; {few}" if left else ""
-    worst, options = max(groups, key=lambda one: one[1].times), analysis.experiment.trust
+    groups.sort(key=lambda group: -group[0].times)
+    worst, metric, variant = groups[0]
     reason = (
         "how many times as far out as the next those units are that make 30 % of a variance: the "
         "largest of few buyers is seldom 10 times as far out, a fault often 100 times; of units "
@@ -261,42 +260,87 @@ def influence_check(analysis: Analysis) -> Finding:
     )
     # The same units are apart in several metrics, in some of them less.
     metrics = dict.fromkeys(
-        look.metric
-        for look, group in sorted(groups, key=lambda one: -one[1].times)
-        if look.variant == worst[0].variant and group.times >= options.influence_warn
+        name for one, name, v in groups if v == variant and one.times >= options.influence_warn
     )
     return Finding(
-        worst[1].times,
+        worst.times,
         f"no unit, and no group of units, stands apart from all others{also}",
-        f"{_described(*worst)}{_owed(analysis, *worst)}{also}",
+        f"{_described(worst, metric, variant)}{_owed(analysis, worst, metric, variant)}{also}",
         Limits(options.influence_warn, options.influence_fail, reason),
         tuple(metrics) or None,
+        remedy="look whether they are people (bots, testers, shared ids); cap the metric "
+        "([[metrics]] cap), or filter bots alike in all variants",
     )
 
 
-def _described(look: _Look, group: Apart) -> str:
-    part = f"of the variance of {look.metric}"
+def _described(group: Apart, metric: str, variant: str) -> str:
+    part = f"of the variance of {metric}"
     if group.units == 1:
         return (
-            f"one single unit of {look.variant} makes {percent(group.share)} {part}, "
+            f"one single unit of {variant} makes {percent(group.share)} {part}, "
             f"{group.ratio:,.0f} times as far out as the next"
         )
     return (
-        f"{group.units} units of {look.variant} together make {percent(group.share)} {part}, each "
+        f"{group.units} units of {variant} together make {percent(group.share)} {part}, each "
         f"at least {group.ratio:,.1f} times as far out as the next "
         f"({group.elsewhere} such units in the other variants)"
     )
 
 
-def _owed(analysis: Analysis, look: _Look, group: Apart) -> str:
+def _owed(analysis: Analysis, group: Apart, name: str, worst: str) -> str:
     """Return the effect with and without the units that move it most."""
-    arms = _arms(analysis, next(m for m in analysis.metrics if m.name == look.metric))
+    arms = _arms(analysis, next(metric for metric in analysis.metrics if metric.name == name))
     treatments = analysis.experiment.treatments
-    for variant in [look.variant] if look.variant in treatments else treatments:
-        one = _influence(analysis, look.metric, variant, arms, max(_LEFT_OUT, group.units))
+    for variant in [worst] if worst in treatments else treatments:
+        one = _influence(analysis, name, variant, arms, max(_LEFT_OUT, group.units))
         if one is not None:
             return (
                 f"; the effect is {one.lift:+.2%}, and {one.lift_without:+.2%} without the "
                 f"{one.units} units that move it most"
             )
     return ""
+
+
+def bots(analysis: Analysis) -> Finding:
+    """Compare how much of each variant units make that no person can be."""
+    cells = dict(cells_of(analysis.aggregates, "machine"))
+    if not cells:
+        why = "without times, or with [privacy] min_units, units are not looked at one by one"
+        return skipped(why)
+    gaps, machines = cells.pop("gap").values(), cells["impressions"]
+    if sum(one.clusters for one in gaps) > max(_MANY, _COMMON * sum(one.x for one in gaps)):
+        return skipped("lists come at regular distances by themselves, to many units")
+    units = sum(map(analysis.aggregates.units_of, analysis.experiment.variants))
+    if sum(one.clusters for one in machines.values()) > _COMMON * units:
+        return skipped("units that are active by the clock are no exception in this log")
+    made = {
+        name: {variant: one.y / one.x if one.x else 0.0 for variant, one in of_variant.items()}
+        for name, of_variant in cells.items()
+    }
+    control = analysis.experiment.control
+    spread = {
+        name: max(abs(share - own[control]) for share in own.values()) for name, own in made.items()
+    }
+    worst = max(spread, key=lambda name: spread[name])
+    counted = {
+        name: ", ".join(f"{variant} {one.clusters:,}" for variant, one in of_variant.items())
+        for name, of_variant in cells.items()
+    }
+    shown = listing([f"{percent(share)} in {variant}" for variant, share in made[worst].items()])
+    usual = max(gaps, key=lambda one: one.clusters)
+    every = f"; a list about every {usual.y / 1000:,.0f} seconds" if usual.clusters else ""
+    reason = (
+        "by how much the share of a variant's impressions, or clicks, that machines make differs "
+        "from control's: units whose lists come at one distance (of 50 or more, three of five "
+        "within a fifth of their median), or that are active in 22 hours of a day, as no person is"
+    )
+    options = analysis.experiment.trust
+    return Finding(
+        spread[worst],
+        f"machines make no more of one variant than of another: {counted['impressions']}",
+        f"units that no person can be (bots): {counted[worst]}; of all {worst} they make "
+        f"{shown}{every}",
+        Limits(options.difference_warn, options.difference_fail, reason),
+        remedy="look for crawlers, monitors, test accounts, and ids that many people share "
+        "(guests); leave them out alike in all variants, by what was known before the assignment",
+    )

@@ -12,7 +12,7 @@ from abeval.inference.compare import Analysis
 from abeval.inference.trust.finding import CLICK_COLUMNS, Finding, Limits, skipped, touched
 from abeval.logs.accounting import other_variants
 from abeval.results import format as fmt
-from abeval.stats import means
+from abeval.stats import off_policy
 from abeval.stats.distributions import tail
 from abeval.stats.moments import Moments
 from abeval.stats.records import Refusal
@@ -25,6 +25,29 @@ _HOW_MANY = (
 )
 
 
+_WHAT = {
+    "duplicate": "duplicate {}",
+    "null_unit": "{} without a unit",
+    "null_time": "{} without a time",
+    "null_variant": "{} without a variant",
+    "repeated_unit": "rows of units in several rows",
+    "no_impression": "{} without their impression",
+    "late": "{} later than the attribution window",
+    "ambiguous_impression": "{} that fit several impressions",
+}
+
+_REMEDIES = {
+    "duplicate": "look for events sent or loaded twice; cleaning.duplicate_key says what is equal",
+    "null_unit": "look for people who are not signed in, and at the join that adds the id",
+    "null_time": "look at the format of the times (`ts_format`) and at clients that send none",
+    "null_variant": "look for events logged before the assignment, or by services that lack it",
+    "repeated_unit": "make one row of each unit, or analyse the rows as a log of impressions",
+    "no_impression": "look for impressions lost on their way, and at the key of the join",
+    "late": "look at the clocks and at the attribution window ([logs.clicks])",
+    "ambiguous_impression": "give clicks the id of their impression",
+}
+
+
 def _share_of(aggregates: Aggregates, log: str, reason: str, what: str) -> tuple[float | None, str]:
     """Return the share of a log's rows left out, and say it in words; None without the log."""
     rows = [one for one in aggregates.accounts if one.log == log]
@@ -35,25 +58,24 @@ def _share_of(aggregates: Aggregates, log: str, reason: str, what: str) -> tuple
     return count / read, f"{count:,} of {read:,} {what} set aside ({count / read:.2%})"
 
 
-def left_out(reason: str, what: str, log: str = "") -> Callable[[Analysis], Finding]:
+def left_out(reason: str, log: str = "") -> Callable[[Analysis], Finding]:
     """Return the check of a log's rows that are left out for one reason.
 
     Args:
         reason: As in the accounts of rows.
-        what: The rows, in words, with `{}` for the log.
         log: `clicks`, whose rows touch few metrics; without it the rows of units or impressions.
     """
 
     def find(analysis: Analysis) -> Finding:
         options = analysis.experiment.trust
         of = log or analysis.experiment.logs.rows_name
-        name = f"{of}_{reason}"
-        share, message = _share_of(analysis.aggregates, of, reason, what.format(of))
+        name, what = f"{of}_{reason}", _WHAT[reason].format(of)
+        share, message = _share_of(analysis.aggregates, of, reason, what)
         if share is None:
             return skipped(message, name)
         limits = Limits(options.rows_warn, options.rows_fail, _HOW_MANY)
         metrics = touched(analysis.metrics, CLICK_COLUMNS) if log == "clicks" else None
-        return Finding(share, message, limits=limits, metrics=metrics, name=name)
+        return Finding(share, message, "", limits, metrics, name=name, remedy=_REMEDIES[reason])
 
     return find
 
@@ -61,7 +83,7 @@ def left_out(reason: str, what: str, log: str = "") -> Callable[[Analysis], Find
 def duplicates(analysis: Analysis) -> Finding:
     """Tell the share of rows that repeat another, where they were looked for."""
     if "duplicates" in analysis.aggregates.facts:
-        return left_out("duplicate", "duplicate {}")(analysis)
+        return left_out("duplicate")(analysis)
     why = "rows have no id, so equal rows may be different people"
     if analysis.experiment.cleaning.duplicates == "unchecked":
         why = 'cleaning.duplicates is "unchecked"'
@@ -90,6 +112,8 @@ def missing_days(analysis: Analysis) -> Finding:
         f"an impression on each of {of}",
         f"no impression on {len(missing)} of {of}: {listed}",
         Limits(0.0, share * len(expected), reason, beyond=True),
+        remedy="look for files that are missing or late, and whether the times of the log are "
+        "read as they are meant",
     )
 
 
@@ -116,7 +140,11 @@ def outside_period(analysis: Analysis) -> Finding:
         "may be misread"
     )
     limits = Limits(None, experiment.trust.outside_period, reason, beyond=True)
-    return Finding(share, message, limits=limits)
+    remedy = (
+        "are the times read as they are meant, and [period] right? If the log is that much "
+        "longer, set [trust] outside_period = 1"
+    )
+    return Finding(share, message, limits=limits, remedy=remedy)
 
 
 def crossover(analysis: Analysis) -> Finding:
@@ -143,7 +171,11 @@ def crossover(analysis: Analysis) -> Finding:
         "each such unit has seen both variants, so that the effect is shrunk by about this share"
     )
     limits = Limits(options.crossover_warn, options.crossover_fail, reason)
-    return Finding(crossovers / units if units else 0.0, message, limits=limits)
+    remedy = (
+        "look for ids that people share or lose (devices, cookies), for variants dealt out anew "
+        "while the experiment ran, and compare cleaning.crossover"
+    )
+    return Finding(crossovers / units if units else 0.0, message, limits=limits, remedy=remedy)
 
 
 def crossover_policies(analysis: Analysis) -> Finding:
@@ -178,6 +210,8 @@ def crossover_policies(analysis: Analysis) -> Finding:
         message,
         f"{message}; the policies do not split alike",
         Limits(_POLICIES_DIFFER, None, reason),
+        remedy="prefer the policy whose split is the planned one, and look for why units change "
+        "variant",
     )
 
 
@@ -225,7 +259,10 @@ def lacking_columns(analysis: Analysis) -> list[Finding]:
         names = {lower} | {name for name, text in own.items() if text.lower() == lower}
         metrics = touched(analysis.metrics, names)
         name = f"lacking_column:{column}"
-        found.append(Finding(p_value, message, metrics=metrics, least="warn", name=name))
+        remedy = "complete the files, or leave their days out of [period]"
+        found.append(
+            Finding(p_value, message, metrics=metrics, least="warn", name=name, remedy=remedy)
+        )
     return found
 
 
@@ -237,7 +274,7 @@ def same_share(control: Moments | None, treatment: Moments | None) -> float:
     if control is None or treatment is None:
         return 1.0
     try:
-        first, second = means.estimate_ratio(control), means.estimate_ratio(treatment)
+        first, second = off_policy.estimate(control), off_policy.estimate(treatment)
     except Refusal:
         return 1.0
     difference, variance = second.value - first.value, first.variance + second.variance

@@ -13,6 +13,7 @@ import numpy as np
 
 from abeval.aggregates.aggregates import Aggregates
 from abeval.aggregates.sums import SEGMENT, SLICE
+from abeval.experiment.consistency import known_from
 from abeval.experiment.model import Experiment
 from abeval.inference.compare import Analysis
 from abeval.inference.trust.finding import Finding, Limits, skipped
@@ -357,8 +358,7 @@ def segment_checks(analysis: Analysis) -> list[Finding]:
     Where the whole split is sound, a segment that is not known from before can only warn.
     """
     experiment, table = analysis.experiment, analysis.experiment.unit_table
-    whole = srm_check(analysis).value if experiment.segment_names else None
-    sound = whole is not None and whole >= _SOUND
+    sound = experiment.weights != "observed" and _is_sound(experiment, analysis.aggregates)
     fixed = {
         *experiment.known_from("before"),
         *experiment.known_from("exposure"),
@@ -369,6 +369,13 @@ def segment_checks(analysis: Analysis) -> list[Finding]:
         _of_segment(analysis, name, movable=sound and name not in fixed)
         for name in experiment.segment_names
     ]
+
+
+def _is_sound(experiment: Experiment, aggregates: Aggregates) -> bool:
+    try:
+        return _split(experiment, aggregates).p_value >= _SOUND
+    except Refusal:
+        return False
 
 
 def _of_segment(analysis: Analysis, segment: str, *, movable: bool) -> Finding:
