@@ -23,7 +23,6 @@ from abeval.results.history import (
 from abeval.stats import shrinkage
 from abeval.stats.distributions import two_sided_quantile
 from abeval.stats.proportions import Count, interval
-from abeval.stats.records import Floats
 from abeval.stats.shrinkage import FEWEST
 
 _UNSIGNED = (

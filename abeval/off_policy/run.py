@@ -29,7 +29,7 @@ from abeval.stats.off_policy_support import (
     diagnose,
     importance_weights,
 )
-from abeval.stats.records import Integers, Refusal, RefusalReason
+from abeval.stats.records import Refusal, RefusalReason
 
 Answers = Mapping[str, PolicyValue | Refusal]
 """Estimator, with its option → its value or refusal."""

@@ -13,7 +13,6 @@ import numpy as np
 
 from abeval.aggregates.aggregates import Aggregates
 from abeval.aggregates.sums import SEGMENT, SLICE
-from abeval.experiment.consistency import known_from
 from abeval.experiment.model import Experiment
 from abeval.inference.compare import Analysis
 from abeval.inference.trust.finding import Finding, Limits, skipped
