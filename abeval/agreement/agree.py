@@ -20,8 +20,7 @@ from abeval.logs.run import Run
 from abeval.logs.shape import LogShape
 from abeval.off_policy.log import PolicyChoice
 from abeval.off_policy.run import off_policy
-from abeval.offline.candidates.models import score_columns
-from abeval.offline.candidates.relevance import check_relevance
+from abeval.offline.impressions import check_relevance, score_columns
 from abeval.offline.options import ReplayOptions
 from abeval.offline.replay import prepared_replay, replayed
 from abeval.results.agreement import Agreement, Backtest

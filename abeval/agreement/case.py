@@ -19,9 +19,8 @@ from abeval.results.analysis import Result
 from abeval.results.effects import Row
 from abeval.results.replay import PairRow, ReplayResult, ReplayRow
 from abeval.stats import effects
-from abeval.stats.arrays import Floats
 from abeval.stats.distributions import quantile
-from abeval.stats.records import Estimate
+from abeval.stats.records import Estimate, Floats
 
 Frames = Mapping[str, pd.DataFrame]
 """Name of a query in `queries/agreement/` → its rows."""

@@ -10,8 +10,7 @@ import pandas as pd
 from scipy.special import stdtr
 
 from abeval.stats import effects
-from abeval.stats.arrays import Floats
-from abeval.stats.records import Estimate
+from abeval.stats.records import Estimate, Floats
 
 
 def ratio(above: Floats, below: Floats) -> Estimate | None:

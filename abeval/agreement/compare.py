@@ -6,8 +6,8 @@ from dataclasses import replace
 from abeval.agreement.case import Case, CauseCheck, Frames, Unchecked
 from abeval.agreement.causes import CAUSES
 from abeval.agreement.rows import agreement_rows, decompositions, matrix, position_rates
-from abeval.experiment.agreement import AgreementColumns
 from abeval.experiment.model import Experiment
+from abeval.experiment.sections import AgreementColumns
 from abeval.results import codes
 from abeval.results import format as fmt
 from abeval.results.agreement import (

@@ -8,18 +8,16 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from abeval.aggregates.audit_arrays import CLUSTERS
 from abeval.engines.protocol import Engine
-from abeval.engines.queries import query
-from abeval.engines.sql import literal, quoted
+from abeval.engines.sql import literal, query, quoted
 from abeval.experiment.model import Experiment
 from abeval.experiment.sources import LogSource
 from abeval.logs import mapping
-from abeval.logs.audited import CLUSTERS
 from abeval.logs.mapping import SERVED_FLAGS, LogColumns, is_number, map_columns, own_name
-from abeval.logs.opening import open_log
-from abeval.logs.run import Run
+from abeval.logs.run import Run, open_log
 from abeval.logs.shape import EXPRESSION_COLUMNS, LogShape, in_view_names, own_columns_of
-from abeval.offline.candidates.shown import finite_sql
+from abeval.offline.candidates import finite_sql
 
 if TYPE_CHECKING:
     import pandas as pd

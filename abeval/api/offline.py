@@ -13,7 +13,7 @@ from abeval.files import real
 
 if TYPE_CHECKING:
     from abeval.logs.run import Inputs
-    from abeval.offline.metrics.presets import NoRelevant, Ties
+    from abeval.offline.metrics import NoRelevant, Ties
     from abeval.results.agreement import Agreement
     from abeval.results.off_policy import OffPolicyResult
     from abeval.results.replay import ReplayResult

@@ -33,7 +33,7 @@ def sql(
     ] = None,
 ) -> None:
     """Print a query of the analysis, or the names of all queries."""
-    from abeval.engines.queries import query_names
+    from abeval.engines.sql import query_names
 
     if name is None:
         typer.echo("\n".join(query_names()))
@@ -59,7 +59,7 @@ def run_of(experiment: "Experiment", name: str) -> "Analysis":
 
 
 def _analyze(experiment: "Experiment", engine: "DuckDBEngine", name: str) -> None:
-    from abeval.aggregates.definitions import run_definitions
+    from abeval.aggregates.collect import run_definitions
     from abeval.aggregates.row_pass import KERNELS
     from abeval.engines.statement import OF_ARRAYS
     from abeval.logs.run import Run

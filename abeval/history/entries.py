@@ -18,8 +18,8 @@ from abeval.history.table import Table, changing
 from abeval.results.analysis import Result
 from abeval.results.effects import Row
 from abeval.results.history import Added, AddedSource, HistoryRow
-from abeval.results.reading import ANALYSIS, REPLAY, TIME, Wanted, read_result
 from abeval.results.replay import ReplayResult
+from abeval.results.study import ANALYSIS, REPLAY, TIME, Wanted, read_result
 from abeval.results.windows import TimeResult, WindowRow
 from abeval.stats.distributions import quantile, two_sided_quantile
 

@@ -13,8 +13,7 @@ if TYPE_CHECKING:
 
     from abeval.history.entries import Addable
     from abeval.history.table import Kept
-    from abeval.results.history import Added, HistoryPrior, HistoryRow
-    from abeval.results.history_report import HistoryReport
+    from abeval.results.history import Added, HistoryPrior, HistoryReport, HistoryRow
 
 
 class History:

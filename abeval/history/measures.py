@@ -7,7 +7,7 @@ from typing import NamedTuple
 import numpy as np
 
 from abeval.results.history import HistoryRow, Side
-from abeval.stats.arrays import Floats
+from abeval.stats.records import Floats
 
 Case = tuple[str, str]
 """Experiment and variant."""

@@ -11,12 +11,12 @@ from abeval.experiment.problems import suggestion
 from abeval.history.measures import Measure, Measures, measures_of
 from abeval.history.predictions import Options, Predicted, chosen, predicted, signal
 from abeval.history.table import Kept
-from abeval.results.history import HistoryPrior
-from abeval.results.history_report import (
+from abeval.results.history import (
     HISTORY_SCHEMA_VERSION,
     Choice,
     Gained,
     HistoryEffect,
+    HistoryPrior,
     HistoryReport,
     Sensitivity,
 )

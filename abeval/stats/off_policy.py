@@ -16,7 +16,6 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike
 
-from abeval.stats.arrays import Floats, Integers, finite
 from abeval.stats.distributions import check_alpha, two_sided_quantile
 from abeval.stats.off_policy_support import (
     MIN_ESS,
@@ -27,7 +26,7 @@ from abeval.stats.off_policy_support import (
     require_size,
     spread,
 )
-from abeval.stats.records import Interval, Refusal, RefusalReason
+from abeval.stats.records import Floats, Integers, Interval, Refusal, RefusalReason, finite
 
 MIN_REWARDS = 5.0
 """Least effective number of rewarded rows for an interval."""

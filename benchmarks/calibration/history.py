@@ -26,7 +26,7 @@ from abeval.history.report import report
 from abeval.history.table import Kept
 from abeval.results.history import HistoryRow
 from abeval.stats import shrinkage
-from abeval.stats.arrays import Floats
+from abeval.stats.records import Floats
 
 SMALL, MIDDLE, LARGE = 0.65, 1.22, 3.0
 """Spread of true effects over their errors: they are 30, 60 and 90 % of the variance."""

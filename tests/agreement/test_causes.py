@@ -16,8 +16,8 @@ from abeval.agreement.causes.strata import exploration
 from abeval.agreement.compare import compare, explanation
 from abeval.agreement.standing import Gain, standing
 from abeval.results.agreement import Agreement, AgreementRow, Backtest
-from abeval.results.context import Ramp
-from abeval.results.cuts import CutRow
+from abeval.results.analysis import Ramp
+from abeval.results.effects import CutRow
 from abeval.results.replay import ReplayResult
 from benchmarks.plants import simulate_plant
 from tests.real_logs import open_bandit

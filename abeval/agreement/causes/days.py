@@ -6,9 +6,8 @@ from typing import NamedTuple
 
 from abeval.agreement import clusters
 from abeval.agreement.case import Case, Finding, Unchecked, cause
-from abeval.experiment.design import Event
-from abeval.results.cuts import CutRow
-from abeval.results.effects import SliceRow
+from abeval.experiment.sections import Event
+from abeval.results.effects import CutRow, SliceRow
 from abeval.stats.distributions import two_sided_quantile
 from abeval.stats.records import Estimate
 

@@ -3,14 +3,13 @@
 import numpy as np
 import pandas as pd
 
+from abeval.aggregates.audit_arrays import CLUSTERS
 from abeval.agreement import clusters
 from abeval.agreement.case import Case, Finding, Unchecked, cause
 from abeval.agreement.clusters import p_above, share, shares
-from abeval.logs.audited import CLUSTERS
 from abeval.results import format as fmt
 from abeval.results.agreement import Evidence
-from abeval.stats.arrays import Floats
-from abeval.stats.records import Estimate
+from abeval.stats.records import Estimate, Floats
 
 UNKNOWN = 0.1
 MISSING = 0.05

@@ -7,8 +7,7 @@ from abeval.agreement import clusters
 from abeval.agreement.case import Case, Finding, Unchecked, cause, spread
 from abeval.agreement.clusters import p_above, share, single, stratified
 from abeval.results.agreement import Evidence
-from abeval.stats.arrays import Floats
-from abeval.stats.records import Estimate
+from abeval.stats.records import Estimate, Floats
 
 HALF = 0.5
 DRIFTS = 0.03
