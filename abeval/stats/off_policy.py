@@ -196,12 +196,7 @@ def _modelled(
 
 
 def effective_rewards(coefficient: Floats, reward: Floats) -> float:
-    """Return the effective number of rewarded rows: (Σ|c·r|)²/Σ(c·r)².
-
-    Example:
-        >>> effective_rewards(np.array([1.0, 1.0, 9.0]), np.array([1.0, 1.0, 0.0]))
-        2.0
-    """
+    """Return the effective number of rewarded rows: (Σ|c·r|)²/Σ(c·r)²."""
     return effective_size(np.abs(coefficient * reward))
 
 
@@ -216,18 +211,11 @@ def _check_uniform(logging: ArrayLike) -> None:
 def from_influence(
     value: float, influence: Floats, clusters: ArrayLike | None, alpha: float, rewards: float
 ) -> PolicyValue:
-    """Return a value with its standard error and interval.
+    """Return a value with its standard error and interval, from the influence of each row.
 
-    Args:
-        value: The estimate.
-        influence: Influence of each row, shape (n,).
-        clusters: Integer ids, shape (n,), or None.
-        alpha: Error rate of the interval.
-        rewards: Effective number of rewarded rows behind the value.
-
-    Returns:
-        The value. It has no interval, and the reason `zero_variance`, if nothing varies (a log
-        without a click does not prove a rate of zero), or `too_few_rewards` below `MIN_REWARDS`.
+    There is no interval, for the reason `zero_variance`, if nothing varies (a log without a click
+    does not prove a rate of zero), nor, for `too_few_rewards`, if fewer than `MIN_REWARDS` rows
+    with a reward are effectively behind the value.
 
     Example:
         >>> rewards = np.tile([1.0, 0.0], 50)
@@ -250,11 +238,6 @@ def skewed_interval(value: float, varied: Spread, alpha: float = 0.05) -> Interv
     Rare rewards and large weights make estimates skewed: with about 15 effective clicks the
     symmetric interval covers 90 to 92 % instead of 95 %, this one 95 to 96 %
     (docs/off-policy.md). Without skewness, or with many units, it is the t interval.
-
-    Args:
-        value: The estimate.
-        varied: Its standard error, skewness and number of units.
-        alpha: Error rate.
 
     Example:
         >>> low, high = skewed_interval(0.5, Spread(0.1, 20.0, 10_000))
@@ -343,12 +326,9 @@ class CrossFit:
     def influence(self, coefficient: Floats) -> Floats:
         """Return the influence of each row on mean(expected + c(r − q)) through the predictions.
 
-        Shape (n,); zero on average, except for the prior rows. The infinitesimal jackknife of
-        Jaeckel (1972): the derivative of the estimate by the weight of a row, through every q that
-        was fitted to the row.
-
-        Args:
-            coefficient: c of each row, shape (n,).
+        Both have shape (n,); zero on average, except for the prior rows. The infinitesimal
+        jackknife of Jaeckel (1972): the derivative of the estimate by the weight of a row, through
+        every q that was fitted to the row.
         """
         folds, actions = self.q.shape
         cells = self.fold * actions + self.action

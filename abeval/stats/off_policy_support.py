@@ -29,13 +29,7 @@ assumes; the slack is for rounded propensities, which are significant with many 
 
 
 class Spread(NamedTuple):
-    """Sampling variation of an estimate.
-
-    Attributes:
-        se: Standard error.
-        skewness: Skewness of the influence of a cluster.
-        units: Number of clusters, or of rows without clusters.
-    """
+    """Standard error, skewness of the influence of a cluster, and number of clusters (or rows)."""
 
     se: float
     skewness: float
@@ -135,10 +129,6 @@ def columns(*arrays: ArrayLike) -> tuple[Floats, ...]:
 def by_cluster(values: Floats, clusters: ArrayLike | None) -> Floats:
     """Return sums of values per cluster; the values themselves without clusters.
 
-    Args:
-        values: Shape (n,).
-        clusters: Integer ids, shape (n,).
-
     Raises:
         Refusal: `inconsistent` for ids that are missing, not integers, or not one per value.
 
@@ -195,12 +185,8 @@ def spread(value: float, influence: Floats, clusters: ArrayLike | None = None) -
 def effective_size(weights: ArrayLike, clusters: ArrayLike | None = None) -> float:
     """Return the effective sample size (Σw)²/Σw² (Kong 1992), of sums per cluster if there are any.
 
-    It is n for equal weights and about 1 if one weight dominates. The scale of the weights does
-    not matter; 0 if all weights are 0.
-
-    Args:
-        weights: At least 0, shape (n,).
-        clusters: Integer ids, shape (n,).
+    It is n for equal weights, about 1 if one weight dominates, and 0 if all weights, which are at
+    least 0, are 0. The scale of the weights does not matter.
 
     Example:
         >>> effective_size([1, 1, 1, 1]), effective_size([1, 0, 0, 0])

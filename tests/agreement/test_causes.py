@@ -19,7 +19,6 @@ from abeval.agreement.standing import Gain, standing
 from abeval.results.agreement import Agreement, AgreementRow, Backtest
 from abeval.results.analysis import Ramp
 from abeval.results.effects import CutRow
-from abeval.results.record import columns_of
 from abeval.results.replay import ReplayResult
 from benchmarks.plants import simulate_plant
 from tests.real_logs import open_bandit

@@ -138,27 +138,25 @@ def test_where_the_treatment_acts_is_an_expression(folders: dict[str, Path]) -> 
         loaded.replace(agreement={"treated": "scene ="})
 
 
-def served(values: np.ndarray, own: np.ndarray) -> "pd.Series[float]":
+def served(values: np.ndarray, own: np.ndarray) -> dict[str, float]:
     order = np.lexsort((values, own))
     inside = (own > values.min()) & (own < values.max())
-    return pd.Series(
-        {
-            "compared": float(len(own)),
-            "own_values": float(len(np.unique(own))),
-            "served_values": float(len(np.unique(values))),
-            "own_most": 1.0,
-            "served_most": float(np.unique(values, return_counts=True)[1].max()),
-            "falls": float((np.diff(values[order]) < 0).sum()),
-            "own_short": 0.0,
-            "served_short": float((values.astype(np.float16) == values).sum()),
-            "lowest": float(values.min()),
-            "highest": float(values.max()),
-            "floored": float((own < values.min()).sum()),
-            "capped": float((own > values.max()).sum()),
-            "inside": float(inside.sum()),
-            "moved": float((inside & (values != own)).sum()),
-        }
-    )
+    return {
+        "compared": float(len(own)),
+        "own_values": float(len(np.unique(own))),
+        "served_values": float(len(np.unique(values))),
+        "own_most": 1.0,
+        "served_most": float(np.unique(values, return_counts=True)[1].max()),
+        "falls": float((np.diff(values[order]) < 0).sum()),
+        "own_short": 0.0,
+        "served_short": float((values.astype(np.float16) == values).sum()),
+        "lowest": float(values.min()),
+        "highest": float(values.max()),
+        "floored": float((own < values.min()).sum()),
+        "capped": float((own > values.max()).sum()),
+        "inside": float(inside.sum()),
+        "moved": float((inside & (values != own)).sum()),
+    }
 
 
 def test_rounding_keeps_the_order_and_loses_values() -> None:

@@ -4,7 +4,7 @@ Each can show in several ways, its *routes*: it is there if one exceeds its limi
 """
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 import pandas as pd
@@ -25,6 +25,10 @@ _ORDERED = 0.99
 _SHORT = 0.99
 _MODELS = ("baseline", "candidate")
 _CLIPPED = "Rank by the scores before they are clipped."
+
+
+Values = Mapping[str, float]
+"""Column of `queries/agreement/served_values` → its value on one side."""
 
 
 class Route(NamedTuple):
@@ -234,25 +238,25 @@ def _telling(case: Case) -> Iterator[Route]:
     yield route._replace(p_value=min(1.0, route.p_value * len(known)))
 
 
-def values_of(case: Case, side: str) -> "pd.Series[float] | None":
-    """Return the row of `served_values` of one side, by its columns; None without rows."""
-    rows = case.rows("served_values").set_index("side").astype(float).T
-    return rows.get(side)
+def values_of(case: Case, side: str) -> Values | None:
+    """Return the row of `served_values` of one side; None without rows."""
+    rows = case.rows("served_values").set_index("side").astype(float)
+    return rows.T.to_dict().get(side)
 
 
-def kept(values: "pd.Series[float]") -> float:
+def kept(values: Values) -> float:
     """Return the share of different values that is left."""
     return values["served_values"] / values["own_values"] if values["own_values"] else 1.0
 
 
-def clips(values: "pd.Series[float]") -> bool:
+def clips(values: Values) -> bool:
     """Tell whether scores stop at a cap or a floor, and those between are the model's own."""
     beyond = values["capped"] + values["floored"]
     ends = min(values["capped"], values["floored"]) == 0 or values["lowest"] < values["highest"]
-    return bool(beyond > 0 and ends and values["moved"] <= (1 - _ORDERED) * values["inside"])
+    return beyond > 0 and ends and values["moved"] <= (1 - _ORDERED) * values["inside"]
 
 
-def rounds(values: "pd.Series[float]") -> bool:
+def rounds(values: Values) -> bool:
     """Tell whether served scores are own ones in the same order with fewer values.
 
     They are a few, or fit into 16 bits as own ones do not. Rounding moves nearly all scores, a cap
@@ -262,7 +266,7 @@ def rounds(values: "pd.Series[float]") -> bool:
     few = values["own_values"] >= _LEAST_VALUES and kept(values) < FEW
     rows = max(values["compared"], 1)
     short = values["served_short"] / rows > _SHORT and values["own_short"] / rows < 1 - _SHORT / 2
-    return bool(ordered and (few or short) and values["moved"] > 0.5 * values["inside"])
+    return ordered and (few or short) and values["moved"] > 0.5 * values["inside"]
 
 
 @cause(
@@ -331,7 +335,7 @@ def served_score(case: Case) -> Finding | Unchecked:
     return finding._replace(evidence=evidence)
 
 
-def _mismatches(case: Case, values: "pd.Series[float] | None") -> Iterator[Route]:
+def _mismatches(case: Case, values: Values | None) -> Iterator[Route]:
     """Count rows that are apart; those that a position explains are not accused."""
     rows = case.rows("served_apart")
     plain = rows[rows["state"] == "plain"]
@@ -359,14 +363,14 @@ def _missing(case: Case) -> Iterator[Route]:
     """Count rows without a served score that did not fail, of all rows."""
     rows = case.rows("served_apart")
     unserved = rows.assign(unserved=rows["unserved"].where(rows["state"] != "failed", 0))
-    own = shares(unserved, "unserved", "impressions")
-    if own is not None:
-        words = f"{own.more.value:+.1%} of rows without a served score, against control"
-        number = case.number("rows without a served score", own.more, "against control")
-        yield _route(own.more, UNSERVED, words, number)
+    missing = shares(unserved, "unserved", "impressions")
+    if missing is not None:
+        words = f"{missing.more.value:+.1%} of rows without a served score, against control"
+        number = case.number("rows without a served score", missing.more, "against control")
+        yield _route(missing.more, UNSERVED, words, number)
 
 
-def _defaults(values: "pd.Series[float] | None") -> Iterator[Route]:
+def _defaults(values: Values | None) -> Iterator[Route]:
     """Find one value of many rows whose own scores differ, but for rounding and caps."""
     if values is None or rounds(values) or clips(values) or values["compared"] == 0:
         return
