@@ -19,7 +19,7 @@ from abeval.experiment.model import Experiment
 from abeval.inference.compare import Analysis
 from abeval.inference.comparison import MIN_UNITS, Rule
 from abeval.logs.cells import HOURS
-from abeval.logs.unit_arrays import NO_DAY, NONE, Whole
+from abeval.logs.unit_arrays import NO_DAY, NONE
 from abeval.metrics.definition import Metric, RowTerm
 from abeval.metrics.sources import CATALOGUE, QUANTILE, UNIT_DAY, Source
 from abeval.results.windows import Rhythm, WindowRow
@@ -211,59 +211,35 @@ class ClockSums:
 
 
 def hour_sums(timed: TimedLogs) -> ClockSums:
-    """The metrics that are sums over impressions, by local hour of the day."""
-    logs = timed.logs
-    metrics = [m for m in logs.metrics if m.source is UNIT_DAY and _of_rows(m)]
-    refused = {
-        m.name: "effects by hour are only for sums over impressions"
-        for m in logs.metrics
-        if m not in metrics
-    }
-    sums: dict[str, MetricDays] = {}
-    if metrics:
-        panel, by_hour = _by_hour(timed, columns_of(logs.read, metrics))
-        sums = _metrics(timed, panel, {UNIT_DAY: by_hour}, metrics)
-    labels = tuple(f"{hour:02d}:00" for hour in range(24))
-    size = len(timed.days)
-    return ClockSums("hour", labels, (size,) * 24, (bool(timed.partial),) * 24, sums, refused)
-
-
-def _by_hour(timed: TimedLogs, columns: Sequence[str]) -> tuple[Panel, dict[str, Whole]]:
-    """The hours of the day in which each unit has an impression, and its sums in each."""
-    cells, unit_of = timed.logs.read.prepared.cells, timed.logs.read.prepared.placed.unit_of
-    unit = unit_of[cells.unit]
+    """Sum the metrics that are sums over impressions by local hour of the day."""
+    read, size = timed.logs.read, len(timed.days)
+    metrics = [m for m in timed.logs.metrics if m.source is UNIT_DAY and _of_rows(m)]
+    why = "effects by hour are only for sums over impressions"
+    refused = {m.name: why for m in timed.logs.metrics if m not in metrics}
+    cells = read.prepared.cells
+    unit = read.prepared.placed.unit_of[cells.unit]
     rows = np.flatnonzero(cells.counts & cells.in_period & (unit != NONE) & (cells.hour != NO_DAY))
-    cell = unit[rows] * HOURS + cells.hour[rows] % HOURS
-    order = np.argsort(cell, kind="stable")
-    known, starts = np.unique(cell[order], return_index=True)
-    sums = {name: np.add.reduceat(cells.sums[name][rows][order], starts) for name in columns}
-    hours = (known // HOURS).astype(np.int32), (known % HOURS).astype(np.int32)
-    return Panel(timed.panel.units, timed.panel.entry, *hours, HOURS), sums
+    columns = {name: cells.sums[name][rows] for name in columns_of(read, metrics)}
+    sums = _clock(
+        timed, metrics, (unit[rows], cells.hour[rows] % HOURS, HOURS), {UNIT_DAY: columns}
+    )
+    labels = tuple(f"{hour:02d}:00" for hour in range(HOURS))
+    partial = (bool(timed.partial),) * HOURS
+    return ClockSums("hour", labels, (size,) * HOURS, partial, sums, refused)
 
 
 def weekday_sums(timed: TimedLogs) -> ClockSums:
-    """Every metric that has days, by weekday."""
+    """Sum every metric that has days by weekday."""
     weekday = np.array([date.fromisoformat(day).weekday() for day in timed.days])
-    panel = timed.panel
-    cell = panel.unit.astype(np.int64) * 7 + weekday[panel.day]
-    order = np.argsort(cell, kind="stable")
-    cells, starts = np.unique(cell[order], return_index=True)
-    by_weekday = {
-        source: {name: np.add.reduceat(c[order], starts) for name, c in sums.by_day.now.items()}
-        for source, sums in timed.sources.items()
-    }
-    of_weekdays = Panel(
-        panel.units, panel.entry, (cells // 7).astype(np.int32), (cells % 7).astype(np.int32), 7
-    )
-    metrics = [m for m in timed.logs.metrics if m.source in by_weekday]
-    sums = _metrics(timed, of_weekdays, by_weekday, metrics)
-    partial = {date.fromisoformat(day).weekday() for day in timed.partial}
+    metrics = [m for m in timed.logs.metrics if m.source in timed.sources]
+    columns = {source: sums.by_day.now for source, sums in timed.sources.items()}
+    panel, partial = timed.panel, {date.fromisoformat(day).weekday() for day in timed.partial}
     return ClockSums(
         by="weekday",
         labels=_NAMES,
         days=tuple(np.bincount(weekday, minlength=7).tolist()),
         partial=tuple(place in partial for place in range(7)),
-        metrics=sums,
+        metrics=_clock(timed, metrics, (panel.unit, weekday[panel.day], 7), columns),
     )
 
 
@@ -271,15 +247,36 @@ def _of_rows(metric: Metric) -> bool:
     return all(isinstance(term, RowTerm) for term in (metric.value, metric.per) if term is not None)
 
 
-def _metrics(
+def _clock(
     timed: TimedLogs,
-    panel: Panel,
-    columns: Mapping[Source, Mapping[str, Whole]],
     metrics: Sequence[Metric],
+    rows: tuple[NDArray[np.integer], NDArray[np.integer], int],
+    columns: Mapping[Source, Mapping[str, NDArray[np.integer]]],
 ) -> dict[str, MetricDays]:
-    """Return the values of metrics on the rows of a panel, from the columns of their sources."""
+    """Sum metrics by unit and hour or weekday.
+
+    Args:
+        timed: The logs.
+        metrics: Of the sources.
+        rows: Place of the unit and of the hour of each row, and how many hours there are.
+        columns: Source → its columns on the rows.
+    """
+    if not metrics:
+        return {}
+    unit, place, size = rows
+    cell = unit.astype(np.int64) * size + place
+    order = np.argsort(cell, kind="stable")
+    cells, starts = np.unique(cell[order], return_index=True)
+    of_cells = (cells // size).astype(np.int32), (cells % size).astype(np.int32)
+    panel = Panel(timed.panel.units, timed.panel.entry, *of_cells, size)
     presences = panel.presences(timed.variants, len(timed.days))
-    values = {source: panel.values(timed.logs.read, own) for source, own in columns.items()}
+    values = {
+        source: panel.values(
+            timed.logs.read,
+            {name: np.add.reduceat(column[order], starts) for name, column in own.items()},
+        )
+        for source, own in columns.items()
+    }
     return {m.name: metric_days(m, values[m.source], presences, {}) for m in metrics}
 
 

@@ -261,7 +261,7 @@ def declared(direction: Direction, low: float, high: float) -> Declared:
 
 
 def window_needed(looks: Sequence[Look], labels: Sequence[str]) -> int | None:
-    """Count days after which the always-valid conclusion no longer changed, for `HELD` looks or more."""
+    """Count days until the always-valid conclusion stayed the same, for `HELD` looks or more."""
     if not looks or looks[-1].always_declares == "unclear":
         return None
     last = looks[-1].always_declares
@@ -270,7 +270,7 @@ def window_needed(looks: Sequence[Look], labels: Sequence[str]) -> int | None:
 
 
 def days_needed(held: Sequence[Held], alpha: float) -> float | None:
-    """Count more days until the effect, at its present size, is detected with 80 % power at any look."""
+    """Count more days until the effect, at its size, is detected with 80 % power at any look."""
     last = held[-1].snapshot
     if last.effect.difference == 0:
         return None

@@ -66,10 +66,9 @@ class Axis:
     strata: Strata
     last_cohort: tuple[int, ...]
     partial: tuple[bool, ...]
-    _known: dict[tuple[tuple[Span, ...], bool], Sequence[ByStretch]] = field(
+    _kept: dict[tuple[object, ...], Sequence[ByStretch]] = field(
         default_factory=dict, init=False, repr=False
     )
-    _days: dict[tuple[int, ...], ByStretch] = field(default_factory=dict, init=False, repr=False)
     _parts: dict[Sequence[int], "Axis"] = field(default_factory=dict, init=False, repr=False)
 
     def windows(self, spans: tuple[Span, ...], entered: bool = False) -> Sequence[ByStretch]:
@@ -79,7 +78,7 @@ class Axis:
         all its units had the same time. Every variant is compared with the same control: windows
         are summed once.
         """
-        if spans and (spans, entered) not in self._known:
+        if spans and (spans, entered) not in self._kept:
             groups = [self._observed(last) or ((),) for _, last in spans]
             boxes = [
                 (cohorts, span)
@@ -87,21 +86,22 @@ class Axis:
                 for cohorts in of_span
             ]
             moments = {n: iter(sums.windows(boxes, entered)) for n, sums in self.sums.items()}
-            self._known[spans, entered] = [
+            self._kept[spans, entered] = [
                 [{name: next(each) for name, each in moments.items()} for _ in of_span]
                 for of_span in groups
             ]
-        return self._known[spans, entered] if spans else ()
+        return self._kept[spans, entered] if spans else ()
 
     def by_day(self, days: tuple[int, ...]) -> ByStretch:
         """Moments of the days' numerators and denominators, by group of cohorts and variant."""
-        if days not in self._days:
+        if days not in self._kept:
             last = min(days) if self.name == "exposure" else max(days)
-            self._days[days] = [
+            of_cohorts = [
                 {name: sums.by_day(cohorts, days) for name, sums in self.sums.items()}
                 for cohorts in self._observed(last) or ((),)
             ]
-        return self._days[days]
+            self._kept[days] = [of_cohorts]
+        return self._kept[days][0]
 
     def of_cohorts(self, cohorts: Sequence[int]) -> "Axis":
         """The same axis for some of the cohorts, the same each time."""

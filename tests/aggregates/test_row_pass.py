@@ -235,8 +235,7 @@ def assert_quantiles(found: RowSums, engine: DuckDBEngine, of: LogShape) -> None
         steps = dict(zip(places, between.astype("int64").itertuples(index=False), strict=True))
         assert mine.steps([*places, (name, int(own.middle.iloc[-1]))]) == steps
         medians |= mine.steps([(name, place(mine.spans[name].events, 0.5))])
-    (below,) = mine.below([medians])
-    assert_moments(below, engine.frame("select * from quantile_below"))
+    assert_moments(mine.below(medians), engine.frame("select * from quantile_below"))
 
 
 def assert_moments(found: Mapping[str, Moments], of_units: pd.DataFrame) -> None:

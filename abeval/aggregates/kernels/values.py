@@ -250,12 +250,9 @@ class Events:
         steps = {(name, at): self._levels[name].step(at) for name, at in places}
         return {place: step for place, step in steps.items() if step is not None}
 
-    def below(self, steps: Sequence[Mapping[Place, Step]]) -> list[dict[str, Moments]]:
-        """Of each quantile: variant → moments over units of the values below it, and of all."""
-        return [
-            {name: self._moments(name, step, step.weights(at)) for (name, at), step in own.items()}
-            for own in steps
-        ]
+    def below(self, steps: Mapping[Place, Step]) -> dict[str, Moments]:
+        """Variant → moments over units of the values below its quantile, and of all."""
+        return {n: self._moments(n, step, step.weights(at)) for (n, at), step in steps.items()}
 
     @cached_property
     def _rows(self) -> dict[str, NDArray[np.intp]]:
