@@ -19,13 +19,15 @@ from abeval.aggregates.sums import (
     SEGMENT,
     VARIABLES,
     WHOLE,
+    BySlice,
     ByStretch,
     Group,
-    NamedRow,
+    Row,
     by_stretch,
     joined,
     pooled,
     slices_of,
+    total,
 )
 from abeval.assignment import SUB_BUCKETS
 from abeval.engines.protocol import Cell
@@ -306,7 +308,7 @@ class Aggregates:
             metric: Its name.
             scales: What one counted unit of each variable is worth.
         """
-        pairs: dict[Group, dict[tuple[int, int], NamedRow]] = {}
+        pairs: dict[Group, dict[tuple[int, int], Row]] = {}
         for cell, groups in self._slices[metric, COVARIATES].items():
             first, second = cell.split(",")
             for group, row in groups.items():
@@ -322,7 +324,7 @@ class Aggregates:
         for cell, groups in self._slices.get((metric, BUCKET), {}).items():
             if group in groups:
                 row = groups[group]
-                sums[int(cell)] = [float(str(row[name])) for name in ("units", "y", "x")]
+                sums[int(cell)] = [float(total(row, name)) for name in ("units", "y", "x")]
         return sums
 
     def lacking(self) -> dict[str, dict[str, Moments]]:
@@ -339,8 +341,8 @@ class Aggregates:
         for cell, groups in self._slices.get((metric, slice_name), {}).items():
             for group, row in groups.items():
                 key = cell, group.variant
-                totals[key] = totals.get(key, 0) + int(str(row["y"]))
-        return [(cell, variant, total) for (cell, variant), total in totals.items()]
+                totals[key] = totals.get(key, 0) + total(row, "y")
+        return [(cell, variant, y) for (cell, variant), y in totals.items()]
 
     def incidence(self, variant: str) -> Incidence:
         """Who was shown what in a variant, with items and groups numbered alike in all variants."""
@@ -392,6 +394,6 @@ class Aggregates:
         return counts
 
     @cached_property
-    def _slices(self) -> dict[tuple[str, str], dict[str, dict[Group, NamedRow]]]:
+    def _slices(self) -> BySlice:
         """(metric, slice) → cell → group → row; built once, looked up hundreds of times."""
         return slices_of(self.moments)

@@ -23,10 +23,10 @@ from abeval.aggregates.aggregates import (
     UnitValue,
     VariantUnits,
 )
-from abeval.aggregates.kernels.reach import NO_REACH, GroupUnits, Reach, entries_sql, items_sql
+from abeval.aggregates.kernels.reach import NO_REACH, GroupUnits, Reach
 from abeval.aggregates.sums import MOMENT_COLUMNS
 from abeval.engines.sources import exact
-from abeval.engines.sql import literal
+from abeval.engines.sql import literal, numbered
 from abeval.errors import AbevalError, ExperimentError
 from abeval.experiment.model import Experiment
 from abeval.files import DRAFT, check_writable, held, sweep_drafts, write_text
@@ -400,8 +400,14 @@ def _rows(
 
 
 def _reach(connection: duckdb.DuckDBPyConnection, variants: Sequence[str]) -> Reach:
-    items = [str(item) for (item,) in connection.execute(items_sql("reach")).fetchall()]
-    columns = connection.execute(entries_sql("reach", variants)).fetchnumpy()
+    item = "cast(item_id as varchar)"
+    listed = connection.execute(f"select distinct {item} as item_id from reach order by item_id")
+    items = [str(item_id) for (item_id,) in listed.fetchall()]
+    columns = connection.execute(
+        f"select {numbered('variant', variants)} as variant, "
+        f"dense_rank() over (order by {item}) - 1 as item, item_group, units, impressions "
+        "from reach order by variant, item_group, item"
+    ).fetchnumpy()
     return Reach(variants, items, *(np.asarray(column) for column in columns.values()))
 
 

@@ -7,7 +7,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from abeval.aggregates.kernels.rows import Block, Blocks, Room, UnitRows
-from abeval.engines.sql import numbered
 from abeval.logs.grouping import Places, Whole, added, heads
 from abeval.logs.views import ITEM_GROUPS
 from abeval.threads import in_threads
@@ -262,19 +261,3 @@ def _reach(
     group, item, units, impressions = shown.reach(*(days or ()))
     arm, group = np.divmod(group, ITEM_GROUPS)
     return Reach(variants, items, arm, item, group, units, impressions)
-
-
-def items_sql(relation: str) -> str:
-    """SQL of the items of a relation with the columns of `catalogue/reach`."""
-    item = "cast(item_id as varchar) as item_id"
-    return f"select distinct {item} from {relation} order by item_id"
-
-
-def entries_sql(relation: str, variants: Sequence[str]) -> str:
-    """SQL of the arrays of its entries, in the order of the fields of `Reach`."""
-    return (
-        f"select {numbered('variant', variants)} as variant, "
-        "dense_rank() over (order by cast(item_id as varchar)) - 1 as item, "
-        "item_group, units, impressions "
-        f"from {relation} order by variant, item_group, item"
-    )
