@@ -44,7 +44,7 @@ class CutSums:
     """The sums of all cuts.
 
     Attributes:
-        rows: Rows of `moment_rows.MOMENT_COLUMNS`.
+        rows: Rows of `MOMENT_COLUMNS`.
         notes: What a reader of the result must know.
     """
 
@@ -74,7 +74,7 @@ def cut_sums(logs: ReadLogs, metrics: Sequence[Metric]) -> CutSums:
 
 
 def _public(rows: Sequence[Row], min_units: int | None) -> list[Row]:
-    """The rows of cells that may be shown: scores may have fewer units than the cell."""
+    """Return the rows of cells that may be shown: scores may have fewer units than the cell."""
     few = {row[:3] for row in rows if min_units is not None and int(str(row[LABELS])) < min_units}
     return [row for row in rows if row[:3] not in few]
 
@@ -100,12 +100,12 @@ class Totals:
     columns: Mapping[str, Whole]
 
     def values(self, columns: Mapping[str, Whole]) -> SourceValues:
-        """What metrics are of each row, from columns of their source."""
+        """Return what metrics are of each row, from columns of their source."""
         rows = units_at(self.logs.units._replace(segments={}), self.unit)
         return SourceValues(self.logs.experiment, self.logs.shape, rows, columns, {})
 
     def sums(self, metrics: Sequence[Metric], columns: Mapping[str, Whole]) -> list[Row]:
-        """Sums by cell."""
+        """Return sums by cell."""
         values, labels = self.values(columns), Labels(self.cell.astype(np.int32), self.cells.names)
         terms = [Terms(*values.pair(metric, columns)) for metric in metrics]
         slices = [

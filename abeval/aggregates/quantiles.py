@@ -40,7 +40,7 @@ def values_of(logs: ReadLogs, metrics: Sequence[Metric]) -> list[Events]:
 
 
 def quantile_groups(metrics: Sequence[Metric]) -> list[list[Metric]]:
-    """The metrics by the value that they are quantiles of."""
+    """Return the metrics by the value that they are quantiles of."""
     return [list(group) for _, group in groupby(sorted(metrics, key=value_of), key=value_of)]
 
 
@@ -95,7 +95,7 @@ def _at(ranked: Events, level: float, judged: bool) -> dict[str, Quantile]:
 def _ends(
     ranked: Events, variant: str, events: int, level: float, effect: float | None
 ) -> list[float]:
-    """The ends of a quantile; it has no design effect where it is beyond the values.
+    """Return the ends of a quantile; it has no design effect where it is beyond the values.
 
     Raises:
         Refusal: An end lies beyond the middle of the lowest or the highest value.

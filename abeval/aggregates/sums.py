@@ -38,7 +38,7 @@ def exact_sums(
     starts: Sequence[int] | NDArray[np.integer] = (0,),
     order: NDArray[np.intp] | None = None,
 ) -> dict[Product, list[int]] | None:
-    """The sum over the rows of each group of each product of columns.
+    """Return the sum over the rows of each group of each product of columns.
 
     Args:
         columns: Whole numbers, each of shape (rows,).
@@ -83,7 +83,7 @@ class _Block:
         self._known: dict[tuple[Product, int], _Array] = {}
 
     def sums(self, product: Product) -> list[int] | None:
-        """The sums of a product; None where they need more remainders than there are."""
+        """Return the sums of a product; None where they need more remainders than there are."""
         bound = len(self._columns[0])
         for place in product:
             bound *= self._sizes[place]
@@ -113,7 +113,7 @@ class _Block:
         return [int(one) for one in np.add.reduceat(values, self._starts)]
 
     def _multiplied(self, product: Product, modulus: int) -> _Array:
-        """The product, by its remainders; in doubles where the modulus is 0."""
+        """Return the product, by its remainders; in doubles where the modulus is 0."""
         known = self._known.get((product, modulus))
         if known is not None:
             return known
@@ -330,7 +330,7 @@ class Groups(NamedTuple):
 
 
 def add_signed(rows: Iterable[tuple[int, Row]]) -> list[Row]:
-    """One row of `moment_rows.MOMENT_COLUMNS` per label: the sum of sign × row.
+    """One row of `MOMENT_COLUMNS` per label: the sum of sign × row.
 
     Example:
         >>> label = ("ctr", "day", "2026-01-01", "a", 0)
@@ -346,7 +346,7 @@ def add_signed(rows: Iterable[tuple[int, Row]]) -> list[Row]:
 
 
 def sums_of(slices: Sequence[Slice], groups: Groups) -> list[Row]:
-    """Exact sums: rows of `moment_rows.MOMENT_COLUMNS`, in the order of the slices.
+    """Exact sums: rows of `MOMENT_COLUMNS`, in the order of the slices.
 
     Raises:
         ExperimentError: The values of a metric are too large.
@@ -362,7 +362,7 @@ def sums_of(slices: Sequence[Slice], groups: Groups) -> list[Row]:
 
 
 def _of_alike(slices: Sequence[Slice], groups: Groups) -> list[list[Row]]:
-    """The rows of slices of the same units in the same cells."""
+    """Return the rows of slices of the same units in the same cells."""
     first = slices[0]
     order, starts = _ordered(first, groups)
     if not len(order):
@@ -398,7 +398,7 @@ def _of_alike(slices: Sequence[Slice], groups: Groups) -> list[list[Row]]:
 
 
 def _ordered(one: Slice, groups: Groups) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
-    """The units with those of a group together, and where each group begins."""
+    """Return the units with those of a group together, and where each group begins."""
     chosen = np.arange(len(groups.variant)) if one.of is None else np.flatnonzero(one.of)
     code = groups.stretch.astype(np.int64) * (len(groups.variants) + 1) + groups.variant
     if isinstance(one.cell, Labels):
@@ -425,7 +425,7 @@ def _text(
 
 @cache
 def _factors() -> tuple[tuple[int, ...], ...]:
-    """The variables that each column of sums multiplies; z · z is z, for z is 0 or 1."""
+    """Return the variables that each column of sums multiplies; z · z is z, for z is 0 or 1."""
     names = Terms._fields
     return tuple(
         tuple(sorted(names.index(name) for name in column.split("_") if name != "z"))
@@ -435,7 +435,7 @@ def _factors() -> tuple[tuple[int, ...], ...]:
 
 
 def _products(terms: Terms, place: Callable[[NDArray[np.integer]], int]) -> list[Product | None]:
-    """What each column of sums multiplies; None where that is 0 for all units."""
+    """Return what each column of sums multiplies; None where that is 0 for all units."""
     products: list[Product | None] = []
     for factors in _factors():
         values = [terms[factor] for factor in factors]
@@ -452,7 +452,7 @@ def _products(terms: Terms, place: Callable[[NDArray[np.integer]], int]) -> list
 
 
 def _too_large(slices: Sequence[Slice], groups: Groups) -> ExperimentError:
-    """The error of the first metric whose own sums cannot be computed."""
+    """Return the error of the first metric whose own sums cannot be computed."""
     for one in slices:
         arrays = [value for value in one.terms if not isinstance(value, int)]
         cubes = [(place,) * 3 for place in range(len(arrays))]

@@ -101,13 +101,13 @@ _DOCUMENT = TypeAdapter(Document)
 
 
 def document_text(document: Document) -> str:
-    """The text of the file."""
+    """Return the text of the file."""
     body = document.model_dump(mode="json")
     return json.dumps({"format": FORMAT, "sha256": _digest(body), **body}, indent=1) + "\n"
 
 
 def read_document(file: Path) -> Document:
-    """The content of the file.
+    """Return the content of the file.
 
     Raises:
         ExperimentError: It is missing, damaged, or of another format.
@@ -140,7 +140,7 @@ def _raw(file: Path) -> dict[str, Any]:
 
 
 def _digest(body: dict[str, Any]) -> str:
-    """A digest of what the file says, whatever its spaces."""
+    """Return a digest of what the file says, whatever its spaces."""
     return hashlib.sha256(json.dumps(body).encode()).hexdigest()
 
 
@@ -165,7 +165,7 @@ _BEFORE = ["b_y", "b_x", "b_is_new"]
 
 
 def _file_of(table: str, digest: str) -> str:
-    """The name of a table's file: of its content, so that a new one never replaces an old one."""
+    """Name a table's file by its content, so that a new one never replaces an old one."""
     return f"{table}-{digest[:32]}.parquet"
 
 
@@ -239,7 +239,7 @@ def _sweep(folder: Path, keep: Collection[str]) -> None:
 
 
 def read_aggregates(folder: Path, experiment: Experiment) -> Aggregates:
-    """What `save_aggregates` wrote, to the last digit.
+    """Return what `save_aggregates` wrote, to the last digit.
 
     Raises:
         ExperimentError: The files are missing, damaged, or of another experiment.
@@ -291,7 +291,7 @@ def _other_version(version: str) -> tuple[str, ...]:
 
 
 def definition(experiment: Experiment) -> dict[str, Any]:
-    """The entries of an experiment that its aggregates depend on."""
+    """Return the entries of an experiment that its aggregates depend on."""
     judged = {"control", "alpha", "events", "engine", "inference", "trust"}
     entries = experiment.model_dump(mode="json", exclude=judged)
     logs = entries["logs"]

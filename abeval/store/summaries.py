@@ -127,7 +127,7 @@ def _day(row: Mapping[str, object], where: str) -> str | None:
 
 
 def of_sums(metric: Metric, rows: Sequence[Summary]) -> Metric | None:
-    """The metric as its sums have it; None where they cannot have it.
+    """Return the metric as its sums have it; None where they cannot have it.
 
     Args:
         metric: Of the experiment.
@@ -145,7 +145,7 @@ def of_sums(metric: Metric, rows: Sequence[Summary]) -> Metric | None:
 def aggregates_of_sums(
     metrics: Sequence[Metric], rows: Sequence[Summary], source: str
 ) -> tuple[list[Metric], Aggregates]:
-    """What the statistics know of the logs, and the metrics as their sums have them.
+    """Return what the statistics know of the logs, and the metrics as their sums have them.
 
     Args:
         metrics: Of the experiment; those without sums are refused.
@@ -184,7 +184,7 @@ def _shape(rows: Sequence[Summary], name: str) -> str:
 
 
 def _moments(row: Summary, is_ratio: bool) -> tuple[Cell, ...]:
-    """A row of `MOMENT_COLUMNS`; products of three are not known."""
+    """Return a row of `MOMENT_COLUMNS`; products of three are not known."""
     counted = {name: round(x / _worth(name)) for name, x in row.sums.items()}
     values = {"y": counted["sum_y"], "y_y": counted["sum_yy"]}
     if is_ratio:
@@ -201,7 +201,7 @@ def _moments(row: Summary, is_ratio: bool) -> tuple[Cell, ...]:
 
 
 def _worth(name: str) -> Fraction:
-    """What one counted unit of a sum is worth, or of a sum of products."""
+    """Return what one counted unit of a sum is worth, or of a sum of products."""
     step = Fraction(1, 10**12)
     return step if len(name) == len("sum_y") else step * step
 
@@ -248,7 +248,7 @@ _NEEDED = ("metric", "variant", "n", *VALUE)
 
 
 def read_sums(source: object) -> list[Summary]:
-    """The rows of a table of sums: a file (Parquet, CSV, JSON), or a frame.
+    """Return the rows of a table of sums: a file (Parquet, CSV, JSON), or a frame.
 
     Raises:
         LogError: It cannot be read, lacks a column, or a row is no sum.
@@ -276,7 +276,7 @@ _FORM = "metric, variant, day, n, sum_y, sum_yy, and of a ratio sum_x, sum_xx, s
 
 
 def name_of(source: object) -> str:
-    """The name of a table of sums in messages."""
+    """Return the name of a table of sums in messages."""
     return Path(source).name if isinstance(source, str | Path) else "the frame"
 
 
@@ -303,7 +303,7 @@ def _check_columns(known: Sequence[str] | dict[str, str], name: str) -> None:
 def of_experiment(
     experiment: Experiment, metrics: Sequence[Metric], rows: Sequence[Summary], source: str
 ) -> tuple[list[Metric], Aggregates]:
-    """The experiment's metrics and aggregates, by its sums alone.
+    """Return the experiment's metrics and aggregates, by its sums alone.
 
     Raises:
         ExperimentError: The experiment asks for what sums cannot give, which is named.

@@ -75,11 +75,11 @@ class Timeline:
 
     @property
     def rule(self) -> Rule:
-        """How effects are judged: at a fixed horizon, without adjustment."""
+        """Return how effects are judged: at a fixed horizon, without adjustment."""
         return Rule(self.experiment.alpha, self.experiment.inference.relative)
 
     def known(self, metric: Metric, variant: str) -> Known | None:
-        """How skewed a metric's values are in a variant and control, None where it is not known."""
+        """Return how skewed a metric is in a variant and control, None where not known."""
         thirds, arms = self.sums.thirds.get(metric.name), Arms(self.experiment.control, variant)
         return None if thirds is None else known_of(metric, thirds, arms, self.sums.days)
 
@@ -127,7 +127,7 @@ def windows(
 
 
 def time_result(timeline: Timeline, metrics: Sequence[Metric]) -> TimeResult:
-    """The result, from a timeline; reads no log."""
+    """Return the result, from a timeline; reads no log."""
     experiment, sums = timeline.experiment, timeline.sums
     summed, cut = list[MetricOverTime](), list[MetricOverTime]()
     for metric in metrics:
@@ -220,7 +220,7 @@ def cut_over_time(timeline: Timeline, metric: Metric, variant: str) -> MetricOve
 
 
 def snapshots(metric: Metric, windows: Sequence[Window]) -> tuple[peeking.Snapshot, ...]:
-    """The looks at the data up to the end of each day."""
+    """Return the looks at the data up to the end of each day."""
     cumulative = [(one.span[1], one.comparison) for one in windows if one.kind == "cumulative"]
     return peeking.snapshots_of(metric, cumulative)
 
@@ -228,7 +228,7 @@ def snapshots(metric: Metric, windows: Sequence[Window]) -> tuple[peeking.Snapsh
 def _with_looks(
     timeline: Timeline, course: Course, snapshots: Sequence[peeking.Snapshot], verdict: Stability
 ) -> tuple[tuple[Look, ...], Stability]:
-    """The looks, and the verdict with the window that the metric needs."""
+    """Return the looks, and the verdict with the window that the metric needs."""
     experiment, dates = timeline.experiment, timeline.sums.days
     alpha, spending = experiment.alpha, experiment.inference.spending
     days = timeline.looks or peeking.planned_days(experiment, dates)
@@ -253,7 +253,7 @@ def _planned_share(timeline: Timeline) -> float | None:
 
 
 def _ramps(timeline: Timeline) -> tuple[Ramp, ...]:
-    """The stretches of one split; all days are one where it did not change."""
+    """Return the stretches of one split; all days are one where it did not change."""
     sums = timeline.sums
     if sums.stretches:
         return ramps(sums.stretches)

@@ -96,7 +96,7 @@ class Change:
 
 
 def series_of(course: Course) -> Series:
-    """The whole days of an axis on which both variants have something to measure.
+    """Return the whole days of an axis on which both variants have something to measure.
 
     Raises:
         Refusal: `too_few_units` for fewer than `MIN_DAYS` such days; as `windows.effects`.
@@ -173,7 +173,7 @@ def _trend_left(series: Series, design: Floats, decay: shapes.Match) -> bool:
 
 
 def has_effect(arms: Pair) -> bool:
-    """Whether both variants have enough units, and something to measure."""
+    """Tell whether both variants have enough units, and something to measure."""
     return all(
         arm is not None and arm.n >= MIN_UNITS and arm.mean[1] != 0 and arm.comoment[0, 0] > 0
         for arm in arms
@@ -244,13 +244,13 @@ def _word(metric: Metric, amount: float) -> Literal["novelty", "primacy"]:
 
 
 def _long_run(series: Series, design: Floats, decay: shapes.Shape) -> tuple[float, float]:
-    """The level after a decay, and its standard error."""
+    """Return the level after a decay, and its standard error."""
     fit = series.fit(np.column_stack([design, decay.values]))
     return float(fit.coefficients[0]), math.sqrt(fit.covariance[0, 0])
 
 
 def _groups(axis: Axis) -> list[tuple[int, ...]]:
-    """The first day's cohort, then those of each week from it on."""
+    """Return the first day's cohort, then those of each week from it on."""
     cohorts = [cohort for group in axis.strata for cohort in group]
     first, last = min(cohorts), max(cohorts)
     weeks = [range(s, min(s + WEEK, last + 1)) for s in range(first + 1, last + 1, WEEK)]
@@ -260,7 +260,7 @@ def _groups(axis: Axis) -> list[tuple[int, ...]]:
 def _of_cohort(
     of_all: Novelty, course: Course, cohorts: Sequence[int], dates: Sequence[str]
 ) -> Novelty | None:
-    """The fit of some cohorts at the time constant of all; None where they are too small."""
+    """Return the fit of some cohorts at the time constant of all; None where they are too small."""
     try:
         series = series_of(replace(course, axis=course.axis.of_cohorts(cohorts)))
         decays = shapes.decays(series.times, math.inf)
@@ -294,7 +294,7 @@ def event_rows(
 
 
 def _inside(event: Event, series: Series, labels: Sequence[str]) -> Bools:
-    """Whether each day of the series touches the event."""
+    """Tell whether each day of the series touches the event."""
     start, end = (str(bound.date()) for bound in event.bounds)
     # An event that ends at midnight does not touch the day that then begins.
     ends_within = event.bounds[1].time() != event.bounds[1].min.time()
@@ -353,7 +353,7 @@ def stability_of(course: Course, decays: Decays) -> tuple[Stability, Series | No
 def _evidence(
     bare: Stability, series: Series, change: Change, late: Effect, labels: Sequence[str]
 ) -> Stability:
-    """What a verdict rests on."""
+    """Return what a verdict rests on."""
     level = series.fit(series.nuisance)
     slope = series.search([shapes.trend(series.times)], series.nuisance).best
     rhythm = None

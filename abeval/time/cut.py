@@ -41,7 +41,7 @@ Places = NDArray[np.int64]
 def cut_metrics(
     experiment: Experiment, metrics: Sequence[Metric], changed: bool = False
 ) -> list[Metric]:
-    """The metrics whose windows are computed one by one.
+    """Return the metrics whose windows are computed one by one.
 
     Args:
         experiment: Whether it adjusts.
@@ -61,7 +61,7 @@ def cut_metrics(
 def cut_windows(
     timed: TimedLogs, widths: Sequence[int], step: Step
 ) -> dict[Key, tuple[Window, ...]]:
-    """Every window of the metrics that `cut_metrics` names.
+    """Return every window of the metrics that `cut_metrics` names.
 
     Args:
         timed: The logs.
@@ -93,7 +93,7 @@ def _at_a_fixed_horizon(experiment: Experiment) -> Experiment:
 
 
 def units_of(timed: TimedLogs, span: Span, by_entry: bool) -> Places:
-    """The units that are active in a window, or by entry those too that entered by its end."""
+    """Return the units active in a window; by entry, also those that entered by its end."""
     panel = timed.panel
     chosen = np.zeros(len(panel.entry), dtype=bool)
     chosen[panel.unit[(panel.day >= span[0]) & (panel.day <= span[1])]] = True
@@ -296,7 +296,7 @@ def clock_rows(
     sums: ClockSums,
     strata: Strata,
 ) -> tuple[tuple[WindowRow, ...], tuple[Rhythm, ...]]:
-    """The effect in every hour or weekday, and the test of one effect in all of them."""
+    """Return the effect in every hour or weekday, and the test of one effect in all of them."""
     rule = Rule(experiment.alpha, experiment.inference.relative)
     rows: list[WindowRow] = []
     tests: list[Rhythm] = []

@@ -116,7 +116,7 @@ def snapshots_of(metric: Metric, by_day: Sequence[tuple[int, Comparison]]) -> tu
 
 
 def _snapshot(metric: Metric, day: int, one: Comparison, effect: Effect) -> Snapshot:
-    """A total per unit grows while its units return, so its mean is the scale of information."""
+    """Scale the information of a total per unit by its mean: it grows while units return."""
     units = one.units_control, one.units
     variances = (0.0, 0.0) if one.spread is None else one.spread[:2]
     total = units[0] * effect.control + units[1] * effect.treatment

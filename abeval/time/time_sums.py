@@ -77,7 +77,7 @@ class TimedLogs(NamedTuple):
 
     @property
     def variants(self) -> list[str]:
-        """The variants, in their order."""
+        """Return the variants, in their order."""
         return [*self.logs.read.experiment.variants]
 
     @property
@@ -259,7 +259,7 @@ def _few_values(timed: TimedLogs, whole: SourceValues, metric: Metric) -> list[U
 
 
 def _days(experiment: Experiment, prepared: Prepared) -> tuple[tuple[str, ...], frozenset[str]]:
-    """The days from the first to the last with an impression, and which the log lacks in part."""
+    """List the days from the first to the last impression, and those lacking in part."""
     with_units = days_of(prepared)
     if not with_units:
         raise LogError("no analysed unit has an impression with a time in the period")
@@ -299,7 +299,7 @@ def growths_of(collected: Collected, metrics: Sequence[Metric]) -> dict[str, Gro
 
 
 def growth(metric: Metric, control: DaySums, entered: Mapping[str, Whole]) -> Growth | None:
-    """The growth of one metric, None where it has no spread.
+    """Return the growth of one metric, None where it has no spread.
 
     Days at the start without an estimate take that of the first day that has one.
 

@@ -28,13 +28,13 @@ class Sizes(NamedTuple):
 
     @property
     def bits(self) -> tuple[int, int, int]:
-        """How many bits the numbers of items, of units, and of days and the day before need."""
+        """Count the bits of the numbers of items, of units, and of days and the day before."""
         days = (self.days + 1).bit_length() if self.days else 0
         return self.items.bit_length(), self.units.bit_length(), days
 
     @property
     def fit(self) -> bool:
-        """Whether group, item, unit and day are one whole number of 64 bits together."""
+        """Tell whether group, item, unit and day are one whole number of 64 bits together."""
         items, units, days = self.bits
         return self.groups.bit_length() + items + max(units + days, 2 * days) < 64
 
@@ -56,7 +56,7 @@ class GroupItems(NamedTuple):
 
 
 def shown_in(rows: UnitRows, items: int) -> Places:
-    """The numbers of the items that were shown in the period, ascending."""
+    """Return the numbers of the items that were shown in the period, ascending."""
 
     def shown(block: Block) -> NDArray[np.bool_]:
         met = np.zeros(items + 1, dtype=bool)
@@ -83,7 +83,7 @@ class Shown(NamedTuple):
         until = self.sizes.days if first is None else last - self.sizes.first + 1
 
         def of(number: int) -> GroupItems:
-            """The entries of a group, counted: many times faster than a sort of them."""
+            """Return the entries of a group, counted: many times faster than a sort of them."""
             key, units, impressions = self.counts.read(number, range(3))
             if days:
                 day, before = key & (1 << days) - 1, key >> days & (1 << days) - 1
@@ -232,7 +232,7 @@ class Catalogue(NamedTuple):
     def of(
         cls, variants: Sequence[str], items: Sequence[str], group: Whole, shown: Shown
     ) -> "Catalogue":
-        """The catalogue of what blocks count; days are kept where they were counted."""
+        """Return the catalogue of what blocks count; days are kept where they were counted."""
         reach = _reach(variants, items, shown)
         return cls(reach, group, shown if shown.sizes.days else None)
 
@@ -243,7 +243,7 @@ class Catalogue(NamedTuple):
         return _reach(self.reach.variants, self.reach.items, self.shown, (first, last))
 
     def group_units(self, units: slice | NDArray[np.integer] = slice(None)) -> list[GroupUnits]:
-        """How many of the units are in each group of a variant."""
+        """Return how many of the units are in each group of a variant."""
         groups, counts = np.unique(self.group[units], return_counts=True)
         return [
             GroupUnits(self.reach.variants[group // ITEM_GROUPS], group % ITEM_GROUPS, count)
