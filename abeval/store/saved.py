@@ -32,7 +32,6 @@ from abeval.experiment.model import Experiment
 from abeval.files import DRAFT, check_writable, held, sweep_drafts, write_text
 from abeval.logs.accounting import DayRows, LogRows, SeenUnits
 from abeval.logs.stretches import Entered, Stretches
-from abeval.stats.records import RefusalReason
 from abeval.version import __version__
 
 FORMAT = 4
@@ -63,7 +62,6 @@ REQUIRED = frozenset({"moments", "units", "accounts", "days", "entered", BUCKETS
 """Tables that are always there; the others only where they have rows."""
 
 _Digest = Annotated[str, Field(pattern="^[0-9a-f]{64}$")]
-_Quantile = tuple[int, float, float | None, float | None, RefusalReason | None]
 
 
 class Document(BaseModel):
@@ -85,7 +83,7 @@ class Document(BaseModel):
     refused: dict[str, tuple[str, ...]]
     facts: dict[str, int]
     caps: dict[str, tuple[int, int | None]]
-    quantiles: dict[str, dict[str, _Quantile]]
+    quantiles: dict[str, dict[str, Quantile]]
     stretches: Stretches
     notes: tuple[str, ...]
 
@@ -160,6 +158,9 @@ _ROWS: Mapping[str, Any] = {
 }
 """Table → the type of its rows."""
 
+_PLAIN = ("catalogue_size", "refused", "facts", "caps", "quantiles", "stretches")
+"""Fields of `Aggregates` that are in the document as they are."""
+
 _SUMS = ["s_y", "s_x", "s_y_y", "s_y_x", "s_x_x"]
 _BEFORE = ["b_y", "b_x", "b_is_new"]
 
@@ -217,12 +218,7 @@ def save_aggregates(folder: Path, experiment: Experiment, aggregates: Aggregates
                 abeval=__version__,
                 experiment=definition(experiment),
                 tables=written,
-                catalogue_size=aggregates.catalogue_size,
-                refused=dict(aggregates.refused),
-                facts=dict(aggregates.facts),
-                caps=dict(aggregates.caps),
-                quantiles={m: dict(by_variant) for m, by_variant in aggregates.quantiles.items()},
-                stretches=aggregates.stretches,
+                **{name: getattr(aggregates, name) for name in _PLAIN},
                 notes=tuple(_encodable(note) for note in aggregates.notes),
             )
         )
@@ -249,7 +245,7 @@ def read_aggregates(folder: Path, experiment: Experiment) -> Aggregates:
     with duckdb.connect() as connection:
         for name, digest in saved.tables.items():
             _show(connection, folder, name, digest)
-        rows = {
+        rows: dict[str, Any] = {
             name: [row(*values) for values in _rows(connection, name, row._fields)]
             for name, row in _ROWS.items()
             if name in saved.tables
@@ -262,19 +258,11 @@ def read_aggregates(folder: Path, experiment: Experiment) -> Aggregates:
         **rows,
         moments=moments,
         reach=reach,
-        catalogue_size=saved.catalogue_size,
-        refused=saved.refused,
-        facts=saved.facts,
-        caps=saved.caps,
-        quantiles={
-            metric: {variant: Quantile(*values) for variant, values in by_variant.items()}
-            for metric, by_variant in saved.quantiles.items()
-        },
+        **{name: getattr(saved, name) for name in _PLAIN},
         buckets={
             metric: _bucket_sums({n: v[buckets["metric"] == metric] for n, v in buckets.items()})
             for metric in dict.fromkeys(buckets["metric"].tolist())
         },
-        stretches=saved.stretches,
         notes=(*saved.notes, *_other_version(saved.abeval)),
     )
 

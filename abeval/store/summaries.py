@@ -185,19 +185,21 @@ def _shape(rows: Sequence[Summary], name: str) -> str:
 
 def _moments(row: Summary, is_ratio: bool) -> tuple[Cell, ...]:
     """Return a row of `MOMENT_COLUMNS`; products of three are not known."""
-    counted = {name: round(x / _worth(name)) for name, x in row.sums.items()}
-    values = {"y": counted["sum_y"], "y_y": counted["sum_yy"]}
-    if is_ratio:
-        values |= {"x": counted["sum_x"], "x_x": counted["sum_xx"], "y_x": counted["sum_xy"]}
-    else:
-        values |= {"x": row.units, "x_x": row.units, "y_x": counted["sum_y"]}
-    if BEFORE[0] in counted:
-        values |= {"y0": counted["sum_c"], "y0_y0": counted["sum_cc"], "y_y0": counted["sum_cy"]}
-        values |= {"x_y0": counted["sum_c"]} if not is_ratio else {}
+    values = {_COUNTED[name]: round(x / _worth(name)) for name, x in row.sums.items()}
+    if not is_ratio:
+        values |= {"x": row.units, "x_x": row.units, "y_x": values["y"]}
+        values |= {"x_y0": values["y0"]} if "y0" in values else {}
     sums = ("y", "x", "y0", "x0", "z", *map("_".join, PRODUCTS))
     labels = (row.metric, WHOLE if row.day is None else DAY, row.day or "", row.variant, "0")
     thirds = [None] * (len(MOMENT_COLUMNS) - len(labels) - 1 - len(sums))
     return (*labels, row.units, *(str(values.get(name, 0)) for name in sums), *thirds)
+
+
+_COUNTED = {
+    **dict(zip((*VALUE, *DENOMINATOR), ("y", "y_y", "x", "x_x", "y_x"), strict=True)),
+    **dict(zip(BEFORE, ("y0", "y0_y0", "y_y0"), strict=True)),
+}
+"""Column of a table of sums → that of `MOMENT_COLUMNS`."""
 
 
 def _worth(name: str) -> Fraction:

@@ -8,7 +8,7 @@ against the clicks of its own unit (GAUC) and against all clicks (AUC).
 
 from collections.abc import Sequence
 from itertools import pairwise
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -27,17 +27,6 @@ Arms = NDArray[np.int16]
 
 Days = tuple[int, int]
 """The first day and the last, counted from 1970."""
-
-
-class Levels(Protocol):
-    """Turns scores into levels; those of a variant begin where those of the one before end."""
-
-    @property
-    def edges(self) -> Sequence[int]:
-        """Return where the levels of each variant begin, and the end."""
-
-    def of(self, score: Floats, arm: Arms) -> Whole:
-        """Return the level of each score of a variant."""
 
 
 class Decimals(NamedTuple):
@@ -98,6 +87,10 @@ class AmongClicked(NamedTuple):
             met = np.append(known, np.nan)[place] == score[own]
             level[own] = 2 * place + met + self.edges[number]
         return level
+
+
+Levels = Decimals | AmongClicked
+"""Turns scores into levels; those of a variant begin where those of the one before end."""
 
 
 def _decimals(score: Floats) -> tuple[int, float, float]:

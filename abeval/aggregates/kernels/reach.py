@@ -6,7 +6,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from abeval.aggregates.kernels.rows import Block, Blocks, Room, UnitRows
+from abeval.aggregates.kernels.rows import Block, Blocks, Column, Room, UnitRows
 from abeval.logs.grouping import Places, Whole, added, heads
 from abeval.logs.views import ITEM_GROUPS
 from abeval.threads import in_threads
@@ -39,22 +39,6 @@ class Sizes(NamedTuple):
         return self.groups.bit_length() + items + max(units + days, 2 * days) < 64
 
 
-class GroupItems(NamedTuple):
-    """One entry per group and item that met; small numbers, for there may be millions.
-
-    Attributes:
-        group: Ascending, shape (entries,).
-        item: Number of the item.
-        units: Distinct units of the group that were shown it.
-        impressions: How often it was shown to them.
-    """
-
-    group: NDArray[np.int32]
-    item: NDArray[np.int32]
-    units: NDArray[np.int32]
-    impressions: NDArray[np.int32]
-
-
 def shown_in(rows: UnitRows, items: int) -> Places:
     """Return the numbers of the items that were shown in the period, ascending."""
 
@@ -76,13 +60,17 @@ class Shown(NamedTuple):
     counts: Blocks
     sizes: Sizes
 
-    def reach(self, first: int | None = None, last: int = 0) -> GroupItems:
-        """Add the blocks up, over the period or from one day, counted from 1970, to another."""
+    def reach(self, first: int | None = None, last: int = 0) -> tuple[Column, ...]:
+        """Add the blocks up, over the period or from one day, counted from 1970, to another.
+
+        Returns:
+            Group, item, units and impressions of each group and item that met, ascending.
+        """
         days = self.sizes.bits[2]
         since = 0 if first is None else first - self.sizes.first + 1
         until = self.sizes.days if first is None else last - self.sizes.first + 1
 
-        def of(number: int) -> GroupItems:
+        def of(number: int) -> tuple[Column, ...]:
             """Return the entries of a group, counted: many times faster than a sort of them."""
             key, units, impressions = self.counts.read(number, range(3))
             if days:
@@ -93,10 +81,10 @@ class Shown(NamedTuple):
             times = np.bincount(key, impressions)
             met = np.flatnonzero(times).astype(np.int32)
             units = np.bincount(key, units)[met].astype(np.int32)
-            return GroupItems(np.full_like(met, number), met, units, times[met].astype(np.int32))
+            return np.full_like(met, number), met, units, times[met].astype(np.int32)
 
         groups = [*in_threads(of, range(self.sizes.groups))]
-        return GroupItems(*map(np.concatenate, zip(*groups, strict=True)))
+        return tuple(map(np.concatenate, zip(*groups, strict=True)))
 
 
 def shown(
