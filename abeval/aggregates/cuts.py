@@ -15,7 +15,7 @@ from abeval.aggregates.cells import CutCells, cut_cells, cut_sizes, cut_value, w
 from abeval.aggregates.kernels.auc import score_sums
 from abeval.aggregates.kernels.rows import Placing, Scan, room_of, unit_rows
 from abeval.aggregates.metric_queries import ReadLogs, scored_rows
-from abeval.aggregates.source_values import SourceValues, by_unit, units_at
+from abeval.aggregates.source_values import SourceValues, by_unit
 from abeval.aggregates.sums import LABELS, MOMENT_COLUMNS, Row, Slice, Terms, sums_of
 from abeval.engines.sql import literal, quoted
 from abeval.logs.grouping import Groups, added, half_away, heads, key_of
@@ -101,18 +101,13 @@ class Totals:
 
     def values(self, columns: Mapping[str, Whole]) -> SourceValues:
         """Return what metrics are of each row, from columns of their source."""
-        rows = units_at(self.logs.units._replace(segments={}), self.unit)
-        return SourceValues(self.logs.experiment, self.logs.shape, rows, columns, {})
+        logs = self.logs
+        return SourceValues(logs.experiment, logs.shape, logs.units, {}, {}).at(self.unit, columns)
 
     def sums(self, metrics: Sequence[Metric], columns: Mapping[str, Whole]) -> list[Row]:
-        """Return sums by cell."""
-        values, labels = self.values(columns), Labels(self.cell.astype(np.int32), self.cells.names)
-        terms = [Terms(*values.pair(metric, columns)) for metric in metrics]
-        slices = [
-            Slice(metric.name, CUT + self.name, own, labels)
-            for metric, own in zip(metrics, terms, strict=True)
-        ]
-        return sums_of(slices, values.groups)
+        """Sum metrics by cell."""
+        labels = Labels(self.cell.astype(np.int32), self.cells.names)
+        return self.values(columns).by_cell(metrics, CUT + self.name, labels)
 
 
 def _totals(logs: ReadLogs, name: str) -> Totals:

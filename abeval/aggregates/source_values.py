@@ -94,6 +94,31 @@ class SourceValues:
         value = 0 if metric.value is None else self.value(metric.value, columns)
         return value, self.value(metric.per, columns)
 
+    def at(
+        self,
+        places: NDArray[np.integer],
+        now: Mapping[str, NDArray[np.integer]],
+        before: Mapping[str, NDArray[np.integer]] | None = None,
+    ) -> "SourceValues":
+        """Return other values of units at places, which may be there several times."""
+        of = self.units
+        units = Units(
+            *(of.hash[places], of.variant[places], of.stretch[places]),
+            *(of.is_new[places], of.first_ms[places], {}),
+            {name: column[places] for name, column in of.covariates.items()},
+            of.crosses[places],
+        )
+        return SourceValues(self.experiment, self.shape, units, now, before or {})
+
+    def by_cell(
+        self, metrics: Sequence[Metric], name: str, cell: str | Labels = "", before: bool = False
+    ) -> list[Row]:
+        """Sum metrics, as they are now or were before, in the cells of a slice."""
+        columns = self.before if before else self.now
+        terms = [Terms(*self.pair(metric, columns)) for metric in metrics]
+        slices = [Slice(m.name, name, own, cell) for m, own in zip(metrics, terms, strict=True)]
+        return sums_of(slices, self.groups)
+
     def terms(self, metric: Metric) -> Terms:
         """Return what is summed of a metric."""
         now = self.pair(metric, self.now)
@@ -319,17 +344,6 @@ def _exact_sum(values: Whole) -> int:
     return 0 if sums is None else sums[(0,)][0]
 
 
-def units_at(units: Units, places: NDArray[np.integer]) -> Units:
-    """Return the units at places, which may be there several times."""
-    return Units(
-        *(units.hash[places], units.variant[places], units.stretch[places]),
-        *(units.is_new[places], units.first_ms[places]),
-        {name: one._replace(code=one.code[places]) for name, one in units.segments.items()},
-        {name: column[places] for name, column in units.covariates.items()},
-        units.crosses[places],
-    )
-
-
 def day_rows(
     values: SourceValues, days: UnitDays, metrics: Sequence[Metric], active: UnitDays
 ) -> list[Row]:
@@ -350,10 +364,7 @@ def day_rows(
         name: (column if active is days else np.append(column, column.dtype.type(0)))[own]
         for name, column in days.columns.items()
     }
-    units = values.units._replace(segments={})
-    on_days = SourceValues(values.experiment, values.shape, units_at(units, unit), columns, {})
-    slices = [Slice(m.name, DAY, Terms(*on_days.pair(m, columns)), labels) for m in metrics]
-    return sums_of(slices, on_days.groups)
+    return values.at(unit, columns).by_cell(metrics, DAY, labels)
 
 
 def rows_of(days: UnitDays, unit: NDArray[np.int32], day: NDArray[np.int32]) -> NDArray[np.intp]:

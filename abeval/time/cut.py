@@ -13,7 +13,7 @@ from abeval.aggregates.aggregates import Aggregates, VariantUnits
 from abeval.aggregates.collect import listed_items
 from abeval.aggregates.kernels.reach import Reach
 from abeval.aggregates.quantiles import quantiles_of, values_of
-from abeval.aggregates.source_values import SourceValues, by_unit, units_at
+from abeval.aggregates.source_values import by_unit
 from abeval.aggregates.sums import sums_of
 from abeval.experiment.model import Experiment
 from abeval.inference.compare import Analysis
@@ -155,12 +155,11 @@ def _quantiles(timed: TimedLogs, metrics: Sequence[Metric]) -> Reader:
 
 def _totals(timed: TimedLogs, metrics: Sequence[Metric]) -> Reader:
     """Reads the totals by unit of a window, with what the units did before the period."""
-    read_logs, panel = timed.logs.read, timed.panel
+    panel = timed.panel
     by_day, whole = timed.sources[metrics[0].source]
-    columns = columns_of(read_logs, metrics)
+    columns = columns_of(timed.logs.read, metrics)
     size = len(panel.entry)
-    # Windows are not by segment, and do not say what is left out.
-    every = panel.units._replace(segments={})
+    # Windows do not say what is left out.
     counted = [replace(metric, left_out=(), zeros=()) for metric in metrics]
 
     def read(window: Aggregates, span: Span, units: Places) -> Aggregates:
@@ -168,8 +167,7 @@ def _totals(timed: TimedLogs, metrics: Sequence[Metric]) -> Reader:
         unit = panel.unit[rows]
         now = {name: by_unit(unit, by_day.now[name][rows], size)[units] for name in columns}
         before = {name: whole.before[name][units] for name in columns}
-        chosen = units_at(every, units)
-        values = SourceValues(read_logs.experiment, read_logs.shape, chosen, now, before)
+        values = whole.at(units, now, before)
         slices = [one for metric in counted for one in values.slices(metric)]
         return replace(
             window,
