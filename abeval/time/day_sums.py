@@ -399,11 +399,13 @@ class Known(NamedTuple):
 
 def known_of(metric: Metric, thirds: Thirds, arms: Arms, days: Sequence[str]) -> Known | None:
     """Return what is known of a metric's skewness in two variants; None where nothing is."""
-    windows: dict[tuple[Span, bool], tuple[Moments, Moments]] = {}
-    for place, day in enumerate(days):
-        _put(windows, ((place, place), False), thirds.days.get(day, {}), arms)
     whole = ((0, len(days) - 1), True)
-    _put(windows, whole, thirds.whole, arms)
+    moments = {((i, i), False): thirds.days.get(day, {}) for i, day in enumerate(days)}
+    windows = {
+        key: (own[arms.control], own[arms.treatment])
+        for key, own in {**moments, whole: thirds.whole}.items()
+        if all(name in own for name in arms)
+    }
     compared = {key: _compared(metric, *pair) for key, pair in windows.items()}
     of_all = compared.pop(whole, None)
     of_days = [one for one in compared.values() if one is not None]
@@ -413,16 +415,6 @@ def known_of(metric: Metric, thirds: Thirds, arms: Arms, days: Sequence[str]) ->
     of_day = sum(skewness_of(one) * one.units for one in of_days) / units
     scaled = of_all.scaled and all(one.scaled for one in of_days)
     return Known(windows, Shape(of_day, skewness_of(of_all), len(days), scaled))
-
-
-def _put(
-    windows: dict[tuple[Span, bool], tuple[Moments, Moments]],
-    key: tuple[Span, bool],
-    moments: ByVariant,
-    arms: Arms,
-) -> None:
-    if all(name in moments for name in arms):
-        windows[key] = moments[arms.control], moments[arms.treatment]
 
 
 def _compared(metric: Metric, control: Moments, treatment: Moments) -> Skewed | None:
