@@ -57,18 +57,11 @@ def quantiles_of(
     of_metric: dict[str, Mapping[str, Quantile]] = {}
     for group, ranked in zip(quantile_groups(metrics), values, strict=True):
         more = [metric for metric in bare if value_of(metric) == value_of(group[0])]
-        of_metric |= _of_group(ranked, group, more)
+        levels = {metric.name: metric.level or 0.5 for metric in (*group, *more)}
+        judged = {levels[metric.name] for metric in group}
+        of_level = {level: _at(ranked, level, level in judged) for level in set(levels.values())}
+        of_metric |= {name: of_level[level] for name, level in levels.items()}
     return of_metric
-
-
-def _of_group(
-    ranked: Events, metrics: Sequence[Metric], bare: Sequence[Metric]
-) -> dict[str, Mapping[str, Quantile]]:
-    """Metric → variant → its quantile of the values."""
-    levels = {metric.name: metric.level or 0.5 for metric in (*metrics, *bare)}
-    judged = {levels[metric.name] for metric in metrics}
-    of_level = {level: _at(ranked, level, level in judged) for level in set(levels.values())}
-    return {name: of_level[level] for name, level in levels.items()}
 
 
 def _at(ranked: Events, level: float, judged: bool) -> dict[str, Quantile]:

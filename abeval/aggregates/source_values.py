@@ -263,9 +263,10 @@ class SourceValues:
                 else value[own].astype(np.int64)
                 for value in terms[:2]
             )
-            total_y, total_x = (float(_exact_sum(one)) for one in (y, x))
-            if not total_x > 0:
+            sums = exact_sums([y, x], [(0,), (1,)])
+            if sums is None or sums[1,][0] <= 0:
                 continue
+            total_y, total_x = float(sums[0,][0]), float(sums[1,][0])
             deviation = np.abs(y - total_y / total_x * x)
             if len(own) > PLACES:
                 least = np.partition(deviation, -PLACES)[-PLACES]
@@ -337,11 +338,6 @@ def by_unit(unit: NDArray[np.int32], values: NDArray[np.integer], units: int) ->
     sums, start = np.zeros(units, dtype=np.int64), heads(unit)
     sums[unit[start]] = added(values, start)
     return sums
-
-
-def _exact_sum(values: Whole) -> int:
-    sums = exact_sums([values], [(0,)])
-    return 0 if sums is None else sums[(0,)][0]
 
 
 def day_rows(

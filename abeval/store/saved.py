@@ -254,6 +254,8 @@ def read_aggregates(folder: Path, experiment: Experiment) -> Aggregates:
         buckets = connection.execute(f"from {BUCKETS}").fetchnumpy()
         is_shown = "reach" in saved.tables
         reach = _reach(connection, list(experiment.variants)) if is_shown else NO_REACH
+    by = f"The aggregates were computed by abeval {saved.abeval}; abeval {__version__} judges them."
+    other = [by] if saved.abeval != __version__ else []
     return Aggregates(
         **rows,
         moments=moments,
@@ -263,19 +265,13 @@ def read_aggregates(folder: Path, experiment: Experiment) -> Aggregates:
             metric: _bucket_sums({n: v[buckets["metric"] == metric] for n, v in buckets.items()})
             for metric in dict.fromkeys(buckets["metric"].tolist())
         },
-        notes=(*saved.notes, *_other_version(saved.abeval)),
+        notes=(*saved.notes, *other),
     )
 
 
 def _encodable(text: str) -> str:
     """Text without lone surrogates, such as odd file names have; they have no UTF-8."""
     return text.encode("utf-8", "backslashreplace").decode()
-
-
-def _other_version(version: str) -> tuple[str, ...]:
-    if version == __version__:
-        return ()
-    return (f"The aggregates were computed by abeval {version}; abeval {__version__} judges them.",)
 
 
 def definition(experiment: Experiment) -> dict[str, Any]:
