@@ -15,8 +15,8 @@ from abeval.experiment.model import Experiment
 from abeval.inference.judge import judge
 from abeval.logs.outputs import Place, check_apart, check_named, reads_of
 from abeval.logs.run import Inputs, Run, check_inputs, opened
+from abeval.progress import Step
 from abeval.results.analysis import Result
-from abeval.steps import Step
 from abeval.store.summaries import Summary
 
 

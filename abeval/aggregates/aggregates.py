@@ -32,7 +32,7 @@ from abeval.aggregates.sums import (
 from abeval.assignment import SUB_BUCKETS
 from abeval.engines.protocol import Cell
 from abeval.logs.accounting import DayRows, LogRows, SeenUnits
-from abeval.logs.stretches import Entered, Stretches
+from abeval.logs.placing import Entered, Stretches
 from abeval.logs.views import ITEM_GROUPS
 from abeval.stats.catalogue import Incidence
 from abeval.stats.moments import Moments, Units

@@ -7,8 +7,7 @@ from typing import NamedTuple
 from abeval.aggregates.aggregates import Aggregates
 from abeval.aggregates.sums import CELL, METRIC, SEGMENT, SLICE, Row, add_signed
 from abeval.engines.protocol import Engine, whole
-from abeval.engines.queries import query
-from abeval.engines.sql import quoted
+from abeval.engines.sql import query, quoted
 from abeval.logs.shape import LogShape
 from abeval.logs.views import cut_name
 

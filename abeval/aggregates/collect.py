@@ -28,10 +28,8 @@ from abeval.aggregates.source_values import Caps, SourceValues, day_rows
 from abeval.aggregates.sums import LACKING, Groups, Row, Slice, Terms, sums_of
 from abeval.aggregates.wanted import Wanted, spread_metrics, wanted_of
 from abeval.engines.protocol import Engine, whole
-from abeval.engines.queries import query
-from abeval.engines.sql import by_value, literal, numbered, quoted
-from abeval.experiment.covariates import covariate_means
-from abeval.experiment.metrics import chosen_metrics
+from abeval.engines.sql import by_value, literal, numbered, query, quoted
+from abeval.experiment.metrics import chosen_metrics, covariate_means
 from abeval.experiment.model import Experiment
 from abeval.experiment.sources import ROW_UNIT
 from abeval.logs.accounting import (
@@ -43,16 +41,14 @@ from abeval.logs.accounting import (
     facts,
     seen_in,
 )
-from abeval.logs.mapping import variant_of
-from abeval.logs.names import SubBuckets, sub_buckets
 from abeval.logs.prepare import Extra, prepare
 from abeval.logs.run import Run
 from abeval.logs.shape import LogShape, value_columns
 from abeval.logs.unit_arrays import Units
-from abeval.logs.views import show_scored
-from abeval.metrics.definition import Metric
-from abeval.metrics.sources import CATALOGUE, GAUC, QUANTILE, UNIT_DAY, Source
-from abeval.stats.mid_distribution import PARTS
+from abeval.logs.units import SubBuckets, sub_buckets
+from abeval.logs.views import show_scored, variant_of
+from abeval.metrics.definition import CATALOGUE, GAUC, QUANTILE, UNIT_DAY, Metric, Source
+from abeval.stats.quantiles import PARTS
 
 
 class Further(NamedTuple):

@@ -18,12 +18,10 @@ from abeval.aggregates.metric_queries import ReadLogs, scored_rows
 from abeval.aggregates.source_values import SourceValues, by_unit
 from abeval.aggregates.sums import LABELS, MOMENT_COLUMNS, Row, Slice, Terms, sums_of
 from abeval.engines.sql import literal, quoted
-from abeval.logs.grouping import Groups, added, half_away, heads, key_of
-from abeval.logs.unit_arrays import Labels, Whole
+from abeval.logs.unit_arrays import Groups, Labels, Whole, added, half_away, heads, key_of
 from abeval.logs.views import cut_name
-from abeval.metrics.definition import Metric, no_cuts, scales, splits_by_cut
-from abeval.metrics.sources import AUC, GAUC, UNIT_DAY
-from abeval.stats import mix
+from abeval.metrics.definition import AUC, GAUC, UNIT_DAY, Metric, no_cuts, scales, splits_by_cut
+from abeval.stats import composition
 from abeval.stats.records import Refusal
 
 CUT = "cut:"
@@ -181,13 +179,17 @@ def _influences(totals: Totals, rows: Sequence[Row], metrics: Sequence[Metric]) 
         arms = [variants.index(name) for name in (experiment.control, treatment)]
         scale = scales(metric)
         of_arms = [
-            mix.Totals(*zip(*((y * scale[0], x * scale[1]) for y, x in of_cells), strict=True))
+            composition.Totals(
+                *zip(*((y * scale[0], x * scale[1]) for y, x in of_cells), strict=True)
+            )
             for arm in arms
             for of_cells in ([sums.get((metric.name, variants[arm], c), (0, 0)) for c in cells],)
         ]
         try:
             step = influence_step(of_arms[0], of_arms[1])
-            gradients = mix.gradients(of_arms[0], of_arms[1], (counts[arms[0]], counts[arms[1]]))
+            gradients = composition.gradients(
+                of_arms[0], of_arms[1], (counts[arms[0]], counts[arms[1]])
+            )
         except Refusal:
             continue
         if step == 0:
@@ -205,10 +207,10 @@ def _influences(totals: Totals, rows: Sequence[Row], metrics: Sequence[Metric]) 
     return sums_of(slices, of_units)
 
 
-def influence_step(control: mix.Totals, treatment: mix.Totals) -> float:
+def influence_step(control: composition.Totals, treatment: composition.Totals) -> float:
     """Return what one counted unit of an influence is worth: a share of the metric's value.
 
     Raises:
         Refusal: `zero_denominator`.
     """
-    return INFLUENCE_STEP * max(abs(value) for value in mix.ratios(control, treatment))
+    return INFLUENCE_STEP * max(abs(value) for value in composition.ratios(control, treatment))

@@ -9,18 +9,14 @@ import numpy as np
 from abeval.aggregates.row_pass import NO_ROWS, RowSums
 from abeval.aggregates.source_values import SourceValues, totals
 from abeval.engines.protocol import Engine
-from abeval.engines.queries import query
-from abeval.engines.sql import by_value, literal
+from abeval.engines.sql import by_value, literal, query
 from abeval.experiment.model import Experiment
-from abeval.logs.grouping import narrow
-from abeval.logs.outcomes import Coverage, local_ms, relation
+from abeval.logs.joins import Coverage, local_ms, relation
 from abeval.logs.prepare import Prepared
 from abeval.logs.run import Run
 from abeval.logs.shape import UNITS, LogShape
-from abeval.logs.unit_arrays import NO_DAY, UnitDays, Units, Whole
-from abeval.metrics.definition import Metric
-from abeval.metrics.per_unit import PerUnit, RowValue
-from abeval.metrics.sources import UNIT_DAY, Source
+from abeval.logs.unit_arrays import NO_DAY, UnitDays, Units, Whole, narrow
+from abeval.metrics.definition import UNIT_DAY, Metric, PerUnit, RowValue, Source
 
 _PREFIX = {"any": "max", "max": "max", "first": "max", "sum": "sum", "count_distinct": "distinct"}
 """How a unit's values are combined by `units/unit_events`; of `first` only one is not null."""

@@ -10,8 +10,8 @@ from abeval.aggregates.wanted import COMPARED, CURVE, at_level, value_of
 from abeval.logs.shape import value_columns
 from abeval.metrics.definition import Metric
 from abeval.stats import quantiles
-from abeval.stats.mid_distribution import place
 from abeval.stats.moments import Moments
+from abeval.stats.quantiles import place
 from abeval.stats.records import Refusal
 
 

@@ -30,15 +30,13 @@ from abeval.bounds import MAX_WINDOW_DAYS
 from abeval.engines.protocol import Engine
 from abeval.errors import QueryError
 from abeval.experiment.model import Experiment
-from abeval.logs.faults import faulty_expression
-from abeval.logs.grouping import narrow
-from abeval.logs.names import SubBuckets
-from abeval.logs.prepare import Prepared
+from abeval.logs.prepare import Prepared, faulty_expression
 from abeval.logs.run import Run
 from abeval.logs.shape import LogShape, value_columns
-from abeval.logs.unit_arrays import NO_DAY, UnitDays, Units, Whole
+from abeval.logs.unit_arrays import NO_DAY, UnitDays, Units, Whole, narrow
+from abeval.logs.units import SubBuckets
 from abeval.logs.views import ITEM_GROUPS
-from abeval.metrics.sources import (
+from abeval.metrics.definition import (
     AUC,
     CATALOGUE,
     CATEGORY_DIVERSITY,

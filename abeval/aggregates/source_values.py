@@ -30,10 +30,9 @@ from abeval.aggregates.sums import (
 from abeval.assignment import SUB_BUCKETS
 from abeval.experiment.model import Experiment
 from abeval.logs.accounting import day_text
-from abeval.logs.grouping import added, heads, ranked
-from abeval.logs.names import SubBuckets
 from abeval.logs.shape import LogShape
-from abeval.logs.unit_arrays import NO_DAY, Labels, UnitDays, Units, Whole
+from abeval.logs.unit_arrays import NO_DAY, Labels, UnitDays, Units, Whole, added, heads, ranked
+from abeval.logs.units import SubBuckets
 from abeval.metrics.definition import Metric, RowTerm, Term, UnitTerm
 
 Caps = tuple[int, int | None]

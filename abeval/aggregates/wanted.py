@@ -7,8 +7,7 @@ from typing import NamedTuple
 from abeval.experiment.model import Experiment
 from abeval.logs.prepare import Prepared
 from abeval.metrics.builtin import dwell_quantile
-from abeval.metrics.definition import Metric, Need, RowTerm
-from abeval.metrics.sources import QUANTILE, Source
+from abeval.metrics.definition import QUANTILE, Metric, Need, RowTerm, Source
 
 COMPARED = (0.1, 0.25, 0.5, 0.75, 0.9, 0.95, 0.99)
 """Levels at which variants are compared, with intervals."""

@@ -8,8 +8,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Unpack
 
-from abeval.api.offline import OfflineCalls
-from abeval.api.trust import TrustCalls
 from abeval.bounds import (
     MAX_DAYS,
     MAX_EFFECT,
@@ -19,14 +17,13 @@ from abeval.bounds import (
 )
 from abeval.errors import ExperimentError
 from abeval.experiment.load import parse_experiment
-from abeval.steps import Step, silent
+from abeval.progress import Step, silent
 
 if TYPE_CHECKING:
     from abeval.aggregates.aggregates import Aggregates
     from abeval.logs.run import Inputs
     from abeval.metrics.definition import Metric
-    from abeval.results.analysis import Result
-    from abeval.results.pairwise import Pairwise
+    from abeval.results.analysis import Pairwise, Result
     from abeval.results.power import Plans
     from abeval.results.study import Study
     from abeval.results.windows import TimeResult
@@ -89,7 +86,7 @@ class LoadedExperiment(TrustCalls, OfflineCalls):
         Raises:
             LogError: As `analyze`; what only other parts need is in `left_out` instead.
         """
-        from abeval.study.run import study
+        from abeval.study import study
 
         return study(self.experiment, inputs)
 
@@ -141,7 +138,7 @@ class LoadedExperiment(TrustCalls, OfflineCalls):
             ExperimentError: There is no such metric.
         """
         from abeval.experiment.metrics import named_metrics
-        from abeval.inference.pairwise import pairwise
+        from abeval.inference.judge import pairwise
 
         metrics = named_metrics(self.experiment, [metric])
         aggregates = self._aggregate(metrics, inputs)

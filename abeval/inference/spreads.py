@@ -11,7 +11,7 @@ from abeval.aggregates.wanted import COMPARED, CURVE, at_level, spread_metrics, 
 from abeval.inference.compare import Analysis, compare
 from abeval.inference.comparison import Arms
 from abeval.metrics.definition import Metric, scales
-from abeval.results.spreads import AucBin, Fate, QuantileEffect, Spread, UnitAucs, WithoutAuc
+from abeval.results.effects import AucBin, Fate, QuantileEffect, Spread, UnitAucs, WithoutAuc
 
 _BINS = 20
 _JUDGED = "judged"

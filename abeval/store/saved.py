@@ -31,7 +31,7 @@ from abeval.errors import AbevalError, ExperimentError
 from abeval.experiment.model import Experiment
 from abeval.files import DRAFT, check_writable, held, sweep_drafts, write_text
 from abeval.logs.accounting import DayRows, LogRows, SeenUnits
-from abeval.logs.stretches import Entered, Stretches
+from abeval.logs.placing import Entered, Stretches
 from abeval.version import __version__
 
 FORMAT = 4

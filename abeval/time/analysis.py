@@ -8,12 +8,11 @@ from itertools import chain
 from abeval.experiment.model import Experiment
 from abeval.inference.comparison import Arms, Rule
 from abeval.inference.context import ramps
-from abeval.inference.trust.before import balance
+from abeval.inference.trust.groups import balance
 from abeval.inference.trust.split import unexplained_words
+from abeval.logs.placing import knows_assignment
 from abeval.logs.run import Run
-from abeval.logs.stretches import knows_assignment
-from abeval.metrics.definition import Metric
-from abeval.metrics.sources import CATALOGUE, QUANTILE
+from abeval.metrics.definition import CATALOGUE, QUANTILE, Metric
 from abeval.results import Ramp
 from abeval.results.windows import (
     TIME_SCHEMA_VERSION,

@@ -8,8 +8,8 @@ from typing import Literal
 import numpy as np
 from scipy import special
 
-from abeval.experiment.design import Event
-from abeval.inference.stretches import Pair
+from abeval.experiment.sections import Event
+from abeval.inference.means_and_ratios import Pair
 from abeval.metrics.definition import Metric
 from abeval.results import format as fmt
 from abeval.results.windows import (
@@ -20,12 +20,11 @@ from abeval.results.windows import (
     StabilityVerdict,
     WindowRow,
 )
-from abeval.stats import shapes, stability
-from abeval.stats.arrays import Bools, Floats, Integers
+from abeval.stats import shapes
 from abeval.stats.distributions import tail
 from abeval.stats.effects import from_difference
-from abeval.stats.records import Effect, Refusal
-from abeval.stats.windows import Windows, effects
+from abeval.stats.records import Bools, Effect, Floats, Integers, Refusal
+from abeval.stats.shapes import Windows, effects
 from abeval.time.peeking import declared
 from abeval.time.windows import Axis, Course
 
@@ -390,7 +389,7 @@ def _late_less_early(series: Series) -> Effect:
     late = late or list(range(days - days // 2, days))
     weights = np.zeros(days)
     weights[early], weights[late] = -1 / len(early), 1 / len(late)
-    return stability.contrast(series.windows.effect, series.windows.covariance, weights)
+    return shapes.contrast(series.windows.effect, series.windows.covariance, weights)
 
 
 def _verdict(

@@ -20,13 +20,12 @@ from abeval.inference.compare import Analysis
 from abeval.inference.comparison import MIN_UNITS, Rule
 from abeval.logs.cells import HOURS
 from abeval.logs.unit_arrays import NO_DAY, NONE
-from abeval.metrics.definition import Metric, RowTerm
-from abeval.metrics.sources import CATALOGUE, QUANTILE, UNIT_DAY, Source
+from abeval.metrics.definition import CATALOGUE, QUANTILE, UNIT_DAY, Metric, RowTerm, Source
+from abeval.progress import Step
 from abeval.results.windows import Rhythm, WindowRow
 from abeval.stats import shapes
 from abeval.stats.records import Refusal
-from abeval.stats.windows import effects
-from abeval.steps import Step
+from abeval.stats.shapes import effects
 from abeval.time.change import has_effect
 from abeval.time.day_sums import Known, MetricDays, Panel, Span
 from abeval.time.open import by_source

@@ -11,15 +11,14 @@ from numpy.typing import ArrayLike, NDArray
 
 from abeval.aggregates.metric_queries import ReadLogs
 from abeval.aggregates.source_values import SourceValues
-from abeval.inference.aa_sums import skewness_of
+from abeval.inference.aa import skewness_of
 from abeval.inference.comparison import Arms
-from abeval.inference.skew import Shape
+from abeval.inference.special_tests import Shape
 from abeval.logs.unit_arrays import Units, Whole
 from abeval.metrics.definition import Metric
 from abeval.stats import skewed
-from abeval.stats.arrays import Floats
 from abeval.stats.moments import Moments
-from abeval.stats.records import Refusal
+from abeval.stats.records import Floats, Refusal
 from abeval.stats.split_moments import Skewed
 
 Places = NDArray[np.int64]

@@ -12,13 +12,12 @@ from abeval.aggregates.row_pass import KERNELS, row_sums
 from abeval.aggregates.wanted import refusals, wanted_of
 from abeval.inference.aa import aa_replays
 from abeval.logs.accounting import accounts, check_all_counted, check_some_left
-from abeval.logs.names import sub_buckets
+from abeval.logs.placing import Stretches, entry_stretches
 from abeval.logs.prepare import prepare
 from abeval.logs.run import Run
-from abeval.logs.stretches import Stretches, entry_stretches
-from abeval.metrics.definition import Metric, scales
-from abeval.metrics.sources import CATALOGUE, Source
-from abeval.results.aa import AAResult
+from abeval.logs.units import sub_buckets
+from abeval.metrics.definition import CATALOGUE, Metric, Source, scales
+from abeval.results.trust import AAResult
 
 
 @dataclass(frozen=True)

@@ -19,10 +19,10 @@ from abeval.inference.looks import (
 )
 from abeval.metrics.definition import Direction, Metric
 from abeval.results.windows import Declared, Look
-from abeval.stats import design, duration, group_sequential, sequential, skewed
+from abeval.stats import design, sequential, skewed
 from abeval.stats.distributions import upper_tail
-from abeval.stats.group_sequential import Spending
 from abeval.stats.records import Effect, Interval, Refusal
+from abeval.stats.sequential import Spending
 from abeval.stats.split_moments import Skewed
 from abeval.time.windows import Course
 
@@ -242,7 +242,7 @@ def planned_bounds(
     days = [first[fraction] for fraction in kept]
     # Alpha is spent by the calendar, so that a bound that was used stays as it was.
     spent_at = [day / max(planned) for day in days]
-    critical = group_sequential.bounds(kept, alpha, spending, spent_at=spent_at).z
+    critical = sequential.bounds(kept, alpha, spending, spent_at=spent_at).z
     return dict(zip(days, critical, strict=True))
 
 
@@ -278,7 +278,7 @@ def days_needed(held: Sequence[Held], alpha: float) -> float | None:
     ses = [one.snapshot.effect.se / one.snapshot.scale for one in held]
     se = abs(last.effect.difference) / last.scale / reach
     try:
-        days = duration.days_for_se(ses, se)
+        days = design.days_for_se(ses, se)
     except Refusal:
         return None
     more = max(0.0, days - len(ses))

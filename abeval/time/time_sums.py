@@ -19,21 +19,20 @@ from abeval.aggregates.sums import (
     slices_of,
 )
 from abeval.bounds import MAX_WINDOW_DAYS
-from abeval.engines.zones import local_ms
+from abeval.engines.builders import local_ms
 from abeval.errors import LogError
 from abeval.experiment.model import Experiment
 from abeval.inference.context import partial_days
-from abeval.inference.growth import Growth
 from abeval.inference.means_and_ratios import estimate
+from abeval.inference.outlook import Growth
 from abeval.logs.accounting import days_of
+from abeval.logs.placing import Stretches
 from abeval.logs.prepare import Prepared
-from abeval.logs.stretches import Stretches
 from abeval.logs.unit_arrays import NO_DAY, NO_FIRST, Labels, Whole
-from abeval.metrics.definition import Metric, UnitTerm, scales
-from abeval.metrics.sources import Source
+from abeval.metrics.definition import Metric, Source, UnitTerm, scales
+from abeval.progress import Step
 from abeval.stats.moments import Moments
 from abeval.stats.records import Refusal
-from abeval.steps import Step
 from abeval.time.day_sums import DaySums, MetricDays, Panel, Presence, Thirds
 from abeval.time.open import OpenLogs, by_source
 

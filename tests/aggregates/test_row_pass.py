@@ -11,6 +11,7 @@ from types import MappingProxyType
 import numpy as np
 import pandas as pd
 import pytest
+from abeval.logs.units import sub_buckets
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -23,15 +24,13 @@ from abeval.aggregates.metric_queries import scored_rows
 from abeval.aggregates.row_pass import KERNELS, RowPass, RowSums
 from abeval.assignment import SLOTS, SUB_BUCKETS
 from abeval.engines.duckdb import DuckDBEngine
-from abeval.engines.queries import query
+from abeval.engines.sql import query
 from abeval.experiment.model import Experiment
-from abeval.logs.grouping import half_away, key_of
 from abeval.logs.mapping import LogColumns
-from abeval.logs.names import sub_buckets
 from abeval.logs.shape import LogShape, event_sql
-from abeval.logs.unit_arrays import NO_DAY, Units
+from abeval.logs.unit_arrays import NO_DAY, Units, half_away, key_of
 from abeval.metrics.builtin import builtin_metrics
-from abeval.metrics.sources import (
+from abeval.metrics.definition import (
     AUC,
     CATALOGUE,
     CATEGORY_DIVERSITY,
@@ -42,8 +41,8 @@ from abeval.metrics.sources import (
     SESSIONS,
     Source,
 )
-from abeval.stats.mid_distribution import PARTS, place
 from abeval.stats.moments import Moments
+from abeval.stats.quantiles import PARTS, place
 
 DAY, HOUR, MINUTE = 86_400_000, 3_600_000, 60_000
 BACK = 19_800 * DAY + 6 * HOUR

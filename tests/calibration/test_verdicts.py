@@ -4,8 +4,8 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from abeval.experiment.sections import Event
 
-from abeval.experiment.design import Event
 from abeval.inference.comparison import Rule
 from abeval.stats.records import Refusal
 from abeval.time.analysis import Timeline, metric_over_time, snapshots

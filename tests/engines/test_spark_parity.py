@@ -15,25 +15,24 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
+from abeval.logs.units import expected_by_rule, places_of_hashes
 
 import abeval
 from abeval.aggregates.collect import run_definitions
 from abeval.agreement.agree import read_offline
 from abeval.assignment import Assignment, Holdout, Layer, Plan
 from abeval.engines.duckdb import DuckDBEngine
-from abeval.engines.queries import query, query_names
 from abeval.engines.spark.engine import SparkEngine
+from abeval.engines.sql import query, query_names
 from abeval.errors import LogError, QueryError
 from abeval.experiment.metrics import chosen_metrics
 from abeval.experiment.model import Experiment
 from abeval.experiment.sources import LogSource
-from abeval.logs.names import expected_by_rule, places_of_hashes
 from abeval.logs.prepare import prepare
 from abeval.logs.run import Run
 from abeval.metrics.definition import Metric
-from abeval.off_policy.estimates import OffPolicyOptions
 from abeval.off_policy.log import PolicyChoice
-from abeval.off_policy.run import off_policy
+from abeval.off_policy.run import OffPolicyOptions, off_policy
 from abeval.offline.replay import ReplayOptions, replay
 from abeval.pipeline import analyze_on
 from abeval.time.analysis import windows

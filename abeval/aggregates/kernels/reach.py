@@ -7,7 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from abeval.aggregates.kernels.rows import Block, Blocks, Column, Room, UnitRows
-from abeval.logs.grouping import Places, Whole, added, heads
+from abeval.logs.unit_arrays import Places, Whole, added, heads
 from abeval.logs.views import ITEM_GROUPS
 from abeval.threads import in_threads
 

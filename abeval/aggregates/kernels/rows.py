@@ -14,8 +14,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from abeval.engines.protocol import ArrayEngine, Engine, Spread, SpreadEngine
-from abeval.experiment.settings import EngineOptions
-from abeval.logs.grouping import Places, narrow
+from abeval.experiment.sections import EngineOptions
+from abeval.logs.unit_arrays import Places, narrow
 from abeval.threads import give_back, in_threads
 
 Column = NDArray[Any]

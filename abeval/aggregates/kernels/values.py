@@ -11,10 +11,20 @@ from numpy.typing import NDArray
 
 from abeval.aggregates.kernels.rows import NONE, Block, Column
 from abeval.aggregates.sums import exact_sums
-from abeval.logs.grouping import Groups, Places, Whole, added, half_away, heads, key_of, unit_days
-from abeval.logs.unit_arrays import NO_DAY, UnitDays
-from abeval.stats.mid_distribution import PARTS, Distribution, Step, distribution_of
+from abeval.logs.unit_arrays import (
+    NO_DAY,
+    Groups,
+    Places,
+    UnitDays,
+    Whole,
+    added,
+    half_away,
+    heads,
+    key_of,
+    unit_days,
+)
 from abeval.stats.moments import Moments
+from abeval.stats.quantiles import PARTS, Distribution, Step, distribution_of
 
 
 def sessions(block: Block, gap_ms: int) -> UnitDays:

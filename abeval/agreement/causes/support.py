@@ -5,9 +5,9 @@ import pandas as pd
 
 from abeval.agreement import clusters
 from abeval.agreement.case import Case, CauseCheck, Finding, Frames, Unchecked
-from abeval.agreement.days import closed_by_rates
-from abeval.agreement.limits import share
+from abeval.agreement.clusters import share
 from abeval.results.agreement import Evidence
+from abeval.stats.heterogeneity import closed_by_rates
 
 LARGEST = 0.1
 

@@ -11,8 +11,8 @@ from typing import NamedTuple
 import numpy as np
 
 from abeval.aggregates.sums import CAPPED, WHOLE, pooled
-from abeval.inference.audits.counts import listing, percent
 from abeval.inference.compare import Analysis
+from abeval.inference.trust.audits import listing, percent
 from abeval.inference.trust.finding import Limits, Words, graded, skipped
 from abeval.metrics.definition import Metric, scales
 from abeval.results import Check, Influence
