@@ -28,10 +28,8 @@ from abeval.inference.compare import Analysis, compare_all
 
 PARTS = {
     "audits": ("abeval.aggregates.collect", "audit_sums"),
-    "largest units": ("abeval.aggregates.collect", "extreme_units"),
     "where units were seen": ("abeval.aggregates.collect", "seen_in"),
     "files that lack a column": ("abeval.aggregates.collect", "lacking_sums"),
-    "covariates": ("abeval.aggregates.collect", "balance_sums"),
     "A/A replays": ("abeval.inference.judge", "aa_of"),
     "checks": ("abeval.inference.judge", "trust_checks"),
     "influence": ("abeval.inference.judge", "influences"),
@@ -74,7 +72,7 @@ def _after_comparisons(function: Callable[..., object]) -> Callable[..., object]
 
 def watched() -> Counter[str]:
     """Processor time by part of the checks, from now on."""
-    from abeval.aggregates.metric_queries import MetricQueries
+    from abeval.aggregates.source_values import SourceValues
 
     spent: Counter[str] = Counter()
     for part, (module, name) in PARTS.items():
@@ -83,8 +81,8 @@ def watched() -> Counter[str]:
     judge = importlib.import_module("abeval.inference.judge")
     # The scorecard's comparisons are computed when they are first read: not on the checks' account.
     setattr(judge, "aa_of", _after_comparisons(judge.aa_of))  # noqa: B010
-    sums = timed(spent, SUMS, MetricQueries.bucket_sums)
-    setattr(MetricQueries, "bucket_sums", sums)  # noqa: B010
+    for part, name in ((SUMS, "buckets"), ("largest units", "extremes")):
+        setattr(SourceValues, name, timed(spent, part, getattr(SourceValues, name)))
     return spent
 
 

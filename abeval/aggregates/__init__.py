@@ -1,1 +1,1 @@
-"""What an experiment's logs add up to: the queries that are run, and the small exact result."""
+"""Add up an experiment's logs: the queries that are run, and the small exact result."""

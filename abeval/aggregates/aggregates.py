@@ -19,13 +19,15 @@ from abeval.aggregates.sums import (
     SEGMENT,
     VARIABLES,
     WHOLE,
+    BySlice,
     ByStretch,
     Group,
-    NamedRow,
+    Row,
     by_stretch,
     joined,
     pooled,
     slices_of,
+    total,
 )
 from abeval.assignment import SUB_BUCKETS
 from abeval.engines.protocol import Cell
@@ -98,7 +100,7 @@ UNITS_PER_BUCKET = 10
 
 
 def deals_units(units: int) -> bool:
-    """Whether single units are split, because sub-buckets would hold too few."""
+    """Tell whether single units are split, because sub-buckets would hold too few."""
     return units < UNITS_PER_BUCKET * SUB_BUCKETS
 
 
@@ -119,7 +121,7 @@ class BucketSums:
 
     @classmethod
     def of_units(cls, y: Floats, x: Floats, before: Floats | None = None) -> "BucketSums":
-        """Every unit a bucket of its own.
+        """Return every unit a bucket of its own.
 
         Example:
             >>> BucketSums.of_units(np.array([2.0]), np.array([3.0])).sums.tolist()
@@ -128,7 +130,7 @@ class BucketSums:
         return cls(np.ones(len(y)), np.stack([y, x, y * y, y * x, x * x], axis=1), before)
 
     def scaled(self, per_y: float, per_x: float) -> "BucketSums":
-        """The same of values in the metric's own unit, where sums are multiples of a resolution.
+        """Rescale counted sums to values in the metric's own unit.
 
         Example:
             >>> sums = BucketSums.of_units(np.array([2e6]), np.array([3.0]))
@@ -182,7 +184,7 @@ def _units(values: Sequence[UnitValue]) -> Units:
 def with_units(
     moments: Mapping[str, Moments], units: Mapping[str, Units], scales: tuple[float, float]
 ) -> dict[str, Moments]:
-    """Moments of (y, x, …) by variant, with the values of the units if all are known."""
+    """Return moments of (y, x, …) by variant, with the values of the units if all are known."""
     worth = np.array([*scales, *scales, 1.0])
     known = {name: one for name, one in units.items() if name in moments}
     each = {
@@ -231,7 +233,7 @@ class Aggregates:
         refused: Metric → what these logs lack for it.
         facts: What the trust checks count, by name.
         caps: Metric → caps of numerator and denominator, in counted units.
-        quantiles: Metric → variant → its quantile; of the distributions of `spreads.py`, too.
+        quantiles: Metric → variant → its quantile; of distributions (`spread_metrics`), too.
         buckets: Metric → its sums over sub-buckets, for A/A replays; empty without them.
         entered: Units by scheduled split, hour of entry and variant.
         stretches: Stretches of entry days of one split each; none where it did not change.
@@ -268,7 +270,7 @@ class Aggregates:
 
     @property
     def places(self) -> range:
-        """The numbers of the stretches; only 0 where the split did not change."""
+        """Return the numbers of the stretches; only 0 where the split did not change."""
         return range(max(1, len(self.stretches)))
 
     def units_of(self, variant: str) -> int:
@@ -276,11 +278,11 @@ class Aggregates:
         return self._unit_counts.get(variant, 0)
 
     def cells(self, metric: str, slice_name: str) -> Sequence[str]:
-        """The cells of a slice of a metric, in order."""
+        """Return the cells of a slice of a metric, in order."""
         return sorted(self._slices.get((metric, slice_name), {}))
 
     def of(self, metric: str, slice_name: str, cell: str, scales: tuple[float, float]) -> ByStretch:
-        """Moments of (y, x, y0, x0, z) by stretch and variant; of days and segments, of (y, x).
+        """Return moments of (y, x, y0, x0, z), of days and segments of (y, x), by stretch.
 
         Args:
             metric: Its name.
@@ -300,13 +302,13 @@ class Aggregates:
         return self._known[key]
 
     def with_covariates(self, metric: str, scales: Sequence[float]) -> ByStretch:
-        """Moments of (y, x, covariates, z) by stretch and variant of a metric with covariates.
+        """Return moments of (y, x, covariates, z) by stretch and variant of a metric.
 
         Args:
             metric: Its name.
             scales: What one counted unit of each variable is worth.
         """
-        pairs: dict[Group, dict[tuple[int, int], NamedRow]] = {}
+        pairs: dict[Group, dict[tuple[int, int], Row]] = {}
         for cell, groups in self._slices[metric, COVARIATES].items():
             first, second = cell.split(",")
             for group, row in groups.items():
@@ -322,7 +324,7 @@ class Aggregates:
         for cell, groups in self._slices.get((metric, BUCKET), {}).items():
             if group in groups:
                 row = groups[group]
-                sums[int(cell)] = [float(str(row[name])) for name in ("units", "y", "x")]
+                sums[int(cell)] = [float(total(row, name)) for name in ("units", "y", "x")]
         return sums
 
     def lacking(self) -> dict[str, dict[str, Moments]]:
@@ -339,8 +341,8 @@ class Aggregates:
         for cell, groups in self._slices.get((metric, slice_name), {}).items():
             for group, row in groups.items():
                 key = cell, group.variant
-                totals[key] = totals.get(key, 0) + int(str(row["y"]))
-        return [(cell, variant, total) for (cell, variant), total in totals.items()]
+                totals[key] = totals.get(key, 0) + total(row, "y")
+        return [(cell, variant, y) for (cell, variant), y in totals.items()]
 
     def incidence(self, variant: str) -> Incidence:
         """Who was shown what in a variant, with items and groups numbered alike in all variants."""
@@ -374,7 +376,7 @@ class Aggregates:
 
     @cached_property
     def _known(self) -> dict[tuple[str, str, str, tuple[float, float]], ByStretch]:
-        """Moments of all variants, which every comparison of two of them asks for."""
+        """Return moments of all variants, which every comparison of two of them asks for."""
         return {}
 
     @cached_property
@@ -392,6 +394,6 @@ class Aggregates:
         return counts
 
     @cached_property
-    def _slices(self) -> dict[tuple[str, str], dict[str, dict[Group, NamedRow]]]:
+    def _slices(self) -> BySlice:
         """(metric, slice) → cell → group → row; built once, looked up hundreds of times."""
         return slices_of(self.moments)

@@ -40,7 +40,7 @@ def joined_cells(aggregates: Aggregates, min_units: int | None) -> Aggregates:
 
 
 def _by(label: int, rows: Iterable[Row]) -> dict[str, list[Row]]:
-    """The rows by one of their labels."""
+    """Return the rows by one of their labels."""
     by_label: dict[str, list[Row]] = {}
     for row in rows:
         by_label.setdefault(str(row[label]), []).append(row)
@@ -50,7 +50,7 @@ def _by(label: int, rows: Iterable[Row]) -> dict[str, list[Row]]:
 def _joined(
     rows: list[Row], min_units: int | None
 ) -> tuple[list[Row], Units, frozenset[str], frozenset[str]]:
-    """The rows of a segment; units of each cell; cells beyond the limit, and with few units."""
+    """Return a segment's rows, the units of each cell, cells beyond the limit and small ones."""
     sizes, small = dict[str, int](), frozenset[str]()
     for of_metric in _by(METRIC, rows).values():
         for cell, units in _units(of_metric).items():
@@ -77,7 +77,7 @@ def _units(rows: Sequence[Row]) -> dict[str, dict[str, int]]:
 
 
 def beyond_limit(sizes: Mapping[str, int], limit: int = LIMIT) -> frozenset[str]:
-    """The cells of fewest units, as many as are beyond a limit.
+    """Return the cells of fewest units, as many as are beyond a limit.
 
     Example:
         >>> sorted(beyond_limit({"a": 5, "b": 9, "c": 1, "d": 5}, limit=3))
@@ -90,7 +90,7 @@ def beyond_limit(sizes: Mapping[str, int], limit: int = LIMIT) -> frozenset[str]
 
 
 def small_cells(cells: Mapping[str, Units], min_units: int) -> frozenset[str]:
-    """The cells of few units, and as many more of the smallest as their sum needs.
+    """Return the cells of few units, and as many more of the smallest as their sum needs.
 
     Without the latter a single small cell would be shown under another name.
 
@@ -122,7 +122,7 @@ def _sum(units: Iterable[Units]) -> dict[str, int]:
 
 
 def _named_other(rows: list[Row], cells: frozenset[str]) -> list[Row]:
-    """The rows with the sums of some cells as one; sums are whole numbers, so they add up."""
+    """Add the sums of some cells up to one; they are whole numbers."""
     if not cells:
         return rows
     named = {*cells, OTHER}
@@ -167,14 +167,14 @@ class CutCells(NamedTuple):
 
     @property
     def names(self) -> list[str]:
-        """The cells, in order."""
+        """Return the cells, in order."""
         return sorted({*self.cell_of.values()})
 
 
 def cut_cells(
     cut: str, sizes: Mapping[str, Units], min_units: int | None, limit: int = LIMIT
 ) -> CutCells:
-    """The cells of a cut by the units that have impressions of each value.
+    """Return the cells of a cut by the units that have impressions of each value.
 
     Args:
         cut: Its name.
@@ -205,7 +205,7 @@ def write_cut_sums(engine: Engine, shape: LogShape, cut: str) -> None:
 
 
 def cut_value(cut: str) -> str:
-    """SQL of an impression's value of a cut, a text."""
+    """Return SQL of an impression's value of a cut, a text."""
     return f"coalesce({quoted(cut_name(cut))}, '')"
 
 
@@ -221,7 +221,7 @@ def cut_sizes(engine: Engine, variants: Iterable[str]) -> dict[str, Units]:
 def _small(
     sizes: Mapping[str, Units], beyond: frozenset[str], min_units: int | None
 ) -> frozenset[str]:
-    """Values of few units, and one more if none of them alone makes the cell large enough.
+    """Return values of few units, and one more if none of them alone makes the cell large enough.
 
     Units of the same cell may be the same ones, so their sum says nothing.
     """

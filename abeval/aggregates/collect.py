@@ -198,7 +198,7 @@ class _UnitSums:
 
     @property
     def sources(self) -> list[Source]:
-        """The sources that have values per unit."""
+        """Return the sources that have values per unit."""
         more = [UNIT_DAY] if self._balanced or self._counted else []
         return [s for s in dict.fromkeys([*self.wanted.sources, *more]) if s.per_unit]
 

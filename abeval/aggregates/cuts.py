@@ -15,7 +15,7 @@ from abeval.aggregates.cells import CutCells, cut_cells, cut_sizes, cut_value, w
 from abeval.aggregates.kernels.auc import score_sums
 from abeval.aggregates.kernels.rows import Placing, Scan, room_of, unit_rows
 from abeval.aggregates.metric_queries import ReadLogs, scored_rows
-from abeval.aggregates.source_values import SourceValues, by_unit, units_at
+from abeval.aggregates.source_values import SourceValues, by_unit
 from abeval.aggregates.sums import LABELS, MOMENT_COLUMNS, Row, Slice, Terms, sums_of
 from abeval.engines.sql import literal, quoted
 from abeval.logs.unit_arrays import Groups, Labels, Whole, added, half_away, heads, key_of
@@ -42,7 +42,7 @@ class CutSums:
     """The sums of all cuts.
 
     Attributes:
-        rows: Rows of `moment_rows.MOMENT_COLUMNS`.
+        rows: Rows of `MOMENT_COLUMNS`.
         notes: What a reader of the result must know.
     """
 
@@ -72,7 +72,7 @@ def cut_sums(logs: ReadLogs, metrics: Sequence[Metric]) -> CutSums:
 
 
 def _public(rows: Sequence[Row], min_units: int | None) -> list[Row]:
-    """The rows of cells that may be shown: scores may have fewer units than the cell."""
+    """Return the rows of cells that may be shown: scores may have fewer units than the cell."""
     few = {row[:3] for row in rows if min_units is not None and int(str(row[LABELS])) < min_units}
     return [row for row in rows if row[:3] not in few]
 
@@ -98,19 +98,14 @@ class Totals:
     columns: Mapping[str, Whole]
 
     def values(self, columns: Mapping[str, Whole]) -> SourceValues:
-        """What metrics are of each row, from columns of their source."""
-        rows = units_at(self.logs.units._replace(segments={}), self.unit)
-        return SourceValues(self.logs.experiment, self.logs.shape, rows, columns, {})
+        """Return what metrics are of each row, from columns of their source."""
+        logs = self.logs
+        return SourceValues(logs.experiment, logs.shape, logs.units, {}, {}).at(self.unit, columns)
 
     def sums(self, metrics: Sequence[Metric], columns: Mapping[str, Whole]) -> list[Row]:
-        """Sums by cell."""
-        values, labels = self.values(columns), Labels(self.cell.astype(np.int32), self.cells.names)
-        terms = [Terms(*values.pair(metric, columns)) for metric in metrics]
-        slices = [
-            Slice(metric.name, CUT + self.name, own, labels)
-            for metric, own in zip(metrics, terms, strict=True)
-        ]
-        return sums_of(slices, values.groups)
+        """Sum metrics by cell."""
+        labels = Labels(self.cell.astype(np.int32), self.cells.names)
+        return self.values(columns).by_cell(metrics, CUT + self.name, labels)
 
 
 def _totals(logs: ReadLogs, name: str) -> Totals:

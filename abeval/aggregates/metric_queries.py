@@ -41,22 +41,22 @@ class ReadLogs:
 
     @property
     def experiment(self) -> Experiment:
-        """What is analysed."""
+        """Return what is analysed."""
         return self.run.experiment
 
     @property
     def engine(self) -> Engine:
-        """Where queries run."""
+        """Return where queries run."""
         return self.run.engine
 
     @property
     def shape(self) -> LogShape:
-        """What the logs have."""
+        """Return what the logs have."""
         return self.prepared.shape
 
     @property
     def units(self) -> Units:
-        """The analysed units."""
+        """Return the analysed units."""
         return self.prepared.placed.units
 
     def days(self, source: Source, metrics: Sequence[Metric], by_day: bool = False) -> UnitDays:
@@ -110,7 +110,7 @@ def days_of(engine: Engine, relation: str) -> UnitDays:
 
 
 def scored_rows(shape: LogShape, columns: Sequence[str]) -> str:
-    """SQL of the period's impressions: variant, score of the variant's model, and columns."""
+    """Write SQL of the period's impressions: variant, score of its model, and columns."""
     score = by_value("u.variant", {v: f"i.{s}" for v, s in shape.score_of.items()})
     kept = ", ".join(f"i.{column}" for column in columns)
     return f"""
@@ -147,7 +147,7 @@ def _write_unit_event(logs: ReadLogs, metrics: Sequence[Metric]) -> None:
 
 
 def _parted(values: Mapping[str, str], columns: Sequence[str], rows: str, in_period: str) -> str:
-    """A select of all columns, null where the rows have no value for them."""
+    """Return a select of all columns, null where the rows have no value for them."""
     listed = [f"{values.get(name, 'null')} as {name}" for name in columns]
     return (
         f"select unit_id, {in_period} as in_period, {', '.join([*listed, *_NOTHING])} from {rows}"
@@ -162,7 +162,7 @@ def _columns(one: PerUnit) -> Iterator[str]:
 
 
 def _named(one: PerUnit) -> Iterator[tuple[str, RowValue]]:
-    """What each value of a metric is called."""
+    """Return what each value of a metric is called."""
     if one.is_funnel:
         yield one.column("value"), one.values[0]
         return
@@ -173,7 +173,7 @@ def _named(one: PerUnit) -> Iterator[tuple[str, RowValue]]:
 
 
 def _values(shape: LogShape, one: PerUnit) -> Iterator[tuple[str, str]]:
-    """The columns of a metric and their SQL over the rows of its log."""
+    """Return the columns of a metric and their SQL over the rows of its log."""
     for name, value in _named(one):
         counted = f"case when {_counts(one)} then {shape.row_value(value)} end"
         if value.combine == "first":
@@ -185,7 +185,7 @@ def _values(shape: LogShape, one: PerUnit) -> Iterator[tuple[str, str]]:
 
 
 def _counts(one: PerUnit) -> str:
-    """Which rows are in the window or on the day since exposure; before the period, all are."""
+    """Write which rows are in the window or on the day since exposure: before, all are."""
     if one.day is not None:
         return f"not in_period or age = {one.day}"
     if one.within_ms is not None:
@@ -196,7 +196,7 @@ def _counts(one: PerUnit) -> str:
 def _of_units(
     experiment: Experiment, covered: Mapping[str, Coverage | None], chosen: Sequence[PerUnit]
 ) -> dict[str, str]:
-    """Whether the window of a unit has closed, by metric."""
+    """Tell whether the window of a unit has closed, by metric."""
     values = {}
     for one in chosen:
         if one.is_timed:
@@ -224,7 +224,7 @@ def _is_whole(experiment: Experiment, one: PerUnit, covered: Sequence[Coverage |
 
 
 def _rows_of(engine: Engine, log: str) -> str:
-    """The relation of the rows of a log that count."""
+    """Return the relation of the rows of a log that count."""
     name = f"events_{log}"
     rows = query("units/impression_events")
     if log == UNITS:

@@ -74,7 +74,7 @@ class Items(NamedTuple):
 
     @classmethod
     def of(cls, engine: Engine) -> "Items":
-        """The items of all impressions."""
+        """Return the items of all impressions."""
         if engine.columns("logged")["item_id"] in INTEGERS:
             ((low, high),) = engine.rows(
                 "select cast(min(item_id) as bigint), cast(max(item_id) as bigint) from logged"
@@ -94,7 +94,7 @@ class Items(NamedTuple):
         return cls(word, 0, index, known["item_id"].to_numpy())
 
     def numbers(self, words: Whole) -> NDArray[np.int32]:
-        """The number of each word, -1 for no known item."""
+        """Return the number of each word, -1 for no known item."""
         if self.known is not None:
             return _places(self.known, words)
         known = (words >= self.first) & (words < self.first + len(self.ids))
@@ -118,7 +118,7 @@ class Categories(NamedTuple):
 
     @classmethod
     def among(cls, engine: Engine, own: bool, items: Items | None) -> "Categories":
-        """The categories of impressions, and those of a catalogue of items."""
+        """Return the categories of impressions, and those of a catalogue of items."""
         hashes, word = np.zeros(0, np.int64), engine.hash64(["category"])
         if own:
             distinct = "select distinct category from logged where category is not null"
@@ -145,7 +145,7 @@ class Categories(NamedTuple):
     def of(
         self, own: NDArray[np.integer] | None, item: NDArray[np.integer] | None
     ) -> NDArray[np.integer]:
-        """The number of each impression's own category, else that of its item's; -1 for none."""
+        """Return the number of each impression's category, else of its item's; -1 for none."""
         if self.of_item is None or item is None:
             if own is None:
                 raise ValueError("neither impressions nor items have categories")
@@ -155,12 +155,12 @@ class Categories(NamedTuple):
 
 
 def _places(index: HashIndex, words: Whole) -> NDArray[np.int32]:
-    """The place of each hash, -1 for `NONE`."""
+    """Return the place of each hash, -1 for `NONE`."""
     return np.where(words < 0, -1, index.places(np.maximum(words, 0))).astype(np.int32)
 
 
 def word_of(engine: Engine, column: str, is_number: bool) -> str:
-    """SQL of a word of 64 bits that stands for a value, `NONE` for null."""
+    """Return SQL of a word of 64 bits that stands for a value, `NONE` for null."""
     if is_number:
         return f"coalesce(cast({column} as bigint), {NONE})"
     return f"case when {column} is null then {NONE} else {engine.hash64([column])} end"
@@ -268,7 +268,7 @@ class RowPass:
         return Scan(self._sql, placing, numbered, room, dated=self.span is not None)
 
     def _choice(self, columns: Sequence[str]) -> Choice:
-        """A column that each variant has of its own; an empty name for none."""
+        """Return a column that each variant has of its own; an empty name for none."""
         listed = [*dict.fromkeys(filter(None, columns))]
         place = [listed.index(name) if name else -1 for name in columns]
         return Choice(listed, np.array(place, dtype=np.int16)[self._arm])
@@ -299,7 +299,7 @@ class RowPass:
 
     @property
     def _sql(self) -> str:
-        """The columns that the sources need, and nothing null."""
+        """Return the columns that the sources need, and nothing null."""
         listed = {"unit": self.engine.hash64(["unit_id"]), "in_period": "in_period"}
         has_lists = any(source in self.sources for source in LISTS)
         if has_lists or SESSIONS in self.sources or self.span:
@@ -328,7 +328,7 @@ class RowPass:
         return f"select {columns} from logged where counts{only}"
 
     def _days(self, rows: UnitRows) -> dict[Source, UnitDays]:
-        """The sums of sources that need the rows of one block alone."""
+        """Return the sums of sources that need the rows of one block alone."""
         if self.sources.isdisjoint({*LISTS, SESSIONS}):
             return {}
         work = partial(_of_block, self.sources, self._gap_ms, self._categories)
@@ -392,7 +392,7 @@ def row_sums(
 
 
 def _span(prepared: Prepared) -> Days | None:
-    """The first and the last day of the period; None where windows refuse so many days."""
+    """Return the first and the last day of the period; None where windows refuse so many days."""
     days = prepared.days.day[prepared.days.in_period & (prepared.days.day != NO_DAY)]
     first, last = int(days.min(initial=2**31 - 1)), int(days.max(initial=NO_DAY))
     return (first, last) if len(days) and last - first < MAX_WINDOW_DAYS else None
@@ -401,7 +401,7 @@ def _span(prepared: Prepared) -> Days | None:
 def _of_block(
     sources: frozenset[Source], gap_ms: int, categories: Categories | None, block: Block
 ) -> dict[Source, UnitDays]:
-    """The sums of the units of a block."""
+    """Return the sums of the units of a block."""
     days = {SESSIONS: sessions(block, gap_ms)} if SESSIONS in sources else {}
     if sources.isdisjoint(LISTS):
         return {source: _narrow(own) for source, own in days.items()}
@@ -421,7 +421,7 @@ def _narrow(days: UnitDays) -> UnitDays:
 
 
 def _joined(parts: Sequence[UnitDays]) -> UnitDays:
-    """The sums of blocks, by unit: blocks of another machine have units from here and there."""
+    """Join the sums of blocks by unit: those of another machine have units from everywhere."""
     unit, phase, day = (np.concatenate([part[i] for part in parts]) for i in range(3))
     order = slice(None) if (np.diff(unit) >= 0).all() else np.argsort(unit, kind="stable")
     columns = {

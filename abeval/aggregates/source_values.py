@@ -1,7 +1,4 @@
-"""What metrics are of each analysed unit: the values of a source, and what is summed of them.
-
-`collect.py` and `time/` make `SourceValues` of the days of units; `unit_sums.py` adds them up.
-"""
+"""Compute what metrics are of each analysed unit, from the columns of their source."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -71,7 +68,7 @@ class SourceValues:
         return Groups(self.units.variant, self.units.stretch, [*self.experiment.variants])
 
     def value(self, term: Term | None, columns: Mapping[str, NDArray[np.integer]]) -> Variable:
-        """The value of a term; where variants serve different scores, each variant's own."""
+        """Return the value of a term; where variants serve different scores, each variant's own."""
         if term is None:
             return 1
         if isinstance(term, UnitTerm):
@@ -96,8 +93,33 @@ class SourceValues:
         value = 0 if metric.value is None else self.value(metric.value, columns)
         return value, self.value(metric.per, columns)
 
+    def at(
+        self,
+        places: NDArray[np.integer],
+        now: Mapping[str, NDArray[np.integer]],
+        before: Mapping[str, NDArray[np.integer]] | None = None,
+    ) -> "SourceValues":
+        """Return other values of units at places, which may be there several times."""
+        of = self.units
+        units = Units(
+            *(of.hash[places], of.variant[places], of.stretch[places]),
+            *(of.is_new[places], of.first_ms[places], {}),
+            {name: column[places] for name, column in of.covariates.items()},
+            of.crosses[places],
+        )
+        return SourceValues(self.experiment, self.shape, units, now, before or {})
+
+    def by_cell(
+        self, metrics: Sequence[Metric], name: str, cell: str | Labels = "", before: bool = False
+    ) -> list[Row]:
+        """Sum metrics, as they are now or were before, in the cells of a slice."""
+        columns = self.before if before else self.now
+        terms = [Terms(*self.pair(metric, columns)) for metric in metrics]
+        slices = [Slice(m.name, name, own, cell) for m, own in zip(metrics, terms, strict=True)]
+        return sums_of(slices, self.groups)
+
     def terms(self, metric: Metric) -> Terms:
-        """What is summed of a metric."""
+        """Return what is summed of a metric."""
         now = self.pair(metric, self.now)
         if self.experiment.of_units:
             return Terms(*now)
@@ -111,12 +133,12 @@ class SourceValues:
         return Terms(*now, *before, is_new)
 
     def judged(self, metric: Metric) -> Terms:
-        """What the scorecard sums of a metric: capped if the metric is."""
+        """Return what the scorecard sums of a metric: capped if the metric is."""
         terms = self.terms(metric)
         return terms if metric.cap is None else _capped(terms, self.caps(metric))
 
     def among(self, metric: Metric) -> NDArray[np.bool_] | None:
-        """The units that a metric is of, None for all."""
+        """Return the units that a metric is of, None for all."""
         if metric.among is None:
             return None
         key = ("among", metric.among.column)
@@ -131,7 +153,7 @@ class SourceValues:
         return y, None if metric.per is None else _cap(terms.x, among, metric.cap or 1.0)
 
     def slices(self, metric: Metric) -> list[Slice]:
-        """The slices of a metric over whole units: all, with covariates, by segment, left out."""
+        """List a metric's slices over whole units: all, with covariates, by segment, left out."""
         terms, among = self.terms(metric), self.among(metric)
         now = Terms(terms.y, terms.x)
         return [
@@ -150,7 +172,7 @@ class SourceValues:
         ]
 
     def _of_covariates(self, metric: Metric, terms: Terms) -> list[Slice]:
-        """Sums with each pair of covariates in place of the metric's own earlier values.
+        """Return sums with each pair of covariates in place of the metric's own earlier values.
 
         Columns of a table of units are covariates of the same row, and no unit is new in it.
         """
@@ -177,12 +199,12 @@ class SourceValues:
         ]
 
     def balance(self, metric: Metric) -> Slice:
-        """A covariate of the table of units over all units."""
+        """Return a covariate of the table of units over all units."""
         (term,) = metric.covariates
         return Slice(metric.name, BALANCE, Terms(self.value(term, self.now)))
 
     def in_buckets(self, metric: Metric, sub_bucket: SubBuckets) -> Slice:
-        """A metric by group of sub-buckets."""
+        """Return a metric by group of sub-buckets."""
         terms = self.terms(metric)
         groups = Labels(
             (sub_bucket % BUCKETS).astype(np.int32), [str(number) for number in range(BUCKETS)]
@@ -190,7 +212,7 @@ class SourceValues:
         return Slice(metric.name, BUCKET, Terms(terms.y, terms.x), groups, self.among(metric))
 
     def buckets(self, metric: Metric, sub_bucket: SubBuckets | None) -> BucketSums:
-        """Sums for A/A replays: by sub-bucket, or by unit where there is none."""
+        """Return sums for A/A replays: by sub-bucket, or by unit where there is none."""
         terms, among = self.judged(metric), self.among(metric)
         if sub_bucket is None:
             columns = [self._of_units(value, among).astype(np.float64) for value in terms]
@@ -218,12 +240,12 @@ class SourceValues:
         return BucketSums(table[:, 0], table[:, 1:])
 
     def _of_units(self, value: Variable, among: NDArray[np.bool_] | None) -> NDArray[Any]:
-        """The values of the units that a metric is of."""
+        """Return the values of the units that a metric is of."""
         whole = np.broadcast_to(value, len(self.units.hash)) if isinstance(value, int) else value
         return whole if among is None else whole[among]
 
     def extremes(self, metric: Metric) -> list[ExtremeUnit]:
-        """The twenty units of each variant that weigh most, without their ids.
+        """Return the twenty units of each variant that weigh most, without their ids.
 
         A unit moves a ratio by its numerator above what its denominator makes expect; of equal
         ones, those of larger y come first, then those of smaller x.
@@ -240,9 +262,10 @@ class SourceValues:
                 else value[own].astype(np.int64)
                 for value in terms[:2]
             )
-            total_y, total_x = (float(_exact_sum(one)) for one in (y, x))
-            if not total_x > 0:
+            sums = exact_sums([y, x], [(0,), (1,)])
+            if sums is None or sums[1,][0] <= 0:
                 continue
+            total_y, total_x = float(sums[0,][0]), float(sums[1,][0])
             deviation = np.abs(y - total_y / total_x * x)
             if len(own) > PLACES:
                 least = np.partition(deviation, -PLACES)[-PLACES]
@@ -257,7 +280,7 @@ class SourceValues:
         return rows
 
     def few_values(self, metric: Metric, most: int) -> list[UnitValue]:
-        """The values of a metric, and how many units have them; none of more than `most`."""
+        """Return the values of a metric, and how many units have them; none of more than `most`."""
         among = self.among(metric)
         values = [self._of_units(v, among).astype(np.float64) for v in self.judged(metric)]
         arm = self.units.variant if among is None else self.units.variant[among]
@@ -288,7 +311,7 @@ def _capped(terms: Terms, caps: Caps) -> Terms:
 
 
 def _cap(value: Variable, among: NDArray[np.bool_] | None, level: float) -> int:
-    """The value below which a share of the units lies: the next larger one that occurs."""
+    """Return the value below which a share of the units lies: the next larger one that occurs."""
     if isinstance(value, int):
         return value
     values = value if among is None else value[among]
@@ -299,7 +322,7 @@ def _cap(value: Variable, among: NDArray[np.bool_] | None, level: float) -> int:
 
 
 def totals(days: UnitDays, in_period: bool, units: int) -> dict[str, Whole]:
-    """What the days of each unit add up to, in the period or before it; 0 without one."""
+    """Return what the days of each unit add up to, in the period or before it; 0 without one."""
     rows = np.flatnonzero(days.in_period == in_period)
     unit = days.unit[rows]
     start = heads(unit)
@@ -316,26 +339,10 @@ def by_unit(unit: NDArray[np.int32], values: NDArray[np.integer], units: int) ->
     return sums
 
 
-def _exact_sum(values: Whole) -> int:
-    sums = exact_sums([values], [(0,)])
-    return 0 if sums is None else sums[(0,)][0]
-
-
-def units_at(units: Units, places: NDArray[np.integer]) -> Units:
-    """The units at places, which may be there several times."""
-    return Units(
-        *(units.hash[places], units.variant[places], units.stretch[places]),
-        *(units.is_new[places], units.first_ms[places]),
-        {name: one._replace(code=one.code[places]) for name, one in units.segments.items()},
-        {name: column[places] for name, column in units.covariates.items()},
-        units.crosses[places],
-    )
-
-
 def day_rows(
     values: SourceValues, days: UnitDays, metrics: Sequence[Metric], active: UnitDays
 ) -> list[Row]:
-    """Sums of metrics by day over the units that are active on it.
+    """Return sums of metrics by day over the units that are active on it.
 
     Args:
         values: Of the source.
@@ -352,14 +359,11 @@ def day_rows(
         name: (column if active is days else np.append(column, column.dtype.type(0)))[own]
         for name, column in days.columns.items()
     }
-    units = values.units._replace(segments={})
-    on_days = SourceValues(values.experiment, values.shape, units_at(units, unit), columns, {})
-    slices = [Slice(m.name, DAY, Terms(*on_days.pair(m, columns)), labels) for m in metrics]
-    return sums_of(slices, on_days.groups)
+    return values.at(unit, columns).by_cell(metrics, DAY, labels)
 
 
 def rows_of(days: UnitDays, unit: NDArray[np.int32], day: NDArray[np.int32]) -> NDArray[np.intp]:
-    """The row of each unit and day in the period; -1 where there is none."""
+    """Return the row of each unit and day in the period; -1 where there is none."""
     rows = np.flatnonzero(days.in_period)
     known = days.unit[rows].astype(np.int64) * 2**32 + days.day[rows]
     wanted = unit.astype(np.int64) * 2**32 + day

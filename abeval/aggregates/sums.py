@@ -38,7 +38,7 @@ def exact_sums(
     starts: Sequence[int] | NDArray[np.integer] = (0,),
     order: NDArray[np.intp] | None = None,
 ) -> dict[Product, list[int]] | None:
-    """The sum over the rows of each group of each product of columns.
+    """Return the sum over the rows of each group of each product of columns.
 
     Args:
         columns: Whole numbers, each of shape (rows,).
@@ -83,7 +83,7 @@ class _Block:
         self._known: dict[tuple[Product, int], _Array] = {}
 
     def sums(self, product: Product) -> list[int] | None:
-        """The sums of a product; None where they need more remainders than there are."""
+        """Return the sums of a product; None where they need more remainders than there are."""
         bound = len(self._columns[0])
         for place in product:
             bound *= self._sizes[place]
@@ -113,7 +113,7 @@ class _Block:
         return [int(one) for one in np.add.reduceat(values, self._starts)]
 
     def _multiplied(self, product: Product, modulus: int) -> _Array:
-        """The product, by its remainders; in doubles where the modulus is 0."""
+        """Return the product, by its remainders; in doubles where the modulus is 0."""
         known = self._known.get((product, modulus))
         if known is not None:
             return known
@@ -135,8 +135,6 @@ def _converted(column: Whole, modulus: int) -> _Array:
         return column.astype(np.float64)
     return column % modulus if modulus in _PRIMES else column
 
-
-NamedRow = Mapping[str, object]
 
 ByStretch = Sequence[Mapping[str, Moments]]
 """Variant → moments, in each stretch of entry days; a single one where the split did not change."""
@@ -183,6 +181,10 @@ BUCKETS = 256
 """Sub-buckets are grouped into this many for resampling."""
 
 
+Row = tuple[Cell, ...]
+"""Of `MOMENT_COLUMNS`; sums are texts."""
+
+
 class Group(NamedTuple):
     """Units of one variant that entered in one stretch."""
 
@@ -190,25 +192,36 @@ class Group(NamedTuple):
     stretch: int
 
 
+BySlice = Mapping[tuple[str, str], Mapping[str, Mapping[Group, Row]]]
+"""(metric, slice) → cell → group → row."""
+
+
+def slices_of(rows: Iterable[Row]) -> BySlice:
+    """Find rows by their labels."""
+    slices: dict[tuple[str, str], dict[str, dict[Group, Row]]] = {}
+    for row in rows:
+        metric, name, cell, variant, stretch = map(str, row[:LABELS])
+        groups = slices.setdefault((metric, name), {}).setdefault(cell, {})
+        groups[Group(variant, int(stretch))] = row
+    return slices
+
+
+def total(row: Row, column: str) -> int:
+    """Return a sum of a row."""
+    return int(str(row[_PLACE[column]]))
+
+
+_PLACE = {column: place for place, column in enumerate(MOMENT_COLUMNS)}
+
+
 def by_stretch(
-    rows: Mapping[Group, NamedRow], stretches: int, scales: tuple[float, float], width: int
+    rows: Mapping[Group, Row], stretches: int, scales: tuple[float, float], width: int
 ) -> list[dict[str, Moments]]:
-    """Moments of so many of (y, x, y0, x0, z), by stretch and variant."""
+    """Make moments of so many of (y, x, y0, x0, z), by stretch and variant."""
     moments: list[dict[str, Moments]] = [{} for _ in range(stretches)]
     for group, row in rows.items():
         moments[group.stretch][group.variant] = _moments(row, scales, width)
     return moments
-
-
-def slices_of(rows: Iterable["Row"]) -> dict[tuple[str, str], dict[str, dict[Group, NamedRow]]]:
-    """Return (metric, slice) → cell → group → row, by its columns."""
-    slices: dict[tuple[str, str], dict[str, dict[Group, NamedRow]]] = {}
-    for values in rows:
-        row = dict(zip(MOMENT_COLUMNS, values, strict=True))
-        cells = slices.setdefault((str(row["metric"]), str(row["slice"])), {})
-        group = Group(str(row["variant"]), int(str(row["stretch"])))
-        cells.setdefault(str(row["cell"]), {})[group] = row
-    return slices
 
 
 def pooled(moments: ByStretch) -> dict[str, Moments]:
@@ -220,59 +233,50 @@ def pooled(moments: ByStretch) -> dict[str, Moments]:
     return whole
 
 
-class _Columns(NamedTuple):
-    """Columns of the sums of some variables, of their products of two and of three."""
-
-    sums: Sequence[str]
-    products: Sequence[Sequence[str]]
-    thirds: Sequence[str]
-
-
 @cache
-def _columns(width: int) -> _Columns:
+def _columns(width: int) -> tuple[Sequence[str], Sequence[Sequence[str]], Sequence[str]]:
+    """Columns of the sums of some variables, of their products of two and of three."""
     names = VARIABLES[:width]
     pairs = {frozenset(pair): "_".join(pair) for pair in PRODUCTS}
     # z · z is z, for z is 0 or 1.
     thirds = ("_".join(triple) for triple in combinations_with_replacement(names, 3))
-    return _Columns(
+    return (
         names,
         [[pairs[frozenset((a, b))] for b in names] for a in names],
         [third.replace("z_z", "z").replace("z_z", "z") for third in thirds],
     )
 
 
-def _moments(row: NamedRow, scales: tuple[float, float], width: int) -> Moments:
+def _moments(row: Row, scales: tuple[float, float], width: int) -> Moments:
     sums, products, thirds = _columns(width)
+    has_thirds = row[_PLACE["y_y_y"]] is not None
     return Moments.from_sums(
-        int(str(row["units"])),
-        [int(str(row[name])) for name in sums],
-        [[int(str(row[name])) for name in names] for names in products],
+        total(row, "units"),
+        [total(row, name) for name in sums],
+        [[total(row, name) for name in names] for names in products],
         (*scales, *scales, 1.0)[:width],
-        # Sums from a warehouse have none.
-        None if row["y_y_y"] is None else [int(str(row[name])) for name in thirds],
+        [total(row, name) for name in thirds] if has_thirds else None,
     )
 
 
-def joined(pairs: Mapping[tuple[int, int], NamedRow], scales: Sequence[float]) -> Moments:
-    """Moments of y, x, every covariate and newness, from those of pairs of covariates."""
+def joined(pairs: Mapping[tuple[int, int], Row], scales: Sequence[float]) -> Moments:
+    """Make moments of y, x, every covariate and newness from those of pairs of covariates."""
     count = 1 + max(second for _, second in pairs)
     variables: list[str | int] = ["y", "x", *range(count), "z"]
 
-    def total(*wanted: str | int) -> int:
+    def of(*wanted: str | int) -> int:
         pair = next(p for p in pairs if {v for v in wanted if isinstance(v, int)} <= {*p})
         called = {pair[0]: "y0", pair[1]: "x0"}
         names = [called[v] if isinstance(v, int) else v for v in wanted]
-        return int(str(pairs[pair]["_".join(sorted(names, key=VARIABLES.index))]))
+        return total(pairs[pair], "_".join(sorted(names, key=VARIABLES.index)))
 
     return Moments.from_sums(
-        int(str(next(iter(pairs.values()))["units"])),
-        [total(v) for v in variables],
-        [[total(v, w) for w in variables] for v in variables],
+        total(next(iter(pairs.values())), "units"),
+        [of(v) for v in variables],
+        [[of(v, w) for w in variables] for v in variables],
         scales,
     )
 
-
-Row = tuple[Cell, ...]
 
 Variable = int | NDArray[np.integer]
 """The values of units, or 0 or 1 for all of them."""
@@ -326,7 +330,7 @@ class Groups(NamedTuple):
 
 
 def add_signed(rows: Iterable[tuple[int, Row]]) -> list[Row]:
-    """One row of `moment_rows.MOMENT_COLUMNS` per label: the sum of sign × row.
+    """One row of `MOMENT_COLUMNS` per label: the sum of sign × row.
 
     Example:
         >>> label = ("ctr", "day", "2026-01-01", "a", 0)
@@ -342,7 +346,7 @@ def add_signed(rows: Iterable[tuple[int, Row]]) -> list[Row]:
 
 
 def sums_of(slices: Sequence[Slice], groups: Groups) -> list[Row]:
-    """Exact sums: rows of `moment_rows.MOMENT_COLUMNS`, in the order of the slices.
+    """Exact sums: rows of `MOMENT_COLUMNS`, in the order of the slices.
 
     Raises:
         ExperimentError: The values of a metric are too large.
@@ -358,7 +362,7 @@ def sums_of(slices: Sequence[Slice], groups: Groups) -> list[Row]:
 
 
 def _of_alike(slices: Sequence[Slice], groups: Groups) -> list[list[Row]]:
-    """The rows of slices of the same units in the same cells."""
+    """Return the rows of slices of the same units in the same cells."""
     first = slices[0]
     order, starts = _ordered(first, groups)
     if not len(order):
@@ -394,7 +398,7 @@ def _of_alike(slices: Sequence[Slice], groups: Groups) -> list[list[Row]]:
 
 
 def _ordered(one: Slice, groups: Groups) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
-    """The units with those of a group together, and where each group begins."""
+    """Return the units with those of a group together, and where each group begins."""
     chosen = np.arange(len(groups.variant)) if one.of is None else np.flatnonzero(one.of)
     code = groups.stretch.astype(np.int64) * (len(groups.variants) + 1) + groups.variant
     if isinstance(one.cell, Labels):
@@ -421,7 +425,7 @@ def _text(
 
 @cache
 def _factors() -> tuple[tuple[int, ...], ...]:
-    """The variables that each column of sums multiplies; z · z is z, for z is 0 or 1."""
+    """Return the variables that each column of sums multiplies; z · z is z, for z is 0 or 1."""
     names = Terms._fields
     return tuple(
         tuple(sorted(names.index(name) for name in column.split("_") if name != "z"))
@@ -431,7 +435,7 @@ def _factors() -> tuple[tuple[int, ...], ...]:
 
 
 def _products(terms: Terms, place: Callable[[NDArray[np.integer]], int]) -> list[Product | None]:
-    """What each column of sums multiplies; None where that is 0 for all units."""
+    """Return what each column of sums multiplies; None where that is 0 for all units."""
     products: list[Product | None] = []
     for factors in _factors():
         values = [terms[factor] for factor in factors]
@@ -448,7 +452,7 @@ def _products(terms: Terms, place: Callable[[NDArray[np.integer]], int]) -> list
 
 
 def _too_large(slices: Sequence[Slice], groups: Groups) -> ExperimentError:
-    """The error of the first metric whose own sums cannot be computed."""
+    """Return the error of the first metric whose own sums cannot be computed."""
     for one in slices:
         arrays = [value for value in one.terms if not isinstance(value, int)]
         cubes = [(place,) * 3 for place in range(len(arrays))]

@@ -26,12 +26,12 @@ _DWELL = dwell_quantile(0.5)
 
 
 def reads_rows(metric: Metric) -> bool:
-    """Whether a metric needs impressions beyond their sums per unit and day."""
+    """Tell whether a metric needs impressions beyond their sums per unit and day."""
     return bool(metric.source.reads) or any(reads_rows(part) for part in metric.parts)
 
 
 def spread_metrics(metrics: Sequence[Metric]) -> tuple[Metric, ...]:
-    """A quantile metric without a level of its own for each value whose distribution is wanted.
+    """Make a quantile metric without a level for each value whose distribution is wanted.
 
     These are the values of quantile metrics, and dwell where a metric reads it and another one
     reads rows: an analysis of sums alone reads no row for it. Of several roundings of one value
@@ -72,7 +72,7 @@ def _spread(metric: Metric) -> Metric:
 
 
 def title_of(spread: Metric) -> str:
-    """What a distribution is of.
+    """Return what a distribution is of.
 
     Example:
         >>> title_of(spread_metrics([dwell_quantile(0.5)])[0])
@@ -82,7 +82,7 @@ def title_of(spread: Metric) -> str:
 
 
 def at_level(spread: Metric, level: float) -> Metric:
-    """The quantile of a value at one level, as a metric of its own.
+    """Return the quantile of a value at one level, as a metric of its own.
 
     Example:
         >>> at_level(spread_metrics([dwell_quantile(0.5)])[0], 0.9).name
@@ -92,7 +92,7 @@ def at_level(spread: Metric, level: float) -> Metric:
 
 
 def value_of(metric: Metric) -> tuple[str, float]:
-    """What a quantile metric ranks, and the step to which that is rounded (0: whole numbers).
+    """Return what a quantile metric ranks, and its step of rounding (0: whole numbers).
 
     The same expression, rounded otherwise, counts in other units.
     """
@@ -118,12 +118,12 @@ class Wanted(NamedTuple):
 
     @property
     def sources(self) -> list[Source]:
-        """Every source of their values once, in the order of the metrics."""
+        """Return every source of their values once, in the order of the metrics."""
         return list(dict.fromkeys(metric.source for metric in (*self.metrics, *self.resampled)))
 
     @property
     def quantiles(self) -> list[Metric]:
-        """The quantile metrics."""
+        """Return the quantile metrics."""
         return [metric for metric in self.metrics if metric.source is QUANTILE]
 
 

@@ -14,6 +14,7 @@ from abeval.cli.options import (
     ReportFile,
     Whole,
     Writes,
+    debuggable,
     output_file,
     protected,
     show,

@@ -23,16 +23,15 @@ from abeval.aggregates.aggregates import (
     UnitValue,
     VariantUnits,
 )
-from abeval.aggregates.kernels.reach import NO_REACH, GroupUnits, Reach, entries_sql, items_sql
+from abeval.aggregates.kernels.reach import NO_REACH, GroupUnits, Reach
 from abeval.aggregates.sums import MOMENT_COLUMNS
 from abeval.engines.sources import exact
-from abeval.engines.sql import literal
+from abeval.engines.sql import literal, numbered
 from abeval.errors import AbevalError, ExperimentError
 from abeval.experiment.model import Experiment
 from abeval.files import DRAFT, check_writable, held, sweep_drafts, write_text
 from abeval.logs.accounting import DayRows, LogRows, SeenUnits
 from abeval.logs.placing import Entered, Stretches
-from abeval.stats.records import RefusalReason
 from abeval.version import __version__
 
 FORMAT = 4
@@ -63,7 +62,6 @@ REQUIRED = frozenset({"moments", "units", "accounts", "days", "entered", BUCKETS
 """Tables that are always there; the others only where they have rows."""
 
 _Digest = Annotated[str, Field(pattern="^[0-9a-f]{64}$")]
-_Quantile = tuple[int, float, float | None, float | None, RefusalReason | None]
 
 
 class Document(BaseModel):
@@ -85,7 +83,7 @@ class Document(BaseModel):
     refused: dict[str, tuple[str, ...]]
     facts: dict[str, int]
     caps: dict[str, tuple[int, int | None]]
-    quantiles: dict[str, dict[str, _Quantile]]
+    quantiles: dict[str, dict[str, Quantile]]
     stretches: Stretches
     notes: tuple[str, ...]
 
@@ -101,13 +99,13 @@ _DOCUMENT = TypeAdapter(Document)
 
 
 def document_text(document: Document) -> str:
-    """The text of the file."""
+    """Return the text of the file."""
     body = document.model_dump(mode="json")
     return json.dumps({"format": FORMAT, "sha256": _digest(body), **body}, indent=1) + "\n"
 
 
 def read_document(file: Path) -> Document:
-    """The content of the file.
+    """Return the content of the file.
 
     Raises:
         ExperimentError: It is missing, damaged, or of another format.
@@ -140,7 +138,7 @@ def _raw(file: Path) -> dict[str, Any]:
 
 
 def _digest(body: dict[str, Any]) -> str:
-    """A digest of what the file says, whatever its spaces."""
+    """Return a digest of what the file says, whatever its spaces."""
     return hashlib.sha256(json.dumps(body).encode()).hexdigest()
 
 
@@ -160,12 +158,15 @@ _ROWS: Mapping[str, Any] = {
 }
 """Table → the type of its rows."""
 
+_PLAIN = ("catalogue_size", "refused", "facts", "caps", "quantiles", "stretches")
+"""Fields of `Aggregates` that are in the document as they are."""
+
 _SUMS = ["s_y", "s_x", "s_y_y", "s_y_x", "s_x_x"]
 _BEFORE = ["b_y", "b_x", "b_is_new"]
 
 
 def _file_of(table: str, digest: str) -> str:
-    """The name of a table's file: of its content, so that a new one never replaces an old one."""
+    """Name a table's file by its content, so that a new one never replaces an old one."""
     return f"{table}-{digest[:32]}.parquet"
 
 
@@ -217,12 +218,7 @@ def save_aggregates(folder: Path, experiment: Experiment, aggregates: Aggregates
                 abeval=__version__,
                 experiment=definition(experiment),
                 tables=written,
-                catalogue_size=aggregates.catalogue_size,
-                refused=dict(aggregates.refused),
-                facts=dict(aggregates.facts),
-                caps=dict(aggregates.caps),
-                quantiles={m: dict(by_variant) for m, by_variant in aggregates.quantiles.items()},
-                stretches=aggregates.stretches,
+                **{name: getattr(aggregates, name) for name in _PLAIN},
                 notes=tuple(_encodable(note) for note in aggregates.notes),
             )
         )
@@ -239,7 +235,7 @@ def _sweep(folder: Path, keep: Collection[str]) -> None:
 
 
 def read_aggregates(folder: Path, experiment: Experiment) -> Aggregates:
-    """What `save_aggregates` wrote, to the last digit.
+    """Return what `save_aggregates` wrote, to the last digit.
 
     Raises:
         ExperimentError: The files are missing, damaged, or of another experiment.
@@ -249,7 +245,7 @@ def read_aggregates(folder: Path, experiment: Experiment) -> Aggregates:
     with duckdb.connect() as connection:
         for name, digest in saved.tables.items():
             _show(connection, folder, name, digest)
-        rows = {
+        rows: dict[str, Any] = {
             name: [row(*values) for values in _rows(connection, name, row._fields)]
             for name, row in _ROWS.items()
             if name in saved.tables
@@ -258,24 +254,18 @@ def read_aggregates(folder: Path, experiment: Experiment) -> Aggregates:
         buckets = connection.execute(f"from {BUCKETS}").fetchnumpy()
         is_shown = "reach" in saved.tables
         reach = _reach(connection, list(experiment.variants)) if is_shown else NO_REACH
+    by = f"The aggregates were computed by abeval {saved.abeval}; abeval {__version__} judges them."
+    other = [by] if saved.abeval != __version__ else []
     return Aggregates(
         **rows,
         moments=moments,
         reach=reach,
-        catalogue_size=saved.catalogue_size,
-        refused=saved.refused,
-        facts=saved.facts,
-        caps=saved.caps,
-        quantiles={
-            metric: {variant: Quantile(*values) for variant, values in by_variant.items()}
-            for metric, by_variant in saved.quantiles.items()
-        },
+        **{name: getattr(saved, name) for name in _PLAIN},
         buckets={
             metric: _bucket_sums({n: v[buckets["metric"] == metric] for n, v in buckets.items()})
             for metric in dict.fromkeys(buckets["metric"].tolist())
         },
-        stretches=saved.stretches,
-        notes=(*saved.notes, *_other_version(saved.abeval)),
+        notes=(*saved.notes, *other),
     )
 
 
@@ -284,14 +274,8 @@ def _encodable(text: str) -> str:
     return text.encode("utf-8", "backslashreplace").decode()
 
 
-def _other_version(version: str) -> tuple[str, ...]:
-    if version == __version__:
-        return ()
-    return (f"The aggregates were computed by abeval {version}; abeval {__version__} judges them.",)
-
-
 def definition(experiment: Experiment) -> dict[str, Any]:
-    """The entries of an experiment that its aggregates depend on."""
+    """Return the entries of an experiment that its aggregates depend on."""
     judged = {"control", "alpha", "events", "engine", "inference", "trust"}
     entries = experiment.model_dump(mode="json", exclude=judged)
     logs = entries["logs"]
@@ -400,8 +384,14 @@ def _rows(
 
 
 def _reach(connection: duckdb.DuckDBPyConnection, variants: Sequence[str]) -> Reach:
-    items = [str(item) for (item,) in connection.execute(items_sql("reach")).fetchall()]
-    columns = connection.execute(entries_sql("reach", variants)).fetchnumpy()
+    item = "cast(item_id as varchar)"
+    listed = connection.execute(f"select distinct {item} as item_id from reach order by item_id")
+    items = [str(item_id) for (item_id,) in listed.fetchall()]
+    columns = connection.execute(
+        f"select {numbered('variant', variants)} as variant, "
+        f"dense_rank() over (order by {item}) - 1 as item, item_group, units, impressions "
+        "from reach order by variant, item_group, item"
+    ).fetchnumpy()
     return Reach(variants, items, *(np.asarray(column) for column in columns.values()))
 
 

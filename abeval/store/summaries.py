@@ -127,7 +127,7 @@ def _day(row: Mapping[str, object], where: str) -> str | None:
 
 
 def of_sums(metric: Metric, rows: Sequence[Summary]) -> Metric | None:
-    """The metric as its sums have it; None where they cannot have it.
+    """Return the metric as its sums have it; None where they cannot have it.
 
     Args:
         metric: Of the experiment.
@@ -145,7 +145,7 @@ def of_sums(metric: Metric, rows: Sequence[Summary]) -> Metric | None:
 def aggregates_of_sums(
     metrics: Sequence[Metric], rows: Sequence[Summary], source: str
 ) -> tuple[list[Metric], Aggregates]:
-    """What the statistics know of the logs, and the metrics as their sums have them.
+    """Return what the statistics know of the logs, and the metrics as their sums have them.
 
     Args:
         metrics: Of the experiment; those without sums are refused.
@@ -184,24 +184,26 @@ def _shape(rows: Sequence[Summary], name: str) -> str:
 
 
 def _moments(row: Summary, is_ratio: bool) -> tuple[Cell, ...]:
-    """A row of `MOMENT_COLUMNS`; products of three are not known."""
-    counted = {name: round(x / _worth(name)) for name, x in row.sums.items()}
-    values = {"y": counted["sum_y"], "y_y": counted["sum_yy"]}
-    if is_ratio:
-        values |= {"x": counted["sum_x"], "x_x": counted["sum_xx"], "y_x": counted["sum_xy"]}
-    else:
-        values |= {"x": row.units, "x_x": row.units, "y_x": counted["sum_y"]}
-    if BEFORE[0] in counted:
-        values |= {"y0": counted["sum_c"], "y0_y0": counted["sum_cc"], "y_y0": counted["sum_cy"]}
-        values |= {"x_y0": counted["sum_c"]} if not is_ratio else {}
+    """Return a row of `MOMENT_COLUMNS`; products of three are not known."""
+    values = {_COUNTED[name]: round(x / _worth(name)) for name, x in row.sums.items()}
+    if not is_ratio:
+        values |= {"x": row.units, "x_x": row.units, "y_x": values["y"]}
+        values |= {"x_y0": values["y0"]} if "y0" in values else {}
     sums = ("y", "x", "y0", "x0", "z", *map("_".join, PRODUCTS))
     labels = (row.metric, WHOLE if row.day is None else DAY, row.day or "", row.variant, "0")
     thirds = [None] * (len(MOMENT_COLUMNS) - len(labels) - 1 - len(sums))
     return (*labels, row.units, *(str(values.get(name, 0)) for name in sums), *thirds)
 
 
+_COUNTED = {
+    **dict(zip((*VALUE, *DENOMINATOR), ("y", "y_y", "x", "x_x", "y_x"), strict=True)),
+    **dict(zip(BEFORE, ("y0", "y0_y0", "y_y0"), strict=True)),
+}
+"""Column of a table of sums → that of `MOMENT_COLUMNS`."""
+
+
 def _worth(name: str) -> Fraction:
-    """What one counted unit of a sum is worth, or of a sum of products."""
+    """Return what one counted unit of a sum is worth, or of a sum of products."""
     step = Fraction(1, 10**12)
     return step if len(name) == len("sum_y") else step * step
 
@@ -248,7 +250,7 @@ _NEEDED = ("metric", "variant", "n", *VALUE)
 
 
 def read_sums(source: object) -> list[Summary]:
-    """The rows of a table of sums: a file (Parquet, CSV, JSON), or a frame.
+    """Return the rows of a table of sums: a file (Parquet, CSV, JSON), or a frame.
 
     Raises:
         LogError: It cannot be read, lacks a column, or a row is no sum.
@@ -276,7 +278,7 @@ _FORM = "metric, variant, day, n, sum_y, sum_yy, and of a ratio sum_x, sum_xx, s
 
 
 def name_of(source: object) -> str:
-    """The name of a table of sums in messages."""
+    """Return the name of a table of sums in messages."""
     return Path(source).name if isinstance(source, str | Path) else "the frame"
 
 
@@ -303,7 +305,7 @@ def _check_columns(known: Sequence[str] | dict[str, str], name: str) -> None:
 def of_experiment(
     experiment: Experiment, metrics: Sequence[Metric], rows: Sequence[Summary], source: str
 ) -> tuple[list[Metric], Aggregates]:
-    """The experiment's metrics and aggregates, by its sums alone.
+    """Return the experiment's metrics and aggregates, by its sums alone.
 
     Raises:
         ExperimentError: The experiment asks for what sums cannot give, which is named.

@@ -74,11 +74,11 @@ class Timeline:
 
     @property
     def rule(self) -> Rule:
-        """How effects are judged: at a fixed horizon, without adjustment."""
+        """Return how effects are judged: at a fixed horizon, without adjustment."""
         return Rule(self.experiment.alpha, self.experiment.inference.relative)
 
     def known(self, metric: Metric, variant: str) -> Known | None:
-        """How skewed a metric's values are in a variant and control, None where it is not known."""
+        """Return how skewed a metric is in a variant and control, None where not known."""
         thirds, arms = self.sums.thirds.get(metric.name), Arms(self.experiment.control, variant)
         return None if thirds is None else known_of(metric, thirds, arms, self.sums.days)
 
@@ -89,7 +89,7 @@ class MetricOverTime:
 
     windows: tuple[WindowRow, ...]
     looks: tuple[Look, ...]
-    stability: Stability
+    stability: Stability | None = None
     novelty: tuple[Novelty, ...] = ()
     events: tuple[EventRow, ...] = ()
 
@@ -126,31 +126,27 @@ def windows(
 
 
 def time_result(timeline: Timeline, metrics: Sequence[Metric]) -> TimeResult:
-    """The result, from a timeline; reads no log."""
+    """Return the result, from a timeline; reads no log."""
     experiment, sums = timeline.experiment, timeline.sums
-    summed, cut = list[MetricOverTime](), list[MetricOverTime]()
-    for metric in metrics:
-        if metric.name in sums.metrics:
-            summed += metric_over_time(timeline, metric)
-        else:
-            keys = [key for key in timeline.cuts if key[0] == metric.name]
-            cut += [cut_over_time(timeline, metric, variant) for _, variant in keys]
+    parts = [one for metric in metrics for one in metric_over_time(timeline, metric)]
+    # Those without a verdict come last.
+    parts.sort(key=lambda one: one.stability is None)
     clocks = [
         clock_rows(timeline.known, experiment, metrics, clock, timeline.strata)
         for clock in timeline.clocks
     ]
-    rows = [*(one.windows for one in (*summed, *cut)), *(rows for rows, _ in clocks)]
+    rows = [*(one.windows for one in parts), *(rows for rows, _ in clocks)]
     return TimeResult(
         schema_version=TIME_SCHEMA_VERSION,
         name=experiment.name,
         alpha=experiment.alpha,
         days=sums.days,
         partial=tuple(sorted(sums.partial)),
-        stability=tuple(one.stability for one in summed),
-        novelty=tuple(row for one in summed for row in one.novelty),
+        stability=tuple(one.stability for one in parts if one.stability is not None),
+        novelty=tuple(row for one in parts for row in one.novelty),
         windows=tuple(chain(*rows)),
-        looks=tuple(row for one in (*summed, *cut) for row in one.looks),
-        events=tuple(row for one in summed for row in one.events),
+        looks=tuple(row for one in parts for row in one.looks),
+        events=tuple(row for one in parts for row in one.events),
         ramps=_ramps(timeline),
         refused=_refused(timeline, metrics),
         notes=_notes(timeline, metrics),
@@ -161,23 +157,43 @@ def time_result(timeline: Timeline, metrics: Sequence[Metric]) -> TimeResult:
 
 
 def metric_over_time(timeline: Timeline, metric: Metric) -> list[MetricOverTime]:
-    """One metric in every variant, from its sums; with windows of its own where it has them."""
-    sums, rule, widths = timeline.sums, timeline.rule, timeline.widths
-    control, by_day = timeline.experiment.control, sums.metrics[metric.name]
+    """Follow one metric in every variant, from its sums or from windows of its own."""
+    sums, rule, control = timeline.sums, timeline.rule, timeline.experiment.control
+    dates, strata = (sums.days, sums.partial), timeline.strata
+    if metric.name not in sums.metrics:
+        # Its days do not add up, and have no known covariance.
+        axis = calendar(NO_DAYS, control, strata, *dates)
+        own = {key: windows for key, windows in timeline.cuts.items() if key[0] == metric.name}
+        return [
+            _of_windows(timeline, Course(metric, variant, axis), windows)
+            for (_, variant), windows in own.items()
+        ]
+    by_day = sums.metrics[metric.name]
     known = {name: timeline.known(metric, name) for name in timeline.experiment.treatments}
-    ages = since_entry(by_day, control, timeline.strata)
+    ages = since_entry(by_day, control, strata)
     since = {}
     for name, of_variant in known.items():
         course = Course(metric, name, ages, of_variant)
-        rows = window_rows(course, windows_of(course, rule, widths))
+        rows = window_rows(course, windows_of(course, rule, timeline.widths))
         since[name] = rows, find_decays(course, sums.days)
     # Sums by days since entry and those of the calendar are large: one is gone before the other.
     del ages, course
-    axis = calendar(by_day, control, timeline.strata, sums.days, sums.partial)
+    axis = calendar(by_day, control, strata, *dates)
     return [
         _on_calendar(timeline, Course(metric, name, axis, known[name]), *of_variant)
         for name, of_variant in since.items()
     ]
+
+
+def _of_windows(timeline: Timeline, course: Course, windows: Sequence[Window]) -> MetricOverTime:
+    """Follow a metric by its windows alone.
+
+    The catalogue has no looks: the number of units it is compared at grows with the traffic.
+    """
+    rows = window_rows(course, windows)
+    if course.metric.kind == "catalogue":
+        return MetricOverTime(rows, ())
+    return MetricOverTime(rows, _looks(timeline, course, windows)[0])
 
 
 def _on_calendar(
@@ -189,57 +205,43 @@ def _on_calendar(
         windows = windows_of(course, timeline.rule, timeline.widths)
     rows = window_rows(course, windows)
     verdict, series = stability_of(course, decays)
-    looks, verdict = _with_looks(timeline, course, snapshots(metric, windows), verdict)
+    looks, window_days, more = _looks(timeline, course, windows)
     sign_share, significance_share = agreement(metric, rows)
     events: tuple[EventRow, ...] = ()
     if series is not None:
         events = event_rows(metric, course.variant, timeline.experiment.events, series, dates)
-    return MetricOverTime(
-        windows=(*rows, *since),
-        looks=looks,
-        stability=replace(verdict, sign_share=sign_share, significance_share=significance_share),
-        novelty=decays.rows,
-        events=events,
+    verdict = replace(
+        verdict,
+        window_days=window_days,
+        days_needed=more,
+        sign_share=sign_share,
+        significance_share=significance_share,
     )
-
-
-def cut_over_time(timeline: Timeline, metric: Metric, variant: str) -> MetricOverTime:
-    """Windows and looks of a metric whose days do not add up, and have no known covariance.
-
-    The catalogue has no looks: the number of units it is compared at grows with the traffic.
-    """
-    sums, cut = timeline.sums, timeline.cuts[metric.name, variant]
-    axis = calendar(NO_DAYS, timeline.experiment.control, timeline.strata, sums.days, sums.partial)
-    course = Course(metric, variant, axis)
-    none = Stability(metric.name, variant, "too_early", "")
-    looks: tuple[Look, ...] = ()
-    if metric.kind != "catalogue":
-        looks, _ = _with_looks(timeline, course, snapshots(metric, cut), none)
-    return MetricOverTime(window_rows(course, cut), looks, none)
+    return MetricOverTime((*rows, *since), looks, verdict, decays.rows, events)
 
 
 def snapshots(metric: Metric, windows: Sequence[Window]) -> tuple[peeking.Snapshot, ...]:
-    """The looks at the data up to the end of each day."""
+    """Return the looks at the data up to the end of each day."""
     cumulative = [(one.span[1], one.comparison) for one in windows if one.kind == "cumulative"]
     return peeking.snapshots_of(metric, cumulative)
 
 
-def _with_looks(
-    timeline: Timeline, course: Course, snapshots: Sequence[peeking.Snapshot], verdict: Stability
-) -> tuple[tuple[Look, ...], Stability]:
-    """The looks, and the verdict with the window that the metric needs."""
+def _looks(
+    timeline: Timeline, course: Course, windows: Sequence[Window]
+) -> tuple[tuple[Look, ...], int | None, float | None]:
+    """Return the looks, the days that the metric needs, and how many more it would take."""
     experiment, dates = timeline.experiment, timeline.sums.days
     alpha, spending = experiment.alpha, experiment.inference.spending
     days = timeline.looks or peeking.planned_days(experiment, dates)
+    seen = snapshots(course.metric, windows)
     try:
-        held = peeking.follow(snapshots, alpha, _planned_share(timeline))
+        held = peeking.follow(seen, alpha, _planned_share(timeline))
         looks = peeking.look_rows(course, held, days, spending, alpha)
     except Refusal:
-        return (), verdict
-    needed = peeking.window_needed(looks, dates)
+        return (), None, None
     unclear = looks[-1].always_declares == "unclear"
     more = peeking.days_needed(held, alpha) if unclear else None
-    return looks, replace(verdict, window_days=needed, days_needed=more)
+    return looks, peeking.window_needed(looks, dates), more
 
 
 def _planned_share(timeline: Timeline) -> float | None:
@@ -252,7 +254,7 @@ def _planned_share(timeline: Timeline) -> float | None:
 
 
 def _ramps(timeline: Timeline) -> tuple[Ramp, ...]:
-    """The stretches of one split; all days are one where it did not change."""
+    """Return the stretches of one split; all days are one where it did not change."""
     sums = timeline.sums
     if sums.stretches:
         return ramps(sums.stretches)

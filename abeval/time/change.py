@@ -23,8 +23,8 @@ from abeval.results.windows import (
 from abeval.stats import shapes
 from abeval.stats.distributions import tail
 from abeval.stats.effects import from_difference
-from abeval.stats.records import Bools, Effect, Floats, Integers, Interval, Refusal
-from abeval.stats.shapes import Windows, window_effects
+from abeval.stats.records import Bools, Effect, Floats, Integers, Refusal
+from abeval.stats.shapes import Windows, effects
 from abeval.time.peeking import declared
 from abeval.time.windows import Axis, Course
 
@@ -55,9 +55,18 @@ class Series:
     windows: Windows
     weeks: tuple[tuple[int, ...], ...]
 
+    def fit(self, design: Floats) -> shapes.Fit:
+        """Fit the effects by the columns of a design."""
+        return shapes.fit(self.windows.effect, self.windows.covariance, design, self.windows.df)
+
+    def search(self, candidates: Sequence[shapes.Shape], design: Floats) -> shapes.Search:
+        """Search the shape that explains most beside a design."""
+        windows = self.windows
+        return shapes.search(windows.effect, windows.covariance, candidates, design, windows.df)
+
     @property
     def nuisance(self) -> Floats:
-        """A constant, and from two whole weeks on a weekly rhythm."""
+        """Return a constant, and from two whole weeks on a weekly rhythm."""
         ones = np.ones((len(self.times), 1))
         if len(self.weeks) < 2:
             return ones
@@ -86,7 +95,7 @@ class Change:
 
 
 def series_of(course: Course) -> Series:
-    """The whole days of an axis on which both variants have something to measure.
+    """Return the whole days of an axis on which both variants have something to measure.
 
     Raises:
         Refusal: `too_few_units` for fewer than `MIN_DAYS` such days; as `windows.window_effects`.
@@ -129,7 +138,7 @@ def find_change(series: Series) -> Change:
     Raises:
         Refusal: As `shapes.search`.
     """
-    times, windows = series.times, series.windows
+    times = series.times
     longest = (times[-1] + 1 - times[0]) * SETTLED
     candidates = [
         shapes.trend(times),
@@ -139,7 +148,7 @@ def find_change(series: Series) -> Change:
     design, p_value = series.nuisance, 1.0
     odd_days: list[int] = []
     while True:
-        search = shapes.search(windows.effect, windows.covariance, candidates, design, windows.df)
+        search = series.search(candidates, design)
         p_value = p_value if odd_days else search.p_value
         is_shock = search.best.shape.kind == "shock"
         if search.p_value >= LEVEL or not is_shock or len(odd_days) == SHOCKS:
@@ -154,18 +163,16 @@ def find_change(series: Series) -> Change:
 
 
 def _trend_left(series: Series, design: Floats, decay: shapes.Match) -> bool:
-    windows = series.windows
     with_decay = np.column_stack([design, decay.shape.values])
-    line = [shapes.trend(series.times)]
     try:
-        search = shapes.search(windows.effect, windows.covariance, line, with_decay, windows.df)
+        search = series.search([shapes.trend(series.times)], with_decay)
     except Refusal:
         return False
     return tail(search.best.z).p_value < LEVEL
 
 
 def has_effect(arms: Pair) -> bool:
-    """Whether both variants have enough units, and something to measure."""
+    """Tell whether both variants have enough units, and something to measure."""
     return all(
         arm is not None and arm.n >= MIN_UNITS and arm.mean[1] != 0 and arm.comoment[0, 0] > 0
         for arm in arms
@@ -207,30 +214,27 @@ def find_decays(course: Course, dates: Sequence[str]) -> Decays:
     if not decays:
         short = f"{len(series.times)} days since entry are too few for a decay"
         return Decays((replace(bare, days=len(series.times), reason=short),))
-    of_all = _fitted(bare, course.metric, series, change, decays)
-    cohorts = [_of_cohort(of_all, course, group, dates) for group in _groups(course.axis)]
-    rows = (of_all, *(row for row in cohorts if row is not None))
-    return Decays(rows, 0.0 if of_all.word is None else max(abs(match.z) for match in decays))
-
-
-def _fitted(
-    bare: Novelty, metric: Metric, series: Series, change: Change, decays: Sequence[shapes.Match]
-) -> Novelty:
     best = max(decays, key=lambda match: abs(match.z))
     significant = change.shape is not None and change.shape.shape.kind == "decay"
-    level, long_run = _long_run(series, change.design, best, decays)
-    return replace(
+    # The long run is known over the time constants that fit as well.
+    alike = [match for match in decays if match.z**2 >= best.z**2 - _FITS]
+    ends = [_long_run(series, change.design, match.shape) for match in alike]
+    level, _ = _long_run(series, change.design, best.shape)
+    of_all = replace(
         bare,
-        word=_word(metric, best.coefficient) if significant else None,
+        word=_word(course.metric, best.coefficient) if significant else None,
         p_value=change.p_value,
         days=len(series.times),
         scale=series.windows.scale,
         start=level + best.coefficient,
         long_run=level,
-        long_run_low=long_run.low,
-        long_run_high=long_run.high,
+        long_run_low=min(at - _Z * se for at, se in ends),
+        long_run_high=max(at + _Z * se for at, se in ends),
         tau=best.shape.at,
     )
+    cohorts = [_of_cohort(of_all, course, group, dates) for group in _groups(course.axis)]
+    rows = (of_all, *(row for row in cohorts if row is not None))
+    return Decays(rows, max(abs(match.z) for match in decays) if significant else 0.0)
 
 
 def _word(metric: Metric, amount: float) -> Literal["novelty", "primacy"]:
@@ -238,29 +242,16 @@ def _word(metric: Metric, amount: float) -> Literal["novelty", "primacy"]:
     return "novelty" if amount * metric.direction.sign > 0 else "primacy"
 
 
-def _long_run(
-    series: Series, design: Floats, best: shapes.Match, decays: Sequence[shapes.Match]
-) -> tuple[float, Interval]:
-    """The level after the decay, and its interval over the time constants that fit."""
-    ends = []
-    for match in decays:
-        if match.z**2 >= best.z**2 - _FITS:
-            fit = _decay_fit(series, design, match.shape)
-            level, se = float(fit.coefficients[0]), math.sqrt(fit.covariance[0, 0])
-            ends.append((level - _Z * se, level + _Z * se))
-    level = float(_decay_fit(series, design, best.shape).coefficients[0])
-    return level, Interval(min(low for low, _ in ends), max(high for _, high in ends))
-
-
-def _decay_fit(series: Series, design: Floats, decay: shapes.Shape) -> shapes.Fit:
-    columns = np.column_stack([design, decay.values])
-    return shapes.fit(series.windows.effect, series.windows.covariance, columns, series.windows.df)
+def _long_run(series: Series, design: Floats, decay: shapes.Shape) -> tuple[float, float]:
+    """Return the level after a decay, and its standard error."""
+    fit = series.fit(np.column_stack([design, decay.values]))
+    return float(fit.coefficients[0]), math.sqrt(fit.covariance[0, 0])
 
 
 def _groups(axis: Axis) -> list[tuple[int, ...]]:
-    """The first day's cohort, then those of each week from it on."""
-    first = min(c for group in axis.strata for c in group)
-    last = max(c for group in axis.strata for c in group)
+    """Return the first day's cohort, then those of each week from it on."""
+    cohorts = [cohort for group in axis.strata for cohort in group]
+    first, last = min(cohorts), max(cohorts)
     weeks = [range(s, min(s + WEEK, last + 1)) for s in range(first + 1, last + 1, WEEK)]
     return [(first,), *(tuple(week) for week in weeks)]
 
@@ -268,12 +259,12 @@ def _groups(axis: Axis) -> list[tuple[int, ...]]:
 def _of_cohort(
     of_all: Novelty, course: Course, cohorts: Sequence[int], dates: Sequence[str]
 ) -> Novelty | None:
-    """The fit of some cohorts at the time constant of all; None where they are too small."""
+    """Return the fit of some cohorts at the time constant of all; None where they are too small."""
     try:
         series = series_of(replace(course, axis=course.axis.of_cohorts(cohorts)))
         decays = shapes.decays(series.times, math.inf)
         (same,) = [shape for shape in decays if shape.at == of_all.tau]
-        fit = _decay_fit(series, series.nuisance, same)
+        fit = series.fit(np.column_stack([series.nuisance, same.values]))
     except Refusal:
         return None
     level, amount = float(fit.coefficients[0]), float(fit.coefficients[-1])
@@ -296,15 +287,13 @@ def _of_cohort(
 def event_rows(
     metric: Metric, variant: str, events: Sequence[Event], series: Series, labels: Sequence[str]
 ) -> tuple[EventRow, ...]:
-    """One row per event."""
-    return tuple(
-        _row(EventRow(metric.name, variant, event.name, 0), series, _inside(event, series, labels))
-        for event in events
-    )
+    """Test the effect inside each event against outside."""
+    bare = [(event, EventRow(metric.name, variant, event.name, 0)) for event in events]
+    return tuple(_event_row(row, series, _inside(event, series, labels)) for event, row in bare)
 
 
 def _inside(event: Event, series: Series, labels: Sequence[str]) -> Bools:
-    """Whether each day of the series touches the event."""
+    """Tell whether each day of the series touches the event."""
     start, end = (str(bound.date()) for bound in event.bounds)
     # An event that ends at midnight does not touch the day that then begins.
     ends_within = event.bounds[1].time() != event.bounds[1].min.time()
@@ -313,28 +302,21 @@ def _inside(event: Event, series: Series, labels: Sequence[str]) -> Bools:
     )
 
 
-def _row(bare: EventRow, series: Series, inside: Bools) -> EventRow:
+def _event_row(bare: EventRow, series: Series, inside: Bools) -> EventRow:
     row = replace(bare, days=int(inside.sum()))
     if row.days in (0, len(inside)):
         where = "no" if not row.days else "every"
         return replace(row, reason=f"{where} whole day of the log is inside the event")
+    design = np.column_stack([np.ones(len(inside)), inside])
     try:
-        return _tested(row, series, inside)
+        fit, level = series.fit(design), series.fit(design[:, :1])
+        outside, more = (float(c) for c in fit.coefficients)
+        test = from_difference(outside, outside + more, more, math.sqrt(fit.covariance[1, 1]))
     except Refusal as refusal:
         return replace(row, reason=str(refusal))
-
-
-def _tested(row: EventRow, series: Series, inside: Bools) -> EventRow:
-    windows = series.windows
-    design = np.column_stack([np.ones(len(inside)), inside])
-    fit = shapes.fit(windows.effect, windows.covariance, design, windows.df)
-    level = shapes.fit(windows.effect, windows.covariance, design[:, :1], windows.df)
-    outside, more = (float(c) for c in fit.coefficients)
-    se = math.sqrt(fit.covariance[1, 1])
-    test = from_difference(outside, outside + more, more, se)
     return replace(
         row,
-        scale=windows.scale,
+        scale=series.windows.scale,
         inside=test.treatment,
         outside=test.control,
         overall=float(level.coefficients[0]),
@@ -349,23 +331,8 @@ TOLERANCE = 0.05
 """Share of control: a change smaller than this, or than the effect, leaves an effect stable."""
 
 
-@dataclass(frozen=True)
-class Evidence:
-    """What a verdict rests on.
-
-    Attributes:
-        series: The daily effects.
-        change: How they change.
-        late: Effect of the late whole weeks less that of as many early ones.
-    """
-
-    series: Series
-    change: Change
-    late: Effect
-
-
 def stability_of(course: Course, decays: Decays) -> tuple[Stability, Series | None]:
-    """The verdict on one metric in one variant, and its daily effects, None if it has none.
+    """Judge one metric in one variant; return its daily effects too, None if it has none.
 
     Args:
         course: One metric in one variant, by day of the calendar.
@@ -374,30 +341,34 @@ def stability_of(course: Course, decays: Decays) -> tuple[Stability, Series | No
     bare = Stability(course.metric.name, course.variant, "too_early", "")
     try:
         series = series_of(course)
-        evidence = Evidence(series, find_change(series), _late_less_early(series))
-        row = _evidence_row(bare, evidence, course.axis.labels)
+        change, late = find_change(series), _late_less_early(series)
+        row = _evidence(bare, series, change, late, course.axis.labels)
     except Refusal as refusal:
         return replace(bare, reason=str(refusal)), None
-    verdict, reason = _verdict(evidence, row, decays, course.metric.unit)
+    verdict, reason = _verdict(series, change, row, decays, course.metric.unit)
     return replace(row, verdict=verdict, reason=reason), series
 
 
-def _evidence_row(bare: Stability, evidence: Evidence, labels: Sequence[str]) -> Stability:
-    series, change, late = evidence.series, evidence.change, evidence.late
-    windows = series.windows
-    level = shapes.fit(windows.effect, windows.covariance, series.nuisance, windows.df)
-    line = shapes.trend(series.times)
-    slope = shapes.search(windows.effect, windows.covariance, [line], series.nuisance, windows.df)
+def _evidence(
+    bare: Stability, series: Series, change: Change, late: Effect, labels: Sequence[str]
+) -> Stability:
+    """Return what a verdict rests on."""
+    level = series.fit(series.nuisance)
+    slope = series.search([shapes.trend(series.times)], series.nuisance).best
+    rhythm = None
+    if len(series.weeks) >= 2:
+        without = series.fit(np.ones((len(series.times), 1)))
+        rhythm = shapes.added_p_value(without, level, series.windows.df)
     return replace(
         bare,
-        scale=windows.scale,
+        scale=series.windows.scale,
         days=len(series.times),
         weeks=len(series.weeks),
         effect=float(level.coefficients[0]),
         effect_se=math.sqrt(level.covariance[0, 0]),
         wald_p_value=level.q_p_value,
-        slope=slope.best.coefficient,
-        slope_p_value=float(2 * special.ndtr(-abs(slope.best.z))),
+        slope=slope.coefficient,
+        slope_p_value=float(2 * special.ndtr(-abs(slope.z))),
         late_less_early=late.difference,
         late_less_early_low=late.low,
         late_less_early_high=late.high,
@@ -405,17 +376,8 @@ def _evidence_row(bare: Stability, evidence: Evidence, labels: Sequence[str]) ->
         change_p_value=change.p_value,
         change=None if change.shape is None else change.shape.shape.kind,
         shocks=tuple(labels[day] for day in change.shocks),
-        rhythm_p_value=_rhythm_p_value(series, level),
+        rhythm_p_value=rhythm,
     )
-
-
-def _rhythm_p_value(series: Series, with_rhythm: shapes.Fit) -> float | None:
-    if len(series.weeks) < 2:
-        return None
-    windows = series.windows
-    ones = np.ones((len(series.times), 1))
-    without = shapes.fit(windows.effect, windows.covariance, ones, windows.df)
-    return shapes.added_p_value(without, with_rhythm, windows.df)
 
 
 def _late_less_early(series: Series) -> Effect:
@@ -431,9 +393,9 @@ def _late_less_early(series: Series) -> Effect:
 
 
 def _verdict(
-    evidence: Evidence, row: Stability, decays: Decays, unit: str
+    series: Series, change: Change, row: Stability, decays: Decays, unit: str
 ) -> tuple[StabilityVerdict, str]:
-    change, late, weeks = evidence.change, evidence.late, row.weeks
+    weeks, windows = row.weeks, series.windows
     caveat = "" if weeks >= 2 else "; in fewer than two whole weeks a weekly rhythm looks the same"
     if decays.z and decays.z >= abs(0.0 if change.shape is None else change.shape.z):
         tau = decays.rows[0].tau
@@ -445,21 +407,16 @@ def _verdict(
         return "settling", f"the effect changed early, with a time constant of {tau:g} days{caveat}"
     if weeks < 2:
         return "too_early", f"{weeks} whole weeks; at least two are needed to compare weeks"
-    reach = max(abs(row.effect or 0.0), _tolerance(evidence.series))
-    width = (late.high - late.low) / 2
-    relative = row.scale == "relative"
+    relative = windows.scale == "relative"
+    size = 1.0 if relative else float(np.mean(np.abs(windows.control)))
+    reach = max(abs(row.effect or 0.0), TOLERANCE * size)
+    width = ((row.late_less_early_high or 0.0) - (row.late_less_early_low or 0.0)) / 2
     change_of = fmt.margin(reach, relative, unit)
     if width > reach:
         seen = fmt.margin(width, relative, unit)
         return "too_early", f"a change of {change_of} would not have been detected (± {seen})"
     apart = f", apart from {', '.join(row.shocks)}" if row.shocks else ""
     return "stable", f"no change detected{apart}; one of {change_of} would have been detected"
-
-
-def _tolerance(series: Series) -> float:
-    windows = series.windows
-    size = 1.0 if windows.scale == "relative" else float(np.mean(np.abs(windows.control)))
-    return TOLERANCE * size
 
 
 def agreement(metric: Metric, rows: Sequence[WindowRow]) -> tuple[float | None, float | None]:
@@ -470,11 +427,11 @@ def agreement(metric: Metric, rows: Sequence[WindowRow]) -> tuple[float | None, 
     if not rolling or not cumulative:
         return None, None
     whole, widest = cumulative[-1], max(row.days for row in rolling)
-    widest_rows = [row for row in rolling if row.days == widest]
-    same_sign = sum(_sign(row) == _sign(whole) for row in widest_rows)
+    of_widest = [row for row in rolling if row.days == widest]
+    same_sign = sum(_sign(row) == _sign(whole) for row in of_widest)
     conclusion = _conclusion(metric, whole)
-    agree = sum(_conclusion(metric, row) == conclusion for row in widest_rows)
-    return same_sign / len(widest_rows), agree / len(widest_rows)
+    agree = sum(_conclusion(metric, row) == conclusion for row in of_widest)
+    return same_sign / len(of_widest), agree / len(of_widest)
 
 
 def _sign(row: WindowRow) -> float:

@@ -13,18 +13,19 @@ from abeval.aggregates.aggregates import Aggregates, VariantUnits
 from abeval.aggregates.collect import listed_items
 from abeval.aggregates.kernels.reach import Reach
 from abeval.aggregates.quantiles import quantiles_of, values_of
-from abeval.aggregates.source_values import SourceValues, by_unit, units_at
+from abeval.aggregates.source_values import by_unit
 from abeval.aggregates.sums import sums_of
 from abeval.experiment.model import Experiment
 from abeval.inference.compare import Analysis
 from abeval.inference.comparison import MIN_UNITS, Rule
 from abeval.logs.cells import HOURS
-from abeval.logs.unit_arrays import NO_DAY, NONE, Whole
+from abeval.logs.unit_arrays import NO_DAY, NONE
 from abeval.metrics.definition import CATALOGUE, QUANTILE, UNIT_DAY, Metric, RowTerm, Source
 from abeval.progress import Step
 from abeval.results.windows import Rhythm, WindowRow
 from abeval.stats import shapes
 from abeval.stats.records import Refusal
+from abeval.stats.shapes import effects
 from abeval.time.change import has_effect
 from abeval.time.day_sums import Known, MetricDays, Panel, Span
 from abeval.time.open import by_source
@@ -39,7 +40,7 @@ Places = NDArray[np.int64]
 def cut_metrics(
     experiment: Experiment, metrics: Sequence[Metric], changed: bool = False
 ) -> list[Metric]:
-    """The metrics whose windows are computed one by one.
+    """Return the metrics whose windows are computed one by one.
 
     Args:
         experiment: Whether it adjusts.
@@ -59,7 +60,7 @@ def cut_metrics(
 def cut_windows(
     timed: TimedLogs, widths: Sequence[int], step: Step
 ) -> dict[Key, tuple[Window, ...]]:
-    """Every window of the metrics that `cut_metrics` names.
+    """Return every window of the metrics that `cut_metrics` names.
 
     Args:
         timed: The logs.
@@ -91,7 +92,7 @@ def _at_a_fixed_horizon(experiment: Experiment) -> Experiment:
 
 
 def units_of(timed: TimedLogs, span: Span, by_entry: bool) -> Places:
-    """The units that are active in a window, or by entry those too that entered by its end."""
+    """Return the units active in a window; by entry, also those that entered by its end."""
     panel = timed.panel
     chosen = np.zeros(len(panel.entry), dtype=bool)
     chosen[panel.unit[(panel.day >= span[0]) & (panel.day <= span[1])]] = True
@@ -153,12 +154,11 @@ def _quantiles(timed: TimedLogs, metrics: Sequence[Metric]) -> Reader:
 
 def _totals(timed: TimedLogs, metrics: Sequence[Metric]) -> Reader:
     """Reads the totals by unit of a window, with what the units did before the period."""
-    read_logs, panel = timed.logs.read, timed.panel
+    panel = timed.panel
     by_day, whole = timed.sources[metrics[0].source]
-    columns = columns_of(read_logs, metrics)
+    columns = columns_of(timed.logs.read, metrics)
     size = len(panel.entry)
-    # Windows are not by segment, and do not say what is left out.
-    every = panel.units._replace(segments={})
+    # Windows do not say what is left out.
     counted = [replace(metric, left_out=(), zeros=()) for metric in metrics]
 
     def read(window: Aggregates, span: Span, units: Places) -> Aggregates:
@@ -166,8 +166,7 @@ def _totals(timed: TimedLogs, metrics: Sequence[Metric]) -> Reader:
         unit = panel.unit[rows]
         now = {name: by_unit(unit, by_day.now[name][rows], size)[units] for name in columns}
         before = {name: whole.before[name][units] for name in columns}
-        chosen = units_at(every, units)
-        values = SourceValues(read_logs.experiment, read_logs.shape, chosen, now, before)
+        values = whole.at(units, now, before)
         slices = [one for metric in counted for one in values.slices(metric)]
         return replace(
             window,
@@ -209,59 +208,35 @@ class ClockSums:
 
 
 def hour_sums(timed: TimedLogs) -> ClockSums:
-    """The metrics that are sums over impressions, by local hour of the day."""
-    logs = timed.logs
-    metrics = [m for m in logs.metrics if m.source is UNIT_DAY and _of_rows(m)]
-    refused = {
-        m.name: "effects by hour are only for sums over impressions"
-        for m in logs.metrics
-        if m not in metrics
-    }
-    sums: dict[str, MetricDays] = {}
-    if metrics:
-        panel, by_hour = _by_hour(timed, columns_of(logs.read, metrics))
-        sums = _metrics(timed, panel, {UNIT_DAY: by_hour}, metrics)
-    labels = tuple(f"{hour:02d}:00" for hour in range(24))
-    size = len(timed.days)
-    return ClockSums("hour", labels, (size,) * 24, (bool(timed.partial),) * 24, sums, refused)
-
-
-def _by_hour(timed: TimedLogs, columns: Sequence[str]) -> tuple[Panel, dict[str, Whole]]:
-    """The hours of the day in which each unit has an impression, and its sums in each."""
-    cells, unit_of = timed.logs.read.prepared.cells, timed.logs.read.prepared.placed.unit_of
-    unit = unit_of[cells.unit]
+    """Sum the metrics that are sums over impressions by local hour of the day."""
+    read, size = timed.logs.read, len(timed.days)
+    metrics = [m for m in timed.logs.metrics if m.source is UNIT_DAY and _of_rows(m)]
+    why = "effects by hour are only for sums over impressions"
+    refused = {m.name: why for m in timed.logs.metrics if m not in metrics}
+    cells = read.prepared.cells
+    unit = read.prepared.placed.unit_of[cells.unit]
     rows = np.flatnonzero(cells.counts & cells.in_period & (unit != NONE) & (cells.hour != NO_DAY))
-    cell = unit[rows] * HOURS + cells.hour[rows] % HOURS
-    order = np.argsort(cell, kind="stable")
-    known, starts = np.unique(cell[order], return_index=True)
-    sums = {name: np.add.reduceat(cells.sums[name][rows][order], starts) for name in columns}
-    hours = (known // HOURS).astype(np.int32), (known % HOURS).astype(np.int32)
-    return Panel(timed.panel.units, timed.panel.entry, *hours, HOURS), sums
+    columns = {name: cells.sums[name][rows] for name in columns_of(read, metrics)}
+    sums = _clock(
+        timed, metrics, (unit[rows], cells.hour[rows] % HOURS, HOURS), {UNIT_DAY: columns}
+    )
+    labels = tuple(f"{hour:02d}:00" for hour in range(HOURS))
+    partial = (bool(timed.partial),) * HOURS
+    return ClockSums("hour", labels, (size,) * HOURS, partial, sums, refused)
 
 
 def weekday_sums(timed: TimedLogs) -> ClockSums:
-    """Every metric that has days, by weekday."""
+    """Sum every metric that has days by weekday."""
     weekday = np.array([date.fromisoformat(day).weekday() for day in timed.days])
-    panel = timed.panel
-    cell = panel.unit.astype(np.int64) * 7 + weekday[panel.day]
-    order = np.argsort(cell, kind="stable")
-    cells, starts = np.unique(cell[order], return_index=True)
-    by_weekday = {
-        source: {name: np.add.reduceat(c[order], starts) for name, c in sums.by_day.now.items()}
-        for source, sums in timed.sources.items()
-    }
-    of_weekdays = Panel(
-        panel.units, panel.entry, (cells // 7).astype(np.int32), (cells % 7).astype(np.int32), 7
-    )
-    metrics = [m for m in timed.logs.metrics if m.source in by_weekday]
-    sums = _metrics(timed, of_weekdays, by_weekday, metrics)
-    partial = {date.fromisoformat(day).weekday() for day in timed.partial}
+    metrics = [m for m in timed.logs.metrics if m.source in timed.sources]
+    columns = {source: sums.by_day.now for source, sums in timed.sources.items()}
+    panel, partial = timed.panel, {date.fromisoformat(day).weekday() for day in timed.partial}
     return ClockSums(
         by="weekday",
         labels=_NAMES,
         days=tuple(np.bincount(weekday, minlength=7).tolist()),
         partial=tuple(place in partial for place in range(7)),
-        metrics=sums,
+        metrics=_clock(timed, metrics, (panel.unit, weekday[panel.day], 7), columns),
     )
 
 
@@ -269,15 +244,36 @@ def _of_rows(metric: Metric) -> bool:
     return all(isinstance(term, RowTerm) for term in (metric.value, metric.per) if term is not None)
 
 
-def _metrics(
+def _clock(
     timed: TimedLogs,
-    panel: Panel,
-    columns: Mapping[Source, Mapping[str, Whole]],
     metrics: Sequence[Metric],
+    rows: tuple[NDArray[np.integer], NDArray[np.integer], int],
+    columns: Mapping[Source, Mapping[str, NDArray[np.integer]]],
 ) -> dict[str, MetricDays]:
-    """Return the values of metrics on the rows of a panel, from the columns of their sources."""
+    """Sum metrics by unit and hour or weekday.
+
+    Args:
+        timed: The logs.
+        metrics: Of the sources.
+        rows: Place of the unit and of the hour of each row, and how many hours there are.
+        columns: Source → its columns on the rows.
+    """
+    if not metrics:
+        return {}
+    unit, place, size = rows
+    cell = unit.astype(np.int64) * size + place
+    order = np.argsort(cell, kind="stable")
+    cells, starts = np.unique(cell[order], return_index=True)
+    of_cells = (cells // size).astype(np.int32), (cells % size).astype(np.int32)
+    panel = Panel(timed.panel.units, timed.panel.entry, *of_cells, size)
     presences = panel.presences(timed.variants, len(timed.days))
-    values = {source: panel.values(timed.logs.read, own) for source, own in columns.items()}
+    values = {
+        source: panel.values(
+            timed.logs.read,
+            {name: np.add.reduceat(column[order], starts) for name, column in own.items()},
+        )
+        for source, own in columns.items()
+    }
     return {m.name: metric_days(m, values[m.source], presences, {}) for m in metrics}
 
 
@@ -297,7 +293,7 @@ def clock_rows(
     sums: ClockSums,
     strata: Strata,
 ) -> tuple[tuple[WindowRow, ...], tuple[Rhythm, ...]]:
-    """The effect in every hour or weekday, and the test of one effect in all of them."""
+    """Return the effect in every hour or weekday, and the test of one effect in all of them."""
     rule = Rule(experiment.alpha, experiment.inference.relative)
     rows: list[WindowRow] = []
     tests: list[Rhythm] = []

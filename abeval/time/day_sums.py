@@ -107,7 +107,7 @@ class Presence:
     days: int
 
     def by_age(self, days: int) -> "Presence":
-        """The same by days since entry, of the first days only."""
+        """Return the same by days since entry, of the first days only."""
         entry = self.cohort[self.unit]
         kept = (self.day >= entry) & (self.day < days)
         age = (self.day - entry)[kept]
@@ -115,12 +115,12 @@ class Presence:
 
     @cached_property
     def entered(self) -> Whole:
-        """Units by day of entry, shape (cohorts,)."""
+        """Return units by day of entry, shape (cohorts,)."""
         return np.bincount(self.cohort, minlength=self.cohorts)
 
     @cached_property
     def _returns(self) -> NDArray[np.int32]:
-        """Units by day of entry, 1 + active day before (0: none) and active day; cumulated."""
+        """Count units by entry day, 1 + active day before (0: none) and active day, cumulated."""
         before = np.zeros(len(self.day), dtype=np.int64)
         again = np.flatnonzero(self.unit[1:] == self.unit[:-1]) + 1
         before[again] = 1 + self.day[again - 1]
@@ -130,7 +130,7 @@ class Presence:
         return returns
 
     def units(self, cohorts: Places, spans: Places | None = None) -> Whole:
-        """Units by their days of entry, of which those with an impression in a window.
+        """Return units by their days of entry, of which those with an impression in a window.
 
         A unit counts on its first active day of the window, the one whose active day before lies
         before the window.
@@ -149,7 +149,7 @@ class Presence:
     def sums(
         self, y: ArrayLike, x: ArrayLike, scales: tuple[float, float], per_unit: bool
     ) -> "DaySums":
-        """The sums of a metric.
+        """Return the sums of a metric.
 
         Args:
             y: Numerators, of which `rows` are taken.
@@ -244,7 +244,7 @@ class DaySums:
     def windows(
         self, windows: Sequence[tuple[Sequence[int], Span]], entered: bool = False
     ) -> list[Moments]:
-        """Moments of (y, x) over the units of each window.
+        """Return moments of (y, x) over the units of each window.
 
         Args:
             windows: Days of entry of the units, one after another, and the window's days.
@@ -267,7 +267,7 @@ class DaySums:
         return [Moments(*one) for one in zip(units.tolist(), mean, comoment, strict=True)]
 
     def by_day(self, cohorts: Sequence[int], days: Sequence[int]) -> Moments:
-        """Moments of y on each of the days, then of x on each, over all units of the cohorts."""
+        """Return moments of y on each day, then of x on each, over all units of the cohorts."""
         start, stop = (cohorts[0], cohorts[-1] + 1) if cohorts else (0, 0)
         units = self.presence.units(np.array([[start, stop - 1]]))[0]
         # A sum of products of 64 bits, times the units, has at most as many: so have those of sums.
@@ -341,7 +341,7 @@ def _cumulate(sums: NDArray[np.integer]) -> None:
 
 
 def _boxes(sums: NDArray[np.integer], *sides: Places) -> Whole:
-    """The sum over each box of cumulated sums, in parts, shape (parts, boxes).
+    """Return the sum over each box of cumulated sums, in parts, shape (parts, boxes).
 
     Args:
         sums: Shape (parts, ...).
@@ -355,7 +355,7 @@ def _boxes(sums: NDArray[np.integer], *sides: Places) -> Whole:
 
 
 def _whole(parts: Whole, bits: int, most: int = 0) -> NDArray[Any]:
-    """Sums in parts as whole numbers: of 64 bits where none is more than `most`, else Python's."""
+    """Put sums in parts together: in 64 bits where none is more than `most`, else Python's."""
     worth = [1 << bits * part for part in range(len(parts))]
     largest = sum(one * int(np.abs(part).max()) for one, part in zip(worth, parts, strict=True))
     kind = np.int64 if max(largest, worth[-1]) <= most else np.object_
@@ -397,12 +397,14 @@ class Known(NamedTuple):
 
 
 def known_of(metric: Metric, thirds: Thirds, arms: Arms, days: Sequence[str]) -> Known | None:
-    """What is known of a metric's skewness in two variants; None where nothing is."""
-    windows: dict[tuple[Span, bool], tuple[Moments, Moments]] = {}
-    for place, day in enumerate(days):
-        _put(windows, ((place, place), False), thirds.days.get(day, {}), arms)
+    """Return what is known of a metric's skewness in two variants; None where nothing is."""
     whole = ((0, len(days) - 1), True)
-    _put(windows, whole, thirds.whole, arms)
+    moments = {((i, i), False): thirds.days.get(day, {}) for i, day in enumerate(days)}
+    windows = {
+        key: (own[arms.control], own[arms.treatment])
+        for key, own in {**moments, whole: thirds.whole}.items()
+        if all(name in own for name in arms)
+    }
     compared = {key: _compared(metric, *pair) for key, pair in windows.items()}
     of_all = compared.pop(whole, None)
     of_days = [one for one in compared.values() if one is not None]
@@ -412,16 +414,6 @@ def known_of(metric: Metric, thirds: Thirds, arms: Arms, days: Sequence[str]) ->
     of_day = sum(skewness_of(one) * one.units for one in of_days) / units
     scaled = of_all.scaled and all(one.scaled for one in of_days)
     return Known(windows, Shape(of_day, skewness_of(of_all), len(days), scaled))
-
-
-def _put(
-    windows: dict[tuple[Span, bool], tuple[Moments, Moments]],
-    key: tuple[Span, bool],
-    moments: ByVariant,
-    arms: Arms,
-) -> None:
-    if all(name in moments for name in arms):
-        windows[key] = moments[arms.control], moments[arms.treatment]
 
 
 def _compared(metric: Metric, control: Moments, treatment: Moments) -> Skewed | None:

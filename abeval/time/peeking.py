@@ -116,7 +116,7 @@ def snapshots_of(metric: Metric, by_day: Sequence[tuple[int, Comparison]]) -> tu
 
 
 def _snapshot(metric: Metric, day: int, one: Comparison, effect: Effect) -> Snapshot:
-    """A total per unit grows while its units return, so its mean is the scale of information."""
+    """Scale the information of a total per unit by its mean: it grows while units return."""
     units = one.units_control, one.units
     variances = (0.0, 0.0) if one.spread is None else one.spread[:2]
     total = units[0] * effect.control + units[1] * effect.treatment
@@ -261,7 +261,7 @@ def declared(direction: Direction, low: float, high: float) -> Declared:
 
 
 def window_needed(looks: Sequence[Look], labels: Sequence[str]) -> int | None:
-    """Count the days after which the always-valid conclusion held for `HELD` looks or more."""
+    """Count days until the always-valid conclusion stayed the same, for `HELD` looks or more."""
     if not looks or looks[-1].always_declares == "unclear":
         return None
     last = looks[-1].always_declares
@@ -270,7 +270,7 @@ def window_needed(looks: Sequence[Look], labels: Sequence[str]) -> int | None:
 
 
 def days_needed(held: Sequence[Held], alpha: float) -> float | None:
-    """Count the days until an effect of the present size is detected with 80 % power."""
+    """Count more days until the effect, at its size, is detected with 80 % power at any look."""
     last = held[-1].snapshot
     if last.effect.difference == 0:
         return None

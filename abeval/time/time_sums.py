@@ -15,13 +15,9 @@ from abeval.aggregates.sums import (
     DAY,
     WHOLE,
     ByStretch,
-    Groups,
-    Slice,
-    Terms,
     by_stretch,
     slices_of,
 )
-from abeval.aggregates.sums import sums_of as sums_by_slice
 from abeval.bounds import MAX_WINDOW_DAYS
 from abeval.engines.builders import local_ms
 from abeval.errors import LogError
@@ -76,7 +72,7 @@ class TimedLogs(NamedTuple):
 
     @property
     def variants(self) -> list[str]:
-        """The variants, in their order."""
+        """Return the variants, in their order."""
         return [*self.logs.read.experiment.variants]
 
     @property
@@ -208,42 +204,23 @@ def metric_days(
 
 def _before(logs: OpenLogs, whole: SourceValues, metrics: Sequence[Metric]) -> dict[str, ByStretch]:
     """Metric → its moments of (y, x) before the period."""
-    slices = [Slice(m.name, WHOLE, Terms(*whole.pair(m, whole.before))) for m in metrics]
-    rows = slices_of(sums_by_slice(slices, _groups(logs, whole)))
-    places = max(1, len(logs.stretches))
+    rows, places = slices_of(whole.by_cell(metrics, WHOLE, before=True)), len(logs.stretches) or 1
     return {m.name: by_stretch(rows[m.name, WHOLE][""], places, scales(m), 2) for m in metrics}
-
-
-def _groups(logs: OpenLogs, values: SourceValues) -> Groups:
-    """Variant and stretch of units; none where the split of the traffic is known not to change."""
-    groups = values.groups
-    return groups if logs.stretches else groups._replace(stretch=np.zeros_like(groups.stretch))
 
 
 def _thirds(timed: TimedLogs, sums: SourceSums, metrics: Sequence[Metric]) -> dict[str, Thirds]:
     """Metric → its third moments, of a split that did not change."""
-    by_day, whole = sums
-    days = Labels(timed.panel.day, timed.days)
-    of_days = [Slice(m.name, DAY, Terms(*by_day.pair(m, by_day.now)), days) for m in metrics]
-    of_all = [Slice(m.name, WHOLE, Terms(*whole.pair(m, whole.now))) for m in metrics]
-    rows = slices_of(
-        [
-            *sums_by_slice(of_days, _groups(timed.logs, by_day)),
-            *sums_by_slice(of_all, _groups(timed.logs, whole)),
-        ]
-    )
-    known = units_of([one for m in metrics for one in _few_values(timed, whole, m)])
+    days = sums.by_day.by_cell(metrics, DAY, Labels(timed.panel.day, timed.days))
+    rows = slices_of([*days, *sums.whole.by_cell(metrics, WHOLE)])
+    few = units_of([one for m in metrics for one in _few_values(timed, sums.whole, m)])
+
+    def moments(metric: Metric, name: str) -> dict[str, Mapping[str, Moments]]:
+        cells = rows.get((metric.name, name), {})
+        return {cell: by_stretch(own, 1, scales(metric), 2)[0] for cell, own in cells.items()}
+
     return {
         m.name: Thirds(
-            {
-                day: by_stretch(of_day, 1, scales(m), 2)[0]
-                for day, of_day in rows.get((m.name, DAY), {}).items()
-            },
-            with_units(
-                by_stretch(rows[m.name, WHOLE][""], 1, scales(m), 2)[0],
-                known.get(m.name, {}),
-                scales(m),
-            ),
+            moments(m, DAY), with_units(moments(m, WHOLE)[""], few.get(m.name, {}), scales(m))
         )
         for m in metrics
     }
@@ -258,7 +235,7 @@ def _few_values(timed: TimedLogs, whole: SourceValues, metric: Metric) -> list[U
 
 
 def _days(experiment: Experiment, prepared: Prepared) -> tuple[tuple[str, ...], frozenset[str]]:
-    """The days from the first to the last with an impression, and which the log lacks in part."""
+    """List the days from the first to the last impression, and those lacking in part."""
     with_units = days_of(prepared)
     if not with_units:
         raise LogError("no analysed unit has an impression with a time in the period")
@@ -298,7 +275,7 @@ def growths_of(collected: Collected, metrics: Sequence[Metric]) -> dict[str, Gro
 
 
 def growth(metric: Metric, control: DaySums, entered: Mapping[str, Whole]) -> Growth | None:
-    """The growth of one metric, None where it has no spread.
+    """Return the growth of one metric, None where it has no spread.
 
     Days at the start without an estimate take that of the first day that has one.
 

@@ -25,7 +25,7 @@ Strata = tuple[tuple[int, ...], ...]
 
 
 def strata_of(stretches: Stretches, days: Sequence[str]) -> Strata:
-    """The entry days of each stretch.
+    """Return the entry days of each stretch.
 
     A day within which the split changed, by a schedule, is a group of its own.
 
@@ -71,20 +71,19 @@ class Axis:
     strata: Strata
     last_cohort: tuple[int, ...]
     partial: tuple[bool, ...]
-    _known: dict[tuple[tuple[Span, ...], bool], Sequence[ByStretch]] = field(
+    _kept: dict[tuple[object, ...], Sequence[ByStretch]] = field(
         default_factory=dict, init=False, repr=False
     )
-    _days: dict[tuple[int, ...], ByStretch] = field(default_factory=dict, init=False, repr=False)
     _parts: dict[Sequence[int], "Axis"] = field(default_factory=dict, init=False, repr=False)
 
     def windows(self, spans: tuple[Span, ...], entered: bool = False) -> Sequence[ByStretch]:
-        """Moments of (y, x) in each window, by group of cohorts and variant.
+        """Return moments of (y, x) in each window, by group of cohorts and variant.
 
         Days since entry take only the cohorts that were observed to the window's end, so that
         all its units had the same time. Every variant is compared with the same control: windows
         are summed once.
         """
-        if spans and (spans, entered) not in self._known:
+        if spans and (spans, entered) not in self._kept:
             groups = [self._observed(last) or ((),) for _, last in spans]
             boxes = [
                 (cohorts, span)
@@ -92,31 +91,32 @@ class Axis:
                 for cohorts in of_span
             ]
             moments = {n: iter(sums.windows(boxes, entered)) for n, sums in self.sums.items()}
-            self._known[spans, entered] = [
+            self._kept[spans, entered] = [
                 [{name: next(each) for name, each in moments.items()} for _ in of_span]
                 for of_span in groups
             ]
-        return self._known[spans, entered] if spans else ()
+        return self._kept[spans, entered] if spans else ()
 
     def by_day(self, days: tuple[int, ...]) -> ByStretch:
-        """Moments of the days' numerators and denominators, by group of cohorts and variant."""
-        if days not in self._days:
+        """Return moments of the days' y and x, by group of cohorts and variant."""
+        if days not in self._kept:
             last = min(days) if self.name == "exposure" else max(days)
-            self._days[days] = [
+            of_cohorts = [
                 {name: sums.by_day(cohorts, days) for name, sums in self.sums.items()}
                 for cohorts in self._observed(last) or ((),)
             ]
-        return self._days[days]
+            self._kept[days] = [of_cohorts]
+        return self._kept[days][0]
 
     def of_cohorts(self, cohorts: Sequence[int]) -> "Axis":
-        """The same axis for some of the cohorts, the same each time."""
+        """Return the same axis for some of the cohorts, the same each time."""
         own = tuple(cohorts)
         if own not in self._parts:
             self._parts[own] = replace(self, strata=_kept(self.strata, set(own)))
         return self._parts[own]
 
     def _observed(self, day: int) -> Strata:
-        """The cohorts that were observed to the end of a day."""
+        """Return the cohorts that were observed to the end of a day."""
         return _kept(self.strata, range(self.last_cohort[day] + 1))
 
 
@@ -137,7 +137,7 @@ class Course:
     known: Known | None = None
 
     def each_day(self) -> list[Pair]:
-        """Moments of (y, x) over the units of each day, in control and in the variant."""
+        """Return moments of (y, x) over the units of each day, in control and in the variant."""
         days = tuple((day, day) for day in range(len(self.axis.labels)))
         return [pair_of(moments, self.arms) for moments in self.axis.windows(days)]
 
@@ -147,7 +147,7 @@ class Course:
         return Arms(self.axis.control, self.variant)
 
     def by_day(self, days: Sequence[int]) -> tuple[Moments, Moments]:
-        """Moments of the days' numerators and denominators, in control and in the variant.
+        """Return moments of the days' numerators and denominators, in control and in the variant.
 
         Raises:
             Refusal: `too_few_units` where the two have no stretch of entry days in common.
@@ -210,7 +210,7 @@ def since_entry(metric: MetricDays, control: str, strata: Strata) -> Axis:
 
 
 def _kept(strata: Strata, cohorts: Container[int]) -> Strata:
-    """The strata with these cohorts only."""
+    """Return the strata with these cohorts only."""
     kept = (tuple(cohort for cohort in group if cohort in cohorts) for group in strata)
     return tuple(group for group in kept if group)
 
@@ -219,7 +219,7 @@ Kind = Literal["daily", "cumulative", "rolling"]
 
 
 def spans(days: int, widths: Sequence[int]) -> dict[Kind, list[Span]]:
-    """Every window on an axis of so many days.
+    """Return every window on an axis of so many days.
 
     Example:
         >>> spans(3, [2])["rolling"]
@@ -251,7 +251,7 @@ class Window(NamedTuple):
 
 
 def windows_of(course: Course, rule: Rule, widths: Sequence[int]) -> tuple[Window, ...]:
-    """Every window of a metric on one axis."""
+    """Return every window of a metric on one axis."""
     return tuple(
         Window(kind, span, comparison)
         for kind, own in spans(len(course.axis.labels), widths).items()
@@ -260,14 +260,14 @@ def windows_of(course: Course, rule: Rule, widths: Sequence[int]) -> tuple[Windo
 
 
 def window_rows(course: Course, windows: Sequence[Window]) -> tuple[WindowRow, ...]:
-    """The rows of windows."""
+    """Return the rows of windows."""
     return tuple(row_of(course, *window) for window in windows)
 
 
 def row_of(
     course: Course, kind: Kind | Literal["recurring"], span: Span, comparison: Comparison
 ) -> WindowRow:
-    """A comparison as the row of its window."""
+    """Return a comparison as the row of its window."""
     first, last = span
     axis = course.axis
     return WindowRow(

@@ -78,7 +78,7 @@ def verdict_of(seed: int, world: str, days: int = DAYS, units: int = 8000) -> st
     """Stability verdict on one simulated experiment in the world of this name."""
     timeline = Timeline(experiment_of(), time_sums(units_of(_NAMED[world], seed, units, days)))
     (result,) = metric_over_time(timeline, CTR)
-    return result.stability.verdict
+    return "" if result.stability is None else result.stability.verdict
 
 
 def verdicts(world: World, seeds: Sequence[int], days: int = DAYS) -> Verdicts:

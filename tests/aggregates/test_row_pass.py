@@ -11,6 +11,7 @@ from types import MappingProxyType
 import numpy as np
 import pandas as pd
 import pytest
+from abeval.logs.units import sub_buckets
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -26,9 +27,8 @@ from abeval.engines.duckdb import DuckDBEngine
 from abeval.engines.sql import query
 from abeval.experiment.model import Experiment
 from abeval.logs.mapping import LogColumns
-from abeval.logs.shape import LogShape, value_sql
+from abeval.logs.shape import LogShape, event_sql
 from abeval.logs.unit_arrays import NO_DAY, Units, half_away, key_of
-from abeval.logs.units import sub_buckets
 from abeval.metrics.builtin import builtin_metrics
 from abeval.metrics.definition import (
     AUC,
@@ -234,8 +234,7 @@ def assert_quantiles(found: RowSums, engine: DuckDBEngine, of: LogShape) -> None
         steps = dict(zip(places, between.astype("int64").itertuples(index=False), strict=True))
         assert mine.steps([*places, (name, int(own.middle.iloc[-1]))]) == steps
         medians |= mine.steps([(name, place(mine.spans[name].events, 0.5))])
-    (below,) = mine.below([medians])
-    assert_moments(below, engine.frame("select * from quantile_below"))
+    assert_moments(mine.below(medians), engine.frame("select * from quantile_below"))
 
 
 def assert_moments(found: Mapping[str, Moments], of_units: pd.DataFrame) -> None:

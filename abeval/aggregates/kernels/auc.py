@@ -1,16 +1,14 @@
-"""GAUC and AUC by sorts of whole numbers: `units/gauc` and `units/auc`; for windows, GAUC of days.
+"""Compute GAUC and AUC by sorts of whole numbers: `units/gauc`, `units/auc`, and GAUC of days.
 
 Scores become *levels*: whole numbers that order the impressions of a variant as their scores do.
 Scores of a few decimals are whole multiples of one fraction, and those are the levels. Of other
 scores only the place among the clicked scores of the variant counts, for it orders an impression
 against the clicks of its own unit (GAUC) and against all clicks (AUC).
-
-`row_pass.py` hands it the blocks.
 """
 
 from collections.abc import Sequence
 from itertools import pairwise
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -40,17 +38,6 @@ Days = tuple[int, int]
 """The first day and the last, counted from 1970."""
 
 
-class Levels(Protocol):
-    """Turns scores into levels; those of a variant begin where those of the one before end."""
-
-    @property
-    def edges(self) -> Sequence[int]:
-        """Where the levels of each variant begin, and the end."""
-
-    def of(self, score: Floats, arm: Arms) -> Whole:
-        """The level of each score of a variant."""
-
-
 class Decimals(NamedTuple):
     """Levels of scores with so many decimals, from the lowest to the highest.
 
@@ -67,11 +54,11 @@ class Decimals(NamedTuple):
 
     @property
     def edges(self) -> Sequence[int]:
-        """Where the levels of each variant begin, and the end."""
+        """Return where the levels of each variant begin, and the end."""
         return range(0, self.size * self.arms + 1, self.size)
 
     def of(self, score: Floats, arm: Arms) -> Whole:
-        """The level of each score of a variant."""
+        """Return the level of each score of a variant."""
         level = np.rint(score * 10.0**self.digits).astype(np.int64)
         level += arm * np.int64(self.size) - self.lowest
         return level
@@ -95,11 +82,11 @@ class AmongClicked(NamedTuple):
 
     @property
     def edges(self) -> Sequence[int]:
-        """Where the levels of each variant begin, and the end."""
+        """Return where the levels of each variant begin, and the end."""
         return [0, *np.cumsum([2 * len(scores) + 1 for scores in self.clicked]).tolist()]
 
     def of(self, score: Floats, arm: Arms) -> Whole:
-        """The level of each score of a variant."""
+        """Return the level of each score of a variant."""
         level = np.empty(len(score), dtype=np.int64)
         for number, known in enumerate(self.clicked):
             own = np.flatnonzero(arm == number)
@@ -111,8 +98,12 @@ class AmongClicked(NamedTuple):
         return level
 
 
+Levels = Decimals | AmongClicked
+"""Turns scores into levels; those of a variant begin where those of the one before end."""
+
+
 def _decimals(score: Floats) -> tuple[int, float, float]:
-    """The fewest decimals that all scores have, `_DIGITS` for no such number, and their ends."""
+    """Return the fewest decimals that all scores have, up to `_DIGITS`, and their ends."""
     known = score[~np.isnan(score)]
     ends = float(known.min(initial=np.inf)), float(known.max(initial=-np.inf))
     for digits in range(_DIGITS):
@@ -123,7 +114,7 @@ def _decimals(score: Floats) -> tuple[int, float, float]:
 
 
 def _levels(rows: UnitRows, arm: Arms, arms: int) -> Levels:
-    """The levels of all scores."""
+    """Return the levels of all scores."""
     parts = rows.each(lambda block: _decimals(block.rows["score"]), "score")
     digits, lowest, highest = zip(*parts, strict=True)
     most = max(digits)
@@ -160,7 +151,7 @@ class Scored(NamedTuple):
 
 
 def scored(block: Block, arm: Arms) -> Scored:
-    """The scored impressions of a block; `arm` is the variant of each unit."""
+    """Return the scored impressions of a block; `arm` is the variant of each unit."""
     score = block.rows["score"]
     used = block.of_run(block.runs["in_period"])
     used &= ~np.isnan(score)
@@ -186,7 +177,7 @@ class UnitPairs(NamedTuple):
 
 
 def unit_pairs(unit: NDArray[np.integer], result: Whole) -> UnitPairs:
-    """What `units/gauc` counts for each unit.
+    """Return what `units/gauc` counts for each unit.
 
     Args:
         unit: Place of the unit of each impression.
@@ -207,7 +198,7 @@ def unit_pairs(unit: NDArray[np.integer], result: Whole) -> UnitPairs:
     hits = np.flatnonzero(key & 1)
 
     def misses(place: Places) -> Whole:
-        """How many of the impressions before a place have no click."""
+        """Return how many of the impressions before a place have no click."""
         return place - np.searchsorted(hits, place)
 
     own = np.searchsorted(start, hits, side="right") - 1
@@ -221,7 +212,7 @@ def unit_pairs(unit: NDArray[np.integer], result: Whole) -> UnitPairs:
 
 
 def gauc_of(pairs: UnitPairs) -> UnitDays:
-    """The columns of `units/gauc`."""
+    """Return the columns of `units/gauc`."""
     n, p = pairs.impressions, pairs.clicks
     both = (p > 0) & (p < n)
     with np.errstate(invalid="ignore", divide="ignore"):
@@ -325,7 +316,7 @@ def _worth(counts: Whole, edges: Sequence[int]) -> Whole:
 def auc_of(
     pairs: UnitPairs, halves: Whole, arm: Arms, counts: Whole, edges: Sequence[int]
 ) -> UnitDays:
-    """The columns of `units/auc`; none of a variant without a click or without a miss.
+    """Return the columns of `units/auc`; none of a variant without a click or without a miss.
 
     Args:
         pairs: All units.

@@ -6,8 +6,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from abeval.aggregates.kernels.rows import Block, Blocks, Room, UnitRows
-from abeval.engines.sql import numbered
+from abeval.aggregates.kernels.rows import Block, Blocks, Column, Room, UnitRows
 from abeval.logs.unit_arrays import Places, Whole, added, heads
 from abeval.logs.views import ITEM_GROUPS
 from abeval.threads import in_threads
@@ -29,35 +28,19 @@ class Sizes(NamedTuple):
 
     @property
     def bits(self) -> tuple[int, int, int]:
-        """How many bits the numbers of items, of units, and of days and the day before need."""
+        """Count the bits of the numbers of items, of units, and of days and the day before."""
         days = (self.days + 1).bit_length() if self.days else 0
         return self.items.bit_length(), self.units.bit_length(), days
 
     @property
     def fit(self) -> bool:
-        """Whether group, item, unit and day are one whole number of 64 bits together."""
+        """Tell whether group, item, unit and day are one whole number of 64 bits together."""
         items, units, days = self.bits
         return self.groups.bit_length() + items + max(units + days, 2 * days) < 64
 
 
-class GroupItems(NamedTuple):
-    """One entry per group and item that met; small numbers, for there may be millions.
-
-    Attributes:
-        group: Ascending, shape (entries,).
-        item: Number of the item.
-        units: Distinct units of the group that were shown it.
-        impressions: How often it was shown to them.
-    """
-
-    group: NDArray[np.int32]
-    item: NDArray[np.int32]
-    units: NDArray[np.int32]
-    impressions: NDArray[np.int32]
-
-
 def shown_in(rows: UnitRows, items: int) -> Places:
-    """The numbers of the items that were shown in the period, ascending."""
+    """Return the numbers of the items that were shown in the period, ascending."""
 
     def shown(block: Block) -> NDArray[np.bool_]:
         met = np.zeros(items + 1, dtype=bool)
@@ -77,14 +60,18 @@ class Shown(NamedTuple):
     counts: Blocks
     sizes: Sizes
 
-    def reach(self, first: int | None = None, last: int = 0) -> GroupItems:
-        """Add the blocks up, over the period or from one day, counted from 1970, to another."""
+    def reach(self, first: int | None = None, last: int = 0) -> tuple[Column, ...]:
+        """Add the blocks up, over the period or from one day, counted from 1970, to another.
+
+        Returns:
+            Group, item, units and impressions of each group and item that met, ascending.
+        """
         days = self.sizes.bits[2]
         since = 0 if first is None else first - self.sizes.first + 1
         until = self.sizes.days if first is None else last - self.sizes.first + 1
 
-        def of(number: int) -> GroupItems:
-            """The entries of a group, counted: many times faster than a sort of them."""
+        def of(number: int) -> tuple[Column, ...]:
+            """Return the entries of a group, counted: many times faster than a sort of them."""
             key, units, impressions = self.counts.read(number, range(3))
             if days:
                 day, before = key & (1 << days) - 1, key >> days & (1 << days) - 1
@@ -94,10 +81,10 @@ class Shown(NamedTuple):
             times = np.bincount(key, impressions)
             met = np.flatnonzero(times).astype(np.int32)
             units = np.bincount(key, units)[met].astype(np.int32)
-            return GroupItems(np.full_like(met, number), met, units, times[met].astype(np.int32))
+            return np.full_like(met, number), met, units, times[met].astype(np.int32)
 
         groups = [*in_threads(of, range(self.sizes.groups))]
-        return GroupItems(*map(np.concatenate, zip(*groups, strict=True)))
+        return tuple(map(np.concatenate, zip(*groups, strict=True)))
 
 
 def shown(
@@ -233,7 +220,7 @@ class Catalogue(NamedTuple):
     def of(
         cls, variants: Sequence[str], items: Sequence[str], group: Whole, shown: Shown
     ) -> "Catalogue":
-        """The catalogue of what blocks count; days are kept where they were counted."""
+        """Return the catalogue of what blocks count; days are kept where they were counted."""
         reach = _reach(variants, items, shown)
         return cls(reach, group, shown if shown.sizes.days else None)
 
@@ -244,7 +231,7 @@ class Catalogue(NamedTuple):
         return _reach(self.reach.variants, self.reach.items, self.shown, (first, last))
 
     def group_units(self, units: slice | NDArray[np.integer] = slice(None)) -> list[GroupUnits]:
-        """How many of the units are in each group of a variant."""
+        """Return how many of the units are in each group of a variant."""
         groups, counts = np.unique(self.group[units], return_counts=True)
         return [
             GroupUnits(self.reach.variants[group // ITEM_GROUPS], group % ITEM_GROUPS, count)
@@ -262,19 +249,3 @@ def _reach(
     group, item, units, impressions = shown.reach(*(days or ()))
     arm, group = np.divmod(group, ITEM_GROUPS)
     return Reach(variants, items, arm, item, group, units, impressions)
-
-
-def items_sql(relation: str) -> str:
-    """SQL of the items of a relation with the columns of `catalogue/reach`."""
-    item = "cast(item_id as varchar) as item_id"
-    return f"select distinct {item} from {relation} order by item_id"
-
-
-def entries_sql(relation: str, variants: Sequence[str]) -> str:
-    """SQL of the arrays of its entries, in the order of the fields of `Reach`."""
-    return (
-        f"select {numbered('variant', variants)} as variant, "
-        "dense_rank() over (order by cast(item_id as varchar)) - 1 as item, "
-        "item_group, units, impressions "
-        f"from {relation} order by variant, item_group, item"
-    )

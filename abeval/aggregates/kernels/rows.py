@@ -166,11 +166,11 @@ class Block:
 
     @cached_property
     def run(self) -> Places:
-        """The number of each impression's run."""
+        """Return the number of each impression's run."""
         return self.of_run(np.arange(len(self.runs["length"])))
 
     def of_run(self, column: Column) -> Column:
-        """The value of each impression's run."""
+        """Return the value of each impression's run."""
         return np.repeat(column, self.runs["length"])
 
 
@@ -196,7 +196,7 @@ class HashIndex:
         self._known = np.append(known, np.iinfo(np.int64).max)
 
     def places(self, hashes: NDArray[np.int64]) -> NDArray[np.int32]:
-        """The place of each hash, -1 where it is not among those that are known."""
+        """Return the place of each hash, -1 where it is not among those that are known."""
         place = self._first[hashes >> self._shift]
         behind = np.flatnonzero(self._known[place] < hashes)
         while len(behind):
@@ -227,7 +227,7 @@ class Placed(NamedTuple):
     rows: Sequence[int]
 
     def without(self, names: Sequence[str]) -> "Placed":
-        """The same without some columns of the rows."""
+        """Return the same without some columns of the rows."""
         rows = {name: column for name, column in self.block.rows.items() if name not in names}
         return self._replace(block=Block(self.block.runs, rows))
 
@@ -339,7 +339,7 @@ class UnitBlocks:
 
 
 def _starts(chunk: Mapping[str, Column], slot_ms: int) -> Places:
-    """Where each run begins."""
+    """Return where each run begins."""
     changes = np.ones(len(chunk["unit"]), dtype=bool)
     columns = [chunk[name] for name in ("unit", *_KEPT) if name in chunk]
     if "time_ms" in chunk:
@@ -353,7 +353,7 @@ def _starts(chunk: Mapping[str, Column], slot_ms: int) -> Places:
 def _chosen(
     chunk: Mapping[str, Column], choice: Choice, unit: NDArray[np.int32], length: Places
 ) -> Column:
-    """The value of each row from the column of its unit; any where the unit is not known."""
+    """Return the value of each row from the column of its unit; any where the unit is not known."""
     kind = choice.of_unit[unit]
     values = chunk[choice.columns[0]].copy()
     others: list[Column | float] = [*(chunk[name] for name in choice.columns[1:]), choice.none]
@@ -365,7 +365,7 @@ def _chosen(
 
 
 def _ranges(start: Places, length: Places) -> Places:
-    """The numbers from each start on, as many as its length says, one after the other."""
+    """Return the numbers from each start on, as many as its length says, one after the other."""
     before = np.cumsum(length) - length
     return np.repeat(start - before, length) + np.arange(int(length.sum()))
 
@@ -397,7 +397,7 @@ class Scan(NamedTuple):
     dated: bool = False
 
     def block(self, columns: Columns) -> Block:
-        """The impressions of analysed units, placed."""
+        """Return the impressions of analysed units, placed."""
         return self.placing.place(self.numbered(columns)).block
 
 
@@ -430,7 +430,7 @@ def unit_rows(
 
 
 def room_of(options: EngineOptions) -> Room:
-    """Where rows are kept under the limit of memory of an experiment, and in its folder."""
+    """Return where rows are kept under the limit of memory of an experiment, and in its folder."""
     if options.memory is None:
         return Room(folder=options.temp_directory)
     return Room(options.memory // PARTS, options.temp_directory)
@@ -449,7 +449,7 @@ def _values(names: Sequence[str], dated: bool, block: Block) -> list[Values]:
 
 
 def _together(parts: Sequence[Sequence[Values]], names: Sequence[str], dated: bool) -> list[Values]:
-    """The values of all parts."""
+    """Return the values of all parts."""
     nothing = [np.zeros(0, kind) for kind in (np.int32, np.int64, np.int32)][: 2 + dated]
     return [
         tuple(map(np.concatenate, zip(nothing, *(part[i] for part in parts), strict=True)))

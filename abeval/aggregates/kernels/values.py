@@ -182,7 +182,7 @@ def _dated(day: Column) -> NDArray[np.int32]:
 
 
 def _gains(position: Whole) -> Whole:
-    """What a click at each position is worth, in multiples of 1e-12."""
+    """Return what a click at each position is worth, in multiples of 1e-12."""
     if not len(position) or int(position.max()) <= _TABLE:
         return _gain_table()[position]
     distinct, number = np.unique(position, return_inverse=True)
@@ -232,7 +232,7 @@ class Events:
     day: NDArray[np.int32] | None = None
 
     def of_days(self, units: NDArray[np.integer], first: int, last: int) -> "Events":
-        """The impressions of some days, of these units; others have none on those days."""
+        """Return the impressions of some days, of these units; others have none on those days."""
         if self.day is None:
             raise ValueError("the days of the values were not read")
         place = np.zeros(len(self.arm), dtype=np.int32)
@@ -256,16 +256,13 @@ class Events:
         }
 
     def steps(self, places: Sequence[Place]) -> dict[Place, Step]:
-        """The neighbouring values of each place that lies between two."""
+        """Return the neighbouring values of each place that lies between two."""
         steps = {(name, at): self._levels[name].step(at) for name, at in places}
         return {place: step for place, step in steps.items() if step is not None}
 
-    def below(self, steps: Sequence[Mapping[Place, Step]]) -> list[dict[str, Moments]]:
-        """Of each quantile: variant → moments over units of the values below it, and of all."""
-        return [
-            {name: self._moments(name, step, step.weights(at)) for (name, at), step in own.items()}
-            for own in steps
-        ]
+    def below(self, steps: Mapping[Place, Step]) -> dict[str, Moments]:
+        """Variant → moments over units of the values below its quantile, and of all."""
+        return {n: self._moments(n, step, step.weights(at)) for (n, at), step in steps.items()}
 
     @cached_property
     def _rows(self) -> dict[str, NDArray[np.intp]]:
@@ -282,7 +279,7 @@ class Events:
 
     @cached_property
     def _counts(self) -> Whole:
-        """How many values each unit has."""
+        """Return how many values each unit has."""
         return np.bincount(self.unit, minlength=len(self.arm))
 
     def _moments(self, variant: str, step: Step, weights: tuple[int, int]) -> Moments:
@@ -304,7 +301,7 @@ class Events:
 
 
 def _moments_of(below: Whole, events: Whole) -> Moments:
-    """Moments of parts of values below a quantile, and of all values."""
+    """Return moments of parts of values below a quantile, and of all values."""
     sums = exact_sums([below, events], [(0,), (1,), (0, 0), (0, 1), (1, 1)])
     if sums is None:
         raise OverflowError("the values of a unit are too many to be counted")
