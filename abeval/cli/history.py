@@ -14,7 +14,6 @@ from abeval.cli.options import (
     ReportFile,
     Whole,
     Writes,
-    debuggable,
     output_file,
     protected,
     show,

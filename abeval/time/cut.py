@@ -25,7 +25,6 @@ from abeval.progress import Step
 from abeval.results.windows import Rhythm, WindowRow
 from abeval.stats import shapes
 from abeval.stats.records import Refusal
-from abeval.stats.shapes import effects
 from abeval.time.change import has_effect
 from abeval.time.day_sums import Known, MetricDays, Panel, Span
 from abeval.time.open import by_source

@@ -11,7 +11,6 @@ from types import MappingProxyType
 import numpy as np
 import pandas as pd
 import pytest
-from abeval.logs.units import sub_buckets
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -27,8 +26,9 @@ from abeval.engines.duckdb import DuckDBEngine
 from abeval.engines.sql import query
 from abeval.experiment.model import Experiment
 from abeval.logs.mapping import LogColumns
-from abeval.logs.shape import LogShape, event_sql
+from abeval.logs.shape import LogShape
 from abeval.logs.unit_arrays import NO_DAY, Units, half_away, key_of
+from abeval.logs.units import sub_buckets
 from abeval.metrics.builtin import builtin_metrics
 from abeval.metrics.definition import (
     AUC,
