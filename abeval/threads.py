@@ -1,7 +1,4 @@
-"""Work on parts of arrays in threads, which run in parallel while numpy computes.
-
-Used by kernels (`aggregates/kernels/`, `offline/kernels/`) and by `stats/equal_traffic.py`.
-"""
+"""Work on parts of arrays in threads, which run in parallel while NumPy computes."""
 
 import ctypes
 import os

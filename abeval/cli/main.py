@@ -1,10 +1,8 @@
-"""The command line: a thin twin of the Python API.
+"""Run the command line: a thin twin of the Python API.
 
 Results go to stdout, messages to stderr. Exit codes: 0 done; 1 a fault of abeval, or of the
 machine; 2 a mistake in the input; 130 interrupted, 143 and 129 stopped by SIGTERM and SIGHUP; with
 `--gate` 3 do not trust, 4 do not ship, 5 keep running.
-
-The command `abeval` and `python -m abeval` call `main`; the commands are in modules beside it.
 """
 
 import atexit

@@ -1,4 +1,4 @@
-"""What all commands share: options, guarded files, JSON and tables, and how errors end a run."""
+"""Share what all commands need: options, guarded files, output, and how errors end a run."""
 
 import errno
 import inspect
@@ -69,7 +69,7 @@ def _stop(code: int, message: str) -> None:
 
 
 def _close_stdout() -> None:
-    """Python would flush it once more at the end, and say again that it cannot."""
+    """Flush stdout, or replace it: Python would flush it again and say that it cannot."""
     try:
         sys.stdout.flush()
     except OSError:
@@ -91,7 +91,7 @@ def _of_memory(error: MemoryError) -> str:
 
 
 def _of_abeval(error: Exception) -> str:
-    """The error and where it was raised: a report needs both."""
+    """Describe an error and where it was raised: a report needs both."""
     frames = traceback.extract_tb(error.__traceback__)
     own = [frame for frame in frames if _HOME in Path(frame.filename).parents]
     place = (own or frames)[-1]
@@ -105,7 +105,7 @@ def _of_abeval(error: Exception) -> str:
 
 
 def _printable(text: str) -> str:
-    """A name in a message must not control the terminal."""
+    """Replace characters of a message that would control the terminal."""
     return "".join(
         char if char.isprintable() or char == "\n" else "\N{REPLACEMENT CHARACTER}" for char in text
     )

@@ -78,7 +78,7 @@ def sql(
 
 
 def run_of(experiment: "Experiment", name: str) -> "Analysis":
-    """The analysis that runs a query: each folder of `queries/` belongs to one."""
+    """Return the analysis that runs a query: each folder of `queries/` belongs to one."""
     runs: Mapping[str, Analysis] = {
         "offline": lambda engine: _replay(experiment, engine),
         "offline_policy": lambda engine: _off_policy(experiment, engine),
@@ -109,7 +109,7 @@ def _replay(experiment: "Experiment", engine: "DuckDBEngine") -> None:
 
 
 def _off_policy(experiment: "Experiment", engine: "DuckDBEngine") -> None:
-    """The policy of another variant, from the log of control."""
+    """Estimate the policy of another variant, from the log of control."""
     from abeval.logs.run import Run
     from abeval.off_policy.estimates import OffPolicyOptions
     from abeval.off_policy.log import PolicyChoice

@@ -1,7 +1,6 @@
-"""Guesses → the text of an experiment file, with a comment on each.
+"""Write guesses as an experiment file, with a comment on each.
 
-`drafts/run.py` hands it the guesses; what is not sure is written as a comment, so that no number
-comes from it before a person has decided.
+What is not sure is a comment: no number comes from it before a person has decided.
 """
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
@@ -42,7 +41,7 @@ class Tables:
 
     @property
     def events(self) -> dict[str, Other]:
-        """The logs of events by the names that they get: those of their files."""
+        """Return the logs of events, each by a name that follows from its file's."""
         named: dict[str, Other] = {}
         for other in self.others:
             if other.kind == "events":
@@ -65,7 +64,7 @@ def add_guess(
 def write_logs(
     document: tomlkit.TOMLDocument, guesses: Sequence[Guess], tables: Tables
 ) -> Iterator[str]:
-    """`[logs]`; the questions are on tables that the draft does not read."""
+    """Write `[logs]`, and ask about tables that the draft does not read."""
     logs = tomlkit.table(is_super_table=True)
     logs.add("units" if tables.of_units else "impressions", _main(guesses, tables))
     for other in tables.others:
@@ -118,7 +117,7 @@ def _other(other: Other, tables: Tables) -> TomlTable:
 
 
 def _add_cast(log: TomlTable, unit: Column | None) -> None:
-    """Ids that pandas wrote as 7.0 are read as 7."""
+    """Read ids that pandas wrote as 7.0 as 7."""
     if unit is not None and unit.kind == "real":
         query = tomlkit.string(cast_query(unit.name, "bigint"), literal="'" not in unit.name)
         query.comment(f"sure: {unit.name} is {unit.type}, but every value is whole")
@@ -131,7 +130,7 @@ def _add_time_unit(log: TomlTable, time: Column | None) -> None:
 
 
 def _unused(document: tomlkit.TOMLDocument, files: str) -> str:
-    """Comment on files that the draft does not read; the question."""
+    """Comment on files that the draft does not read, and return the question."""
     document.add(tomlkit.nl())
     document.add(tomlkit.comment(f"NOT SURE: {files} is not used. Its rows may be"))
     document.add(tomlkit.comment("[logs.exposures] (unit, variant and time), [logs.units]"))
@@ -149,7 +148,7 @@ NEAR = 0.1
 def experiment_text(
     name: str, guesses: Sequence[Guess], arms: Arms | None, tables: Tables, builtin: Collection[str]
 ) -> tuple[str, tuple[str, ...]]:
-    """The file, and the questions that it asks."""
+    """Write the file, and the questions that it asks."""
     by_entry = {g.entry: g for g in reversed(guesses)}
     document = tomlkit.document()
     document.add("name", tomlkit.item(name))
@@ -215,7 +214,7 @@ def _write_variants(
 
 
 def likely_weights(units: Mapping[str, int]) -> dict[str, float]:
-    """The roundest weights that the units do not contradict: equal, or in 5, 1, .1 per cent.
+    """Return the roundest weights that fit the units: equal, or in steps of 5, 1, .1 per cent.
 
     Weights that are the observed shares would hide a sample ratio mismatch; so shares near equal
     ones are meant to be equal, whatever the counts say.
@@ -303,7 +302,7 @@ def _write_comments(
 
 
 def _own(column: Column, one_row: bool, builtin: Collection[str]) -> dict[str, object]:
-    """A metric of one column: a share where it is 0 or 1 for each unit, else a mean per unit."""
+    """Make a metric of one column: a share if each unit has 0 or 1, else a mean per unit."""
     name = slug(column.name)
     if not one_row:
         name = f"{name}_per_unit"
@@ -319,7 +318,7 @@ def _number(column: Column) -> str:
 
 
 def _of_events(name: str, other: Other) -> Iterator[dict[str, object]]:
-    """Metrics of a log of events: units that have a row, and sums of its outcomes."""
+    """Make metrics of a log of events: units that have a row, and sums of its outcomes."""
     yield {"name": f"any_{name}", "role": "goal", "log": name}
     for column in other.outcomes:
         named = f"{name}_{slug(column.name)}"

@@ -67,7 +67,7 @@ class Columns:
         self._known = {column.lower(): column for column in self._types}
 
     def named(self, name: str) -> str:
-        """A column by its name, whatever its case.
+        """Find a column by its name, whatever its case.
 
         Raises:
             LogError: There is none.
@@ -80,11 +80,11 @@ class Columns:
         return self._known[name.lower()]
 
     def numbers(self) -> Sequence[str]:
-        """The columns of numbers."""
+        """List the columns of numbers."""
         return [column for column, kind in self._types.items() if is_number(kind)]
 
     def sql(self, text: str) -> str:
-        """SQL of a number: a column by its name, whatever it is; else an expression.
+        """Return SQL of a number: a column by its name, else an expression.
 
         Raises:
             LogError: The column is no number, or there is none.
@@ -98,20 +98,20 @@ class Columns:
         return sql
 
     def type_of(self, text: str) -> str | None:
-        """The type of a column by its name; None of an expression."""
+        """Return the type of a column by its name; None of an expression."""
         tree = parse_expression(text)
         if not isinstance(tree, exp.Column):
             return None
         return self._types[self.named(columns_of(text)[0])]
 
     def is_whole(self, text: str) -> bool:
-        """Whether every value is a whole number, by its type."""
+        """Say whether every value is a whole number, by its type."""
         kind = self.type_of(text) or ""
         return kind in ("BOOLEAN", "INTEGER") or kind.endswith("INT")
 
 
 def reference(column: str) -> str:
-    """SQL of a column, in quotes where it would be read as something else."""
+    """Write SQL of a column, in quotes where it would be read as something else."""
     plain = expression_problem(column) is None and isinstance(parse_expression(column), exp.Column)
     return column if plain else quoted(column)
 
@@ -163,13 +163,13 @@ class Values:
         self._decimals = self._enough([group for group in broken if group])
 
     def is_share(self, text: str) -> bool:
-        """Whether values are 0 and 1; nothing but zeros may be counts of what is rare."""
+        """Say whether values are 0 and 1; nothing but zeros may be counts of what is rare."""
         one = self._ranges[text]
         varies = one.most != one.least
         return not one.odd and (varies or self._columns.type_of(text) == "BOOLEAN")
 
     def step(self, texts: Sequence[str]) -> float:
-        """A step to which values can be rounded without a loss that would be seen."""
+        """Return the coarsest rounding step that changes no printed digit."""
         broken = self._broken(texts)
         if not broken:
             return 1.0
@@ -183,11 +183,11 @@ class Values:
         return float(f"1e{min(max(exponent, least), 0)}")
 
     def _broken(self, texts: Sequence[str]) -> tuple[str, ...]:
-        """Those whose values may have decimals."""
+        """List the expressions whose values may have decimals."""
         return tuple(text for text in texts if not self._columns.is_whole(text))
 
     def _enough(self, groups: Sequence[tuple[str, ...]]) -> dict[tuple[str, ...], int | None]:
-        """The decimals that are enough for every value of a group; None for more than six.
+        """Return the decimals that are enough for each group; None for more than six.
 
         Sums of few digits cost less.
         """
@@ -223,7 +223,7 @@ def _range_sql(text: str) -> str:
 
 
 def _odd(values: NDArray[np.generic]) -> list[bool]:
-    """Whether some of the values have more decimals, for each number of decimals."""
+    """Say for each number of decimals whether some values have more."""
     known = np.ma.compressed(values)
     with np.errstate(over="ignore"):
         rounded = [np.round(known, place) for place in _PLACES]
@@ -231,7 +231,7 @@ def _odd(values: NDArray[np.generic]) -> list[bool]:
 
 
 def _odd_sql(texts: Sequence[str], place: int) -> str:
-    """The rows with a value that has more decimals."""
+    """Write SQL that counts rows with a value of more decimals."""
     rounded = (f"round({_double(text)}, {place}) <> {_double(text)}" for text in texts)
     return f"count_if({' or '.join(rounded)})"
 
@@ -257,7 +257,7 @@ class Measures(NamedTuple):
 
 
 def measures_of(engine: Engine, columns: Columns, options: TableOptions) -> Measures:
-    """Entries of metrics and covariates, each with a resolution that fits its values.
+    """Return entries of metrics and covariates, with resolutions that fit their values.
 
     Raises:
         LogError: A column is missing, or is no number.
@@ -278,7 +278,7 @@ def measures_of(engine: Engine, columns: Columns, options: TableOptions) -> Meas
 
 
 def segments_of(columns: Columns, segments: Sequence[str] | Mapping[str, str]) -> dict[str, str]:
-    """Names of segments → expressions.
+    """Return name of a segment → expression.
 
     Raises:
         LogError: A column is missing.
@@ -289,7 +289,7 @@ def segments_of(columns: Columns, segments: Sequence[str] | Mapping[str, str]) -
 
 
 def _specs(columns: Columns, options: TableOptions) -> list[dict[str, Any]]:
-    """Entries of metrics, in the form of the file."""
+    """Return entries of metrics, in the form of the file."""
     metrics = _others(columns, options) if options.metrics is None else options.metrics
     if isinstance(metrics, Mapping):
         return [_named(columns, name, spec) for name, spec in metrics.items()]
@@ -297,7 +297,7 @@ def _specs(columns: Columns, options: TableOptions) -> list[dict[str, Any]]:
 
 
 def _others(columns: Columns, options: TableOptions) -> list[str]:
-    """The columns of numbers that are nothing else."""
+    """List the columns of numbers that are nothing else."""
     segments = () if isinstance(options.segments, Mapping) else options.segments
     used = {options.variant, options.unit, *options.covariates, *segments}
     taken = {name.lower() for name in used if name is not None}
@@ -326,7 +326,7 @@ def _named(
 
 
 def _mean_or_ratio(value: str) -> dict[str, str]:
-    """The two sums of a division; else one value."""
+    """Return the two sums of a division; else one value."""
     tree = parse_expression(value)
     while isinstance(tree, exp.Paren):
         tree = tree.this
@@ -337,7 +337,7 @@ def _mean_or_ratio(value: str) -> dict[str, str]:
 
 
 def _summed(columns: Columns, entry: Mapping[str, Any]) -> list[str]:
-    """The expressions that an entry sums; none where a resolution would not fit it."""
+    """List the expressions that an entry sums; none where a resolution would not fit it."""
     if "function" in entry:
         return []
     texts = [entry[key] for key in ("value", "numerator", "denominator") if key in entry]
@@ -347,7 +347,7 @@ def _summed(columns: Columns, entry: Mapping[str, Any]) -> list[str]:
 
 
 def _fitted(values: Values, entry: dict[str, Any], texts: Sequence[str]) -> dict[str, Any]:
-    """An entry with a resolution that fits the values, and as a share if it is one."""
+    """Give an entry a resolution that fits the values, and call it a share if it is one."""
     if not texts:
         return entry
     may_be_share = "value" in entry and "quantile" not in entry
@@ -356,6 +356,6 @@ def _fitted(values: Values, entry: dict[str, Any], texts: Sequence[str]) -> dict
 
 
 def _word(text: str) -> str:
-    """A name of a metric or a segment, made of a column or an expression."""
+    """Make a name of a metric or a segment of a column or an expression."""
     word = re.sub(r"\W+", "_", text, flags=re.ASCII).strip("_")
     return word if re.match("[A-Za-z]", word) else f"m_{word}"

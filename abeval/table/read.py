@@ -29,7 +29,7 @@ _NEAR = 0.1
 
 
 def control_of(named: str | None, variants: Sequence[str]) -> str:
-    """The variant that others are compared with: the named one, or one that is called so."""
+    """Choose the control: the named variant, or one that is called so."""
     if named is not None:
         if named not in variants:
             hint = suggestion(named, variants)
@@ -47,7 +47,7 @@ def control_of(named: str | None, variants: Sequence[str]) -> str:
 
 
 def is_usual_control(variant: str) -> bool:
-    """Whether a variant is called as controls are.
+    """Say whether a variant is called as controls are.
 
     Example:
         >>> is_usual_control("Control"), is_usual_control("gate_30")
@@ -59,7 +59,7 @@ def is_usual_control(variant: str) -> bool:
 def weights_of(
     named: Mapping[str, float] | None, counts: Mapping[str, int]
 ) -> tuple[Mapping[str, float], str]:
-    """Variant → weight, and whether they were planned or are those of the table."""
+    """Return variant → weight, and whether weights were planned or observed."""
     if named is not None:
         missing = sorted({*counts} ^ {*named})
         if missing:
@@ -90,7 +90,7 @@ class ReadTable(NamedTuple):
 
 
 def read_table(table: object, options: TableOptions) -> ReadTable:
-    """The experiment of a table: a file (Parquet, CSV, JSON), or a frame.
+    """Make the experiment of a table: a file (Parquet, CSV, JSON), or a frame.
 
     Raises:
         LogError: The table cannot be read, or lacks a column.
@@ -119,7 +119,7 @@ def read_table(table: object, options: TableOptions) -> ReadTable:
 
 
 def _entries(engine: Engine, options: TableOptions, name: str) -> dict[str, Any]:
-    """The entries of the experiment."""
+    """Return the entries of the experiment."""
     columns = Columns(engine)
     variant = columns.named(options.variant)
     unit = ROW_UNIT if options.unit is None else columns.named(options.unit)
@@ -143,7 +143,7 @@ def _entries(engine: Engine, options: TableOptions, name: str) -> dict[str, Any]
 
 
 def _counts(engine: Engine, column: str) -> dict[str, int]:
-    """Variant → its rows."""
+    """Count the rows of each variant."""
     value = f"cast({quoted(column)} as varchar)"
     rows = engine.rows(
         f"select {value}, count(*) from {TABLE} where {value} <> '' "
@@ -163,7 +163,7 @@ def sums_experiment(
     weights: Mapping[str, float] | None = None,
     entries: Mapping[str, Any] | None = None,
 ) -> Experiment:
-    """The experiment of a table of sums; every metric is a goal unless `entries` say otherwise.
+    """Make the experiment of a table of sums; metrics are goals unless `entries` differ.
 
     Args:
         rows: The sums.
