@@ -56,26 +56,17 @@ def problems_of(error: ValidationError, raw: Mapping[str, Any]) -> list[Problem]
     return [Problem(path, " or ".join(dict.fromkeys(texts))) for path, texts in by_path.items()]
 
 
-def without(raw: Mapping[str, Any], paths: Sequence[Path]) -> dict[str, Any]:
-    """Copy `raw` without the entries at `paths`."""
-    return {
-        key: _without(value, [p[1:] for p in paths if p[0] == key])
-        for key, value in raw.items()
+def without(entries: Any, paths: Sequence[Path]) -> Any:  # noqa: ANN401 (a tree of entries)
+    """Copy entries without those at `paths`."""
+    if not isinstance(entries, Mapping | list):
+        return entries
+    items = entries.items() if isinstance(entries, Mapping) else enumerate(entries)
+    kept = {
+        key: without(value, [path[1:] for path in paths if path[:1] == (key,)])
+        for key, value in items
         if (key,) not in paths
     }
-
-
-def _without(value: object, paths: list[Path]) -> object:
-    if isinstance(value, Mapping):
-        return without(value, [p for p in paths if p])
-    if isinstance(value, list):
-        gone = {p[0] for p in paths if len(p) == 1}
-        return [
-            _without(item, [p[1:] for p in paths if p and p[0] == i])
-            for i, item in enumerate(value)
-            if i not in gone
-        ]
-    return value
+    return kept if isinstance(entries, Mapping) else list(kept.values())
 
 
 def _path_in(raw: Mapping[str, Any], detail: ErrorDetails) -> Path:

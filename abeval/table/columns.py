@@ -4,7 +4,7 @@ import math
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -126,22 +126,6 @@ _LOOKED_AT = 10_000
 """Rows that say how many decimals to look for."""
 
 
-class _Range(NamedTuple):
-    """What values lie between.
-
-    Attributes:
-        odd: How many are neither 0 nor 1.
-        most: The largest.
-        least: The smallest.
-        size: The largest finite one without its sign; None where there is none.
-    """
-
-    odd: Cell
-    most: Cell
-    least: Cell
-    size: Cell
-
-
 class Values:
     """What the values of some groups of expressions are like, by few statements for all of them.
 
@@ -155,25 +139,21 @@ class Values:
         self._engine, self._columns = engine, columns
         texts = list(dict.fromkeys(text for group in groups for text in group))
         cells = self._row([_range_sql(text) for text in texts])
-        self._ranges = {
-            text: _Range(*cells[4 * i : 4 * i + 4])  # as `_range_sql` lists them
-            for i, text in enumerate(texts)
-        }
+        self._ranges = {text: cells[4 * i : 4 * i + 4] for i, text in enumerate(texts)}
         broken = dict.fromkeys(map(self._broken, groups))
         self._decimals = self._enough([group for group in broken if group])
 
     def is_share(self, text: str) -> bool:
         """Say whether values are 0 and 1; nothing but zeros may be counts of what is rare."""
-        one = self._ranges[text]
-        varies = one.most != one.least
-        return not one.odd and (varies or self._columns.type_of(text) == "BOOLEAN")
+        odd, most, least, _ = self._ranges[text]
+        return not odd and (most != least or self._columns.type_of(text) == "BOOLEAN")
 
     def step(self, texts: Sequence[str]) -> float:
         """Return the coarsest rounding step that changes no printed digit."""
         broken = self._broken(texts)
         if not broken:
             return 1.0
-        largest = [float(size) for text in texts if (size := self._ranges[text].size)]
+        largest = [float(size) for text in texts if (size := self._ranges[text][3])]
         if not largest:
             return 1e-6
         # The smaller of two needs its digits too, as far as the larger one leaves room.
@@ -215,6 +195,7 @@ class Values:
 
 
 def _range_sql(text: str) -> str:
+    """Write SQL of how many values are neither 0 nor 1, of the largest, smallest and widest."""
     value = _double(text)
     return (
         f"count_if({value} not in (0, 1)), max({value}), min({value}), "
@@ -244,19 +225,10 @@ def _exponent(size: float) -> int:
     return math.ceil(math.log10(size))
 
 
-class Measures(NamedTuple):
-    """Entries of what is measured of a unit.
-
-    Attributes:
-        metrics: As of `[[metrics]]`.
-        covariates: As of `logs.units.covariates`.
-    """
-
-    metrics: list[dict[str, Any]]
-    covariates: list[dict[str, Any]]
+Entries = list[dict[str, Any]]
 
 
-def measures_of(engine: Engine, columns: Columns, options: TableOptions) -> Measures:
+def measures_of(engine: Engine, columns: Columns, options: TableOptions) -> tuple[Entries, Entries]:
     """Return entries of metrics and covariates, with resolutions that fit their values.
 
     Raises:
@@ -264,17 +236,19 @@ def measures_of(engine: Engine, columns: Columns, options: TableOptions) -> Meas
         ExperimentError: A ratio is not of two, or there are too many.
     """
     covariates = [columns.sql(text) for text in options.covariates]
-    specs = _specs(columns, options)
-    if len(specs) > MAX_METRICS:
-        what = f"{len(specs):,} metrics, but at most {MAX_METRICS} are analysed at once"
+    entries = _specs(columns, options)
+    if len(entries) > MAX_METRICS:
+        what = f"{len(entries):,} metrics, but at most {MAX_METRICS} are analysed at once"
         raise ExperimentError(what, "name some columns of the table: --metric clicks")
-    summed = [_summed(columns, entry) for entry in specs]
+    summed = [_summed(columns, entry) for entry in entries]
     groups = [*filter(None, summed), *([sql] for sql in covariates)]
     values = Values(engine, columns, groups)
-    return Measures(
-        [_fitted(values, *pair) for pair in zip(specs, summed, strict=True)],
-        [{"value": sql, "resolution": values.step([sql])} for sql in covariates],
-    )
+    for i, texts in enumerate(summed):
+        entry = entries[i]
+        may_be_share = bool(texts) and "value" in entry and "quantile" not in entry
+        unit = {"unit": "share"} if may_be_share and values.is_share(entry["value"]) else {}
+        entries[i] = {"resolution": values.step(texts), **unit, **entry} if texts else entry
+    return entries, [{"value": sql, "resolution": values.step([sql])} for sql in covariates]
 
 
 def segments_of(columns: Columns, segments: Sequence[str] | Mapping[str, str]) -> dict[str, str]:
@@ -288,20 +262,17 @@ def segments_of(columns: Columns, segments: Sequence[str] | Mapping[str, str]) -
     return {_word(name): reference(columns.named(name)) for name in segments}
 
 
-def _specs(columns: Columns, options: TableOptions) -> list[dict[str, Any]]:
-    """Return entries of metrics, in the form of the file."""
-    metrics = _others(columns, options) if options.metrics is None else options.metrics
+def _specs(columns: Columns, options: TableOptions) -> Entries:
+    """Return entries of metrics, in the form of the file; by default of all other numbers."""
+    metrics = options.metrics
+    if metrics is None:
+        segments = () if isinstance(options.segments, Mapping) else options.segments
+        used = {options.variant, options.unit, *options.covariates, *segments}
+        taken = {name.lower() for name in used if name is not None}
+        metrics = [column for column in columns.numbers() if column.lower() not in taken]
     if isinstance(metrics, Mapping):
         return [_named(columns, name, spec) for name, spec in metrics.items()]
     return [_spec(columns, spec) for spec in metrics]
-
-
-def _others(columns: Columns, options: TableOptions) -> list[str]:
-    """List the columns of numbers that are nothing else."""
-    segments = () if isinstance(options.segments, Mapping) else options.segments
-    used = {options.variant, options.unit, *options.covariates, *segments}
-    taken = {name.lower() for name in used if name is not None}
-    return [column for column in columns.numbers() if column.lower() not in taken]
 
 
 def _spec(columns: Columns, spec: MetricSpec) -> dict[str, Any]:
@@ -344,15 +315,6 @@ def _summed(columns: Columns, entry: Mapping[str, Any]) -> list[str]:
     for text in texts:
         columns.sql(text)
     return texts
-
-
-def _fitted(values: Values, entry: dict[str, Any], texts: Sequence[str]) -> dict[str, Any]:
-    """Give an entry a resolution that fits the values, and call it a share if it is one."""
-    if not texts:
-        return entry
-    may_be_share = "value" in entry and "quantile" not in entry
-    unit = {"unit": "share"} if may_be_share and values.is_share(entry["value"]) else {}
-    return {"resolution": values.step(texts), **unit, **entry}
 
 
 def _word(text: str) -> str:

@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack, closing
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 from abeval.aggregates.summaries import BEFORE, DENOMINATOR, Summary
 from abeval.engines.duckdb import DuckDBEngine
@@ -77,20 +77,10 @@ _JOIN = "correct them in the table, or write an experiment file (`abeval init` d
 _MOST_VARIANTS = 20
 
 
-class ReadTable(NamedTuple):
-    """A table that was looked at.
-
-    Attributes:
-        experiment: What is to be analysed.
-        engine: Open; its next log of the same table is not read again, unless it is Parquet.
-    """
-
-    experiment: Experiment
-    engine: DuckDBEngine
-
-
-def read_table(table: object, options: TableOptions) -> ReadTable:
+def read_table(table: object, options: TableOptions) -> tuple[Experiment, DuckDBEngine]:
     """Make the experiment of a table: a file (Parquet, CSV, JSON), or a frame.
+
+    The engine is open; its next log of the same table is not read again, unless it is Parquet.
 
     Raises:
         LogError: The table cannot be read, or lacks a column.
@@ -115,7 +105,7 @@ def read_table(table: object, options: TableOptions) -> ReadTable:
         engine.spare(TABLE)
         # It stays open for the caller, unless something above was refused.
         stack.pop_all()
-    return ReadTable(experiment, engine)
+    return experiment, engine
 
 
 def _entries(engine: Engine, options: TableOptions, name: str) -> dict[str, Any]:
@@ -128,17 +118,17 @@ def _entries(engine: Engine, options: TableOptions, name: str) -> dict[str, Any]
         check_spelled_once(f"column {variant!r}", counts, _JOIN)
     control = control_of(options.control, list(options.entries.get("variants", counts)))
     weights, whence = weights_of(options.weights, counts)
-    measures = measures_of(engine, columns, options)
+    metrics, covariates = measures_of(engine, columns, options)
     return {
         "name": name,
         "unit": unit,
         "control": control,
         "weights": whence,
         "variants": {label: {"weight": weights[label]} for label in counts},
-        "logs": {"units": {"columns": {"variant": variant}, "covariates": measures.covariates}},
-        "inference": {"adjust": "cuped" if measures.covariates else "none"},
+        "logs": {"units": {"columns": {"variant": variant}, "covariates": covariates}},
+        "inference": {"adjust": "cuped" if covariates else "none"},
         "segments": segments_of(columns, options.segments),
-        "metrics": measures.metrics,
+        "metrics": metrics,
     }
 
 
@@ -175,12 +165,20 @@ def sums_experiment(
     Raises:
         ExperimentError: A name is none, or there are no two variants.
     """
-    counts = _units(rows)
+    counts: dict[str, int] = {}
+    for row in sorted(rows, key=lambda row: row.variant):
+        if row.day is None:
+            counts[row.variant] = max(counts.get(row.variant, 0), row.units)
     check_spelled_once("the table of sums", counts, "give both one name and add their sums")
     shares, whence = weights_of(weights, counts)
     has_before = any(BEFORE[0] in row.sums for row in rows)
     ratios = {row.metric for row in rows if DENOMINATOR[0] in row.sums}
-    names = dict.fromkeys(row.metric for row in rows)
+    metrics = [
+        {"name": name, "numerator": "y", "denominator": "x", "role": "goal"}
+        if name in ratios
+        else {"name": name, "value": "y", "role": "goal"}
+        for name in dict.fromkeys(row.metric for row in rows)
+    ]
     own = {
         "name": name_of(source).partition(".")[0] or "sums",
         "unit": "unit",
@@ -189,20 +187,6 @@ def sums_experiment(
         "variants": {name: {"weight": shares[name]} for name in counts},
         "logs": {"units": {"covariates": ["before"] if has_before else []}},
         "inference": {"adjust": "cuped" if has_before else "none"},
-        "metrics": [_metric(name, name in ratios) for name in names],
+        "metrics": metrics,
     }
     return parse_experiment({**own, **(entries or {})}, source="the analysis")
-
-
-def _metric(name: str, is_ratio: bool) -> dict[str, str]:
-    if is_ratio:
-        return {"name": name, "numerator": "y", "denominator": "x", "role": "goal"}
-    return {"name": name, "value": "y", "role": "goal"}
-
-
-def _units(rows: Sequence[Summary]) -> dict[str, int]:
-    counts: dict[str, int] = {}
-    for row in rows:
-        if row.day is None:
-            counts[row.variant] = max(counts.get(row.variant, 0), row.units)
-    return dict(sorted(counts.items()))
