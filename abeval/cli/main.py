@@ -14,7 +14,7 @@ from typing import Annotated
 
 import typer
 
-from abeval.cli.analyze import TABLE_OR_FILE, analyze, report
+from abeval.cli.analyze import analyze, on_table_or_file, report
 from abeval.cli.assign import assign
 from abeval.cli.commands import aa, agree, audit, check, compare, off_policy, power, replay, windows
 from abeval.cli.history import history
@@ -33,7 +33,7 @@ app = typer.Typer(
 
 # `abeval --help` lists the commands in this order.
 for _command in (
-    *(init, on_engine(analyze, TABLE_OR_FILE), with_engine_flags(report)),
+    *(init, on_table_or_file(analyze), with_engine_flags(report)),
     *(on_engine(check), on_engine(compare), on_engine(power), assign, on_engine(audit)),
     *(simulate, metrics, schema, on_engine(off_policy), on_engine(replay), on_engine(agree)),
     *(sql, on_engine(aa), on_engine(windows)),
