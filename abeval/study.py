@@ -14,30 +14,27 @@ import tomlkit
 
 from abeval.aggregates.collect import Collected, Further, collect_prepared
 from abeval.agreement.agree import OFFLINE, Offline, joined, offline_columns, read_offline
-from abeval.engines.footers import rows_by_file
-from abeval.engines.queries import query, recorded
 from abeval.engines.sources import files_of, files_of_log, logs_of
+from abeval.engines.sql import query, recorded
 from abeval.errors import AbevalError, LogError, masked
 from abeval.experiment.metrics import named_metrics
 from abeval.experiment.model import Experiment
 from abeval.experiment.sources import LogSource
-from abeval.inference.power_outlook import power_outlook
+from abeval.inference.power import power_outlook
+from abeval.logs.files import rows_by_file
 from abeval.logs.run import Inputs, Run, opened
 from abeval.logs.shape import LogShape
 from abeval.metrics.definition import Metric
-from abeval.offline.metrics.ids import default_metrics
+from abeval.offline.metrics import default_metrics
 from abeval.offline.options import ReplayOptions
 from abeval.offline.replay import replay
 from abeval.pipeline import judged
 from abeval.results.analysis import Result
-from abeval.results.provenance import InputFile, Provenance
-from abeval.results.replay import ReplayResult
-from abeval.results.replay_choice import of_metrics
-from abeval.results.study import Study
-from abeval.time.aa import aa
+from abeval.results.replay import ReplayResult, of_metrics
+from abeval.results.study import InputFile, Provenance, Study
 from abeval.time.analysis import windows
-from abeval.time.growth import growths_of
-from abeval.time.open import opened_logs
+from abeval.time.open import aa, opened_logs
+from abeval.time.time_sums import growths_of
 from abeval.version import __version__
 
 _LIBRARIES = ("duckdb", "numpy", "scipy", "statsmodels", "pandas")

@@ -12,8 +12,16 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from abeval.aggregates.kernels.blocks import Column, Room
-from abeval.aggregates.kernels.rows import NONE, Block, Placing, Result, UnitBlocks, UnitRows
+from abeval.aggregates.kernels.rows import (
+    NONE,
+    Block,
+    Column,
+    Placing,
+    Result,
+    Room,
+    UnitBlocks,
+    UnitRows,
+)
 from abeval.engines.protocol import ArrayEngine, Engine, Spread, SpreadEngine
 from abeval.experiment.sections import EngineOptions
 

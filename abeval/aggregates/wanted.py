@@ -6,7 +6,6 @@
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
-from abeval.aggregates.spreads import reads_rows, spread_metrics
 from abeval.experiment.model import Experiment
 from abeval.logs.prepare import Prepared
 from abeval.metrics.definition import QUANTILE, Metric, Need, Source

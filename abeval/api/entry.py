@@ -117,7 +117,7 @@ def analyze(
         >>> result["spent"].control, result["spent"].treatment
         (2.0, 3.5)
     """
-    from abeval.engines.frames import table_of
+    from abeval.engines.duckdb_logs import table_of
     from abeval.table.columns import TableOptions
 
     options = TableOptions(

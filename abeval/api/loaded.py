@@ -25,19 +25,16 @@ if TYPE_CHECKING:
 
     from abeval.assignment.draws import Rule
     from abeval.logs.run import Inputs
-    from abeval.offline.metrics.presets import NoRelevant, Ties
-    from abeval.results.aa import AAResult
+    from abeval.offline.metrics import NoRelevant, Ties
     from abeval.results.agreement import Agreement
-    from abeval.results.analysis import Result
-    from abeval.results.audit import AuditResult
-    from abeval.results.check import CheckResult
+    from abeval.results.analysis import CheckResult, Pairwise, Result
     from abeval.results.off_policy import OffPolicyResult
-    from abeval.results.pairwise import Pairwise
     from abeval.results.power import Plans
     from abeval.results.replay import ReplayResult
     from abeval.results.study import Study
+    from abeval.results.trust import AAResult, AuditResult
     from abeval.results.windows import TimeResult
-    from abeval.time.clock import By
+    from abeval.time.cut import By
 
 
 @dataclass(frozen=True)
@@ -155,7 +152,7 @@ class LoadedExperiment:
         """
         from abeval.aggregates.collect import collect
         from abeval.experiment.metrics import named_metrics
-        from abeval.inference.pairwise import pairwise
+        from abeval.inference.judge import pairwise
         from abeval.logs.run import opened
 
         metrics = named_metrics(self.experiment, [metric])
@@ -188,7 +185,7 @@ class LoadedExperiment:
         from abeval.experiment.metrics import named_metrics
         from abeval.inference.power import plan
         from abeval.logs.run import opened
-        from abeval.time.growth import growths_of
+        from abeval.time.time_sums import growths_of
 
         if mde is not None and days is not None:
             raise ExperimentError("give mde or days, not both: each follows from the other")
@@ -232,7 +229,7 @@ class LoadedExperiment:
         from abeval.experiment.metrics import named_metrics
         from abeval.logs.run import opened
         from abeval.time.analysis import windows
-        from abeval.time.clock import CLOCKS
+        from abeval.time.cut import CLOCKS
 
         if any(days < 1 for days in (*widths, *(looks or ()))):
             raise ExperimentError("widths and looks are numbers of days, at least 1")
@@ -273,7 +270,7 @@ class LoadedExperiment:
             ('pass', ())
         """
         from abeval.aggregates.collect import collect
-        from abeval.inference.trust.check import check, checked_metrics, without_replays
+        from abeval.inference.trust.checks import check, checked_metrics, without_replays
         from abeval.logs.run import opened
 
         metrics = checked_metrics(self.experiment)
@@ -303,7 +300,7 @@ class LoadedExperiment:
         """
         from abeval.experiment.metrics import named_metrics
         from abeval.logs.run import opened
-        from abeval.time.aa import aa
+        from abeval.time.open import aa
 
         check_between("runs", runs, 1, MAX_REPLAYS)
         check_seed(seed)
@@ -327,7 +324,7 @@ class LoadedExperiment:
         Raises:
             ExperimentError: The file has no [assignment], and there are no others.
         """
-        from abeval.audit.run import audit
+        from abeval.audit import audit
         from abeval.logs.run import opened
 
         rules: dict[str, Rule | pd.Series[str]] = {}
@@ -377,9 +374,8 @@ class LoadedExperiment:
             LogError: The log has no propensity, or the table is no policy.
         """
         from abeval.logs.run import opened
-        from abeval.off_policy.estimates import OffPolicyOptions
         from abeval.off_policy.log import PolicyChoice
-        from abeval.off_policy.run import off_policy
+        from abeval.off_policy.run import OffPolicyOptions, off_policy
 
         choice = PolicyChoice(to, probability, policy)
         options = OffPolicyOptions(tuple(clip), tuple(switch), tuple(shrink), min_ess=min_ess)

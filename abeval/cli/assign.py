@@ -54,7 +54,7 @@ def assign(
 ) -> None:
     """Assign ids to variants by hash, and print them with variant, slot and sub_bucket as CSV."""
     from abeval.assignment import Assignment
-    from abeval.assignment.files import read_plan
+    from abeval.assignment.plan import read_plan
 
     split = Assignment(salt, _weights(variants))
     plan = read_plan(split, traffic, layer, holdout, overrides, sticky)
@@ -87,7 +87,7 @@ def _explain(plan: "Plan", unit: str, json_file: Path | None) -> None:
 
 
 def _sql(plan: "Plan", dialect: str) -> str:
-    from abeval.engines.rule_sql import rule_sql
+    from abeval.engines.builders import rule_sql
     from abeval.engines.statement import rule_statement
 
     if plan.overrides or plan.sticky:

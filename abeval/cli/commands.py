@@ -46,7 +46,7 @@ def _fraction(text: str | None) -> float | None:
 def _others(options: list[str] | None) -> "dict[str, LoadedExperiment | pd.Series[str]]":
     """Read `NAME=FILE` each: an experiment file, or a table of units and variants."""
     from abeval.api import load
-    from abeval.assignment.files import read_assignment
+    from abeval.assignment.plan import read_assignment
 
     files: dict[str, Path] = {}
     for option in options or ():

@@ -70,7 +70,7 @@ def sql(
     ] = None,
 ) -> None:
     """Print a query of the analysis, or the names of all queries."""
-    from abeval.engines.queries import query_names
+    from abeval.engines.sql import query_names
 
     if name is None:
         typer.echo("\n".join(query_names()))
@@ -100,7 +100,7 @@ def run_of(experiment: "Experiment", name: str) -> "Analysis":
 
 
 def _analyze(run: "Run", name: str) -> None:
-    from abeval.aggregates.definitions import run_definitions
+    from abeval.aggregates.collect import run_definitions
     from abeval.aggregates.row_pass import KERNELS
     from abeval.engines.statement import OF_ARRAYS
     from abeval.pipeline import analyze_on
@@ -120,9 +120,8 @@ def _replay(run: "Run") -> None:
 
 def _off_policy(run: "Run") -> None:
     """Estimate the policy of another variant, from the log of control."""
-    from abeval.off_policy.estimates import OffPolicyOptions
     from abeval.off_policy.log import PolicyChoice
-    from abeval.off_policy.run import off_policy
+    from abeval.off_policy.run import OffPolicyOptions, off_policy
 
     choice = PolicyChoice(to=run.experiment.treatments[0])
     off_policy(run, run.experiment.control, choice, OffPolicyOptions())

@@ -7,7 +7,7 @@ by it, `cli/assign.py` prints it.
 import math
 from collections.abc import Callable, Mapping
 
-from abeval.assignment import SLOTS, SUB_BUCKETS, hashes
+from abeval.assignment import SLOTS, SUB_BUCKETS, draws
 from abeval.assignment.draws import Draw, HashName, Rule
 from abeval.engines.builders import HexHash, hex_call
 from abeval.engines.protocol import Engine
@@ -74,7 +74,7 @@ def _number(draw: Draw, unit: str) -> str | None:
 
 def _remainder(number: Callable[[int, int], str], digits: int, modulus: int | None) -> str:
     """The remainder of a number of many hex digits, eight digits at a time."""
-    if digits <= hashes.HEX_DIGITS:
+    if digits <= draws.HEX_DIGITS:
         whole = number(1, digits)
         return whole if modulus is None else f"({whole} % {modulus})"
     if modulus is None:

@@ -9,8 +9,9 @@ order; otherwise the experiment file must say it.
 from collections.abc import Mapping
 from typing import NamedTuple
 
+from abeval.aggregates.sums import WHOLE
 from abeval.engines.sql import literal, quoted
-from abeval.engines.text_files import WHOLE, Rows
+from abeval.engines.text_files import Rows
 from abeval.errors import LogError
 from abeval.experiment.sources import LogSource, canonical_columns
 

@@ -8,8 +8,7 @@ from pydantic import Field, model_validator
 from pydantic.json_schema import SkipJsonSchema
 
 from abeval.assignment.draws import Rule
-from abeval.assignment.plan import Plan
-from abeval.assignment.split import Assignment
+from abeval.assignment.plan import Assignment, Plan
 from abeval.bounds import MIN_ALPHA
 from abeval.experiment.sections import (
     AgreementColumns,

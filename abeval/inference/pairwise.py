@@ -14,7 +14,7 @@ from abeval.inference.compare import Analysis, compare
 from abeval.inference.comparison import Arms, Comparison, Comparisons, Key, adjusted_p_values
 from abeval.inference.trust.checks import trust_checks
 from abeval.metrics.definition import Metric
-from abeval.results.pairwise import Pair, Pairwise
+from abeval.results.analysis import Pair, Pairwise
 from abeval.stats.multiplicity import Method
 
 

@@ -10,8 +10,8 @@ from datetime import UTC, date, datetime, timedelta
 from zoneinfo import ZoneInfo
 
 from abeval.engines.protocol import Engine
-from abeval.engines.queries import query
 from abeval.engines.sources import relation_of
+from abeval.engines.sql import query
 from abeval.experiment.model import Experiment
 from abeval.experiment.sections import moment
 from abeval.experiment.sources import OUTCOME

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from abeval.metrics.definition import Metric, event_terms, row_terms
-from abeval.stats.arrays import Floats
+from abeval.stats.records import Floats
 
 if TYPE_CHECKING:
     from sqlglot import exp

@@ -5,7 +5,6 @@ from contextlib import ExitStack, closing
 from pathlib import Path
 from typing import Any
 
-from abeval.aggregates.summaries import BEFORE, DENOMINATOR, Summary
 from abeval.engines.duckdb import DuckDBEngine
 from abeval.engines.protocol import Engine, whole
 from abeval.engines.sql import quoted
@@ -15,7 +14,7 @@ from abeval.experiment.model import Experiment
 from abeval.experiment.problems import check_spelled_once, folded, suggestion
 from abeval.experiment.sources import ROW_UNIT, LogSource
 from abeval.files import real
-from abeval.store.summaries import name_of
+from abeval.store.summaries import BEFORE, DENOMINATOR, Summary, name_of
 from abeval.table.columns import TABLE, Columns, TableOptions, measures_of, segments_of
 
 _CONTROLS = ("control", "a", "baseline", "base", "old", "placebo", "none", "off", "false", "0")

@@ -10,9 +10,9 @@ import pytest
 import abeval
 from abeval.api import LoadedExperiment
 from abeval.cli.main import main
-from abeval.engines.choice import open_engine
 from abeval.errors import ExperimentError, QueryError
 from abeval.experiment.sections import EngineOptions
+from abeval.logs.run import open_engine
 from abeval.simulate import simulate
 
 COMMANDS = {

@@ -12,8 +12,7 @@ import pytest
 import abeval
 from abeval.errors import ExperimentError
 from abeval.experiment.sections import TrustOptions
-from abeval.inference.trust.family import decided
-from abeval.inference.trust.finding import Significance, Words
+from abeval.inference.trust.finding import Significance, Words, decided
 from abeval.results.analysis import Result
 from tests.logs.small import PERIOD, analyze, small_log
 

@@ -5,7 +5,7 @@ from abeval.inference.aa import AA_UNITS
 from abeval.inference.compare import Analysis
 from abeval.inference.trust.finding import Finding, Significance, Words, skipped
 from abeval.results import Check
-from abeval.results.aa import AAResult
+from abeval.results.trust import AAResult
 
 NAME = "aa"
 _DOUBT = 0.01
