@@ -1,8 +1,4 @@
-"""The largest and smallest numbers that a user may set; beyond them nothing can be computed.
-
-The experiment file (`experiment/`), the options of `cli/` and the checks of `api/` use
-the same ones.
-"""
+"""Bound the numbers that a user may set; beyond the bounds nothing can be computed."""
 
 from abeval.errors import ExperimentError
 

@@ -1,8 +1,4 @@
-"""Errors that say what is wrong, where, and how to correct it.
-
-Raised by the rooms that read files, logs and options; `cli/main.py` prints the message and exits
-with 2.
-"""
+"""Define errors that say what is wrong, where, and how to correct it."""
 
 import re
 
@@ -13,7 +9,7 @@ _PARAMETER = re.compile(r"([?&;][^=&;?]*=)[^&;]*")
 
 
 def masked(text: str) -> str:
-    """Text without the user, password, token and parameters of the addresses in it.
+    """Mask user, password, token and parameters of the addresses in a text.
 
     Every error is masked, and what results and printed SQL say of paths.
 

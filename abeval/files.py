@@ -1,7 +1,4 @@
-"""The writer of all output files: a file is either complete or not there; and locks of files.
-
-Called by `cli/` (JSON, CSV), `report/` (pages), `store/` and `history/` (their own files).
-"""
+"""Write output files, each complete or not there at all, and lock files."""
 
 import os
 import re
@@ -66,7 +63,7 @@ def write_bytes(path: Path, data: bytes) -> Path:
 
 
 def real(path: str | Path) -> Path:
-    """Where a path leads, links followed as far as they lead somewhere.
+    """Resolve a path, its links followed as far as they lead somewhere.
 
     Unlike `Path.resolve` of Python 3.11 and 3.12 it accepts links that lead in a circle; who opens
     the path is told of them.
@@ -97,7 +94,7 @@ def check_writable(path: Path) -> None:
 
 
 def _descriptor(path: Path) -> int | None:
-    """The number of an open stream, such as 1 for `/dev/stdout`; None for any other path."""
+    """Return the number of an open stream, 1 for `/dev/stdout`; None for any other path."""
     name = _STREAM.fullmatch(str(path))
     if name is None:
         return None
@@ -108,7 +105,7 @@ _STREAM = re.compile(r"/(?:dev|proc/self)/(stdout|stderr|fd/(\d+))")
 
 
 def _mode(path: Path) -> int | None:
-    """What a path is; None if there is nothing.
+    """Return what a path is; None if there is nothing.
 
     Raises:
         OSError: Its name is too long, or its links lead in a circle.
@@ -120,7 +117,7 @@ def _mode(path: Path) -> int | None:
 
 
 def _is_device(mode: int | None) -> bool:
-    """Whether it is a device or a pipe: written directly, not replaced."""
+    """Tell a device or a pipe: written directly, not replaced."""
     return mode is not None and not stat.S_ISREG(mode) and not stat.S_ISDIR(mode)
 
 
@@ -173,7 +170,7 @@ def _sync(folder: Path) -> None:
 
 
 def _locked_draft(target: Path) -> tuple[Path, int]:
-    """A new file beside the target, with its mode; open and locked."""
+    """Make a file beside the target, with its mode; open and locked."""
     mode = stat.S_IMODE(target.stat().st_mode) if target.is_file() else None
     while True:
         draft = target.parent / f"{DRAFT}{secrets.token_hex(8)}"
@@ -236,7 +233,7 @@ def held(file: Path, what: str, seconds: float = 0.0) -> Iterator[None]:
 
 
 def _taken(file: Path, what: str, end: float) -> int:
-    """The open lock, by a moment."""
+    """Take the lock by a moment, and return it open."""
     while True:
         descriptor = os.open(file, os.O_RDWR | os.O_CREAT | _UNLINKED, 0o666)
         is_free = take(descriptor)
@@ -250,7 +247,7 @@ def _taken(file: Path, what: str, end: float) -> int:
 
 
 def _explain(path: Path, error: OSError) -> tuple[str, str]:
-    """What went wrong, and how to correct it."""
+    """Say what went wrong, and how to correct it."""
     # Unlike those of Path, these two never fail.
     if os.path.isdir(path):  # noqa: PTH112
         return f"cannot write {path}: it is a folder", "name a file inside it"

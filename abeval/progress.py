@@ -1,7 +1,4 @@
-"""Progress on the terminal (stderr).
-
-The long commands of `cli/` open it and pass it to the API as `step`.
-"""
+"""Show progress on the terminal (stderr)."""
 
 import time
 from collections.abc import Callable, Iterator
@@ -50,7 +47,7 @@ class Steps:
         self.fraction = fraction
 
     def __rich__(self) -> str:
-        """The running step, and how much of its running statement is done."""
+        """Show the running step, and how much of its running statement is done."""
         done = self.fraction()
         name = self.name or "starting"
         return name if done is None else f"{name} [dim]{done:.0%}[/dim]"
@@ -58,7 +55,7 @@ class Steps:
 
 @contextmanager
 def steps(*, profile: bool = False) -> Iterator[Steps]:
-    """A progress display, to be called with the name of each step as it begins.
+    """Show progress; call what it gives with the name of each step as it begins.
 
     It shows a spinner if stderr is a terminal; with `profile`, also a table of seconds per step.
     """

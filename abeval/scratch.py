@@ -1,7 +1,4 @@
-"""Temporary folders that a later run removes if their own run was killed.
-
-`engines/` keep the database of a run in one, `simulate/` the files that it has not finished.
-"""
+"""Make temporary folders that a later run removes if their own run was killed."""
 
 import os
 import secrets

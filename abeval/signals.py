@@ -1,7 +1,4 @@
-"""Signals that end a run, which wait while a file or folder is made or removed.
-
-`cli/main.py` lets them end the run as an exit does; `files.py` and `scratch.py` make it wait.
-"""
+"""Let signals end a run, but wait while a file or folder is made or removed."""
 
 import signal
 import sys
@@ -36,13 +33,13 @@ def ignore_stops() -> None:
 
 
 def exit_code() -> int | None:
-    """The exit code of the signal that came; None if none did."""
+    """Return the exit code of the signal that came; None if none did."""
     return None if _Stop.number is None else 128 + _Stop.number
 
 
 @contextmanager
 def unstopped() -> Iterator[None]:
-    """A block that ends before a signal of a scheduler ends the run.
+    """Run a block to its end before a signal of a scheduler ends the run.
 
     Between the making of a file and the `try` that removes it, no other code could.
 

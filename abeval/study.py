@@ -42,7 +42,7 @@ _BLOCK = 1 << 20
 
 
 def provenance_of(experiment: Experiment, inputs: Inputs, queries: Iterable[str]) -> Provenance:
-    """The experiment as a file, its inputs, its SQL and the versions.
+    """Return the experiment as a file, its inputs, its SQL and the versions.
 
     Args:
         experiment: As it was run.
@@ -68,7 +68,7 @@ def provenance_of(experiment: Experiment, inputs: Inputs, queries: Iterable[str]
 
 
 def experiment_text(experiment: Experiment) -> str:
-    """The experiment as TOML, with what it includes."""
+    """Write the experiment as TOML, with what it includes."""
     entries = experiment.model_dump(
         exclude_unset=True,
         exclude_none=True,
@@ -78,7 +78,7 @@ def experiment_text(experiment: Experiment) -> str:
 
 
 def _plain(value: Any) -> Any:  # noqa: ANN401 (a tree of entries)
-    """Entries as TOML has them: tables, lists, text, numbers, dates."""
+    """Return entries as TOML has them: tables, lists, text, numbers, dates."""
     if isinstance(value, dict):
         return {str(key): _plain(one) for key, one in value.items() if one is not None}
     if isinstance(value, list | tuple | set | frozenset):
@@ -87,7 +87,7 @@ def _plain(value: Any) -> Any:  # noqa: ANN401 (a tree of entries)
 
 
 def _rows_of(log: str, source: LogSource, folder: Path) -> Mapping[str, int | None]:
-    """File of a log → its rows; none of a database."""
+    """Return file of a log → its rows; none of a database."""
     if source.database is not None or not source.paths:
         return {}
     with suppress(LogError, OSError, ValueError):
@@ -118,7 +118,7 @@ Made = TypeVar("Made")
 
 
 def study(experiment: Experiment, inputs: Inputs) -> Study:
-    """Every result that the experiment and its logs allow, and why the others are not there.
+    """Compute every result that the experiment and its logs allow; note why others are missing.
 
     Raises:
         LogError: The analysis itself cannot read the logs.
@@ -147,7 +147,7 @@ def study(experiment: Experiment, inputs: Inputs) -> Study:
 
 
 def analysed(run: Run, collected: Collected) -> Study:
-    """The analysis, and how much longer it would take to see more: what the first screen needs."""
+    """Compute the analysis, and how much longer it would take to see more."""
     experiment, metrics = run.experiment, named_metrics(run.experiment)
     growths, none = _tried("growth by day", lambda: growths_of(collected, metrics))
     outlook = power_outlook(experiment, metrics, collected.aggregates, growths or {})
@@ -156,7 +156,7 @@ def analysed(run: Run, collected: Collected) -> Study:
 
 
 def _collected(run: Run, metrics: Sequence[Metric]) -> tuple[Collected, LogShape | None]:
-    """The aggregates, and the columns that models are compared by; None where the log lacks one."""
+    """Collect aggregates and the columns that models need; None where the log lacks one."""
     further = Further(by_day=True, columns=offline_columns(run.experiment))
     try:
         collected = collect_prepared(run, metrics, further=further)
@@ -166,7 +166,7 @@ def _collected(run: Run, metrics: Sequence[Metric]) -> tuple[Collected, LogShape
 
 
 def _tried(what: str, make: Callable[[], Made]) -> tuple[Made | None, LeftOut]:
-    """A result, or why there is none: the file or its logs do not have what it needs."""
+    """Make a result, or say why there is none: the file or its logs lack what it needs."""
     try:
         return make(), ()
     except AbevalError as error:
@@ -182,7 +182,7 @@ class _Models(NamedTuple):
 
 
 def _models(run: Run, shape: LogShape | None) -> _Models:
-    """Replay and what an agreement reads, or the replay alone."""
+    """Replay models with what an agreement reads, or alone."""
     # With the metrics of a replay and those of an agreement.
     options = ReplayOptions(metrics=tuple(dict.fromkeys((*_DEFAULT, *OFFLINE))))
     offline, no_agreement = _tried("agreement", lambda: read_offline(run, options, shape))

@@ -1,6 +1,3 @@
-"""The version of abeval, in one place.
-
-Read by `abeval/__init__.py` and `store/saved.py`.
-"""
+"""State the version of abeval, in one place."""
 
 __version__ = "0.1.0"

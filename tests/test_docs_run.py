@@ -191,6 +191,7 @@ def run(command: str) -> None:
     assert done.exit_code == 0, f"{command}: {done.exception} {done.output}"
 
 
+@pytest.mark.whole
 def test_the_commands_of_the_pages_run(world: Path) -> None:
     """Each once, in the order of the pages, after what writes the files that they read."""
     prepare(world)

@@ -1,4 +1,4 @@
-"""The Python API: an experiment from a file or from Python, and all that can be asked of it."""
+"""Open the Python API: an experiment from a file or from Python, and all it can be asked."""
 
 from abeval.api.entry import analyze, analyze_sums, define, load
 from abeval.api.loaded import LoadedExperiment

@@ -1,7 +1,4 @@
-"""The functions of `import abeval`: an experiment from a file, a frame, sums, or Python.
-
-Each makes a `LoadedExperiment` (`loaded.py`), or asks one at once.
-"""
+"""Make a `LoadedExperiment` of a file, a frame, sums or Python entries, or ask one at once."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -31,7 +28,7 @@ class LoadedTable(LoadedExperiment):
     engine: "Engine"
 
     def replace(self, **entries: Any) -> LoadedExperiment:  # noqa: ANN401
-        """The same experiment with other entries, perhaps of the engine: the table is read anew."""
+        """Return the experiment with other entries, whose engine reads the table anew."""
         self.engine.close()
         return super().replace(**entries)
 
@@ -41,14 +38,14 @@ class LoadedTable(LoadedExperiment):
         save_aggregates: str | Path | None = None,
         **inputs: "Unpack[Inputs]",
     ) -> "Result":
-        """As for any experiment; the engine is closed at the end."""
+        """Analyse it as any experiment, and close the engine."""
         from abeval.pipeline import analyze_logs
 
         return analyze_logs(self.experiment, inputs, save_aggregates, self.engine)
 
 
 def load_table(table: object, options: "TableOptions") -> LoadedExperiment:
-    """The experiment of a file or frame.
+    """Make the experiment of a file or frame.
 
     Raises:
         LogError: The table cannot be read, or lacks a column.
@@ -182,7 +179,7 @@ def define(
     folder: str | Path | None = None,
     **more: Any,  # noqa: ANN401
 ) -> LoadedExperiment:
-    """An experiment given in Python, with the entries that a file would have.
+    """Make an experiment of entries as a file would have them.
 
     Args:
         entries: The top-level entries of the file as a mapping; or, where they are keywords, the

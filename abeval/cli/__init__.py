@@ -1,1 +1,1 @@
-"""The command line: a thin twin of the Python API."""
+"""Run the command line: a thin twin of the Python API."""

@@ -12,7 +12,6 @@ from abeval.cli.options import (
     JsonFile,
     Reads,
     ReportFile,
-    Source,
     Writes,
     check_page,
     console,
@@ -20,6 +19,7 @@ from abeval.cli.options import (
     flag,
     folder,
     is_toml,
+    on_engine,
     output_file,
     write_json,
 )
@@ -102,8 +102,12 @@ def _say_control(experiment: "Experiment", named: str | None) -> None:
         typer.echo(f"control is {control}, the first by name; --control names another", err=True)
 
 
-TABLE_OR_FILE = Source(
-    "The experiment file (TOML), or a table with --variant.", _FLAGS, _load, is_needed=False
+on_table_or_file = partial(
+    on_engine,
+    load=_load,
+    flags=_FLAGS,
+    text="The experiment file (TOML), or a table with --variant.",
+    is_needed=False,
 )
 
 

@@ -1,7 +1,4 @@
-"""`abeval assign`: ids to variants, by hash.
-
-Calls `assignment/`; no experiment file and no engine.
-"""
+"""Answer `abeval assign`: ids to variants, by hash."""
 
 import json
 from dataclasses import asdict
@@ -113,7 +110,7 @@ def _assign_file(plan: "Plan", file: Path, column: str | None, json_file: Path |
 
 
 def _weights(text: str) -> dict[str, float]:
-    """`control=0.5,treatment=0.5` as weights."""
+    """Read `control=0.5,treatment=0.5` as weights."""
     weights: dict[str, float] = {}
     for part in text.split(","):
         name, _, weight = part.partition("=")
@@ -130,7 +127,7 @@ def _weights(text: str) -> dict[str, float]:
 
 
 def _read_ids(file: Path, column: str | None) -> tuple[list[str], str]:
-    """The ids as text, so that leading zeros stay, and the name of their column."""
+    """Read the ids as text, so that leading zeros stay, and the name of their column."""
     from abeval.experiment.problems import suggestion
 
     rows = _read_rows(file)
@@ -148,7 +145,7 @@ def _read_ids(file: Path, column: str | None) -> tuple[list[str], str]:
 
 
 def _read_rows(file: Path) -> list[tuple[int, list[str]]]:
-    """The rows of a CSV file that are not empty, with their line numbers."""
+    """Read the rows of a CSV file that are not empty, with their line numbers."""
     import csv
 
     try:

@@ -1,7 +1,4 @@
-"""`abeval history`: what past experiments say together.
-
-Calls `History` of `history/history.py`.
-"""
+"""Answer `abeval history`: what past experiments say together."""
 
 from pathlib import Path
 from typing import Annotated

@@ -1,10 +1,8 @@
-"""The command line: a thin twin of the Python API.
+"""Run the command line: a thin twin of the Python API.
 
 Results go to stdout, messages to stderr. Exit codes: 0 done; 1 a fault of abeval, or of the
 machine; 2 a mistake in the input; 130 interrupted, 143 and 129 stopped by SIGTERM and SIGHUP; with
 `--gate` 3 do not trust, 4 do not ship, 5 keep running.
-
-The command `abeval` and `python -m abeval` call `main`; the commands are in modules beside it.
 """
 
 import atexit
@@ -16,7 +14,7 @@ from typing import Annotated
 
 import typer
 
-from abeval.cli.analyze import TABLE_OR_FILE, analyze, report
+from abeval.cli.analyze import analyze, on_table_or_file, report
 from abeval.cli.assign import assign
 from abeval.cli.commands import aa, agree, audit, check, compare, off_policy, power, replay, windows
 from abeval.cli.history import history
@@ -35,7 +33,7 @@ app = typer.Typer(
 
 # `abeval --help` lists the commands in this order.
 for _command in (
-    *(init, on_engine(analyze, TABLE_OR_FILE), with_engine_flags(report)),
+    *(init, on_table_or_file(analyze), with_engine_flags(report)),
     *(on_engine(check), on_engine(compare), on_engine(power), assign, on_engine(audit)),
     *(simulate, metrics, schema, on_engine(off_policy), on_engine(replay), on_engine(agree)),
     *(sql, on_engine(aa), on_engine(windows)),

@@ -1,4 +1,4 @@
-"""What all commands share: options, guarded files, JSON and tables, and how errors end a run."""
+"""Share what all commands need: options, guarded files, output, and how errors end a run."""
 
 import errno
 import inspect
@@ -69,7 +69,7 @@ def _stop(code: int, message: str) -> None:
 
 
 def _close_stdout() -> None:
-    """Python would flush it once more at the end, and say again that it cannot."""
+    """Flush stdout, or replace it: Python would flush it again and say that it cannot."""
     try:
         sys.stdout.flush()
     except OSError:
@@ -91,7 +91,7 @@ def _of_memory(error: MemoryError) -> str:
 
 
 def _of_abeval(error: Exception) -> str:
-    """The error and where it was raised: a report needs both."""
+    """Describe an error and where it was raised: a report needs both."""
     frames = traceback.extract_tb(error.__traceback__)
     own = [frame for frame in frames if _HOME in Path(frame.filename).parents]
     place = (own or frames)[-1]
@@ -105,7 +105,7 @@ def _of_abeval(error: Exception) -> str:
 
 
 def _printable(text: str) -> str:
-    """A name in a message must not control the terminal."""
+    """Replace characters of a message that would control the terminal."""
     return "".join(
         char if char.isprintable() or char == "\n" else "\N{REPLACEMENT CHARACTER}" for char in text
     )
@@ -366,29 +366,10 @@ def twin(
     return _shown(run, run, [loaded, *(f.parameter for f in flags)])
 
 
-class Source(NamedTuple):
-    """What a command loads its experiment from.
-
-    Attributes:
-        help: Of the argument.
-        flags: Its own flags.
-        load: Of the argument, its own flags and those of the command.
-        is_needed: Whether the argument cannot be left out.
-    """
-
-    help: str
-    flags: Sequence[Flag]
-    load: Callable[[Any, Mapping[str, Any]], "LoadedExperiment"]
-    is_needed: bool = True
-
-
 def _of_file(file: Path, _: Mapping[str, object]) -> "LoadedExperiment":
     from abeval.api import load
 
     return load(file)
-
-
-FILE = Source("The experiment file (TOML).", (), _of_file)
 
 
 _of_engine = partial(flag, rich_help_panel="Engine")
@@ -407,12 +388,22 @@ _ENGINE = (
 """Flags of every command that takes an experiment; they override entries of `[engine]`."""
 
 
-def on_engine(command: Command, source: Source = FILE) -> Command:
+def on_engine(
+    command: Command,
+    load: Callable[[Any, Mapping[str, Any]], "LoadedExperiment"] = _of_file,
+    flags: Sequence[Flag] = (),
+    text: str = "The experiment file (TOML).",
+    *,
+    is_needed: bool = True,
+) -> Command:
     """Make a command on a loaded experiment one on its file, with the flags of the engine.
 
     Args:
         command: Its first parameter is the loaded experiment.
-        source: What the experiment is loaded from.
+        load: Loads the experiment of the argument, of `flags` and of the command's own flags.
+        flags: What only `load` asks for.
+        text: Help of the argument.
+        is_needed: Whether the argument cannot be left out.
     """
 
     def run(
@@ -421,26 +412,26 @@ def on_engine(command: Command, source: Source = FILE) -> Command:
         engine: Mapping[str, object],
         **values: Any,  # noqa: ANN401 (typer's values)
     ) -> None:
-        loaded = engine_of(source.load(experiment, values), engine)
-        for one in source.flags:
+        loaded = engine_of(load(experiment, values), engine)
+        for one in flags:
             del values[one.parameter.name]
         command(loaded, **values)
 
     own = list(inspect.signature(command).parameters.values())[1:]
-    kind = Path if source.is_needed else Path | None
+    kind = Path if is_needed else Path | None
     file = inspect.Parameter(
         "experiment",
         inspect.Parameter.POSITIONAL_OR_KEYWORD,
-        default=NEEDED if source.is_needed else None,
+        default=NEEDED if is_needed else None,
         annotation=Annotated[
             kind,
-            typer.Argument(help=source.help),
+            typer.Argument(help=text),
             Reads("the experiment file", is_experiment=_is_no_table),
         ],
     )
     own = [p.replace(kind=inspect.Parameter.KEYWORD_ONLY) for p in own]
-    flags = [one.parameter for one in source.flags]
-    return with_engine_flags(_shown(run, command, [file, *own, *flags]))
+    parameters = [file, *own, *(one.parameter for one in flags)]
+    return with_engine_flags(_shown(run, command, parameters))
 
 
 def with_engine_flags(command: Command) -> Command:

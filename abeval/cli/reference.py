@@ -1,42 +1,51 @@
 """Answer `abeval metrics`, `schema`, `sql`, `simulate` and `init`."""
 
 import json
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from abeval.bounds import MAX_IMPRESSIONS
-from abeval.cli.options import Reads, Writes, place
+from abeval.cli.options import Reads, Writes, console, place
 from abeval.errors import ExperimentError
 
 if TYPE_CHECKING:
+    from rich.console import Console
+
     from abeval.drafts.run import Draft
     from abeval.engines.duckdb import DuckDBEngine
     from abeval.engines.statement import Analysis
     from abeval.experiment.model import Experiment
+    from abeval.logs.run import Run
     from abeval.report.layout import Kind
+
+
+def _print_table(columns: "Mapping[str, Kind]", rows: Iterable[tuple[str, ...]]) -> "Console":
+    """Print a table, and return the screen for more."""
+    from abeval.report.tables import TextTable
+    from abeval.report.terminal import text_table
+
+    screen = console()
+    table = TextTable("", "", tuple(columns), tuple(rows), tuple(columns.values()))
+    for block in text_table(table, screen.width):
+        screen.print(block)
+    return screen
 
 
 def metrics() -> None:
     """List the built-in metrics with formula, unit, direction and role."""
-    from abeval.cli.options import console
     from abeval.experiment.sections import Clicks, Sessions
     from abeval.metrics.builtin import builtin_metrics
-    from abeval.report.tables import TextTable
-    from abeval.report.terminal import text_table
 
+    columns: dict[str, Kind] = {"metric": "name", "formula": "words", "unit": "name"}
+    columns |= {"direction": "extra", "role": "name", "needs": "words", "kind": "extra"}
     own = builtin_metrics(Clicks().long_seconds, Sessions().gap_minutes).values()
-    rows = tuple(
-        (m.name, m.formula, m.unit, m.direction.label, m.role, ", ".join(sorted(m.needs)), m.kind)
-        for m in own
-    )
-    headers = ("metric", "formula", "unit", "direction", "role", "needs", "kind")
-    kinds: tuple[Kind, ...] = ("name", "words", "name", "extra", "name", "words", "extra")
-    out = console()
-    for part in text_table(TextTable("", "", headers, rows, kinds), out.width):
-        out.print(part)
+    needs = {m.name: ", ".join(sorted(m.needs)) for m in own}
+    rows = ((m.formula, m.unit, m.direction.label, m.role, needs[m.name], m.kind) for m in own)
+    _print_table(columns, ((m.name, *row) for m, row in zip(own, rows, strict=True)))
 
 
 def schema() -> None:
@@ -78,22 +87,24 @@ def sql(
 
 
 def run_of(experiment: "Experiment", name: str) -> "Analysis":
-    """The analysis that runs a query: each folder of `queries/` belongs to one."""
-    runs: Mapping[str, Analysis] = {
-        "offline": lambda engine: _replay(experiment, engine),
-        "offline_policy": lambda engine: _off_policy(experiment, engine),
-    }
-    return runs.get(name.split("/")[0], lambda engine: _analyze(experiment, engine, name))
+    """Return the analysis that runs a query: each folder of `queries/` belongs to one."""
+    runs = {"offline": _replay, "offline_policy": _off_policy}
+    run = runs.get(name.split("/")[0], partial(_analyze, name=name))
+
+    def on(engine: "DuckDBEngine") -> None:
+        from abeval.logs.run import Run
+
+        run(Run(experiment, engine))
+
+    return on
 
 
-def _analyze(experiment: "Experiment", engine: "DuckDBEngine", name: str) -> None:
+def _analyze(run: "Run", name: str) -> None:
     from abeval.aggregates.collect import run_definitions
     from abeval.aggregates.row_pass import KERNELS
     from abeval.engines.statement import OF_ARRAYS
-    from abeval.logs.run import Run
     from abeval.pipeline import analyze_on
 
-    run = Run(experiment, engine)
     of_arrays = {*OF_ARRAYS.values(), *(source.query for source in KERNELS)}
     if name in of_arrays or "/quantile_" in name or name.startswith("catalogue/"):
         run_definitions(run)
@@ -101,22 +112,19 @@ def _analyze(experiment: "Experiment", engine: "DuckDBEngine", name: str) -> Non
         analyze_on(run)
 
 
-def _replay(experiment: "Experiment", engine: "DuckDBEngine") -> None:
-    from abeval.logs.run import Run
+def _replay(run: "Run") -> None:
     from abeval.offline.replay import ReplayOptions, replay
 
-    replay(Run(experiment, engine), ReplayOptions())
+    replay(run, ReplayOptions())
 
 
-def _off_policy(experiment: "Experiment", engine: "DuckDBEngine") -> None:
-    """The policy of another variant, from the log of control."""
-    from abeval.logs.run import Run
+def _off_policy(run: "Run") -> None:
+    """Estimate the policy of another variant, from the log of control."""
     from abeval.off_policy.log import PolicyChoice
     from abeval.off_policy.run import OffPolicyOptions, off_policy
 
-    other = next(name for name in experiment.variants if name != experiment.control)
-    choice = PolicyChoice(to=other)
-    off_policy(Run(experiment, engine), experiment.control, choice, OffPolicyOptions())
+    choice = PolicyChoice(to=run.experiment.treatments[0])
+    off_policy(run, run.experiment.control, choice, OffPolicyOptions())
 
 
 def simulate(
@@ -172,20 +180,15 @@ def _name(file: Path) -> str:
 def _print(draft: "Draft", output: Path) -> None:
     from rich.text import Text
 
-    from abeval.cli.options import console
     from abeval.report.layout import plain
-    from abeval.report.tables import TextTable
-    from abeval.report.terminal import text_table
 
-    rows = tuple(
-        (g.entry, "-" if g.column is None else g.column.name, g.certainty, g.reason)
-        for g in draft.guesses
+    screen = _print_table(
+        {"entry": "name", "column": "name", "how sure": "name", "why": "words"},
+        (
+            (g.entry, "-" if g.column is None else g.column.name, g.certainty, g.reason)
+            for g in draft.guesses
+        ),
     )
-    headers = ("entry", "column", "how sure", "why")
-    table = TextTable("", "", headers, rows, ("name", "name", "name", "words"))
-    screen = console()
-    for block in text_table(table, screen.width):
-        screen.print(block)
     screen.print()
     for question in draft.questions:
         screen.print(Text(plain(f"NOT SURE  {question}")))

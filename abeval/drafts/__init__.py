@@ -1,1 +1,1 @@
-"""A first experiment file for a table: what its columns are likely to be, and how sure that is."""
+"""Draft an experiment file for a table: what its columns are likely to be, and how sure."""

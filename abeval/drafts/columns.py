@@ -1,7 +1,4 @@
-"""What a table's columns hold: types, ranges, and how often a value comes again.
-
-`drafts/run.py` opens the table; `drafts/guess.py` decides by these numbers.
-"""
+"""Measure what a table's columns hold: types, ranges, and how often a value comes again."""
 
 import json
 from collections.abc import Mapping, Sequence
@@ -57,12 +54,12 @@ class Column:
 
     @property
     def is_number(self) -> bool:
-        """Whether sums of it mean something."""
+        """Say whether sums of it mean something."""
         return self.kind in ("boolean", "integer", "real")
 
     @property
     def is_share(self) -> bool:
-        """Whether it holds nothing but 0 and 1."""
+        """Say whether it holds nothing but 0 and 1."""
         return self.is_number and self.distinct == 2 and (self.low, self.high) == (0.0, 1.0)
 
 
@@ -82,7 +79,7 @@ class Table:
 
 
 def look(engine: Engine, relation: str) -> Table:
-    """The columns of a relation, by one pass over it and one over those of few values."""
+    """Measure the columns of a relation by one pass, and list few values by another."""
     types = engine.columns(relation)
     numbers = ", ".join(
         _measures(place, name, _kind(type)) for place, (name, type) in enumerate(types.items())

@@ -55,7 +55,7 @@ class Arms:
 
 
 def unit_guess(table: Table) -> Guess:
-    """The randomisation unit: a column by its name, else each row."""
+    """Guess the randomisation unit: a column by its name, else each row."""
     columns = [c for c in table.columns if _may_be_id(c) and c.distinct > FEW]
     named = sorted(
         (place, c.name) for c in columns if (place := words.named(c.name, words.UNIT)) is not None
@@ -81,12 +81,12 @@ def unit_guess(table: Table) -> Guess:
 
 
 def _may_be_id(column: Column) -> bool:
-    """Whether a column can hold ids: text or whole numbers, also where pandas wrote 7 as 7.0."""
+    """Say whether a column can hold ids: text or whole numbers, even if stored as 7.0."""
     return column.kind in ("text", "integer") or (column.kind == "real" and column.is_whole)
 
 
 def variant_candidates(table: Table) -> list[Column]:
-    """Columns of few values, those with a fitting name first."""
+    """List columns of few values, those with a fitting name first."""
     few = [
         c
         for c in table.columns
@@ -101,7 +101,7 @@ def variant_candidates(table: Table) -> list[Column]:
 def variant_guess(
     candidates: Sequence[Column], constant: Mapping[str, float], rows_are_units: bool
 ) -> Guess:
-    """The first candidate that units have one value of.
+    """Guess the variant: the first candidate of which units have one value.
 
     Args:
         candidates: In order of preference.
@@ -127,7 +127,7 @@ def variant_guess(
 
 
 def arms(units: Mapping[str, int], joined: Mapping[str, tuple[str, ...]]) -> Arms:
-    """The variants, with their units, and which is the control.
+    """Return the variants with their units, and guess the control.
 
     Args:
         units: Variant → units, most first.
@@ -156,7 +156,7 @@ def _names_control(value: str) -> bool:
 
 
 def time_guess(table: Table) -> Guess:
-    """The time of a row."""
+    """Guess the time of a row."""
     times = [c for c in table.columns if c.kind == "time"]
     if times:
         times.sort(key=lambda c: _rank(c, words.TIME))
@@ -176,18 +176,18 @@ def time_guess(table: Table) -> Guess:
 
 
 def is_of_unit(time: Guess) -> bool:
-    """Whether a time is a property of a unit by its name, such as the day of its sign-up."""
+    """Say whether a time describes a unit by its name, such as the day of its sign-up."""
     return time.column is not None and words.named(time.column.name, words.TIME) is None
 
 
 def no_time(time: Guess) -> Guess:
-    """The guess that a table of units has no time of its rows."""
+    """Guess that a table of units has no time of its rows."""
     name = "" if time.column is None else time.column.name
     return Guess("ts", None, "likely", f"each unit has one row, and {name} is not when it came")
 
 
 def time_unit(column: Column) -> str | None:
-    """The unit of whole numbers since 1970 that lie between 2000 and 2100."""
+    """Guess the unit of whole numbers since 1970 that lie between 2000 and 2100."""
     if column.low is None or column.high is None:
         return None
     for unit, second in (("s", 1e0), ("ms", 1e3), ("us", 1e6), ("ns", 1e9)):
@@ -197,7 +197,7 @@ def time_unit(column: Column) -> str | None:
 
 
 def canonical_guesses(table: Table, taken: set[str]) -> Iterator[Guess]:
-    """Click, item, position, score and the like, by name and what the column holds."""
+    """Guess click, item, position, score and the like, by name and content."""
     for column in table.columns:
         if column.name in taken:
             continue
@@ -229,7 +229,7 @@ def _fits(entry: str, column: Column) -> bool:
 
 
 def value_guesses(table: Table, taken: set[str]) -> Iterator[Guess]:
-    """Outcomes, covariates and numbers of which neither is sure."""
+    """Guess outcomes, covariates, and numbers of which neither is sure."""
     values = [
         column
         for column in table.columns
@@ -246,7 +246,7 @@ def value_guesses(table: Table, taken: set[str]) -> Iterator[Guess]:
 
 
 def _value_guess(column: Column, table: Table, names: Set[str]) -> Guess | None:
-    """What a column of numbers is; None where it describes a unit, or numbers the rows."""
+    """Guess what numbers are; None where they describe a unit, or number the rows."""
     if words.words(column.name)[-1:] == ("id",):
         return None
     kind = "0 or 1" if column.is_share else f"from {column.low:g} to {column.high:g}"
@@ -263,7 +263,7 @@ def _value_guess(column: Column, table: Table, names: Set[str]) -> Guess | None:
 
 
 def _pair(column: Column, names: Set[str]) -> str | None:
-    """Whether a column is the `pre…` or the `post…` of two that are called alike else."""
+    """Return the prefix, `pre` or `post`, of one of two columns that differ in it alone."""
     own = "".join(words.words(column.name))
     for own_prefix, other_prefix in (("pre", "post"), ("post", "pre")):
         rest = own.removeprefix(own_prefix)
@@ -273,7 +273,7 @@ def _pair(column: Column, names: Set[str]) -> str | None:
 
 
 def segment_guesses(table: Table, taken: set[str]) -> Iterator[Guess]:
-    """Properties of few values, which segments can be made of."""
+    """Guess segments: properties of few values."""
     for column in table.columns:
         if (
             column.name not in taken
@@ -293,14 +293,14 @@ def _rank(column: Column, names: Sequence[str]) -> int:
 
 
 def variant_of(engine: Engine, table: Table, one_row: bool) -> Guess:
-    """The column of the variant; `one_row` where no unit has a second row."""
+    """Guess the column of the variant; `one_row` where no unit has a second row."""
     unit = unit_guess(table).column
     candidates = [c for c in variant_candidates(table) if c != unit]
     return variant_guess(candidates, _constant(engine, table, unit, candidates), one_row)
 
 
 def arms_of(engine: Engine, table: Table, guessed: Guess) -> Arms | None:
-    """The values of a column of the variant; None where there is no such column."""
+    """Return the values of a column of the variant; None where there is no such column."""
     unit, variant = unit_guess(table).column, guessed.column
     if variant is None:
         return None
@@ -323,7 +323,7 @@ def arms_of(engine: Engine, table: Table, guessed: Guess) -> Arms | None:
 def _constant(
     engine: Engine, table: Table, unit: Column | None, candidates: Sequence[Column]
 ) -> dict[str, float]:
-    """Column → share of units that have one value of it."""
+    """Return column → share of units that have one value of it."""
     if unit is None or not candidates:
         return {c.name: 1.0 for c in candidates}
     counts = ", ".join(
@@ -340,7 +340,7 @@ def _constant(
 
 
 def _spelled_once(column: Column) -> str:
-    """SQL of a column, of text without capitals and the spaces around it."""
+    """Write SQL of a column; text is in lower case, without spaces around it."""
     name = quoted(column.name)
     return f"lower(trim(cast({name} as varchar)))" if column.kind == "text" else name
 
@@ -369,7 +369,7 @@ class Other:
 
 
 def shows_exposures(engine: Engine, table: Table) -> bool:
-    """Whether a table says who was in which variant when, and nothing else."""
+    """Say whether a table has who was in which variant when, and nothing else."""
     unit, time = unit_guess(table).column, time_guess(table).column
     if unit is None or time is None or _besides(table):
         return False
@@ -377,14 +377,14 @@ def shows_exposures(engine: Engine, table: Table) -> bool:
 
 
 def shows_rows(table: Table) -> bool:
-    """Whether a table says what units saw or did: with a unit, and clicks, items or positions."""
+    """Say whether a table has a unit, and clicks, items or positions."""
     return unit_guess(table).column is not None and bool(_canonical(table))
 
 
 def others_of(
     engine: Engine, tables: Sequence[Table], main: Table, unit: Column | None
 ) -> tuple[Other, ...]:
-    """What the tables beside the main one are; each kind but events once."""
+    """Guess what the tables beside the main one are; each kind but events once."""
     others: list[Other] = []
     for table in tables:
         other = _other(engine, table, main, unit)
@@ -418,7 +418,7 @@ def _exposures(engine: Engine, table: Table) -> dict[str, Column]:
 
 
 def _of_units(table: Table, unit: Column, is_timed: bool) -> Other:
-    """What a table is that has the units of the main one, and is no exposures."""
+    """Guess what a table is that shares the main one's units and is no exposures."""
     time, has_one_row = time_guess(table), unit.distinct == table.rows
     if time.column is None or (has_one_row and is_of_unit(time)):
         return Other(table, "units" if has_one_row else None, {"unit_id": unit})
@@ -427,7 +427,7 @@ def _of_units(table: Table, unit: Column, is_timed: bool) -> Other:
 
 
 def _outcomes(table: Table, columns: Mapping[str, Column]) -> Iterator[Column]:
-    """Columns of numbers that are outcomes by their names."""
+    """List columns of numbers that are outcomes by their names."""
     taken = {column.name for column in columns.values()}
     for one in value_guesses(table, taken):
         column = one.column if one.entry == "outcome" else None
@@ -436,7 +436,7 @@ def _outcomes(table: Table, columns: Mapping[str, Column]) -> Iterator[Column]:
 
 
 def _canonical(table: Table) -> dict[str, Column]:
-    """Entries of rows of an impression log → the columns."""
+    """Return entry → column, for entries of an impression log."""
     unit = unit_guess(table).column
     taken = set() if unit is None else {unit.name}
     guesses = canonical_guesses(table, taken)
@@ -444,7 +444,7 @@ def _canonical(table: Table) -> dict[str, Column]:
 
 
 def _besides(table: Table) -> list[str]:
-    """The columns that are neither unit nor time nor variant."""
+    """List the columns that are neither unit nor time nor variant."""
     unit, time = unit_guess(table).column, time_guess(table).column
     known = [unit, time, *variant_candidates(table)]
     names = {column.name for column in known if column is not None}
@@ -452,7 +452,7 @@ def _besides(table: Table) -> list[str]:
 
 
 def _is_joined(engine: Engine, table: Table, own: Column, main: Table, unit: Column) -> bool:
-    """Whether most units of a table are units of the main one."""
+    """Say whether most units of a table are units of the main one."""
     ((share,),) = engine.rows(
         "select avg(case when b.id is null then 0 else 1 end) "
         f"from ({_ids(table, own)}) a left join ({_ids(main, unit)}) b on a.id = b.id"
@@ -461,7 +461,7 @@ def _is_joined(engine: Engine, table: Table, own: Column, main: Table, unit: Col
 
 
 def _ids(table: Table, column: Column) -> str:
-    """SQL of the ids of a column; numbers as pandas writes them, 7.0 for 7, are whole."""
+    """Write SQL of the ids of a column; ids that pandas wrote as 7.0 become whole."""
     name = quoted(column.name)
     value = f"cast({name} as bigint)" if column.kind == "real" else name
     return (

@@ -1,7 +1,4 @@
-"""Files or a frame → a draft of an experiment file.
-
-`cli/init.py` prints and writes it; `abeval.draft` is the same for a frame.
-"""
+"""Draft an experiment file for files or a frame."""
 
 from collections.abc import Sequence
 from contextlib import closing
@@ -44,7 +41,7 @@ class Draft:
 
 
 def draft_files(files: Sequence[Path], folder: Path, name: str = "experiment") -> Draft:
-    """The draft for files of one table, or for an impression log with the logs beside it.
+    """Draft a file for one table, or for an impression log and the logs beside it.
 
     Args:
         files: The files; those with the same columns are one table.
@@ -64,7 +61,7 @@ def draft_files(files: Sequence[Path], folder: Path, name: str = "experiment") -
 
 
 def draft(frame: object, name: str = "experiment") -> Draft:
-    """The draft for a frame: pandas, Polars, Arrow or a DuckDB relation.
+    """Draft a file for a frame: pandas, Polars, Arrow or a DuckDB relation.
 
     Example:
         >>> import pandas as pd
@@ -79,7 +76,7 @@ def draft(frame: object, name: str = "experiment") -> Draft:
 
 
 def _grouped(engine: DuckDBEngine, files: Sequence[Path]) -> dict[str, list[Path]]:
-    """Files of the same columns together, each group as a relation."""
+    """Group files of the same columns, each group as a relation."""
     by_columns: dict[tuple[str, ...], list[Path]] = {}
     for place, file in enumerate(files):
         engine.add_log(f"raw_file_{place}", LogSource(path=str(file)))
@@ -92,7 +89,7 @@ def _grouped(engine: DuckDBEngine, files: Sequence[Path]) -> dict[str, list[Path
 
 
 def _from(folder: Path, file: Path) -> str:
-    """The path of a file as the experiment file names it."""
+    """Return the path of a file as the experiment file names it."""
     try:
         return real(file).relative_to(real(folder)).as_posix()
     except ValueError:
@@ -132,7 +129,7 @@ _OF_ROWS = ("click", *words.COLUMNS)
 def _assigned(
     engine: DuckDBEngine, main: Table, others: Sequence[Other], one_row: bool
 ) -> tuple[Guess, Arms | None]:
-    """The variant by the main table, else by the exposures beside it."""
+    """Guess the variant by the main table, else by the exposures beside it."""
     variant = variant_of(engine, main, one_row)
     exposures = next((other.table for other in others if other.kind == "exposures"), None)
     if variant.column is not None or exposures is None:
@@ -143,7 +140,7 @@ def _assigned(
 
 
 def _main_table(engine: DuckDBEngine, tables: Sequence[Table]) -> Table:
-    """The table that has both unit and variant; of several, the longest.
+    """Choose the table that has both unit and variant; of several, the longest.
 
     Exposures are not the main one where another table says what units saw or did.
     """

@@ -1,8 +1,4 @@
-"""Names that columns and variants usually have.
-
-`drafts/guess.py` reads them: a name that is a word of the list says more than any statistic of the
-column.
-"""
+"""List names that columns and variants usually have: they say more than any statistic."""
 
 import re
 from collections.abc import Collection, Sequence
@@ -76,7 +72,7 @@ DESCRIPTION = _listed(
 
 
 def words(name: str) -> tuple[str, ...]:
-    """The words of a name, in lower case.
+    """Split a name into words, in lower case.
 
     >>> words("testGroup-ID 2")
     ('test', 'group', 'id', '2')
@@ -86,7 +82,7 @@ def words(name: str) -> tuple[str, ...]:
 
 
 def named(name: str, names: Sequence[str]) -> int | None:
-    """Where a name stands in a list, however it is written.
+    """Return the place of a name in a list, however it is written; None if it is not there.
 
     >>> named("UserID", ("visitor", "user_id")), named("userid", ("user_id",))
     (1, 0)
@@ -97,7 +93,7 @@ def named(name: str, names: Sequence[str]) -> int | None:
 
 
 def has_word(name: str, listed: Collection[str]) -> bool:
-    """Whether one of a name's words, or the whole name, is in a list.
+    """Say whether one of a name's words, or the whole name, is in a list.
 
     >>> has_word("revenue_before", BEFORE), has_word("prefix", BEFORE)
     (True, False)
@@ -106,7 +102,7 @@ def has_word(name: str, listed: Collection[str]) -> bool:
 
 
 def slug(name: str) -> str:
-    """A metric's name from a column's.
+    """Make a metric's name of a column's.
 
     >>> slug("Total ads"), slug("7-day revenue")
     ('total_ads', 'x_7_day_revenue')

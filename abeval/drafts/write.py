@@ -1,7 +1,6 @@
-"""Guesses → the text of an experiment file, with a comment on each.
+"""Write guesses as an experiment file, with a comment on each.
 
-`drafts/run.py` hands it the guesses; what is not sure is written as a comment, so that no number
-comes from it before a person has decided.
+What is not sure is a comment: no number comes from it before a person has decided.
 """
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
@@ -42,7 +41,7 @@ class Tables:
 
     @property
     def events(self) -> dict[str, Other]:
-        """The logs of events by the names that they get: those of their files."""
+        """Return the logs of events, each by a name that follows from its file's."""
         named: dict[str, Other] = {}
         for other in self.others:
             if other.kind == "events":
@@ -62,10 +61,15 @@ def add_guess(
     table.add(key, item)
 
 
+def _comment(document: tomlkit.TOMLDocument, *lines: str) -> None:
+    for line in lines:
+        document.add(tomlkit.comment(line))
+
+
 def write_logs(
     document: tomlkit.TOMLDocument, guesses: Sequence[Guess], tables: Tables
 ) -> Iterator[str]:
-    """`[logs]`; the questions are on tables that the draft does not read."""
+    """Write `[logs]`, and ask about tables that the draft does not read."""
     logs = tomlkit.table(is_super_table=True)
     logs.add("units" if tables.of_units else "impressions", _main(guesses, tables))
     for other in tables.others:
@@ -79,7 +83,15 @@ def write_logs(
     document.add("logs", logs)
     for other in tables.others:
         if other.kind is None:
-            yield _unused(document, ", ".join(tables.paths[other.table.relation]))
+            files = ", ".join(tables.paths[other.table.relation])
+            document.add(tomlkit.nl())
+            _comment(
+                document,
+                f"NOT SURE: {files} is not used. Its rows may be",
+                "[logs.exposures] (unit, variant and time), [logs.units]",
+                "(one row a unit), or [logs.events.NAME] (unit and time).",
+            )
+            yield f"{files} is not used: exposures, a table of units, or events?"
 
 
 def _main(guesses: Sequence[Guess], tables: Tables) -> TomlTable:
@@ -118,7 +130,7 @@ def _other(other: Other, tables: Tables) -> TomlTable:
 
 
 def _add_cast(log: TomlTable, unit: Column | None) -> None:
-    """Ids that pandas wrote as 7.0 are read as 7."""
+    """Read ids that pandas wrote as 7.0 as 7."""
     if unit is not None and unit.kind == "real":
         query = tomlkit.string(cast_query(unit.name, "bigint"), literal="'" not in unit.name)
         query.comment(f"sure: {unit.name} is {unit.type}, but every value is whole")
@@ -128,15 +140,6 @@ def _add_cast(log: TomlTable, unit: Column | None) -> None:
 def _add_time_unit(log: TomlTable, time: Column | None) -> None:
     if time is not None and time.kind == "integer":
         log.add("time_unit", tomlkit.item(time_unit(time)))
-
-
-def _unused(document: tomlkit.TOMLDocument, files: str) -> str:
-    """Comment on files that the draft does not read; the question."""
-    document.add(tomlkit.nl())
-    document.add(tomlkit.comment(f"NOT SURE: {files} is not used. Its rows may be"))
-    document.add(tomlkit.comment("[logs.exposures] (unit, variant and time), [logs.units]"))
-    document.add(tomlkit.comment("(one row a unit), or [logs.events.NAME] (unit and time)."))
-    return f"{files} is not used: exposures, a table of units, or events?"
 
 
 FITS = 0.01
@@ -149,16 +152,17 @@ NEAR = 0.1
 def experiment_text(
     name: str, guesses: Sequence[Guess], arms: Arms | None, tables: Tables, builtin: Collection[str]
 ) -> tuple[str, tuple[str, ...]]:
-    """The file, and the questions that it asks."""
+    """Write the file, and the questions that it asks."""
     by_entry = {g.entry: g for g in reversed(guesses)}
     document = tomlkit.document()
     document.add("name", tomlkit.item(name))
-    add_guess(document, "unit", _unit(by_entry["unit"]), by_entry["unit"])
-    questions = [f"unit: {by_entry['unit'].reason}"] if _asks(by_entry["unit"]) else []
+    unit = by_entry["unit"]
+    add_guess(document, "unit", "row" if unit.column is None else unit.column.name, unit)
+    questions = [f"unit: {unit.reason}"] if _asks(unit) else []
     questions += _write_variants(document, arms, by_entry["variant"])
     document.add(tomlkit.nl())
     questions += write_logs(document, guesses, tables)
-    questions += _write_segments(document, guesses)
+    _write_segments(document, guesses)
     questions += _write_metrics(document, guesses, tables, builtin)
     return tomlkit.dumps(document), tuple(questions)
 
@@ -167,19 +171,16 @@ def _asks(guess: Guess) -> bool:
     return guess.certainty == "not sure"
 
 
-def _unit(guess: Guess) -> str:
-    return "row" if guess.column is None else guess.column.name
-
-
 def _write_variants(
     document: tomlkit.TOMLDocument, arms: Arms | None, variant: Guess
 ) -> Iterator[str]:
     if arms is None:
-        document.add(tomlkit.comment(f"NOT SURE: {variant.reason} Name it in `columns` below"))
-        document.add(
-            tomlkit.comment("and its values as [variants.NAME]; without such a column, give")
+        _comment(
+            document,
+            f"NOT SURE: {variant.reason} Name it in `columns` below",
+            "and its values as [variants.NAME]; without such a column, give",
+            "[assignment] a `salt`: units are then assigned by hash.",
         )
-        document.add(tomlkit.comment("[assignment] a `salt`: units are then assigned by hash."))
         document.add("control", tomlkit.item("?"))
         yield f"variant: {variant.reason}"
         return
@@ -215,7 +216,7 @@ def _write_variants(
 
 
 def likely_weights(units: Mapping[str, int]) -> dict[str, float]:
-    """The roundest weights that the units do not contradict: equal, or in 5, 1, .1 per cent.
+    """Return the roundest weights that fit the units: equal, or in steps of 5, 1, .1 per cent.
 
     Weights that are the observed shares would hide a sample ratio mismatch; so shares near equal
     ones are meant to be equal, whatever the counts say.
@@ -241,17 +242,17 @@ def likely_weights(units: Mapping[str, int]) -> dict[str, float]:
     return {value: round(share, 4) for value, share in shares.items()}
 
 
-def _write_segments(document: tomlkit.TOMLDocument, guesses: Sequence[Guess]) -> Iterator[str]:
+def _write_segments(document: tomlkit.TOMLDocument, guesses: Sequence[Guess]) -> None:
     named = [g.column for g in guesses if g.entry == "segment" and g.column is not None]
     if not named:
         return
     document.add(tomlkit.nl())
-    document.add(tomlkit.comment("Properties that the treatment cannot change may be segments:"))
-    document.add(tomlkit.comment("[segments]"))
-    for column in named:
-        line = f"{slug(column.name)} = {tomlkit.item(quoted(column.name)).as_string()}"
-        document.add(tomlkit.comment(line))
-    yield from ()
+    _comment(
+        document,
+        "Properties that the treatment cannot change may be segments:",
+        "[segments]",
+        *(f"{slug(c.name)} = {tomlkit.item(quoted(c.name)).as_string()}" for c in named),
+    )
 
 
 def _write_metrics(
@@ -262,8 +263,7 @@ def _write_metrics(
 ) -> Iterator[str]:
     document.add(tomlkit.nl())
     entries = tomlkit.aot()
-    clicked = any(g.entry == "click" for g in guesses)
-    if clicked:
+    if any(g.entry == "click" for g in guesses):
         entries.append(_metric({"name": "ctr", "role": "goal"}, "clicks / impressions"))
     outcomes = [g for g in guesses if g.entry == "outcome" and g.column is not None]
     for guess in outcomes:
@@ -277,33 +277,23 @@ def _write_metrics(
         document.add("metrics", entries)
     unsure = [g.column for g in outcomes if _asks(g) and g.column is not None]
     known = [g.column for g in guesses if g.entry == "covariate" and g.column is not None]
-    for title, columns in (("Outcomes, or known before?", unsure), ("Known before:", known)):
-        yield from _write_comments(document, title, columns, tables.one_row, builtin)
+    titles = (("NOT SURE: Outcomes, or known before?", unsure), ("Known before:", known))
+    for title, columns in titles:
+        if columns:
+            document.add(tomlkit.nl())
+            _comment(document, title)
+        for column in columns:
+            own = _own(column, tables.one_row, builtin)
+            lines = (f"{key} = {tomlkit.item(value).as_string()}" for key, value in own.items())
+            _comment(document, "[[metrics]]", *lines)
+    if unsure:
+        yield f"outcomes: are {', '.join(column.name for column in unsure)} among them?"
     if not len(entries):
         yield "metrics: no column is surely an outcome; choose from those in the comments"
 
 
-def _write_comments(
-    document: tomlkit.TOMLDocument,
-    title: str,
-    columns: Sequence[Column],
-    one_row: bool,
-    builtin: Collection[str],
-) -> Iterator[str]:
-    if not columns:
-        return
-    document.add(tomlkit.nl())
-    document.add(tomlkit.comment(f"NOT SURE: {title}" if title.endswith("?") else title))
-    for column in columns:
-        document.add(tomlkit.comment("[[metrics]]"))
-        for key, value in _own(column, one_row, builtin).items():
-            document.add(tomlkit.comment(f"{key} = {tomlkit.item(value).as_string()}"))
-    if title.endswith("?"):
-        yield f"outcomes: are {', '.join(c.name for c in columns)} among them?"
-
-
 def _own(column: Column, one_row: bool, builtin: Collection[str]) -> dict[str, object]:
-    """A metric of one column: a share where it is 0 or 1 for each unit, else a mean per unit."""
+    """Make a metric of one column: a share if each unit has 0 or 1, else a mean per unit."""
     name = slug(column.name)
     if not one_row:
         name = f"{name}_per_unit"
@@ -319,7 +309,7 @@ def _number(column: Column) -> str:
 
 
 def _of_events(name: str, other: Other) -> Iterator[dict[str, object]]:
-    """Metrics of a log of events: units that have a row, and sums of its outcomes."""
+    """Make metrics of a log of events: units that have a row, and sums of its outcomes."""
     yield {"name": f"any_{name}", "role": "goal", "log": name}
     for column in other.outcomes:
         named = f"{name}_{slug(column.name)}"

@@ -1,1 +1,1 @@
-"""The experiment file: `model` has its entries, `load` reads it and reports its mistakes."""
+"""Read the experiment file: `model` has its entries, `load` reads it and reports its mistakes."""

@@ -5,7 +5,7 @@ from zoneinfo import ZoneInfo, available_timezones
 
 from abeval.bounds import MAX_METRICS, MAX_VARIANTS
 from abeval.errors import ExperimentError
-from abeval.experiment.metric_rules import Found, expression, inference_rule, metric_rule
+from abeval.experiment.metric_rules import Found, expression, inference_rule, metric_rules
 from abeval.experiment.metrics import known_metrics
 from abeval.experiment.model import Experiment
 from abeval.experiment.problems import Path, Problem, suggestion
@@ -24,8 +24,6 @@ _MISSING = "belongs to [logs.impressions], which is missing"
 
 def inconsistencies(experiment: Experiment) -> list[Problem]:
     """List every contradiction between entries, each with its path."""
-    known = known_metrics(experiment)
-    choices = enumerate(experiment.metrics)
     rules: list[tuple[Path, Found]] = [
         ((), _experiment(experiment)),
         (("variants",), _variants(experiment)),
@@ -34,7 +32,7 @@ def inconsistencies(experiment: Experiment) -> list[Problem]:
         (("logs",), _logs(experiment)),
         (("tables",), _tables(experiment)),
         (("cleaning",), _cleaning(experiment)),
-        *((("metrics", i), metric_rule(choice, experiment, known)) for i, choice in choices),
+        (("metrics",), metric_rules(experiment, known_metrics(experiment))),
         (("segments",), _segments(experiment)),
         (("cuts",), _cuts(experiment)),
         (("inference",), inference_rule(experiment)),
@@ -60,11 +58,12 @@ def _experiment(experiment: Experiment) -> Found:
     for name, limit in (("variants", MAX_VARIANTS), ("metrics", MAX_METRICS)):
         if (count := len(getattr(experiment, name))) > limit:
             yield name, f"{count:,} {name}, but at most {limit} are analysed at once"
-    names = [choice.name for choice in experiment.metrics]
-    for i, name in enumerate(names):
-        if name in names[:i]:
-            yield "metrics", i, "name", f"{name!r} is listed twice"
-    if experiment.of_units and not names:
+    seen: set[str] = set()
+    for i, choice in enumerate(experiment.metrics):
+        if choice.name in seen:
+            yield "metrics", i, "name", f"{choice.name!r} is listed twice"
+        seen.add(choice.name)
+    if experiment.of_units and not experiment.metrics:
         needs = 'needs [[metrics]], such as name = "revenue", a column'
         yield "metrics", f"a table of units {needs}"
     yield from expression(experiment.agreement.treated, "agreement", "treated")

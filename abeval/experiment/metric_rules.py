@@ -1,7 +1,8 @@
 """Find contradictions in what a file says of a metric, and of inference."""
 
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping, Set
 from itertools import pairwise
+from typing import NamedTuple
 
 from abeval.bounds import MAX_WINDOW_DAYS
 from abeval.experiment.metrics import CLICKS, IMPRESSIONS, UNITS
@@ -25,14 +26,36 @@ def expression(text: str | None, *where: str | int) -> Found:
         yield *where, problem
 
 
-def metric_rule(choice: MetricChoice, experiment: Experiment, known: Mapping[str, Metric]) -> Found:
-    """Check one metric; `known` are the built-in ones."""
-    builtin, inference = known.get(choice.name), experiment.inference
-    yield from _definition(choice, known)
+class _Known(NamedTuple):
+    """Metrics that others may name: built-in ones, the file's own, sums and means of both."""
+
+    builtin: Mapping[str, Metric]
+    own: Mapping[str, None]
+    sums: Set[str]
+    means: Mapping[str, None]
+
+
+def metric_rules(experiment: Experiment, builtin: Mapping[str, Metric]) -> Found:
+    """Check each metric of the file."""
+    own = [choice for choice in experiment.metrics if choice.is_own]
+    means = [name for name, metric in builtin.items() if metric.is_mean_or_ratio]
+    means += [c.name for c in own if c.function is None and c.quantile is None]
+    sums = {name for name, metric in builtin.items() if metric.source is UNIT_DAY}
+    sums |= {c.name for c in own if _is_sum(c)}
+    names = dict.fromkeys(choice.name for choice in own)
+    known = _Known(builtin, names, sums, dict.fromkeys(means))
+    for i, choice in enumerate(experiment.metrics):
+        for found in _metric(choice, experiment, known):
+            yield i, *found
+
+
+def _metric(choice: MetricChoice, experiment: Experiment, known: _Known) -> Found:
+    builtin, inference = known.builtin.get(choice.name), experiment.inference
+    yield from _definition(choice, known.builtin)
     if choice.of_events:
         yield from _since_exposure(choice, experiment)
     if choice.function is not None:
-        yield from _function(choice, experiment, known)
+        yield from _function(choice.function, known)
     role = choice.role or ("goal" if builtin is None else builtin.role)
     if role == "guardrail" and choice.margin is None:
         what = "the largest harm that is allowed: 0.02 is 2 % of control"
@@ -143,24 +166,17 @@ def _rows(choice: MetricChoice, experiment: Experiment) -> Found:
             yield "funnel", k, "is the same as the step before it: one row would be both"
 
 
-def _function(choice: MetricChoice, experiment: Experiment, builtin: Mapping[str, Metric]) -> Found:
+def _function(text: str, known: _Known) -> Found:
     """Check that a function names means and ratios, built-in ones or the file's own."""
-    if choice.function is None or function_problem(choice.function) is not None:
-        return
-    own = [c for c in experiment.metrics if c.is_own]
-    usable = [name for name, metric in builtin.items() if metric.is_mean_or_ratio]
-    usable += [c.name for c in own if c.function is None and c.quantile is None]
-    for name in names_of(choice.function):
-        if name in builtin or any(c.name == name for c in own):
-            if name not in usable:
+    for name in names_of(text) if function_problem(text) is None else ():
+        if name in known.builtin or name in known.own:
+            if name not in known.means:
                 yield "function", f"{name!r} is not a mean or a ratio"
         else:
-            yield "function", f"{name!r} is not a metric{suggestion(name, dict.fromkeys(usable))}"
+            yield "function", f"{name!r} is not a metric{suggestion(name, known.means)}"
 
 
-def _covariates(
-    choice: MetricChoice, experiment: Experiment, builtin: Mapping[str, Metric]
-) -> Found:
+def _covariates(choice: MetricChoice, experiment: Experiment, known: _Known) -> Found:
     """Check that covariates are used, and, as metrics, are sums over impressions."""
     if experiment.inference.adjust not in ("cuped", "regression"):
         yield "covariates", 'needs [inference] adjust = "cuped" or "regression"'
@@ -169,17 +185,14 @@ def _covariates(
     if experiment.of_units:
         # They are columns of the table.
         return
-    own = [c for c in experiment.metrics if c.is_own]
-    sums = {name for name, metric in builtin.items() if metric.source is UNIT_DAY}
-    sums |= {c.name for c in own if _is_sum(c)}
-    named = None if choice.is_own else builtin.get(choice.name)
+    named = None if choice.is_own else known.builtin.get(choice.name)
     if not (_is_sum(choice) if named is None else named.source is UNIT_DAY):
         yield "covariates", f"{choice.name} is not made of sums over impressions"
-    known = [*builtin, *dict.fromkeys(c.name for c in own)]
     for name in choice.covariates or ():
-        if name not in known:
-            yield "covariates", f"no metric is called {name!r}{suggestion(name, known)}"
-        elif name not in sums:
+        if name not in known.builtin and name not in known.own:
+            hint = suggestion(name, [*known.builtin, *known.own])
+            yield "covariates", f"no metric is called {name!r}{hint}"
+        elif name not in known.sums:
             yield "covariates", f"{name!r} is not made of sums over impressions"
 
 

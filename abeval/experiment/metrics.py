@@ -208,7 +208,7 @@ def _no_number(rows: object, text: str) -> str:
 
 
 def _counts_no_number(text: str) -> str:
-    """SQL that is 1 where a value is no number: a sum has 0 for it, a quantile nothing."""
+    """Return SQL that is 1 where a value is no number: sums have 0 for it, quantiles nothing."""
     return f"case when abs(cast(({text}) as double)) < 1e300 then 0 else 1 end"
 
 

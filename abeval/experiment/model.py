@@ -1,8 +1,4 @@
-"""The experiment file as frozen pydantic models: its entries and their defaults.
-
-`load.py` fills them from the TOML file; each step reads its settings from the `Experiment` of its
-`Run`.
-"""
+"""Define the experiment file as a frozen pydantic model: its entries and their defaults."""
 
 from collections.abc import Mapping
 from pathlib import Path
@@ -74,7 +70,7 @@ class Experiment(Section):
     @model_validator(mode="before")
     @classmethod
     def _columns_are_metrics(cls, raw: object) -> object:
-        """A metric of a table of units without an expression is the column of its name."""
+        """Read a metric of a table of units without an expression as the column of its name."""
         logs = raw.get("logs") if isinstance(raw, Mapping) else None
         chosen = raw.get("metrics") if isinstance(raw, Mapping) else None
         if not isinstance(logs, Mapping) or "impressions" in logs or not isinstance(chosen, list):
@@ -90,27 +86,27 @@ class Experiment(Section):
 
     @property
     def of_units(self) -> bool:
-        """Whether a table of units is analysed, not a log of impressions."""
+        """Tell a table of units from a log of impressions."""
         return self.logs.impressions is None
 
     @property
     def unit_table(self) -> UnitLog | None:
-        """The table of units beside a log of impressions; None without one."""
+        """Return the table of units beside a log of impressions; None without one."""
         return None if self.of_units else self.logs.units
 
     @property
     def segment_names(self) -> list[str]:
-        """The segments of impressions, then those of the table of units."""
+        """List the segments of impressions, then those of the table of units."""
         return [*self.segments, *(self.unit_table.segments if self.unit_table else ())]
 
     @property
     def treatments(self) -> list[str]:
-        """Every variant but control, in the order of the file."""
+        """List every variant but control, in the order of the file."""
         return [name for name in self.variants if name != self.control]
 
     @property
     def segment_values(self) -> dict[str, str]:
-        """Name → expression over the impression."""
+        """Return name → expression over the impression."""
         return {
             name: rule if isinstance(rule, str) else rule.value
             for name, rule in self.segments.items()
@@ -132,25 +128,25 @@ class Experiment(Section):
 
     @property
     def assigns(self) -> bool:
-        """Whether the file has a salt or a scheme, by which abeval can compute variants."""
+        """Say whether a salt or a scheme is given, by which abeval can compute variants."""
         own = self.assignment
         return own is not None and (own.salt is not None or own.scheme is not None)
 
     @property
     def schedule(self) -> list[ScheduledSplit]:
-        """When the shares of the variants changed, as the file says."""
+        """List the changes of the variants' shares."""
         return [] if self.assignment is None else self.assignment.splits
 
     @property
     def salt(self) -> str:
-        """The salt of the sub-buckets, and of the variants if abeval assigns them."""
+        """Return the salt of the sub-buckets, and of the variants if abeval assigns them."""
         if self.assignment is not None and self.assignment.salt is not None:
             return self.assignment.salt
         return "".join(c if c.isascii() and (c.isalnum() or c in "_.-") else "_" for c in self.name)
 
     @property
     def ties(self) -> Literal["rule", "weight", "none"]:
-        """What places units of several variants of which the log does not tell the first.
+        """Say what places units of several variants when the log does not tell the first.
 
         The rule of assignment; without it, a hash by the weights where two variants differ in it,
         because to exclude such units would change an uneven split. A unit of three variants may not
@@ -163,7 +159,7 @@ class Experiment(Section):
 
     @property
     def assignment_rule(self) -> Rule | None:
-        """How a unit's variant follows from its id, None where the file does not say.
+        """Return the rule that gives a unit its variant; None where the file has none.
 
         Where the split changed, no single rule gives the variants of all units.
         """

@@ -1,8 +1,4 @@
-"""Mistakes of an experiment file: where, what, and what was probably meant.
-
-`load.py` hands it pydantic's errors and reports the problems; checks of names in other rooms take
-their "did you mean" from here.
-"""
+"""Say what is wrong in an experiment file, where, and what was probably meant."""
 
 import difflib
 import json
@@ -30,13 +26,13 @@ class Problem:
     message: str
 
     def __str__(self) -> str:
-        """`path: message`."""
+        """Return `path: message`."""
         parts = (f"[{p}]" if isinstance(p, int) else f".{p}" for p in self.path)
         return f"{''.join(parts).removeprefix('.')}: {self.message}"
 
 
 def suggestion(name: object, known: Iterable[str]) -> str:
-    """`; did you mean ...?` for a near miss; the known names where there are few; or nothing."""
+    """Suggest `; did you mean ...?` for a near miss, else list the known names if they are few."""
     names = list(known)
     near = near_miss(name, names)
     if near or not 0 < len(names) <= 16:
@@ -45,14 +41,14 @@ def suggestion(name: object, known: Iterable[str]) -> str:
 
 
 def near_miss(name: object, known: Iterable[str]) -> str:
-    """`; did you mean ...?` where a known name is near, whatever its case; else nothing."""
+    """Suggest `; did you mean ...?` where a known name is near, whatever its case; else nothing."""
     by_lower = {one.lower(): one for one in known}
     near = difflib.get_close_matches(str(name).lower(), by_lower, n=1, cutoff=0.6)
     return f"; did you mean `{by_lower[near[0]]}`?" if near else ""
 
 
 def problems_of(error: ValidationError, raw: Mapping[str, Any]) -> list[Problem]:
-    """Pydantic's errors as problems, those of one value joined by `or`."""
+    """Turn pydantic's errors into problems, those of one value joined by `or`."""
     by_path: dict[Path, list[str]] = {}
     for detail in error.errors():
         path = _path_in(raw, detail)
@@ -60,30 +56,21 @@ def problems_of(error: ValidationError, raw: Mapping[str, Any]) -> list[Problem]
     return [Problem(path, " or ".join(dict.fromkeys(texts))) for path, texts in by_path.items()]
 
 
-def without(raw: Mapping[str, Any], paths: Sequence[Path]) -> dict[str, Any]:
-    """A copy of `raw` that lacks the entries at `paths`."""
-    return {
-        key: _without(value, [p[1:] for p in paths if p[0] == key])
-        for key, value in raw.items()
+def without(entries: Any, paths: Sequence[Path]) -> Any:  # noqa: ANN401 (a tree of entries)
+    """Copy entries without those at `paths`."""
+    if not isinstance(entries, Mapping | list):
+        return entries
+    items = entries.items() if isinstance(entries, Mapping) else enumerate(entries)
+    kept = {
+        key: without(value, [path[1:] for path in paths if path[:1] == (key,)])
+        for key, value in items
         if (key,) not in paths
     }
-
-
-def _without(value: object, paths: list[Path]) -> object:
-    if isinstance(value, Mapping):
-        return without(value, [p for p in paths if p])
-    if isinstance(value, list):
-        gone = {p[0] for p in paths if len(p) == 1}
-        return [
-            _without(item, [p[1:] for p in paths if p and p[0] == i])
-            for i, item in enumerate(value)
-            if i not in gone
-        ]
-    return value
+    return kept if isinstance(entries, Mapping) else list(kept.values())
 
 
 def _path_in(raw: Mapping[str, Any], detail: ErrorDetails) -> Path:
-    """The error's place in the file, without the union members that pydantic adds to it."""
+    """Find the error's place in the file, without the union members that pydantic adds."""
     here: Any = raw
     path: list[str | int] = []
     for part in detail["loc"]:
@@ -118,7 +105,7 @@ def _text(detail: ErrorDetails, path: Path) -> str:
 
 
 def _should(detail: ErrorDetails) -> str:
-    """What a value should be, in the words of the file instead of pydantic's."""
+    """Say what a value should be, in the words of the file instead of pydantic's."""
     kind, context = detail["type"], detail.get("ctx", {})
     if kind == "string_pattern_mismatch":
         return PATTERNS.get(str(context.get("pattern")), "has characters that are not allowed")
@@ -143,7 +130,7 @@ def _table_shape(detail: ErrorDetails) -> str:
 
 
 def _known_keys(path: Path) -> list[str]:
-    """The keys that the part of the file around `path` may have."""
+    """List the keys that the part of the file around `path` may have."""
     models = [Experiment]
     for part in path[:-1]:
         inner = [m.model_fields[part].annotation for m in models if part in m.model_fields]
@@ -158,7 +145,7 @@ def _models(annotation: object) -> list[type[Any]]:
 
 
 def folded(name: str) -> str:
-    """A name without capitals and the spaces around it.
+    """Return a name in lower case, without spaces around it.
 
     Example:
         >>> folded(" Control") == folded("control")
@@ -168,7 +155,7 @@ def folded(name: str) -> str:
 
 
 def spelled_alike(names: Iterable[str]) -> list[tuple[str, ...]]:
-    """The names of which others are spellings, together, each group in the order of the names.
+    """Group names that are spellings of one name; groups and names keep their order.
 
     Example:
         >>> spelled_alike(["control", "new", "Control", "control "])
@@ -201,12 +188,12 @@ def check_spelled_once(what: str, units: Mapping[str, int], remedy: str) -> None
 
 
 def arms_of(variants: Mapping[str, Variant]) -> dict[str, list[str]]:
-    """Variant → the arms of the log that it joins; by itself it is one of its own name."""
+    """Return variant → the arms of the log that it joins; by default its own name."""
     return {name: list(variant.of or [name]) for name, variant in variants.items()}
 
 
 def meant_by(name: str, variants: Mapping[str, Variant]) -> str | None:
-    """The variant of which a name that no variant has is another spelling; None if there is none.
+    """Return the variant of which a name is another spelling; None if there is none.
 
     Example:
         >>> meant_by("Control", {"control": Variant(), "new": Variant()})
@@ -217,7 +204,7 @@ def meant_by(name: str, variants: Mapping[str, Variant]) -> str | None:
 
 
 def joined_line(variant: str, arms: Iterable[str]) -> str:
-    """The lines of an experiment file by which a variant joins arms of the log.
+    """Write the line of an experiment file by which a variant joins arms of the log.
 
     Example:
         >>> joined_line("control", ["control", "Control "])

@@ -1,4 +1,4 @@
-"""Sections of the experiment file: its design, its metrics, inference, trust, engine."""
+"""Define sections of the experiment file: its design, metrics, inference, trust, engine."""
 
 import re
 from collections.abc import Mapping
@@ -75,7 +75,7 @@ Moment = Annotated[datetime | date, BeforeValidator(_local), AfterValidator(_wit
 
 
 def moment(value: date | datetime) -> datetime:
-    """A date as the local time at which it begins."""
+    """Return a date as the local time at which it begins."""
     if isinstance(value, datetime):
         return value
     return datetime(value.year, value.month, value.day)
@@ -150,7 +150,7 @@ class EngineOptions(Section):
 
     @property
     def memory(self) -> int | None:
-        """Bytes of the limit of memory, None without one.
+        """Return the limit of memory in bytes; None without one.
 
         Example:
             >>> EngineOptions(memory_limit="1.5 GB").memory
@@ -229,7 +229,7 @@ class Period(Section):
 
     @property
     def bounds(self) -> tuple[datetime, datetime]:
-        """Start (inclusive) and end (exclusive) as local timestamps."""
+        """Return start (inclusive) and end (exclusive) as local timestamps."""
         return moment(self.start), moment(self.end)
 
 
@@ -301,17 +301,17 @@ class AssignmentRule(Section):
 
     @property
     def is_plain(self) -> bool:
-        """Whether all units are in, by abeval's own hash."""
+        """Say whether all units are in, by abeval's own hash."""
         others = (self.layer, self.holdout, self.scheme, self.order)
         return self.traffic == 1 and all(other is None for other in others)
 
     @property
     def held_out(self) -> Holdout | None:
-        """The holdout that the experiment leaves alone."""
+        """Return the holdout that the experiment leaves alone."""
         return None if self.holdout is None else Holdout(self.holdout.salt, self.holdout.share)
 
     def place_in_layer(self, name: str) -> tuple[Layer, str] | None:
-        """The experiment's slots, as a layer in which only it is known."""
+        """Return the experiment's slots, as a layer in which only it is known."""
         if self.layer is None:
             return None
         return Layer(self.layer.salt, {name: self.layer.slots}), name
@@ -343,12 +343,12 @@ class Step(Section):
     where: Text | None = None
 
     def __str__(self) -> str:
-        """The rows in words."""
+        """Return the rows in words."""
         return self.log if self.where is None else f"{self.log} where {self.where}"
 
     @property
     def condition(self) -> str:
-        """SQL that is true for the rows; clicks are clicked impressions."""
+        """Return SQL that is true for the rows; clicks are clicked impressions."""
         tests = ["click = 1"] if self.log == "clicks" else []
         tests += [] if self.where is None else [f"coalesce(cast(({self.where}) as boolean), false)"]
         return " and ".join(tests) or "true"
@@ -400,11 +400,11 @@ class MetricChoice(Section):
 
     @property
     def rows(self) -> Step:
-        """The rows that it is made of: those of a log for which a condition is true."""
+        """Return the rows that it is made of: those of a log for which a condition is true."""
         return Step(log=self.log or "impressions", where=self.where)
 
     @property
     def combined_by(self) -> Combine:
-        """How a unit's rows are combined; without a value, whether it has any."""
+        """Say how a unit's rows are combined; without a value, whether it has any."""
         has_none = self.value is None and self.numerator is None
         return self.per_unit or ("any" if has_none else "sum")

@@ -1,7 +1,4 @@
-"""What an experiment file says of its logs: where they lie and what their columns mean.
-
-The part `logs` of the `Experiment` of `model.py`; the rooms `logs/` and `engines/` read them.
-"""
+"""Define what an experiment file says of its logs: where they lie and what columns mean."""
 
 from collections.abc import Mapping
 from typing import Annotated, Literal, Self
@@ -34,13 +31,13 @@ class LogSource(Section):
 
     @property
     def paths(self) -> list[str]:
-        """The globs, files and folders, empty where the log is a table."""
+        """List the globs, files and folders; empty where the log is a table."""
         if self.path is None:
             return []
         return [self.path] if isinstance(self.path, str) else list(self.path)
 
     def with_unit(self, unit: str) -> Self:
-        """The same log, whose column of the unit is this one unless the file maps another."""
+        """Copy the log with this column as the unit, unless the file maps another."""
         if unit == ROW_UNIT:
             return self
         return self.model_copy(update={"columns": {"unit_id": unit, **self.columns}})
@@ -139,19 +136,19 @@ class Logs(Section):
 
     @property
     def named(self) -> dict[str, LogSource]:
-        """Every log that there is, by its path in the file below `logs`."""
+        """Return every log of the file, by its path below `logs`."""
         own = {name: getattr(self, name) for name in type(self).model_fields if name != "events"}
         logs = {name: log for name, log in own.items() if log is not None}
         return {**logs, **{OUTCOME + name: log for name, log in self.events.items()}}
 
     @property
     def rows_name(self) -> Literal["impressions", "units"]:
-        """The name of the log that is analysed."""
+        """Name the log that is analysed."""
         return "units" if self.impressions is None else "impressions"
 
     @property
     def rows(self) -> ImpressionLog:
-        """The log that is analysed; a table of units is read as one impression of each."""
+        """Return the log that is analysed; a table of units has one impression of each."""
         if self.impressions is not None or self.units is None:
             return self.impressions or ImpressionLog()
         return ImpressionLog(**self.units.model_dump(exclude={"covariates", "segments"}))
@@ -193,7 +190,7 @@ _OUTCOME_COLUMNS = ("unit_id", "ts")
 
 
 def canonical_columns(log: str) -> tuple[str, ...]:
-    """The canonical columns of a log, by its path in the file below `logs`; of others none.
+    """Return the canonical columns of a log, named as below `logs`; empty for other names.
 
     Example:
         >>> canonical_columns("events.orders")

@@ -1,1 +1,1 @@
-"""What a metric is: its terms, its direction, the built-in ones, and the user's own SQL."""
+"""Define metrics: their terms, their direction, the built-in ones, and the user's own SQL."""

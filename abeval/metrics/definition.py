@@ -1,8 +1,4 @@
-"""What a metric is: its terms, its direction, its role and its margin.
-
-`builtin.py` and `experiment/metrics.py` make `Metric`s; each step reads from them what to sum and
-how to judge it.
-"""
+"""Define what a metric is: its source, terms, direction, role and margin."""
 
 import re
 from dataclasses import dataclass
@@ -58,17 +54,17 @@ class Source:
 
     @property
     def capped(self) -> bool:
-        """Whether units' totals can be capped; windows need them by day."""
+        """Say whether units' totals can be capped; windows need them by day."""
         return self.no_days is None
 
     @property
     def has_before(self) -> bool:
-        """Whether its units have values before the period, which groups are compared by."""
+        """Say whether its units have values before the period, to compare groups by."""
         return self.daily or self.events not in (None, "units")
 
     @property
     def query(self) -> str:
-        """Its query in `queries/`."""
+        """Name its query in `queries/`."""
         return f"units/{self.name if self.events is None else 'unit_events'}"
 
     def __str__(self) -> str:
@@ -136,7 +132,7 @@ CATALOGUE = Source(
 
 
 def events_of(log: str) -> Source:
-    """The source of what units do in a log since their exposure; of several logs without a name.
+    """Return the source of events of a log since exposure; a funnel's source has no name.
 
     Example:
         >>> events_of("orders").query, events_of("orders").has_before
@@ -162,7 +158,7 @@ _MS = {"minute": 60_000, "hour": 3_600_000, "day": 86_400_000, "week": 7 * 86_40
 
 
 def span_ms(text: str) -> int:
-    """A span of time of the form `SPAN` in milliseconds; a day has 24 hours.
+    """Convert a span of time of the form `SPAN` to milliseconds; a day has 24 hours.
 
     Example:
         >>> span_ms("7 days"), span_ms("1.5 hours")
@@ -211,16 +207,16 @@ class PerUnit:
 
     @property
     def logs(self) -> tuple[str, ...]:
-        """The logs whose rows it reads."""
+        """List the logs whose rows it reads."""
         return tuple(dict.fromkeys(value.log for value in self.values))
 
     @property
     def is_timed(self) -> bool:
-        """Whether only units count whose whole window or day the logs cover."""
+        """Say whether only units count whose whole window or day the logs cover."""
         return self.within_ms is not None or self.day is not None
 
     def column(self, what: str) -> str:
-        """The name of one of its columns: `value`, `under`, `whole`, `open`, `null`."""
+        """Name one of its columns: `value`, `under`, `whole`, `open`, `null`."""
         return f"{what}_{self.number}"
 
 
@@ -245,7 +241,7 @@ class Direction:
 
     @property
     def label(self) -> str:
-        """`increase`, `decrease` or `toward VALUE`."""
+        """Return `increase`, `decrease` or `toward VALUE`."""
         if self.toward is not None:
             return f"toward {self.toward:g}"
         return "increase" if self.sign > 0 else "decrease"
@@ -311,7 +307,7 @@ class UnitTerm:
 
     @property
     def scale(self) -> float:
-        """The worth of one counted unit."""
+        """Return the worth of one counted unit."""
         return self.resolution
 
 
@@ -372,7 +368,7 @@ class Metric:
 
     @property
     def is_mean_or_ratio(self) -> bool:
-        """Whether its value is a sum over units, divided by the units or by another sum."""
+        """Say whether its value is a sum over units, divided by units or by another sum."""
         return self.kind in ("mean", "ratio")
 
     @property
@@ -382,7 +378,7 @@ class Metric:
 
 
 def no_cuts(metric: Metric) -> str | None:
-    """Why a metric has no value in a part of the traffic, None where it has.
+    """Say why a metric has no value in a part of the traffic; None where it has one.
 
     Example:
         >>> no_cuts(Metric("days", "mean", "days", value=ColumnTerm("c_days")))
@@ -394,12 +390,12 @@ def no_cuts(metric: Metric) -> str | None:
 
 
 def splits_by_cut(metric: Metric) -> bool:
-    """Whether its difference is that within cells and that of their mix: a ratio of sums."""
+    """Say whether a difference splits into that within cells and that of their mix."""
     return metric.kind == "ratio" and metric.source == UNIT_DAY and no_cuts(metric) is None
 
 
 def rounding(metric: Metric) -> float:
-    """The step to which values of the numerator are rounded; 0 if they are exact.
+    """Return the step to which values of the numerator are rounded; 0 if they are exact.
 
     It tells spread from rounding noise.
     """
@@ -413,7 +409,7 @@ def rounding(metric: Metric) -> float:
 
 
 def row_terms(metric: Metric) -> tuple[RowTerm, ...]:
-    """The terms of a metric that are summed over impressions."""
+    """List the terms of a metric that are summed over impressions."""
     counted = (term for _, term in (*metric.left_out, *metric.zeros))
     value = None if metric.kind == "quantile" else metric.value
     terms = (value, metric.per, *counted, *metric.covariates)
@@ -422,18 +418,18 @@ def row_terms(metric: Metric) -> tuple[RowTerm, ...]:
 
 
 def own_terms(metric: Metric) -> tuple[Term, ...]:
-    """Numerator and, of a ratio, denominator."""
+    """Return the numerator and, of a ratio, the denominator."""
     return tuple(term for term in (metric.value, metric.per) if term is not None)
 
 
 def scales(metric: Metric) -> tuple[float, float]:
-    """The worth of one counted unit of the numerator and of the denominator."""
+    """Return the worth of one counted unit of the numerator and of the denominator."""
     value, per = (1.0 if term is None else term.scale for term in (metric.value, metric.per))
     return value, per
 
 
 def covariate_scales(metric: Metric) -> tuple[float, ...]:
-    """The worth of one counted unit of y, x, the covariates and newness.
+    """Return the worth of one counted unit of y, x, the covariates and newness.
 
     The covariates are the metric's own earlier sums first, then the further ones.
     """
@@ -442,18 +438,18 @@ def covariate_scales(metric: Metric) -> tuple[float, ...]:
 
 
 def event_terms(metric: Metric) -> tuple[RowTerm, ...]:
-    """The value that a quantile ranks; none for other kinds."""
+    """Return the value that a quantile ranks; none for other kinds."""
     if metric.kind == "quantile" and isinstance(metric.value, RowTerm):
         return (metric.value,)
     return ()
 
 
 def row_values(metric: Metric) -> tuple[RowValue, ...]:
-    """What rows of logs are worth to a metric since exposure, and to its parts."""
+    """List what rows of logs are worth to a metric since exposure, and to its parts."""
     own = () if metric.per_unit is None else (*metric.per_unit.values, *metric.per_unit.nulls)
     return (*own, *(value for part in metric.parts for value in row_values(part)))
 
 
 def unit_terms(metric: Metric) -> tuple[UnitTerm, ...]:
-    """The covariates of a metric that are in the table of units."""
+    """List the covariates of a metric that are in the table of units."""
     return tuple(term for term in metric.covariates if isinstance(term, UnitTerm))

@@ -1,8 +1,4 @@
-"""The user's row-level SQL: parsed, and checked to be one scalar expression; never pasted.
-
-The texts are metrics and segments of the experiment file. `row_text.py` reads the plainest of them,
-and asks here for all others; `logs/shape.py` writes them into the views.
-"""
+"""Parse the user's row-level SQL, and check that it is one scalar expression; never paste it."""
 
 from collections.abc import Callable
 from functools import lru_cache
@@ -61,7 +57,7 @@ _LONGEST, _DEEPEST = 10_000, 250
 
 
 def parse_expression(text: str) -> exp.Expr:
-    """The syntax tree of one scalar expression; column names are lower-case, as SQL ignores case.
+    """Parse one scalar expression; column names become lower-case, as SQL ignores case.
 
     Raises:
         ExperimentError: It is not one expression, or has a part that is not allowed.
@@ -82,7 +78,7 @@ def parse_expression(text: str) -> exp.Expr:
 
 @lru_cache(maxsize=4096)
 def expression_problem(text: str) -> str | None:
-    """Why `text` is not a row-level scalar expression, or None where it is one.
+    """Say why `text` is not a row-level scalar expression; None where it is one.
 
     Example:
         >>> expression_problem("sum(click)")
@@ -106,7 +102,7 @@ def expression_problem(text: str) -> str | None:
 
 
 def parsed(text: str) -> exp.Expr:
-    """The syntax tree of one expression, without its comments; SqlglotError if it is not one."""
+    """Parse one expression without its comments; raises SqlglotError if it is not one."""
     return _parsed_once(text).copy()
 
 
@@ -135,7 +131,7 @@ def _place(error: SqlglotError) -> str:
 
 
 def _wrong_part(tree: exp.Expr) -> str | None:
-    """The first part of an expression that is not allowed."""
+    """Describe the first part of an expression that is not allowed."""
     for kind, what in _FORBIDDEN:
         node = tree.find(kind)
         if node is not None:
@@ -155,12 +151,12 @@ def _is_known(node: exp.Expr) -> bool:
 
 
 def columns_of(tree: exp.Expr) -> list[str]:
-    """The columns an expression reads, each once, in order."""
+    """List the columns that an expression reads, each once, in order."""
     return list(dict.fromkeys(column.name for column in tree.find_all(exp.Column)))
 
 
 def with_columns(text: str, name: Callable[[str], str]) -> str:
-    """An expression in DuckDB's SQL, with other columns in place of its own; null for an empty one.
+    """Write an expression in DuckDB's SQL with other columns; an empty one becomes null.
 
     Example:
         >>> with_columns("price * 0.5", lambda column: f"raw_{column}")

@@ -1,7 +1,7 @@
-"""Row-level SQL whose form is so plain that it is read without a parser.
+"""Read plain row-level SQL without a parser, and functions of metrics.
 
-abeval's own terms and the names of columns are such texts. All others are parsed by
-`expressions.py`, whose parser takes longer to load than a small log takes to read.
+abeval's own terms and the names of columns are plain; `expressions.py` parses all others, and loads
+longer than a small log is read.
 """
 
 import re
@@ -47,7 +47,7 @@ _CHOOSING = re.compile(
 
 
 def is_plain(text: str) -> bool:
-    """Whether a text is a name, a whole number, or a plain `case` or `coalesce` of them.
+    """Tell a name, a whole number, or a plain `case` or `coalesce` of them.
 
     Example:
         >>> is_plain("case when click = 1 then dwell_ms end"), is_plain("sum(click)")
@@ -58,7 +58,7 @@ def is_plain(text: str) -> bool:
 
 
 def renamed(text: str, name: Callable[[str], str]) -> str:
-    """A plain text with other SQL in place of its columns.
+    """Replace the columns of a plain text by other SQL.
 
     Example:
         >>> renamed("coalesce(dwell_ms, 0)", str.upper)
@@ -68,7 +68,7 @@ def renamed(text: str, name: Callable[[str], str]) -> str:
 
 
 def expression_problem(text: str) -> str | None:
-    """Why `text` is not a row-level scalar expression, or None where it is one.
+    """Say why `text` is not a row-level scalar expression; None where it is one.
 
     Example:
         >>> expression_problem("sum(click)")
@@ -83,7 +83,7 @@ def expression_problem(text: str) -> str | None:
 
 @lru_cache(maxsize=4096)
 def columns_of(text: str) -> tuple[str, ...]:
-    """The columns that an expression reads, each once, in order; lower-case, as SQL ignores case.
+    """List the columns that an expression reads, each once, in order and in lower case.
 
     Raises:
         ExperimentError: It is not one expression, or has a part that is not allowed.
@@ -100,7 +100,7 @@ def columns_of(text: str) -> tuple[str, ...]:
 
 
 def never_fails(text: str) -> bool:
-    """Whether an expression over the views' columns surely raises no error; it may be null.
+    """Say whether an expression over the views' columns surely raises no error.
 
     This is certain if it only compares and chooses among clicks, dwell, scores and numbers.
 
@@ -135,7 +135,7 @@ _LONGEST = 1000
 
 
 def function_problem(text: str) -> str | None:
-    """Why `text` is not a function of metrics, or None where it is one.
+    """Say why `text` is not a function of metrics; None where it is one.
 
     Example:
         >>> function_problem("ctr * dwell_per_click"), function_problem("sum(ctr)")
@@ -162,7 +162,7 @@ and parentheses, pow, abs, sqrt, exp, ln")
 
 
 def names_of(text: str) -> list[str]:
-    """The metrics that a function names, each once, in order.
+    """List the metrics that a function names, each once, in order.
 
     Example:
         >>> names_of("(ctr - gauc) / ctr")
@@ -178,7 +178,7 @@ def names_of(text: str) -> list[str]:
 
 
 def evaluate(text: str, values: Mapping[str, Floats]) -> Floats:
-    """The values of a function of metrics.
+    """Compute a function of metrics.
 
     Args:
         text: A function without a problem.
@@ -219,7 +219,7 @@ def _is_known(node: "exp.Expr") -> bool:
 
 
 def columns_of_metric(metric: Metric) -> frozenset[str]:
-    """Columns that its value depends on, in lower case: canonical ones, and the log's own.
+    """List the columns that a metric depends on, in lower case: canonical or the log's own.
 
     Example:
         >>> from abeval.metrics.builtin import builtin_metrics
@@ -237,12 +237,12 @@ def columns_of_metric(metric: Metric) -> frozenset[str]:
 
 @lru_cache(maxsize=4096)
 def _columns(expression: str) -> frozenset[str]:
-    """Of one expression: every check asks for those of all metrics."""
+    """Return the columns of one expression: every check asks for those of all metrics."""
     return frozenset(column.lower() for column in columns_of(expression))
 
 
 def reading(metrics: Iterable[Metric], columns: Collection[str]) -> tuple[str, ...]:
-    """The names of the metrics that read one of these columns.
+    """Name the metrics that read one of these columns.
 
     Args:
         metrics: In any order, which is kept.

@@ -1,4 +1,4 @@
-"""Simulated logs of an A/B test with known truth, to try abeval and to test it."""
+"""Simulate logs of an A/B test with known truth, to try abeval and to test it."""
 
 from abeval.simulate.dirt import Truth
 from abeval.simulate.run import simulate

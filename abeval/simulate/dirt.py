@@ -53,7 +53,7 @@ class DirtyClicks:
 
 
 def draw_row_dirt(plan: Plan, requests: Requests, rng: np.random.Generator) -> RowDirt:
-    """Impressions to duplicate and impressions to lose their scores, all with a user id."""
+    """Draw impressions to duplicate and to lose their scores, all with a user id."""
     n = len(requests.user) * LIST_LENGTH
     twice = max(2, round(n * plan.dirt.duplicate_impressions))
     unscored = max(2, round(n * plan.dirt.null_score_impressions))
@@ -66,7 +66,7 @@ def draw_row_dirt(plan: Plan, requests: Requests, rng: np.random.Generator) -> R
 def add_dirt_to_clicks(
     plan: Plan, requests: Requests, rows: RowDirt, clean: Clicks, rng: np.random.Generator
 ) -> DirtyClicks:
-    """The clean clicks with late, orphan and duplicate ones added, and some dwell times removed."""
+    """Add late, orphan and duplicate clicks to clean ones, and remove some dwell times."""
     duplicates, null_dwell = _pick_clicks(plan, len(clean.at), rng)
     clean.dwell[null_dwell] = -1
     late = _late_clicks(plan, requests, rows, clean, rng)
@@ -82,7 +82,7 @@ def add_dirt_to_clicks(
 
 
 def draw_dwell(patience: np.ndarray, rng: np.random.Generator) -> Ints:
-    """Dwell times in ms, one per click, longer for patient users."""
+    """Draw dwell times in ms, one per click, longer for patient users."""
     return (200 + patience * rng.lognormal(np.log(18_000), 1.0, len(patience))).astype(np.int64)
 
 
@@ -100,7 +100,7 @@ def _pick_clicks(plan: Plan, n: int, rng: np.random.Generator) -> tuple[Ints, In
 def _late_clicks(
     plan: Plan, requests: Requests, rows: RowDirt, clean: Clicks, rng: np.random.Generator
 ) -> Clicks:
-    """Clicks 24 to 72 hours late, on impressions of the test period without another click.
+    """Draw clicks 24 to 72 hours late, on tested impressions without another click.
 
     All of them happen before the end of the period, so that lateness is the only reason to exclude
     them.
@@ -169,7 +169,7 @@ def truth_of(
     clicks: DirtyClicks,
     expected_clicks: tuple[float, float],
 ) -> Truth:
-    """The truth of the generated log."""
+    """Return the truth of the generated log."""
     shown = LIST_LENGTH * int((requests.in_test & ~requests.anonymous).sum())
     control, treatment = expected_clicks
     return Truth(

@@ -78,7 +78,7 @@ copy (
 
 @contextmanager
 def filled_folder(folder: Path, names: tuple[str, ...] = WRITTEN) -> Iterator[Path]:
-    """A temporary folder whose contents, of these names, move into ``folder`` at the end.
+    """Open a temporary folder whose files, of these names, move into ``folder`` at the end.
 
     If the simulation fails, ``folder`` is unchanged. Files of an earlier simulation are replaced;
     other files of the same names are an error.
@@ -152,7 +152,7 @@ def _replace(new: Path, old: Path) -> None:
 
 
 def timestamps(at: Ints) -> np.ndarray[tuple[int], np.dtype[np.datetime64]]:
-    """Times of ms since the start of the log."""
+    """Return times of ms since the start of the log."""
     return np.datetime64(PRE_START, "us") + (at * 1000).astype("timedelta64[us]")
 
 
@@ -163,7 +163,7 @@ def copy_frame(query: str, chunk: pd.DataFrame, path: Path, names: dict[str, lis
         con.execute(query, {"file": str(path), **names})
 
 
-EXPERIMENT = """\
+_CHOSEN = """\
 name = "sample"
 unit = "user_id"
 control = "control"
@@ -226,7 +226,7 @@ _DIAGNOSTICS = (
     *("long_click_rate", "session_length", "gauc", "auc", "q_ctr", "ndcg", "mrr", "map"),
     *("coverage", "gini", "entropy", "category_diversity"),
 )
-EXPERIMENT += "".join(f'\n[[metrics]]\nname = "{name}"\n' for name in _DIAGNOSTICS)
+EXPERIMENT = _CHOSEN + "".join(f'\n[[metrics]]\nname = "{name}"\n' for name in _DIAGNOSTICS)
 
 
 Progress = Callable[[int, int], None]

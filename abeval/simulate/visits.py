@@ -53,7 +53,7 @@ class Requests(NamedTuple):
 
     @property
     def in_test(self) -> Bools:
-        """Whether a request is in the test period."""
+        """Say which requests are in the test period."""
         tested: Bools = self.variant != _NONE
         return tested
 
@@ -63,7 +63,7 @@ class Requests(NamedTuple):
 
 
 def draw_requests(plan: Plan, users: Users, rng: np.random.Generator) -> Requests:
-    """All requests of a log."""
+    """Draw all requests of a log."""
     user, at, device = _draw_visits(plan, users, rng)
     variant = np.where(at >= PRE_DAYS * DAY_MS, assigned_variants(plan.users)[user], _NONE)
     crossover = _cross_over(plan, user, at, variant, rng)
@@ -72,7 +72,7 @@ def draw_requests(plan: Plan, users: Users, rng: np.random.Generator) -> Request
 
 
 def user_name(user: int) -> str:
-    """Id in the log of a user with this index.
+    """Return the id in the log of a user with this index.
 
     >>> user_name(123)
     'u0020123'
@@ -81,7 +81,7 @@ def user_name(user: int) -> str:
 
 
 def assigned_variants(users: int) -> Ints:
-    """Index of the variant that each user's hash assigns."""
+    """Return the index of the variant that each user's hash assigns."""
     split = Assignment(NAME, dict.fromkeys(VARIANTS, 0.5))
     names = split.assign_many(map(user_name, range(users))).variant
     return (names == VARIANTS[1]).to_numpy().astype(np.int64)
@@ -101,7 +101,7 @@ def _draw_visits(plan: Plan, users: Users, rng: np.random.Generator) -> tuple[In
 
 
 def _visitors(users: Users, sessions: int, rng: np.random.Generator) -> Ints:
-    """The user of each session: one session for every user, more for active users."""
+    """Draw the user of each session: one session for every user, more for active users."""
     first = np.arange(len(users.activity))[:sessions]
     cumulative = np.cumsum(users.activity)
     draws = rng.random(sessions - len(first)) * cumulative[-1]
@@ -126,7 +126,7 @@ def _session_starts(n: int, rng: np.random.Generator) -> Ints:
 
 
 def _offsets(sizes: Ints, rng: np.random.Generator) -> Ints:
-    """Time from the first request of the session to each request."""
+    """Draw times from the first request of the session to each request."""
     gaps = 15_000 + rng.exponential(_MEAN_GAP_MS, int(sizes.sum())).astype(np.int64)
     total = np.cumsum(np.minimum(gaps, _LONGEST_GAP_MS))
     first = np.cumsum(sizes) - sizes
@@ -190,13 +190,13 @@ class Model:
     exposure: float
 
     def estimate_appeal(self, appeal: Floats, rng: np.random.Generator) -> Floats:
-        """Expected appeal, from a noisy observation of the appeal."""
+        """Return the expected appeal, from a noisy observation of the appeal."""
         trust = _APPEAL_SPREAD**2 / (_APPEAL_SPREAD**2 + self.noise**2)
         view = appeal + self.noise * rng.standard_normal(appeal.shape)
         return _MEAN_APPEAL + trust * (view - _MEAN_APPEAL)
 
     def score(self, estimated: Floats) -> Floats:
-        """Click probability; uncertainty moves the mean of a logit's sigmoid towards one half."""
+        """Return click probabilities; uncertainty moves a sigmoid's mean towards one half."""
         trust = _APPEAL_SPREAD**2 / (_APPEAL_SPREAD**2 + self.noise**2)
         unseen = _APPEAL_SPREAD**2 * (1 - trust)
         chance = self.exposure * _sigmoid(estimated / np.sqrt(1 + np.pi / 8 * unseen))
@@ -225,7 +225,7 @@ class ServedLists:
 def serve(
     catalogue: Catalogue, users: Users, requests: Requests, rng: np.random.Generator
 ) -> ServedLists:
-    """Lists and clicks of some requests."""
+    """Draw lists and clicks of some requests."""
     pool = catalogue.draw_pools(rng, len(requests.user))
     appeal = _appeal(catalogue, users, requests, pool, rng)
     estimated = BASELINE.estimate_appeal(appeal, rng), CANDIDATE.estimate_appeal(appeal, rng)
@@ -245,7 +245,7 @@ def serve(
 def _appeal(
     catalogue: Catalogue, users: Users, requests: Requests, pool: Ints, rng: np.random.Generator
 ) -> Floats:
-    """Appeal of every candidate item to the request's user, as a logit."""
+    """Draw the appeal of every candidate item to the request's user, as a logit."""
     per_request = users.readiness[requests.user] + _DEVICE_EFFECT[requests.device]
     match = catalogue.category[pool] == users.favourite[requests.user][:, None]
     own = _OWN_SPREAD * rng.standard_normal(pool.shape)

@@ -84,18 +84,18 @@ class Plan:
 
     @property
     def requests(self) -> int:
-        """Number of requests, each with a list of 20."""
+        """Return the number of requests, each with a list of 20."""
         return self.impressions // LIST_LENGTH
 
     @property
     def users(self) -> int:
-        """Number of users: 3 requests a user on average, down to 2 in larger logs."""
+        """Return the number of users: 3 requests a user on average, down to 2 in larger logs."""
         decades = math.log10(self.impressions / DEFAULT_IMPRESSIONS)
         return round(self.requests / min(3.0, max(2.0, 3 - decades / 2)))
 
     @property
     def items(self) -> int:
-        """Number of items, a multiple of the pool from which a list is selected."""
+        """Return the number of items, a multiple of the pool from which a list is selected."""
         return POOL * min(2_500, max(10, self.impressions // 4_000))
 
 
@@ -141,7 +141,7 @@ class Catalogue:
     cumulative: Floats
 
     def draw_pools(self, rng: np.random.Generator, requests: int) -> Ints:
-        """Candidates of each request: one item of every group, so that none is repeated."""
+        """Draw candidates of each request: one item of every group, so that none is repeated."""
         group = np.arange(POOL)
         row = np.searchsorted(self.cumulative, rng.random((requests, POOL)) + group, side="right")
         per_group = len(self.item_id) // POOL
@@ -151,7 +151,7 @@ class Catalogue:
 
 
 def draw_users(plan: Plan, rng: np.random.Generator) -> Users:
-    """Heavy and light users; patience is independent of everything that a model can change."""
+    """Draw heavy and light users; patience is independent of all that a model can change."""
     n = plan.users
     return Users(
         activity=rng.lognormal(0, _ACTIVITY_SPREAD, n),
@@ -164,7 +164,7 @@ def draw_users(plan: Plan, rng: np.random.Generator) -> Users:
 
 
 def draw_catalogue(plan: Plan, rng: np.random.Generator) -> Catalogue:
-    """Items whose popularity follows Zipf's law."""
+    """Draw items whose popularity follows Zipf's law."""
     n = plan.items
     popularity = np.arange(1, n + 1) ** -_POPULARITY_EXPONENT
     by_group = popularity.reshape(-1, POOL).T

@@ -1,1 +1,1 @@
-"""A table of one row a unit, or of sums, as the entries of its experiment."""
+"""Turn a table of one row a unit, or of sums, into the entries of its experiment."""

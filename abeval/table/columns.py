@@ -4,7 +4,7 @@ import math
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -67,7 +67,7 @@ class Columns:
         self._known = {column.lower(): column for column in self._types}
 
     def named(self, name: str) -> str:
-        """A column by its name, whatever its case.
+        """Find a column by its name, whatever its case.
 
         Raises:
             LogError: There is none.
@@ -80,11 +80,11 @@ class Columns:
         return self._known[name.lower()]
 
     def numbers(self) -> Sequence[str]:
-        """The columns of numbers."""
+        """List the columns of numbers."""
         return [column for column, kind in self._types.items() if is_number(kind)]
 
     def sql(self, text: str) -> str:
-        """SQL of a number: a column by its name, whatever it is; else an expression.
+        """Return SQL of a number: a column by its name, else an expression.
 
         Raises:
             LogError: The column is no number, or there is none.
@@ -98,20 +98,20 @@ class Columns:
         return sql
 
     def type_of(self, text: str) -> str | None:
-        """The type of a column by its name; None of an expression."""
+        """Return the type of a column by its name; None of an expression."""
         tree = parse_expression(text)
         if not isinstance(tree, exp.Column):
             return None
         return self._types[self.named(columns_of(text)[0])]
 
     def is_whole(self, text: str) -> bool:
-        """Whether every value is a whole number, by its type."""
+        """Say whether every value is a whole number, by its type."""
         kind = self.type_of(text) or ""
         return kind in ("BOOLEAN", "INTEGER") or kind.endswith("INT")
 
 
 def reference(column: str) -> str:
-    """SQL of a column, in quotes where it would be read as something else."""
+    """Write SQL of a column, in quotes where it would be read as something else."""
     plain = expression_problem(column) is None and isinstance(parse_expression(column), exp.Column)
     return column if plain else quoted(column)
 
@@ -124,22 +124,6 @@ _PLACES = range(7)
 
 _LOOKED_AT = 10_000
 """Rows that say how many decimals to look for."""
-
-
-class _Range(NamedTuple):
-    """What values lie between.
-
-    Attributes:
-        odd: How many are neither 0 nor 1.
-        most: The largest.
-        least: The smallest.
-        size: The largest finite one without its sign; None where there is none.
-    """
-
-    odd: Cell
-    most: Cell
-    least: Cell
-    size: Cell
 
 
 class Values:
@@ -155,25 +139,21 @@ class Values:
         self._engine, self._columns = engine, columns
         texts = list(dict.fromkeys(text for group in groups for text in group))
         cells = self._row([_range_sql(text) for text in texts])
-        self._ranges = {
-            text: _Range(*cells[4 * i : 4 * i + 4])  # as `_range_sql` lists them
-            for i, text in enumerate(texts)
-        }
+        self._ranges = {text: cells[4 * i : 4 * i + 4] for i, text in enumerate(texts)}
         broken = dict.fromkeys(map(self._broken, groups))
         self._decimals = self._enough([group for group in broken if group])
 
     def is_share(self, text: str) -> bool:
-        """Whether values are 0 and 1; nothing but zeros may be counts of what is rare."""
-        one = self._ranges[text]
-        varies = one.most != one.least
-        return not one.odd and (varies or self._columns.type_of(text) == "BOOLEAN")
+        """Say whether values are 0 and 1; nothing but zeros may be counts of what is rare."""
+        odd, most, least, _ = self._ranges[text]
+        return not odd and (most != least or self._columns.type_of(text) == "BOOLEAN")
 
     def step(self, texts: Sequence[str]) -> float:
-        """A step to which values can be rounded without a loss that would be seen."""
+        """Return the coarsest rounding step that changes no printed digit."""
         broken = self._broken(texts)
         if not broken:
             return 1.0
-        largest = [float(size) for text in texts if (size := self._ranges[text].size)]
+        largest = [float(size) for text in texts if (size := self._ranges[text][3])]
         if not largest:
             return 1e-6
         # The smaller of two needs its digits too, as far as the larger one leaves room.
@@ -183,11 +163,11 @@ class Values:
         return float(f"1e{min(max(exponent, least), 0)}")
 
     def _broken(self, texts: Sequence[str]) -> tuple[str, ...]:
-        """Those whose values may have decimals."""
+        """List the expressions whose values may have decimals."""
         return tuple(text for text in texts if not self._columns.is_whole(text))
 
     def _enough(self, groups: Sequence[tuple[str, ...]]) -> dict[tuple[str, ...], int | None]:
-        """The decimals that are enough for every value of a group; None for more than six.
+        """Return the decimals that are enough for each group; None for more than six.
 
         Sums of few digits cost less.
         """
@@ -215,6 +195,7 @@ class Values:
 
 
 def _range_sql(text: str) -> str:
+    """Write SQL of how many values are neither 0 nor 1, of the largest, smallest and widest."""
     value = _double(text)
     return (
         f"count_if({value} not in (0, 1)), max({value}), min({value}), "
@@ -223,7 +204,7 @@ def _range_sql(text: str) -> str:
 
 
 def _odd(values: NDArray[np.generic]) -> list[bool]:
-    """Whether some of the values have more decimals, for each number of decimals."""
+    """Say for each number of decimals whether some values have more."""
     known = np.ma.compressed(values)
     with np.errstate(over="ignore"):
         rounded = [np.round(known, place) for place in _PLACES]
@@ -231,7 +212,7 @@ def _odd(values: NDArray[np.generic]) -> list[bool]:
 
 
 def _odd_sql(texts: Sequence[str], place: int) -> str:
-    """The rows with a value that has more decimals."""
+    """Write SQL that counts rows with a value of more decimals."""
     rounded = (f"round({_double(text)}, {place}) <> {_double(text)}" for text in texts)
     return f"count_if({' or '.join(rounded)})"
 
@@ -244,41 +225,34 @@ def _exponent(size: float) -> int:
     return math.ceil(math.log10(size))
 
 
-class Measures(NamedTuple):
-    """Entries of what is measured of a unit.
-
-    Attributes:
-        metrics: As of `[[metrics]]`.
-        covariates: As of `logs.units.covariates`.
-    """
-
-    metrics: list[dict[str, Any]]
-    covariates: list[dict[str, Any]]
+Entries = list[dict[str, Any]]
 
 
-def measures_of(engine: Engine, columns: Columns, options: TableOptions) -> Measures:
-    """Entries of metrics and covariates, each with a resolution that fits its values.
+def measures_of(engine: Engine, columns: Columns, options: TableOptions) -> tuple[Entries, Entries]:
+    """Return entries of metrics and covariates, with resolutions that fit their values.
 
     Raises:
         LogError: A column is missing, or is no number.
         ExperimentError: A ratio is not of two, or there are too many.
     """
     covariates = [columns.sql(text) for text in options.covariates]
-    specs = _specs(columns, options)
-    if len(specs) > MAX_METRICS:
-        what = f"{len(specs):,} metrics, but at most {MAX_METRICS} are analysed at once"
+    entries = _specs(columns, options)
+    if len(entries) > MAX_METRICS:
+        what = f"{len(entries):,} metrics, but at most {MAX_METRICS} are analysed at once"
         raise ExperimentError(what, "name some columns of the table: --metric clicks")
-    summed = [_summed(columns, entry) for entry in specs]
+    summed = [_summed(columns, entry) for entry in entries]
     groups = [*filter(None, summed), *([sql] for sql in covariates)]
     values = Values(engine, columns, groups)
-    return Measures(
-        [_fitted(values, *pair) for pair in zip(specs, summed, strict=True)],
-        [{"value": sql, "resolution": values.step([sql])} for sql in covariates],
-    )
+    for i, texts in enumerate(summed):
+        entry = entries[i]
+        may_be_share = bool(texts) and "value" in entry and "quantile" not in entry
+        unit = {"unit": "share"} if may_be_share and values.is_share(entry["value"]) else {}
+        entries[i] = {"resolution": values.step(texts), **unit, **entry} if texts else entry
+    return entries, [{"value": sql, "resolution": values.step([sql])} for sql in covariates]
 
 
 def segments_of(columns: Columns, segments: Sequence[str] | Mapping[str, str]) -> dict[str, str]:
-    """Names of segments → expressions.
+    """Return name of a segment → expression.
 
     Raises:
         LogError: A column is missing.
@@ -288,20 +262,17 @@ def segments_of(columns: Columns, segments: Sequence[str] | Mapping[str, str]) -
     return {_word(name): reference(columns.named(name)) for name in segments}
 
 
-def _specs(columns: Columns, options: TableOptions) -> list[dict[str, Any]]:
-    """Entries of metrics, in the form of the file."""
-    metrics = _others(columns, options) if options.metrics is None else options.metrics
+def _specs(columns: Columns, options: TableOptions) -> Entries:
+    """Return entries of metrics, in the form of the file; by default of all other numbers."""
+    metrics = options.metrics
+    if metrics is None:
+        segments = () if isinstance(options.segments, Mapping) else options.segments
+        used = {options.variant, options.unit, *options.covariates, *segments}
+        taken = {name.lower() for name in used if name is not None}
+        metrics = [column for column in columns.numbers() if column.lower() not in taken]
     if isinstance(metrics, Mapping):
         return [_named(columns, name, spec) for name, spec in metrics.items()]
     return [_spec(columns, spec) for spec in metrics]
-
-
-def _others(columns: Columns, options: TableOptions) -> list[str]:
-    """The columns of numbers that are nothing else."""
-    segments = () if isinstance(options.segments, Mapping) else options.segments
-    used = {options.variant, options.unit, *options.covariates, *segments}
-    taken = {name.lower() for name in used if name is not None}
-    return [column for column in columns.numbers() if column.lower() not in taken]
 
 
 def _spec(columns: Columns, spec: MetricSpec) -> dict[str, Any]:
@@ -326,7 +297,7 @@ def _named(
 
 
 def _mean_or_ratio(value: str) -> dict[str, str]:
-    """The two sums of a division; else one value."""
+    """Return the two sums of a division; else one value."""
     tree = parse_expression(value)
     while isinstance(tree, exp.Paren):
         tree = tree.this
@@ -337,7 +308,7 @@ def _mean_or_ratio(value: str) -> dict[str, str]:
 
 
 def _summed(columns: Columns, entry: Mapping[str, Any]) -> list[str]:
-    """The expressions that an entry sums; none where a resolution would not fit it."""
+    """List the expressions that an entry sums; none where a resolution would not fit it."""
     if "function" in entry:
         return []
     texts = [entry[key] for key in ("value", "numerator", "denominator") if key in entry]
@@ -346,16 +317,7 @@ def _summed(columns: Columns, entry: Mapping[str, Any]) -> list[str]:
     return texts
 
 
-def _fitted(values: Values, entry: dict[str, Any], texts: Sequence[str]) -> dict[str, Any]:
-    """An entry with a resolution that fits the values, and as a share if it is one."""
-    if not texts:
-        return entry
-    may_be_share = "value" in entry and "quantile" not in entry
-    unit = {"unit": "share"} if may_be_share and values.is_share(entry["value"]) else {}
-    return {"resolution": values.step(texts), **unit, **entry}
-
-
 def _word(text: str) -> str:
-    """A name of a metric or a segment, made of a column or an expression."""
+    """Make a name of a metric or a segment of a column or an expression."""
     word = re.sub(r"\W+", "_", text, flags=re.ASCII).strip("_")
     return word if re.match("[A-Za-z]", word) else f"m_{word}"

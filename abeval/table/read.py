@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack, closing
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 from abeval.engines.duckdb import DuckDBEngine
 from abeval.engines.protocol import Engine, whole
@@ -28,7 +28,7 @@ _NEAR = 0.1
 
 
 def control_of(named: str | None, variants: Sequence[str]) -> str:
-    """The variant that others are compared with: the named one, or one that is called so."""
+    """Choose the control: the named variant, or one that is called so."""
     if named is not None:
         if named not in variants:
             hint = suggestion(named, variants)
@@ -46,7 +46,7 @@ def control_of(named: str | None, variants: Sequence[str]) -> str:
 
 
 def is_usual_control(variant: str) -> bool:
-    """Whether a variant is called as controls are.
+    """Say whether a variant is called as controls are.
 
     Example:
         >>> is_usual_control("Control"), is_usual_control("gate_30")
@@ -58,7 +58,7 @@ def is_usual_control(variant: str) -> bool:
 def weights_of(
     named: Mapping[str, float] | None, counts: Mapping[str, int]
 ) -> tuple[Mapping[str, float], str]:
-    """Variant → weight, and whether they were planned or are those of the table."""
+    """Return variant → weight, and whether weights were planned or observed."""
     if named is not None:
         missing = sorted({*counts} ^ {*named})
         if missing:
@@ -76,20 +76,10 @@ _JOIN = "correct them in the table, or write an experiment file (`abeval init` d
 _MOST_VARIANTS = 20
 
 
-class ReadTable(NamedTuple):
-    """A table that was looked at.
+def read_table(table: object, options: TableOptions) -> tuple[Experiment, DuckDBEngine]:
+    """Make the experiment of a table: a file (Parquet, CSV, JSON), or a frame.
 
-    Attributes:
-        experiment: What is to be analysed.
-        engine: Open; its next log of the same table is not read again, unless it is Parquet.
-    """
-
-    experiment: Experiment
-    engine: DuckDBEngine
-
-
-def read_table(table: object, options: TableOptions) -> ReadTable:
-    """The experiment of a table: a file (Parquet, CSV, JSON), or a frame.
+    The engine is open; its next log of the same table is not read again, unless it is Parquet.
 
     Raises:
         LogError: The table cannot be read, or lacks a column.
@@ -114,11 +104,11 @@ def read_table(table: object, options: TableOptions) -> ReadTable:
         engine.spare(TABLE)
         # It stays open for the caller, unless something above was refused.
         stack.pop_all()
-    return ReadTable(experiment, engine)
+    return experiment, engine
 
 
 def _entries(engine: Engine, options: TableOptions, name: str) -> dict[str, Any]:
-    """The entries of the experiment."""
+    """Return the entries of the experiment."""
     columns = Columns(engine)
     variant = columns.named(options.variant)
     unit = ROW_UNIT if options.unit is None else columns.named(options.unit)
@@ -127,22 +117,22 @@ def _entries(engine: Engine, options: TableOptions, name: str) -> dict[str, Any]
         check_spelled_once(f"column {variant!r}", counts, _JOIN)
     control = control_of(options.control, list(options.entries.get("variants", counts)))
     weights, whence = weights_of(options.weights, counts)
-    measures = measures_of(engine, columns, options)
+    metrics, covariates = measures_of(engine, columns, options)
     return {
         "name": name,
         "unit": unit,
         "control": control,
         "weights": whence,
         "variants": {label: {"weight": weights[label]} for label in counts},
-        "logs": {"units": {"columns": {"variant": variant}, "covariates": measures.covariates}},
-        "inference": {"adjust": "cuped" if measures.covariates else "none"},
+        "logs": {"units": {"columns": {"variant": variant}, "covariates": covariates}},
+        "inference": {"adjust": "cuped" if covariates else "none"},
         "segments": segments_of(columns, options.segments),
-        "metrics": measures.metrics,
+        "metrics": metrics,
     }
 
 
 def _counts(engine: Engine, column: str) -> dict[str, int]:
-    """Variant → its rows."""
+    """Count the rows of each variant."""
     value = f"cast({quoted(column)} as varchar)"
     rows = engine.rows(
         f"select {value}, count(*) from {TABLE} where {value} <> '' "
@@ -162,7 +152,7 @@ def sums_experiment(
     weights: Mapping[str, float] | None = None,
     entries: Mapping[str, Any] | None = None,
 ) -> Experiment:
-    """The experiment of a table of sums; every metric is a goal unless `entries` say otherwise.
+    """Make the experiment of a table of sums; metrics are goals unless `entries` differ.
 
     Args:
         rows: The sums.
@@ -174,12 +164,20 @@ def sums_experiment(
     Raises:
         ExperimentError: A name is none, or there are no two variants.
     """
-    counts = _units(rows)
+    counts: dict[str, int] = {}
+    for row in sorted(rows, key=lambda row: row.variant):
+        if row.day is None:
+            counts[row.variant] = max(counts.get(row.variant, 0), row.units)
     check_spelled_once("the table of sums", counts, "give both one name and add their sums")
     shares, whence = weights_of(weights, counts)
     has_before = any(BEFORE[0] in row.sums for row in rows)
     ratios = {row.metric for row in rows if DENOMINATOR[0] in row.sums}
-    names = dict.fromkeys(row.metric for row in rows)
+    metrics = [
+        {"name": name, "numerator": "y", "denominator": "x", "role": "goal"}
+        if name in ratios
+        else {"name": name, "value": "y", "role": "goal"}
+        for name in dict.fromkeys(row.metric for row in rows)
+    ]
     own = {
         "name": name_of(source).partition(".")[0] or "sums",
         "unit": "unit",
@@ -188,20 +186,6 @@ def sums_experiment(
         "variants": {name: {"weight": shares[name]} for name in counts},
         "logs": {"units": {"covariates": ["before"] if has_before else []}},
         "inference": {"adjust": "cuped" if has_before else "none"},
-        "metrics": [_metric(name, name in ratios) for name in names],
+        "metrics": metrics,
     }
     return parse_experiment({**own, **(entries or {})}, source="the analysis")
-
-
-def _metric(name: str, is_ratio: bool) -> dict[str, str]:
-    if is_ratio:
-        return {"name": name, "numerator": "y", "denominator": "x", "role": "goal"}
-    return {"name": name, "value": "y", "role": "goal"}
-
-
-def _units(rows: Sequence[Summary]) -> dict[str, int]:
-    counts: dict[str, int] = {}
-    for row in rows:
-        if row.day is None:
-            counts[row.variant] = max(counts.get(row.variant, 0), row.units)
-    return dict(sorted(counts.items()))

@@ -59,6 +59,13 @@ def named(command: Any) -> list[Named]:
 
 
 ALL = [pytest.param(names, command, id=" ".join(names)) for names, command in commands()]
+KINDS = ("logs/one.parquet", "more.toml", "link.toml", "hard.toml")
+TARGETS = [
+    pytest.param(names, command, target, id=f"{' '.join(names)} {target}")
+    for names, command in commands()
+    for target in (KINDS if names == ("analyze",) else KINDS[:1])
+]
+"""One decorator protects all commands: one of them is tried with every kind of file."""
 
 
 @pytest.mark.parametrize(("names", "command"), ALL)
@@ -144,8 +151,7 @@ def test_no_two_options_can_name_one_file(
 
 @pytest.mark.whole
 @pytest.mark.usefixtures("unread")
-@pytest.mark.parametrize(("names", "command"), ALL)
-@pytest.mark.parametrize("target", ["logs/one.parquet", "more.toml", "link.toml", "hard.toml"])
+@pytest.mark.parametrize(("names", "command", "target"), TARGETS)
 def test_no_output_replaces_what_an_experiment_file_names(
     names: tuple[str, ...],
     command: Any,
