@@ -5,7 +5,6 @@ from __future__ import annotations
 from contextlib import closing
 
 import pandas as pd
-from abeval.logs.units import sub_buckets
 
 from abeval.assignment import md5_60, sub_bucket
 from abeval.engines.duckdb import DuckDBEngine
