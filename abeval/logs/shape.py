@@ -109,6 +109,17 @@ class LogShape:
         return "variant" in self.impressions
 
     @property
+    def tells_variant(self) -> bool:
+        """Whether impressions or exposures say which variant a unit was in."""
+        of_exposures = self.exposures is not None and "variant" in self.exposures
+        return self.names_variant or of_exposures
+
+    @property
+    def knows_entries(self) -> bool:
+        """Whether impressions or exposures say when a unit entered."""
+        return self.has_time or (self.exposures is not None and "ts" in self.exposures)
+
+    @property
     def has_time(self) -> bool:
         """Whether impressions have a time."""
         return "ts" in self.impressions

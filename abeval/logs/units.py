@@ -17,6 +17,7 @@ from abeval.experiment.model import Experiment
 from abeval.experiment.segment_rules import known_from
 from abeval.logs import views
 from abeval.logs.cells import Cells
+from abeval.logs.run import Run
 from abeval.logs.shape import UNITS, Computed, LogShape
 from abeval.logs.unit_arrays import (
     NO_FIRST,
@@ -139,8 +140,9 @@ def write_unit_names(engine: Engine, units: Units) -> None:
     )
 
 
-def write_units(engine: Engine, experiment: Experiment, units: Units) -> None:
+def write_units(run: Run, units: Units) -> None:
     """Create `units`: what is known of each analysed unit, for queries over rows of the logs."""
+    engine, experiment = run.engine, run.experiment
     of_units: dict[str, NDArray[np.generic]] = {
         "unit_id": np.arange(len(units.hash)),
         "arm": units.variant,
@@ -177,12 +179,7 @@ def _text(code: str, names: Sequence[str]) -> str:
 
 
 def segments_of(
-    experiment: Experiment,
-    engine: Engine,
-    shape: LogShape,
-    cells: Cells,
-    hashes: Whole,
-    unit_of: Codes,
+    run: Run, shape: LogShape, cells: Cells, hashes: Whole, unit_of: Codes
 ) -> dict[str, Labels]:
     """Find the segments of each analysed unit, empty where it has none.
 
@@ -190,30 +187,30 @@ def segments_of(
     exposure. A table of units has one value of each, which is that from before if its file says so.
 
     Args:
-        experiment: Where its segments are known from.
-        engine: With the exposures.
+        run: The experiment says where its segments are known from.
         shape: The segments.
         cells: The cells of the log.
         hashes: Of the analysed units.
         unit_of: Place of each unit of the cells among them, `NONE` where it is not.
     """
-    before, exposed = (known_from(experiment, source) for source in ("before", "exposure"))
+    experiment = run.experiment
+    of_exposures = _of_exposures(run.engine, [*known_from(experiment, "exposure")], hashes)
     if not shape.segments:
-        return _of_exposures(engine, [*exposed], hashes)
+        return of_exposures
+    before = () if experiment.of_units else known_from(experiment, "before")
     counts = cells.counts & (unit_of[cells.unit] != NONE)
-    sides = {name in before and not experiment.of_units for name in shape.segments}
-    chosen = {is_before: _chosen(cells, counts, is_before) for is_before in sides}
+    chosen = {side: _chosen(cells, counts, side) for side in {n in before for n in shape.segments}}
     segments = {}
     for number, name in enumerate(shape.segments):
         names = sorted({"", *(kind.segments[number] for kind in cells.kinds)})
         code = np.array([names.index(kind.segments[number]) for kind in cells.kinds])
-        rows = chosen[name in before and not experiment.of_units]
+        rows = chosen[name in before]
         start = heads(cells.unit[rows])
         of_units = np.zeros(len(hashes), dtype=np.int32)
         least = reduced(np.minimum, code[cells.kind[rows]], start)
         of_units[unit_of[cells.unit[rows[start]]]] = least
         segments[name] = Labels(of_units, names)
-    return segments | _of_exposures(engine, [*exposed], hashes)
+    return segments | of_exposures
 
 
 def _chosen(cells: Cells, counts: NDArray[np.bool_], is_before: bool) -> Places:
@@ -240,13 +237,14 @@ def _of_exposures(engine: Engine, names: Sequence[str], hashes: Whole) -> dict[s
     }
 
 
-def write_unit_rows(experiment: Experiment, table: Computed, engine: Engine, units: Units) -> Units:
+def write_unit_rows(run: Run, table: Computed, units: Units) -> Units:
     """Create `described_rows`: distinct rows, with the unit, and why they do not count.
 
     Returns:
         The units with the segments and covariates of their rows; empty and 0 without a row.
     """
-    engine.view("unit_log", views.unit_log_view(experiment, table))
+    engine = run.engine
+    engine.view("unit_log", views.unit_log_view(run.experiment, table))
     engine.table("described_rows", query("log/described_rows"))
     covariates = [*table.covariates.values()]
     known = " from described_rows where set_aside is null"
