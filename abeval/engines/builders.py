@@ -117,26 +117,6 @@ def hex_call(function: HexHash, text: str, start: int, count: int) -> str:
     return f"abeval_{function}_hex({text}, {start}, {count})"
 
 
-class CallBuilders:
-    """Expression builders: they write the calls, which DuckDB knows and others have replaced."""
-
-    def epoch_ms(self, timestamp: str) -> str:
-        """Write whole milliseconds since 1970 of a UTC timestamp expression, rounded down."""
-        return f"{EPOCH_MS}({timestamp})"
-
-    def utc_time(self, timestamp: str, timezone: str) -> str:
-        """Write the UTC timestamp of a local timestamp expression of a time zone."""
-        return f"{UTC_TIME}({timestamp}, {literal(timezone)})"
-
-    def local_time(self, milliseconds: str, timezone: str) -> str:
-        """Write the local timestamp of an epoch-milliseconds expression."""
-        return f"{LOCAL_TIME}({milliseconds}, {literal(timezone)})"
-
-    def hash60(self, salt: str, unit: str) -> str:
-        """Write the `md5_60` of a salt and a unit expression."""
-        return f"{HASH60}({literal(salt)}, {unit})"
-
-
 def duckdb_macros() -> list[str]:
     """Write the statements that define the calls in DuckDB.
 
