@@ -48,6 +48,7 @@ class Engine(Protocol):
 
     def complete(self, name: str) -> None:
         """Make every column of a log readable, where some were left out; by default, none are."""
+        return
 
     def columns(self, relation: str) -> Mapping[str, str]:
         """List column names and types of a relation, in order; of a log, also those left out."""
@@ -94,6 +95,7 @@ class Engine(Protocol):
 
         By default nothing: an engine elsewhere opens what statements name.
         """
+        return
 
     def watched(self) -> "Callable[[], float | None]":
         """Return a function that tells how much of the running statement is done, if known."""
