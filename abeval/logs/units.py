@@ -4,6 +4,7 @@ Arrays know a unit by its place only; ids are read where something hashes or joi
 """
 
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -96,10 +97,17 @@ def of_names(engine: Engine, sql: str, hashes: Whole) -> Whole:
     # A cast of a column: on Spark a cast becomes a long expression, which repeats what it is of.
     valued = f"select unit_hash, {sql} as value from logged_names"
     arrays = engine.arrays(f"select unit_hash, cast(value as bigint) as value from ({valued}) as n")
-    place = places_of_hashes(arrays["unit_hash"].astype(np.int64), hashes)
-    values = np.zeros(len(hashes), dtype=np.int64)
-    values[place[place != NONE]] = arrays["value"][place != NONE]
-    return values
+    return _aligned(arrays["unit_hash"], arrays["value"], hashes, 0)
+
+
+def _aligned(
+    unit: NDArray[Any], values: NDArray[Any], hashes: Whole, otherwise: object
+) -> NDArray[Any]:
+    """Bring values of units, by their hashes, into the order of sorted hashes."""
+    place = places_of_hashes(unit.astype(np.int64), hashes)
+    aligned = np.full(len(hashes), otherwise, values.dtype)
+    aligned[place[place != NONE]] = values[place != NONE]
+    return aligned
 
 
 def drawn(engine: Engine, experiment: Experiment, hashes: Whole) -> Whole:
@@ -122,11 +130,8 @@ def expected_by_rule(engine: Engine, rule: Rule, hashes: Whole, names: Sequence[
     if expected is not None:
         return of_names(engine, f"coalesce({numbered(f'({expected})', names)}, {NONE})", hashes)
     ids = engine.arrays(f"select unit_hash, {_ID} as id from logged_names")
-    code = np.array([place_of(names, variant) for variant in rule.variants(ids["id"])])
-    place = places_of_hashes(ids["unit_hash"].astype(np.int64), hashes)
-    values = np.full(len(hashes), NONE)
-    values[place[place != NONE]] = code[place != NONE]
-    return values
+    code = np.array([place_of(names, one) for one in rule.variants(ids["id"])], dtype=np.int64)
+    return _aligned(ids["unit_hash"], code, hashes, NONE)
 
 
 def write_unit_names(engine: Engine, units: Units) -> None:
@@ -230,10 +235,9 @@ def _of_exposures(engine: Engine, names: Sequence[str], hashes: Whole) -> dict[s
     listed = ", ".join(quoted(f"s_{name}") for name in names)
     unit = engine.hash64([same_ids(engine, "exposure_segments")])
     arrays = engine.arrays(f"select {unit} as unit, {listed} from exposure_segments")
-    order = np.argsort(arrays["unit"])
-    place = places_of_hashes(hashes, arrays["unit"][order].astype(np.int64))
     return {
-        name: labels(np.append(arrays[f"s_{name}"][order].astype(str), "")[place]) for name in names
+        name: labels(_aligned(arrays["unit"], arrays[f"s_{name}"].astype(str), hashes, ""))
+        for name in names
     }
 
 
