@@ -128,7 +128,7 @@ def test_fewer_rows_than_the_files_have_are_refused(
         check_all_read("impressions", rows, facts)
 
 
-def write(folder: Path, rows: int, column: str = "x") -> None:
+def write_parquet(folder: Path, rows: int, column: str = "x") -> None:
     pd.DataFrame({column: range(rows)}).to_parquet(folder / "log.parquet")
 
 
@@ -140,17 +140,17 @@ def known(folder: Path) -> tuple[int | None, list[str]]:
 
 
 def test_a_file_that_changed_within_its_time_is_read_again(tmp_path: Path) -> None:
-    write(tmp_path, 3)
+    write_parquet(tmp_path, 3)
     before = (tmp_path / "log.parquet").stat()
     assert known(tmp_path) == (3, ["x"])
-    write(tmp_path, 3, "y")
+    write_parquet(tmp_path, 3, "y")
     os.utime(tmp_path / "log.parquet", ns=(before.st_atime_ns, before.st_mtime_ns))
     assert (tmp_path / "log.parquet").stat().st_size == before.st_size
     assert known(tmp_path) == (3, ["y"])
 
 
 def test_a_process_that_was_forked_reads_them_too(tmp_path: Path) -> None:
-    write(tmp_path, 3)
+    write_parquet(tmp_path, 3)
     assert known(tmp_path) == (3, ["x"])
     with warnings.catch_warnings():
         # Python 3.12 warns of threads, of which DuckDB has some.
