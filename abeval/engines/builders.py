@@ -11,6 +11,7 @@ Offsets of time zones are looked up, which is ten times as fast as DuckDB's conv
 from __future__ import annotations
 
 import math
+from bisect import bisect_left
 from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from functools import cache
@@ -116,26 +117,6 @@ def hex_call(function: HexHash, text: str, start: int, count: int) -> str:
     return f"abeval_{function}_hex({text}, {start}, {count})"
 
 
-class CallBuilders:
-    """Expression builders: they write the calls, which DuckDB knows and others have replaced."""
-
-    def epoch_ms(self, timestamp: str) -> str:
-        """Write whole milliseconds since 1970 of a UTC timestamp expression, rounded down."""
-        return f"{EPOCH_MS}({timestamp})"
-
-    def utc_time(self, timestamp: str, timezone: str) -> str:
-        """Write the UTC timestamp of a local timestamp expression of a time zone."""
-        return f"{UTC_TIME}({timestamp}, {literal(timezone)})"
-
-    def local_time(self, milliseconds: str, timezone: str) -> str:
-        """Write the local timestamp of an epoch-milliseconds expression."""
-        return f"{LOCAL_TIME}({milliseconds}, {literal(timezone)})"
-
-    def hash60(self, salt: str, unit: str) -> str:
-        """Write the `md5_60` of a salt and a unit expression."""
-        return f"{HASH60}({literal(salt)}, {unit})"
-
-
 def duckdb_macros() -> list[str]:
     """Write the statements that define the calls in DuckDB.
 
@@ -204,8 +185,8 @@ def _template(text: str, dialect: str) -> exp.Expr:
 SINCE, UNTIL = datetime(2010, 1, 1, tzinfo=UTC), datetime(2037, 1, 1, tzinfo=UTC)
 """Between these, offsets are looked up; before and after, the engine converts."""
 
-_STEP = timedelta(days=7)
-"""Shorter than the time between any two changes of an offset."""
+_STEP = 7 * 86_400
+"""Seconds; shorter than the time between any two changes of an offset."""
 
 
 class Offset(NamedTuple):
@@ -230,14 +211,12 @@ def offsets(timezone: str) -> tuple[Offset, ...]:
         >>> len(offsets("Europe/Berlin"))
         55
     """
-    zone = ZoneInfo(timezone)
-    changes = [Offset(_ms(SINCE), _added(SINCE, zone))]
-    day = SINCE
-    while day < UNTIL:
-        if _added(day + _STEP, zone) != changes[-1].add_ms:
-            moment = _changed(day, day + _STEP, zone)
-            changes.append(Offset(_ms(moment), _added(moment, zone)))
-        day += _STEP
+    zone, (first, last) = ZoneInfo(timezone), (int(end.timestamp()) for end in (SINCE, UNTIL))
+    changes = [Offset(first * 1000, _offset_ms(first, zone))]
+    for start in range(first, last, _STEP):
+        later = _offset_ms(start + _STEP, zone)
+        if later != changes[-1].add_ms:
+            changes.append(Offset(_first_second(later, start, zone) * 1000, later))
     return tuple(changes)
 
 
@@ -248,34 +227,26 @@ def local_ms(milliseconds: NDArray[np.int64], timezone: str) -> NDArray[np.int64
         >>> (local_ms(np.array([0, 10**12]), "Asia/Kolkata") - [0, 10**12]).tolist()
         [19800000, 19800000]
     """
-    known = offsets(timezone)
-    since = np.array([offset.since_ms for offset in known])
-    add = np.array([offset.add_ms for offset in known])
-    local: NDArray[np.int64] = (
-        milliseconds + add[np.maximum(np.searchsorted(since, milliseconds, "right") - 1, 0)]
-    )
-    zone = ZoneInfo(timezone)
-    for place in np.flatnonzero((milliseconds < since[0]) | (milliseconds >= _ms(UNTIL))):
-        moment = datetime(1970, 1, 1, tzinfo=UTC) + timedelta(milliseconds=int(milliseconds[place]))
-        local[place] = milliseconds[place] + _added(moment, zone)
+    since, add = np.array(offsets(timezone)).T
+    known = np.maximum(np.searchsorted(since, milliseconds, "right") - 1, 0)
+    local: NDArray[np.int64] = milliseconds + add[known]
+    until, zone = int(UNTIL.timestamp()) * 1000, ZoneInfo(timezone)
+    for place in np.flatnonzero((milliseconds < since[0]) | (milliseconds >= until)):
+        ms = int(milliseconds[place])
+        local[place] = ms + _offset_ms(ms // 1000, zone)
     return local
 
 
-def _added(moment: datetime, zone: ZoneInfo) -> int:
+def _first_second(offset_ms: int, start: int, zone: ZoneInfo) -> int:
+    """Find the second from which on an offset applies, in the step that begins at a start."""
+    seconds = range(start, start + _STEP)
+    return start + bisect_left(seconds, True, key=lambda one: _offset_ms(one, zone) == offset_ms)
+
+
+def _offset_ms(second: int, zone: ZoneInfo) -> int:
+    """Find the offset of a zone, in milliseconds, in a second since 1970."""
+    moment = datetime(1970, 1, 1, tzinfo=UTC) + timedelta(seconds=second)
     return int((moment.astimezone(zone).utcoffset() or timedelta()) / timedelta(milliseconds=1))
-
-
-def _changed(before: datetime, after: datetime, zone: ZoneInfo) -> datetime:
-    """Find the first second of the offset that applies at the end."""
-    while after - before > timedelta(seconds=1):
-        middle = before + timedelta(seconds=(after - before) // timedelta(seconds=2))
-        same = _added(middle, zone) == _added(after, zone)
-        before, after = (before, middle) if same else (middle, after)
-    return after
-
-
-def _ms(moment: datetime) -> int:
-    return int(moment.timestamp()) * 1000
 
 
 def added(milliseconds: str, known: Sequence[Offset]) -> str:

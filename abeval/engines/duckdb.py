@@ -11,7 +11,7 @@ import duckdb
 import numpy as np
 
 from abeval.engines import builders
-from abeval.engines.builders import CallBuilders, duckdb_macros
+from abeval.engines.builders import duckdb_macros
 from abeval.engines.duckdb_connection import (
     ArrayStream,
     beside,
@@ -21,7 +21,7 @@ from abeval.engines.duckdb_connection import (
     query_errors,
 )
 from abeval.engines.duckdb_logs import Logs, Tables
-from abeval.engines.protocol import Cell, Result
+from abeval.engines.protocol import Cell, Engine, Result
 from abeval.engines.sql import literal, quoted
 from abeval.errors import QueryError
 
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from abeval.experiment.sources import LogSource
 
 
-class DuckDBEngine(CallBuilders):
+class DuckDBEngine(Engine):
     """One DuckDB database for one run: in memory, or in a temporary file if memory is limited.
 
     The file holds tables that do not fit into the limit. Its blocks can be

@@ -3,6 +3,8 @@
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Protocol, TypeVar, runtime_checkable
 
+from abeval.engines.sql import literal
+
 if TYPE_CHECKING:
     import numpy as np
     import pandas as pd
@@ -20,8 +22,9 @@ Result = TypeVar("Result")
 class Engine(Protocol):
     """Runs DuckDB SQL over named relations, and fetches only small results.
 
-    SQL is always in the DuckDB dialect; an engine with another dialect transpiles it. The three
-    expression builders are for what every dialect writes differently.
+    SQL is always in the DuckDB dialect; an engine with another dialect transpiles it. What every
+    dialect writes differently, time and hash, are calls that DuckDB knows as macros and the last
+    step of a translation replaces (`builders.py`).
     """
 
     def add_log(self, name: str, source: "LogSource", reads: str | None = None) -> None:
@@ -44,7 +47,8 @@ class Engine(Protocol):
         """
 
     def complete(self, name: str) -> None:
-        """Make every column of a log readable, where some were left out."""
+        """Make every column of a log readable, where some were left out; by default, none are."""
+        return
 
     def columns(self, relation: str) -> Mapping[str, str]:
         """List column names and types of a relation, in order; of a log, also those left out."""
@@ -63,15 +67,19 @@ class Engine(Protocol):
 
     def epoch_ms(self, timestamp: str) -> str:
         """Write whole milliseconds since 1970 of a UTC timestamp expression, rounded down."""
+        return f"abeval_epoch_ms({timestamp})"
 
     def utc_time(self, timestamp: str, timezone: str) -> str:
         """Write the UTC timestamp of a local timestamp expression of a time zone."""
+        return f"abeval_utc_time({timestamp}, {literal(timezone)})"
 
     def local_time(self, milliseconds: str, timezone: str) -> str:
         """Write the local timestamp of an epoch-milliseconds expression."""
+        return f"abeval_local_time({milliseconds}, {literal(timezone)})"
 
     def hash60(self, salt: str, unit: str) -> str:
         """Write the `md5_60` of a salt and a unit expression."""
+        return f"abeval_hash60({literal(salt)}, {unit})"
 
     def hash64(self, values: Sequence[str]) -> str:
         """Write a whole number of 64 bits that stands for values, nulls among them."""
@@ -85,11 +93,13 @@ class Engine(Protocol):
     def confine(self, files: Sequence[str], folders: Sequence[str] = ()) -> None:
         """From now on, open these files and what is in these folders, and nothing else.
 
-        Of other machines' files only those that statements name are read anyway.
+        By default nothing: an engine elsewhere opens what statements name.
         """
+        return
 
     def watched(self) -> "Callable[[], float | None]":
         """Return a function that tells how much of the running statement is done, if known."""
+        return lambda: None
 
     def close(self) -> None:
         """Release memory and files."""

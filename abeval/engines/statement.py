@@ -9,7 +9,7 @@ from sqlglot import exp
 from abeval.engines import builders
 from abeval.engines.builders import sub_bucket_sql
 from abeval.engines.duckdb import DuckDBEngine
-from abeval.engines.protocol import Result
+from abeval.engines.protocol import Engine, Result
 from abeval.engines.sources import files_of_experiment, log_name
 from abeval.engines.sql import is_query, query
 from abeval.engines.transpile import RAN, known_dialect, parsed, transpiled
@@ -96,7 +96,7 @@ class _Recorder(DuckDBEngine):
     """Runs an analysis until it reaches one query, and records every relation on the way."""
 
     # Offsets of a zone, by which DuckDB computes local times, are no statement to be read.
-    local_time = builders.CallBuilders.local_time
+    local_time = Engine.local_time
 
     def __init__(self, experiment: Experiment, name: str) -> None:
         super().__init__(

@@ -1,7 +1,6 @@
-"""The columns of a log by their canonical names: checks of their types, and the SQL of each.
+"""Columns of a log by their canonical names: found as the file maps them, with checked types.
 
-`opening.py` and the offline logs (`offline/candidates/`) give it a log's entry in the file and the
-columns of the engine; the views are written from what comes back.
+Canonical names are abeval's own, such as `unit_id`; a column that has one already needs no entry.
 """
 
 import re
@@ -105,22 +104,22 @@ def map_columns(
     Raises:
         LogError: A mapped column does not exist, or has an unsuitable type.
     """
-    named = {**({"unit_id": unit} if unit is not None else {}), **source.columns}
-    chosen = {name: _find(column, types) for name, column in named.items()}
-    problems = [
-        f"logs.{log}: no column {named[name]!r} for {name}{near_miss(named[name], types)}"
-        for name, column in chosen.items()
-        if column is None
-    ]
-    others = {name: _find(name, types) for name in canonical_columns(log) if name not in chosen}
+    named = {**({} if unit is None else {"unit_id": unit}), **source.columns}
+    others = {name: name for name in canonical_columns(log) if name not in named}
     if unit is None:
         others.pop("unit_id", None)
+    found = {name: _find(column, types) for name, column in (others | named).items()}
+    problems = [
+        f"logs.{log}: no column {column!r} for {name}{near_miss(column, types)}"
+        for name, column in named.items()
+        if found[name] is None
+    ]
     mapped = {
         name: column
-        for name, column in {**others, **chosen}.items()
+        for name, column in found.items()
         # A text of the name of a flag, which nobody mapped, means something else.
         if column is not None
-        and (name in chosen or name not in SERVED_FLAGS or is_number(types[column]))
+        and (name in named or name not in SERVED_FLAGS or is_number(types[column]))
     }
     columns = LogColumns(log, types, mapped, source)
     if problems:
@@ -133,7 +132,7 @@ def map_columns(
         raise LogError(f"logs.{log}: no column {needed}{why}", hint)
     facts = FileFacts() if files is None or source.query is not None else files
     _check_ids(columns, facts)
-    _check_types(columns, source, facts)
+    _check_types(columns, facts)
     return columns
 
 
@@ -163,11 +162,11 @@ def _check_ids(columns: LogColumns, files: FileFacts) -> None:
         )
 
 
-def _check_types(columns: LogColumns, source: LogSource, files: FileFacts) -> None:
+def _check_types(columns: LogColumns, files: FileFacts) -> None:
     problems = []
     for name, column in columns.mapped.items():
         kind = columns.types[column]
-        problem = _type_problem(name, kind, source)
+        problem = _type_problem(name, kind, columns.source)
         if problem is not None:
             of_type = f"{kind}{with_type(files, column, kind)}"
             problems.append(f"logs.{columns.log}: column {column!r} is {of_type}, {problem}")

@@ -293,7 +293,7 @@ def place_units(run: Run, shape: LogShape, cells: Cells) -> Placed:
     experiment, engine = run.experiment, run.engine
     by = _placement(experiment, shape)
     changes = len(planned_splits(experiment)) > 1
-    checks.check_schedule(changes, knows_entries(shape), by != "log")
+    checks.check_schedule(changes, shape.knows_entries, by != "log")
     named = {kind.variant for kind in cells.kinds if kind.variant is not None}
     logged = seen_units(cells, sorted(named | {*experiment.variants}))
     if shape.exposures is not None:
@@ -303,13 +303,16 @@ def place_units(run: Run, shape: LogShape, cells: Cells) -> Placed:
     if rule is not None:
         expected = expected_by_rule(engine, rule, logged.hashes, logged.names)
     tied = logged.crosses & (logged.first == NONE) & (by == "log")
-    if by == "log":
-        ties = _ties(experiment, engine, logged, tied, expected)
-        variant = np.where(logged.crosses, np.where(tied, ties, logged.first), logged.low)
-    elif by == "rule" and expected is not None:
+    if by == "rule" and expected is not None:
         variant = expected
+    elif by != "log":
+        variant = _by_slot(run, logged)
     else:
-        variant = _by_slot(experiment, engine, logged)
+        variant = np.where(logged.crosses, logged.first, logged.low)
+        if experiment.ties == "rule" and expected is not None:
+            variant = np.where(tied, expected, variant)
+        elif experiment.ties == "weight" and tied.any():
+            variant = np.where(tied, _by_slot(run, logged), variant)
     set_aside = _set_aside(experiment, logged, variant, tied)
     if by == "hash":
         set_aside[variant == NONE] = REASONS.index("not_in_experiment")
@@ -319,7 +322,7 @@ def place_units(run: Run, shape: LogShape, cells: Cells) -> Placed:
     place = places_of_hashes(cells.hashes, logged.hashes)
     arms = np.array([place_of([*experiment.variants], name) for name in logged.names])
     arm, first_ms = arms[variant[chosen]], logged.first_ms[chosen]
-    entries = entered(experiment, first_ms, arm) if knows_entries(shape) else []
+    entries = entered(experiment, first_ms, arm) if shape.knows_entries else []
     stretches = stretches_of(experiment, entries) if entries else ()
     unit_of = at(analysed, place)
     units = Units(
@@ -328,7 +331,7 @@ def place_units(run: Run, shape: LogShape, cells: Cells) -> Placed:
         stretch=stretch_of(experiment, first_ms, stretches),
         is_new=_is_new(cells, unit_of, len(arm)),
         first_ms=first_ms,
-        segments=segments_of(experiment, engine, shape, cells, logged.hashes[chosen], unit_of),
+        segments=segments_of(run, shape, cells, logged.hashes[chosen], unit_of),
         covariates={},
         crosses=logged.crosses[chosen],
     )
@@ -386,25 +389,11 @@ def exposed_units(engine: Engine, seen: Logged) -> Logged:
     return Logged(hashes, first_ms, low, high, first, names)
 
 
-def _ties(
-    experiment: Experiment,
-    engine: Engine,
-    logged: Logged,
-    tied: NDArray[np.bool_],
-    expected: Codes | None,
-) -> Codes:
-    """Place units of which the log does not tell the first variant."""
-    if experiment.ties == "rule" and expected is not None:
-        return expected
-    if experiment.ties == "weight" and tied.any():
-        return _by_slot(experiment, engine, logged)
-    return np.full(len(tied), NONE)
-
-
-def _by_slot(experiment: Experiment, engine: Engine, logged: Logged) -> Codes:
+def _by_slot(run: Run, logged: Logged) -> Codes:
     """Find the variant that owns the slot of each unit."""
+    experiment = run.experiment
     weights = {name: variant.weight for name, variant in experiment.variants.items()}
-    slots = drawn(engine, experiment, logged.hashes) % SLOTS
+    slots = drawn(run.engine, experiment, logged.hashes) % SLOTS
     variant = np.full(len(slots), NONE)
     for one in Assignment(experiment.salt, weights).ranges:
         variant[(slots >= one.start) & (slots < one.stop)] = logged.names.index(one.variant)
@@ -433,17 +422,6 @@ def _placement(experiment: Experiment, shape: LogShape) -> Literal["log", "hash"
     """Say what places a unit: the log, its own hash, or another rule."""
     as_assigned = experiment.cleaning.crossover == "as_assigned"
     rule = experiment.assignment
-    if rule is None or not experiment.assigns or (names_variant(shape) and not as_assigned):
+    if rule is None or not experiment.assigns or (shape.tells_variant and not as_assigned):
         return "log"
     return "hash" if rule.is_plain else "rule"
-
-
-def knows_entries(shape: LogShape) -> bool:
-    """Tell whether the logs say when a unit entered."""
-    return shape.has_time or (shape.exposures is not None and "ts" in shape.exposures)
-
-
-def names_variant(shape: LogShape) -> bool:
-    """Tell whether a log says which variant a unit was in."""
-    by_exposure = shape.exposures is not None and "variant" in shape.exposures
-    return shape.names_variant or by_exposure

@@ -23,7 +23,7 @@ from abeval.logs.joins import (
     write_outcomes,
 )
 from abeval.logs.mapping import LogColumns
-from abeval.logs.placing import Placed, knows_entries, names_variant, place_units
+from abeval.logs.placing import Placed, place_units
 from abeval.logs.run import Run, file_notes, open_logs
 from abeval.logs.shape import LogShape, columns_read, shape_of
 from abeval.logs.unit_arrays import UnitDays
@@ -34,7 +34,7 @@ from abeval.logs.units import (
     write_unit_rows,
     write_units,
 )
-from abeval.metrics.definition import Metric, Source, event_terms, row_terms
+from abeval.metrics.definition import Metric, Source
 
 Extra = Callable[[LogColumns], Sequence[str]]
 """Chooses columns of the impressions that the views keep."""
@@ -137,7 +137,7 @@ def prepare(
             if cuts and summed.has_rows:
                 read += views.cut_columns(shape, cuts)
             _write_impressions(run, shape, list(dict.fromkeys(read)))
-        checks.check_outcomes(bool(shape.outcomes), knows_entries(shape))
+        checks.check_outcomes(bool(shape.outcomes), shape.knows_entries)
         covered = write_outcomes(run, shape, metrics, cells)
     except QueryError as error:
         raise faulty_expression(experiment, metrics, shape, engine, error) from error
@@ -149,7 +149,7 @@ def prepare(
         placed=placed,
         variants=[*experiment.variants],
         covered=covered,
-        has_rule=experiment.assignment_rule is not None and names_variant(shape),
+        has_rule=experiment.assignment_rule is not None and shape.tells_variant,
         files=opened.files[rows],
         rows=opened.rows[rows],
         lacking=lacking,
@@ -195,8 +195,8 @@ def _described(run: Run, shape: LogShape, placed: Placed) -> Placed:
     units = placed.units
     write_unit_names(run.engine, units)
     if shape.table is not None:
-        units = write_unit_rows(run.experiment, shape.table, run.engine, units)
-    write_units(run.engine, run.experiment, units)
+        units = write_unit_rows(run, shape.table, units)
+    write_units(run, units)
     return replace(placed, units=units)
 
 

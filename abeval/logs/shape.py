@@ -14,6 +14,7 @@ from abeval.engines.sql import quoted
 from abeval.errors import ExperimentError, LogError
 from abeval.experiment.model import Experiment
 from abeval.experiment.problems import near_miss
+from abeval.experiment.segment_rules import of_impressions
 from abeval.experiment.sources import CANONICAL_COLUMNS, OUTCOME, ROW_UNIT
 from abeval.logs.mapping import SERVED_FLAGS, LogColumns, is_number, no_column, own_name
 from abeval.metrics.definition import (
@@ -105,6 +106,17 @@ class LogShape:
     def names_variant(self) -> bool:
         """Whether impressions have a variant."""
         return "variant" in self.impressions
+
+    @property
+    def tells_variant(self) -> bool:
+        """Whether impressions or exposures say which variant a unit was in."""
+        of_exposures = self.exposures is not None and "variant" in self.exposures
+        return self.names_variant or of_exposures
+
+    @property
+    def knows_entries(self) -> bool:
+        """Whether impressions or exposures say when a unit entered."""
+        return self.has_time or (self.exposures is not None and "ts" in self.exposures)
 
     @property
     def has_time(self) -> bool:

@@ -43,36 +43,6 @@ def labels(texts: NDArray[np.generic]) -> Labels:
     return Labels(code.astype(np.int32), names.tolist())
 
 
-def counted(*columns: NDArray[np.integer]) -> list[tuple[int, ...]]:
-    """List each combination of values once, in order, with how many rows have it at the end.
-
-    Example:
-        >>> counted(np.array([2, 0, 2]), np.array([5, 5, 5]))
-        [(0, 5, 1), (2, 5, 2)]
-    """
-    if not len(columns[0]):
-        return []
-    lows = [int(column.min()) for column in columns]
-    spans = [int(column.max()) - low + 1 for column, low in zip(columns, lows, strict=True)]
-    code = np.zeros(len(columns[0]), dtype=np.int64)
-    for column, low, span in zip(columns, lows, spans, strict=True):
-        code = code * span + (column - low)
-    if np.prod(spans, dtype=float) <= _FEW_CODES:
-        known = np.flatnonzero(counts := np.bincount(code))
-        counts = counts[known]
-    else:
-        known, counts = np.unique(code, return_counts=True)
-    values = [counts]
-    for low, span in zip(reversed(lows), reversed(spans), strict=True):
-        known, rest = np.divmod(known, span)
-        values.append(rest + low)
-    return list(zip(*(value.tolist() for value in reversed(values)), strict=True))
-
-
-_FEW_CODES = 2**22
-"""So many combinations are counted one by one; more are sorted."""
-
-
 class Units(NamedTuple):
     """The analysed units, sorted by their hash; a unit is named by its place.
 
@@ -171,6 +141,20 @@ def ranked(values: NDArray[np.integer]) -> tuple[NDArray[Any], Places]:
 
 _FEW = 2**20
 """Among so many values each has a place of its own in a list; more are sorted."""
+
+
+def counted(*columns: NDArray[np.integer]) -> list[tuple[int, ...]]:
+    """List each combination of values once, in order, with how many rows have it at the end.
+
+    Example:
+        >>> counted(np.array([2, 0, 2]), np.array([5, 5, 5]))
+        [(0, 5, 1), (2, 5, 2)]
+    """
+    known, code = ranked(key_of(*columns))
+    row = np.empty(len(known), dtype=np.intp)
+    row[code] = np.arange(len(code))
+    values = (*(column[row] for column in columns), np.bincount(code, minlength=len(known)))
+    return list(zip(*(value.tolist() for value in values), strict=True))
 
 
 def where(mask: NDArray[np.bool_]) -> Places | slice:

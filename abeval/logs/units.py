@@ -4,6 +4,7 @@ Arrays know a unit by its place only; ids are read where something hashes or joi
 """
 
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,6 +17,7 @@ from abeval.engines.sql import literal, numbered, query, quoted
 from abeval.experiment.model import Experiment
 from abeval.logs import views
 from abeval.logs.cells import Cells
+from abeval.logs.run import Run
 from abeval.logs.shape import UNITS, Computed, LogShape
 from abeval.logs.unit_arrays import (
     NO_FIRST,
@@ -94,10 +96,17 @@ def of_names(engine: Engine, sql: str, hashes: Whole) -> Whole:
     # A cast of a column: on Spark a cast becomes a long expression, which repeats what it is of.
     valued = f"select unit_hash, {sql} as value from logged_names"
     arrays = engine.arrays(f"select unit_hash, cast(value as bigint) as value from ({valued}) as n")
-    place = places_of_hashes(arrays["unit_hash"].astype(np.int64), hashes)
-    values = np.zeros(len(hashes), dtype=np.int64)
-    values[place[place != NONE]] = arrays["value"][place != NONE]
-    return values
+    return _aligned(arrays["unit_hash"], arrays["value"], hashes, 0)
+
+
+def _aligned(
+    unit: NDArray[Any], values: NDArray[Any], hashes: Whole, otherwise: object
+) -> NDArray[Any]:
+    """Bring values of units, by their hashes, into the order of sorted hashes."""
+    place = places_of_hashes(unit.astype(np.int64), hashes)
+    aligned = np.full(len(hashes), otherwise, values.dtype)
+    aligned[place[place != NONE]] = values[place != NONE]
+    return aligned
 
 
 def drawn(engine: Engine, experiment: Experiment, hashes: Whole) -> Whole:
@@ -120,11 +129,8 @@ def expected_by_rule(engine: Engine, rule: Rule, hashes: Whole, names: Sequence[
     if expected is not None:
         return of_names(engine, f"coalesce({numbered(f'({expected})', names)}, {NONE})", hashes)
     ids = engine.arrays(f"select unit_hash, {_ID} as id from logged_names")
-    code = np.array([place_of(names, variant) for variant in rule.variants(ids["id"])])
-    place = places_of_hashes(ids["unit_hash"].astype(np.int64), hashes)
-    values = np.full(len(hashes), NONE)
-    values[place[place != NONE]] = code[place != NONE]
-    return values
+    code = np.array([place_of(names, one) for one in rule.variants(ids["id"])], dtype=np.int64)
+    return _aligned(ids["unit_hash"], code, hashes, NONE)
 
 
 def write_unit_names(engine: Engine, units: Units) -> None:
@@ -138,8 +144,9 @@ def write_unit_names(engine: Engine, units: Units) -> None:
     )
 
 
-def write_units(engine: Engine, experiment: Experiment, units: Units) -> None:
+def write_units(run: Run, units: Units) -> None:
     """Create `units`: what is known of each analysed unit, for queries over rows of the logs."""
+    engine, experiment = run.engine, run.experiment
     of_units: dict[str, NDArray[np.generic]] = {
         "unit_id": np.arange(len(units.hash)),
         "arm": units.variant,
@@ -176,12 +183,7 @@ def _text(code: str, names: Sequence[str]) -> str:
 
 
 def segments_of(
-    experiment: Experiment,
-    engine: Engine,
-    shape: LogShape,
-    cells: Cells,
-    hashes: Whole,
-    unit_of: Codes,
+    run: Run, shape: LogShape, cells: Cells, hashes: Whole, unit_of: Codes
 ) -> dict[str, Labels]:
     """Find the segments of each analysed unit, empty where it has none.
 
@@ -189,30 +191,30 @@ def segments_of(
     exposure. A table of units has one value of each, which is that from before if its file says so.
 
     Args:
-        experiment: Where its segments are known from.
-        engine: With the exposures.
+        run: The experiment says where its segments are known from.
         shape: The segments.
         cells: The cells of the log.
         hashes: Of the analysed units.
         unit_of: Place of each unit of the cells among them, `NONE` where it is not.
     """
-    before, exposed = (experiment.known_from(source) for source in ("before", "exposure"))
+    experiment = run.experiment
+    of_exposures = _of_exposures(run.engine, [*known_from(experiment, "exposure")], hashes)
     if not shape.segments:
-        return _of_exposures(engine, [*exposed], hashes)
+        return of_exposures
+    before = () if experiment.of_units else known_from(experiment, "before")
     counts = cells.counts & (unit_of[cells.unit] != NONE)
-    sides = {name in before and not experiment.of_units for name in shape.segments}
-    chosen = {is_before: _chosen(cells, counts, is_before) for is_before in sides}
+    chosen = {side: _chosen(cells, counts, side) for side in {n in before for n in shape.segments}}
     segments = {}
     for number, name in enumerate(shape.segments):
         names = sorted({"", *(kind.segments[number] for kind in cells.kinds)})
         code = np.array([names.index(kind.segments[number]) for kind in cells.kinds])
-        rows = chosen[name in before and not experiment.of_units]
+        rows = chosen[name in before]
         start = heads(cells.unit[rows])
         of_units = np.zeros(len(hashes), dtype=np.int32)
         least = reduced(np.minimum, code[cells.kind[rows]], start)
         of_units[unit_of[cells.unit[rows[start]]]] = least
         segments[name] = Labels(of_units, names)
-    return segments | _of_exposures(engine, [*exposed], hashes)
+    return segments | of_exposures
 
 
 def _chosen(cells: Cells, counts: NDArray[np.bool_], is_before: bool) -> Places:
@@ -232,20 +234,20 @@ def _of_exposures(engine: Engine, names: Sequence[str], hashes: Whole) -> dict[s
     listed = ", ".join(quoted(f"s_{name}") for name in names)
     unit = engine.hash64([same_ids(engine, "exposure_segments")])
     arrays = engine.arrays(f"select {unit} as unit, {listed} from exposure_segments")
-    order = np.argsort(arrays["unit"])
-    place = places_of_hashes(hashes, arrays["unit"][order].astype(np.int64))
     return {
-        name: labels(np.append(arrays[f"s_{name}"][order].astype(str), "")[place]) for name in names
+        name: labels(_aligned(arrays["unit"], arrays[f"s_{name}"].astype(str), hashes, ""))
+        for name in names
     }
 
 
-def write_unit_rows(experiment: Experiment, table: Computed, engine: Engine, units: Units) -> Units:
+def write_unit_rows(run: Run, table: Computed, units: Units) -> Units:
     """Create `described_rows`: distinct rows, with the unit, and why they do not count.
 
     Returns:
         The units with the segments and covariates of their rows; empty and 0 without a row.
     """
-    engine.view("unit_log", views.unit_log_view(experiment, table))
+    engine = run.engine
+    engine.view("unit_log", views.unit_log_view(run.experiment, table))
     engine.table("described_rows", query("log/described_rows"))
     covariates = [*table.covariates.values()]
     known = " from described_rows where set_aside is null"

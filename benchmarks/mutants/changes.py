@@ -53,10 +53,10 @@ NAMED = (
     ),
     ("abeval/stats/means.py", "1e-13", "1e-6", "tests/stats/test_ratios.py"),
     (
-        "abeval/logs/mapping.py",
+        "abeval/logs/views.py",
         "< timestamp '9999-01-01'",
         "< timestamp '9998-12-31'",
-        "tests/logs/test_mapping_sql.py",
+        "tests/logs/test_views.py",
     ),
 )
 """File, what is there, what is put in its place, and the tests that must notice."""

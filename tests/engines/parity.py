@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import datetime as dt
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from decimal import Decimal
 from typing import Any
 
 import pandas as pd
 
-from abeval.engines.builders import CallBuilders
 from abeval.engines.duckdb import DuckDBEngine
 from abeval.engines.protocol import Engine
 from abeval.engines.sql import query, query_names
@@ -18,7 +17,7 @@ from abeval.engines.sql import query, query_names
 TOLERANCE = 1e-9
 
 
-class Both(CallBuilders):
+class Both(Engine):
     """An engine that runs everything on two, compares, and answers what DuckDB does."""
 
     def __init__(self, duck: DuckDBEngine, spark: Engine) -> None:
@@ -100,12 +99,6 @@ class Both(CallBuilders):
         """The same number on both, which their own hashes are not."""
         texts = (f"coalesce(cast({value} as varchar), '-')" for value in values)
         return self.hash60("both", " || '|' || ".join(texts))
-
-    def confine(self, files: Sequence[str], folders: Sequence[str] = ()) -> None:
-        """Both may open everything: Spark reads files that DuckDB writes for it."""
-
-    def watched(self) -> Callable[[], float | None]:
-        return lambda: None
 
     def close(self) -> None:
         self.duck.close()

@@ -2,13 +2,24 @@
 
 from __future__ import annotations
 
+import os
+import warnings
 from pathlib import Path
 
+import pandas as pd
 import pytest
 
+from abeval.engines.sources import files_of
 from abeval.errors import LogError
 from abeval.experiment.sources import LogSource
-from abeval.logs.files import FileFacts, file_facts, mixed_id, notes_of
+from abeval.logs.files import (
+    FileFacts,
+    columns_of_files,
+    file_facts,
+    mixed_id,
+    notes_of,
+    rows_of_files,
+)
 from abeval.logs.run import check_all_read
 from tests.logs.small import small_log
 
@@ -115,3 +126,36 @@ def test_fewer_rows_than_the_files_have_are_refused(
     kind = "lines with data" if facts.are_lines else "rows"
     with pytest.raises(LogError, match=f"{rows} rows were read, but the files have 40 {kind}"):
         check_all_read("impressions", rows, facts)
+
+
+def write_parquet(folder: Path, rows: int, column: str = "x") -> None:
+    pd.DataFrame({column: range(rows)}).to_parquet(folder / "log.parquet")
+
+
+def known(folder: Path) -> tuple[int | None, list[str]]:
+    """Rows and columns, as an analysis looks at them."""
+    files = files_of("impressions", ["log.parquet"], folder)
+    (columns,) = columns_of_files("impressions", files).values()
+    return rows_of_files("impressions", files), list(columns)
+
+
+def test_a_file_that_changed_within_its_time_is_read_again(tmp_path: Path) -> None:
+    write_parquet(tmp_path, 3)
+    before = (tmp_path / "log.parquet").stat()
+    assert known(tmp_path) == (3, ["x"])
+    write_parquet(tmp_path, 3, "y")
+    os.utime(tmp_path / "log.parquet", ns=(before.st_atime_ns, before.st_mtime_ns))
+    assert (tmp_path / "log.parquet").stat().st_size == before.st_size
+    assert known(tmp_path) == (3, ["y"])
+
+
+def test_a_process_that_was_forked_reads_them_too(tmp_path: Path) -> None:
+    write_parquet(tmp_path, 3)
+    assert known(tmp_path) == (3, ["x"])
+    with warnings.catch_warnings():
+        # Python 3.12 warns of threads, of which DuckDB has some.
+        warnings.simplefilter("ignore", DeprecationWarning)
+        child = os.fork()
+    if child == 0:
+        os._exit(0 if known(tmp_path) == (3, ["x"]) else 1)
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0

@@ -134,7 +134,7 @@ def cities(log: SmallLog, *units: str) -> dict[str, str]:
     own = hashes[[name in units for name in log.units(hashes)]]
     unit_of = log.unit_of(*names)
     run = log.run
-    one = segments_of(run.experiment, run.engine, log.shape, log.cells, own, unit_of)["city"]
+    one = segments_of(run, log.shape, log.cells, own, unit_of)["city"]
     return dict(zip(names, (one.names[code] for code in one.code.tolist()), strict=True))
 
 

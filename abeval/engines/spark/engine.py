@@ -5,7 +5,7 @@ and writes Parquet for Spark. With one reader, a column is the same on both engi
 """
 
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import closing, suppress
 from itertools import count
 from pathlib import Path
@@ -14,9 +14,8 @@ from typing import TYPE_CHECKING
 from sqlglot import exp
 
 from abeval.engines import sources
-from abeval.engines.builders import CallBuilders
 from abeval.engines.duckdb import DuckDBEngine
-from abeval.engines.protocol import Cell
+from abeval.engines.protocol import Cell, Engine
 from abeval.engines.sources import files_of_log
 from abeval.engines.spark.session import (
     SETTINGS,
@@ -62,7 +61,7 @@ _RUNS = count(1)
 """Numbers the runs, whose views have a prefix of their own in the user's session."""
 
 
-class SparkEngine(CallBuilders):
+class SparkEngine(Engine):
     """Queries on a Spark session; only their results come back.
 
     Views are temporary views. Tables are computed once and checkpointed on Spark's executors, so
@@ -108,9 +107,6 @@ class SparkEngine(CallBuilders):
                 self._add_parquet(name, files.read, source)
                 return
         self._stage(name, source)
-
-    def complete(self, name: str) -> None:
-        """Make every column of a log readable: they are."""
 
     def add_frame(
         self,
@@ -183,13 +179,6 @@ class SparkEngine(CallBuilders):
         """Run a query of numbers without nulls, and keep its rows in so many parts."""
         with query_errors():
             return SparkRows(self._query(sql).repartition(parts, by))
-
-    def confine(self, files: Sequence[str], folders: Sequence[str] = ()) -> None:
-        """Spark opens no file but those that a log names."""
-
-    def watched(self) -> "Callable[[], float | None]":
-        """Return a function that knows no progress."""
-        return lambda: None
 
     def close(self) -> None:
         """Drop views, restore settings, and stop a session that was started here."""

@@ -1,4 +1,4 @@
-"""Ids of units as logged: what is drawn for them."""
+"""Units by their ids: what is drawn for them, and which rows of their table are joined."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from abeval.experiment.load import parse_experiment
 from abeval.logs.prepare import prepare
 from abeval.logs.run import Run
 from abeval.logs.units import sub_buckets
+from tests.relations import answer, relation
 
 
 def test_a_pass_over_a_table_of_units_draws_what_their_ids_draw() -> None:
@@ -31,3 +32,37 @@ def test_a_pass_over_a_table_of_units_draws_what_their_ids_draw() -> None:
         drawn = sub_buckets(engine, experiment, hashes, prepared.cells).tolist()
         assert drawn == sub_buckets(engine, experiment, hashes).tolist()
     assert sorted(drawn) == sorted(sub_bucket(md5_60("e", user)) for user in analysed)
+
+
+def test_a_row_of_the_table_counts_if_its_unit_is_analysed_and_has_no_other() -> None:
+    rows = answer(
+        "log/described_rows",
+        unit_log=relation(
+            "logged_id, copies, s_, u_0, v_0, v_1",
+            ("five", 3, "", 0, 0, 15),
+            ("six", 1, "", 0, 0, 16),
+            ("seven", 1, "", 0, 0, 17),
+            ("eight", 1, "", 0, 0, 18),
+            ("eight", 1, "", 0, 0, 19),
+            (None, 1, "", 0, 0, 20),
+            (None, 1, "", 0, 0, 21),
+        ),
+        unit_names=relation("unit_id, logged_id", (5, "five"), (8, "eight")),
+    ).as_set()
+    assert rows == {
+        (5, 3, None, "", 0, 0, 15),
+        (None, 1, "not_in_experiment", "", 0, 0, 16),
+        (None, 1, "not_in_experiment", "", 0, 0, 17),
+        (8, 1, "repeated_unit", "", 0, 0, 18),
+        (8, 1, "repeated_unit", "", 0, 0, 19),
+        (None, 1, "null_unit", "", 0, 0, 20),
+        (None, 1, "null_unit", "", 0, 0, 21),
+    }
+
+
+def test_copies_of_rows_of_the_table_are_counted_apart_from_the_rows() -> None:
+    rows = relation("copies, set_aside", (4, None), (3, None), (1, "null_unit"))
+    assert answer("log/unit_accounting", described_rows=rows).as_set() == {
+        (None, 2, 5),
+        ("null_unit", 1, 0),
+    }
