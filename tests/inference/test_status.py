@@ -9,7 +9,6 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from abeval.agreement.compare import with_gain
 from abeval.inference.comparison import MIN_UNITS, Comparison, Rule, Spread
 from abeval.inference.families import in_range, own_p_value, status_of
 from abeval.inference.looks import AlwaysValid, LookBoundary, Planned
