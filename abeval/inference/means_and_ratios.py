@@ -26,9 +26,8 @@ from abeval.inference.comparison import (
 )
 from abeval.metrics.definition import Metric, rounding
 from abeval.stats import adjustment, means, off_policy
-from abeval.stats.moments import Moments
+from abeval.stats.moments import Moments, stratified
 from abeval.stats.records import Adjusted, Estimate, Refusal
-from abeval.stats.shapes import stratified
 from abeval.stats.skewed import method
 from abeval.stats.split_moments import Skewed
 
