@@ -87,7 +87,7 @@ def by_strata(metric: Metric, strata: Sequence[Strata], alpha: float) -> Adjuste
     pairs = pairs_of(strata)
     arms = [c for c, _ in pairs], [t for _, t in pairs]
     method = adjustment.stratified_mean if metric.kind == "mean" else adjustment.stratified_ratio
-    return method(arms[0], arms[1], alpha).adjusted
+    return method(arms[0], arms[1], alpha)
 
 
 def pairs_of(strata: Sequence[Strata]) -> list[tuple[Moments, Moments]]:

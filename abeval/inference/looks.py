@@ -265,7 +265,7 @@ def _always_valid(
         information = sum(units) / planned
         look = sequential.confidence_sequence(effect.difference, effect.se, information, alpha)
     half = (look.high - effect.difference) / effect.se
-    level, _ = tail(half, effect.df, "two-sided")
+    level, _ = tail(half, effect.df)
     valid = effect._replace(
         low=look.low,
         high=look.high,

@@ -82,8 +82,7 @@ class Moments:
             columns: k arrays of shape (n,); n may be 0.
 
         Raises:
-            Refusal: `not_finite` for an infinite or missing value. For missing values choose
-                `of_present` or `of_filled`.
+            Refusal: `not_finite` for an infinite or missing value.
 
         Example:
             >>> Moments.of([1e9, 1e9 + 1, 1e9 + 2]).covariance.tolist()
@@ -103,28 +102,6 @@ class Moments:
         centred = _matrix(columns) - moments.mean[:, None]
         third = np.einsum("in,jn,kn->ijk", centred, centred, centred, optimize=True)
         return cls(moments.n, moments.mean, moments.comoment, third=third)
-
-    @classmethod
-    def of_present(cls, *columns: ArrayLike) -> Moments:
-        """Moments over the units where no column is NaN; n counts those units only.
-
-        Example:
-            >>> Moments.of_present([1.0, float("nan"), 3.0]).n
-            2
-        """
-        data = _matrix(columns)
-        return cls.of(*data[:, ~np.isnan(data).any(axis=0)])
-
-    @classmethod
-    def of_filled(cls, *columns: ArrayLike, fill: float = 0.0) -> Moments:
-        """Moments with every NaN replaced by `fill` before summing.
-
-        Example:
-            >>> Moments.of_filled([1.0, float("nan"), 5.0]).mean.tolist()
-            [2.0]
-        """
-        data = _matrix(columns)
-        return cls.of(*np.where(np.isnan(data), fill, data))
 
     @classmethod
     def from_sums(

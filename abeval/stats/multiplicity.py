@@ -220,7 +220,7 @@ def dunnett_level(alpha: float, loadings: ArrayLike, df: float = math.inf) -> fl
         0.027
     """
     critical = _critical(alpha, _checked_loadings(loadings), _df(df))
-    return tail(critical, df, "two-sided")[0]
+    return tail(critical, df)[0]
 
 
 def _checked_loadings(loadings: ArrayLike) -> Floats:

@@ -1,11 +1,9 @@
 """Proportions from counts: two by Fisher's exact test and its mid-p, one by its interval."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable
 from functools import lru_cache
-from typing import Literal, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 import scipy
@@ -159,9 +157,6 @@ def _highest(ends: list[float], estimate: float) -> float:
     return float(effects.max())
 
 
-SingleMethod = Literal["wilson", "beta", "jeffreys", "agresti_coull", "normal"]
-
-
 class Count(NamedTuple):
     """Units with the property, out of all units of a variant.
 
@@ -260,14 +255,8 @@ def _relative(control: float, treatment: float) -> float:
     return treatment / control - 1 if control > 0 else math.inf
 
 
-def interval(count: Count, alpha: float = 0.05, method: SingleMethod = "wilson") -> Interval:
-    """Interval of one proportion, as statsmodels has it.
-
-    Args:
-        count: Successes and units.
-        alpha: Error rate.
-        method: `wilson` (1927), `beta` (Clopper and Pearson 1934), `jeffreys`,
-            `agresti_coull` or `normal`.
+def interval(count: Count, alpha: float = 0.05) -> Interval:
+    """Return the interval of one proportion by Wilson (1927).
 
     Raises:
         Refusal: `too_few_units`.
@@ -278,13 +267,11 @@ def interval(count: Count, alpha: float = 0.05, method: SingleMethod = "wilson")
         (0.0904, 0.2152)
     """
     _share(count)
-    q = two_sided_quantile(alpha)
-    if method == "wilson":
-        return _wilson(count, q)
-    from statsmodels.stats.proportion import proportion_confint
-
-    low, high = proportion_confint(count.successes, count.units, alpha, method)
-    return Interval(float(low), float(high))
+    (x, n), q = count, two_sided_quantile(alpha)
+    centre, half = x + q * q / 2, q * math.sqrt(x * (n - x) / n + q * q / 4)
+    # The ends at no success and at all are exact, where rounding would pass them.
+    low = 0.0 if x == 0 else (centre - half) / (n + q * q)
+    return Interval(low, 1.0 if x == n else (centre + half) / (n + q * q))
 
 
 def _share(count: Count) -> float:
@@ -293,11 +280,3 @@ def _share(count: Count) -> float:
     if not 0 <= count.successes <= count.units:
         raise ValueError(f"{count.successes} successes of {count.units} units")
     return count.successes / count.units
-
-
-def _wilson(count: Count, q: float) -> Interval:
-    x, n = count
-    centre, half = x + q * q / 2, q * math.sqrt(x * (n - x) / n + q * q / 4)
-    # The ends at no success and at all are exact, where rounding would pass them.
-    low = 0.0 if x == 0 else (centre - half) / (n + q * q)
-    return Interval(low, 1.0 if x == n else (centre + half) / (n + q * q))

@@ -1,4 +1,4 @@
-"""Calibration of families of tests, of segments, of interleaving and of credible intervals."""
+"""Calibration of families of tests, of segments and of credible intervals."""
 
 from typing import get_args
 
@@ -8,7 +8,6 @@ from abeval.stats import (
     composition,
     decisions,
     heterogeneity,
-    interleaving,
     means,
     multiplicity,
     srm,
@@ -146,22 +145,6 @@ def ramped_segments(seed: int, runs: int) -> list[Outcome]:
         flags[0, run] = multiplicity.adjust(p_values, "holm").min() <= ALPHA
     data = "1 % then 50 %, 12 segments of 5,000 down to 2 units"
     return outcomes([("srm.stratified, Holm", "at_most")], data, flags)
-
-
-def preferences(seed: int, runs: int, users: int = 400) -> list[Outcome]:
-    """Users without a preference between two rankings, and users with one."""
-    rng = np.random.default_rng([seed, 19])
-    rejected, covered = (np.zeros(runs, dtype=bool) for _ in range(2))
-    for run in range(runs):
-        a, b, ties = rng.multinomial(users, [0.3, 0.3, 0.4])
-        rejected[run] = interleaving.team_draft(int(a), int(b), int(ties)).p_value <= ALPHA
-        a, b, ties = rng.multinomial(users, [0.25, 0.35, 0.4])
-        preference = interleaving.team_draft(int(a), int(b), int(ties))
-        # Conditional on the ties, the truth is that of users who prefer one.
-        truth = (0.35 / 0.6 - 0.5) * (a + b) / users
-        covered[run] = preference.low <= truth <= preference.high
-    tests: list[tuple[str, Promise]] = [("interleaving.team_draft", "at_most")]
-    return outcomes(tests, f"{users} users, 40 % ties", rejected[None], covered[None])
 
 
 def credible(seed: int, runs: int) -> list[Outcome]:

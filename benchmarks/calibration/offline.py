@@ -19,7 +19,6 @@ import numpy as np
 
 from abeval.stats import effects, means
 from abeval.stats.distributions import quantile
-from abeval.stats.means import paired_ratios
 from abeval.stats.moments import Moments
 from abeval.stats.records import Bools, Floats
 
@@ -210,7 +209,9 @@ def powers(logs: int, seed: int, users: int = 600) -> Iterator[Power]:
         before, after = unit_sums(log, 0), unit_sums(log, 1)
         half = rng.permutation(users) < users // 2
         for name in before:
-            difference = paired_ratios(Moments.of(*before[name], *after[name]))
+            difference = means.paired_difference(
+                Moments.of(*before[name], *after[name]), means.ratio(0, 1), means.ratio(2, 3)
+            )
             effect[name].append(difference.difference)
             paired[name] += difference.p_value <= 0.05
             y, x = (np.where(half, b, a) for b, a in zip(before[name], after[name], strict=True))

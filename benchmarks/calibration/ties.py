@@ -22,6 +22,7 @@ from abeval.stats.means import estimate_ratio as ratio
 from abeval.stats.moments import Moments
 from abeval.stats.quantiles import PARTS, Step, place
 from abeval.stats.records import Effect, Estimate, Floats, Integers, Refusal
+from benchmarks.calibration import quantiles as arrays
 from benchmarks.calibration.logs import Split
 
 ALPHA = 0.05
@@ -158,7 +159,7 @@ def sample_quantile(arm: Arm, level: float) -> Estimate | None:
 def tests(arms: tuple[Arm, Arm], level: float, truth: float) -> tuple[Test | None, Test | None]:
     """The test of the analysis and that of the sample quantile."""
     pair = mid_quantiles(arms, level)
-    after = None if pair is None else quantiles.compare(pair[0], pair[1], ALPHA)
+    after = None if pair is None else arrays.compare(pair[0], pair[1], ALPHA)
     control, treatment = (sample_quantile(arm, level) for arm in arms)
     before = control and treatment and effects.compare(control, treatment, ALPHA)
     return after and _test(after, truth), before and _test(before, truth)
