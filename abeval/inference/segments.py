@@ -148,9 +148,7 @@ def _with_effect(cells: Cells, of: Mapping[str, ByStretch], alpha: float) -> dic
     return named
 
 
-def _same_lift(
-    cells: Cells, known: Mapping[str, _Compared]
-) -> heterogeneity.LiftHeterogeneity | None:
+def _same_lift(cells: Cells, known: Mapping[str, _Compared]) -> heterogeneity.Heterogeneity | None:
     """Whether the lift is one; None where lifts of some cell, or of all together, say nothing."""
     try:
         pairs = [_estimates(cells, one.moments) for one in known.values()]
@@ -248,11 +246,15 @@ def _against_rest(
         _arms(together([*moments[:i], *moments[i + 1 :]]), cells.arms)
         for i in range(len(moments) if len(moments) > 1 else 0)
     ]
-    control, treatment = [c for c, _ in inside], [t for _, t in inside]
+    if not outside:
+        raise Refusal("too_few_units", "a comparison with the rest needs two segments or more")
     value = partial(estimate, cells.metric)
-    differences = heterogeneity.segments_against_rest(control, treatment, value, alpha, outside)
-    lifts = heterogeneity.lifts_against_rest(control, treatment, value, alpha, outside)
-    return list(zip(differences, lifts, strict=True))
+    pairs = [
+        ((value(own[0]), value(own[1])), (value(rest[0]), value(rest[1])))
+        for own, rest in zip(inside, outside, strict=True)
+    ]
+    difference, lift = heterogeneity.against_rest, heterogeneity.lift_against_rest
+    return [(difference(*both, alpha), lift(*both, alpha)) for both in pairs]
 
 
 def _varies(cells: Cells, moments: ByStretch) -> bool:

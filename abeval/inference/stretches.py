@@ -16,8 +16,7 @@ from abeval.inference.comparison import Arms, Comparison, Rule, refused
 from abeval.inference.means_and_ratios import compare_moments
 from abeval.inference.skew import Stretches
 from abeval.metrics.definition import Metric
-from abeval.stats.moments import Moments
-from abeval.stats.shapes import stratified
+from abeval.stats.moments import Moments, stratified
 
 MIN_STRETCH = 30
 """A stretch with fewer units than this in one of two variants cannot compare them."""

@@ -174,7 +174,9 @@ def fieller_adjusted(adjusted: Adjusted, alpha: float = 0.05) -> Lift:
         Refusal: `control_near_zero`.
     """
     effect, q = adjusted.effect, two_sided_quantile(alpha, adjusted.effect.df)
-    return _fieller(effect.difference, effect.se**2, adjusted.covariance, adjusted.control, q)
+    return _fieller(
+        effect.difference, effect.se * effect.se, adjusted.covariance, adjusted.control, q
+    )
 
 
 def delta(control: Estimate, treatment: Estimate, alpha: float = 0.05) -> Lift:

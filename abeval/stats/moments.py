@@ -14,6 +14,7 @@ from itertools import combinations_with_replacement, permutations
 import numpy as np
 from numpy.typing import ArrayLike
 
+from abeval.stats.effects import satterthwaite
 from abeval.stats.records import Floats, Integers, Refusal, finite
 
 
@@ -236,6 +237,35 @@ class Moments:
         third = None if self.third is None else self.third[rows[:, None], rows, chosen]
         each = self.each and Units(self.each.values[:, chosen], self.each.counts)
         return Moments(self.n, self.mean[chosen], comoment, self.effective, third, each)
+
+
+def stratified(strata: Sequence[Moments], shares: Sequence[float]) -> Moments:
+    """Weigh strata by the sizes `shares` (post-stratification: Miratrix, Sekhon & Yu 2013).
+
+    The mean is the weighted mean, and `covariance / n` the covariance of that mean, so that every
+    test on moments becomes post-stratified. Without it, an experiment whose split changes compares
+    early units with late ones (Simpson's paradox). Its degrees of freedom are Satterthwaite's, of
+    variable 0.
+
+    Args:
+        strata: Moments of each stratum.
+        shares: Weights that sum to 1, the same in all variants.
+
+    Raises:
+        Refusal: `too_few_units` for a stratum of fewer than two units.
+
+    Example:
+        >>> both = stratified([Moments.of([1, 1]), Moments.of([5, 5, 5, 5])], [0.5, 0.5])
+        >>> both.mean.tolist(), both.n
+        ([3.0], 6)
+    """
+    n = sum(moments.n for moments in strata)
+    mean = sum(share * m.mean for share, m in zip(shares, strata, strict=True))
+    pairs = zip(shares, strata, strict=True)
+    parts = [share**2 * m.covariance / m.n for share, m in pairs]
+    terms, dfs = [float(part[0, 0]) for part in parts], [m.df for m in strata]
+    effective = satterthwaite(terms, dfs) + 1 if sum(terms) > 0 else None
+    return Moments(n, np.asarray(mean), np.asarray(sum(parts)) * n * (n - 1), effective)
 
 
 def _third(

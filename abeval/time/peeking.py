@@ -5,7 +5,7 @@ metric needs, go into the `TimeResult`.
 """
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import date
 from itertools import dropwhile, takewhile
@@ -151,16 +151,19 @@ def follow(snapshots: Sequence[Snapshot], alpha: float, planned_share: float | N
         raise Refusal("too_few_units", f"no day with {START_UNITS} units in each variant")
     differences = [look.centre for look in kept]
     ses = [look.effect.se for look in kept]
+    scales = [look.scale for look in kept]
     if planned_share is None:
         scales = [look.effect.se * START_PRECISION / look.error for look in kept]
-        information = np.maximum.accumulate(sequential.information(ses, scales))
-        path = sequential.always_valid_from_start(differences, ses, 1.0, alpha, scales)
-        return _path(kept, path.looks, information.tolist())
-    scales = [look.scale for look in kept]
-    information = np.maximum.accumulate(sequential.information(ses, scales))
-    planned = float(information[-1]) / planned_share
-    path = sequential.always_valid(differences, ses, planned, alpha, scales)
-    return _path(kept, path.looks, (information / planned).tolist())
+    # A clock that would run backwards stands still.
+    clock = np.maximum.accumulate(sequential.information(ses, scales))
+    look_at: Callable[[float, float, float, float], sequential.AlwaysValid] = sequential.from_start
+    if planned_share is not None:
+        clock, look_at = clock / (clock[-1] / planned_share), sequential.confidence_sequence
+    looks = [
+        look_at(difference, se, share, alpha)
+        for difference, se, share in zip(differences, ses, clock.tolist(), strict=True)
+    ]
+    return _path(kept, looks, clock.tolist())
 
 
 def _path(

@@ -30,10 +30,12 @@ def segments(seed: int, runs: int, split: Split) -> list[Outcome]:
         effects = [means.welch(c[k], t[k]) for k in range(STRATA)]
         columns = ([getattr(e, name) for e in effects] for name in ("difference", "se", "df"))
         q = heterogeneity.cochran(*columns)
-        rest = heterogeneity.segments_against_rest(c, t, means.estimate_mean)[2]
+        pairs = (c[2], t[2]), (c[0] + c[1], t[0] + t[1])
+        first, second = ((means.estimate_mean(a), means.estimate_mean(b)) for a, b in pairs)
+        rest = heterogeneity.against_rest(first, second)
         lifted = [_lifted(means.estimate_mean(one), 1.1) for one in t]
         lifts = heterogeneity.lifts([means.estimate_mean(one) for one in c], lifted)
-        lift_rest = heterogeneity.lifts_against_rest(c, t, means.estimate_mean)[2]
+        lift_rest = heterogeneity.lift_against_rest(first, second)
         p_lift = 1.0 if lift_rest is None else lift_rest.p_value
         p_values = (q.p_value, rest.p_value, lifts.p_value, p_lift)
         rejected[:, run] = np.array(p_values) <= ALPHA
