@@ -322,7 +322,7 @@ def _stratify(
     arms = [_strata(variant, metric, shares) for variant in (control, treatment)]
 
     def of_shares(a: Floats, b: Floats) -> float:
-        """Covariance of Σ ν_k a_k and Σ ν_k b_k over samples of the shares."""
+        """Return covariance of Σ ν_k a_k and Σ ν_k b_k over samples of the shares."""
         return float(shares @ ((a - shares @ a) * (b - shares @ b))) / units
 
     gap = arms[1].line - arms[0].line

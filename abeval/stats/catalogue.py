@@ -45,7 +45,7 @@ class Measure(Protocol):
         """Names of the functionals, in the order of the values."""
 
     def values(self, arm: Arm, at: Floats, orders: Sequence[Integers]) -> Floats:
-        """Values of one variant at `at` units, shape (functionals, subsets).
+        """Evaluate one variant at `at` units, shape (functionals, subsets).
 
         Args:
             arm: The variant.
@@ -54,7 +54,7 @@ class Measure(Protocol):
         """
 
     def against_rest(self, pooled: Arm, members: Totals, blocks: int, observed: float) -> Floats:
-        """Value of each block minus that of the rest at equal traffic.
+        """Compare each block with the rest at equal traffic.
 
         Args:
             pooled: Counts of both variants together.
@@ -67,7 +67,7 @@ class Measure(Protocol):
         """
 
     def groups_used(self, groups: int, in_blocks: int) -> int:
-        """Groups that a comparison of a block with the rest uses.
+        """Count the groups that a comparison of a block with the rest uses.
 
         Args:
             groups: All groups.
@@ -154,13 +154,13 @@ class Evenness(NamedTuple):
 
 
 def at_equal_traffic(control: Arm, treatment: Arm, order: Integers, measure: Measure) -> Floats:
-    """Values of both variants at the units of the smaller one, shape (functionals, 2)."""
+    """Evaluate both variants at the units of the smaller one, shape (functionals, 2)."""
     at = np.array([min(control.units.sum(), treatment.units.sum())])
     return np.hstack([measure.values(arm, at, [order]) for arm in (control, treatment)])
 
 
 def left_out(control: Arm, treatment: Arm, order: Integers, measure: Measure) -> Floats:
-    """Values of both variants without one group each, shape (functionals, 2, groups)."""
+    """Evaluate both variants without one group each, shape (functionals, 2, groups)."""
     orders = [order[order != group] for group in range(len(order))]
     units = [arm.units.sum() - arm.units for arm in (control, treatment)]
     at = np.minimum(*units)
@@ -170,7 +170,7 @@ def left_out(control: Arm, treatment: Arm, order: Integers, measure: Measure) ->
 def null_differences(
     control: Arm, treatment: Arm, measure: Measure, permutations: int, rng: np.random.Generator
 ) -> Floats:
-    """Differences without a true effect: each random block of groups against the rest.
+    """Draw differences without a true effect: random blocks of groups against the rest.
 
     Blocks have the smaller variant's share of the groups. The differences are scaled to the
     observed numbers of units; shape (functionals, at least `permutations`).
@@ -194,7 +194,7 @@ def _pooled(control: Arm, treatment: Arm) -> Arm:
 
 
 def _over_sets(arm: Arm, members: Totals, evaluate: Callable[[Totals, slice], Floats]) -> Floats:
-    """Functionals on every set of groups, one set per row of `members`, (functionals, sets)."""
+    """Evaluate every set of groups, one per row of `members`; shape (functionals, sets)."""
 
     def evaluate_chunk(start: int) -> Floats:
         chunk = slice(start, start + _CHUNK)
@@ -205,7 +205,7 @@ def _over_sets(arm: Arm, members: Totals, evaluate: Callable[[Totals, slice], Fl
 
 
 def _totals(members: Totals, counts: Totals) -> Totals:
-    """Counts of each item in each set, shape (sets, items): `members @ counts` by blocks."""
+    """Count each item in each set, shape (sets, items): `members @ counts` by blocks."""
     totals = np.empty((len(members), counts.shape[1]), counts.dtype)
     even = counts.shape[1] // _BLOCK * _BLOCK
     np.matmul(members, _blocks(counts[:, :even]), out=_blocks(totals[:, :even]))
@@ -214,19 +214,19 @@ def _totals(members: Totals, counts: Totals) -> Totals:
 
 
 def _blocks(matrix: Totals) -> Totals:
-    """A view of the matrix of shape (columns / _BLOCK, rows, _BLOCK)."""
+    """View the matrix in the shape (columns / _BLOCK, rows, _BLOCK)."""
     return matrix.reshape(len(matrix), -1, _BLOCK).transpose(1, 0, 2)
 
 
 def _members(sets: Integers, groups: int) -> NDArray[np.float32]:
-    """1 where a set has a group, shape (sets, groups), from the groups of each set."""
+    """Mark the groups of each set by 1, shape (sets, groups)."""
     members = np.zeros((len(sets), groups), np.float32)
     np.put_along_axis(members, sets, 1.0, axis=1)
     return members
 
 
 def _windows(order: Integers, length: int, groups: int) -> NDArray[np.float32]:
-    """Half-overlapping windows of `length` groups along `order`, read as a circle.
+    """Cut half-overlapping windows of `length` groups along `order`, read as a circle.
 
     Shape (sets, groups); every group is in about equally many windows. One window if it holds all.
     """
@@ -244,7 +244,7 @@ class _Plan(NamedTuple):
 
 
 def _plan(arm: Arm, at: float, order: Integers) -> _Plan:
-    """Sets of groups with `at` units on average.
+    """Choose sets of groups with `at` units on average.
 
     Between two whole numbers of groups, values are interpolated linearly in 1 / groups, because
     the bias of Gini and entropy is linear in it.
@@ -293,7 +293,7 @@ class Incidence(NamedTuple):
 
 
 def matrices(control: Incidence, treatment: Incidence, counted: Counted) -> tuple[Arm, Arm]:
-    """Dense counts of the items that were shown in either variant.
+    """Count densely the items that were shown in either variant.
 
     Args:
         control: Incidence of control.
@@ -448,7 +448,7 @@ class _Test(NamedTuple):
 def _compare(
     control: Incidence, treatment: Incidence, counted: Counted, measure: Measure, test: _Test
 ) -> dict[Functional, CatalogueComparison | Refusal]:
-    """Comparisons of all functionals of a measure."""
+    """Compare the variants by all functionals of a measure."""
     rng, names = np.random.default_rng(test.seed), measure.functionals
     try:
         arms = matrices(control, treatment, counted)
@@ -474,7 +474,7 @@ def _compare(
 def _jackknifed(
     functional: Functional, values: Floats, without: Floats, at: int, alpha: float
 ) -> CatalogueComparison | Refusal:
-    """Effect and lift, with intervals and p-value by the jackknife."""
+    """Compare two values, with intervals and p-value by the jackknife."""
     control, treatment = values.tolist()
     groups, se = without.shape[1], _jackknife_se(without[1] - without[0])
     if se <= 1e-12 * (abs(control) + abs(treatment)):
@@ -487,7 +487,7 @@ def _jackknifed(
 def _permuted(
     functional: Functional, comparison: CatalogueComparison | Refusal, null: Floats | Refusal
 ) -> CatalogueComparison | Refusal:
-    """The comparison with the p-value of the permutation test, or the first refusal."""
+    """Put the p-value of the permutation test into a comparison, or return the first refusal."""
     if isinstance(comparison, Refusal):
         return comparison
     if isinstance(null, Refusal):

@@ -90,7 +90,7 @@ def parts(control: Totals, treatment: Totals) -> Parts:
 
 
 def ratios(control: Totals, treatment: Totals) -> tuple[float, float]:
-    """The ratio of each variant over all parts.
+    """Return the ratio of each variant over all parts.
 
     Raises:
         Refusal: As `parts`.
@@ -106,7 +106,7 @@ def ratios(control: Totals, treatment: Totals) -> tuple[float, float]:
 def gradients(
     control: Totals, treatment: Totals, units: tuple[int, int]
 ) -> tuple[Gradients, Gradients]:
-    """The derivatives of both parts by control's and by treatment's sums per unit.
+    """Return the derivatives of both parts by control's and by treatment's sums per unit.
 
     Args:
         control: Sums of control.
@@ -171,7 +171,7 @@ def _arms(control: Totals, treatment: Totals) -> tuple[_Arm, _Arm]:
 def effect(
     value: float, control: Moments, treatment: Moments, alpha: float = 0.05, method: str = "delta_t"
 ) -> Effect:
-    """A part of the difference with its interval and test, clustered by unit.
+    """Test a part of the difference, clustered by unit.
 
     Args:
         value: The part, such as `Parts.within`.
@@ -265,7 +265,7 @@ def mix_shift(
 
 
 def reversal(within: Effect, overall: Effect) -> float:
-    """P-value that the effect within segments and the overall effect point opposite ways.
+    """Test whether the effect within segments and the overall effect point opposite ways.
 
     Both have to differ from zero, with opposite signs (an intersection-union test, Berger 1982):
     without an effect, two estimates have opposite signs by chance.
@@ -289,7 +289,7 @@ def reversal(within: Effect, overall: Effect) -> float:
 
 
 def same_shares(units: Floats) -> float:
-    """P-value that two variants spread over segments alike.
+    """Test whether two variants spread over segments alike.
 
     Args:
         units: Counts, shape (2, segments).

@@ -25,7 +25,7 @@ class Gain(NamedTuple):
 
 
 def gain(interval: Interval | tuple[float, float], direction: Direction = "increase") -> Gain:
-    """The gain from an interval of the difference or of the lift.
+    """Return the gain from an interval of the difference or of the lift.
 
     Example:
         >>> gain((-0.02, 0.05), "decrease")
@@ -38,7 +38,7 @@ def gain(interval: Interval | tuple[float, float], direction: Direction = "incre
 def conclusive(
     p_value: float, interval: Interval | tuple[float, float], alpha: float = 0.05
 ) -> bool:
-    """Whether a difference is proven: by its p-value and by its interval.
+    """Decide whether a difference is proven: by its p-value and by its interval.
 
     An interval by one method and a p-value by another, or one adjusted for a family, may
     disagree near alpha; then nothing is proven.
@@ -52,7 +52,7 @@ def conclusive(
 
 
 def not_worse(gain: Gain, margin: float) -> bool:
-    """Non-inferiority: the whole interval lies above the largest loss that is acceptable.
+    """Decide non-inferiority: the whole interval lies above the largest acceptable loss.
 
     Example:
         >>> not_worse(Gain(-0.004, 0.01), 0.005), not_worse(Gain(-0.006, 0.02), 0.005)
@@ -68,7 +68,7 @@ def not_worse_relative(
     margin: float,
     direction: Direction = "increase",
 ) -> bool:
-    """Non-inferiority by a share of control, also where control is not distinct from zero.
+    """Decide non-inferiority by a share of control, which may be near zero.
 
     H0, of a metric to increase: μt ≤ (1 − δ)·μc, as a linear contrast (Sasabuchi 1988; Hauschke et
     al. 1999) at the level of the effect's own interval. A loss is taken over |μc|. It agrees with
@@ -107,7 +107,7 @@ def not_worse_relative(
 
 
 def equivalent(gain: Gain, margin: float) -> bool:
-    """Equivalence: the whole interval lies between a loss and a gain of the margin.
+    """Decide equivalence: the whole interval lies between a loss and a gain of the margin.
 
     Example:
         >>> equivalent(Gain(-0.004, 0.003), 0.005), equivalent(Gain(-0.004, 0.01), 0.005)
@@ -132,7 +132,7 @@ class Prior(NamedTuple):
     sd: float
 
     def on_absolute_scale(self, control: float) -> "Prior":
-        """The prior of a lift as a prior of the difference: times the control's size (D7)."""
+        """Turn the prior of a lift into one of the difference: times the control's size (D7)."""
         return Prior(self.mean * abs(control), self.sd * abs(control))
 
 
@@ -166,7 +166,7 @@ class Posterior(NamedTuple):
 def normal_normal(
     difference: float, se: float, prior: Prior = FLAT_PRIOR, alpha: float = 0.05
 ) -> Posterior:
-    """Posterior of an effect with a normal likelihood and a normal prior.
+    """Combine a normal likelihood with a normal prior.
 
     Args:
         difference: Estimated effect (a difference, or a lift with its delta standard error).
@@ -230,7 +230,7 @@ class Retrodesign(NamedTuple):
 
 
 def type_s_m(true_effect: float, se: float, alpha: float = 0.05) -> Retrodesign:
-    """Power, type S and type M error of a z-test (Gelman and Carlin 2014), in closed form.
+    """Return power, type S and type M error of a z-test (Gelman and Carlin 2014).
 
     Args:
         true_effect: Assumed true difference, from outside the experiment.

@@ -192,7 +192,7 @@ def skewed_p_values(z: ArrayLike, skew: ArrayLike) -> Floats:
 
 
 def skewed_tails(z: Floats, skew: Floats) -> Floats:
-    """P(Z > z) as `tail` has it, of arrays of one shape.
+    """Return P(Z > z) as `tail` has it, of arrays of one shape.
 
     Example:
         >>> skewed_tails(np.array([1.96, 1.96]), np.array([-0.3, 0.3])).round(4).tolist()

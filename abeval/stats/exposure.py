@@ -34,7 +34,7 @@ class _Levels(NamedTuple):
 
 
 def coverage(units_per_item: ArrayLike, units: int, at: int, catalogue_size: int) -> float:
-    """Expected share of the catalogue shown to `at` units drawn from the variant.
+    """Return the expected share of the catalogue shown to `at` units drawn from the variant.
 
     Incidence-based rarefaction (Hurlbert 1971; Colwell et al. 2012).
 
@@ -75,7 +75,7 @@ def coverage(units_per_item: ArrayLike, units: int, at: int, catalogue_size: int
 
 
 def gini(impressions_per_item: ArrayLike, catalogue_size: int) -> float:
-    """Gini coefficient of exposure over the full catalogue, items never shown included (Gini 1912).
+    """Return the Gini coefficient of exposure; items never shown count as zeros (Gini 1912).
 
     `sum_i (2 i - n - 1) x_(i) / (n sum x)` with n the catalogue size: 0 when all items have equal
     exposure, 1 - 1/n (not 1) when one item has all of it (Dixon et al. 1987).
@@ -97,7 +97,7 @@ def gini(impressions_per_item: ArrayLike, catalogue_size: int) -> float:
 
 
 def entropy(impressions_per_item: ArrayLike, catalogue_size: int) -> float:
-    """Entropy `-sum p log p` of the shares of impressions, in nats (Shannon 1948).
+    """Return entropy `-sum p log p` of the shares of impressions, in nats (Shannon 1948).
 
     At most the logarithm of the catalogue size.
 
@@ -117,17 +117,17 @@ def entropy(impressions_per_item: ArrayLike, catalogue_size: int) -> float:
 
 
 def gini_of_sets(totals: Totals, catalogue_size: int) -> Floats:
-    """Gini of every row; catalogue items without a column count as zeros."""
+    """Return Gini of every row; catalogue items without a column count as zeros."""
     return spread_of_sets(totals, catalogue_size, ["gini"]).ravel()
 
 
 def entropy_of_sets(totals: Totals) -> Floats:
-    """Entropy of every row, in nats."""
+    """Return entropy of every row, in nats."""
     return spread_of_sets(totals, totals.shape[1], ["entropy"]).ravel()
 
 
 def spread_of_sets(totals: Totals, catalogue_size: int, functionals: Sequence[Spread]) -> Floats:
-    """Gini, entropy or both of every row, shape (functionals, sets); totals are sorted once.
+    """Evaluate Gini and entropy of every row, shape (functionals, sets).
 
     Args:
         totals: Impressions of each item, shape (sets, items).
@@ -150,7 +150,7 @@ def spread_of_sets(totals: Totals, catalogue_size: int, functionals: Sequence[Sp
 
 
 def coverage_of_sets(totals: Totals, units: Floats, at: Floats, catalogue_size: int) -> Floats:
-    """Expected share of the catalogue shown to `at` units of every set.
+    """Return expected share of the catalogue shown to `at` units of every set.
 
     Args:
         totals: Units that were shown each item, shape (sets, items).

@@ -258,7 +258,7 @@ def common_ratio(arms: Arms) -> float:
 
 
 def _lowest(arms: Arms, low: float, high: float) -> float:
-    """Where the segments are nearest: by the best of a grid, between its neighbours."""
+    """Search where the segments are nearest: by the best of a grid, between its neighbours."""
     grid = np.linspace(low, high, 65)
     best = int(np.argmin([arms.q(float(one)) for one in grid]))
     ends = float(grid[max(best - 1, 0)]), float(grid[min(best + 1, 64)])

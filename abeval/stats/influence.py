@@ -33,7 +33,7 @@ class Group(NamedTuple):
 
     @property
     def value(self) -> float:
-        """The mean or the ratio."""
+        """Return the mean or the ratio."""
         return self.y / self.x
 
 
@@ -54,7 +54,7 @@ class Influence(NamedTuple):
 
 
 def fewest_apart(values: Sequence[float], total: float, squares: float) -> float:
-    """A number of units that surely have another value than 0.
+    """Bound from below the number of units that have another value than 0.
 
     So many as are listed, and of the rest at least (Σv)² / Σv² (the inequality of Cauchy and
     Schwarz).
@@ -78,7 +78,7 @@ def fewest_apart(values: Sequence[float], total: float, squares: float) -> float
 
 
 def one_sided(inside: int, outside: int, share: float) -> float:
-    """The chance that so many, or more, of some units are in a group that has a share of all.
+    """Return the chance that so many or more of some units are in a group with a share of all.
 
     Args:
         inside: Units in the group.
@@ -93,7 +93,7 @@ def one_sided(inside: int, outside: int, share: float) -> float:
 
 
 def influence(control: Group, treatment: Group, most: int = 10) -> Influence | None:
-    """The effect without the units that move it most; None where it has no relative value.
+    """Leave out the units that move an effect most; None where it has no relative value.
 
     A unit moves the lift by about its deviation over the denominator of its group (the
     infinitesimal jackknife: Efron 1982), which ranks the units of both groups together.

@@ -77,7 +77,7 @@ class Moments:
 
     @classmethod
     def of(cls, *columns: ArrayLike) -> Moments:
-        """Moments of arrays of equal length, one value per unit.
+        """Take moments of arrays of equal length, one value per unit.
 
         Args:
             columns: k arrays of shape (n,); n may be 0.
@@ -93,7 +93,7 @@ class Moments:
 
     @classmethod
     def with_third(cls, *columns: ArrayLike) -> Moments:
-        """As `of`, with the third moments, which tests of skewed values need.
+        """Take moments as `of`, with the third ones, which tests of skewed values need.
 
         Example:
             >>> Moments.with_third([0, 0, 0, 4]).third.tolist()
@@ -113,7 +113,7 @@ class Moments:
         scales: Sequence[float],
         triples: Sequence[int] | None = None,
     ) -> Moments:
-        """Moments from exact integer sums, as an engine returns them.
+        """Take moments from exact integer sums, as an engine returns them.
 
         Values are whole multiples of a scale, so the sums depend on neither threads nor
         order; n·Σxy − Σx·Σy is computed in integers, before any rounding.
@@ -174,7 +174,7 @@ class Moments:
 
     @property
     def covariance(self) -> Floats:
-        """Sample covariance between units, divisor n − 1, shape (k, k).
+        """Return sample covariance between units, divisor n − 1, shape (k, k).
 
         Raises:
             Refusal: `too_few_units` below two units.
@@ -185,7 +185,7 @@ class Moments:
 
     @property
     def df(self) -> float:
-        """Degrees of freedom of `covariance`.
+        """Return degrees of freedom of `covariance`.
 
         Example:
             >>> Moments.of([1, 2, 3]).df
@@ -194,7 +194,7 @@ class Moments:
         return (self.n if self.effective is None else self.effective) - 1.0
 
     def merge(self, other: Moments) -> Moments:
-        """Moments of two disjoint sets of units together (Chan, Golub and LeVeque 1983).
+        """Merge moments of two disjoint sets of units (Chan, Golub and LeVeque 1983).
 
         Third moments by Pébay (2008); None where those of either are not known.
 
@@ -223,7 +223,7 @@ class Moments:
     __add__ = merge
 
     def pick(self, *indices: int) -> Moments:
-        """Moments of the variables at these indices, in their order.
+        """Pick the variables at these indices, in their order.
 
         Example:
             >>> Moments.of([1, 2], [5, 7]).pick(1).mean.tolist()
@@ -300,7 +300,7 @@ def _merged_third(one: Moments, other: Moments, step: Floats) -> Floats | None:
 
 
 def _matrix(columns: Sequence[ArrayLike]) -> Floats:
-    """Columns as one (k, n) array of doubles."""
+    """Stack columns as one (k, n) array of doubles."""
     if not columns:
         raise ValueError("moments need at least one variable")
     data = np.array([np.asarray(column, dtype=np.float64) for column in columns])

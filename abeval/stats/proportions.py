@@ -19,7 +19,7 @@ Measure = Callable[[float, float], float]
 
 
 def fisher(x_c: int, n_c: int, x_t: int, n_t: int) -> Tail:
-    """Two-sided mid-p of the exact test: twice the smaller tail, at most 1 (Lancaster 1961).
+    """Return the two-sided mid-p of the exact test, twice the smaller tail (Lancaster 1961).
 
     Example:
         >>> round(fisher(3, 40, 11, 41).p_value, 6)
@@ -35,7 +35,7 @@ def fisher(x_c: int, n_c: int, x_t: int, n_t: int) -> Tail:
 
 @lru_cache(maxsize=256)
 def odds_ratio(x_c: int, n_c: int, x_t: int, n_t: int, alpha: float = 0.05) -> Interval:
-    """Odds ratios, treatment over control, that `fisher` does not reject (Cornfield 1956).
+    """Return the odds ratios, treatment over control, that `fisher` does not reject.
 
     Example:
         >>> low, high = odds_ratio(3, 40, 11, 41)
@@ -63,7 +63,7 @@ def odds_ratio(x_c: int, n_c: int, x_t: int, n_t: int, alpha: float = 0.05) -> I
 def exact_interval(
     x_c: int, n_c: int, x_t: int, n_t: int, measure: Measure, alpha: float = 0.05
 ) -> Interval:
-    """Interval of a difference or lift that excludes zero exactly where the test rejects.
+    """Bound a difference or lift; zero is outside exactly where the test rejects.
 
     The ends of the odds ratio are turned into shares with the observed number of successes. That
     number has an error of its own (Clopper and Pearson 1934). The two errors are independent, so
@@ -93,7 +93,7 @@ def exact_interval(
 
 
 def clopper_pearson(successes: int, units: int, alpha: float = 0.05) -> Interval:
-    """Exact interval of one share (Clopper and Pearson 1934).
+    """Return exact interval of one share (Clopper and Pearson 1934).
 
     Example:
         >>> low, high = clopper_pearson(0, 100)
@@ -171,7 +171,7 @@ class Count(NamedTuple):
 
 
 def exact(control: Count, treatment: Count, alpha: float = 0.05) -> Effect:
-    """Fisher's exact test by its mid-p, with the interval that agrees (Lancaster 1961).
+    """Test two proportions by Fisher's mid-p, with the interval that agrees (Lancaster 1961).
 
     Two-sided as twice the smaller tail. Its error rate is near `alpha` or below at any rate and any
     split (docs/calibration.md). The standard error is that of one common rate.
@@ -204,7 +204,7 @@ def exact(control: Count, treatment: Count, alpha: float = 0.05) -> Effect:
 
 
 def unchanged(control: Count, treatment: Count, alpha: float = 0.05) -> Effect:
-    """Where nobody, or everybody, succeeds in both: no difference, and how large one may be.
+    """Bound the difference where nobody, or everybody, succeeds in both variants.
 
     If nobody succeeds, treatment's share less control's is above treatment's largest by Clopper and
     Pearson (1934) in at most alpha / 2, and below minus control's likewise. The standard error is
@@ -231,7 +231,7 @@ def unchanged(control: Count, treatment: Count, alpha: float = 0.05) -> Effect:
 
 
 def exact_lift(control: Count, treatment: Count, alpha: float = 0.05) -> Lift:
-    """Relative effect with the interval of the exact test.
+    """Return relative effect with the interval of the exact test.
 
     Raises:
         Refusal: `too_few_units`; `control_near_zero` without a success in control;

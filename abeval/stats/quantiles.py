@@ -31,11 +31,11 @@ class Step(NamedTuple):
     upper_middle: int
 
     def share(self, at: float) -> float:
-        """How far a place, on the scale of the middles, is from the lower value to the upper."""
+        """Return the share of the way from the lower value to the upper, on the scale of middles."""
         return (at - self.lower_middle) / (self.upper_middle - self.lower_middle)
 
     def value(self, at: float) -> float:
-        """The value at a place, on the line between the two.
+        """Return the value at a place, on the line between the two.
 
         Example:
             >>> Step(7.0, 90, 8.0, 110).value(100)
@@ -44,7 +44,7 @@ class Step(NamedTuple):
         return self.lower + (self.upper - self.lower) * self.share(at)
 
     def weights(self, at: float) -> tuple[int, int]:
-        """How far the lower and the upper value count as below a place, in parts of `PARTS`.
+        """Return how far the lower and the upper value count as below a place, in parts of `PARTS`.
 
         Half of the lower value's middle and of the upper's would be below it at either end; in
         between, what adds up to the place itself.
@@ -58,7 +58,7 @@ class Step(NamedTuple):
 
 
 def place(n: int, level: float) -> float:
-    """Where the quantile of n values is on the scale of the middles of `Step`: 2·n·level.
+    """Return where the quantile of n values is on the scale of `Step`: 2·n·level.
 
     Example:
         >>> place(50, 0.9)
@@ -76,7 +76,7 @@ class Distribution(NamedTuple):
     middles: Integers
 
     def step(self, at: float) -> Step | None:
-        """The neighbours of a place, None beyond the middle of the first or the last value."""
+        """Return the neighbours of a place, None beyond the middle of the first or last value."""
         i = int(np.searchsorted(self.middles, at, side="right")) - 1
         if i < 0 or i + 1 >= self.middles.size:
             return None
@@ -85,7 +85,7 @@ class Distribution(NamedTuple):
 
 
 def distribution_of(values: Floats) -> Distribution:
-    """The distribution of some values, shape (n,).
+    """Return the distribution of some values, shape (n,).
 
     Example:
         >>> distribution_of(np.array([7.0, 8.0, 7.0])).step(3)
@@ -123,12 +123,12 @@ class SidedEstimate(NamedTuple):
     units: int
 
     def towards(self, se: float) -> Estimate:
-        """The estimate with the error of one side."""
+        """Return the estimate with the error of one side."""
         return Estimate(self.value, se * se, self.units, float(self.units - 1))
 
 
 def design_effect(counts: Moments, level: float) -> float:
-    """How many times the variance of independent values that of clustered ones is.
+    """Divide the variance of clustered values by that of independent ones.
 
     The variance, between units, of the share of values below the quantile (delta method) over the
     ν(1 − ν)/n of independent values without ties (Deng, Knoblich and Lu 2018).
@@ -150,7 +150,7 @@ def design_effect(counts: Moments, level: float) -> float:
 
 
 def pooled(own: Sequence[float], units: Sequence[int]) -> list[float]:
-    """The design effect to use for each variant: its own, or that of all variants if it is larger.
+    """Choose the design effect of each variant: its own, or that of all variants if larger.
 
     In a small variant, the design effect is an estimate with much noise; where it is too small by
     chance, the test would be too eager.
@@ -168,7 +168,7 @@ def pooled(own: Sequence[float], units: Sequence[int]) -> list[float]:
 
 
 def ends(n: int, level: float, effect: float = 1.0) -> Interval:
-    """Levels whose quantiles enclose the quantile in 95 % of samples (Woodruff 1952).
+    """Return levels whose quantiles enclose the quantile in 95 % of samples (Woodruff 1952).
 
     ν ∓ z·√(D·ν(1 − ν)/n), with the design effect D.
 
@@ -200,7 +200,7 @@ def ends(n: int, level: float, effect: float = 1.0) -> Interval:
 
 
 def tail_of(n: int, level: float, effect: float = 1.0) -> float:
-    """Independent values that are expected beyond a quantile, on its shorter side.
+    """Return the independent values expected beyond a quantile, on its shorter side.
 
     A design effect below 1, as ties give it, does not make them more.
 
@@ -212,7 +212,7 @@ def tail_of(n: int, level: float, effect: float = 1.0) -> float:
 
 
 def from_ends(value: float, low: float, high: float, units: int) -> SidedEstimate:
-    """The quantile with the errors that its ends give.
+    """Give the quantile the errors that its ends say.
 
     Args:
         value: The quantile.
@@ -236,7 +236,7 @@ def from_ends(value: float, low: float, high: float, units: int) -> SidedEstimat
 
 
 def beyond(n: int, level: float) -> Refusal:
-    """Why a quantile, or an end of its interval, is not between two values that occur.
+    """Explain why a quantile, or an end of its interval, is not between two values that occur.
 
     Args:
         n: Number of values.
@@ -256,7 +256,7 @@ Pair = tuple[Estimate, Estimate]
 
 
 def sides(control: SidedEstimate, treatment: SidedEstimate) -> tuple[Pair, Pair]:
-    """The two estimates as they give the lower and the higher end of their difference.
+    """Pair the estimates that give the lower and those that give the higher end of a difference.
 
     Example:
         >>> low, high = sides(SidedEstimate(10, 1, 2, 9), SidedEstimate(12, 3, 4, 9))

@@ -143,7 +143,7 @@ Bools = NDArray[np.bool_]
 def finite(
     values: ArrayLike, message: str = "an infinite or missing value; drop it or fill it first"
 ) -> Floats:
-    """Values as doubles, of the same shape.
+    """Return values as doubles, of the same shape.
 
     Args:
         values: Numbers of any shape.

