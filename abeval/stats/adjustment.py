@@ -27,8 +27,8 @@ def cuped_mean(
     Args:
         control: Moments of (y, covariate, …) of the control.
         treatment: Moments of the same variables of the treatment.
-        alpha: Error rate of test and interval.
         theta: Coefficients to use instead.
+        alpha: Error rate of test and interval.
 
     Raises:
         Refusal: `too_few_units`, `zero_variance`.

@@ -1,16 +1,13 @@
 """Coverage, Gini and entropy of item exposure, compared at equal traffic."""
 
 from collections.abc import Callable, Collection, Sequence
-from typing import Any, Literal, NamedTuple, Protocol
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from abeval.stats import effects, resampling
 from abeval.stats.exposure import Functional, Spread, Totals, coverage_of_sets, spread_of_sets
-from abeval.stats.exposure import coverage as coverage
-from abeval.stats.exposure import entropy as entropy
-from abeval.stats.exposure import gini as gini
 from abeval.stats.records import Bools, Effect, Floats, Integers, Lift, Refusal
 from abeval.stats.resampling import scaled_null
 from abeval.threads import in_threads
@@ -37,12 +34,16 @@ class Arm(NamedTuple):
     units: Floats
 
 
-class Measure(Protocol):
-    """Functionals of the same counts, evaluated together."""
+class Coverage(NamedTuple):
+    """Coverage at equal numbers of units, by rarefaction; its counts are units.
 
-    @property
-    def functionals(self) -> Sequence[Functional]:
-        """Names of the functionals, in the order of the values."""
+    Attributes:
+        size: Items that could have been shown.
+        functionals: What it computes.
+    """
+
+    size: int
+    functionals: Sequence[Functional] = ("coverage",)
 
     def values(self, arm: Arm, at: Floats, orders: Sequence[Integers]) -> Floats:
         """Evaluate one variant at `at` units, shape (functionals, subsets).
@@ -52,45 +53,6 @@ class Measure(Protocol):
             at: Units to evaluate each subset at, shape (subsets,).
             orders: Subsets of the groups, each in the order in which groups are used.
         """
-
-    def against_rest(self, pooled: Arm, members: Totals, blocks: int, observed: float) -> Floats:
-        """Compare each block with the rest at equal traffic.
-
-        Args:
-            pooled: Counts of both variants together.
-            members: 1 where a block has a group, shape (permutations * blocks, groups).
-            blocks: Blocks of one permutation.
-            observed: Units of the smaller variant.
-
-        Returns:
-            Shape (functionals, permutations * blocks).
-        """
-
-    def groups_used(self, groups: int, in_blocks: int) -> int:
-        """Count the groups that a comparison of a block with the rest uses.
-
-        Args:
-            groups: All groups.
-            in_blocks: Groups that are in a block.
-        """
-
-
-class Coverage(NamedTuple):
-    """Coverage at equal numbers of units, by rarefaction; its counts are units.
-
-    Attributes:
-        size: Items that could have been shown.
-    """
-
-    size: int
-
-    @property
-    def functionals(self) -> Sequence[Functional]:
-        """See `Measure`."""
-        return ("coverage",)
-
-    def values(self, arm: Arm, at: Floats, orders: Sequence[Integers]) -> Floats:
-        """See `Measure`."""
         members = np.zeros((len(orders), len(arm.units)), arm.counts.dtype)
         for row, order in enumerate(orders):
             members[row, order] = 1.0
@@ -101,8 +63,17 @@ class Coverage(NamedTuple):
 
         return _over_sets(arm, members, evaluate)
 
-    def against_rest(self, pooled: Arm, members: Totals, blocks: int, observed: float) -> Floats:
-        """See `Measure`; the rest is all other groups, in a block or not."""
+    def against_rest(self, pooled: Arm, members: Totals, _: int, observed: float) -> Floats:
+        """Compare each block with all other groups at equal traffic.
+
+        Args:
+            pooled: Counts of both variants together.
+            members: 1 where a block has a group, shape (permutations * blocks, groups).
+            observed: Units of the smaller variant.
+
+        Returns:
+            The block's value less that of the rest, shape (functionals, permutations * blocks).
+        """
         units, shown = members @ pooled.units, pooled.counts.sum(axis=0)
         others = pooled.units.sum() - units
         at = np.minimum(units, others)
@@ -115,8 +86,8 @@ class Coverage(NamedTuple):
         # Coverage by rare items is proportional to traffic, and so are its differences.
         return np.asarray(_over_sets(pooled, members, evaluate) * np.maximum(1.0, observed / at))
 
-    def groups_used(self, groups: int, in_blocks: int) -> int:
-        """See `Measure`."""
+    def groups_used(self, groups: int, _: int) -> int:
+        """Count the groups that a comparison of a block with the rest uses: all."""
         return groups
 
 
@@ -132,25 +103,28 @@ class Evenness(NamedTuple):
     functionals: Sequence[Spread]
 
     def values(self, arm: Arm, at: Floats, orders: Sequence[Integers]) -> Floats:
-        """See `Measure`."""
+        """Evaluate one variant as `Coverage` does."""
         plans = [_plan(arm, float(m), order) for m, order in zip(at, orders, strict=True)]
         values = self._over_sets(arm, np.concatenate([plan.members for plan in plans]))
         weighted = values * np.concatenate([plan.weights for plan in plans])
         ends = np.cumsum([len(plan.weights) for plan in plans])
         return np.asarray(np.add.reduceat(weighted, np.concatenate(([0], ends[:-1])), axis=1))
 
-    def against_rest(self, pooled: Arm, members: Totals, blocks: int, observed: float) -> Floats:
-        """See `Measure`; the rest is the other blocks of the permutation."""
+    def against_rest(self, pooled: Arm, members: Totals, blocks: int, _: float) -> Floats:
+        """Compare each of the blocks with the other ones of its permutation."""
         values = self._over_sets(pooled, members).reshape(len(self.functionals), -1, blocks)
         centred = values - values.mean(axis=2, keepdims=True)
         return np.asarray(centred.reshape(len(self.functionals), -1) * blocks / (blocks - 1))
 
-    def groups_used(self, groups: int, in_blocks: int) -> int:
-        """See `Measure`."""
+    def groups_used(self, _: int, in_blocks: int) -> int:
+        """Count the groups that a comparison of a block with the rest uses: all in blocks."""
         return in_blocks
 
     def _over_sets(self, arm: Arm, members: Totals) -> Floats:
         return _over_sets(arm, members, lambda t, _: spread_of_sets(t, self.size, self.functionals))
+
+
+Measure = Coverage | Evenness
 
 
 def at_equal_traffic(control: Arm, treatment: Arm, order: Integers, measure: Measure) -> Floats:
@@ -356,6 +330,8 @@ def _matrix(arm: Incidence, values: Numbers, seen: Bools, precision: type[np.flo
     return Arm(counts.reshape(groups, items), np.asarray(arm.units_in_group, dtype=np.float64))
 
 
+_SPREAD: tuple[Spread, ...] = ("gini", "entropy")
+
 PERMUTATIONS, SEED = 1000, 0
 """Least number of permutations, and the seed, where a caller names none."""
 
@@ -402,10 +378,10 @@ def compare_all(
         control: Incidence of control.
         treatment: Incidence of treatment, with the same groups and catalogue.
         functionals: Any of `coverage`, `gini` and `entropy` (nats).
-        alpha: Two-sided level of the interval.
         permutations: Least number of permutations; the p-value is no smaller than
             1 / (permutations + 1). With 0 it is that of the jackknife's t.
         seed: Seed of the sets of groups and of the permutations.
+        alpha: Error rate of test and interval.
 
     Returns:
         By functional, the comparison, or its refusal: `too_few_units` for fewer than eight groups,
@@ -434,9 +410,6 @@ def compare_all(
     if spread:
         outcomes |= _compare(control, treatment, "impressions", Evenness(size, spread), test)
     return {name: outcomes[name] for name in functionals}
-
-
-_SPREAD: tuple[Spread, ...] = ("gini", "entropy")
 
 
 class _Test(NamedTuple):

@@ -168,17 +168,14 @@ def _arms(control: Totals, treatment: Totals) -> tuple[_Arm, _Arm]:
     )
 
 
-def effect(
-    value: float, control: Moments, treatment: Moments, alpha: float = 0.05, method: str = "delta_t"
-) -> Effect:
+def effect(value: float, control: Moments, treatment: Moments, alpha: float = 0.05) -> Effect:
     """Test a part of the difference, clustered by unit.
 
     Args:
         value: The part, such as `Parts.within`.
         control: Moments of the influence of control's units: sums times `Gradients`.
         treatment: The same of the treatment.
-        alpha: Level of the interval and the test.
-        method: Id recorded in the effect.
+        alpha: Error rate of test and interval.
 
     Raises:
         Refusal: `too_few_units`; `zero_variance` where the part does not vary.
@@ -192,7 +189,7 @@ def effect(
     if sum(variances) == 0:
         raise Refusal("zero_variance", "the part does not vary")
     df = effects.satterthwaite(variances, [control.df, treatment.df])
-    return effects.from_difference(0.0, value, value, sum(variances) ** 0.5, df, alpha, method)
+    return effects.from_difference(0.0, value, value, sum(variances) ** 0.5, df, alpha, "delta_t")
 
 
 class MixShift(NamedTuple):

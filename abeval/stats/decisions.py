@@ -12,32 +12,22 @@ from abeval.stats.records import Effect, Interval, Refusal
 Direction = Literal["increase", "decrease"]
 
 
-class Gain(NamedTuple):
-    """How much better the treatment is than the control; negative is worse.
-
-    Attributes:
-        low: Lower end of its interval.
-        high: Upper end.
-    """
-
-    low: float
-    high: float
+Gain = Interval
+"""How much better the treatment is than the control; negative is worse."""
 
 
-def gain(interval: Interval | tuple[float, float], direction: Direction = "increase") -> Gain:
+def gain(interval: tuple[float, float], direction: Direction = "increase") -> Gain:
     """Return the gain from an interval of the difference or of the lift.
 
     Example:
         >>> gain((-0.02, 0.05), "decrease")
-        Gain(low=-0.05, high=0.02)
+        Interval(low=-0.05, high=0.02)
     """
     low, high = interval
     return Gain(low, high) if direction == "increase" else Gain(-high, -low)
 
 
-def conclusive(
-    p_value: float, interval: Interval | tuple[float, float], alpha: float = 0.05
-) -> bool:
+def conclusive(p_value: float, interval: tuple[float, float], alpha: float = 0.05) -> bool:
     """Decide whether a difference is proven: by its p-value and by its interval.
 
     An interval by one method and a p-value by another, or one adjusted for a family, may

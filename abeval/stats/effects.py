@@ -15,12 +15,6 @@ def compare(
     The reference distribution is t with the degrees of freedom of Satterthwaite (1946),
     or the normal where both estimates have infinite degrees of freedom.
 
-    Args:
-        control: Estimate of the control.
-        treatment: Estimate of the treatment.
-        alpha: Error rate of the test and of the interval.
-        method: Id recorded in the effect.
-
     Raises:
         Refusal: `zero_variance` when neither estimate varies, `not_finite`.
 
@@ -81,13 +75,13 @@ def from_difference(
     """Test a difference by its standard error.
 
     Args:
-        control: Value in control.
-        treatment: Value in treatment.
         difference: Estimated effect; adjusted ones need not be treatment − control.
         se: Its standard error.
         df: Degrees of freedom; infinite for z.
-        alpha: Error rate of the test and of the interval.
+        alpha: Error rate of test and interval.
+        control: Value in control.
         method: Id recorded in the effect.
+        treatment: Value in treatment.
 
     Raises:
         Refusal: `zero_variance` when `se` is zero, `not_finite`.
@@ -150,7 +144,7 @@ def fieller(control: Estimate, treatment: Estimate, alpha: float = 0.05) -> Lift
     Args:
         control: Estimate of the control; the lift is over its absolute value.
         treatment: Independent estimate of the treatment.
-        alpha: Error rate of the interval.
+        alpha: Error rate of test and interval.
 
     Raises:
         Refusal: `control_near_zero` when the control is exactly zero, `zero_variance`,

@@ -1,8 +1,4 @@
-"""Coverage, Gini and entropy of item exposure, for one set of units or for many.
-
-Counts of impressions by item come from `stats/catalogue.py` (variants of an analysis) and from
-`offline/sums/beyond.py` (lists of models).
-"""
+"""Coverage, Gini and entropy of item exposure, for one set of units or for many."""
 
 import math
 from collections.abc import Callable, Mapping, Sequence
@@ -92,28 +88,12 @@ def gini(impressions_per_item: ArrayLike, catalogue_size: int) -> float:
         >>> gini([1, 1, 1, 1], 4), gini([4], 4)
         (0.0, 0.75)
     """
-    shown = _exposure(impressions_per_item, catalogue_size)
+    shown = np.asarray(impressions_per_item, dtype=float)
+    if len(shown) > catalogue_size or np.any(shown < 0):
+        raise Refusal("not_applicable", f"{len(shown)} items in a catalogue of {catalogue_size}")
+    if finite(shown, "impressions must be finite").sum() == 0:
+        raise Refusal("too_few_units", "there are no impressions")
     return float(gini_of_sets(shown[None], catalogue_size)[0])
-
-
-def entropy(impressions_per_item: ArrayLike, catalogue_size: int) -> float:
-    """Return entropy `-sum p log p` of the shares of impressions, in nats (Shannon 1948).
-
-    At most the logarithm of the catalogue size.
-
-    Args:
-        impressions_per_item: Shape (items,), not negative; unseen items may be absent.
-        catalogue_size: Items that could have been shown.
-
-    Raises:
-        Refusal: As `gini`.
-
-    Example:
-        >>> round(entropy([5, 5], 10), 4)
-        0.6931
-    """
-    shown = _exposure(impressions_per_item, catalogue_size)
-    return float(entropy_of_sets(shown[None])[0])
 
 
 def gini_of_sets(totals: Totals, catalogue_size: int) -> Floats:
@@ -160,15 +140,6 @@ def coverage_of_sets(totals: Totals, units: Floats, at: Floats, catalogue_size: 
     """
     sets = zip(totals, units.tolist(), at.tolist(), strict=True)
     return np.array([_rarefied(shown, n, m) / catalogue_size for shown, n, m in sets])
-
-
-def _exposure(impressions: ArrayLike, catalogue_size: int) -> Floats:
-    shown = np.asarray(impressions, dtype=float)
-    if len(shown) > catalogue_size or np.any(shown < 0):
-        raise Refusal("not_applicable", f"{len(shown)} items in a catalogue of {catalogue_size}")
-    if finite(shown, "impressions must be finite").sum() == 0:
-        raise Refusal("too_few_units", "there are no impressions")
-    return shown
 
 
 def _levels(totals: Totals) -> _Levels:

@@ -72,7 +72,7 @@ def welch(control: Moments, treatment: Moments, alpha: float = 0.05) -> Effect:
     Args:
         control: Moments of the control, variable 0 being the value.
         treatment: Moments of the treatment.
-        alpha: Error rate of the test and of the interval.
+        alpha: Error rate of test and interval.
 
     Raises:
         Refusal: `too_few_units`, `zero_variance`.
@@ -94,7 +94,7 @@ def delta(control: Moments, treatment: Moments, alpha: float = 0.05) -> Effect:
     Args:
         control: Moments of the control, variables 0 and 1 the numerator and denominator.
         treatment: Moments of the treatment.
-        alpha: Error rate of the test and of the interval.
+        alpha: Error rate of test and interval.
 
     Raises:
         Refusal: `too_few_units`, `zero_denominator`, `zero_variance`.
@@ -120,7 +120,7 @@ def paired_difference(
         moments: Moments over units of all variables that the two functions read.
         control: The function of the first model.
         treatment: The function of the second.
-        alpha: Error rate of the test and of the interval.
+        alpha: Error rate of test and interval.
 
     Raises:
         Refusal: `too_few_units`, `zero_denominator`, `zero_variance` where the two never differ.

@@ -46,7 +46,8 @@ def adjust(p_values: ArrayLike, method: Method = "holm") -> Floats:
     if method == "bonferroni":
         return np.minimum(1.0, len(p) * p)
     if method == "sidak":
-        return _sidak(p)
+        with np.errstate(divide="ignore"):
+            return -np.expm1(len(p) * np.log1p(-p))
     if method == "holm":
         return _holm(p)
     if method == "bh":
@@ -139,13 +140,6 @@ def _checked(p_values: ArrayLike) -> Floats:
     if np.any((p < 0) | (p > 1)):
         raise Refusal("not_applicable", "p-values lie in [0, 1]")
     return p
-
-
-def _sidak(p: Floats) -> Floats:
-    adjusted = np.ones_like(p)
-    below = p < 1
-    adjusted[below] = -np.expm1(len(p) * np.log1p(-p[below]))
-    return adjusted
 
 
 def _holm(p: Floats) -> Floats:

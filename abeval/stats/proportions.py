@@ -75,7 +75,7 @@ def exact_interval(
         x_t: Successes in treatment.
         n_t: Units in treatment.
         measure: The effect, zero where the shares are equal.
-        alpha: Error rate.
+        alpha: Error rate of test and interval.
 
     Example:
         >>> low, high = exact_interval(20, 1000, 0, 1000, lambda c, t: t / c - 1)
@@ -175,11 +175,6 @@ def exact(control: Count, treatment: Count, alpha: float = 0.05) -> Effect:
 
     Two-sided as twice the smaller tail. Its error rate is near `alpha` or below at any rate and any
     split (docs/calibration.md). The standard error is that of one common rate.
-
-    Args:
-        control: Count of the control.
-        treatment: Count of the treatment.
-        alpha: Error rate of test and interval.
 
     Raises:
         Refusal: `too_few_units`; `zero_variance` when nobody or everybody succeeds.

@@ -31,7 +31,7 @@ class Step(NamedTuple):
     upper_middle: int
 
     def share(self, at: float) -> float:
-        """Return the share of the way from the lower value to the upper, on the scale of middles."""
+        """Return the share of the way from the lower value to the upper, by the middles."""
         return (at - self.lower_middle) / (self.upper_middle - self.lower_middle)
 
     def value(self, at: float) -> float:

@@ -67,8 +67,6 @@ class Effect(NamedTuple):
     """Difference of treatment and control on the metric's own scale, whatever its good direction.
 
     Attributes:
-        control: Value in control.
-        treatment: Value in treatment.
         difference: `treatment - control`.
         se: Standard error of the difference.
         df: Degrees of freedom of the reference t distribution; infinite for z.

@@ -71,9 +71,9 @@ def bootstrap(
         control: Sums, shape (buckets, aggregates).
         treatment: Sums, shape (buckets, aggregates).
         statistic: Function of sums.
-        alpha: Level of the interval.
         draws: Replicates; the standard error is good to about `1 / sqrt(2 draws)`.
         seed: Seed of the weights.
+        alpha: Error rate of test and interval.
 
     Raises:
         Refusal: `too_few_units` below eight buckets; `zero_variance`; `not_finite` if the
@@ -182,9 +182,9 @@ def permutation(
         control: Sums, units first, shape (buckets, aggregates).
         treatment: Sums over the same buckets, shape (buckets, aggregates).
         statistic: Function of sums.
-        alpha: Level of the jackknife interval.
         permutations: Random assignments; the p-value is no smaller than 1 / (permutations + 1).
         seed: Seed of the assignments.
+        alpha: Error rate of test and interval.
 
     Raises:
         Refusal: As `jackknife`; `too_few_units` if the smaller variant has fewer

@@ -68,7 +68,7 @@ def confidence_sequence(
         se: Its standard error.
         fraction: Information now over information planned, positive; may pass 1. The plan must
             not depend on the effect seen. On a count clock, units now over units planned.
-        alpha: Two-sided level over all looks together.
+        alpha: Error rate of test and interval.
 
     Returns:
         The interval, in the unit of `difference`, and the p-value.
@@ -106,7 +106,7 @@ def from_start(difference: float, se: float, growth: float, alpha: float = 0.05)
         se: Its standard error.
         growth: Information now over information where the looks began, at least 1. Where they
             began must not depend on the effect.
-        alpha: Two-sided level over all looks from the start on.
+        alpha: Error rate of test and interval.
 
     Returns:
         The interval, in the unit of `difference`, and the p-value.
@@ -211,9 +211,9 @@ def spent(fraction: float, alpha: float = 0.05, spending: Spending = "obrien_fle
 
     Args:
         fraction: Information now over information planned; from 1 on all of alpha is spent.
-        alpha: Two-sided level.
         spending: `obrien_fleming`: one function of alpha / 2 per side (as gsDesign and ldbounds);
             `obrien_fleming_total`: one function of the total alpha; `pocock`; `power`: its square.
+        alpha: Error rate of test and interval.
 
     Returns:
         Alpha spent on both sides together.
@@ -258,11 +258,11 @@ def bounds(
     Args:
         fractions: Increasing information fractions in (0, 1], shape (looks,). Looks not yet held
             may be left out: later looks do not move earlier bounds.
-        alpha: Two-sided level.
         spending: As in `spent`.
         spent_at: Share of the plan at which each look spends alpha, where that is another clock
             than information: the calendar, for a plan in days. Then only the ratios of `fractions`
             matter. Without it, alpha is spent by information.
+        alpha: Error rate of test and interval.
 
     Returns:
         Bounds and alpha spent.

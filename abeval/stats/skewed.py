@@ -261,7 +261,7 @@ def effect(compared: Skewed, alpha: float = 0.05) -> Effect:
 
     Args:
         compared: The two variants.
-        alpha: Error rate of test and interval, half of it on each side.
+        alpha: Error rate of test and interval.
 
     Raises:
         Refusal: `too_few_units` if the interval of added values has no end, `zero_variance`.

@@ -40,7 +40,7 @@ def gain_interval(difference: Interval, mirrored: Interval) -> Gain:
 
     Example:
         >>> gain_interval(Interval(-3, -2), Interval(0.5, 1.5))
-        Gain(low=0.5, high=1.5)
+        Interval(low=0.5, high=1.5)
     """
     low = min(-min(difference.high, mirrored.high), max(difference.low, mirrored.low))
     high = max(min(-difference.low, mirrored.high), min(difference.high, -mirrored.low))
