@@ -47,7 +47,7 @@ def adjust(p_values: ArrayLike, method: Method = "holm") -> Floats:
         return np.minimum(1.0, len(p) * p)
     if method == "sidak":
         with np.errstate(divide="ignore"):
-            return -np.expm1(len(p) * np.log1p(-p))
+            return np.asarray(-np.expm1(len(p) * np.log1p(-p)))
     if method == "holm":
         return _holm(p)
     if method == "bh":

@@ -197,6 +197,7 @@ def test_the_number_of_impressions_does_not_matter_only_how_they_are_spread(
     assert two.effect.p_value == one.effect.p_value
 
 
+@pytest.mark.whole
 def test_the_same_policy_shows_no_difference_at_unequal_traffic() -> None:
     """Returning users of clustered taste, A/A: no systematic lead of the larger arm."""
     rng = np.random.default_rng(11)
@@ -234,6 +235,7 @@ def test_a_policy_that_shows_fewer_items_is_found() -> None:
         assert effect.low * effect.high > 0
 
 
+@pytest.mark.whole
 def test_twenty_thousand_items_have_an_interval_and_a_p_value() -> None:
     rng = np.random.default_rng(13)
     rate = rng.pareto(1, 20_000)[:, None] * np.full(64, 20.0)

@@ -29,7 +29,7 @@ def test_vector_group_sequential_bounds(spending: Spending, key: str) -> None:
 
 
 def test_d12_the_second_bound_of_the_power_family_is_exact() -> None:
-    second = sequential.bounds([0.2, 0.4, 0.6, 0.8, 1.0], 0.05, "power", 2).z[1]
+    second = sequential.bounds([0.2, 0.4, 0.6, 0.8, 1.0], 0.05, "power").z[1]
     assert second == pytest.approx(2.714111575530905, abs=1e-10)
     assert abs(second - 2.71408) > 2e-5
 
