@@ -193,17 +193,15 @@ def effect(value: float, control: Moments, treatment: Moments, alpha: float = 0.
 
 
 class MixShift(NamedTuple):
-    """An overall difference taken apart: `difference = within + mix`.
+    """An overall difference taken apart, `within + mix`.
 
     Attributes:
-        difference: Overall difference.
         within: Part due to the segments' own differences, at the average mix.
         mix: Part due to the different mixes of the variants.
         mix_p_value: Test that the mix of segments is the same in both variants.
         shares: Average share of each segment, which weighs its difference in `within`.
     """
 
-    difference: float
     within: float
     mix: float
     mix_p_value: float
@@ -229,9 +227,6 @@ def mix_shift(
         control_units: Units per segment in control, for the test of the mix.
         treatment_units: Units per segment in treatment.
 
-    Returns:
-        Overall difference, its two parts, and the test of the mix.
-
     Raises:
         Refusal: `too_few_units` for a variant without weight; `not_finite`; `not_applicable` for
             negative weights.
@@ -241,8 +236,8 @@ def mix_shift(
 
     Example:
         >>> parts = mix_shift([0.10, 0.30], [0.12, 0.32], [90, 10], [50, 50], [90, 10], [50, 50])
-        >>> round(parts.difference, 6), round(parts.within, 6), round(parts.mix, 6)
-        (0.1, 0.02, 0.08)
+        >>> round(parts.within, 6), round(parts.mix, 6)
+        (0.02, 0.08)
     """
     values = np.array([control, treatment], dtype=float)
     weights = np.array([control_weights, treatment_weights], dtype=float)
@@ -257,8 +252,7 @@ def mix_shift(
     average = share.mean(axis=0)
     within = float(average @ (values[1] - values[0]))
     mix = float((share[1] - share[0]) @ values.mean(axis=0))
-    difference = float(share[1] @ values[1] - share[0] @ values[0])
-    return MixShift(difference, within, mix, same_shares(units), tuple(average.tolist()))
+    return MixShift(within, mix, same_shares(units), tuple(average.tolist()))
 
 
 def reversal(within: Effect, overall: Effect) -> float:

@@ -3,7 +3,6 @@
 import math
 from typing import Literal, NamedTuple
 
-from scipy import special
 from scipy.special import ndtr
 
 from abeval.stats.distributions import two_sided_quantile
@@ -106,16 +105,12 @@ def equivalent(gain: Gain, margin: float) -> bool:
     return not_worse(gain, margin) and gain.high < margin
 
 
-FLAT = math.inf
-"""Standard deviation of a flat prior."""
-
-
 class Prior(NamedTuple):
     """A normal prior of the effect, on the same scale as the effect.
 
     Attributes:
         mean: Its mean.
-        sd: Its standard deviation; `FLAT` (infinity) says nothing.
+        sd: Its standard deviation; infinity says nothing.
     """
 
     mean: float
@@ -124,9 +119,6 @@ class Prior(NamedTuple):
     def on_absolute_scale(self, control: float) -> "Prior":
         """Turn the prior of a lift into one of the difference: times the control's size (D7)."""
         return Prior(self.mean * abs(control), self.sd * abs(control))
-
-
-FLAT_PRIOR = Prior(0.0, FLAT)
 
 
 class Posterior(NamedTuple):
@@ -140,7 +132,6 @@ class Posterior(NamedTuple):
         chance_to_beat: Probability that the effect is positive.
         loss_treatment: Expected loss of choosing treatment, `E max(-effect, 0)`.
         loss_control: Expected loss of choosing control, `E max(effect, 0)`.
-        prior: The prior used.
     """
 
     mean: float
@@ -150,12 +141,9 @@ class Posterior(NamedTuple):
     chance_to_beat: float
     loss_treatment: float
     loss_control: float
-    prior: Prior
 
 
-def normal_normal(
-    difference: float, se: float, prior: Prior = FLAT_PRIOR, alpha: float = 0.05
-) -> Posterior:
+def normal_normal(difference: float, se: float, prior: Prior, alpha: float = 0.05) -> Posterior:
     """Combine a normal likelihood with a normal prior.
 
     Args:
@@ -187,22 +175,13 @@ def normal_normal(
     mean, sd = prior.mean + shrink * (difference - prior.mean), se * math.sqrt(shrink)
     width = two_sided_quantile(alpha) * sd
     z = mean / sd
-    return Posterior(
-        mean,
-        sd,
-        mean - width,
-        mean + width,
-        float(special.ndtr(z)),
-        sd * _normal_loss(z),
-        sd * _normal_loss(-z),
-        prior,
-    )
+    losses = sd * _normal_loss(z), sd * _normal_loss(-z)
+    return Posterior(mean, sd, mean - width, mean + width, float(ndtr(z)), *losses)
 
 
 def _normal_loss(z: float) -> float:
     """E max(-X, 0) for X ~ N(z, 1)."""
-    density = math.exp(-0.5 * z * z) / math.sqrt(2 * math.pi)
-    return density - z * float(special.ndtr(-z))
+    return _density(z) - z * float(ndtr(-z))
 
 
 class Retrodesign(NamedTuple):
