@@ -20,7 +20,7 @@ from abeval.metrics.functions import evaluate
 from abeval.stats import catalogue, quantiles, resampling
 from abeval.stats.catalogue import Incidence
 from abeval.stats.exposure import Functional
-from abeval.stats.records import Adjusted, Effect, Estimate, Floats, Refusal
+from abeval.stats.records import Adjusted, Floats, Refusal
 
 
 def compare_quantiles(metric: Metric, aggregates: Aggregates, arms: Arms, rule: Rule) -> Comparison:
@@ -200,19 +200,7 @@ def _resampled(
 ) -> Adjusted:
     arms = control, treatment
     if rule.resample == "bootstrap":
-        effect = resampling.bootstrap(*arms, statistic, rule.alpha)
-        spread = resampling.bootstrap_spread(*arms, statistic)
-    else:
-        effect = resampling.jackknife(*arms, statistic, rule.alpha)
-        spread = resampling.jackknife_spread(*arms, statistic)
+        return resampling.bootstrap(*arms, statistic, rule.alpha)
     if rule.resample == "permutation":
-        effect = resampling.permutation(*arms, statistic, rule.alpha)
-    return _joint(effect, spread)
-
-
-def _joint(effect: Effect, spread: Floats) -> Adjusted:
-    """The effect with what a lift needs: the covariance of the two values."""
-    control = Estimate(effect.control, float(spread[0, 0]), 0, effect.df)
-    treatment = Estimate(effect.treatment, float(spread[1, 1]), 0, effect.df)
-    shared = float(spread[0, 1] - spread[0, 0])
-    return Adjusted(effect, effect, (), 0.0, control, treatment, shared)
+        return resampling.permutation(*arms, statistic, rule.alpha)
+    return resampling.jackknife(*arms, statistic, rule.alpha)

@@ -3,10 +3,8 @@
 A variant is an array of sums, one row per sub-bucket and one column per additive aggregate (units,
 clicks, impressions, ...). A statistic maps sums of shape (..., aggregates) to values of shape
 (...). It should not depend on scale, such as a ratio or a mean: a total also varies with the
-number of units drawn.
-
-`inference/other_kinds.py` hands over the sums of a metric by sub-bucket; other modules of `stats/`
-share the helpers.
+number of units drawn. Each test returns its effect with the variances of both values and their
+covariance, as `Adjusted`, for a lift needs them.
 """
 
 from collections.abc import Callable
@@ -15,7 +13,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from abeval.stats import effects
-from abeval.stats.records import Effect, Floats, Refusal, finite
+from abeval.stats.records import Adjusted, Effect, Estimate, Floats, Refusal, finite
 
 DRAWS, SEED = 2000, 0
 """Draws of a bootstrap or a permutation test, and their seed, where a caller names none."""
@@ -61,7 +59,7 @@ def bootstrap(
     alpha: float = 0.05,
     draws: int = DRAWS,
     seed: int = SEED,
-) -> Effect:
+) -> Adjusted:
     """Test by the Poisson bootstrap: a replicate counts every sub-bucket Poisson(1) times.
 
     Interval and p-value by t with buckets - 1 degrees of freedom (Hanley & MacGibbon 2006; Chamandy
@@ -83,33 +81,10 @@ def bootstrap(
         >>> rng = np.random.default_rng(0)
         >>> sums = np.stack([rng.poisson(20, 256), np.full(256, 100)], axis=1)
         >>> ctr = lambda s: s[..., 0] / s[..., 1]
-        >>> round(bootstrap(sums[:128], sums[128:], ctr).se, 4)
+        >>> round(bootstrap(sums[:128], sums[128:], ctr).effect.se, 4)
         0.0058
     """
-    arms = _sums(control), _sums(treatment)
-    spread = bootstrap_spread(*arms, statistic, draws, seed)
-    return _effect(arms, statistic, _se(spread), alpha, "poisson_bootstrap")
-
-
-def bootstrap_spread(
-    control: ArrayLike,
-    treatment: ArrayLike,
-    statistic: Statistic,
-    draws: int = DRAWS,
-    seed: int = SEED,
-) -> Floats:
-    """Return the covariance of the variants' values by the Poisson bootstrap, shape (2, 2).
-
-    Arguments and refusals as in `bootstrap`.
-
-    Example:
-        >>> rng = np.random.default_rng(0)
-        >>> sums = np.stack([rng.poisson(20, 256), np.full(256, 100)], axis=1)
-        >>> bootstrap_spread(sums[:128], sums[128:], lambda s: s[..., 0] / s[..., 1]).shape
-        (2, 2)
-    """
-    arms = _sums(control), _sums(treatment)
-    rng = np.random.default_rng(seed)
+    arms, rng = (_sums(control), _sums(treatment)), np.random.default_rng(seed)
     values = [
         np.concatenate(
             [
@@ -119,12 +94,12 @@ def bootstrap_spread(
         )
         for arm in arms
     ]
-    return np.cov(values)
+    return _joint(arms, statistic, np.cov(values), alpha, "poisson_bootstrap")
 
 
 def jackknife(
     control: ArrayLike, treatment: ArrayLike, statistic: Statistic, alpha: float = 0.05
-) -> Effect:
+) -> Adjusted:
     """Test by the jackknife: each sub-bucket is left out of both variants in turn.
 
     By t with buckets - 1 degrees of freedom (Efron & Stein 1981; Chamandy et al. 2012). Arguments
@@ -134,34 +109,14 @@ def jackknife(
     Example:
         >>> rng = np.random.default_rng(0)
         >>> sums = np.stack([rng.poisson(20, 256), np.full(256, 100)], axis=1)
-        >>> round(jackknife(sums[:128], sums[128:], lambda s: s[..., 0] / s[..., 1]).se, 4)
+        >>> round(jackknife(sums[:128], sums[128:], lambda s: s[..., 0] / s[..., 1]).effect.se, 4)
         0.0059
-    """
-    arms = _pair(control, treatment)
-    spread = jackknife_spread(*arms, statistic)
-    return _effect(arms, statistic, _se(spread), alpha, "bucket_jackknife")
-
-
-def jackknife_spread(control: ArrayLike, treatment: ArrayLike, statistic: Statistic) -> Floats:
-    """Return the covariance of the variants' values by the jackknife, shape (2, 2).
-
-    Arguments and refusals as in `jackknife`.
-
-    Example:
-        >>> rng = np.random.default_rng(0)
-        >>> sums = np.stack([rng.poisson(20, 256), np.full(256, 100)], axis=1)
-        >>> jackknife_spread(sums[:128], sums[128:], lambda s: s[..., 0] / s[..., 1]).shape
-        (2, 2)
     """
     arms = _pair(control, treatment)
     left_out = [_apply(statistic, arm.sum(axis=0) - arm) for arm in arms]
     count = len(arms[0])
-    return np.cov(left_out) * (count - 1) ** 2 / count
-
-
-def _se(spread: Floats) -> float:
-    """Standard error of the difference of two values with this covariance."""
-    return float(np.sqrt(max(spread[0, 0] + spread[1, 1] - 2 * spread[0, 1], 0.0)))
+    spread = np.cov(left_out) * (count - 1) ** 2 / count
+    return _joint(arms, statistic, spread, alpha, "bucket_jackknife")
 
 
 def permutation(
@@ -171,7 +126,7 @@ def permutation(
     alpha: float = 0.05,
     permutations: int = DRAWS,
     seed: int = SEED,
-) -> Effect:
+) -> Adjusted:
     """Test by permutation: pooled sub-buckets are assigned anew to the variants, at random.
 
     Control's and treatment's sums of a bucket are pooled and never swapped, because they differ in
@@ -193,13 +148,14 @@ def permutation(
     Example:
         >>> rng = np.random.default_rng(0)
         >>> arm = lambda rate: np.stack([np.full(64, 50), rng.poisson(rate, 64)], axis=1)
-        >>> permutation(arm(100), arm(105), lambda s: s[..., 1] / s[..., 0]).p_value < 0.05
+        >>> permutation(arm(100), arm(105), lambda s: s[..., 1] / s[..., 0]).effect.p_value < 0.05
         True
     """
     arms = _pair(control, treatment)
-    effect = jackknife(*arms, statistic, alpha)
+    by_jackknife = jackknife(*arms, statistic, alpha)
     null = _null_differences(*arms, statistic, permutations, np.random.default_rng(seed))
-    return permuted(effect, null, "bucket_permutation")
+    effect = permuted(by_jackknife.effect, null, "bucket_permutation")
+    return by_jackknife._replace(effect=effect, unadjusted=effect)
 
 
 def permuted(effect: Effect, null: Floats, method: str) -> Effect:
@@ -270,14 +226,20 @@ def _apply(statistic: Statistic, sums: Floats) -> Floats:
         return finite(statistic(sums), "the statistic is not finite on some resample")
 
 
-def _effect(
-    arms: tuple[Floats, Floats], statistic: Statistic, se: float, alpha: float, method: str
-) -> Effect:
+def _joint(
+    arms: tuple[Floats, Floats], statistic: Statistic, spread: Floats, alpha: float, method: str
+) -> Adjusted:
+    """The effect, from the covariance of the two values."""
     control, treatment = (float(_apply(statistic, arm.sum(axis=0))) for arm in arms)
+    se = float(np.sqrt(max(spread[0, 0] + spread[1, 1] - 2 * spread[0, 1], 0.0)))
     if se <= 1e-12 * (abs(control) + abs(treatment)):
         raise Refusal("zero_variance", "the statistic is the same on every resample")
     df = min(len(arm) for arm in arms) - 1
-    return effects.from_difference(control, treatment, treatment - control, se, df, alpha, method)
+    effect = effects.from_difference(control, treatment, treatment - control, se, df, alpha, method)
+    of_control = Estimate(control, float(spread[0, 0]), 0, effect.df)
+    of_treatment = Estimate(treatment, float(spread[1, 1]), 0, effect.df)
+    shared = float(spread[0, 1] - spread[0, 0])
+    return Adjusted(effect, effect, (), 0.0, of_control, of_treatment, shared)
 
 
 def _null_differences(
