@@ -1,7 +1,4 @@
-"""Are units spread evenly over slots, and are experiments assigned independently of each other?
-
-`audit/run.py` hands over the units of an experiment and those of others.
-"""
+"""Are units spread evenly over slots, and are experiments assigned independently of each other?"""
 
 from __future__ import annotations
 

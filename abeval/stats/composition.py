@@ -12,12 +12,7 @@ from abeval.stats.records import Effect, Floats, Refusal
 
 
 class Totals(NamedTuple):
-    """The sums of one variant in each part.
-
-    Attributes:
-        numerator: Σ numerator, shape (parts,).
-        denominator: Σ denominator, shape (parts,), not negative.
-    """
+    """The sums of one variant in each part, shape (parts,); no denominator is negative."""
 
     numerator: ArrayLike
     denominator: ArrayLike
@@ -34,12 +29,9 @@ class Parts(NamedTuple):
 class Gradient(NamedTuple):
     """How one part of the difference follows from one variant's sums.
 
-    A unit's sums times these add up to its influence: over the units of the variant its mean is 0,
-    and its variance over their number is what the variant adds to the variance of the part.
-
-    Attributes:
-        numerator: By the mean of the numerator per unit, shape (parts,).
-        denominator: By the mean of the denominator per unit, shape (parts,).
+    By the means per unit of numerator and denominator, shape (parts,). A unit's sums times these
+    add up to its influence: over the units of the variant its mean is 0, and its variance over
+    their number is what the variant adds to the variance of the part.
     """
 
     numerator: Floats
@@ -67,10 +59,6 @@ def parts(control: Totals, treatment: Totals) -> Parts:
 
     `within` weighs each part's difference by its mean share of the denominator; `mix` weighs each
     part's change of share by its mean ratio. What only one variant has is mix alone.
-
-    Args:
-        control: Sums of control.
-        treatment: Sums of the treatment, in the same parts.
 
     Raises:
         Refusal: `zero_denominator`; `not_finite`; `not_applicable` for a negative denominator.
@@ -107,11 +95,6 @@ def gradients(
     control: Totals, treatment: Totals, units: tuple[int, int]
 ) -> tuple[Gradients, Gradients]:
     """Return the derivatives of both parts by control's and by treatment's sums per unit.
-
-    Args:
-        control: Sums of control.
-        treatment: Sums of the treatment, in the same parts.
-        units: Units of each variant.
 
     Raises:
         Refusal: As `parts`.
@@ -282,17 +265,11 @@ def reversal(within: Effect, overall: Effect) -> float:
 def same_shares(units: Floats) -> float:
     """Test whether two variants spread over segments alike.
 
-    Args:
-        units: Counts, shape (2, segments).
-
-    Returns:
-        Pearson's chi-square p-value, without Yates; 1 where only one segment has units.
+    By Pearson's chi-square (1900) of counts of shape (2, segments), without Yates; 1 where only one
+    segment has units.
 
     Raises:
         Refusal: `too_few_units` for a variant without units.
-
-    Source:
-        Pearson (1900).
 
     Example:
         >>> same_shares(np.array([[50.0, 50.0], [50.0, 50.0]]))

@@ -106,12 +106,7 @@ def equivalent(gain: Gain, margin: float) -> bool:
 
 
 class Prior(NamedTuple):
-    """A normal prior of the effect, on the same scale as the effect.
-
-    Attributes:
-        mean: Its mean.
-        sd: Its standard deviation; infinity says nothing.
-    """
+    """A normal prior of the effect, on the effect's scale; an infinite `sd` says nothing."""
 
     mean: float
     sd: float
@@ -147,13 +142,10 @@ def normal_normal(difference: float, se: float, prior: Prior, alpha: float = 0.0
     """Combine a normal likelihood with a normal prior.
 
     Args:
-        difference: Estimated effect (a difference, or a lift with its delta standard error).
+        difference: Estimated effect: a difference, or a lift.
         se: Its standard error.
         prior: On the same scale: for a difference use `Prior.on_absolute_scale`.
         alpha: The credible interval holds 1 - alpha.
-
-    Returns:
-        Posterior, chance to beat control and expected losses in the unit of the effect.
 
     Raises:
         Refusal: `zero_variance` for a standard error or prior sd that is not positive;

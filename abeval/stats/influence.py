@@ -1,7 +1,4 @@
-"""The few units that most of an effect may come from.
-
-`inference/audits/influence.py` calls it with the units that `queries/audit/influence.sql` picks.
-"""
+"""The few units that most of an effect may come from."""
 
 from collections.abc import Sequence
 from typing import NamedTuple
@@ -38,14 +35,7 @@ class Group(NamedTuple):
 
 
 class Influence(NamedTuple):
-    """An effect with and without its most influential units.
-
-    Attributes:
-        lift: The relative effect of all units.
-        lift_without: That of all others.
-        control: How many of the left out are of the first group.
-        treatment: How many are of the second.
-    """
+    """A lift with and without its most influential units, and how many of each variant they are."""
 
     lift: float
     lift_without: float

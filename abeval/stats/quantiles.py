@@ -18,11 +18,7 @@ PARTS = 2_000_000
 class Step(NamedTuple):
     """Two neighbouring values, with twice the values below each plus those that are it.
 
-    Attributes:
-        lower: The lower value.
-        lower_middle: Twice the number of values below it, plus the number of values equal to it.
-        upper: The next value that occurs.
-        upper_middle: The same count for it.
+    A middle is twice the number of values below a value, plus the number of values equal to it.
     """
 
     lower: float
@@ -108,13 +104,8 @@ class SidedEstimate(NamedTuple):
     """A quantile of one variant, with a standard error to either side.
 
     Values are thinner on one side than on the other: at the 90th percentile of a skewed value, or
-    where it jumps from one tied value to the next. So the two sides have errors of their own.
-
-    Attributes:
-        value: The quantile.
-        below: Standard error towards lower values.
-        above: Standard error towards higher values.
-        units: Units of randomisation.
+    where it jumps from one tied value to the next. So the two sides, towards lower values (`below`)
+    and towards higher ones, have errors of their own.
     """
 
     value: float
@@ -135,7 +126,7 @@ def design_effect(counts: Moments, level: float) -> float:
 
     Args:
         counts: Moments over units of (values below the quantile, values); a value at either
-            neighbour of the quantile counts in part, as in `clustered`.
+            neighbour of the quantile counts in part, as `Step.weights` has it.
         level: Level of the quantile, ν.
 
     Raises:
@@ -214,11 +205,7 @@ def tail_of(n: int, level: float, effect: float = 1.0) -> float:
 def from_ends(value: float, low: float, high: float, units: int) -> SidedEstimate:
     """Give the quantile the errors that its ends say.
 
-    Args:
-        value: The quantile.
-        low: The quantile at the lower of the levels of `ends`.
-        high: That at the higher one.
-        units: Units of randomisation.
+    `low` and `high` are the quantiles at the levels of `ends`.
 
     Raises:
         Refusal: `zero_variance` where neither end differs from the quantile; `not_finite`.
@@ -237,10 +224,6 @@ def from_ends(value: float, low: float, high: float, units: int) -> SidedEstimat
 
 def beyond(n: int, level: float) -> Refusal:
     """Explain why a quantile, or an end of its interval, is not between two values that occur.
-
-    Args:
-        n: Number of values.
-        level: Level of the quantile.
 
     Example:
         >>> beyond(20, 0.9).reason, beyond(2_000, 0.9).reason

@@ -70,9 +70,6 @@ def confidence_sequence(
             not depend on the effect seen. On a count clock, units now over units planned.
         alpha: Error rate of test and interval.
 
-    Returns:
-        The interval, in the unit of `difference`, and the p-value.
-
     Raises:
         Refusal: `zero_variance`; `not_finite`; `too_few_units` for a fraction that is not
             positive.
@@ -107,9 +104,6 @@ def from_start(difference: float, se: float, growth: float, alpha: float = 0.05)
         growth: Information now over information where the looks began, at least 1. Where they
             began must not depend on the effect.
         alpha: Error rate of test and interval.
-
-    Returns:
-        The interval, in the unit of `difference`, and the p-value.
 
     Raises:
         Refusal: `before_first_look` for a growth below 1; `zero_variance`; `not_finite`.
@@ -215,9 +209,6 @@ def spent(fraction: float, alpha: float = 0.05, spending: Spending = "obrien_fle
             `obrien_fleming_total`: one function of the total alpha; `pocock`; `power`: its square.
         alpha: Error rate of test and interval.
 
-    Returns:
-        Alpha spent on both sides together.
-
     Raises:
         Refusal: `not_applicable` for an unknown function or a negative fraction.
 
@@ -263,9 +254,6 @@ def bounds(
             than information: the calendar, for a plan in days. Then only the ratios of `fractions`
             matter. Without it, alpha is spent by information.
         alpha: Error rate of test and interval.
-
-    Returns:
-        Bounds and alpha spent.
 
     Raises:
         Refusal: As `spent`; `not_applicable` for fractions, or shares of the plan, that do not

@@ -148,12 +148,9 @@ _SEED = 20_111
 
 
 class Shape(NamedTuple):
-    """A shape of a change.
+    """A shape of a change, by its value at each time.
 
-    Attributes:
-        kind: `trend` is a straight line, `decay` is exp(-t/at), `shock` is one day.
-        at: Time constant of a decay in days, time of a shock, 0 for a trend.
-        values: Value of the shape at each time.
+    `trend` is a straight line, `decay` exp(-t/at) with `at` in days, `shock` the one day `at`.
     """
 
     kind: Kind
@@ -162,14 +159,7 @@ class Shape(NamedTuple):
 
 
 class Match(NamedTuple):
-    """One shape, fitted together with the nuisance columns.
-
-    Attributes:
-        shape: The shape.
-        coefficient: Coefficient of the shape.
-        se: Its standard error.
-        z: Normal score of `coefficient / se`.
-    """
+    """One shape, fitted with the nuisance columns; `z` is the normal score of coefficient / se."""
 
     shape: Shape
     coefficient: float
