@@ -1,22 +1,8 @@
 """The assignment of other platforms, each as a rule of draws and ranges.
 
-A class has the settings that its platform shows. The experiment file names one under
-`[assignment.scheme]`. Numbers that the platforms published for their own SDKs are in
-`tests/assignment/`.
-
-| platform | hash of | number | ranges |
-|---|---|---|---|
-| Eppo | md5 of salt-ID | % shards | half-open |
-| Firebase | sha256 of seed.ID | % 100,000,000 | above the start, up to the end |
-| Flagsmith | md5 of feature,ID | % 9999 / 9998 | half-open |
-| GrowthBook | fnv1a32 of seed and ID | 0 to 1 in steps | starts by weight, lengths by coverage |
-| LaunchDarkly | sha1 of key.salt.ID | 0 to 1 | half-open, the last without an end |
-| Optimizely | murmur3 of ID and experiment | 0 to 9,999 | half-open |
-| PlanOut | sha1 of salt.parameter.ID | % variants, or 0 to 1 | one number each, or closed |
-| PostHog | sha1 of key.ID | 0 to 1 | half-open |
-| Split | murmur3, or Java's, of ID | % 100 | half-open |
-| Statsig | sha256 of salt.ID | % 1,000 | half-open |
-| Unleash | murmur3 of group:ID | % sum of weights | half-open |
+A class has the settings that its platform shows; its docstring is in the schema of the experiment
+file, which names one under `[assignment.scheme]`. Numbers that the platforms published for their
+own SDKs are in `tests/assignment/`.
 """
 
 from __future__ import annotations
@@ -59,9 +45,15 @@ class Scheme(BaseModel, ABC):
 
 
 class Eppo(Scheme):
-    """Eppo: traffic and split are shards of their own.
+    """Eppo: md5 over salt and id; traffic and split are shards of their own.
 
-    The flag's old randomisation hashes `exposure-ID-FLAG` and `assignment-ID-FLAG` instead.
+    Attributes:
+        salt: Salt of the split.
+        traffic_salt: Salt of the traffic allocation, if there is one.
+        traffic: Share of units in the experiment.
+        shards: Total number of shards.
+        flag: The flag of the old randomisation, which hashes `exposure-ID-FLAG` and
+            `assignment-ID-FLAG`, instead of the salts.
     """
 
     platform: Literal["eppo"]
@@ -87,7 +79,11 @@ class Eppo(Scheme):
 
 
 class Firebase(Scheme):
-    """Firebase Remote Config: millionths of a per cent, by the seed of the percent condition."""
+    """Firebase Remote Config: sha256 over seed and id, in millionths of a per cent.
+
+    Attributes:
+        seed: Seed of the percent condition.
+    """
 
     platform: Literal["firebase"]
     seed: str = ""
@@ -100,7 +96,11 @@ class Firebase(Scheme):
 
 
 class Flagsmith(Scheme):
-    """Flagsmith: the split of multivariate options, by the id of the feature state."""
+    """Flagsmith: md5 over the id of the feature state and that of the identity, in per cent.
+
+    Attributes:
+        feature: Id of the feature state.
+    """
 
     platform: Literal["flagsmith"]
     feature: str
@@ -110,10 +110,15 @@ class Flagsmith(Scheme):
 
 
 class GrowthBook(Scheme):
-    """GrowthBook: ranges whose starts do not move when coverage grows.
+    """GrowthBook: `fnv1a32`, ranges whose starts do not move when coverage grows.
 
-    Experiments by version 1 of the hash are not independent of each other. The namespace is its
-    name, start and end.
+    Version 1 of the hash gives experiments that are not independent of each other.
+
+    Attributes:
+        seed: The experiment's key, or its hash seed.
+        version: 1 or 2, the experiment's `hashVersion`.
+        coverage: Share of units in the experiment.
+        namespace: Name, start and end of the namespace, if it is in one.
 
     >>> GrowthBook(platform="growthbook", seed="exp").rule({"a": 1, "b": 1}).variant("user")
     'b'
@@ -149,7 +154,13 @@ class GrowthBook(Scheme):
 
 
 class LaunchDarkly(Scheme):
-    """LaunchDarkly: the rollout's seed is hashed, if there is one, instead of key and salt."""
+    """LaunchDarkly: sha1 over flag key and salt, or over the experiment's seed.
+
+    Attributes:
+        key: The flag's key.
+        salt: The flag's salt.
+        seed: The rollout's seed, which is hashed instead of key and salt.
+    """
 
     platform: Literal["launchdarkly"]
     key: str = ""
@@ -165,10 +176,14 @@ class LaunchDarkly(Scheme):
 
 
 class Optimizely(Scheme):
-    """Optimizely: by the id of the experiment, and before it of its exclusion group.
+    """Optimizely: murmur3 over id and experiment id, 10,000 buckets.
 
-    `ends` has the end of each variation's range, as `trafficAllocation` does, where they do not
-    follow from `traffic`. `group_range` is the first bucket, and the one after the last.
+    Attributes:
+        experiment: Id of the experiment.
+        traffic: Share of units in the experiment, if the ends of ranges are not written out.
+        ends: End of each variation's range, 0 to 10,000, as `trafficAllocation` has them.
+        group: Id of the exclusion group, if it is in one.
+        group_range: Its first bucket in that group, and the one after its last.
     """
 
     platform: Literal["optimizely"]
@@ -192,9 +207,15 @@ class Optimizely(Scheme):
 
 
 class PlanOut(Scheme):
-    """PlanOut: `UniformChoice`, or `WeightedChoice`, of a parameter's values.
+    """PlanOut: sha1 over the experiment's salt, the parameter's name and the id.
 
-    In a namespace the salt is `namespace.experiment`, and `owned` are the experiment's segments.
+    Attributes:
+        salt: The salt of the experiment; in a namespace it is `namespace.experiment`.
+        parameter: Name of the parameter that the variants are values of.
+        weighted: `WeightedChoice` by weights, else `UniformChoice`.
+        namespace: Name of the namespace, if it is in one.
+        segments: How many segments the namespace has.
+        owned: The segments of this experiment.
     """
 
     platform: Literal["planout"]
@@ -227,7 +248,12 @@ class PlanOut(Scheme):
 
 
 class PostHog(Scheme):
-    """PostHog: the rollout by the flag's key, the variant with "variant" after the id."""
+    """PostHog: sha1 over key and id for the rollout, with "variant" at the end for the variant.
+
+    Attributes:
+        key: The flag's key.
+        rollout: Per cent of units in the experiment.
+    """
 
     platform: Literal["posthog"]
     key: str
@@ -243,9 +269,13 @@ class PostHog(Scheme):
 
 
 class Split(Scheme):
-    """Split (Harness FME): by seeds of the feature and of its traffic allocation.
+    """Split (Harness FME): murmur3 with the feature's seed, or the old hash of Java; 100 buckets.
 
-    By the `legacy` algorithm (1), features are not independent. Its SDKs count buckets from 1.
+    Attributes:
+        seed: The feature's seed.
+        algorithm: `murmur3` (2), or `legacy` (1), whose features are not independent.
+        traffic: Per cent of units in the experiment.
+        traffic_seed: Seed of the traffic allocation.
     """
 
     platform: Literal["split"]
@@ -267,9 +297,12 @@ class Split(Scheme):
 
 
 class Statsig(Scheme):
-    """Statsig: 1,000 buckets of an experiment, 10,000 of the gate or allocation before it.
+    """Statsig: sha256 over salt and id; 1,000 buckets of an experiment, 10,000 of a gate.
 
-    `gate` has the salt and the rule salt.
+    Attributes:
+        salt: The experiment's salt.
+        gate: Salt and rule salt of the gate or allocation before it, if there is one.
+        gate_percent: Per cent of units that pass that gate.
     """
 
     platform: Literal["statsig"]
@@ -288,7 +321,12 @@ class Statsig(Scheme):
 
 
 class Unleash(Scheme):
-    """Unleash: the rollout, and with another seed the variant, by the `groupId`."""
+    """Unleash: murmur3 for the rollout, and with another seed for the variant.
+
+    Attributes:
+        group: The `groupId`, usually the name of the feature.
+        rollout: Per cent of units in the experiment.
+    """
 
     platform: Literal["unleash"]
     group: str
