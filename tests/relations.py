@@ -16,8 +16,7 @@ from typing import Any, NamedTuple, get_args, get_type_hints
 import pytest
 
 from abeval.engines.duckdb import DuckDBEngine
-from abeval.engines.queries import query
-from abeval.engines.sql import literal
+from abeval.engines.sql import literal, query
 
 Value = int | float | str | bool | date | None
 

@@ -11,9 +11,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from abeval.logs.audited import CLUSTERS
-from abeval.logs.grouping import ALL, where
-from abeval.logs.unit_arrays import NONE, Labels, Whole
+from abeval.logs.unit_arrays import ALL, NONE, Labels, Whole, where
 
 Arrays = Mapping[str, Whole]
 """Columns of a query; `unit` is the place of the unit in `AuditedUnits`."""

@@ -10,8 +10,7 @@ from typing import NamedTuple
 
 from abeval.aggregates.cells import LIMIT, OTHER, Units, beyond_limit
 from abeval.engines.protocol import Engine, whole
-from abeval.engines.queries import query
-from abeval.engines.sql import quoted
+from abeval.engines.sql import query, quoted
 from abeval.logs.shape import LogShape
 from abeval.logs.views import cut_name
 

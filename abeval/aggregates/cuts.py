@@ -15,23 +15,19 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from abeval.aggregates.cut_cells import CutCells, cut_cells, cut_sizes, cut_value, write_cut_sums
+from abeval.aggregates.cells import CutCells, cut_cells, cut_sizes, cut_value, write_cut_sums
 from abeval.aggregates.kernels.auc import score_sums
-from abeval.aggregates.kernels.rows import Placing
+from abeval.aggregates.kernels.rows import Placing, Scan, room_of, unit_rows
 from abeval.aggregates.metric_queries import MetricQueries
-from abeval.aggregates.moment_rows import LABELS, MOMENT_COLUMNS
 from abeval.aggregates.source_values import SourceValues, by_unit, units_at
-from abeval.aggregates.unit_rows import Scan, room_of, unit_rows
-from abeval.aggregates.unit_sums import Row, Slice, Terms, sums_of
+from abeval.aggregates.sums import LABELS, MOMENT_COLUMNS, Row, Slice, Terms, sums_of
 from abeval.engines.sql import literal, quoted
-from abeval.logs.grouping import Groups, added, half_away, heads, key_of
-from abeval.logs.unit_arrays import Labels, Units, Whole
+from abeval.logs.unit_arrays import Groups, Labels, Units, Whole, added, half_away, heads, key_of
 from abeval.logs.views import cut_name
-from abeval.metrics.definition import Metric, no_cuts, scales, splits_by_cut
-from abeval.metrics.sources import AUC, GAUC, UNIT_DAY
+from abeval.metrics.definition import AUC, GAUC, UNIT_DAY, Metric, no_cuts, scales, splits_by_cut
+from abeval.progress import Step
 from abeval.stats import composition
 from abeval.stats.records import Refusal
-from abeval.steps import Step
 
 CUT = "cut:"
 """The slice of a metric in the cells of a cut."""

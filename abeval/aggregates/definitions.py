@@ -3,10 +3,8 @@
 from abeval.aggregates.metric_queries import MetricQueries
 from abeval.aggregates.quantiles import quantile_groups
 from abeval.aggregates.row_pass import KERNELS
-from abeval.aggregates.spreads import spread_metrics
-from abeval.aggregates.wanted import wanted_of
-from abeval.engines.queries import query
-from abeval.engines.sql import by_value
+from abeval.aggregates.wanted import spread_metrics, wanted_of
+from abeval.engines.sql import by_value, query
 from abeval.experiment.metrics import chosen_metrics
 from abeval.logs.prepare import prepare
 from abeval.logs.run import Run

@@ -8,14 +8,13 @@ from pathlib import Path
 
 import numpy as np
 
-from abeval.aggregates.moment_rows import LACKING
-from abeval.aggregates.unit_sums import Groups, Row, Slice, Terms, sums_of
+from abeval.aggregates.sums import LACKING, Groups, Row, Slice, Terms, sums_of
 from abeval.engines.protocol import Engine
 from abeval.engines.sql import literal, numbered, quoted
 from abeval.experiment.model import Experiment
 from abeval.experiment.sources import ROW_UNIT
-from abeval.logs.mapping import variant_of
 from abeval.logs.prepare import Prepared
+from abeval.logs.views import variant_of
 
 
 def lacking_sums(experiment: Experiment, prepared: Prepared, engine: Engine) -> list[Row]:

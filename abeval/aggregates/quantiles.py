@@ -10,9 +10,9 @@ from itertools import groupby
 from typing import NamedTuple
 
 from abeval.aggregates.aggregates import Quantile
-from abeval.aggregates.kernels.events import Events, Place, Span
+from abeval.aggregates.kernels.values import Events, Place, Span
 from abeval.aggregates.metric_queries import MetricQueries
-from abeval.aggregates.spreads import COMPARED, CURVE, at_level, value_of
+from abeval.aggregates.wanted import COMPARED, CURVE, at_level, value_of
 from abeval.logs.shape import value_columns
 from abeval.metrics.definition import Metric
 from abeval.stats import quantiles

@@ -5,16 +5,14 @@
 
 from collections.abc import Iterator
 
+from abeval.aggregates.audit_arrays import CLUSTERS
 from abeval.engines.protocol import Engine
-from abeval.engines.queries import query
-from abeval.engines.sql import literal, quoted
+from abeval.engines.sql import literal, query, quoted
 from abeval.experiment.model import Experiment
 from abeval.experiment.sources import LogSource
 from abeval.logs import mapping
-from abeval.logs.audited import CLUSTERS
 from abeval.logs.mapping import LogColumns, is_number, map_columns, own_name
-from abeval.logs.opening import open_log
-from abeval.logs.run import Run
+from abeval.logs.run import Run, open_log
 from abeval.logs.shape import EXPRESSION_COLUMNS, in_view_names, own_columns_of
 
 STRATA = {

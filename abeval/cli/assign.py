@@ -90,7 +90,7 @@ def _explain(plan: "Plan", unit: str, json_file: Path | None) -> None:
 
 
 def _sql(plan: "Plan", dialect: str) -> str:
-    from abeval.engines.rule_sql import rule_sql
+    from abeval.engines.builders import rule_sql
     from abeval.engines.statement import rule_statement
 
     if plan.overrides or plan.sticky:

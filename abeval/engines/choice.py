@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, TypeAlias
 
 from abeval.engines.protocol import Engine
 from abeval.errors import ExperimentError
-from abeval.experiment.settings import EngineOptions
+from abeval.experiment.sections import EngineOptions
 
 if TYPE_CHECKING:
     import duckdb

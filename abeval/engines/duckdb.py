@@ -14,27 +14,26 @@ from typing import TYPE_CHECKING
 import duckdb
 import numpy as np
 
-from abeval.engines import zones
-from abeval.engines.array_stream import ArrayStream
+from abeval.engines import builders
 from abeval.engines.builders import CallBuilders, duckdb_macros
 from abeval.engines.duckdb_connection import (
+    ArrayStream,
     beside,
     confinement,
     connect,
     open_scratch,
     query_errors,
 )
-from abeval.engines.duckdb_logs import Logs
+from abeval.engines.duckdb_logs import Logs, Tables
 from abeval.engines.protocol import Cell, Result
 from abeval.engines.sql import literal, quoted
-from abeval.engines.tables import Tables
 from abeval.errors import QueryError
 
 if TYPE_CHECKING:
     import pandas as pd
     from numpy.typing import NDArray
 
-    from abeval.experiment.settings import EngineOptions
+    from abeval.experiment.sections import EngineOptions
     from abeval.experiment.sources import LogSource
 
 
@@ -195,8 +194,8 @@ class DuckDBEngine(CallBuilders):
         utc = f"make_timestamp({milliseconds} * 1000)"
         if timezone == "UTC":
             return utc
-        since, until = (int(end.timestamp()) * 1000 for end in (zones.SINCE, zones.UNTIL))
-        added = zones.added(milliseconds, zones.offsets(timezone))
+        since, until = (int(end.timestamp()) * 1000 for end in (builders.SINCE, builders.UNTIL))
+        added = builders.added(milliseconds, builders.offsets(timezone))
         return (
             f"case when {milliseconds} >= {since} and {milliseconds} < {until} "
             f"then make_timestamp(({milliseconds} + {added}) * 1000) "

@@ -11,12 +11,18 @@ from typing import TYPE_CHECKING
 
 import duckdb
 
-from abeval.engines import frames, sources, text_files
+from abeval.engines import duckdb_logs, sources, text_files
 from abeval.engines.duckdb_connection import log_errors
 from abeval.engines.sql import quoted
-from abeval.engines.tables import Tables
-from abeval.engines.text_files import Reader, Rows, column_types, read_columns
-from abeval.engines.text_times import Time, time_column, time_of_text
+from abeval.engines.text_files import (
+    Reader,
+    Rows,
+    Time,
+    column_types,
+    read_columns,
+    time_column,
+    time_of_text,
+)
 from abeval.errors import LogError
 
 if TYPE_CHECKING:
@@ -99,7 +105,7 @@ class Logs:
 
     def _types_of(self, frame: object) -> Mapping[str, str]:
         """The columns of a frame; none of one that can be read only once."""
-        empty = frames.described(frame)
+        empty = duckdb_logs.described(frame)
         if empty is None:
             return {}
         with self._registered(empty):
@@ -107,7 +113,7 @@ class Logs:
 
     def _copy(self, name: str, frame: object, columns: Mapping[str, int] | None) -> None:
         listed = "*" if columns is None else ", ".join(map(quoted, columns))
-        with self._registered(frames.scanned(frame, columns, sources.log_name(name))):
+        with self._registered(duckdb_logs.scanned(frame, columns, sources.log_name(name))):
             self._rows(f"create or replace table {quoted(name)} as select {listed} from {_FRAME}")
 
     @contextmanager
@@ -117,7 +123,7 @@ class Logs:
             yield
         finally:
             self._connection.unregister(_FRAME)
-            if isinstance(rows, frames.Stream):
+            if isinstance(rows, duckdb_logs.Stream):
                 rows.close()
 
     def _leave_out(self, name: str, types: Mapping[str, str], load: Callable[[], None]) -> None:

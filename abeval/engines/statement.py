@@ -10,15 +10,15 @@ from duckdb import DuckDBPyConnection
 from sqlglot import exp
 
 from abeval.engines import builders
+from abeval.engines.builders import sub_bucket_sql
 from abeval.engines.duckdb import DuckDBEngine
 from abeval.engines.protocol import Result
-from abeval.engines.queries import is_query, query
-from abeval.engines.rule_sql import sub_bucket_sql
 from abeval.engines.sources import files_of_experiment, log_name
+from abeval.engines.sql import is_query, query
 from abeval.engines.transpile import RAN, known_dialect, parsed, transpiled
 from abeval.errors import QueryError, masked
 from abeval.experiment.model import Experiment
-from abeval.experiment.settings import EngineOptions
+from abeval.experiment.sections import EngineOptions
 from abeval.experiment.sources import LogSource
 
 Analysis = Callable[[DuckDBEngine], object]

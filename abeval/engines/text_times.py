@@ -9,11 +9,11 @@ order; otherwise the experiment file must say it.
 from collections.abc import Mapping
 from typing import NamedTuple
 
+from abeval.aggregates.sums import WHOLE
 from abeval.engines.sql import literal, quoted
-from abeval.engines.text_files import WHOLE, Rows
+from abeval.engines.text_files import Rows
 from abeval.errors import LogError
-from abeval.experiment.columns import canonical_columns
-from abeval.experiment.sources import LogSource
+from abeval.experiment.sources import LogSource, canonical_columns
 
 _CLOCK = "[ T][0-9]{1,2}:[0-9]{2}(:[0-9]{2}([.,][0-9]+)?)?"
 _ZONE = "( ?(Z|UTC|[+-][0-9]{2}(:?[0-9]{2})?|[A-Za-z]+/[A-Za-z_/]+))?"

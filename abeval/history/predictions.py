@@ -11,7 +11,7 @@ from typing import NamedTuple
 import numpy as np
 
 from abeval.history.measures import Case, Effect, Measure, Measures
-from abeval.results.history_report import Choice, Prediction
+from abeval.results.history import Choice, Prediction
 from abeval.stats import latent
 from abeval.stats.proportions import Count, interval
 from abeval.stats.records import Floats, Refusal

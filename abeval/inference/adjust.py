@@ -7,7 +7,7 @@ the adjustment into the comparison.
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
-from abeval.experiment.settings import Adjust
+from abeval.experiment.sections import Adjust
 from abeval.metrics.definition import Metric
 from abeval.stats import adjustment
 from abeval.stats.moments import Moments

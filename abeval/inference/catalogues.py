@@ -8,7 +8,7 @@ import numpy as np
 
 from abeval.aggregates.aggregates import Aggregates
 from abeval.inference.compare import Analysis
-from abeval.results.spreads import CatalogueUse
+from abeval.results.effects import CatalogueUse
 from abeval.stats.exposure import coverage, gini
 from abeval.stats.records import Floats
 

@@ -9,7 +9,7 @@ from dataclasses import replace
 import numpy as np
 
 from abeval.aggregates.cuts import CUT, MIX, WITHIN, influence_step
-from abeval.aggregates.moment_rows import SLICE, ByStretch
+from abeval.aggregates.sums import SLICE, ByStretch
 from abeval.inference.compare import Analysis
 from abeval.inference.comparison import (
     MIN_UNITS,
@@ -21,9 +21,9 @@ from abeval.inference.comparison import (
     reason_of,
     refused,
 )
-from abeval.inference.stretches import compare_within, pair_of
+from abeval.inference.means_and_ratios import compare_within, pair_of
 from abeval.metrics.definition import Metric, no_cuts, splits_by_cut
-from abeval.results.cuts import CutRow, CutSplit, NoCut
+from abeval.results.effects import CutRow, CutSplit, NoCut
 from abeval.stats import composition
 from abeval.stats.moments import Moments
 from abeval.stats.records import Effect, Refusal

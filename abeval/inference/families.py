@@ -11,7 +11,7 @@ from dataclasses import replace
 from abeval.experiment.model import Experiment
 from abeval.inference.compare import Analysis, compare
 from abeval.inference.comparison import Arms, Comparisons, Key
-from abeval.inference.status import goodness_p_value
+from abeval.inference.families import goodness_p_value
 from abeval.metrics.definition import Metric
 from abeval.results import FamilyInterval
 from abeval.stats import multiplicity

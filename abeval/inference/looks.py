@@ -13,9 +13,8 @@ from typing import NamedTuple
 import numpy as np
 from scipy import special
 
-from abeval.experiment.design import Period
 from abeval.experiment.model import Experiment
-from abeval.experiment.values import moment
+from abeval.experiment.sections import Period, moment
 from abeval.logs.accounting import DayRows
 from abeval.stats import effects, sequential
 from abeval.stats.distributions import tail, two_sided_quantile

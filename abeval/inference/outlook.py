@@ -18,7 +18,6 @@ from abeval.experiment.metrics import chosen_metrics
 from abeval.experiment.model import Experiment
 from abeval.inference.compare import Analysis, compare, rule_of
 from abeval.inference.comparison import Arms, Comparison
-from abeval.inference.growth import Growth, Horizon
 from abeval.inference.looks import (
     START_PRECISION,
     AlwaysValid,
@@ -28,9 +27,8 @@ from abeval.inference.looks import (
     informative,
     planned_fractions,
 )
-from abeval.inference.means_and_ratios import estimate
-from abeval.inference.stretches import MIN_STRETCH, pair_of
-from abeval.logs.stretches import planned_splits
+from abeval.inference.means_and_ratios import MIN_STRETCH, estimate, pair_of
+from abeval.logs.placing import planned_splits
 from abeval.metrics.definition import Metric
 from abeval.stats import design, multiplicity, srm
 from abeval.stats.records import Refusal, RefusalReason

@@ -9,11 +9,16 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import NamedTuple
 
-from abeval.aggregates.moment_rows import SEGMENT, ByStretch
+from abeval.aggregates.sums import SEGMENT, ByStretch
 from abeval.inference.compare import Analysis
 from abeval.inference.comparison import MIN_UNITS, Arms, Rule
-from abeval.inference.means_and_ratios import estimate
-from abeval.inference.stretches import cell_sizes, compare_within, pair_of, together
+from abeval.inference.means_and_ratios import (
+    cell_sizes,
+    compare_within,
+    estimate,
+    pair_of,
+    together,
+)
 from abeval.metrics.definition import Metric
 from abeval.results import SegmentContrast, SegmentTest
 from abeval.stats import composition, effects, heterogeneity, multiplicity

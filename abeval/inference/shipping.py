@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from abeval.experiment.settings import Family
+from abeval.experiment.sections import Family
 from abeval.stats.records import Bools, Floats
 
 DRAWS = 20_000

@@ -10,11 +10,11 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from abeval.aggregates.aggregates import Aggregates
-from abeval.aggregates.moment_rows import ByStretch, pooled
-from abeval.inference import proportions
+from abeval.aggregates.sums import ByStretch, pooled
+from abeval.inference import special_tests
 from abeval.inference.comparison import Arms, Comparison, Rule, refused
 from abeval.inference.means_and_ratios import compare_moments
-from abeval.inference.skew import Stretches
+from abeval.logs.placing import Stretches
 from abeval.metrics.definition import Metric
 from abeval.stats.moments import Moments, stratified
 
@@ -84,7 +84,7 @@ def is_unweighable(metric: Metric, moments: ByStretch, arms: Arms, rule: Rule) -
     if len(places) < 2 or rule.looks is not None:
         return False
     whole = pooled([moments[place] for place in places])
-    return proportions.rare(whole[arms.control], whole[arms.treatment]) is not None
+    return special_tests.rare(whole[arms.control], whole[arms.treatment]) is not None
 
 
 def together(cells: Sequence[ByStretch]) -> ByStretch:

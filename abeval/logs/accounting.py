@@ -11,18 +11,27 @@ from typing import NamedTuple
 import numpy as np
 
 from abeval.engines.protocol import Engine, whole
-from abeval.engines.queries import query
+from abeval.engines.sql import query
 from abeval.errors import LogError
 from abeval.experiment.model import Experiment
-from abeval.experiment.spelling import meant_by
+from abeval.experiment.problems import meant_by
 from abeval.logs import checks
 from abeval.logs.checks import USED, USED_BEFORE
-from abeval.logs.grouping import heads, reduced, where
-from abeval.logs.outcomes import relation
+from abeval.logs.joins import relation
 from abeval.logs.placing import REASONS, at
 from abeval.logs.prepare import Prepared
 from abeval.logs.shape import UNITS
-from abeval.logs.unit_arrays import NO_DAY, NO_FIRST, NO_LAST, NONE, Whole, counted
+from abeval.logs.unit_arrays import (
+    NO_DAY,
+    NO_FIRST,
+    NO_LAST,
+    NONE,
+    Whole,
+    counted,
+    heads,
+    reduced,
+    where,
+)
 
 
 class LogRows(NamedTuple):

@@ -15,9 +15,22 @@ from numpy.typing import NDArray
 from abeval.engines.protocol import ArrayEngine, Cell, Engine, whole
 from abeval.engines.sql import quoted
 from abeval.errors import LogError
-from abeval.logs.grouping import heads, narrow, reduced, runs, unit_days, where
 from abeval.logs.shape import LogShape
-from abeval.logs.unit_arrays import NO_DAY, NO_FIRST, NO_LAST, NONE, Codes, UnitDays, Whole
+from abeval.logs.unit_arrays import (
+    NO_DAY,
+    NO_FIRST,
+    NO_LAST,
+    NONE,
+    Codes,
+    UnitDays,
+    Whole,
+    heads,
+    narrow,
+    reduced,
+    runs,
+    unit_days,
+    where,
+)
 
 OUTSIDE, NO_TIME, BEFORE, IN_PERIOD = range(4)
 """Phases of an impression: in neither period, without a time, in the pre-period, in the period."""

@@ -5,7 +5,7 @@
 
 from collections.abc import Sequence
 
-from abeval.engines.queries import query
+from abeval.engines.sql import query
 from abeval.errors import LogError
 from abeval.experiment.model import Experiment
 from abeval.experiment.sources import ROW_UNIT

@@ -9,7 +9,6 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from abeval.engines import sources
-from abeval.engines.footers import columns_of_files, rows_of_files
 from abeval.experiment.sources import LogSource
 
 _SHOWN = 5

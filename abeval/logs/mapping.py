@@ -11,16 +11,17 @@ from dataclasses import dataclass
 from abeval.engines.protocol import Engine
 from abeval.engines.sql import literal, quoted
 from abeval.errors import LogError
-from abeval.experiment.columns import IDS, canonical_columns
 from abeval.experiment.model import Experiment
 from abeval.experiment.problems import near_miss
 from abeval.experiment.sources import (
+    IDS,
     OUTCOME,
     OWN_TABLE,
     ROW_UNIT,
     ClickLog,
     ImpressionLog,
     LogSource,
+    canonical_columns,
 )
 from abeval.logs.files import FileFacts, mixed_id, with_type
 

@@ -11,8 +11,8 @@ from numpy.typing import NDArray
 
 from abeval.assignment import SLOTS, SUB_BUCKETS
 from abeval.assignment.draws import Rule
+from abeval.engines.builders import rule_sql, sub_bucket_sql
 from abeval.engines.protocol import Engine
-from abeval.engines.rule_sql import rule_sql, sub_bucket_sql
 from abeval.engines.sql import literal, numbered, quoted
 from abeval.experiment.model import Experiment
 from abeval.logs.cells import Cells

@@ -10,11 +10,11 @@ from datetime import UTC, date, datetime, timedelta
 from zoneinfo import ZoneInfo
 
 from abeval.engines.protocol import Engine
-from abeval.engines.queries import query
 from abeval.engines.sources import relation_of
+from abeval.engines.sql import query
 from abeval.experiment.model import Experiment
+from abeval.experiment.sections import moment
 from abeval.experiment.sources import OUTCOME
-from abeval.experiment.values import moment
 from abeval.logs import mapping
 from abeval.logs.cells import Cells
 from abeval.logs.run import Run

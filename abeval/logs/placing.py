@@ -18,20 +18,17 @@ from abeval.engines.sql import numbered
 from abeval.experiment.model import Experiment
 from abeval.logs import checks
 from abeval.logs.cells import Cells
-from abeval.logs.grouping import heads, reduced, runs, where
-from abeval.logs.names import drawn, expected_by_rule, place_of, places_of_hashes, same_ids
 from abeval.logs.run import Run
 from abeval.logs.shape import LogShape
-from abeval.logs.stretches import (
-    Entered,
-    Stretches,
-    entered,
-    planned_splits,
-    stretch_of,
-    stretches_of,
+from abeval.logs.unit_arrays import NO_FIRST, NONE, Codes, Units, Whole, heads, reduced, runs, where
+from abeval.logs.units import (
+    drawn,
+    expected_by_rule,
+    place_of,
+    places_of_hashes,
+    same_ids,
+    segments_of,
 )
-from abeval.logs.unit_arrays import NO_FIRST, NONE, Codes, Units, Whole
-from abeval.logs.unit_segments import segments_of
 
 REASONS = ("crossover", "tied_crossover", "no_variant", "not_in_experiment")
 """Why a unit is not analysed."""

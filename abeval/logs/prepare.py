@@ -9,29 +9,36 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import NamedTuple
 
-from abeval.engines.queries import query
-from abeval.engines.rule_sql import sub_bucket_sql
+from abeval.engines.builders import sub_bucket_sql
+from abeval.engines.sql import query
 from abeval.errors import QueryError
 from abeval.experiment.model import Experiment
 from abeval.logs import checks, views
-from abeval.logs.cells import Cells, days_of_units, read_cells
-from abeval.logs.click_join import click_join, join_notes, write_clicks
+from abeval.logs.cells import Cells, Summed, Sums, days_of_units, one_pass, read_cells
 from abeval.logs.duplicates import find_repeats
-from abeval.logs.faults import faulty_expression
 from abeval.logs.files import FileFacts, lacking_columns
+from abeval.logs.joins import (
+    Coverage,
+    click_join,
+    join_notes,
+    outcome_logs,
+    write_clicks,
+    write_outcomes,
+)
 from abeval.logs.mapping import LogColumns
-from abeval.logs.names import write_names, write_unit_names, write_units
-from abeval.logs.opening import file_notes, open_logs
-from abeval.logs.outcomes import Coverage, outcome_logs, write_outcomes
 from abeval.logs.placing import Placed, knows_entries, names_variant, place_units
-from abeval.logs.run import Run
+from abeval.logs.run import Run, file_notes, open_logs
 from abeval.logs.shape import LogShape, columns_read, shape_of
-from abeval.logs.sums import Summed, Sums, one_pass
 from abeval.logs.unit_arrays import UnitDays
-from abeval.logs.unit_segments import exposures_view
-from abeval.logs.unit_table import missing_note, write_unit_rows
-from abeval.metrics.definition import Metric
-from abeval.metrics.sources import Source
+from abeval.logs.units import (
+    missing_note,
+    write_names,
+    write_unit_names,
+    write_unit_rows,
+    write_units,
+)
+from abeval.logs.views import exposures_view
+from abeval.metrics.definition import Metric, Source
 
 Extra = Callable[[LogColumns], Sequence[str]]
 """Chooses columns of the impressions that the views keep."""

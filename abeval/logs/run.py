@@ -9,18 +9,17 @@ from contextlib import closing, contextmanager
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, TypedDict
 
-from abeval.engines.choice import open_engine
 from abeval.engines.protocol import ConfinedEngine, Engine, ProgressEngine, Watcher
 from abeval.engines.sources import files_of_experiment, files_of_log
 from abeval.experiment.model import Experiment
 from abeval.experiment.problems import suggestion
 from abeval.experiment.sources import LogSource
-from abeval.steps import Step, silent
+from abeval.progress import Step, silent
 
 if TYPE_CHECKING:
     import duckdb
 
-    from abeval.engines.choice import EngineChoice
+    from abeval.logs.run import EngineChoice
 
 
 class Inputs(TypedDict, total=False):

@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from abeval.engines.protocol import ArrayEngine, row_count
-from abeval.engines.queries import query
+from abeval.engines.sql import query
 from abeval.logs.checks import check_clicks
 from abeval.logs.run import Run
 from abeval.logs.shape import LogShape

@@ -9,18 +9,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 from abeval.engines.protocol import Engine
-from abeval.engines.queries import query
-from abeval.engines.sql import quoted
+from abeval.engines.sql import query, quoted
 from abeval.experiment.model import Experiment
 from abeval.experiment.segment_rules import known_from
 from abeval.experiment.sources import LogSource
 from abeval.logs import mapping
 from abeval.logs.cells import Cells
-from abeval.logs.grouping import Places, heads, reduced, runs
 from abeval.logs.mapping import LogColumns
-from abeval.logs.names import places_of_hashes, same_ids
 from abeval.logs.shape import UNIT_COLUMNS, LogShape, as_text, own_columns_of
-from abeval.logs.unit_arrays import NONE, Codes, Labels, Whole, labels
+from abeval.logs.unit_arrays import NONE, Codes, Labels, Places, Whole, heads, labels, reduced, runs
+from abeval.logs.units import places_of_hashes, same_ids
 
 
 def exposures_view(experiment: Experiment, log: LogColumns, engine: Engine) -> str:

@@ -7,8 +7,7 @@
 import numpy as np
 
 from abeval.engines.protocol import Engine, row_count, whole_number
-from abeval.engines.queries import query
-from abeval.engines.sql import quoted
+from abeval.engines.sql import query, quoted
 from abeval.experiment.model import Experiment
 from abeval.logs import mapping
 from abeval.logs.shape import Computed

@@ -7,8 +7,8 @@ from collections.abc import Sequence
 
 from abeval.engines.protocol import Engine
 from abeval.engines.sql import literal, quoted
-from abeval.experiment.design import Period
 from abeval.experiment.model import Experiment
+from abeval.experiment.sections import Period
 from abeval.experiment.sources import ClickLog
 from abeval.logs import mapping
 from abeval.logs.cells import BEFORE, IN_PERIOD, NO_TIME, OUTSIDE

@@ -11,8 +11,7 @@ import numpy as np
 import pandas as pd
 
 from abeval.engines.protocol import Engine, whole_number
-from abeval.engines.queries import query
-from abeval.engines.sql import literal, quoted
+from abeval.engines.sql import literal, query, quoted
 from abeval.errors import ExperimentError, LogError
 from abeval.experiment.model import Experiment
 from abeval.experiment.problems import suggestion
@@ -21,8 +20,8 @@ from abeval.files import real
 from abeval.logs.mapping import LogColumns, is_number, own_name
 from abeval.logs.prepare import prepare
 from abeval.logs.run import Run
-from abeval.stats.off_policy_fit import Policy
-from abeval.stats.off_policy_weights import unsupported_share
+from abeval.stats.off_policy import Policy
+from abeval.stats.off_policy_support import unsupported_share
 from abeval.stats.records import Floats, Integers
 
 

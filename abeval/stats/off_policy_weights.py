@@ -12,7 +12,8 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from abeval.stats import effects
-from abeval.stats.off_policy_interval import by_cluster, estimate
+from abeval.stats.off_policy import estimate
+from abeval.stats.off_policy_support import by_cluster
 from abeval.stats.records import Bools, Floats, Refusal
 
 MIN_ESS = 100.0

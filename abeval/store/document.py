@@ -11,7 +11,7 @@ from typing import Annotated, Any, Literal, get_args
 from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError, field_validator
 
 from abeval.errors import ExperimentError
-from abeval.logs.stretches import Stretches
+from abeval.logs.placing import Stretches
 from abeval.stats.records import RefusalReason
 
 FORMAT = 4

@@ -13,9 +13,9 @@ from abeval.errors import ExperimentError, LogError
 from abeval.experiment.model import Experiment
 from abeval.experiment.sources import ROW_UNIT, LogSource
 from abeval.files import real
+from abeval.logs.cells import Summed, Sums
 from abeval.logs.run import Run
 from abeval.logs.shape import LogShape
-from abeval.logs.sums import Summed, Sums
 from abeval.metrics.definition import Metric
 
 NAMES = ("logged_sums.parquet", "logged_sums.csv")

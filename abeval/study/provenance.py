@@ -14,14 +14,14 @@ from typing import Any
 
 import tomlkit
 
-from abeval.engines.footers import rows_by_file
-from abeval.engines.queries import query
 from abeval.engines.sources import files_of, files_of_log, logs_of
+from abeval.engines.sql import query
 from abeval.errors import LogError, masked
 from abeval.experiment.model import Experiment
 from abeval.experiment.sources import LogSource
+from abeval.logs.files import rows_by_file
 from abeval.logs.run import Inputs
-from abeval.results.provenance import InputFile, Provenance
+from abeval.results.study import InputFile, Provenance
 from abeval.version import __version__
 
 _LIBRARIES = ("duckdb", "numpy", "scipy", "statsmodels", "pandas")

@@ -9,12 +9,12 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from abeval.inference.stretches import Pair
+from abeval.inference.means_and_ratios import Pair
 from abeval.stats import shapes
 from abeval.stats.distributions import tail
 from abeval.stats.records import Floats, Integers, Refusal
 from abeval.stats.shapes import Windows, window_effects
-from abeval.time.axes import Course
+from abeval.time.windows import Course
 
 LEVEL = 0.01
 """Of the tests of stability and novelty."""

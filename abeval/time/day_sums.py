@@ -22,7 +22,6 @@ from numpy.typing import ArrayLike, NDArray
 from abeval.logs.unit_arrays import Whole
 from abeval.stats.moments import Moments
 from abeval.stats.records import Floats
-from abeval.time.panel import Panel
 
 Places = NDArray[np.int64]
 

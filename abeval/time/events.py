@@ -10,7 +10,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from abeval.experiment.design import Event
+from abeval.experiment.sections import Event
 from abeval.metrics.definition import Metric
 from abeval.results.windows import EventRow
 from abeval.stats import effects, shapes

@@ -13,12 +13,11 @@ from abeval.aggregates.metric_queries import MetricQueries
 from abeval.aggregates.row_pass import KERNELS, RowSums, row_sums
 from abeval.aggregates.wanted import refusals, wanted_of
 from abeval.logs.accounting import accounts, check_all_counted, check_some_left
-from abeval.logs.names import sub_buckets
+from abeval.logs.placing import Stretches, entry_stretches
 from abeval.logs.prepare import Prepared, prepare
 from abeval.logs.run import Run
-from abeval.logs.stretches import Stretches, entry_stretches
-from abeval.metrics.definition import Metric
-from abeval.metrics.sources import CATALOGUE, Source
+from abeval.logs.units import sub_buckets
+from abeval.metrics.definition import CATALOGUE, Metric, Source
 
 
 @dataclass(frozen=True)

@@ -26,7 +26,7 @@ from abeval.stats import design, sequential, skewed
 from abeval.stats.distributions import upper_tail
 from abeval.stats.records import Effect, Interval, Refusal
 from abeval.stats.split_moments import Skewed
-from abeval.time.axes import Course
+from abeval.time.windows import Course
 
 HELD = 3
 """Looks, the last included, at which a conclusion must have been the same."""

@@ -16,10 +16,9 @@ from abeval.results import format as fmt
 from abeval.results.windows import Declared, Stability, StabilityVerdict, WindowRow
 from abeval.stats import shapes
 from abeval.stats.records import Effect, Refusal
-from abeval.time.axes import Course
-from abeval.time.change import Change, Series, find_change, series_of
-from abeval.time.novelty import Decays
+from abeval.time.change import Change, Decays, Series, find_change, series_of
 from abeval.time.peeking import declared
+from abeval.time.windows import Course
 
 TOLERANCE = 0.05
 """Share of control: a change smaller than this, or than the effect, leaves an effect stable."""

@@ -4,16 +4,7 @@ from typing import get_args
 
 import numpy as np
 
-from abeval.stats import (
-    composition,
-    decisions,
-    heterogeneity,
-    means,
-    multiplicity,
-    srm,
-    srm_exact,
-    srm_segments,
-)
+from abeval.stats import composition, decisions, heterogeneity, means, multiplicity, srm
 from abeval.stats.distributions import tail
 from abeval.stats.records import Estimate
 from benchmarks.calibration.logs import STRATA, Split, arms, pool
@@ -109,7 +100,7 @@ def exact_split(seed: int, runs: int, units: int = 300) -> list[Outcome]:
     rng = np.random.default_rng([seed, 23])
     treated = rng.binomial(units, 0.5, size=runs).tolist()
     half = np.array([0.5, 0.5])
-    p_values = np.array([[srm_exact.of_split(np.array([units - n, n]), half) for n in treated]])
+    p_values = np.array([[srm.of_split(np.array([units - n, n]), half) for n in treated]])
     return outcomes([("srm_exact.of_split", "at_most")], f"{units} units, 50/50", p_values <= ALPHA)
 
 
@@ -122,7 +113,7 @@ def small_segments(seed: int, runs: int) -> list[Outcome]:
         units = rng.poisson(np.geomspace(5000, 2, 12))
         treated = rng.binomial(units, weights[1])
         counts = np.stack([units - treated, treated], axis=1)
-        result = srm_segments.by_segment(names, counts, weights)
+        result = srm.by_segment(names, counts, weights)
         flags[0, run] = min(row.p_adjusted for row in result.segments) <= ALPHA
         flags[1, run] = result.homogeneity.p_value <= ALPHA
     tests: tuple[tuple[str, Promise], ...] = (

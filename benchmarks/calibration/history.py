@@ -19,7 +19,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from scipy import special
 
-from abeval.history import gains as history_gains
+from abeval.history import report as history_gains
 from abeval.history.measures import measures_of
 from abeval.history.predictions import Options
 from abeval.history.report import report

@@ -18,7 +18,7 @@ import numpy as np
 import pandas as pd
 
 import abeval
-from abeval.results.check import CheckResult
+from abeval.results.analysis import CheckResult
 from abeval.stats.records import Bools, Floats
 
 USERS = 24_000

@@ -18,7 +18,7 @@ import numpy as np
 from scipy import special
 
 from abeval.inference.comparison import Arms, Comparison, Rule
-from abeval.inference.stretches import compare_within
+from abeval.inference.means_and_ratios import compare_within
 from abeval.metrics.definition import Metric
 from abeval.stats import sequential
 from abeval.stats.moments import Moments

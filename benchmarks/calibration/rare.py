@@ -16,11 +16,11 @@ from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
 import numpy as np
+from abeval.inference.special_tests import FEW, FEW_UNEVEN, UNEVEN
 from scipy.stats import binom, hypergeom
 
 from abeval.inference.comparison import Comparison, Rule
 from abeval.inference.means_and_ratios import compare_moments
-from abeval.inference.proportions import FEW, FEW_UNEVEN, UNEVEN
 from abeval.metrics.definition import Metric
 from abeval.stats import means
 from abeval.stats.moments import Moments

@@ -9,7 +9,7 @@ import numpy as np
 
 from abeval.experiment.load import parse_experiment
 from abeval.experiment.model import Experiment
-from abeval.logs.stretches import Entered, entry_stretches
+from abeval.logs.placing import Entered, entry_stretches
 from abeval.results.windows import StabilityVerdict
 from abeval.stats.records import Bools, Floats, Integers
 from abeval.time.day_sums import MetricDays, Presence

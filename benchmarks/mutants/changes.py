@@ -14,7 +14,7 @@ AREAS = (
     ("abeval/logs/*.py",),
     ("queries/*/*.sql",),
     ("abeval/assignment/*.py", "abeval/assignment/platforms/*.py"),
-    ("abeval/inference/status.py", "abeval/inference/verdict.py"),
+    ("abeval/inference/families.py", "abeval/inference/verdict.py"),
     ("abeval/store/*.py",),
 )
 """Each gives as many changes as the others."""

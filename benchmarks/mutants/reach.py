@@ -65,15 +65,15 @@ def pytest_configure() -> None:
 
 def pytest_collection_finish() -> None:
     """Listen to queries that are asked for."""
-    from abeval.engines import queries
+    from abeval.engines import sql
 
-    text = queries._text
+    text = sql._text
 
     def noted(name: str, units: str) -> str:
         add(f"queries/{name}.sql")
         return text(name, units)
 
-    queries._text = noted  # type: ignore[assignment]
+    sql._text = noted  # type: ignore[assignment]
 
 
 @pytest.hookimpl(wrapper=True)

@@ -10,7 +10,7 @@ import pytest
 from scipy import stats
 
 from abeval.engines.duckdb import DuckDBEngine
-from abeval.engines.queries import query
+from abeval.engines.sql import query
 
 
 @pytest.fixture(scope="module")

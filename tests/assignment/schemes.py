@@ -10,7 +10,7 @@ from pydantic import TypeAdapter
 from abeval.assignment.draws import Draw, Rule
 from abeval.assignment.platforms import AnyScheme, Scheme
 from abeval.engines import builders
-from abeval.engines.rule_sql import rule_sql
+from abeval.engines.builders import rule_sql
 
 SETTINGS: dict[str, dict[str, Any]] = {
     "growthbook_1": {"platform": "growthbook", "seed": "exp", "version": 1},

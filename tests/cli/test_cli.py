@@ -18,7 +18,7 @@ import pytest
 
 from abeval.assignment import Assignment
 from abeval.cli.main import main
-from abeval.engines.queries import query, query_names
+from abeval.engines.sql import query, query_names
 from abeval.experiment.load import parse_experiment
 from abeval.experiment.metrics import known_metrics
 from abeval.results.analysis import Result, Row

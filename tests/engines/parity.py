@@ -13,7 +13,7 @@ import pandas as pd
 from abeval.engines.builders import CallBuilders
 from abeval.engines.duckdb import DuckDBEngine
 from abeval.engines.protocol import Engine
-from abeval.engines.queries import query, query_names
+from abeval.engines.sql import query, query_names
 
 TOLERANCE = 1e-9
 

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pandas as pd
 
-from abeval.engines.footers import columns_of_files, rows_of_files
 from abeval.engines.sources import files_of
+from abeval.logs.files import columns_of_files, rows_of_files
 
 
 def write(folder: Path, rows: int, column: str = "x") -> None:

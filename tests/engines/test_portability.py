@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from sqlglot import exp
 
-from abeval.engines.queries import query, query_names
+from abeval.engines.sql import query, query_names
 from abeval.engines.transpile import parsed, transpiled, with_columns
 from abeval.errors import QueryError
 

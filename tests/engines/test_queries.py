@@ -13,11 +13,9 @@ import sqlglot
 from sqlglot import exp
 from sqlglot.tokens import TokenType
 
-from abeval.aggregates.collect import collect
-from abeval.aggregates.definitions import run_definitions
+from abeval.aggregates.collect import collect, run_definitions
 from abeval.engines.duckdb import DuckDBEngine
-from abeval.engines.queries import query, query_names
-from abeval.engines.sql import quoted
+from abeval.engines.sql import query, query_names, quoted
 from abeval.errors import QueryError
 from abeval.experiment.load import parse_experiment
 from abeval.experiment.metrics import chosen_metrics, known_metrics

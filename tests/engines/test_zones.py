@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from abeval.engines.builders import SINCE, UNTIL, local_ms, offsets
 from abeval.engines.duckdb import DuckDBEngine
-from abeval.engines.zones import SINCE, UNTIL, local_ms, offsets
 
 ZONES = (
     "Europe/Berlin",

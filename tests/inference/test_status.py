@@ -8,10 +8,10 @@ from dataclasses import replace
 import numpy as np
 import pandas as pd
 import pytest
+from abeval.agreement.causes.days import with_gain
 
 from abeval.inference.comparison import MIN_UNITS, Comparison, Rule, Spread
-from abeval.inference.status import goodness, goodness_interval, goodness_p_value, status_of
-from abeval.inference.toward import with_gain
+from abeval.inference.families import goodness, goodness_interval, goodness_p_value, status_of
 from abeval.metrics.definition import DECREASE, INCREASE, Direction, Margin, Metric
 from abeval.stats import decisions, effects
 from abeval.stats.records import Estimate, Lift

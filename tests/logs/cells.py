@@ -8,21 +8,20 @@ from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
 import numpy as np
+from abeval.logs.units import places_of_hashes, write_names
 from numpy.typing import NDArray
 
 from abeval.engines.duckdb import DuckDBEngine
-from abeval.engines.queries import query
+from abeval.engines.sql import query
 from abeval.experiment.load import parse_experiment
 from abeval.experiment.model import Experiment
-from abeval.logs.cells import IN_PERIOD, Cells, read_cells
+from abeval.logs.cells import IN_PERIOD, Cells, Summed, read_cells
 from abeval.logs.files import FileFacts
 from abeval.logs.mapping import map_columns
-from abeval.logs.names import places_of_hashes, write_names
 from abeval.logs.placing import Logged, Placed, exposed_units, place_units, seen_units
 from abeval.logs.prepare import Prepared
 from abeval.logs.run import Run
 from abeval.logs.shape import LogShape, shape_of
-from abeval.logs.sums import Summed
 from abeval.logs.unit_arrays import NO_FIRST, NONE
 from tests.relations import Row, relation
 

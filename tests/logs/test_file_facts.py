@@ -9,7 +9,7 @@ import pytest
 from abeval.errors import LogError
 from abeval.experiment.sources import LogSource
 from abeval.logs.files import FileFacts, file_facts, mixed_id, notes_of
-from abeval.logs.opening import check_all_read
+from abeval.logs.run import check_all_read
 from tests.logs.small import small_log
 
 

@@ -12,8 +12,7 @@ import pytest
 import abeval
 from abeval.engines.duckdb import DuckDBEngine
 from abeval.errors import AbevalError, LogError
-from abeval.logs.opening import open_log
-from abeval.logs.run import Run
+from abeval.logs.run import Run, open_log
 from tests.logs.small import analyze, per_unit, small_log, values
 
 OWN_NAMES = (

@@ -5,11 +5,11 @@ from __future__ import annotations
 from contextlib import closing
 
 import pandas as pd
+from abeval.logs.units import sub_buckets
 
 from abeval.assignment import md5_60, sub_bucket
 from abeval.engines.duckdb import DuckDBEngine
 from abeval.experiment.load import parse_experiment
-from abeval.logs.names import sub_buckets
 from abeval.logs.prepare import prepare
 from abeval.logs.run import Run
 

@@ -8,12 +8,12 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
+from abeval.logs.joins import Coverage, coverage
 
 import abeval
 from abeval.errors import LogError
 from abeval.experiment.load import parse_experiment
 from abeval.experiment.model import Experiment
-from abeval.logs.outcomes import Coverage, coverage
 from abeval.results.analysis import Result
 from tests.logs.small import aside, values
 from tests.relations import Value, answer, relation

@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 
 import abeval
 from abeval.errors import LogError
-from abeval.logs import opening
+from abeval.logs import run
 from abeval.logs.files import FileFacts
 from abeval.results.analysis import Result
 from tests.logs.small import PERIOD, aside, small_log
@@ -218,7 +218,7 @@ def test_a_reader_that_leaves_rows_out_is_refused(
 ) -> None:
     write = {"csv": csv, "jsonl": lines, "parquet": parquet}[name.partition(".")[2]]
     write(GOOD, tmp_path / name)
-    real = opening.file_facts
+    real = run.file_facts
 
     def with_one_more(*arguments: Any) -> FileFacts:
         facts = real(*arguments)
@@ -236,9 +236,9 @@ def test_rows_that_are_lost_on_the_way_are_refused(
 ) -> None:
     parquet(GOOD, tmp_path / "log.parquet")
     loaded = experiment(tmp_path, {"path": "log.parquet"}, cleaning={"duplicates": "unchecked"})
-    real = opening.open_log
+    real = run.open_log
 
-    def with_one_more(*arguments: Any) -> opening.OpenLog:
+    def with_one_more(*arguments: Any) -> run.OpenLog:
         opened = real(*arguments)
         return opened._replace(rows=opened.rows + 1)
 

@@ -14,13 +14,7 @@ from abeval.assignment import Assignment
 from abeval.errors import ExperimentError, LogError
 from abeval.experiment.load import parse_experiment
 from abeval.experiment.model import Experiment
-from abeval.logs.stretches import (
-    Entered,
-    Stretch,
-    entry_stretches,
-    planned_splits,
-    stretches_of,
-)
+from abeval.logs.placing import Entered, Stretch, entry_stretches, planned_splits, stretches_of
 
 DAYS = 6
 EARLY, LATE = (0, 1), (2, 3, 4, 5)

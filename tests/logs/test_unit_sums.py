@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from abeval.logs.units import segments_of
+
 from abeval.logs.accounting import days_of
 from abeval.logs.cells import BEFORE, NO_TIME, OUTSIDE, days_of_units
 from abeval.logs.unit_arrays import NO_DAY
-from abeval.logs.unit_segments import segments_of
 from tests.logs.cells import DAY, Exposed, Shown, SmallLog, small_log
 from tests.relations import answer, relation
 

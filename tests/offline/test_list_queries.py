@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 import pytest
 
-from abeval.engines.queries import query
+from abeval.engines.sql import query
 from tests.offline import slow
 from tests.relations import Keyed, Relations, answer, chance, near
 

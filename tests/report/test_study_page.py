@@ -18,16 +18,13 @@ from typer.testing import CliRunner
 import abeval
 from abeval.aggregates.collect import collect
 from abeval.cli.main import app
-from abeval.engines import queries
 from abeval.experiment.metrics import named_metrics
 from abeval.inference.judge import judge
 from abeval.logs.run import opened
-from abeval.offline.metrics.ids import default_metrics
-from abeval.report.figures import FigureView
+from abeval.offline.metrics import default_metrics
+from abeval.report.figures import Block, Closed, FigureView
 from abeval.report.markdown import markdown
-from abeval.report.page import _built, page_html
-from abeval.report.registry import PARTS
-from abeval.report.section import Block, Closed
+from abeval.report.page import PARTS, _built, page_html
 from abeval.report.tables import TextTable
 from abeval.results import format as fmt
 from abeval.results.study import Study, read_results, study_of
@@ -323,7 +320,7 @@ def test_the_file_and_the_sql_of_the_page_give_the_same_result_again(
         (tmp_path / log.name).symlink_to(log)
     (tmp_path / FILE.name).unlink()
     (tmp_path / FILE.name).write_text(file, encoding="utf-8")
-    cached = (queries._text, queries.query_names, queries.is_query)
+    cached = (sql._text, sql.query_names, sql.is_query)
     monkeypatch.setattr(queries, "_FOLDER", tmp_path / "queries")
     for function in cached:
         function.cache_clear()

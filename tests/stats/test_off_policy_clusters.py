@@ -9,9 +9,9 @@ import pytest
 from numpy.typing import NDArray
 
 from abeval.stats import means, off_policy
-from abeval.stats import off_policy_model_based as model_based
+from abeval.stats import off_policy as model_based
 from abeval.stats.moments import Moments
-from abeval.stats.off_policy_interval import PolicyValue
+from abeval.stats.off_policy import PolicyValue
 from abeval.stats.records import Estimate, Refusal
 
 Floats = NDArray[np.float64]

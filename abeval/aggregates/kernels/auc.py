@@ -16,8 +16,17 @@ import numpy as np
 from numpy.typing import NDArray
 
 from abeval.aggregates.kernels.rows import Block, UnitRows
-from abeval.logs.grouping import Floats, Groups, Places, Whole, added, half_away, heads
-from abeval.logs.unit_arrays import NO_DAY, UnitDays
+from abeval.aggregates.sums import Whole
+from abeval.logs.unit_arrays import (
+    NO_DAY,
+    Floats,
+    Groups,
+    Places,
+    UnitDays,
+    added,
+    half_away,
+    heads,
+)
 
 _DIGITS = 7
 """The most decimals of scores that are levels themselves."""

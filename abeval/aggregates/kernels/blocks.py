@@ -13,7 +13,7 @@ from weakref import finalize
 import numpy as np
 from numpy.typing import NDArray
 
-from abeval.logs.grouping import narrow
+from abeval.logs.unit_arrays import narrow
 
 Column = NDArray[Any]
 

@@ -12,8 +12,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from abeval.aggregates.kernels.exact import exact_sums
-from abeval.logs.grouping import Whole
+from abeval.aggregates.sums import Whole, exact_sums
 from abeval.stats.moments import Moments
 from abeval.stats.quantiles import PARTS, Distribution, Step, distribution_of
 

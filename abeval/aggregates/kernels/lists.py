@@ -11,19 +11,19 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from abeval.aggregates.kernels.blocks import Column
-from abeval.aggregates.kernels.rows import NONE, Block
-from abeval.logs.grouping import (
+from abeval.aggregates.kernels.rows import NONE, Block, Column
+from abeval.aggregates.sums import Whole
+from abeval.logs.unit_arrays import (
+    NO_DAY,
     Groups,
     Places,
-    Whole,
+    UnitDays,
     added,
     half_away,
     heads,
     key_of,
     unit_days,
 )
-from abeval.logs.unit_arrays import NO_DAY, UnitDays
 
 _LATE = np.iinfo(np.int32).max
 """Stands for no day where the first day is sought."""

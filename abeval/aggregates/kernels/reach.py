@@ -10,9 +10,9 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from abeval.aggregates.kernels.blocks import Blocks, Room
-from abeval.aggregates.kernels.rows import Block, UnitRows
-from abeval.logs.grouping import Places, Whole, added, heads
+from abeval.aggregates.kernels.rows import Block, Blocks, Room, UnitRows
+from abeval.aggregates.sums import Whole
+from abeval.logs.unit_arrays import Places, added, heads
 from abeval.threads import in_threads
 
 

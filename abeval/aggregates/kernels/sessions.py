@@ -3,8 +3,7 @@
 import numpy as np
 
 from abeval.aggregates.kernels.rows import NONE, Block
-from abeval.logs.grouping import Groups, key_of, unit_days
-from abeval.logs.unit_arrays import UnitDays
+from abeval.logs.unit_arrays import Groups, UnitDays, key_of, unit_days
 
 
 def sessions(block: Block, gap_ms: int) -> UnitDays:

@@ -7,10 +7,10 @@ like it scores low on control's traffic; what it scores high there and never sho
 import numpy as np
 import pandas as pd
 
+from abeval.aggregates.sums import closed_by_rates
 from abeval.agreement import clusters
 from abeval.agreement.case import Case, CauseCheck, Finding, Frames, Unchecked
-from abeval.agreement.days import closed_by_rates
-from abeval.agreement.limits import p_above, share
+from abeval.agreement.clusters import p_above, share
 from abeval.results import format as fmt
 
 LARGEST = 0.05

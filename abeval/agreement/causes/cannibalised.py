@@ -4,11 +4,11 @@ from typing import NamedTuple
 
 import pandas as pd
 
+from abeval.aggregates.sums import online_row
 from abeval.agreement import clusters
 from abeval.agreement.case import Case, CauseCheck, Finding, Frames, Unchecked
-from abeval.agreement.days import online_row
+from abeval.agreement.clusters import excess, share
 from abeval.agreement.gap import closed_online
-from abeval.agreement.limits import excess, share
 from abeval.stats.records import Estimate
 
 PART = 0.25

@@ -2,9 +2,9 @@
 
 from collections.abc import Sequence
 
+from abeval.aggregates.sums import MANY, DayEffect, as_measured, day_effects, pooled
 from abeval.agreement import clusters
 from abeval.agreement.case import Case, CauseCheck, Finding, Frames, Unchecked
-from abeval.agreement.days import MANY, DayEffect, as_measured, day_effects, pooled
 from abeval.agreement.gap import closed_online
 from abeval.stats.records import Estimate
 

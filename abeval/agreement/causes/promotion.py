@@ -2,11 +2,11 @@
 
 from datetime import date, timedelta
 
+from abeval.aggregates.sums import DayEffect, as_measured, day_effects, pooled
 from abeval.agreement import clusters
 from abeval.agreement.case import Case, CauseCheck, Finding, Frames, Unchecked
-from abeval.agreement.days import DayEffect, as_measured, day_effects, pooled
 from abeval.agreement.gap import closed_online
-from abeval.experiment.design import Event
+from abeval.experiment.sections import Event
 
 SHARE = 0.25
 

@@ -2,11 +2,11 @@
 
 import pandas as pd
 
+from abeval.aggregates.sums import online_row
 from abeval.agreement import clusters
 from abeval.agreement.case import Case, CauseCheck, Finding, Frames, Unchecked
-from abeval.agreement.days import online_row
+from abeval.agreement.clusters import any_of, excess, p_above, share
 from abeval.agreement.gap import closed_online
-from abeval.agreement.limits import Route, any_of, excess, p_above, share
 from abeval.stats.records import Estimate
 
 MORE = 0.02

@@ -3,10 +3,10 @@
 import numpy as np
 import pandas as pd
 
+from abeval.aggregates.sums import closed_by_rates
 from abeval.agreement import clusters
 from abeval.agreement.case import Case, CauseCheck, Finding, Frames, Unchecked
-from abeval.agreement.days import closed_by_rates
-from abeval.agreement.limits import share
+from abeval.agreement.clusters import share
 from abeval.results.agreement import Evidence
 
 LARGEST = 0.1

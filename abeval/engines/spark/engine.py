@@ -15,14 +15,22 @@ from sqlglot import exp
 from abeval.engines import sources
 from abeval.engines.builders import CallBuilders
 from abeval.engines.protocol import Cell
-from abeval.engines.queries import is_query
-from abeval.engines.spark.arrow import SparkRows, arrays_of, frame_of, rows_of, without_unsigned
-from abeval.engines.spark.session import SETTINGS, open_session, query_errors
-from abeval.engines.spark.staging import staged, types_of
+from abeval.engines.spark.engine import staged, types_of
+from abeval.engines.spark.session import (
+    SETTINGS,
+    SparkRows,
+    arrays_of,
+    frame_of,
+    open_session,
+    query_errors,
+    rows_of,
+    without_unsigned,
+)
+from abeval.engines.sql import is_query
 from abeval.engines.transpile import parsed, transpiled
 from abeval.errors import LogError, QueryError
 from abeval.experiment.problems import suggestion
-from abeval.experiment.settings import EngineOptions
+from abeval.experiment.sections import EngineOptions
 from abeval.experiment.sources import LogSource
 from abeval.scratch import Scratch
 

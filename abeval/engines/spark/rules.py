@@ -13,17 +13,17 @@ from typing import Any
 from sqlglot import exp
 
 from abeval.engines.builders import CALLS
-from abeval.engines.spark.casts import (
+from abeval.engines.spark.rules import (
     as_double,
     as_text,
-    cast,
-    filled,
     is_cast_to_integer,
     is_plain_cast,
     mark_text,
     refused,
     string,
 )
+from abeval.inference.segments import filled
+from abeval.logs.views import cast
 
 Rule = Callable[[Any], exp.Expr]
 

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
 from abeval.errors import QueryError
-from abeval.experiment.settings import EngineOptions
+from abeval.experiment.sections import EngineOptions
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

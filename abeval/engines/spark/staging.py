@@ -14,7 +14,7 @@ from pathlib import Path
 from abeval.engines.duckdb import DuckDBEngine
 from abeval.engines.sources import files_of_log
 from abeval.engines.sql import literal, quoted
-from abeval.experiment.settings import EngineOptions
+from abeval.experiment.sections import EngineOptions
 from abeval.experiment.sources import LogSource
 
 _AS: Mapping[str, str] = {

@@ -4,9 +4,9 @@
 """
 
 from abeval.aggregates.aggregates import Aggregates
-from abeval.aggregates.moment_rows import SEGMENT, SLICE
+from abeval.aggregates.sums import SEGMENT, SLICE
 from abeval.experiment.model import Experiment
-from abeval.logs.stretches import entered_by, planned_splits
+from abeval.logs.placing import entered_by, planned_splits
 
 
 def by_day(experiment: Experiment, aggregates: Aggregates) -> dict[str, list[int]]:

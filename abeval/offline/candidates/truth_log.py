@@ -7,14 +7,12 @@ it to the items shown.
 from collections.abc import Sequence
 
 from abeval.engines.protocol import Engine, whole, whole_number
-from abeval.engines.queries import query
-from abeval.engines.sql import quoted
+from abeval.engines.sql import query, quoted
 from abeval.errors import LogError
 from abeval.experiment.sources import ROW_UNIT
 from abeval.logs.mapping import LogColumns, map_columns
-from abeval.logs.opening import open_log
-from abeval.logs.run import Run
-from abeval.offline.candidates.shown import finite_sql
+from abeval.logs.run import Run, open_log
+from abeval.offline.candidates import finite_sql
 
 TRUTH = "truth"
 """The name of relevance that the truth log defines."""

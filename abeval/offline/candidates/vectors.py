@@ -13,10 +13,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from abeval.engines.protocol import Engine, whole_number
-from abeval.engines.queries import query
-from abeval.engines.sql import quoted
+from abeval.engines.sql import query, quoted
 from abeval.errors import LogError
-from abeval.offline.metrics.definitions import OfflineMetric
+from abeval.offline.metrics import OfflineMetric
 from abeval.stats.records import Floats
 
 if TYPE_CHECKING:

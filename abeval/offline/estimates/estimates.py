@@ -7,12 +7,12 @@ the result from it, `pairs.py`, `slices.py` and `curves.py` take single values.
 from collections.abc import Iterator
 from functools import partial
 
-from abeval.offline.estimates.exclusions import left_out, refusal
-from abeval.offline.estimates.group_values import ByGroup, GroupValues
-from abeval.offline.estimates.inference import Columns, Value, columns_of, estimate
-from abeval.offline.metrics.definitions import OfflineMetric
-from abeval.offline.metrics.presets import Scoring
-from abeval.offline.sums.sums import Sums
+from abeval.inference.trust.rows import left_out
+from abeval.offline.estimates import refusal
+from abeval.offline.groups import ByGroup, GroupValues
+from abeval.offline.inference import Columns, Value, columns_of, estimate
+from abeval.offline.metrics import OfflineMetric, Scoring
+from abeval.offline.queried import Sums
 from abeval.results.replay import POOLED, ReplayRow
 from abeval.stats.records import Bools
 

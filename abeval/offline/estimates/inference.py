@@ -10,9 +10,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from abeval.offline.metrics.definitions import Form, OfflineMetric
-from abeval.offline.metrics.presets import Policy
-from abeval.offline.metrics.units import UnitValues, cut_column
+from abeval.offline.kernels import UnitValues, cut_column
+from abeval.offline.metrics import Form, OfflineMetric, Policy
 from abeval.results.replay import ReplayRow
 from abeval.stats import effects, means, proportions
 from abeval.stats.moments import Moments

@@ -9,8 +9,8 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from abeval.offline.candidates.traffic import UNIT_GROUPS
-from abeval.offline.estimates.inference import MIN_UNITS, Value, with_interval
+from abeval.offline.candidates import UNIT_GROUPS
+from abeval.offline.inference import MIN_UNITS, Value, with_interval
 from abeval.stats import effects
 from abeval.stats.records import Effect, Floats, Integers, Refusal
 

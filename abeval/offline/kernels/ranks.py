@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from abeval.offline.candidates.grouping import Block, Groups, starts
+from abeval.offline.rows import Block, Groups, starts
 from abeval.stats.records import Bools, Floats, Integers
 from abeval.threads import in_threads
 

@@ -7,9 +7,8 @@ columns to the `UnitValues` of the model.
 from collections.abc import Sequence
 
 from abeval.engines.protocol import Engine
-from abeval.engines.queries import query
-from abeval.offline.metrics.formulas import full_ideal
-from abeval.offline.metrics.units import UnitValues
+from abeval.engines.sql import query
+from abeval.offline.kernels import UnitValues, full_ideal
 
 
 def write_cutoffs(engine: Engine, ks: Sequence[int]) -> None:
