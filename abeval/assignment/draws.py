@@ -6,6 +6,7 @@ import hashlib
 import math
 from array import array
 from collections.abc import Callable, Iterable, Mapping
+from itertools import accumulate
 from typing import Literal, NamedTuple
 from uuid import UUID
 
@@ -20,7 +21,7 @@ HEX_DIGITS = 15
 
 
 def md5_60(salt: str, unit: str) -> int:
-    """The first 60 bits of md5 over ``salt:unit``, in utf-8.
+    """Return the first 60 bits of md5 over ``salt:unit``, in utf-8.
 
     >>> md5_60("exp_42", "123")
     544213474231947086
@@ -29,7 +30,7 @@ def md5_60(salt: str, unit: str) -> int:
 
 
 def slot(h: int) -> int:
-    """The slot, 0 to 999,999, that decides the variant.
+    """Return the slot, 0 to 999,999, that decides the variant.
 
     >>> slot(544213474231947086)
     947086
@@ -38,7 +39,7 @@ def slot(h: int) -> int:
 
 
 def sub_bucket(h: int, count: int = SUB_BUCKETS) -> int:
-    """The sub-bucket for resampling, from digits of the hash that the slot does not use.
+    """Return the sub-bucket for resampling, from digits of the hash that the slot does not use.
 
     >>> sub_bucket(544213474231947086, 100)
     31
@@ -47,7 +48,7 @@ def sub_bucket(h: int, count: int = SUB_BUCKETS) -> int:
 
 
 def digest(salt: str, unit: str) -> str:
-    """The md5 over ``salt:unit`` as 32 hex digits.
+    """Return the md5 over ``salt:unit`` as 32 hex digits.
 
     >>> digest("exp_42", "123")
     '78d6f457d938f4e6ea5c8281ba8a2720'
@@ -56,22 +57,22 @@ def digest(salt: str, unit: str) -> str:
 
 
 def md5(text: str) -> str:
-    """The 32 hex digits of md5 over utf-8."""
+    """Return the 32 hex digits of md5 over utf-8."""
     return hashlib.md5(text.encode(), usedforsecurity=False).hexdigest()
 
 
 def sha1(text: str) -> str:
-    """The 40 hex digits of sha1 over utf-8."""
+    """Return the 40 hex digits of sha1 over utf-8."""
     return hashlib.sha1(text.encode(), usedforsecurity=False).hexdigest()
 
 
 def sha256(text: str) -> str:
-    """The 64 hex digits of sha256 over utf-8."""
+    """Return the 64 hex digits of sha256 over utf-8."""
     return hashlib.sha256(text.encode()).hexdigest()
 
 
 def fnv1a32(text: str) -> int:
-    """FNV-1a of 32 bits over UTF-16 code units, as JavaScript's `charCodeAt` gives them.
+    """Hash by FNV-1a of 32 bits over UTF-16 code units, as JavaScript's `charCodeAt` gives them.
 
     >>> fnv1a32("a") % 1000
     220
@@ -83,7 +84,7 @@ def fnv1a32(text: str) -> int:
 
 
 def murmur3_32(text: str, seed: int = 0) -> int:
-    """MurmurHash3 x86 of 32 bits over utf-8, without a sign.
+    """Hash by MurmurHash3 x86 of 32 bits over utf-8, without a sign.
 
     >>> murmur3_32("123", 0)
     2662625771
@@ -92,7 +93,7 @@ def murmur3_32(text: str, seed: int = 0) -> int:
 
 
 def java_hash(text: str) -> int:
-    """Java's `String.hashCode`, over UTF-16 code units, with its sign.
+    """Hash by Java's `String.hashCode`, over UTF-16 code units, with its sign.
 
     >>> java_hash("ab")
     3105
@@ -104,7 +105,7 @@ def java_hash(text: str) -> int:
 
 
 def unit_text(unit: object) -> str:
-    """The text that is hashed: that of DuckDB's ``cast(id as varchar)``.
+    """Return the text that is hashed: that of DuckDB's ``cast(id as varchar)``.
 
     Raises:
         LogError: the id is null, or of a type whose text engines do not agree on.
@@ -147,9 +148,7 @@ HashName = Literal[
     "fnv1a32",
     "fnv1a32_twice",
     "murmur3",
-    "murmur3_unleash",
     "murmur3_optimizely",
-    "murmur3_seeded",
     "java",
     "flagsmith",
 ]
@@ -160,7 +159,6 @@ LONG_SCALE = 2.0**60
 They write 0xFFFFFFFFFFFFFFF, which is this number in floating point.
 """
 
-UNLEASH_VARIANT_SEED = 86028157
 FLAGSMITH_STEPS = 9999
 
 
@@ -184,12 +182,12 @@ class Draw(NamedTuple):
     seed: int = 0
 
     def number(self, unit: object) -> float:
-        """The number of one unit.
+        """Return the number of one unit.
 
         >>> Draw("md5_32", "", modulus=10_000).number("alice")
         3170
         """
-        whole = _hashed(self, f"{self.before}{unit_text(unit)}{self.after}")
+        whole = _HASHES[self.hash](f"{self.before}{unit_text(unit)}{self.after}", self.seed)
         rest = whole if self.modulus is None else whole % self.modulus
         return rest if self.divisor is None else rest / self.divisor
 
@@ -209,7 +207,7 @@ class Stage(NamedTuple):
     ranges: tuple[Range, ...]
 
     def label(self, unit: object) -> str | None:
-        """The label of the first range that holds the unit's number, None where none does."""
+        """Return the label of the first range that holds the unit's number, if any does."""
         number = self.draw.number(unit)
         return next((r.label for r in self.ranges if r.start <= number < r.stop), None)
 
@@ -226,7 +224,7 @@ class Rule(NamedTuple):
     stages: tuple[Stage, ...]
 
     def variant(self, unit: object) -> str | None:
-        """The variant of one unit, None where it is not in the experiment."""
+        """Return the variant of one unit, None where it is not in the experiment."""
         label = None
         for stage in self.stages:
             label = stage.label(unit)
@@ -235,40 +233,25 @@ class Rule(NamedTuple):
         return label
 
     def variants(self, units: Iterable[object]) -> list[str | None]:
-        """The variant of each unit, in their order."""
+        """Return the variant of each unit, in their order."""
         return [self.variant(unit) for unit in units]
 
 
 def shares(weights: Mapping[str, float], size: float) -> tuple[Range, ...]:
-    """Ranges of `size` numbers in proportion to the weights, from 0 on.
+    """Give ranges of `size` numbers in proportion to the weights, from 0 on.
 
     Ends are rounded to the millionth of a number, so that 0.1 + 0.2 ends where 0.3 does.
 
     >>> shares({"a": 1, "b": 3}, 100)
     (Range(label='a', start=0, stop=25.0), Range(label='b', start=25.0, stop=100.0))
     """
-    total, ranges = math.fsum(weights.values()), []
-    start: float = 0
-    place: float = 0
-    for label, weight in weights.items():
-        place += weight
-        stop = round(place * size / total, 6)
-        ranges.append(Range(label, start, stop))
-        start = stop
-    return tuple(ranges)
+    total = math.fsum(weights.values())
+    ends = [round(place * size / total, 6) for place in accumulate(weights.values())]
+    return tuple(map(Range, weights, [0, *ends], ends))
 
 
-def at_most(number: float) -> float:
-    """The end of a half-open range whose last number is this one."""
-    return math.nextafter(number, math.inf)
-
-
-def _hashed(draw: Draw, text: str) -> int:
-    return _HASHES[draw.hash](text, draw.seed)
-
-
-def _flagsmith(text: str, seed: int) -> int:
-    """A draw of exactly 100 % is drawn again, with the ids said once more."""
+def _flagsmith(text: str, _: int) -> int:
+    """Draw again where the draw is exactly 100 %, with the ids said once more."""
     repeated = text
     while (rest := int(md5(repeated), 16) % FLAGSMITH_STEPS) == FLAGSMITH_STEPS - 1:
         repeated += f",{text}"
@@ -283,10 +266,8 @@ _HASHES: Mapping[HashName, Callable[[str, int], int]] = {
     "sha256": lambda text, _: int(sha256(text), 16),
     "fnv1a32": lambda text, _: fnv1a32(text),
     "fnv1a32_twice": lambda text, _: fnv1a32(str(fnv1a32(text))),
-    "murmur3": lambda text, _: murmur3_32(text),
-    "murmur3_unleash": lambda text, _: murmur3_32(text, UNLEASH_VARIANT_SEED),
+    "murmur3": murmur3_32,
     "murmur3_optimizely": lambda text, _: murmur3_32(text, 1) * 10_000 >> 32,
-    "murmur3_seeded": lambda text, seed: murmur3_32(text, seed),
     "java": lambda text, seed: _magnitude(java_hash(text) ^ seed),
     "flagsmith": _flagsmith,
 }

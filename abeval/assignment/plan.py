@@ -122,7 +122,7 @@ class Assignment:
         object.__setattr__(self, "ranges", _ranges(self.weights))
 
     def assign(self, unit: object) -> Assigned:
-        """The hash, slot, sub-bucket and variant of one unit.
+        """Return the hash, slot, sub-bucket and variant of one unit.
 
         >>> Assignment("exp_42", {"a": 1, "b": 1}).assign("00123")
         Assigned(unit='00123', h=13812144263782114, slot=782114, sub_bucket=2183, variant='b')
@@ -133,7 +133,7 @@ class Assignment:
         return Assigned(text, h, place, sub_bucket(h, self.sub_buckets), self._range(place).variant)
 
     def assign_many(self, units: Iterable[object]) -> pd.DataFrame:
-        """One row a unit, in the order given: ``unit, h, slot, sub_bucket, variant``.
+        """Assign units, one row each, in order: ``unit, h, slot, sub_bucket, variant``.
 
         >>> Assignment("exp_42", {"a": 1, "b": 1}).assign_many([1, 2]).variant.tolist()
         ['a', 'a']
@@ -156,7 +156,7 @@ class Assignment:
         )
 
     def explain(self, unit: object) -> Explanation:
-        """Why a unit is where it is.
+        """Explain why a unit is where it is.
 
         >>> print(Assignment("exp_42", {"a": 1, "b": 1}).explain("123"))
         unit        123
@@ -256,7 +256,7 @@ class Holdout:
 
     @property
     def stop(self) -> int:
-        """The slot after its last."""
+        """Return the slot after its last."""
         return round(self.share * SLOTS)
 
 
@@ -297,7 +297,7 @@ class Layer:
                 )
 
     def allocate(self, experiment: str, share: float) -> Layer:
-        """The layer with the first free slots that are wide enough for one more experiment.
+        """Give an experiment the first free slots that are wide enough.
 
         Raises:
             ExperimentError: The experiment is in the layer, or no free range is wide enough.
@@ -316,7 +316,7 @@ class Layer:
         )
 
     def release(self, experiment: str) -> Layer:
-        """The layer without an experiment.
+        """Return the layer without an experiment.
 
         Raises:
             ExperimentError: It is not in the layer.
@@ -326,7 +326,7 @@ class Layer:
         return replace(self, owned={n: s for n, s in self.owned.items() if n != experiment})
 
     def free(self) -> list[tuple[int, int]]:
-        """The ranges of slots that no experiment owns."""
+        """Return the ranges of slots that no experiment owns."""
         edges = [0, *(edge for slots in sorted(self.owned.values()) for edge in slots), SLOTS]
         return [(a, b) for a, b in zip(edges[::2], edges[1::2], strict=True) if a < b]
 
@@ -376,14 +376,14 @@ class Plan:
 
     @property
     def ranges(self) -> tuple[SlotRange, ...]:
-        """The slots of each variant that traffic reaches: starts do not depend on it."""
+        """Return the slots of each variant that traffic reaches: starts do not depend on it."""
         return tuple(
             r._replace(stop=r.start + round(self.traffic * (r.stop - r.start)))
             for r in self.split.ranges
         )
 
     def ramped(self, traffic: float) -> Plan:
-        """The plan with more traffic: no enrolled unit changes sides.
+        """Return the plan with more traffic: no enrolled unit changes sides.
 
         Raises:
             ExperimentError: Less traffic, which would take units out of the experiment.
@@ -396,7 +396,7 @@ class Plan:
         return replace(self, traffic=traffic)
 
     def moved(self, after: Plan) -> float:
-        """Share of this plan's slots whose variant another plan changes: 0 for a clean ramp.
+        """Return the share of the plan's slots whose variant another changes: 0 for a clean ramp.
 
         >>> even = Plan(Assignment("exp", {"a": 1, "b": 1}))
         >>> even.moved(Plan(Assignment("exp", {"a": 1, "b": 3})))
@@ -412,7 +412,7 @@ class Plan:
         return (enrolled - kept) / enrolled if enrolled else 0
 
     def rule(self) -> Rule:
-        """Holdout, layer, traffic and split as draws, which have a form in SQL."""
+        """Write holdout, layer, traffic and split as draws, which have a form in SQL."""
         stages = []
         if self.holdout is not None:
             stages.append(_stage(self.holdout.salt, [("in", self.holdout.stop, SLOTS)]))
@@ -423,7 +423,7 @@ class Plan:
         return Rule((*stages, split))
 
     def place(self, unit: object) -> Placement:
-        """Where one unit goes, and which step decided."""
+        """Say where one unit goes, and which step decided."""
         text = unit_text(unit)
         if text in self.overrides:
             return Placement(text, self.overrides[text], "override", analysed=False)
@@ -437,7 +437,7 @@ class Plan:
         return Placement(text, variant, "split" if variant else "traffic", analysed=True)
 
     def explain(self, unit: object) -> str:
-        r"""Every step for one unit, one a line, in their order; the split as `Assignment.explain`.
+        r"""Explain every step for one unit, one a line, the split as `Assignment.explain`.
 
         >>> plan = Plan(Assignment("exp_42", {"a": 1, "b": 1}), 0.2, holdout=Holdout("h", 0.1))
         >>> print("\n".join(plan.explain("123").splitlines()[:2]))
@@ -467,7 +467,7 @@ class Plan:
         return "\n".join(lines)
 
     def place_many(self, units: Iterable[object]) -> pd.DataFrame:
-        """One row a unit: `unit, variant, reason, analysed, slot, sub_bucket`."""
+        """Place units, one row each: `unit, variant, reason, analysed, slot, sub_bucket`."""
         import pandas as pd
 
         rows = [self.place(unit) for unit in units]
@@ -491,7 +491,7 @@ def _owner(ranges: Iterable[SlotRange], place: int) -> str | None:
 
 
 def _common(one: SlotRange, other: SlotRange) -> int:
-    """How many slots are in both."""
+    """Count the slots that are in both."""
     return max(0, min(one.stop, other.stop) - max(one.start, other.start))
 
 
@@ -513,7 +513,7 @@ def read_plan(
     overrides: Path | None,
     sticky: Path | None,
 ) -> Plan:
-    """The plan that the options of `abeval assign` describe.
+    """Make the plan that the options of `abeval assign` describe.
 
     Raises:
         ExperimentError: An option is not written as it should be.
@@ -555,7 +555,7 @@ def _holdout(text: str) -> Holdout:
 
 
 def read_assignment(file: Path) -> pd.Series[str]:
-    """The variant of each unit, by unit id: the first two columns of a CSV file.
+    """Read the variant of each unit, by unit id: the first two columns of a CSV file.
 
     Raises:
         LogError: The file cannot be read, has fewer columns, or names a unit twice.

@@ -1,4 +1,9 @@
-"""The assignment of other platforms, each as a rule of draws and ranges."""
+"""The assignment of other platforms, each as a rule of draws and ranges.
+
+A class has the settings that its platform shows; its docstring is in the schema of the experiment
+file, which names one under `[assignment.scheme]`. Numbers that the platforms published for their
+own SDKs are in `tests/assignment/`.
+"""
 
 from __future__ import annotations
 
@@ -10,24 +15,14 @@ from typing import Annotated, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from abeval.assignment.draws import (
-    FLAGSMITH_STEPS,
-    LONG_SCALE,
-    Draw,
-    Range,
-    Rule,
-    Stage,
-    at_most,
-    shares,
-)
+from abeval.assignment.draws import FLAGSMITH_STEPS, LONG_SCALE, Draw, Range, Rule, Stage, shares
 from abeval.errors import ExperimentError
 
 Weights = Mapping[str, float]
 Share = Annotated[float, Field(ge=0, le=1)]
 Percent = Annotated[float, Field(ge=0, le=100)]
 
-IN = "in"
-"""The label of a unit that passes a stage before the last."""
+UNLEASH_VARIANT_SEED = 86028157
 
 
 class Scheme(BaseModel, ABC):
@@ -35,21 +30,83 @@ class Scheme(BaseModel, ABC):
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
-    @abstractmethod
     def rule(self, weights: Weights) -> Rule:
-        """The rule for variants of these weights, in the platform's order."""
+        """Make the rule for variants of these weights, in the platform's order."""
+        gate, split = self._gate(), self._split(weights)
+        return Rule((split,) if gate is None else (gate, split))
+
+    @abstractmethod
+    def _split(self, weights: Weights) -> Stage:
+        """The stage that names the variant."""
+
+    def _gate(self) -> Stage | None:
+        """The stage that a unit has to pass before, if there is one."""
+        return None
 
 
-def normed(weights: Weights) -> dict[str, float]:
-    """Weights as shares of their sum."""
-    total = math.fsum(weights.values())
-    return {name: weight / total for name, weight in weights.items()}
+class Eppo(Scheme):
+    """Eppo: md5 over salt and id; traffic and split are shards of their own.
+
+    Attributes:
+        salt: Salt of the split.
+        traffic_salt: Salt of the traffic allocation, if there is one.
+        traffic: Share of units in the experiment.
+        shards: Total number of shards.
+        flag: The flag of the old randomisation, which hashes `exposure-ID-FLAG` and
+            `assignment-ID-FLAG`, instead of the salts.
+    """
+
+    platform: Literal["eppo"]
+    salt: str = ""
+    traffic_salt: str | None = None
+    traffic: Share = 1.0
+    shards: int = Field(default=10_000, ge=1)
+    flag: str | None = None
+
+    def _split(self, weights: Weights) -> Stage:
+        return Stage(self._draw("assignment", self.salt), shares(weights, self.shards))
+
+    def _gate(self) -> Stage | None:
+        if self.flag is None and self.traffic_salt is None:
+            return None
+        draw = self._draw("exposure", self.traffic_salt or "")
+        return _between(draw, 0, self.traffic * self.shards)
+
+    def _draw(self, purpose: str, salt: str) -> Draw:
+        if self.flag is not None:
+            return Draw("md5_32", f"{purpose}-", f"-{self.flag}", modulus=self.shards)
+        return Draw("md5_32", f"{salt}-", modulus=self.shards)
 
 
-def steps(parts: Weights) -> tuple[Range, ...]:
-    """Half-open ranges whose ends are sums of the parts, in the order of the platform's sums."""
-    ends = list(accumulate(parts.values()))
-    return tuple(map(Range, parts, [0, *ends], ends))
+class Firebase(Scheme):
+    """Firebase Remote Config: sha256 over seed and id, in millionths of a per cent.
+
+    Attributes:
+        seed: Seed of the percent condition.
+    """
+
+    platform: Literal["firebase"]
+    seed: str = ""
+
+    def _split(self, weights: Weights) -> Stage:
+        ranges = shares(weights, 100_000_000)
+        closed = tuple(Range(r.label, r.start + 1 if r.start else 0, r.stop + 1) for r in ranges)
+        draw = Draw("sha256", f"{self.seed}." if self.seed else "", modulus=100_000_000)
+        return Stage(draw, closed)
+
+
+class Flagsmith(Scheme):
+    """Flagsmith: md5 over the id of the feature state and that of the identity, in per cent.
+
+    Attributes:
+        feature: Id of the feature state.
+    """
+
+    platform: Literal["flagsmith"]
+    feature: str
+
+    def _split(self, weights: Weights) -> Stage:
+        return Stage(Draw("flagsmith", f"{self.feature},"), shares(weights, FLAGSMITH_STEPS - 1))
 
 
 class GrowthBook(Scheme):
@@ -73,127 +130,49 @@ class GrowthBook(Scheme):
     coverage: float = 1.0
     namespace: tuple[str, float, float] | None = None
 
-    def rule(self, weights: Weights) -> Rule:
-        """Namespace, then the split."""
-        values = list(weights.values())
-        ranges = growthbook_ranges(len(values), self.coverage, _near_one(values))
-        split = tuple(Range(name, *r) for name, r in zip(weights, ranges, strict=True))
-        stages = [Stage(growthbook_draw(self.seed, self.version), split)]
-        if self.namespace is not None:
-            name, start, stop = self.namespace
-            stages.insert(0, Stage(growthbook_draw(f"__{name}", 1), (Range(IN, start, stop),)))
-        return Rule(tuple(stages))
+    def _split(self, weights: Weights) -> Stage:
+        total = math.fsum(weights.values())
+        # Weights that sum to nearly 1 are taken as they are, and no others.
+        near = {n: w if 0.99 <= total <= 1.01 else w / total for n, w in weights.items()}
+        ranges = growthbook_ranges(len(near), self.coverage, [*near.values()])
+        return Stage(
+            self._draw(self.seed, self.version),
+            tuple(Range(name, *ends) for name, ends in zip(near, ranges, strict=True)),
+        )
+
+    def _gate(self) -> Stage | None:
+        if self.namespace is None:
+            return None
+        name, start, stop = self.namespace
+        return _between(self._draw(f"__{name}", 1), start, stop)
+
+    @staticmethod
+    def _draw(seed: str, version: int) -> Draw:
+        if version == 2:
+            return Draw("fnv1a32_twice", before=seed, modulus=10_000, divisor=10_000.0)
+        return Draw("fnv1a32", after=seed, modulus=1000, divisor=1000.0)
 
 
-def growthbook_draw(seed: str, version: Literal[1, 2]) -> Draw:
-    """GrowthBook's number from 0 to 1.
-
-    >>> growthbook_draw("seed", 2).number("a")
-    0.0505
-    """
-    if version == 2:
-        return Draw("fnv1a32_twice", before=seed, modulus=10_000, divisor=10_000.0)
-    return Draw("fnv1a32", after=seed, modulus=1000, divisor=1000.0)
-
-
-def growthbook_ranges(
-    count: int, coverage: float, weights: Sequence[float] | None = None
-) -> list[tuple[float, float]]:
-    """Start and end of each variation: starts by weight alone, lengths by weight × coverage.
-
-    >>> growthbook_ranges(2, 0.5)
-    [(0, 0.25), (0.5, 0.75)]
-    """
-    coverage = min(max(coverage, 0), 1)
-    if weights is None or len(weights) != count or not 0.99 <= sum(weights) <= 1.01:
-        weights = [1 / count] * count
-    starts = accumulate(weights, initial=0)
-    return [(start, start + coverage * weight) for start, weight in zip(starts, weights)]  # noqa: B905
-
-
-def _near_one(weights: Sequence[float]) -> list[float]:
-    """GrowthBook takes weights that sum to nearly 1 as they are, and no others."""
-    total = math.fsum(weights)
-    return list(weights) if 0.99 <= total <= 1.01 else [weight / total for weight in weights]
-
-
-class Eppo(Scheme):
-    """Eppo: md5 over salt and id; traffic and split are shards of their own.
+class LaunchDarkly(Scheme):
+    """LaunchDarkly: sha1 over flag key and salt, or over the experiment's seed.
 
     Attributes:
-        salt: Salt of the split.
-        traffic_salt: Salt of the traffic allocation, if there is one.
-        traffic: Share of units in the experiment.
-        shards: Total number of shards.
-        flag: The flag of the old randomisation, which hashes `exposure-ID-FLAG` and
-            `assignment-ID-FLAG`, instead of the salts.
+        key: The flag's key.
+        salt: The flag's salt.
+        seed: The rollout's seed, which is hashed instead of key and salt.
     """
 
-    platform: Literal["eppo"]
+    platform: Literal["launchdarkly"]
+    key: str = ""
     salt: str = ""
-    traffic_salt: str | None = None
-    traffic: Share = 1.0
-    shards: int = Field(default=10_000, ge=1)
-    flag: str | None = None
+    seed: int | None = None
 
-    def rule(self, weights: Weights) -> Rule:
-        """Traffic, then the split."""
-        stages = [Stage(self._draw("assignment", self.salt), shares(weights, self.shards))]
-        if self.flag is not None or self.traffic_salt is not None:
-            draw = self._draw("exposure", self.traffic_salt or "")
-            stages.insert(0, Stage(draw, (Range(IN, 0, self.traffic * self.shards),)))
-        return Rule(tuple(stages))
-
-    def _draw(self, purpose: str, salt: str) -> Draw:
-        if self.flag is not None:
-            return Draw("md5_32", f"{purpose}-", f"-{self.flag}", modulus=self.shards)
-        return Draw("md5_32", f"{salt}-", modulus=self.shards)
-
-
-class Flagsmith(Scheme):
-    """Flagsmith: md5 over the id of the feature state and that of the identity, in per cent.
-
-    Attributes:
-        feature: Id of the feature state.
-    """
-
-    platform: Literal["flagsmith"]
-    feature: str
-
-    def rule(self, weights: Weights) -> Rule:
-        """The split of multivariate options."""
-        draw = flagsmith_draw(self.feature)._replace(divisor=None)
-        return Rule((Stage(draw, shares(weights, FLAGSMITH_STEPS - 1)),))
-
-
-def flagsmith_draw(feature: str | int) -> Draw:
-    """Flagsmith's percentage, as a share from 0 to 1.
-
-    >>> round(flagsmith_draw(12).number(93) * 100, 6)
-    27.655531
-    """
-    return Draw("flagsmith", f"{feature},", divisor=float(FLAGSMITH_STEPS - 1))
-
-
-class Unleash(Scheme):
-    """Unleash: murmur3 for the rollout, and with another seed for the variant.
-
-    Attributes:
-        group: The `groupId`, usually the name of the feature.
-        rollout: Per cent of units in the experiment.
-    """
-
-    platform: Literal["unleash"]
-    group: str
-    rollout: Percent = 100.0
-
-    def rule(self, weights: Weights) -> Rule:
-        """Rollout, then the variant."""
-        total = _whole_total(weights)
-        rollout = Draw("murmur3", f"{self.group}:", modulus=100)
-        variant = Draw("murmur3_unleash", f"{self.group}:", modulus=total)
-        passed = Stage(rollout, (Range(IN, 0, math.floor(self.rollout)),))
-        return Rule((passed, Stage(variant, shares(weights, total))))
+    def _split(self, weights: Weights) -> Stage:
+        prefix = f"{self.key}.{self.salt}" if self.seed is None else str(self.seed)
+        *ranges, last = _steps(weights)
+        # Who is past the end is in the last variation.
+        draw = Draw("sha1_60", f"{prefix}.", divisor=LONG_SCALE)
+        return Stage(draw, (*ranges, last._replace(stop=math.inf)))
 
 
 class Optimizely(Scheme):
@@ -214,69 +193,17 @@ class Optimizely(Scheme):
     group: str | None = None
     group_range: tuple[int, int] = (0, 10_000)
 
-    def rule(self, weights: Weights) -> Rule:
-        """The group, then the split."""
+    def _split(self, weights: Weights) -> Stage:
         split = shares(weights, 10_000 * self.traffic)
         if self.ends is not None:
             stops = self.ends.values()
             split = tuple(map(Range, self.ends, [0, *stops], stops))
-        stages = [Stage(optimizely_draw(self.experiment), split)]
-        if self.group is not None:
-            stages.insert(0, Stage(optimizely_draw(self.group), (Range(IN, *self.group_range),)))
-        return Rule(tuple(stages))
+        return Stage(Draw("murmur3_optimizely", after=self.experiment), split)
 
-
-def optimizely_draw(parent: str | int) -> Draw:
-    """Optimizely's bucket, 0 to 9,999.
-
-    >>> optimizely_draw(1886780721).number("ppid1")
-    5254
-    """
-    return Draw("murmur3_optimizely", after=str(parent))
-
-
-class Split(Scheme):
-    """Split (Harness FME): murmur3 with the feature's seed, or the old hash of Java; 100 buckets.
-
-    Attributes:
-        seed: The feature's seed.
-        algorithm: `murmur3` (2), or `legacy` (1), whose features are not independent.
-        traffic: Per cent of units in the experiment.
-        traffic_seed: Seed of the traffic allocation.
-    """
-
-    platform: Literal["split"]
-    seed: int
-    algorithm: Literal["murmur3", "legacy"] = "murmur3"
-    traffic: Percent = 100.0
-    traffic_seed: int = 0
-
-    def rule(self, weights: Weights) -> Rule:
-        """Traffic, then the split."""
-        split = Stage(split_draw(self.seed, self.algorithm), shares(weights, 100))
-        if self.traffic == 100:
-            return Rule((split,))
-        draw = split_draw(self.traffic_seed, self.algorithm)
-        return Rule((Stage(draw, (Range(IN, 0, self.traffic),)), split))
-
-
-def split_draw(seed: int, algorithm: Literal["murmur3", "legacy"] = "murmur3") -> Draw:
-    """Split's bucket, 0 to 99; its SDKs count from 1.
-
-    >>> split_draw(467569525).number("aUfEsdPN1twuEjff9Sl") + 1
-    52
-    """
-    return Draw("murmur3_seeded" if algorithm == "murmur3" else "java", modulus=100, seed=seed)
-
-
-def _whole_total(weights: Weights) -> int:
-    total = math.fsum(weights.values())
-    if total != int(total):
-        raise ExperimentError(
-            f"the weights of an Unleash scheme sum to {total:g}",
-            hint="write them as Unleash does: whole numbers, usually 1000 in all",
-        )
-    return int(total)
+    def _gate(self) -> Stage | None:
+        if self.group is None:
+            return None
+        return _between(Draw("murmur3_optimizely", after=self.group), *self.group_range)
 
 
 class PlanOut(Scheme):
@@ -299,53 +226,25 @@ class PlanOut(Scheme):
     segments: int = Field(default=10_000, ge=1)
     owned: tuple[int, ...] = ()
 
-    def rule(self, weights: Weights) -> Rule:
-        """Segment of the namespace, then the choice."""
-        stages = [self._choice(weights)]
-        if self.namespace is not None:
-            draw = Draw("sha1_60", f"{self.namespace}.segment.", modulus=self.segments)
-            owned = tuple(Range(IN, segment, segment + 1) for segment in sorted({*self.owned}))
-            stages.insert(0, Stage(draw, owned))
-        return Rule(tuple(stages))
-
-    def _choice(self, weights: Weights) -> Stage:
+    def _split(self, weights: Weights) -> Stage:
         before = f"{self.salt}.{self.parameter}."
         if not self.weighted:
             draw = Draw("sha1_60", before, modulus=len(weights))
             return Stage(draw, tuple(Range(name, i, i + 1) for i, name in enumerate(weights)))
-        draw = Draw("sha1_60", before, divisor=LONG_SCALE)
-        return Stage(draw, _closed(normed(weights)))
+        # Ranges own their end; the first owns 0 too.
+        return Stage(
+            Draw("sha1_60", before, divisor=LONG_SCALE),
+            tuple(
+                Range(r.label, _after(r.start) if r.start else 0, _after(r.stop))
+                for r in _steps(weights)
+            ),
+        )
 
-
-class LaunchDarkly(Scheme):
-    """LaunchDarkly: sha1 over flag key and salt, or over the experiment's seed.
-
-    Attributes:
-        key: The flag's key.
-        salt: The flag's salt.
-        seed: The rollout's seed, which is hashed instead of key and salt.
-    """
-
-    platform: Literal["launchdarkly"]
-    key: str = ""
-    salt: str = ""
-    seed: int | None = None
-
-    def rule(self, weights: Weights) -> Rule:
-        """The split; who is past its end is in the last variation."""
-        ranges = list(steps(normed(weights)))
-        ranges[-1] = ranges[-1]._replace(stop=math.inf)
-        return Rule((Stage(self.draw(), tuple(ranges)),))
-
-    def draw(self) -> Draw:
-        """The number from 0 to 1.
-
-        >>> draw = LaunchDarkly(platform="launchdarkly", key="hashKey", salt="saltyA").draw()
-        >>> round(draw.number("userKeyA"), 8)
-        0.42157587
-        """
-        prefix = f"{self.key}.{self.salt}" if self.seed is None else str(self.seed)
-        return Draw("sha1_60", f"{prefix}.", divisor=LONG_SCALE)
+    def _gate(self) -> Stage | None:
+        if self.namespace is None:
+            return None
+        draw = Draw("sha1_60", f"{self.namespace}.segment.", modulus=self.segments)
+        return Stage(draw, tuple(Range("in", one, one + 1) for one in sorted({*self.owned})))
 
 
 class PostHog(Scheme):
@@ -360,20 +259,41 @@ class PostHog(Scheme):
     key: str
     rollout: Percent = 100.0
 
-    def rule(self, weights: Weights) -> Rule:
-        """Rollout, then the variant."""
-        before = f"{self.key}."
-        passed = (Range(IN, 0, at_most(self.rollout / 100)),)
-        rollout = Draw("sha1_60", before, divisor=LONG_SCALE)
-        variant = Draw("sha1_60", before, "variant", divisor=LONG_SCALE)
-        return Rule((Stage(rollout, passed), Stage(variant, steps(normed(weights)))))
+    def _split(self, weights: Weights) -> Stage:
+        draw = Draw("sha1_60", f"{self.key}.", "variant", divisor=LONG_SCALE)
+        return Stage(draw, _steps(weights))
+
+    def _gate(self) -> Stage:
+        draw = Draw("sha1_60", f"{self.key}.", divisor=LONG_SCALE)
+        return _between(draw, 0, _after(self.rollout / 100))
 
 
-def _closed(parts: Weights) -> tuple[Range, ...]:
-    """Ranges that own their end; the first owns 0 too."""
-    return tuple(
-        Range(r.label, at_most(r.start) if r.start else 0, at_most(r.stop)) for r in steps(parts)
-    )
+class Split(Scheme):
+    """Split (Harness FME): murmur3 with the feature's seed, or the old hash of Java; 100 buckets.
+
+    Attributes:
+        seed: The feature's seed.
+        algorithm: `murmur3` (2), or `legacy` (1), whose features are not independent.
+        traffic: Per cent of units in the experiment.
+        traffic_seed: Seed of the traffic allocation.
+    """
+
+    platform: Literal["split"]
+    seed: int
+    algorithm: Literal["murmur3", "legacy"] = "murmur3"
+    traffic: Percent = 100.0
+    traffic_seed: int = 0
+
+    def _split(self, weights: Weights) -> Stage:
+        return Stage(self._draw(self.seed), shares(weights, 100))
+
+    def _gate(self) -> Stage | None:
+        if self.traffic == 100:
+            return None
+        return _between(self._draw(self.traffic_seed), 0, self.traffic)
+
+    def _draw(self, seed: int) -> Draw:
+        return Draw("murmur3" if self.algorithm == "murmur3" else "java", modulus=100, seed=seed)
 
 
 class Statsig(Scheme):
@@ -390,48 +310,41 @@ class Statsig(Scheme):
     gate: tuple[str, str] | None = None
     gate_percent: Percent = 100.0
 
-    def rule(self, weights: Weights) -> Rule:
-        """The gate, then the split."""
-        stages = [Stage(statsig_draw(self.salt), shares(weights, 1000))]
-        if self.gate is not None:
-            draw = Draw("sha256_64", ".".join(self.gate) + ".", modulus=10_000)
-            stages.insert(0, Stage(draw, (Range(IN, 0, self.gate_percent * 100),)))
-        return Rule(tuple(stages))
+    def _split(self, weights: Weights) -> Stage:
+        return Stage(Draw("sha256_64", f"{self.salt}.", modulus=1000), shares(weights, 1000))
+
+    def _gate(self) -> Stage | None:
+        if self.gate is None:
+            return None
+        draw = Draw("sha256_64", ".".join(self.gate) + ".", modulus=10_000)
+        return _between(draw, 0, self.gate_percent * 100)
 
 
-def statsig_draw(salt: str) -> Draw:
-    """Statsig's user bucket, 0 to 999.
-
-    >>> statsig_draw("f8aeba58-18fb-4f36-9bbd-4c611447a912").number("random")
-    104
-    """
-    return Draw("sha256_64", f"{salt}.", modulus=1000)
-
-
-class Firebase(Scheme):
-    """Firebase Remote Config: sha256 over seed and id, in millionths of a per cent.
+class Unleash(Scheme):
+    """Unleash: murmur3 for the rollout, and with another seed for the variant.
 
     Attributes:
-        seed: Seed of the percent condition.
+        group: The `groupId`, usually the name of the feature.
+        rollout: Per cent of units in the experiment.
     """
 
-    platform: Literal["firebase"]
-    seed: str = ""
+    platform: Literal["unleash"]
+    group: str
+    rollout: Percent = 100.0
 
-    def rule(self, weights: Weights) -> Rule:
-        """The split; each condition is above its lower bound and at most its upper one."""
-        ranges = shares(weights, 100_000_000)
-        closed = tuple(Range(r.label, r.start + 1 if r.start else 0, r.stop + 1) for r in ranges)
-        return Rule((Stage(firebase_draw(self.seed), closed),))
+    def _split(self, weights: Weights) -> Stage:
+        total = math.fsum(weights.values())
+        if total != int(total):
+            raise ExperimentError(
+                f"the weights of an Unleash scheme sum to {total:g}",
+                hint="write them as Unleash does: whole numbers, usually 1000 in all",
+            )
+        draw = Draw("murmur3", f"{self.group}:", modulus=int(total), seed=UNLEASH_VARIANT_SEED)
+        return Stage(draw, shares(weights, int(total)))
 
-
-def firebase_draw(seed: str) -> Draw:
-    """Firebase's micro-percentile, 0 to 99,999,999.
-
-    >>> firebase_draw("1").number("one")
-    64146488
-    """
-    return Draw("sha256", f"{seed}." if seed else "", modulus=100_000_000)
+    def _gate(self) -> Stage:
+        draw = Draw("murmur3", f"{self.group}:", modulus=100)
+        return _between(draw, 0, math.floor(self.rollout))
 
 
 AnyScheme = Annotated[
@@ -448,3 +361,34 @@ AnyScheme = Annotated[
     | Unleash,
     Field(discriminator="platform"),
 ]
+
+
+def growthbook_ranges(
+    count: int, coverage: float, weights: Sequence[float]
+) -> list[tuple[float, float]]:
+    """Return start and end of each variation: starts by weight alone, lengths with coverage.
+
+    >>> growthbook_ranges(2, 0.5, [0.5, 0.5])
+    [(0, 0.25), (0.5, 0.75)]
+    """
+    coverage = min(max(coverage, 0), 1)
+    if len(weights) != count or not 0.99 <= sum(weights) <= 1.01:
+        weights = [1 / count] * count
+    starts = accumulate(weights, initial=0)
+    return [(start, start + coverage * weight) for start, weight in zip(starts, weights)]  # noqa: B905
+
+
+def _between(draw: Draw, start: float, stop: float) -> Stage:
+    return Stage(draw, (Range("in", start, stop),))
+
+
+def _steps(weights: Weights) -> tuple[Range, ...]:
+    """Half-open ranges whose ends are sums of the shares, in the order of the platform's sums."""
+    total = math.fsum(weights.values())
+    ends = list(accumulate(weight / total for weight in weights.values()))
+    return tuple(map(Range, weights, [0, *ends], ends))
+
+
+def _after(number: float) -> float:
+    """The end of a half-open range whose last number is this one."""
+    return math.nextafter(number, math.inf)

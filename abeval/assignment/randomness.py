@@ -1,7 +1,4 @@
-"""Are units spread evenly over slots, and are experiments assigned independently of each other?
-
-`audit.py` hands over the units of an experiment and those of others.
-"""
+"""Are units spread evenly over slots, and are experiments assigned independently of each other?"""
 
 from __future__ import annotations
 
@@ -42,7 +39,7 @@ class Independence:
 
 
 def uniformity(numbers: NDArray[np.float64], size: float, bins: int = 100) -> float | None:
-    """P-value of numbers from 0 up to `size` being spread evenly; None with too few of them.
+    """Test whether numbers from 0 up to `size` are spread evenly; None with too few of them.
 
     Pearson's chi-square test over bins of equal width.
 
@@ -58,7 +55,7 @@ def uniformity(numbers: NDArray[np.float64], size: float, bins: int = 100) -> fl
 
 
 def independence(assignments: Mapping[str, pd.Series[str]]) -> tuple[Independence, ...]:
-    """Every pair of experiments, over the units that are in both; Holm over the pairs.
+    """Test every pair of experiments, over the units that are in both; Holm over the pairs.
 
     Args:
         assignments: Experiment → variant of each unit, by unit id.

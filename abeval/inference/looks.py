@@ -278,7 +278,7 @@ def _of_sequence(
     )
     look = follow(effect.difference, effect.se, information, alpha)
     half = (look.high - effect.difference) / effect.se
-    level, _ = tail(half, effect.df, "two-sided")
+    level, _ = tail(half, effect.df)
     valid = effect._replace(
         low=look.low,
         high=look.high,

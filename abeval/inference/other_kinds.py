@@ -26,7 +26,7 @@ from abeval.metrics.row_text import evaluate
 from abeval.stats import catalogue, quantiles, resampling
 from abeval.stats.catalogue import Incidence
 from abeval.stats.exposure import Functional
-from abeval.stats.records import Adjusted, Effect, Estimate, Floats, Refusal
+from abeval.stats.records import Adjusted, Floats, Refusal
 
 
 def compare_quantiles(metric: Metric, aggregates: Aggregates, arms: Arms, rule: Rule) -> Comparison:
@@ -191,11 +191,7 @@ def _resampled(
 ) -> Adjusted:
     arms = control, treatment
     if rule.resample == "bootstrap":
-        effect = resampling.bootstrap(*arms, statistic, rule.alpha)
-        spread = resampling.bootstrap_spread(*arms, statistic)
-    else:
-        effect = resampling.jackknife(*arms, statistic, rule.alpha)
-        spread = resampling.jackknife_spread(*arms, statistic)
+        return resampling.bootstrap(*arms, statistic, rule.alpha)
     if rule.resample == "permutation":
         effect = resampling.permutation(*arms, statistic, rule.alpha)
     return _joint(effect, spread)

@@ -298,11 +298,15 @@ def _against_rest(
         cells.pair(together([*moments[:i], *moments[i + 1 :]]))
         for i in range(len(moments) if len(moments) > 1 else 0)
     ]
-    control, treatment = [c for c, _ in inside], [t for _, t in inside]
+    if not outside:
+        raise Refusal("too_few_units", "a comparison with the rest needs two segments or more")
     value = partial(estimate, cells.metric)
-    differences = heterogeneity.segments_against_rest(control, treatment, value, alpha, outside)
-    lifts = heterogeneity.lifts_against_rest(control, treatment, value, alpha, outside)
-    return list(zip(differences, lifts, strict=True))
+    pairs = [
+        ((value(own[0]), value(own[1])), (value(rest[0]), value(rest[1])))
+        for own, rest in zip(inside, outside, strict=True)
+    ]
+    difference, lift = heterogeneity.against_rest, heterogeneity.lift_against_rest
+    return [(difference(*both, alpha), lift(*both, alpha)) for both in pairs]
 
 
 def cut_rows(analysis: Analysis) -> tuple[CutRow, ...]:

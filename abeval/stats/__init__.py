@@ -4,7 +4,7 @@ Effects and lifts: `means`, `proportions`, `skewed`, `quantiles`, `effects`. Les
 `adjustment`. Many looks: `sequential`. Many tests: `multiplicity`. Planning: `design`. Conclusions
 and beliefs: `decisions`, `toward`. Segments: `heterogeneity`, `composition`. Days: `shapes`.
 Sub-buckets: `resampling`, `replay`, `catalogue`. Many experiments: `latent`, `shrinkage`. Traffic:
-`srm`, `srm_segments`, `changed_split`, `interleaving`. Other policies: `off_policy`,
+`srm`, `srm_segments`, `changed_split`. Other policies: `off_policy`,
 `off_policy_model_based`. All of it stands on `moments`, `records` and `distributions`.
 
 Modules are imported as they are named, so that none pays for the others:
@@ -30,7 +30,6 @@ __all__ = [
     "distributions",
     "effects",
     "heterogeneity",
-    "interleaving",
     "latent",
     "means",
     "moments",

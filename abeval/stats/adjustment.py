@@ -1,7 +1,5 @@
 """Less variance for means and ratios: CUPED, regression, post-stratification."""
 
-from __future__ import annotations
-
 import functools
 import math
 from collections.abc import Callable, Sequence
@@ -22,15 +20,15 @@ def cuped_mean(
     alpha: float = 0.05,
     theta: Sequence[float] | None = None,
 ) -> Adjusted:
-    """Difference in means adjusted by one or several covariates (Deng et al. 2013).
+    """Adjust a difference in means by one or several covariates (Deng et al. 2013).
 
     Y* = Y − θ'(X − X̄), θ = Σxx⁻¹Σxy over both variants together, then Welch.
 
     Args:
         control: Moments of (y, covariate, …) of the control.
         treatment: Moments of the same variables of the treatment.
-        alpha: Error rate of test and interval.
         theta: Coefficients to use instead.
+        alpha: Error rate of test and interval.
 
     Raises:
         Refusal: `too_few_units`, `zero_variance`.
@@ -42,7 +40,7 @@ def cuped_mean(
         >>> round(a.effect.difference, 4), round(a.variance_removed, 4)
         (1.0316, 0.8737)
     """
-    return _adjust(control, treatment, _mean_arm, alpha, theta, "welch_t")
+    return _cuped(control, treatment, _mean_arm, alpha, theta, "welch_t")
 
 
 def cuped_ratio(
@@ -51,11 +49,11 @@ def cuped_ratio(
     alpha: float = 0.05,
     theta: Sequence[float] | None = None,
 ) -> Adjusted:
-    """Ratio metric adjusted by any covariates, none of them a ratio.
+    """Adjust a difference of ratios by any covariates, none of them a ratio.
 
     The metric is linearised (Deng, Knoblich and Lu 2018): θ at the pooled means, variances at each
-    variant's own. Arguments and refusals as in `mean`, with moments of (numerator, denominator,
-    covariate, …); also `zero_denominator`.
+    variant's own. Arguments and refusals as in `cuped_mean`, with moments of (numerator,
+    denominator, covariate, …); also `zero_denominator`.
 
     Example:
         >>> control = Moments.of([1, 0, 2, 1], [4, 5, 6, 5], [1, 1, 2, 0])
@@ -63,7 +61,7 @@ def cuped_ratio(
         >>> round(cuped_ratio(control, treatment).effect.difference, 4)
         0.0483
     """
-    return _adjust(control, treatment, _ratio_with_arm, alpha, theta, "delta_t")
+    return _cuped(control, treatment, _ratio_arm, alpha, theta, "delta_t")
 
 
 class _Arm(NamedTuple):
@@ -77,7 +75,6 @@ class _Arm(NamedTuple):
 
 
 def _arm(moments: Moments, rows: list[Floats], value: float, covariates: list[float]) -> _Arm:
-    """Covariance of linear combinations of the variables, one per row."""
     jacobian = np.array(rows)
     covariance = jacobian @ moments.covariance @ jacobian.T
     # What rounding leaves of an exactly constant combination must not be divided by.
@@ -91,7 +88,7 @@ def _mean_arm(moments: Moments) -> _Arm:
     return _arm(moments, rows, float(moments.mean[0]), moments.mean[1:].tolist())
 
 
-def _ratio_with_arm(moments: Moments) -> _Arm:
+def _ratio_arm(moments: Moments) -> _Arm:
     m = moments.mean
     rows = [gradient(m, 0, 1), *np.eye(m.size)[2:]]
     return _arm(moments, rows, float(m[0] / m[1]), m[2:].tolist())
@@ -106,7 +103,7 @@ def _theta(covariance: Floats) -> tuple[float, ...]:
     return tuple((inverse @ (covariance[1:, 0] / scale) / scale).tolist())
 
 
-def _adjust(
+def _cuped(
     control: Moments,
     treatment: Moments,
     arm: Callable[[Moments], _Arm],
@@ -136,7 +133,7 @@ def _estimate(arm: _Arm, weights: Floats, pooled: _Arm) -> Estimate:
 
 
 def variance_removed(adjusted: Effect, unadjusted: Effect) -> float:
-    """Share of the variance of the difference that an adjustment took out.
+    """Return the share of the variance of the difference that an adjustment took out.
 
     Example:
         >>> e = effects.from_difference(1, 2, 1, 1.0)
@@ -147,16 +144,16 @@ def variance_removed(adjusted: Effect, unadjusted: Effect) -> float:
 
 
 def lin_mean(control: Moments, treatment: Moments, alpha: float = 0.05) -> Adjusted:
-    """Lin's estimator from moments: each variant's prediction at the mean of all covariates.
+    """Compare each variant's prediction at the mean of all covariates (Lin 2013).
 
-    The difference is that of Lin (2013): never less efficient than the difference in means in large
-    samples, whatever the split. A prediction has the variance of least squares, σ²(1/n + d'C⁻¹d)
-    for covariates whose means are d from the centre and whose sums of products are C (Seber and Lee
-    2003, section 5.3). The standard error is that of the effect on all units like these: with
-    slopes b and covariates' covariance S, it has (b_t − b_c)'S(b_t − b_c)/n more than the residuals
-    give, because the mean of the covariates is estimated (Negi and Wooldridge 2021). The degrees of
-    freedom are Welch's, one fewer per covariate. `theta` holds the slopes of the control, then the
-    treatment's slopes minus the control's.
+    Never less efficient than the difference in means in large samples, whatever the split. A
+    prediction has the variance of least squares, σ²(1/n + d'C⁻¹d) for covariates whose means are d
+    from the centre and whose sums of products are C (Seber and Lee 2003, section 5.3). The standard
+    error is that of the effect on all units like these: with slopes b and covariates' covariance S,
+    it adds (b_t − b_c)'S(b_t − b_c)/n to what the residuals give, because the mean of the
+    covariates is estimated (Negi and Wooldridge 2021). The degrees of freedom are Welch's, one
+    fewer per covariate. `theta` holds the slopes of the control, then the treatment's slopes minus
+    the control's.
 
     Args:
         control: Moments of (y, covariate, …) of the control.
@@ -209,10 +206,10 @@ def _with_centre(
 
 
 def lin_ratio(control: Moments, treatment: Moments, alpha: float = 0.05) -> Adjusted:
-    """Lin's estimator of a ratio, linearised at each variant's own means.
+    """Compare ratios as `lin_mean` does means, linearised at each variant's own means.
 
     A unit's linearised ratio is R + (y − R x) / x̄. Its mean is R and its variance that of the
-    delta method (Deng, Knoblich and Lu 2018). Arguments and refusals as in `lin_moments`, with
+    delta method (Deng, Knoblich and Lu 2018). Arguments and refusals as in `lin_mean`, with
     moments of (numerator, denominator, covariate, …); also `zero_denominator`.
 
     Example:
@@ -260,38 +257,19 @@ def _fitted(arm: Moments, slopes: Floats, centre: Floats) -> Estimate:
     return Estimate(value, variance, arm.n, max(arm.df - slopes.size, 1.0))
 
 
-class PostStratified(NamedTuple):
-    """A post-stratified effect and its strata.
+def stratified_mean(
+    control: Sequence[Moments], treatment: Sequence[Moments], alpha: float = 0.05
+) -> Adjusted:
+    """Compare means within strata, combined by the strata's shares of these units.
 
-    Attributes:
-        adjusted: The effect, the effect without strata, and what a relative effect needs.
-        shares: Share of each stratum.
-        differences: Treatment − control within each stratum.
-        variances: Sampling variance of each difference.
-    """
-
-    adjusted: Adjusted
-    shares: tuple[float, ...]
-    differences: tuple[float, ...]
-    variances: tuple[float, ...]
-
-
-def fixed_mean(
-    control: Sequence[Moments],
-    treatment: Sequence[Moments],
-    alpha: float = 0.05,
-    shares: Sequence[float] | None = None,
-) -> PostStratified:
-    """Difference in means with the strata's shares taken as known.
-
-    Δ = Σ w_k Δ_k and Var Δ = Σ w_k² v_k, w_k the share of units of both variants
-    (Miratrix, Sekhon and Yu 2013; Xie and Aurisset 2016).
+    Δ = Σ w_k Δ_k and Var Δ = Σ w_k² v_k, w_k the share of units of both variants (Miratrix, Sekhon
+    and Yu 2013; Xie and Aurisset 2016), and the multinomial variance of the shares, which matters
+    if the effect differs between strata.
 
     Args:
         control: Moments of the control, one per stratum.
         treatment: Moments of the treatment in the same strata.
         alpha: Error rate of test and interval.
-        shares: Shares of the strata, summing to 1; those of both variants' units by default.
 
     Raises:
         Refusal: `too_few_units` when a stratum has fewer than two units in a variant
@@ -300,74 +278,27 @@ def fixed_mean(
     Example:
         >>> control = [Moments.of([1, 2, 3]), Moments.of([7, 8, 9])]
         >>> treatment = [Moments.of([2, 3, 4]), Moments.of([8, 10, 12])]
-        >>> p = fixed_mean(control, treatment)
-        >>> p.shares, p.differences, p.adjusted.effect.difference
-        ((0.5, 0.5), (1.0, 2.0), 1.5)
+        >>> stratified_mean(control, treatment).effect.difference
+        1.5
     """
-    return _stratify(
-        control, treatment, _MEAN, _checked_shares(control, treatment, shares), alpha, None
-    )
+    return _stratify(control, treatment, _MEAN, alpha)
 
 
-def stratified_mean(
+def stratified_ratio(
     control: Sequence[Moments], treatment: Sequence[Moments], alpha: float = 0.05
-) -> PostStratified:
-    """Like `mean`, with shares that are estimated from these units.
+) -> Adjusted:
+    """Compare ratios of post-stratified numerators and denominators.
 
-    Adds the multinomial variance of the shares, which matters if the effect differs between
-    strata.
-
-    Example:
-        >>> control = [Moments.of([1, 2, 3]), Moments.of([7, 8, 9])]
-        >>> treatment = [Moments.of([2, 3, 4]), Moments.of([8, 10, 12])]
-        >>> fixed = fixed_mean(control, treatment).adjusted.effect.se
-        >>> stratified_mean(control, treatment).adjusted.effect.se > fixed
-        True
-    """
-    units = _units(control, treatment)
-    return _stratify(
-        control, treatment, _MEAN, _checked_shares(control, treatment, None), alpha, units
-    )
-
-
-def fixed_ratio(
-    control: Sequence[Moments],
-    treatment: Sequence[Moments],
-    alpha: float = 0.05,
-    shares: Sequence[float] | None = None,
-) -> PostStratified:
-    """Difference of ratios with post-stratified numerators and denominators.
-
-    Arguments and refusals as in `mean`, with variables 0 and 1 the numerator and
+    Arguments and refusals as in `stratified_mean`, with variables 0 and 1 the numerator and
     denominator.
 
     Example:
         >>> control = [Moments.of([1, 2, 3], [4, 5, 6]), Moments.of([3, 4, 2], [9, 8, 9])]
         >>> treatment = [Moments.of([2, 3, 4], [4, 6, 6]), Moments.of([3, 6, 4], [9, 8, 8])]
-        >>> round(fixed_ratio(control, treatment).adjusted.effect.difference, 4)
+        >>> round(stratified_ratio(control, treatment).effect.difference, 4)
         0.1707
     """
-    return _stratify(
-        control, treatment, _RATIO, _checked_shares(control, treatment, shares), alpha, None
-    )
-
-
-def stratified_ratio(
-    control: Sequence[Moments], treatment: Sequence[Moments], alpha: float = 0.05
-) -> PostStratified:
-    """Like `ratio`, with shares that are estimated from these units.
-
-    Example:
-        >>> control = [Moments.of([1, 2, 3], [4, 5, 6]), Moments.of([3, 4, 2], [9, 8, 9])]
-        >>> treatment = [Moments.of([2, 3, 4], [4, 6, 6]), Moments.of([3, 6, 4], [9, 8, 8])]
-        >>> fixed = fixed_ratio(control, treatment).adjusted.effect.se
-        >>> stratified_ratio(control, treatment).adjusted.effect.se > fixed
-        True
-    """
-    units = _units(control, treatment)
-    return _stratify(
-        control, treatment, _RATIO, _checked_shares(control, treatment, None), alpha, units
-    )
+    return _stratify(control, treatment, _RATIO, alpha)
 
 
 class _Metric(NamedTuple):
@@ -381,60 +312,52 @@ class _Metric(NamedTuple):
 
 
 _MEAN = _Metric(1, lambda m: float(m[0]), np.ones_like, means.estimate_mean, "welch_t")
-_RATIO = _Metric(2, lambda m: float(m[0] / m[1]), means.gradient, means.estimate_ratio, "delta_t")
+_RATIO = _Metric(2, lambda m: float(m[0] / m[1]), gradient, means.estimate_ratio, "delta_t")
 
 
-def _units(control: Sequence[Moments], treatment: Sequence[Moments]) -> int:
-    return sum(arm.n for arm in (*control, *treatment))
+def _stratify(
+    control: Sequence[Moments], treatment: Sequence[Moments], metric: _Metric, alpha: float
+) -> Adjusted:
+    shares, units = _shares(control, treatment)
+    arms = [_strata(variant, metric, shares) for variant in (control, treatment)]
+
+    def of_shares(a: Floats, b: Floats) -> float:
+        """Return covariance of Σ ν_k a_k and Σ ν_k b_k over samples of the shares."""
+        return float(shares @ ((a - shares @ a) * (b - shares @ b))) / units
+
+    gap = arms[1].line - arms[0].line
+    terms = [*arms[0].terms, *arms[1].terms, of_shares(gap, gap)]
+    if not any(terms):
+        raise Refusal("zero_variance", "no stratum varies: no test is possible")
+    df = satterthwaite(terms, [*arms[0].dfs, *arms[1].dfs, units - 1.0])
+    low, high = arms[0].value, arms[1].value
+    se = math.sqrt(math.fsum(terms))
+    effect = effects.from_difference(low, high, high - low, se, df, alpha, "post_stratified_t")
+    raw = [metric.estimate(functools.reduce(Moments.merge, v)) for v in (control, treatment)]
+    unadjusted = effects.compare(raw[0], raw[1], alpha, metric.method)
+    below, above = (
+        Estimate(
+            arm.value,
+            math.fsum(arm.terms) + of_shares(arm.line, arm.line),
+            sum(m.n for m in variant),
+            df,
+        )
+        for arm, variant in zip(arms, (control, treatment), strict=True)
+    )
+    covariance = of_shares(gap, arms[0].line) - math.fsum(arms[0].terms)
+    removed = variance_removed(effect, unadjusted)
+    return Adjusted(effect, unadjusted, (), removed, below, above, covariance)
 
 
-def _checked_shares(
-    control: Sequence[Moments], treatment: Sequence[Moments], shares: Sequence[float] | None
-) -> Floats:
-    """Shares of the strata; both the strata and the shares are checked."""
+def _shares(control: Sequence[Moments], treatment: Sequence[Moments]) -> tuple[Floats, int]:
+    """Share of each stratum in the units, and the units."""
     if len(control) != len(treatment) or not control:
         raise ValueError("control and treatment need the same strata, at least one")
     for k, arms in enumerate(zip(control, treatment, strict=True)):
         if min(arm.n for arm in arms) < 2:
             raise Refusal("too_few_units", f"stratum {k} has fewer than two units in a variant")
-    sizes = [c.n + t.n for c, t in zip(control, treatment, strict=True)]
-    weights = np.array(sizes if shares is None else shares, dtype=np.float64)
-    if weights.shape != (len(control),) or not (weights >= 0).all():
-        raise ValueError("one share per stratum, none negative")
-    if shares is not None and not math.isclose(float(weights.sum()), 1.0, rel_tol=1e-9):
-        raise ValueError("shares must sum to 1")
-    return np.asarray(weights / weights.sum())
-
-
-def _stratify(
-    control: Sequence[Moments],
-    treatment: Sequence[Moments],
-    metric: _Metric,
-    shares: Floats,
-    alpha: float,
-    units: int | None,
-) -> PostStratified:
-    """`units` is the size of the sample from which shares are estimated, None if known."""
-    arms = [_strata(variant, metric, shares) for variant in (control, treatment)]
-    slope = arms[1].line - arms[0].line
-    shift = _covariance(shares, slope, slope, units)
-    dfs = [*arms[0].dfs, *arms[1].dfs, (units or 2) - 1.0]
-    effect = _stratified_effect(arms, [*arms[0].terms, *arms[1].terms, shift], dfs, alpha)
-    raw = [metric.estimate(functools.reduce(Moments.merge, v)) for v in (control, treatment)]
-    unadjusted = effects.compare(raw[0], raw[1], alpha, metric.method)
-    below, above = (_value(arm, shares, units, effect.df) for arm in arms)
-    covariance = _covariance(shares, slope, arms[0].line, units) - math.fsum(arms[0].terms)
-    removed = variance_removed(effect, unadjusted)
-    adjusted = Adjusted(effect, unadjusted, (), removed, below, above, covariance)
-    pairs = [
-        (metric.estimate(c), metric.estimate(t)) for c, t in zip(control, treatment, strict=True)
-    ]
-    return PostStratified(
-        adjusted,
-        tuple(shares.tolist()),
-        tuple(t.value - c.value for c, t in pairs),
-        tuple(t.variance + c.variance for c, t in pairs),
-    )
+    sizes = np.array([c.n + t.n for c, t in zip(control, treatment, strict=True)], dtype=np.float64)
+    return sizes / sizes.sum(), int(sizes.sum())
 
 
 class _Strata(NamedTuple):
@@ -452,32 +375,9 @@ def _strata(strata: Sequence[Moments], metric: _Metric, shares: Floats) -> _Stra
     centre = shares @ means_by_stratum
     slope = metric.gradient(centre)
     terms = [
-        float(w) ** 2 * means.quadratic(slope, m.covariance) / m.n
+        float(w) ** 2 * quadratic(slope, m.covariance) / m.n
         for w, m in zip(shares, picked, strict=True)
     ]
     return _Strata(
         metric.value(centre), terms, [m.n - 1.0 for m in picked], means_by_stratum @ slope
     )
-
-
-def _covariance(shares: Floats, a: Floats, b: Floats, units: int | None) -> float:
-    """Covariance of Σ ν_k a_k and Σ ν_k b_k over samples of the shares, zero if known."""
-    if units is None:
-        return 0.0
-    return float(shares @ ((a - shares @ a) * (b - shares @ b))) / units
-
-
-def _value(arm: _Strata, shares: Floats, units: int | None, df: float) -> Estimate:
-    variance = math.fsum(arm.terms) + _covariance(shares, arm.line, arm.line, units)
-    return Estimate(arm.value, variance, int(sum(arm.dfs)) + len(arm.dfs), df)
-
-
-def _stratified_effect(
-    arms: Sequence[_Strata], terms: list[float], dfs: list[float], alpha: float
-) -> Effect:
-    variance = math.fsum(terms)
-    if variance == 0:
-        raise Refusal("zero_variance", "no stratum varies: no test is possible")
-    low, high = arms[0].value, arms[1].value
-    df, se = satterthwaite(terms, dfs), math.sqrt(variance)
-    return effects.from_difference(low, high, high - low, se, df, alpha, "post_stratified_t")

@@ -1,16 +1,13 @@
 """Coverage, Gini and entropy of item exposure, compared at equal traffic."""
 
 from collections.abc import Callable, Collection, Sequence
-from typing import Any, Literal, NamedTuple, Protocol
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from abeval.stats import effects, resampling
 from abeval.stats.exposure import Functional, Spread, Totals, coverage_of_sets, spread_of_sets
-from abeval.stats.exposure import coverage as coverage
-from abeval.stats.exposure import entropy as entropy
-from abeval.stats.exposure import gini as gini
 from abeval.stats.records import Bools, Effect, Floats, Integers, Lift, Refusal
 from abeval.stats.resampling import scaled_null
 from abeval.threads import in_threads
@@ -37,60 +34,25 @@ class Arm(NamedTuple):
     units: Floats
 
 
-class Measure(Protocol):
-    """Functionals of the same counts, evaluated together."""
+class Coverage(NamedTuple):
+    """Coverage at equal numbers of units, by rarefaction; its counts are units.
 
-    @property
-    def functionals(self) -> Sequence[Functional]:
-        """Names of the functionals, in the order of the values."""
+    Attributes:
+        size: Items that could have been shown.
+        functionals: What it computes.
+    """
+
+    size: int
+    functionals: Sequence[Functional] = ("coverage",)
 
     def values(self, arm: Arm, at: Floats, orders: Sequence[Integers]) -> Floats:
-        """Values of one variant at `at` units, shape (functionals, subsets).
+        """Evaluate one variant at `at` units, shape (functionals, subsets).
 
         Args:
             arm: The variant.
             at: Units to evaluate each subset at, shape (subsets,).
             orders: Subsets of the groups, each in the order in which groups are used.
         """
-
-    def against_rest(self, pooled: Arm, members: Totals, blocks: int, observed: float) -> Floats:
-        """Value of each block minus that of the rest at equal traffic.
-
-        Args:
-            pooled: Counts of both variants together.
-            members: 1 where a block has a group, shape (permutations * blocks, groups).
-            blocks: Blocks of one permutation.
-            observed: Units of the smaller variant.
-
-        Returns:
-            Shape (functionals, permutations * blocks).
-        """
-
-    def groups_used(self, groups: int, in_blocks: int) -> int:
-        """Groups that a comparison of a block with the rest uses.
-
-        Args:
-            groups: All groups.
-            in_blocks: Groups that are in a block.
-        """
-
-
-class Coverage(NamedTuple):
-    """Coverage at equal numbers of units, by rarefaction; its counts are units.
-
-    Attributes:
-        size: Items that could have been shown.
-    """
-
-    size: int
-
-    @property
-    def functionals(self) -> Sequence[Functional]:
-        """See `Measure`."""
-        return ("coverage",)
-
-    def values(self, arm: Arm, at: Floats, orders: Sequence[Integers]) -> Floats:
-        """See `Measure`."""
         members = np.zeros((len(orders), len(arm.units)), arm.counts.dtype)
         for row, order in enumerate(orders):
             members[row, order] = 1.0
@@ -101,8 +63,17 @@ class Coverage(NamedTuple):
 
         return _over_sets(arm, members, evaluate)
 
-    def against_rest(self, pooled: Arm, members: Totals, blocks: int, observed: float) -> Floats:
-        """See `Measure`; the rest is all other groups, in a block or not."""
+    def against_rest(self, pooled: Arm, members: Totals, _: int, observed: float) -> Floats:
+        """Compare each block with all other groups at equal traffic.
+
+        Args:
+            pooled: Counts of both variants together.
+            members: 1 where a block has a group, shape (permutations * blocks, groups).
+            observed: Units of the smaller variant.
+
+        Returns:
+            The block's value less that of the rest, shape (functionals, permutations * blocks).
+        """
         units, shown = members @ pooled.units, pooled.counts.sum(axis=0)
         others = pooled.units.sum() - units
         at = np.minimum(units, others)
@@ -115,8 +86,8 @@ class Coverage(NamedTuple):
         # Coverage by rare items is proportional to traffic, and so are its differences.
         return np.asarray(_over_sets(pooled, members, evaluate) * np.maximum(1.0, observed / at))
 
-    def groups_used(self, groups: int, in_blocks: int) -> int:
-        """See `Measure`."""
+    def groups_used(self, groups: int, _: int) -> int:
+        """Count the groups that a comparison of a block with the rest uses: all."""
         return groups
 
 
@@ -132,35 +103,38 @@ class Evenness(NamedTuple):
     functionals: Sequence[Spread]
 
     def values(self, arm: Arm, at: Floats, orders: Sequence[Integers]) -> Floats:
-        """See `Measure`."""
+        """Evaluate one variant as `Coverage` does."""
         plans = [_plan(arm, float(m), order) for m, order in zip(at, orders, strict=True)]
         values = self._over_sets(arm, np.concatenate([plan.members for plan in plans]))
         weighted = values * np.concatenate([plan.weights for plan in plans])
         ends = np.cumsum([len(plan.weights) for plan in plans])
         return np.asarray(np.add.reduceat(weighted, np.concatenate(([0], ends[:-1])), axis=1))
 
-    def against_rest(self, pooled: Arm, members: Totals, blocks: int, observed: float) -> Floats:
-        """See `Measure`; the rest is the other blocks of the permutation."""
+    def against_rest(self, pooled: Arm, members: Totals, blocks: int, _: float) -> Floats:
+        """Compare each of the blocks with the other ones of its permutation."""
         values = self._over_sets(pooled, members).reshape(len(self.functionals), -1, blocks)
         centred = values - values.mean(axis=2, keepdims=True)
         return np.asarray(centred.reshape(len(self.functionals), -1) * blocks / (blocks - 1))
 
-    def groups_used(self, groups: int, in_blocks: int) -> int:
-        """See `Measure`."""
+    def groups_used(self, _: int, in_blocks: int) -> int:
+        """Count the groups that a comparison of a block with the rest uses: all in blocks."""
         return in_blocks
 
     def _over_sets(self, arm: Arm, members: Totals) -> Floats:
         return _over_sets(arm, members, lambda t, _: spread_of_sets(t, self.size, self.functionals))
 
 
+Measure = Coverage | Evenness
+
+
 def at_equal_traffic(control: Arm, treatment: Arm, order: Integers, measure: Measure) -> Floats:
-    """Values of both variants at the units of the smaller one, shape (functionals, 2)."""
+    """Evaluate both variants at the units of the smaller one, shape (functionals, 2)."""
     at = np.array([min(control.units.sum(), treatment.units.sum())])
     return np.hstack([measure.values(arm, at, [order]) for arm in (control, treatment)])
 
 
 def left_out(control: Arm, treatment: Arm, order: Integers, measure: Measure) -> Floats:
-    """Values of both variants without one group each, shape (functionals, 2, groups)."""
+    """Evaluate both variants without one group each, shape (functionals, 2, groups)."""
     orders = [order[order != group] for group in range(len(order))]
     units = [arm.units.sum() - arm.units for arm in (control, treatment)]
     at = np.minimum(*units)
@@ -170,7 +144,7 @@ def left_out(control: Arm, treatment: Arm, order: Integers, measure: Measure) ->
 def null_differences(
     control: Arm, treatment: Arm, measure: Measure, permutations: int, rng: np.random.Generator
 ) -> Floats:
-    """Differences without a true effect: each random block of groups against the rest.
+    """Draw differences without a true effect: random blocks of groups against the rest.
 
     Blocks have the smaller variant's share of the groups. The differences are scaled to the
     observed numbers of units; shape (functionals, at least `permutations`).
@@ -194,7 +168,7 @@ def _pooled(control: Arm, treatment: Arm) -> Arm:
 
 
 def _over_sets(arm: Arm, members: Totals, evaluate: Callable[[Totals, slice], Floats]) -> Floats:
-    """Functionals on every set of groups, one set per row of `members`, (functionals, sets)."""
+    """Evaluate every set of groups, one per row of `members`; shape (functionals, sets)."""
 
     def evaluate_chunk(start: int) -> Floats:
         chunk = slice(start, start + _CHUNK)
@@ -205,7 +179,7 @@ def _over_sets(arm: Arm, members: Totals, evaluate: Callable[[Totals, slice], Fl
 
 
 def _totals(members: Totals, counts: Totals) -> Totals:
-    """Counts of each item in each set, shape (sets, items): `members @ counts` by blocks."""
+    """Count each item in each set, shape (sets, items): `members @ counts` by blocks."""
     totals = np.empty((len(members), counts.shape[1]), counts.dtype)
     even = counts.shape[1] // _BLOCK * _BLOCK
     np.matmul(members, _blocks(counts[:, :even]), out=_blocks(totals[:, :even]))
@@ -214,19 +188,19 @@ def _totals(members: Totals, counts: Totals) -> Totals:
 
 
 def _blocks(matrix: Totals) -> Totals:
-    """A view of the matrix of shape (columns / _BLOCK, rows, _BLOCK)."""
+    """View the matrix in the shape (columns / _BLOCK, rows, _BLOCK)."""
     return matrix.reshape(len(matrix), -1, _BLOCK).transpose(1, 0, 2)
 
 
 def _members(sets: Integers, groups: int) -> NDArray[np.float32]:
-    """1 where a set has a group, shape (sets, groups), from the groups of each set."""
+    """Mark the groups of each set by 1, shape (sets, groups)."""
     members = np.zeros((len(sets), groups), np.float32)
     np.put_along_axis(members, sets, 1.0, axis=1)
     return members
 
 
 def _windows(order: Integers, length: int, groups: int) -> NDArray[np.float32]:
-    """Half-overlapping windows of `length` groups along `order`, read as a circle.
+    """Cut half-overlapping windows of `length` groups along `order`, read as a circle.
 
     Shape (sets, groups); every group is in about equally many windows. One window if it holds all.
     """
@@ -244,7 +218,7 @@ class _Plan(NamedTuple):
 
 
 def _plan(arm: Arm, at: float, order: Integers) -> _Plan:
-    """Sets of groups with `at` units on average.
+    """Choose sets of groups with `at` units on average.
 
     Between two whole numbers of groups, values are interpolated linearly in 1 / groups, because
     the bias of Gini and entropy is linear in it.
@@ -293,7 +267,7 @@ class Incidence(NamedTuple):
 
 
 def matrices(control: Incidence, treatment: Incidence, counted: Counted) -> tuple[Arm, Arm]:
-    """Dense counts of the items that were shown in either variant.
+    """Count densely the items that were shown in either variant.
 
     Args:
         control: Incidence of control.
@@ -356,6 +330,8 @@ def _matrix(arm: Incidence, values: Numbers, seen: Bools, precision: type[np.flo
     return Arm(counts.reshape(groups, items), np.asarray(arm.units_in_group, dtype=np.float64))
 
 
+_SPREAD: tuple[Spread, ...] = ("gini", "entropy")
+
 PERMUTATIONS, SEED = 1000, 0
 """Least number of permutations, and the seed, where a caller names none."""
 
@@ -402,10 +378,10 @@ def compare_all(
         control: Incidence of control.
         treatment: Incidence of treatment, with the same groups and catalogue.
         functionals: Any of `coverage`, `gini` and `entropy` (nats).
-        alpha: Two-sided level of the interval.
         permutations: Least number of permutations; the p-value is no smaller than
             1 / (permutations + 1). With 0 it is that of the jackknife's t.
         seed: Seed of the sets of groups and of the permutations.
+        alpha: Error rate of test and interval.
 
     Returns:
         By functional, the comparison, or its refusal: `too_few_units` for fewer than eight groups,
@@ -436,9 +412,6 @@ def compare_all(
     return {name: outcomes[name] for name in functionals}
 
 
-_SPREAD: tuple[Spread, ...] = ("gini", "entropy")
-
-
 class _Test(NamedTuple):
     alpha: float
     permutations: int
@@ -448,7 +421,7 @@ class _Test(NamedTuple):
 def _compare(
     control: Incidence, treatment: Incidence, counted: Counted, measure: Measure, test: _Test
 ) -> dict[Functional, CatalogueComparison | Refusal]:
-    """Comparisons of all functionals of a measure."""
+    """Compare the variants by all functionals of a measure."""
     rng, names = np.random.default_rng(test.seed), measure.functionals
     try:
         arms = matrices(control, treatment, counted)
@@ -474,7 +447,7 @@ def _compare(
 def _jackknifed(
     functional: Functional, values: Floats, without: Floats, at: int, alpha: float
 ) -> CatalogueComparison | Refusal:
-    """Effect and lift, with intervals and p-value by the jackknife."""
+    """Compare two values, with intervals and p-value by the jackknife."""
     control, treatment = values.tolist()
     groups, se = without.shape[1], _jackknife_se(without[1] - without[0])
     if se <= 1e-12 * (abs(control) + abs(treatment)):
@@ -487,7 +460,7 @@ def _jackknifed(
 def _permuted(
     functional: Functional, comparison: CatalogueComparison | Refusal, null: Floats | Refusal
 ) -> CatalogueComparison | Refusal:
-    """The comparison with the p-value of the permutation test, or the first refusal."""
+    """Put the p-value of the permutation test into a comparison, or return the first refusal."""
     if isinstance(comparison, Refusal):
         return comparison
     if isinstance(null, Refusal):

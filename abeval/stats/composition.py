@@ -12,12 +12,7 @@ from abeval.stats.records import Effect, Floats, Refusal
 
 
 class Totals(NamedTuple):
-    """The sums of one variant in each part.
-
-    Attributes:
-        numerator: Σ numerator, shape (parts,).
-        denominator: Σ denominator, shape (parts,), not negative.
-    """
+    """The sums of one variant in each part, shape (parts,); no denominator is negative."""
 
     numerator: ArrayLike
     denominator: ArrayLike
@@ -34,12 +29,9 @@ class Parts(NamedTuple):
 class Gradient(NamedTuple):
     """How one part of the difference follows from one variant's sums.
 
-    A unit's sums times these add up to its influence: over the units of the variant its mean is 0,
-    and its variance over their number is what the variant adds to the variance of the part.
-
-    Attributes:
-        numerator: By the mean of the numerator per unit, shape (parts,).
-        denominator: By the mean of the denominator per unit, shape (parts,).
+    By the means per unit of numerator and denominator, shape (parts,). A unit's sums times these
+    add up to its influence: over the units of the variant its mean is 0, and its variance over
+    their number is what the variant adds to the variance of the part.
     """
 
     numerator: Floats
@@ -68,10 +60,6 @@ def parts(control: Totals, treatment: Totals) -> Parts:
     `within` weighs each part's difference by its mean share of the denominator; `mix` weighs each
     part's change of share by its mean ratio. What only one variant has is mix alone.
 
-    Args:
-        control: Sums of control.
-        treatment: Sums of the treatment, in the same parts.
-
     Raises:
         Refusal: `zero_denominator`; `not_finite`; `not_applicable` for a negative denominator.
 
@@ -90,7 +78,7 @@ def parts(control: Totals, treatment: Totals) -> Parts:
 
 
 def ratios(control: Totals, treatment: Totals) -> tuple[float, float]:
-    """The ratio of each variant over all parts.
+    """Return the ratio of each variant over all parts.
 
     Raises:
         Refusal: As `parts`.
@@ -106,12 +94,7 @@ def ratios(control: Totals, treatment: Totals) -> tuple[float, float]:
 def gradients(
     control: Totals, treatment: Totals, units: tuple[int, int]
 ) -> tuple[Gradients, Gradients]:
-    """The derivatives of both parts by control's and by treatment's sums per unit.
-
-    Args:
-        control: Sums of control.
-        treatment: Sums of the treatment, in the same parts.
-        units: Units of each variant.
+    """Return the derivatives of both parts by control's and by treatment's sums per unit.
 
     Raises:
         Refusal: As `parts`.
@@ -168,17 +151,14 @@ def _arms(control: Totals, treatment: Totals) -> tuple[_Arm, _Arm]:
     )
 
 
-def effect(
-    value: float, control: Moments, treatment: Moments, alpha: float = 0.05, method: str = "delta_t"
-) -> Effect:
-    """A part of the difference with its interval and test, clustered by unit.
+def effect(value: float, control: Moments, treatment: Moments, alpha: float = 0.05) -> Effect:
+    """Test a part of the difference, clustered by unit.
 
     Args:
         value: The part, such as `Parts.within`.
         control: Moments of the influence of control's units: sums times `Gradients`.
         treatment: The same of the treatment.
-        alpha: Level of the interval and the test.
-        method: Id recorded in the effect.
+        alpha: Error rate of test and interval.
 
     Raises:
         Refusal: `too_few_units`; `zero_variance` where the part does not vary.
@@ -192,21 +172,19 @@ def effect(
     if sum(variances) == 0:
         raise Refusal("zero_variance", "the part does not vary")
     df = effects.satterthwaite(variances, [control.df, treatment.df])
-    return effects.from_difference(0.0, value, value, sum(variances) ** 0.5, df, alpha, method)
+    return effects.from_difference(0.0, value, value, sum(variances) ** 0.5, df, alpha, "delta_t")
 
 
 class MixShift(NamedTuple):
-    """An overall difference taken apart: `difference = within + mix`.
+    """An overall difference taken apart, `within + mix`.
 
     Attributes:
-        difference: Overall difference.
         within: Part due to the segments' own differences, at the average mix.
         mix: Part due to the different mixes of the variants.
         mix_p_value: Test that the mix of segments is the same in both variants.
         shares: Average share of each segment, which weighs its difference in `within`.
     """
 
-    difference: float
     within: float
     mix: float
     mix_p_value: float
@@ -232,9 +210,6 @@ def mix_shift(
         control_units: Units per segment in control, for the test of the mix.
         treatment_units: Units per segment in treatment.
 
-    Returns:
-        Overall difference, its two parts, and the test of the mix.
-
     Raises:
         Refusal: `too_few_units` for a variant without weight; `not_finite`; `not_applicable` for
             negative weights.
@@ -244,8 +219,8 @@ def mix_shift(
 
     Example:
         >>> parts = mix_shift([0.10, 0.30], [0.12, 0.32], [90, 10], [50, 50], [90, 10], [50, 50])
-        >>> round(parts.difference, 6), round(parts.within, 6), round(parts.mix, 6)
-        (0.1, 0.02, 0.08)
+        >>> round(parts.within, 6), round(parts.mix, 6)
+        (0.02, 0.08)
     """
     values = np.array([control, treatment], dtype=float)
     weights = np.array([control_weights, treatment_weights], dtype=float)
@@ -260,12 +235,11 @@ def mix_shift(
     average = share.mean(axis=0)
     within = float(average @ (values[1] - values[0]))
     mix = float((share[1] - share[0]) @ values.mean(axis=0))
-    difference = float(share[1] @ values[1] - share[0] @ values[0])
-    return MixShift(difference, within, mix, same_shares(units), tuple(average.tolist()))
+    return MixShift(within, mix, same_shares(units), tuple(average.tolist()))
 
 
 def reversal(within: Effect, overall: Effect) -> float:
-    """P-value that the effect within segments and the overall effect point opposite ways.
+    """Test whether the effect within segments and the overall effect point opposite ways.
 
     Both have to differ from zero, with opposite signs (an intersection-union test, Berger 1982):
     without an effect, two estimates have opposite signs by chance.
@@ -289,19 +263,13 @@ def reversal(within: Effect, overall: Effect) -> float:
 
 
 def same_shares(units: Floats) -> float:
-    """P-value that two variants spread over segments alike.
+    """Test whether two variants spread over segments alike.
 
-    Args:
-        units: Counts, shape (2, segments).
-
-    Returns:
-        Pearson's chi-square p-value, without Yates; 1 where only one segment has units.
+    By Pearson's chi-square (1900) of counts of shape (2, segments), without Yates; 1 where only one
+    segment has units.
 
     Raises:
         Refusal: `too_few_units` for a variant without units.
-
-    Source:
-        Pearson (1900).
 
     Example:
         >>> same_shares(np.array([[50.0, 50.0], [50.0, 50.0]]))

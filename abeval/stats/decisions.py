@@ -3,7 +3,6 @@
 import math
 from typing import Literal, NamedTuple
 
-from scipy import special
 from scipy.special import ndtr
 
 from abeval.stats.distributions import two_sided_quantile
@@ -12,33 +11,23 @@ from abeval.stats.records import Effect, Interval, Refusal
 Direction = Literal["increase", "decrease"]
 
 
-class Gain(NamedTuple):
-    """How much better the treatment is than the control; negative is worse.
-
-    Attributes:
-        low: Lower end of its interval.
-        high: Upper end.
-    """
-
-    low: float
-    high: float
+Gain = Interval
+"""How much better the treatment is than the control; negative is worse."""
 
 
-def gain(interval: Interval | tuple[float, float], direction: Direction = "increase") -> Gain:
-    """The gain from an interval of the difference or of the lift.
+def gain(interval: tuple[float, float], direction: Direction = "increase") -> Gain:
+    """Return the gain from an interval of the difference or of the lift.
 
     Example:
         >>> gain((-0.02, 0.05), "decrease")
-        Gain(low=-0.05, high=0.02)
+        Interval(low=-0.05, high=0.02)
     """
     low, high = interval
     return Gain(low, high) if direction == "increase" else Gain(-high, -low)
 
 
-def conclusive(
-    p_value: float, interval: Interval | tuple[float, float], alpha: float = 0.05
-) -> bool:
-    """Whether a difference is proven: by its p-value and by its interval.
+def conclusive(p_value: float, interval: tuple[float, float], alpha: float = 0.05) -> bool:
+    """Decide whether a difference is proven: by its p-value and by its interval.
 
     An interval by one method and a p-value by another, or one adjusted for a family, may
     disagree near alpha; then nothing is proven.
@@ -52,7 +41,7 @@ def conclusive(
 
 
 def not_worse(gain: Gain, margin: float) -> bool:
-    """Non-inferiority: the whole interval lies above the largest loss that is acceptable.
+    """Decide non-inferiority: the whole interval lies above the largest acceptable loss.
 
     Example:
         >>> not_worse(Gain(-0.004, 0.01), 0.005), not_worse(Gain(-0.006, 0.02), 0.005)
@@ -68,7 +57,7 @@ def not_worse_relative(
     margin: float,
     direction: Direction = "increase",
 ) -> bool:
-    """Non-inferiority by a share of control, also where control is not distinct from zero.
+    """Decide non-inferiority by a share of control, which may be near zero.
 
     H0, of a metric to increase: μt ≤ (1 − δ)·μc, as a linear contrast (Sasabuchi 1988; Hauschke et
     al. 1999) at the level of the effect's own interval. A loss is taken over |μc|. It agrees with
@@ -107,7 +96,7 @@ def not_worse_relative(
 
 
 def equivalent(gain: Gain, margin: float) -> bool:
-    """Equivalence: the whole interval lies between a loss and a gain of the margin.
+    """Decide equivalence: the whole interval lies between a loss and a gain of the margin.
 
     Example:
         >>> equivalent(Gain(-0.004, 0.003), 0.005), equivalent(Gain(-0.004, 0.01), 0.005)
@@ -116,27 +105,15 @@ def equivalent(gain: Gain, margin: float) -> bool:
     return not_worse(gain, margin) and gain.high < margin
 
 
-FLAT = math.inf
-"""Standard deviation of a flat prior."""
-
-
 class Prior(NamedTuple):
-    """A normal prior of the effect, on the same scale as the effect.
-
-    Attributes:
-        mean: Its mean.
-        sd: Its standard deviation; `FLAT` (infinity) says nothing.
-    """
+    """A normal prior of the effect, on the effect's scale; an infinite `sd` says nothing."""
 
     mean: float
     sd: float
 
     def on_absolute_scale(self, control: float) -> "Prior":
-        """The prior of a lift as a prior of the difference: times the control's size (D7)."""
+        """Turn the prior of a lift into one of the difference: times the control's size (D7)."""
         return Prior(self.mean * abs(control), self.sd * abs(control))
-
-
-FLAT_PRIOR = Prior(0.0, FLAT)
 
 
 class Posterior(NamedTuple):
@@ -150,7 +127,6 @@ class Posterior(NamedTuple):
         chance_to_beat: Probability that the effect is positive.
         loss_treatment: Expected loss of choosing treatment, `E max(-effect, 0)`.
         loss_control: Expected loss of choosing control, `E max(effect, 0)`.
-        prior: The prior used.
     """
 
     mean: float
@@ -160,22 +136,16 @@ class Posterior(NamedTuple):
     chance_to_beat: float
     loss_treatment: float
     loss_control: float
-    prior: Prior
 
 
-def normal_normal(
-    difference: float, se: float, prior: Prior = FLAT_PRIOR, alpha: float = 0.05
-) -> Posterior:
-    """Posterior of an effect with a normal likelihood and a normal prior.
+def normal_normal(difference: float, se: float, prior: Prior, alpha: float = 0.05) -> Posterior:
+    """Combine a normal likelihood with a normal prior.
 
     Args:
-        difference: Estimated effect (a difference, or a lift with its delta standard error).
+        difference: Estimated effect: a difference, or a lift.
         se: Its standard error.
         prior: On the same scale: for a difference use `Prior.on_absolute_scale`.
         alpha: The credible interval holds 1 - alpha.
-
-    Returns:
-        Posterior, chance to beat control and expected losses in the unit of the effect.
 
     Raises:
         Refusal: `zero_variance` for a standard error or prior sd that is not positive;
@@ -197,22 +167,13 @@ def normal_normal(
     mean, sd = prior.mean + shrink * (difference - prior.mean), se * math.sqrt(shrink)
     width = two_sided_quantile(alpha) * sd
     z = mean / sd
-    return Posterior(
-        mean,
-        sd,
-        mean - width,
-        mean + width,
-        float(special.ndtr(z)),
-        sd * _normal_loss(z),
-        sd * _normal_loss(-z),
-        prior,
-    )
+    losses = sd * _normal_loss(z), sd * _normal_loss(-z)
+    return Posterior(mean, sd, mean - width, mean + width, float(ndtr(z)), *losses)
 
 
 def _normal_loss(z: float) -> float:
     """E max(-X, 0) for X ~ N(z, 1)."""
-    density = math.exp(-0.5 * z * z) / math.sqrt(2 * math.pi)
-    return density - z * float(special.ndtr(-z))
+    return _density(z) - z * float(ndtr(-z))
 
 
 class Retrodesign(NamedTuple):
@@ -230,7 +191,7 @@ class Retrodesign(NamedTuple):
 
 
 def type_s_m(true_effect: float, se: float, alpha: float = 0.05) -> Retrodesign:
-    """Power, type S and type M error of a z-test (Gelman and Carlin 2014), in closed form.
+    """Return power, type S and type M error of a z-test (Gelman and Carlin 2014).
 
     Args:
         true_effect: Assumed true difference, from outside the experiment.

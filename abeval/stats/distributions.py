@@ -3,7 +3,7 @@
 import math
 from collections.abc import Callable
 from statistics import NormalDist
-from typing import Literal, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
@@ -12,8 +12,6 @@ import scipy
 from numpy.typing import ArrayLike
 
 from abeval.stats.records import Floats
-
-Alternative = Literal["two-sided", "greater", "less"]
 
 # Below this a double loses digits, so the logarithm is computed directly.
 _SMALLEST_TRUSTED = 1e-290
@@ -46,7 +44,7 @@ def check_alpha(alpha: float) -> None:
 
 
 def quantile(probability: float, df: float = math.inf) -> float:
-    """Quantile of the t distribution, or of the normal if `df` is infinite.
+    """Return a quantile of the t distribution, or of the normal if `df` is infinite.
 
     Example:
         >>> round(quantile(0.975), 6), round(quantile(0.975, df=10), 6)
@@ -66,7 +64,7 @@ def quantile(probability: float, df: float = math.inf) -> float:
 
 
 def two_sided_quantile(alpha: float, df: float = math.inf) -> float:
-    """Half-width of a `1 - alpha` interval in standard errors.
+    """Return the half-width of a `1 - alpha` interval in standard errors.
 
     Computed in the lower tail, which stays precise for a tiny alpha.
 
@@ -79,7 +77,7 @@ def two_sided_quantile(alpha: float, df: float = math.inf) -> float:
 
 
 def upper_tail(statistic: float, df: float = math.inf) -> Tail:
-    """P(T > statistic), computed without subtracting from one.
+    """Return P(T > statistic), computed without subtracting from one.
 
     Example:
         >>> f"{upper_tail(35).p_value:.6e}"
@@ -98,22 +96,17 @@ def upper_tail(statistic: float, df: float = math.inf) -> Tail:
     return Tail(p_value, log / math.log(10))
 
 
-def tail(statistic: float, df: float = math.inf, alternative: Alternative = "two-sided") -> Tail:
-    """P-value of a normal or t statistic.
+def tail(statistic: float, df: float = math.inf) -> Tail:
+    """Return the two-sided p-value of a normal or t statistic.
 
     Args:
         statistic: Estimate over its standard error.
         df: Degrees of freedom; infinite for the normal.
-        alternative: Side of the alternative hypothesis.
 
     Example:
         >>> f"{tail(10).p_value:.6e}"
         '1.523971e-23'
     """
-    if alternative == "greater":
-        return upper_tail(statistic, df)
-    if alternative == "less":
-        return upper_tail(-statistic, df)
     one = upper_tail(abs(statistic), df)
     return Tail(2 * one.p_value, min(0.0, one.log10 + math.log10(2)))
 
@@ -159,8 +152,8 @@ _NORMAL = 1e-5
 """Below this skewness the distribution is the normal."""
 
 
-def skewed_tail(z: float, skew: float) -> tuple[float, float]:
-    """P(Z > z) of a mean 0 and a variance 1, and its log10 (Mielke and Berry 2001, chapter 2).
+def skewed_tail(z: float, skew: float) -> Tail:
+    """Return P(Z > z) of Pearson's type III with mean 0 and variance 1 (Mielke and Berry 2001).
 
     Example:
         >>> [round(skewed_tail(1.96, skew)[0], 4) for skew in (-0.3, 0.0, 0.3)]
@@ -172,10 +165,10 @@ def skewed_tail(z: float, skew: float) -> tuple[float, float]:
     shape = 4 / skew**2
     x = shape + z * math.sqrt(shape) * math.copysign(1, skew)
     if x <= 0:
-        return (1.0, 0.0) if skew > 0 else (0.0, -math.inf)
+        return Tail(1.0, 0.0) if skew > 0 else Tail(0.0, -math.inf)
     p = float(scipy.special.gammaincc(shape, x) if skew > 0 else scipy.special.gammainc(shape, x))
     if p > 1e-290:
-        return p, math.log10(p)
+        return Tail(p, math.log10(p))
     # The first term of either tail.
     log = (
         shape * math.log(x)
@@ -183,11 +176,11 @@ def skewed_tail(z: float, skew: float) -> tuple[float, float]:
         - float(scipy.special.gammaln(shape))
         - math.log(x if skew > 0 else shape)
     )
-    return p, log / math.log(10)
+    return Tail(p, log / math.log(10))
 
 
 def skewed_p_values(z: ArrayLike, skew: ArrayLike) -> Floats:
-    """Two-sided p-values, twice the smaller tail, of arrays of one shape.
+    """Return two-sided p-values, twice the smaller tail, of arrays of one shape.
 
     Example:
         >>> skewed_p_values([1.96, -1.96], [0.3, 0.3]).round(4).tolist()
@@ -199,7 +192,7 @@ def skewed_p_values(z: ArrayLike, skew: ArrayLike) -> Floats:
 
 
 def skewed_tails(z: Floats, skew: Floats) -> Floats:
-    """P(Z > z) as `tail` has it, of arrays of one shape.
+    """Return P(Z > z) as `tail` has it, of arrays of one shape.
 
     Example:
         >>> skewed_tails(np.array([1.96, 1.96]), np.array([-0.3, 0.3])).round(4).tolist()
@@ -220,9 +213,11 @@ def brentq(
     xtol: float = 2e-12,
     rtol: float = 2**-50,
 ) -> float:
-    """Where a continuous function is 0, between two numbers at which it has different signs.
+    """Find where a continuous function is 0, between two numbers where its signs differ.
 
-    Brent (1973): a step of the secant or of the inverse parabola, or else half of the bracket.
+    Brent (1973): a step of the secant or of the inverse parabola, or else half of the bracket. The
+    steps are those of `scipy.optimize.brentq`, to the last bit; importing SciPy's optimisers would
+    take longer than most analyses spend on statistics.
 
     Args:
         of: The function.

@@ -3,28 +3,17 @@
 import math
 from collections.abc import Sequence
 
-from abeval.stats.distributions import Alternative, check_alpha, quantile, tail, two_sided_quantile
+from abeval.stats.distributions import check_alpha, quantile, tail, two_sided_quantile
 from abeval.stats.records import Adjusted, Effect, Estimate, Interval, Lift, Refusal
 
 
 def compare(
-    control: Estimate,
-    treatment: Estimate,
-    alpha: float = 0.05,
-    method: str = "welch_t",
-    alternative: Alternative = "two-sided",
+    control: Estimate, treatment: Estimate, alpha: float = 0.05, method: str = "welch_t"
 ) -> Effect:
-    """Difference of two independent estimates.
+    """Compare two independent estimates of the same unit.
 
     The reference distribution is t with the degrees of freedom of Satterthwaite (1946),
     or the normal where both estimates have infinite degrees of freedom.
-
-    Args:
-        control: Estimate of the control.
-        treatment: Estimate of the treatment, in the same unit.
-        alpha: Error rate of the test and of the interval.
-        method: Id recorded in the effect.
-        alternative: `greater` and `less` give one-sided p-values and half-open intervals.
 
     Raises:
         Refusal: `zero_variance` when neither estimate varies, `not_finite`.
@@ -34,28 +23,16 @@ def compare(
         >>> e.difference, e.se, round(e.df, 6), round(e.p_value, 6)
         (2.0, 1.0, 198.0, 0.046867)
     """
-    variance = total_variance(control, treatment)
-    return from_difference(
-        control.value,
-        treatment.value,
-        treatment.value - control.value,
-        math.sqrt(variance),
-        satterthwaite([control.variance, treatment.variance], [control.df, treatment.df]),
-        alpha,
-        method,
-        alternative,
-    )
+    se = math.sqrt(total_variance(control, treatment))
+    difference, df = treatment.value - control.value, _welch_df(control, treatment)
+    return from_difference(control.value, treatment.value, difference, se, df, alpha, method)
 
 
 def total_variance(control: Estimate, treatment: Estimate) -> float:
-    """Variance of the difference of two independent estimates.
+    """Return the variance of the difference of two independent estimates.
 
     Raises:
-        Refusal: `zero_variance` or `not_finite`.
-
-    Example:
-        >>> total_variance(Estimate(1, 0.5, 9, 8), Estimate(1, 0.25, 9, 8))
-        0.75
+        Refusal: `zero_variance`, `not_finite` or `inconsistent`.
     """
     variance = control.variance + treatment.variance
     if not all(map(math.isfinite, (control.value, treatment.value, variance))):
@@ -68,7 +45,7 @@ def total_variance(control: Estimate, treatment: Estimate) -> float:
 
 
 def satterthwaite(variances: Sequence[float], dfs: Sequence[float]) -> float:
-    """Degrees of freedom of a sum of independent variances (Satterthwaite 1946).
+    """Return the degrees of freedom of a sum of independent variances (Satterthwaite 1946).
 
     Args:
         variances: Terms of the sum, not all zero.
@@ -94,19 +71,17 @@ def from_difference(
     df: float = math.inf,
     alpha: float = 0.05,
     method: str = "z",
-    alternative: Alternative = "two-sided",
 ) -> Effect:
-    """Effect from a difference and its standard error.
+    """Test a difference by its standard error.
 
     Args:
-        control: Value in control.
-        treatment: Value in treatment.
         difference: Estimated effect; adjusted ones need not be treatment − control.
         se: Its standard error.
         df: Degrees of freedom; infinite for z.
-        alpha: Error rate of the test and of the interval.
+        alpha: Error rate of test and interval.
+        control: Value in control.
         method: Id recorded in the effect.
-        alternative: Side of the alternative hypothesis.
+        treatment: Value in treatment.
 
     Raises:
         Refusal: `zero_variance` when `se` is zero, `not_finite`.
@@ -121,16 +96,15 @@ def from_difference(
     if se <= 0:
         raise Refusal("zero_variance", "the standard error is zero: no test is possible")
     statistic = difference / se
-    p_value, log10 = tail(statistic, df, alternative)
-    low, high = interval(difference, se, df, alpha, alternative)
+    ends, p = interval(difference, se, df, alpha), tail(statistic, df)
     values = (float(control), float(treatment), float(difference), float(se), float(df))
-    return Effect(*values, low, high, statistic, p_value, log10, method)
+    return Effect(*values, *ends, statistic, *p, method)
 
 
 def joined(low: Effect, high: Effect) -> Effect:
-    """One effect of two that have the same difference and a standard error for each side.
+    """Join two effects of one difference that have its standard error towards each side.
 
-    Its ends are the lower end of one and the higher end of the other. Standard error, statistic and
+    The ends are the lower end of one and the higher end of the other. Standard error, statistic and
     p-value are those of the side that faces zero, so that they agree with the interval.
 
     Args:
@@ -146,45 +120,31 @@ def joined(low: Effect, high: Effect) -> Effect:
     return facing._replace(low=low.low, high=high.high)
 
 
-def interval(
-    value: float,
-    se: float,
-    df: float = math.inf,
-    alpha: float = 0.05,
-    alternative: Alternative = "two-sided",
-) -> Interval:
-    """Confidence interval of an estimate; one end is infinite for a one-sided alternative.
+def interval(value: float, se: float, df: float = math.inf, alpha: float = 0.05) -> Interval:
+    """Return the confidence interval of an estimate.
 
     Example:
-        >>> low, high = interval(0.0, 1.0, alpha=0.05, alternative="greater")
-        >>> round(low, 4), high
-        (-1.6449, inf)
+        >>> low, high = interval(0.0, 1.0)
+        >>> round(low, 4), round(high, 4)
+        (-1.96, 1.96)
     """
     check_alpha(alpha)
-    if alternative == "two-sided":
-        half = -quantile(alpha / 2, df) * se
-        return Interval(value - half, value + half)
-    half = -quantile(alpha, df) * se
-    if alternative == "greater":
-        return Interval(value - half, math.inf)
-    return Interval(-math.inf, value + half)
+    half = -quantile(alpha / 2, df) * se
+    return Interval(value - half, value + half)
 
 
-def fieller(
-    control: Estimate, treatment: Estimate, alpha: float = 0.05, df: float | None = None
-) -> Lift:
-    """Relative effect with Fieller's interval (Fieller 1940, 1954).
+def fieller(control: Estimate, treatment: Estimate, alpha: float = 0.05) -> Lift:
+    """Compare two estimates as a lift with Fieller's interval (Fieller 1940, 1954).
 
-    The interval is the set of lifts λ that the test of treatment − (1 + λ)·control = 0
-    does not reject; it excludes zero exactly when the absolute test with the same quantile
-    rejects. If the control is not distinct from zero, that set is not an interval with two
-    ends: the lift is then unbounded, and the interval covers everything.
+    The interval is the set of lifts λ that the test of treatment − (1 + λ)·control = 0 does not
+    reject; it excludes zero exactly when the absolute test rejects. If the control is not distinct
+    from zero, that set has no two ends: the lift is then unbounded, and the interval covers
+    everything.
 
     Args:
         control: Estimate of the control; the lift is over its absolute value.
         treatment: Independent estimate of the treatment.
-        alpha: Error rate of the interval.
-        df: Degrees of freedom of the quantile; those of the absolute test when omitted.
+        alpha: Error rate of test and interval.
 
     Raises:
         Refusal: `control_near_zero` when the control is exactly zero, `zero_variance`,
@@ -192,65 +152,46 @@ def fieller(
 
     Example:
         >>> control, treatment = Estimate(10, 0.04, 100, 99), Estimate(11, 0.05, 100, 99)
-        >>> lift = fieller(control, treatment, df=math.inf)
+        >>> lift = fieller(control, treatment)
         >>> round(lift.value, 4), round(lift.low, 4), round(lift.high, 4)
-        (0.1, 0.0401, 0.1632)
+        (0.1, 0.0398, 0.1637)
     """
-    total = total_variance(control, treatment)
-    q = two_sided_quantile(alpha, _welch_df(control, treatment) if df is None else df)
-    difference = treatment.value - control.value
-    return _lift(difference, total, -control.variance, control.value, control.variance, q)
+    variance = total_variance(control, treatment)
+    q = two_sided_quantile(alpha, _welch_df(control, treatment))
+    return _fieller(treatment.value - control.value, variance, -control.variance, control, q)
 
 
 def fieller_adjusted(adjusted: Adjusted, alpha: float = 0.05) -> Lift:
-    """Fieller's interval of an adjusted difference over the control as observed.
-
-    Args:
-        adjusted: Result of CUPED, regression or post-stratification.
-        alpha: Error rate of the interval.
+    """Divide an adjusted difference by the control as observed, with Fieller's interval.
 
     Raises:
         Refusal: `control_near_zero`.
-
-    Example:
-        >>> from abeval.stats import cuped
-        >>> from abeval.stats.moments import Moments
-        >>> control = Moments.of([9, 11, 13, 15], [9, 10, 13, 16])
-        >>> treatment = Moments.of([10, 13, 14, 17], [10, 11, 14, 15])
-        >>> lift = fieller_adjusted(cuped.mean(control, treatment))
-        >>> round(lift.value, 4), round(lift.low, 4), round(lift.high, 4)
-        (0.086, -0.0699, 0.2352)
     """
-    effect, control = adjusted.effect, adjusted.control
-    q = two_sided_quantile(alpha, effect.df)
-    variance = effect.se * effect.se
-    return _lift(
-        effect.difference, variance, adjusted.covariance, control.value, control.variance, q
+    effect, q = adjusted.effect, two_sided_quantile(alpha, adjusted.effect.df)
+    return _fieller(
+        effect.difference, effect.se * effect.se, adjusted.covariance, adjusted.control, q
     )
 
 
-def delta(
-    control: Estimate, treatment: Estimate, alpha: float = 0.05, df: float | None = None
-) -> Lift:
-    """Relative effect with the symmetric interval of the delta method.
+def delta(control: Estimate, treatment: Estimate, alpha: float = 0.05) -> Lift:
+    """Compare two estimates as a lift with the symmetric interval of the delta method.
 
     Its two error rates differ for skewed metrics, and it may disagree with the absolute test;
-    `fieller` has neither problem. `df` defaults to that of the relative variance. Other
-    arguments and refusals as in `fieller`.
+    `fieller` has neither problem. Arguments and refusals as in `fieller`.
 
     Example:
         >>> control, treatment = Estimate(10, 0.04, 100, 99), Estimate(11, 0.05, 100, 99)
-        >>> lift = delta(control, treatment, df=math.inf)
+        >>> lift = delta(control, treatment)
         >>> round(lift.low, 4), round(lift.high, 4)
-        (0.0385, 0.1615)
+        (0.0381, 0.1619)
     """
     se = delta_se(control, treatment)
-    q = two_sided_quantile(alpha, _relative_df(control, treatment) if df is None else df)
+    q = two_sided_quantile(alpha, _relative_df(control, treatment))
     return _symmetric(treatment.value - control.value, control.value, se, q)
 
 
 def delta_se(control: Estimate, treatment: Estimate) -> float:
-    """Standard error of treatment / |control| − 1 by the delta method.
+    """Return the standard error of treatment / |control| − 1 by the delta method.
 
     Raises:
         Refusal: `control_near_zero`, `zero_variance`, `not_finite`.
@@ -264,57 +205,22 @@ def delta_se(control: Estimate, treatment: Estimate) -> float:
 
 
 def delta_adjusted(adjusted: Adjusted, alpha: float = 0.05) -> Lift:
-    """Like `fieller_adjusted`, with the symmetric interval of the delta method.
+    """Divide an adjusted difference by the control, with the interval of the delta method.
 
-    Example:
-        >>> from abeval.stats import cuped
-        >>> from abeval.stats.moments import Moments
-        >>> control = Moments.of([9, 11, 13, 15], [9, 10, 13, 16])
-        >>> treatment = Moments.of([10, 13, 14, 17], [10, 11, 14, 15])
-        >>> lift = delta_adjusted(cuped.mean(control, treatment))
-        >>> round(lift.value, 4), round(lift.low, 4), round(lift.high, 4)
-        (0.086, -0.06, 0.2319)
-    """
-    se = delta_se_adjusted(adjusted)
-    q = two_sided_quantile(alpha, adjusted.effect.df)
-    return _symmetric(adjusted.effect.difference, adjusted.control.value, se, q)
-
-
-def delta_se_adjusted(adjusted: Adjusted, at: float | None = None) -> float:
-    """Standard error of the adjusted difference over |control|.
-
-    Includes the covariance of the observed control and the adjusted difference, without which
-    the interval would cover too little.
-
-    Args:
-        adjusted: Result of CUPED, regression or post-stratification.
-        at: Value of the treatment at which to take the derivative, `adjusted.treatment` when
-            omitted. The control plus the adjusted difference estimates the same value.
+    The standard error includes the covariance of the observed control and the adjusted difference,
+    without which the interval would cover too little.
 
     Raises:
         Refusal: `control_near_zero`.
-
-    Example:
-        >>> from abeval.stats import cuped
-        >>> from abeval.stats.moments import Moments
-        >>> control = Moments.of([9, 11, 13, 15], [9, 10, 13, 16])
-        >>> treatment = Moments.of([10, 13, 14, 17], [10, 11, 14, 15])
-        >>> round(delta_se_adjusted(cuped.mean(control, treatment)), 4)
-        0.0558
     """
     effect, control = adjusted.effect, adjusted.control
-    treatment = adjusted.treatment.value if at is None else at
-    return _relative_se(
-        treatment - control.value, effect.se * effect.se, adjusted.covariance, control
-    )
+    raw = adjusted.treatment.value - control.value
+    se = _relative_se(raw, effect.se * effect.se, adjusted.covariance, control)
+    return _symmetric(effect.difference, control.value, se, two_sided_quantile(alpha, effect.df))
 
 
-def log_delta(
-    control: Estimate, treatment: Estimate, alpha: float = 0.05, df: float | None = None
-) -> Lift:
-    """Relative effect with the interval symmetric in log(treatment / control).
-
-    Arguments as in `delta`.
+def log_delta(control: Estimate, treatment: Estimate, alpha: float = 0.05) -> Lift:
+    """Compare two estimates as a lift with the interval symmetric in log(treatment / control).
 
     Raises:
         Refusal: `not_applicable` when the two values differ in sign or one is zero,
@@ -322,13 +228,12 @@ def log_delta(
 
     Example:
         >>> control, treatment = Estimate(10, 0.04, 100, 99), Estimate(11, 0.05, 100, 99)
-        >>> lift = log_delta(control, treatment, df=math.inf)
+        >>> lift = log_delta(control, treatment)
         >>> round(lift.low, 4), round(lift.high, 4)
-        (0.0402, 0.1632)
+        (0.0398, 0.1636)
     """
-    se = log_se(control, treatment)
+    half = log_se(control, treatment) * two_sided_quantile(alpha, _relative_df(control, treatment))
     ratio = treatment.value / control.value
-    half = se * two_sided_quantile(alpha, _relative_df(control, treatment) if df is None else df)
     # math.exp raises an exception when it overflows; above e^700 the end counts as infinite.
     high = ratio * math.exp(half) if half < 700 else math.inf
     ends = Interval(ratio * math.exp(-half) - 1, high - 1)
@@ -336,7 +241,7 @@ def log_delta(
 
 
 def log_se(control: Estimate, treatment: Estimate) -> float:
-    """Standard error of log(treatment / control).
+    """Return the standard error of log(treatment / control).
 
     Raises:
         Refusal: As `log_delta`.
@@ -388,25 +293,20 @@ def _symmetric(difference: float, control: float, se: float, q: float) -> Lift:
     return _signed(control, relative, Interval(relative - q * se, relative + q * se), "delta")
 
 
-def _lift(
-    difference: float,
-    variance: float,
-    covariance: float,
-    control: float,
-    control_variance: float,
-    q: float,
+def _fieller(
+    difference: float, variance: float, covariance: float, control: Estimate, q: float
 ) -> Lift:
     """Roots λ of (difference − λ·control)² = q²·Var(difference − λ·control)."""
-    relative = _divide(difference, control)
-    scale = _divide(q, control)
+    relative, scale = _divide(difference, control.value), _divide(q, control.value)
     # In units of the control: a λ² − 2b λ + c ≤ 0 between the roots; g ≥ 1 leaves none.
-    v, w, g = (x * scale * scale for x in (variance, covariance, control_variance))
-    if not g < 1:
-        return _signed(control, relative, Interval(-math.inf, math.inf), "fieller")
-    a, b = 1 - g, relative - w
-    # b² − a·c without the terms that cancel: v − 2ρw + ρ²g + w² − v·g.
-    root = math.sqrt(max(v - 2 * relative * w + relative * relative * g + w * w - v * g, 0.0))
-    return _signed(control, relative, Interval((b - root) / a, (b + root) / a), "fieller")
+    v, w, g = (x * scale * scale for x in (variance, covariance, control.variance))
+    ends = Interval(-math.inf, math.inf)
+    if g < 1:
+        a, b = 1 - g, relative - w
+        # b² − a·c without the terms that cancel: v − 2ρw + ρ²g + w² − v·g.
+        root = math.sqrt(max(v - 2 * relative * w + relative * relative * g + w * w - v * g, 0.0))
+        ends = Interval((b - root) / a, (b + root) / a)
+    return _signed(control.value, relative, ends, "fieller")
 
 
 def _signed(control: float, relative: float, ends: Interval, method: str) -> Lift:

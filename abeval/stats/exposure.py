@@ -1,8 +1,4 @@
-"""Coverage, Gini and entropy of item exposure, for one set of units or for many.
-
-Counts of impressions by item come from `stats/catalogue.py` (variants of an analysis) and from
-`offline/queried.py` (lists of models).
-"""
+"""Coverage, Gini and entropy of item exposure, for one set of units or for many."""
 
 import math
 from collections.abc import Callable, Mapping, Sequence
@@ -34,7 +30,7 @@ class _Levels(NamedTuple):
 
 
 def coverage(units_per_item: ArrayLike, units: int, at: int, catalogue_size: int) -> float:
-    """Expected share of the catalogue shown to `at` units drawn from the variant.
+    """Return the expected share of the catalogue shown to `at` units drawn from the variant.
 
     Incidence-based rarefaction (Hurlbert 1971; Colwell et al. 2012).
 
@@ -75,7 +71,7 @@ def coverage(units_per_item: ArrayLike, units: int, at: int, catalogue_size: int
 
 
 def gini(impressions_per_item: ArrayLike, catalogue_size: int) -> float:
-    """Gini coefficient of exposure over the full catalogue, items never shown included (Gini 1912).
+    """Return the Gini coefficient of exposure; items never shown count as zeros (Gini 1912).
 
     `sum_i (2 i - n - 1) x_(i) / (n sum x)` with n the catalogue size: 0 when all items have equal
     exposure, 1 - 1/n (not 1) when one item has all of it (Dixon et al. 1987).
@@ -92,42 +88,26 @@ def gini(impressions_per_item: ArrayLike, catalogue_size: int) -> float:
         >>> gini([1, 1, 1, 1], 4), gini([4], 4)
         (0.0, 0.75)
     """
-    shown = _exposure(impressions_per_item, catalogue_size)
+    shown = np.asarray(impressions_per_item, dtype=float)
+    if len(shown) > catalogue_size or np.any(shown < 0):
+        raise Refusal("not_applicable", f"{len(shown)} items in a catalogue of {catalogue_size}")
+    if finite(shown, "impressions must be finite").sum() == 0:
+        raise Refusal("too_few_units", "there are no impressions")
     return float(gini_of_sets(shown[None], catalogue_size)[0])
 
 
-def entropy(impressions_per_item: ArrayLike, catalogue_size: int) -> float:
-    """Entropy `-sum p log p` of the shares of impressions, in nats (Shannon 1948).
-
-    At most the logarithm of the catalogue size.
-
-    Args:
-        impressions_per_item: Shape (items,), not negative; unseen items may be absent.
-        catalogue_size: Items that could have been shown.
-
-    Raises:
-        Refusal: As `gini`.
-
-    Example:
-        >>> round(entropy([5, 5], 10), 4)
-        0.6931
-    """
-    shown = _exposure(impressions_per_item, catalogue_size)
-    return float(entropy_of_sets(shown[None])[0])
-
-
 def gini_of_sets(totals: Totals, catalogue_size: int) -> Floats:
-    """Gini of every row; catalogue items without a column count as zeros."""
+    """Return Gini of every row; catalogue items without a column count as zeros."""
     return spread_of_sets(totals, catalogue_size, ["gini"]).ravel()
 
 
 def entropy_of_sets(totals: Totals) -> Floats:
-    """Entropy of every row, in nats."""
+    """Return entropy of every row, in nats."""
     return spread_of_sets(totals, totals.shape[1], ["entropy"]).ravel()
 
 
 def spread_of_sets(totals: Totals, catalogue_size: int, functionals: Sequence[Spread]) -> Floats:
-    """Gini, entropy or both of every row, shape (functionals, sets); totals are sorted once.
+    """Evaluate Gini and entropy of every row, shape (functionals, sets).
 
     Args:
         totals: Impressions of each item, shape (sets, items).
@@ -150,7 +130,7 @@ def spread_of_sets(totals: Totals, catalogue_size: int, functionals: Sequence[Sp
 
 
 def coverage_of_sets(totals: Totals, units: Floats, at: Floats, catalogue_size: int) -> Floats:
-    """Expected share of the catalogue shown to `at` units of every set.
+    """Return expected share of the catalogue shown to `at` units of every set.
 
     Args:
         totals: Units that were shown each item, shape (sets, items).
@@ -160,15 +140,6 @@ def coverage_of_sets(totals: Totals, units: Floats, at: Floats, catalogue_size: 
     """
     sets = zip(totals, units.tolist(), at.tolist(), strict=True)
     return np.array([_rarefied(shown, n, m) / catalogue_size for shown, n, m in sets])
-
-
-def _exposure(impressions: ArrayLike, catalogue_size: int) -> Floats:
-    shown = np.asarray(impressions, dtype=float)
-    if len(shown) > catalogue_size or np.any(shown < 0):
-        raise Refusal("not_applicable", f"{len(shown)} items in a catalogue of {catalogue_size}")
-    if finite(shown, "impressions must be finite").sum() == 0:
-        raise Refusal("too_few_units", "there are no impressions")
-    return shown
 
 
 def _levels(totals: Totals) -> _Levels:

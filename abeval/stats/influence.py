@@ -1,7 +1,4 @@
-"""The few units that most of an effect may come from.
-
-`inference/trust/influence.py` calls it with the units that `queries/audit/influence.sql` picks.
-"""
+"""The few units that most of an effect may come from."""
 
 from collections.abc import Sequence
 from typing import NamedTuple
@@ -33,19 +30,12 @@ class Group(NamedTuple):
 
     @property
     def value(self) -> float:
-        """The mean or the ratio."""
+        """Return the mean or the ratio."""
         return self.y / self.x
 
 
 class Influence(NamedTuple):
-    """An effect with and without its most influential units.
-
-    Attributes:
-        lift: The relative effect of all units.
-        lift_without: That of all others.
-        control: How many of the left out are of the first group.
-        treatment: How many are of the second.
-    """
+    """A lift with and without its most influential units, and how many of each variant they are."""
 
     lift: float
     lift_without: float
@@ -54,7 +44,7 @@ class Influence(NamedTuple):
 
 
 def fewest_apart(values: Sequence[float], total: float, squares: float) -> float:
-    """A number of units that surely have another value than 0.
+    """Bound from below the number of units that have another value than 0.
 
     So many as are listed, and of the rest at least (Σv)² / Σv² (the inequality of Cauchy and
     Schwarz).
@@ -78,7 +68,7 @@ def fewest_apart(values: Sequence[float], total: float, squares: float) -> float
 
 
 def one_sided(inside: int, outside: int, share: float) -> float:
-    """The chance that so many, or more, of some units are in a group that has a share of all.
+    """Return the chance that so many or more of some units are in a group with a share of all.
 
     Args:
         inside: Units in the group.
@@ -93,7 +83,7 @@ def one_sided(inside: int, outside: int, share: float) -> float:
 
 
 def influence(control: Group, treatment: Group, most: int = 10) -> Influence | None:
-    """The effect without the units that move it most; None where it has no relative value.
+    """Leave out the units that move an effect most; None where it has no relative value.
 
     A unit moves the lift by about its deviation over the denominator of its group (the
     infinitesimal jackknife: Efron 1982), which ranks the units of both groups together.

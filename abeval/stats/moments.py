@@ -14,6 +14,7 @@ from itertools import combinations_with_replacement, permutations
 import numpy as np
 from numpy.typing import ArrayLike
 
+from abeval.stats.effects import satterthwaite
 from abeval.stats.records import Floats, Integers, Refusal, finite
 
 
@@ -76,14 +77,13 @@ class Moments:
 
     @classmethod
     def of(cls, *columns: ArrayLike) -> Moments:
-        """Moments of arrays of equal length, one value per unit.
+        """Take moments of arrays of equal length, one value per unit.
 
         Args:
             columns: k arrays of shape (n,); n may be 0.
 
         Raises:
-            Refusal: `not_finite` for an infinite or missing value. For missing values choose
-                `of_present` or `of_filled`.
+            Refusal: `not_finite` for an infinite or missing value.
 
         Example:
             >>> Moments.of([1e9, 1e9 + 1, 1e9 + 2]).covariance.tolist()
@@ -93,7 +93,7 @@ class Moments:
 
     @classmethod
     def with_third(cls, *columns: ArrayLike) -> Moments:
-        """As `of`, with the third moments, which tests of skewed values need.
+        """Take moments as `of`, with the third ones, which tests of skewed values need.
 
         Example:
             >>> Moments.with_third([0, 0, 0, 4]).third.tolist()
@@ -105,28 +105,6 @@ class Moments:
         return cls(moments.n, moments.mean, moments.comoment, third=third)
 
     @classmethod
-    def of_present(cls, *columns: ArrayLike) -> Moments:
-        """Moments over the units where no column is NaN; n counts those units only.
-
-        Example:
-            >>> Moments.of_present([1.0, float("nan"), 3.0]).n
-            2
-        """
-        data = _matrix(columns)
-        return cls.of(*data[:, ~np.isnan(data).any(axis=0)])
-
-    @classmethod
-    def of_filled(cls, *columns: ArrayLike, fill: float = 0.0) -> Moments:
-        """Moments with every NaN replaced by `fill` before summing.
-
-        Example:
-            >>> Moments.of_filled([1.0, float("nan"), 5.0]).mean.tolist()
-            [2.0]
-        """
-        data = _matrix(columns)
-        return cls.of(*np.where(np.isnan(data), fill, data))
-
-    @classmethod
     def from_sums(
         cls,
         n: int,
@@ -135,7 +113,7 @@ class Moments:
         scales: Sequence[float],
         triples: Sequence[int] | None = None,
     ) -> Moments:
-        """Moments from exact integer sums, as an engine returns them.
+        """Take moments from exact integer sums, as an engine returns them.
 
         Values are whole multiples of a scale, so the sums depend on neither threads nor
         order; n·Σxy − Σx·Σy is computed in integers, before any rounding.
@@ -196,7 +174,7 @@ class Moments:
 
     @property
     def covariance(self) -> Floats:
-        """Sample covariance between units, divisor n − 1, shape (k, k).
+        """Return sample covariance between units, divisor n − 1, shape (k, k).
 
         Raises:
             Refusal: `too_few_units` below two units.
@@ -207,7 +185,7 @@ class Moments:
 
     @property
     def df(self) -> float:
-        """Degrees of freedom of `covariance`.
+        """Return degrees of freedom of `covariance`.
 
         Example:
             >>> Moments.of([1, 2, 3]).df
@@ -216,7 +194,7 @@ class Moments:
         return (self.n if self.effective is None else self.effective) - 1.0
 
     def merge(self, other: Moments) -> Moments:
-        """Moments of two disjoint sets of units together (Chan, Golub and LeVeque 1983).
+        """Merge moments of two disjoint sets of units (Chan, Golub and LeVeque 1983).
 
         Third moments by Pébay (2008); None where those of either are not known.
 
@@ -245,7 +223,7 @@ class Moments:
     __add__ = merge
 
     def pick(self, *indices: int) -> Moments:
-        """Moments of the variables at these indices, in their order.
+        """Pick the variables at these indices, in their order.
 
         Example:
             >>> Moments.of([1, 2], [5, 7]).pick(1).mean.tolist()
@@ -259,6 +237,35 @@ class Moments:
         third = None if self.third is None else self.third[rows[:, None], rows, chosen]
         each = self.each and Units(self.each.values[:, chosen], self.each.counts)
         return Moments(self.n, self.mean[chosen], comoment, self.effective, third, each)
+
+
+def stratified(strata: Sequence[Moments], shares: Sequence[float]) -> Moments:
+    """Weigh strata by the sizes `shares` (post-stratification: Miratrix, Sekhon & Yu 2013).
+
+    The mean is the weighted mean, and `covariance / n` the covariance of that mean, so that every
+    test on moments becomes post-stratified. Without it, an experiment whose split changes compares
+    early units with late ones (Simpson's paradox). Its degrees of freedom are Satterthwaite's, of
+    variable 0.
+
+    Args:
+        strata: Moments of each stratum.
+        shares: Weights that sum to 1, the same in all variants.
+
+    Raises:
+        Refusal: `too_few_units` for a stratum of fewer than two units.
+
+    Example:
+        >>> both = stratified([Moments.of([1, 1]), Moments.of([5, 5, 5, 5])], [0.5, 0.5])
+        >>> both.mean.tolist(), both.n
+        ([3.0], 6)
+    """
+    n = sum(moments.n for moments in strata)
+    mean = sum(share * m.mean for share, m in zip(shares, strata, strict=True))
+    pairs = zip(shares, strata, strict=True)
+    parts = [share**2 * m.covariance / m.n for share, m in pairs]
+    terms, dfs = [float(part[0, 0]) for part in parts], [m.df for m in strata]
+    effective = satterthwaite(terms, dfs) + 1 if sum(terms) > 0 else None
+    return Moments(n, np.asarray(mean), np.asarray(sum(parts)) * n * (n - 1), effective)
 
 
 def _third(
@@ -293,7 +300,7 @@ def _merged_third(one: Moments, other: Moments, step: Floats) -> Floats | None:
 
 
 def _matrix(columns: Sequence[ArrayLike]) -> Floats:
-    """Columns as one (k, n) array of doubles."""
+    """Stack columns as one (k, n) array of doubles."""
     if not columns:
         raise ValueError("moments need at least one variable")
     data = np.array([np.asarray(column, dtype=np.float64) for column in columns])

@@ -46,7 +46,8 @@ def adjust(p_values: ArrayLike, method: Method = "holm") -> Floats:
     if method == "bonferroni":
         return np.minimum(1.0, len(p) * p)
     if method == "sidak":
-        return _sidak(p)
+        with np.errstate(divide="ignore"):
+            return np.asarray(-np.expm1(len(p) * np.log1p(-p)))
     if method == "holm":
         return _holm(p)
     if method == "bh":
@@ -55,7 +56,7 @@ def adjust(p_values: ArrayLike, method: Method = "holm") -> Floats:
 
 
 def weighted(p_values: ArrayLike, weights: ArrayLike) -> Floats:
-    """Bonferroni with a share of alpha per test, such as by metric role.
+    """Adjust by Bonferroni with a share of alpha per test, such as by metric role.
 
     Args:
         p_values: Shape (tests,).
@@ -91,7 +92,7 @@ def interval_levels(
     alpha: float = 0.05,
     weights: ArrayLike | None = None,
 ) -> list[float | None]:
-    """Error rate of each interval, such that the intervals fit the adjusted p-values.
+    """Return the error rate of each interval that fits the adjusted p-values.
 
     Bonferroni and its weights: each test's share of alpha. Holm, Hochberg and Hommel reject all
     that Bonferroni does: a test that they leave open although its p-value is below alpha has
@@ -139,13 +140,6 @@ def _checked(p_values: ArrayLike) -> Floats:
     if np.any((p < 0) | (p > 1)):
         raise Refusal("not_applicable", "p-values lie in [0, 1]")
     return p
-
-
-def _sidak(p: Floats) -> Floats:
-    adjusted = np.ones_like(p)
-    below = p < 1
-    adjusted[below] = -np.expm1(len(p) * np.log1p(-p[below]))
-    return adjusted
 
 
 def _holm(p: Floats) -> Floats:
@@ -208,7 +202,7 @@ def dunnett_p_values(p_values: ArrayLike, loadings: ArrayLike, df: float = math.
 
 
 def dunnett_level(alpha: float, loadings: ArrayLike, df: float = math.inf) -> float:
-    """Error rate of each interval such that all hold together at 1 - alpha.
+    """Return the error rate of each interval such that all hold together at 1 - alpha.
 
     Args:
         alpha: Family-wise error rate.
@@ -220,7 +214,7 @@ def dunnett_level(alpha: float, loadings: ArrayLike, df: float = math.inf) -> fl
         0.027
     """
     critical = _critical(alpha, _checked_loadings(loadings), _df(df))
-    return tail(critical, df, "two-sided")[0]
+    return tail(critical, df)[0]
 
 
 def _checked_loadings(loadings: ArrayLike) -> Floats:
@@ -235,7 +229,7 @@ def _df(df: float) -> float:
 
 
 def _dunnett_p_value(statistic: float, loadings: Floats, df: float) -> float:
-    """P(max |T| >= statistic): the common factor z and the common scale are integrated out."""
+    """Integrate P(max |T| >= statistic) over the common factor z and the common scale."""
     z, z_weight = _nodes()
     z, z_weight = 9.0 * z, 9.0 * z_weight * np.exp(-0.5 * (9.0 * z) ** 2) / np.sqrt(2 * np.pi)
     scale, u_weight = _pooled_scale(df)

@@ -1,11 +1,9 @@
 """Proportions from counts: two by Fisher's exact test and its mid-p, one by its interval."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable
 from functools import lru_cache
-from typing import Literal, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 import scipy
@@ -21,7 +19,7 @@ Measure = Callable[[float, float], float]
 
 
 def fisher(x_c: int, n_c: int, x_t: int, n_t: int) -> Tail:
-    """Two-sided mid-p of the exact test: twice the smaller tail, at most 1 (Lancaster 1961).
+    """Return the two-sided mid-p of the exact test, twice the smaller tail (Lancaster 1961).
 
     Example:
         >>> round(fisher(3, 40, 11, 41).p_value, 6)
@@ -37,7 +35,7 @@ def fisher(x_c: int, n_c: int, x_t: int, n_t: int) -> Tail:
 
 @lru_cache(maxsize=256)
 def odds_ratio(x_c: int, n_c: int, x_t: int, n_t: int, alpha: float = 0.05) -> Interval:
-    """Odds ratios, treatment over control, that `fisher` does not reject (Cornfield 1956).
+    """Return the odds ratios, treatment over control, that `fisher` does not reject.
 
     Example:
         >>> low, high = odds_ratio(3, 40, 11, 41)
@@ -65,7 +63,7 @@ def odds_ratio(x_c: int, n_c: int, x_t: int, n_t: int, alpha: float = 0.05) -> I
 def exact_interval(
     x_c: int, n_c: int, x_t: int, n_t: int, measure: Measure, alpha: float = 0.05
 ) -> Interval:
-    """Interval of a difference or lift that excludes zero exactly where the test rejects.
+    """Bound a difference or lift; zero is outside exactly where the test rejects.
 
     The ends of the odds ratio are turned into shares with the observed number of successes. That
     number has an error of its own (Clopper and Pearson 1934). The two errors are independent, so
@@ -77,7 +75,7 @@ def exact_interval(
         x_t: Successes in treatment.
         n_t: Units in treatment.
         measure: The effect, zero where the shares are equal.
-        alpha: Error rate.
+        alpha: Error rate of test and interval.
 
     Example:
         >>> low, high = exact_interval(20, 1000, 0, 1000, lambda c, t: t / c - 1)
@@ -95,7 +93,7 @@ def exact_interval(
 
 
 def clopper_pearson(successes: int, units: int, alpha: float = 0.05) -> Interval:
-    """Exact interval of one share (Clopper and Pearson 1934).
+    """Return exact interval of one share (Clopper and Pearson 1934).
 
     Example:
         >>> low, high = clopper_pearson(0, 100)
@@ -159,9 +157,6 @@ def _highest(ends: list[float], estimate: float) -> float:
     return float(effects.max())
 
 
-SingleMethod = Literal["wilson", "beta", "jeffreys", "agresti_coull", "normal"]
-
-
 class Count(NamedTuple):
     """Units with the property, out of all units of a variant.
 
@@ -176,15 +171,10 @@ class Count(NamedTuple):
 
 
 def exact(control: Count, treatment: Count, alpha: float = 0.05) -> Effect:
-    """Fisher's exact test by its mid-p, with the interval that agrees (Lancaster 1961).
+    """Test two proportions by Fisher's mid-p, with the interval that agrees (Lancaster 1961).
 
     Two-sided as twice the smaller tail. Its error rate is near `alpha` or below at any rate and any
     split (docs/calibration.md). The standard error is that of one common rate.
-
-    Args:
-        control: Count of the control.
-        treatment: Count of the treatment.
-        alpha: Error rate of test and interval.
 
     Raises:
         Refusal: `too_few_units`; `zero_variance` when nobody or everybody succeeds.
@@ -209,7 +199,7 @@ def exact(control: Count, treatment: Count, alpha: float = 0.05) -> Effect:
 
 
 def unchanged(control: Count, treatment: Count, alpha: float = 0.05) -> Effect:
-    """Where nobody, or everybody, succeeds in both: no difference, and how large one may be.
+    """Bound the difference where nobody, or everybody, succeeds in both variants.
 
     If nobody succeeds, treatment's share less control's is above treatment's largest by Clopper and
     Pearson (1934) in at most alpha / 2, and below minus control's likewise. The standard error is
@@ -236,7 +226,7 @@ def unchanged(control: Count, treatment: Count, alpha: float = 0.05) -> Effect:
 
 
 def exact_lift(control: Count, treatment: Count, alpha: float = 0.05) -> Lift:
-    """Relative effect with the interval of the exact test.
+    """Return relative effect with the interval of the exact test.
 
     Raises:
         Refusal: `too_few_units`; `control_near_zero` without a success in control;
@@ -260,14 +250,8 @@ def _relative(control: float, treatment: float) -> float:
     return treatment / control - 1 if control > 0 else math.inf
 
 
-def interval(count: Count, alpha: float = 0.05, method: SingleMethod = "wilson") -> Interval:
-    """Interval of one proportion, as statsmodels has it.
-
-    Args:
-        count: Successes and units.
-        alpha: Error rate.
-        method: `wilson` (1927), `beta` (Clopper and Pearson 1934), `jeffreys`,
-            `agresti_coull` or `normal`.
+def interval(count: Count, alpha: float = 0.05) -> Interval:
+    """Return the interval of one proportion by Wilson (1927).
 
     Raises:
         Refusal: `too_few_units`.
@@ -278,13 +262,11 @@ def interval(count: Count, alpha: float = 0.05, method: SingleMethod = "wilson")
         (0.0904, 0.2152)
     """
     _share(count)
-    q = two_sided_quantile(alpha)
-    if method == "wilson":
-        return _wilson(count, q)
-    from statsmodels.stats.proportion import proportion_confint
-
-    low, high = proportion_confint(count.successes, count.units, alpha, method)
-    return Interval(float(low), float(high))
+    (x, n), q = count, two_sided_quantile(alpha)
+    centre, half = x + q * q / 2, q * math.sqrt(x * (n - x) / n + q * q / 4)
+    # The ends at no success and at all are exact, where rounding would pass them.
+    low = 0.0 if x == 0 else (centre - half) / (n + q * q)
+    return Interval(low, 1.0 if x == n else (centre + half) / (n + q * q))
 
 
 def _share(count: Count) -> float:
@@ -293,11 +275,3 @@ def _share(count: Count) -> float:
     if not 0 <= count.successes <= count.units:
         raise ValueError(f"{count.successes} successes of {count.units} units")
     return count.successes / count.units
-
-
-def _wilson(count: Count, q: float) -> Interval:
-    x, n = count
-    centre, half = x + q * q / 2, q * math.sqrt(x * (n - x) / n + q * q / 4)
-    # The ends at no success and at all are exact, where rounding would pass them.
-    low = 0.0 if x == 0 else (centre - half) / (n + q * q)
-    return Interval(low, 1.0 if x == n else (centre + half) / (n + q * q))

@@ -5,12 +5,11 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
 
-from abeval.stats import effects, means
+from abeval.stats import means
 from abeval.stats.distributions import two_sided_quantile
 from abeval.stats.moments import Moments
-from abeval.stats.records import Effect, Estimate, Floats, Integers, Interval, Refusal, finite
+from abeval.stats.records import Estimate, Floats, Integers, Interval, Refusal
 
 PARTS = 2_000_000
 """A value that is below a quantile counts so much, one of its neighbours in part: whole numbers."""
@@ -19,11 +18,7 @@ PARTS = 2_000_000
 class Step(NamedTuple):
     """Two neighbouring values, with twice the values below each plus those that are it.
 
-    Attributes:
-        lower: The lower value.
-        lower_middle: Twice the number of values below it, plus the number of values equal to it.
-        upper: The next value that occurs.
-        upper_middle: The same count for it.
+    A middle is twice the number of values below a value, plus the number of values equal to it.
     """
 
     lower: float
@@ -32,11 +27,11 @@ class Step(NamedTuple):
     upper_middle: int
 
     def share(self, at: float) -> float:
-        """How far a place, on the scale of the middles, is from the lower value to the upper."""
+        """Return the share of the way from the lower value to the upper, by the middles."""
         return (at - self.lower_middle) / (self.upper_middle - self.lower_middle)
 
     def value(self, at: float) -> float:
-        """The value at a place, on the line between the two.
+        """Return the value at a place, on the line between the two.
 
         Example:
             >>> Step(7.0, 90, 8.0, 110).value(100)
@@ -45,7 +40,7 @@ class Step(NamedTuple):
         return self.lower + (self.upper - self.lower) * self.share(at)
 
     def weights(self, at: float) -> tuple[int, int]:
-        """How far the lower and the upper value count as below a place, in parts of `PARTS`.
+        """Return how far the lower and the upper value count as below a place, in parts of `PARTS`.
 
         Half of the lower value's middle and of the upper's would be below it at either end; in
         between, what adds up to the place itself.
@@ -59,7 +54,7 @@ class Step(NamedTuple):
 
 
 def place(n: int, level: float) -> float:
-    """Where the quantile of n values is on the scale of the middles of `Step`: 2·n·level.
+    """Return where the quantile of n values is on the scale of `Step`: 2·n·level.
 
     Example:
         >>> place(50, 0.9)
@@ -77,7 +72,7 @@ class Distribution(NamedTuple):
     middles: Integers
 
     def step(self, at: float) -> Step | None:
-        """The neighbours of a place, None beyond the middle of the first or the last value."""
+        """Return the neighbours of a place, None beyond the middle of the first or last value."""
         i = int(np.searchsorted(self.middles, at, side="right")) - 1
         if i < 0 or i + 1 >= self.middles.size:
             return None
@@ -86,7 +81,7 @@ class Distribution(NamedTuple):
 
 
 def distribution_of(values: Floats) -> Distribution:
-    """The distribution of some values, shape (n,).
+    """Return the distribution of some values, shape (n,).
 
     Example:
         >>> distribution_of(np.array([7.0, 8.0, 7.0])).step(3)
@@ -109,13 +104,8 @@ class SidedEstimate(NamedTuple):
     """A quantile of one variant, with a standard error to either side.
 
     Values are thinner on one side than on the other: at the 90th percentile of a skewed value, or
-    where it jumps from one tied value to the next. So the two sides have errors of their own.
-
-    Attributes:
-        value: The quantile.
-        below: Standard error towards lower values.
-        above: Standard error towards higher values.
-        units: Units of randomisation.
+    where it jumps from one tied value to the next. So the two sides, towards lower values (`below`)
+    and towards higher ones, have errors of their own.
     """
 
     value: float
@@ -124,19 +114,19 @@ class SidedEstimate(NamedTuple):
     units: int
 
     def towards(self, se: float) -> Estimate:
-        """The estimate with the error of one side."""
+        """Return the estimate with the error of one side."""
         return Estimate(self.value, se * se, self.units, float(self.units - 1))
 
 
 def design_effect(counts: Moments, level: float) -> float:
-    """How many times the variance of independent values that of clustered ones is.
+    """Divide the variance of clustered values by that of independent ones.
 
     The variance, between units, of the share of values below the quantile (delta method) over the
     ν(1 − ν)/n of independent values without ties (Deng, Knoblich and Lu 2018).
 
     Args:
         counts: Moments over units of (values below the quantile, values); a value at either
-            neighbour of the quantile counts in part, as in `clustered`.
+            neighbour of the quantile counts in part, as `Step.weights` has it.
         level: Level of the quantile, ν.
 
     Raises:
@@ -151,7 +141,7 @@ def design_effect(counts: Moments, level: float) -> float:
 
 
 def pooled(own: Sequence[float], units: Sequence[int]) -> list[float]:
-    """The design effect to use for each variant: its own, or that of all variants if it is larger.
+    """Choose the design effect of each variant: its own, or that of all variants if larger.
 
     In a small variant, the design effect is an estimate with much noise; where it is too small by
     chance, the test would be too eager.
@@ -169,7 +159,7 @@ def pooled(own: Sequence[float], units: Sequence[int]) -> list[float]:
 
 
 def ends(n: int, level: float, effect: float = 1.0) -> Interval:
-    """Levels whose quantiles enclose the quantile in 95 % of samples (Woodruff 1952).
+    """Return levels whose quantiles enclose the quantile in 95 % of samples (Woodruff 1952).
 
     ν ∓ z·√(D·ν(1 − ν)/n), with the design effect D.
 
@@ -201,7 +191,7 @@ def ends(n: int, level: float, effect: float = 1.0) -> Interval:
 
 
 def tail_of(n: int, level: float, effect: float = 1.0) -> float:
-    """Independent values that are expected beyond a quantile, on its shorter side.
+    """Return the independent values expected beyond a quantile, on its shorter side.
 
     A design effect below 1, as ties give it, does not make them more.
 
@@ -213,13 +203,9 @@ def tail_of(n: int, level: float, effect: float = 1.0) -> float:
 
 
 def from_ends(value: float, low: float, high: float, units: int) -> SidedEstimate:
-    """The quantile with the errors that its ends give.
+    """Give the quantile the errors that its ends say.
 
-    Args:
-        value: The quantile.
-        low: The quantile at the lower of the levels of `ends`.
-        high: That at the higher one.
-        units: Units of randomisation.
+    `low` and `high` are the quantiles at the levels of `ends`.
 
     Raises:
         Refusal: `zero_variance` where neither end differs from the quantile; `not_finite`.
@@ -237,11 +223,7 @@ def from_ends(value: float, low: float, high: float, units: int) -> SidedEstimat
 
 
 def beyond(n: int, level: float) -> Refusal:
-    """Why a quantile, or an end of its interval, is not between two values that occur.
-
-    Args:
-        n: Number of values.
-        level: Level of the quantile.
+    """Explain why a quantile, or an end of its interval, is not between two values that occur.
 
     Example:
         >>> beyond(20, 0.9).reason, beyond(2_000, 0.9).reason
@@ -253,43 +235,11 @@ def beyond(n: int, level: float) -> Refusal:
     return Refusal("tied_quantile", f"{message} between two values")
 
 
-def compare(
-    control: SidedEstimate,
-    treatment: SidedEstimate,
-    alpha: float = 0.05,
-    method: str = "mid_quantile_t",
-) -> Effect:
-    """Difference of two independent quantiles, each end with the errors of its own side.
-
-    The lower end of the difference is where the treatment's quantile is lower or control's is
-    higher (Zou and Donner 2008). The p-value is that of the side that faces zero, so it agrees
-    with the interval.
-
-    Args:
-        control: Quantile of control.
-        treatment: Quantile of the treatment.
-        alpha: Error rate of test and interval.
-        method: Id recorded in the effect.
-
-    Raises:
-        Refusal: `zero_variance`, `not_finite`.
-
-    Example:
-        >>> e = compare(SidedEstimate(10, 0.5, 0.6, 900), SidedEstimate(12, 0.8, 1.2, 900))
-        >>> round(e.low, 2), round(e.high, 2), round(e.p_value, 3)
-        (0.04, 4.55, 0.046)
-    """
-    low, high = sides(control, treatment)
-    return effects.joined(
-        effects.compare(*low, alpha, method), effects.compare(*high, alpha, method)
-    )
-
-
 Pair = tuple[Estimate, Estimate]
 
 
 def sides(control: SidedEstimate, treatment: SidedEstimate) -> tuple[Pair, Pair]:
-    """The two estimates as they give the lower and the higher end of their difference.
+    """Pair the estimates that give the lower and those that give the higher end of a difference.
 
     Example:
         >>> low, high = sides(SidedEstimate(10, 1, 2, 9), SidedEstimate(12, 3, 4, 9))
@@ -300,79 +250,3 @@ def sides(control: SidedEstimate, treatment: SidedEstimate) -> tuple[Pair, Pair]
         (control.towards(control.above), treatment.towards(treatment.below)),
         (control.towards(control.below), treatment.towards(treatment.above)),
     )
-
-
-def iid(*variants: ArrayLike, level: float) -> list[SidedEstimate]:
-    """Quantiles of one value per unit, in each variant.
-
-    Args:
-        variants: Values of each variant, shape (n,) each.
-        level: Level of the quantile.
-
-    Raises:
-        Refusal: `too_few_units`, `zero_variance`, `not_finite`.
-
-    Example:
-        >>> [one] = iid(range(1, 102), level=0.5)
-        >>> one.value, round(one.below, 3), round(one.above, 3)
-        (51.0, 5.025, 5.025)
-    """
-    data = [finite(values) for values in variants]
-    return clustered(*((values, np.arange(values.size)) for values in data), level=level)
-
-
-def clustered(*variants: tuple[ArrayLike, ArrayLike], level: float) -> list[SidedEstimate]:
-    """Quantiles over events where a unit of randomisation has several, in each variant.
-
-    Args:
-        variants: Values of each variant, shape (n,), and the unit of each, of any sortable type.
-        level: Level of the quantile.
-
-    Raises:
-        Refusal: `too_few_units`, `zero_variance`, `not_finite`.
-
-    Source:
-        Mid-distribution: Parzen (2004), Ma, Genton and Parzen (2011). Clusters: Deng, Knoblich and
-        Lu (2018), Yao, Li and Lu (2024).
-
-    Example:
-        >>> dwell, users = [1, 2, 2, 3] * 25, [i // 2 for i in range(100)]
-        >>> [one] = clustered((dwell, users), level=0.5)
-        >>> one.value, one.units
-        (2.0, 50)
-    """
-    data = [(finite(values), np.asarray(units)) for values, units in variants]
-    counts = [_counts(values, units, level) for values, units in data]
-    effects_ = pooled([design_effect(c, level) for c in counts], [c.n for c in counts])
-    return [
-        _estimate(values, one.n, level, effect)
-        for (values, _), one, effect in zip(data, counts, effects_, strict=True)
-    ]
-
-
-def _counts(values: Floats, units: NDArray[np.generic], level: float) -> Moments:
-    """Moments over units of (values below the quantile, values)."""
-    at = place(values.size, level)
-    step = distribution_of(values).step(at) if values.size else None
-    if step is None:
-        raise beyond(values.size, level)
-    at_lower, at_upper = step.weights(at)
-    parts = np.select(
-        [values < step.lower, values == step.lower, values == step.upper],
-        [PARTS, at_lower, at_upper],
-    )
-    _, codes = np.unique(units, return_inverse=True)
-    return Moments.of(np.bincount(codes, weights=parts) / PARTS, np.bincount(codes))
-
-
-def _estimate(values: Floats, units: int, level: float, effect: float) -> SidedEstimate:
-    """The quantile with its errors, by the design effect to use."""
-    distribution, n = distribution_of(values), values.size
-    places = [place(n, at) for at in (level, *ends(n, level, effect))]
-    steps = [distribution.step(at) for at in places]
-    value, low, high = (
-        math.nan if step is None else step.value(at) for step, at in zip(steps, places, strict=True)
-    )
-    if None in steps:
-        raise beyond(n, level)
-    return from_ends(value, low, high, units)

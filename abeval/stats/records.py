@@ -67,8 +67,6 @@ class Effect(NamedTuple):
     """Difference of treatment and control on the metric's own scale, whatever its good direction.
 
     Attributes:
-        control: Value in control.
-        treatment: Value in treatment.
         difference: `treatment - control`.
         se: Standard error of the difference.
         df: Degrees of freedom of the reference t distribution; infinite for z.
@@ -143,7 +141,7 @@ Bools = NDArray[np.bool_]
 def finite(
     values: ArrayLike, message: str = "an infinite or missing value; drop it or fill it first"
 ) -> Floats:
-    """Values as doubles, of the same shape.
+    """Return values as doubles, of the same shape.
 
     Args:
         values: Numbers of any shape.

@@ -3,10 +3,8 @@
 A variant is an array of sums, one row per sub-bucket and one column per additive aggregate (units,
 clicks, impressions, ...). A statistic maps sums of shape (..., aggregates) to values of shape
 (...). It should not depend on scale, such as a ratio or a mean: a total also varies with the
-number of units drawn.
-
-`inference/other_kinds.py` hands over the sums of a metric by sub-bucket; other modules of `stats/`
-share the helpers.
+number of units drawn. Each test returns its effect with the variances of both values and their
+covariance, as `Adjusted`, for a lift needs them.
 """
 
 from collections.abc import Callable
@@ -15,7 +13,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from abeval.stats import effects
-from abeval.stats.records import Effect, Floats, Refusal, finite
+from abeval.stats.records import Adjusted, Effect, Estimate, Floats, Refusal, finite
 
 DRAWS, SEED = 2000, 0
 """Draws of a bootstrap or a permutation test, and their seed, where a caller names none."""
@@ -27,7 +25,7 @@ BATCH = 256
 
 
 def batches(count: int) -> list[int]:
-    """Sizes of the batches that `count` replicates are cut into.
+    """Cut `count` replicates into batches; return their sizes.
 
     Example:
         >>> batches(600)
@@ -37,7 +35,7 @@ def batches(count: int) -> list[int]:
 
 
 def replicates(sums: ArrayLike, weights: ArrayLike, statistic: Statistic) -> Floats:
-    """Values of a statistic for re-weighted buckets or units, shape (replicates,).
+    """Evaluate a statistic for re-weighted buckets or units, shape (replicates,).
 
     Args:
         sums: Shape (buckets, aggregates).
@@ -61,8 +59,8 @@ def bootstrap(
     alpha: float = 0.05,
     draws: int = DRAWS,
     seed: int = SEED,
-) -> Effect:
-    """Poisson bootstrap: a replicate counts every sub-bucket Poisson(1) times.
+) -> Adjusted:
+    """Test by the Poisson bootstrap: a replicate counts every sub-bucket Poisson(1) times.
 
     Interval and p-value by t with buckets - 1 degrees of freedom (Hanley & MacGibbon 2006; Chamandy
     et al. 2012, "Estimating Uncertainty for Massive Data Streams").
@@ -71,9 +69,9 @@ def bootstrap(
         control: Sums, shape (buckets, aggregates).
         treatment: Sums, shape (buckets, aggregates).
         statistic: Function of sums.
-        alpha: Level of the interval.
         draws: Replicates; the standard error is good to about `1 / sqrt(2 draws)`.
         seed: Seed of the weights.
+        alpha: Error rate of test and interval.
 
     Raises:
         Refusal: `too_few_units` below eight buckets; `zero_variance`; `not_finite` if the
@@ -83,33 +81,10 @@ def bootstrap(
         >>> rng = np.random.default_rng(0)
         >>> sums = np.stack([rng.poisson(20, 256), np.full(256, 100)], axis=1)
         >>> ctr = lambda s: s[..., 0] / s[..., 1]
-        >>> round(bootstrap(sums[:128], sums[128:], ctr).se, 4)
+        >>> round(bootstrap(sums[:128], sums[128:], ctr).effect.se, 4)
         0.0058
     """
-    arms = _sums(control), _sums(treatment)
-    spread = bootstrap_spread(*arms, statistic, draws, seed)
-    return _effect(arms, statistic, _se(spread), alpha, "poisson_bootstrap")
-
-
-def bootstrap_spread(
-    control: ArrayLike,
-    treatment: ArrayLike,
-    statistic: Statistic,
-    draws: int = DRAWS,
-    seed: int = SEED,
-) -> Floats:
-    """Covariance of the two variants' values by the Poisson bootstrap, shape (2, 2).
-
-    Arguments and refusals as in `bootstrap`.
-
-    Example:
-        >>> rng = np.random.default_rng(0)
-        >>> sums = np.stack([rng.poisson(20, 256), np.full(256, 100)], axis=1)
-        >>> bootstrap_spread(sums[:128], sums[128:], lambda s: s[..., 0] / s[..., 1]).shape
-        (2, 2)
-    """
-    arms = _sums(control), _sums(treatment)
-    rng = np.random.default_rng(seed)
+    arms, rng = (_sums(control), _sums(treatment)), np.random.default_rng(seed)
     values = [
         np.concatenate(
             [
@@ -119,13 +94,13 @@ def bootstrap_spread(
         )
         for arm in arms
     ]
-    return np.cov(values)
+    return _joint(arms, statistic, np.cov(values), alpha, "poisson_bootstrap")
 
 
 def jackknife(
     control: ArrayLike, treatment: ArrayLike, statistic: Statistic, alpha: float = 0.05
-) -> Effect:
-    """Delete-a-bucket jackknife: each sub-bucket is left out of both variants in turn.
+) -> Adjusted:
+    """Test by the jackknife: each sub-bucket is left out of both variants in turn.
 
     By t with buckets - 1 degrees of freedom (Efron & Stein 1981; Chamandy et al. 2012). Arguments
     and refusals as in `bootstrap`; the buckets of both variants must be the same, else
@@ -134,34 +109,14 @@ def jackknife(
     Example:
         >>> rng = np.random.default_rng(0)
         >>> sums = np.stack([rng.poisson(20, 256), np.full(256, 100)], axis=1)
-        >>> round(jackknife(sums[:128], sums[128:], lambda s: s[..., 0] / s[..., 1]).se, 4)
+        >>> round(jackknife(sums[:128], sums[128:], lambda s: s[..., 0] / s[..., 1]).effect.se, 4)
         0.0059
-    """
-    arms = _pair(control, treatment)
-    spread = jackknife_spread(*arms, statistic)
-    return _effect(arms, statistic, _se(spread), alpha, "bucket_jackknife")
-
-
-def jackknife_spread(control: ArrayLike, treatment: ArrayLike, statistic: Statistic) -> Floats:
-    """Covariance of the two variants' values by the delete-a-bucket jackknife, shape (2, 2).
-
-    Arguments and refusals as in `jackknife`.
-
-    Example:
-        >>> rng = np.random.default_rng(0)
-        >>> sums = np.stack([rng.poisson(20, 256), np.full(256, 100)], axis=1)
-        >>> jackknife_spread(sums[:128], sums[128:], lambda s: s[..., 0] / s[..., 1]).shape
-        (2, 2)
     """
     arms = _pair(control, treatment)
     left_out = [_apply(statistic, arm.sum(axis=0) - arm) for arm in arms]
     count = len(arms[0])
-    return np.cov(left_out) * (count - 1) ** 2 / count
-
-
-def _se(spread: Floats) -> float:
-    """Standard error of the difference of two values with this covariance."""
-    return float(np.sqrt(max(spread[0, 0] + spread[1, 1] - 2 * spread[0, 1], 0.0)))
+    spread = np.cov(left_out) * (count - 1) ** 2 / count
+    return _joint(arms, statistic, spread, alpha, "bucket_jackknife")
 
 
 def permutation(
@@ -171,8 +126,8 @@ def permutation(
     alpha: float = 0.05,
     permutations: int = DRAWS,
     seed: int = SEED,
-) -> Effect:
-    """Permutation test: pooled sub-buckets are assigned anew to the variants, at random.
+) -> Adjusted:
+    """Test by permutation: pooled sub-buckets are assigned anew to the variants, at random.
 
     Control's and treatment's sums of a bucket are pooled and never swapped, because they differ in
     size at a 90/10 split. The interval is that of `jackknife`. The null differences are scaled as
@@ -182,9 +137,9 @@ def permutation(
         control: Sums, units first, shape (buckets, aggregates).
         treatment: Sums over the same buckets, shape (buckets, aggregates).
         statistic: Function of sums.
-        alpha: Level of the jackknife interval.
         permutations: Random assignments; the p-value is no smaller than 1 / (permutations + 1).
         seed: Seed of the assignments.
+        alpha: Error rate of test and interval.
 
     Raises:
         Refusal: As `jackknife`; `too_few_units` if the smaller variant has fewer
@@ -193,17 +148,18 @@ def permutation(
     Example:
         >>> rng = np.random.default_rng(0)
         >>> arm = lambda rate: np.stack([np.full(64, 50), rng.poisson(rate, 64)], axis=1)
-        >>> permutation(arm(100), arm(105), lambda s: s[..., 1] / s[..., 0]).p_value < 0.05
+        >>> permutation(arm(100), arm(105), lambda s: s[..., 1] / s[..., 0]).effect.p_value < 0.05
         True
     """
     arms = _pair(control, treatment)
-    effect = jackknife(*arms, statistic, alpha)
+    by_jackknife = jackknife(*arms, statistic, alpha)
     null = _null_differences(*arms, statistic, permutations, np.random.default_rng(seed))
-    return permuted(effect, null, "bucket_permutation")
+    effect = permuted(by_jackknife.effect, null, "bucket_permutation")
+    return by_jackknife._replace(effect=effect, unadjusted=effect)
 
 
 def permuted(effect: Effect, null: Floats, method: str) -> Effect:
-    """An effect with the p-value of `permutation_p_value`.
+    """Put the p-value of `permutation_p_value` into an effect.
 
     Args:
         effect: The effect, whose interval is kept.
@@ -220,7 +176,7 @@ def permuted(effect: Effect, null: Floats, method: str) -> Effect:
 
 
 def permutation_p_value(null: Floats, observed: float) -> float:
-    """Two-sided p-value (1 + b) / (1 + B) (Phipson & Smyth 2010).
+    """Return two-sided p-value (1 + b) / (1 + B) (Phipson & Smyth 2010).
 
     Example:
         >>> permutation_p_value(np.array([0.5, -2.0, 0.1]), 1.0)
@@ -232,7 +188,7 @@ def permutation_p_value(null: Floats, observed: float) -> float:
 def scaled_null(
     null: Floats, units: Floats, buckets: int, sizes: tuple[int, int], rng: np.random.Generator
 ) -> Floats:
-    """Null differences of a permutation test, with the variance of the observed difference.
+    """Scale null differences of a permutation test to the variance of the observed one.
 
     A permuted difference has the variance of the units in its two sets of buckets, the observed
     one that of the two variants. Permuted differences are also divided by sqrt(chi2/df), because
@@ -270,14 +226,20 @@ def _apply(statistic: Statistic, sums: Floats) -> Floats:
         return finite(statistic(sums), "the statistic is not finite on some resample")
 
 
-def _effect(
-    arms: tuple[Floats, Floats], statistic: Statistic, se: float, alpha: float, method: str
-) -> Effect:
+def _joint(
+    arms: tuple[Floats, Floats], statistic: Statistic, spread: Floats, alpha: float, method: str
+) -> Adjusted:
+    """The effect, from the covariance of the two values."""
     control, treatment = (float(_apply(statistic, arm.sum(axis=0))) for arm in arms)
+    se = float(np.sqrt(max(spread[0, 0] + spread[1, 1] - 2 * spread[0, 1], 0.0)))
     if se <= 1e-12 * (abs(control) + abs(treatment)):
         raise Refusal("zero_variance", "the statistic is the same on every resample")
     df = min(len(arm) for arm in arms) - 1
-    return effects.from_difference(control, treatment, treatment - control, se, df, alpha, method)
+    effect = effects.from_difference(control, treatment, treatment - control, se, df, alpha, method)
+    of_control = Estimate(control, float(spread[0, 0]), 0, effect.df)
+    of_treatment = Estimate(treatment, float(spread[1, 1]), 0, effect.df)
+    shared = float(spread[0, 1] - spread[0, 0])
+    return Adjusted(effect, effect, (), 0.0, of_control, of_treatment, shared)
 
 
 def _null_differences(
@@ -287,7 +249,7 @@ def _null_differences(
     permutations: int,
     rng: np.random.Generator,
 ) -> Floats:
-    """Differences where pooled buckets are assigned at random, shape (permutations,)."""
+    """Draw differences of buckets assigned at random, shape (permutations,)."""
     pooled, units = control + treatment, np.array([control[:, 0].sum(), treatment[:, 0].sum()])
     buckets, total = len(pooled), pooled.sum(axis=0)
     exact = buckets * units[1] / units.sum() if units.sum() else 0.0

@@ -8,7 +8,7 @@ from numpy.typing import ArrayLike
 from scipy import special
 
 from abeval.stats.distributions import brentq, check_alpha
-from abeval.stats.records import Floats, Interval, Refusal
+from abeval.stats.records import Floats, Refusal
 
 
 class AlwaysValid(NamedTuple):
@@ -27,32 +27,12 @@ class AlwaysValid(NamedTuple):
     log10_p_value: float
 
 
-class AlwaysValidPath(NamedTuple):
-    """All looks so far.
-
-    Attributes:
-        looks: One per look, each by itself valid.
-        p_values: Running minimum of the p-values.
-        running: Intersection of the intervals so far; the last interval where the
-            intersection is empty.
-        drifted: Whether the intersection is empty: the effect changed while being measured.
-    """
-
-    looks: tuple[AlwaysValid, ...]
-    p_values: tuple[float, ...]
-    running: Interval
-    drifted: bool
-
-
 def information(ses: ArrayLike, scale: ArrayLike = 1.0) -> Floats:
-    """Information of looks, `(scale / se)^2`.
+    """Return the information of looks, `(scale / se)^2`, shape (looks,).
 
     Args:
-        ses: Standard errors of the difference, shape (looks,) or a number.
+        ses: Standard errors of the difference, shape (looks,).
         scale: 1, or for totals per unit the metric's pooled mean at each look.
-
-    Returns:
-        Shape (looks,).
 
     Raises:
         Refusal: `zero_variance` for a standard error of zero; `not_finite`;
@@ -65,7 +45,7 @@ def information(ses: ArrayLike, scale: ArrayLike = 1.0) -> Floats:
         >>> information([0.5, 0.25]).tolist()
         [4.0, 16.0]
     """
-    errors = np.atleast_1d(np.asarray(ses, dtype=float))
+    errors = np.asarray(ses, dtype=float)
     units = np.broadcast_to(np.asarray(scale, dtype=float), errors.shape)
     if not (np.isfinite(errors).all() and np.isfinite(units).all()):
         raise Refusal("not_finite", "standard errors and scales must be finite")
@@ -76,43 +56,19 @@ def information(ses: ArrayLike, scale: ArrayLike = 1.0) -> Floats:
     return np.asarray((units / errors) ** 2)
 
 
-def tuning(alpha: float, planned: float) -> float:
-    """Mixture parameter rho that makes the sequence tightest at `planned`.
-
-    Args:
-        alpha: Two-sided level.
-        planned: Units or information planned for the end.
-
-    Returns:
-        rho, in one over the square root of the unit of `planned`.
-
-    Source:
-        Waudby-Smith et al. (arXiv:2103.06476), equation 161.
-
-    Example:
-        >>> round(tuning(0.05, 5000), 6)
-        0.03984
-    """
-    check_alpha(alpha)
-    if not planned > 0:
-        raise Refusal("too_few_units", "the planned size must be positive")
-    return math.sqrt((-2 * math.log(alpha) + math.log1p(-2 * math.log(alpha))) / planned)
-
-
 def confidence_sequence(
     difference: float, se: float, fraction: float, alpha: float = 0.05
 ) -> AlwaysValid:
-    """Asymptotic confidence sequence and always-valid p-value at one look.
+    """Look at an asymptotic confidence sequence, which is tightest where the plan ends.
+
+    It is asymptotic: start once each variant has some hundred units.
 
     Args:
         difference: Estimated effect.
         se: Its standard error.
         fraction: Information now over information planned, positive; may pass 1. The plan must
             not depend on the effect seen. On a count clock, units now over units planned.
-        alpha: Two-sided level.
-
-    Returns:
-        The interval, in the unit of `difference`, and the p-value.
+        alpha: Error rate of test and interval.
 
     Raises:
         Refusal: `zero_variance`; `not_finite`; `too_few_units` for a fraction that is not
@@ -127,17 +83,16 @@ def confidence_sequence(
         >>> round(look.low, 6), round(look.high, 6)
         (0.021856, 0.078144)
     """
-    if not all(map(math.isfinite, (difference, se, fraction))):
-        raise Refusal("not_finite", "a look needs finite numbers")
-    if se <= 0:
-        raise Refusal("zero_variance", "a look needs a positive standard error")
+    _check_look(difference, se, fraction)
     if fraction <= 0:
         raise Refusal("too_few_units", "a look needs information")
-    return _looks(np.array([difference]), np.array([se]), np.array([fraction]), alpha)[0]
+    clock, z = tuning(alpha) ** 2 * fraction, difference / se
+    log_p = 0.5 * np.log1p(clock) - clock / (clock + 1) * (z * z) / 2
+    return _look(difference, se * critical_of_sequence(fraction, alpha), log_p)
 
 
 def from_start(difference: float, se: float, growth: float, alpha: float = 0.05) -> AlwaysValid:
-    """Confidence sequence and always-valid p-value at one look, without a plan.
+    """Look at a confidence sequence without a plan.
 
     |z| crosses sqrt(a² + ln growth) at some look with probability alpha, where a² is the upper
     alpha quantile of chi-square with 3 degrees of freedom: 2.80 at the start, 3.52 at 100 times
@@ -148,10 +103,7 @@ def from_start(difference: float, se: float, growth: float, alpha: float = 0.05)
         se: Its standard error.
         growth: Information now over information where the looks began, at least 1. Where they
             began must not depend on the effect.
-        alpha: Two-sided level over all looks from the start on.
-
-    Returns:
-        The interval, in the unit of `difference`, and the p-value.
+        alpha: Error rate of test and interval.
 
     Raises:
         Refusal: `before_first_look` for a growth below 1; `zero_variance`; `not_finite`.
@@ -165,17 +117,21 @@ def from_start(difference: float, se: float, growth: float, alpha: float = 0.05)
         >>> round(look.low, 6), round(look.high, 6), round(look.p_value, 6)
         (0.018282, 0.081718, 8e-06)
     """
-    if not all(map(math.isfinite, (difference, se, growth))):
-        raise Refusal("not_finite", "a look needs finite numbers")
+    _check_look(difference, se, growth)
     if growth < 1:
         raise Refusal("before_first_look", "there is less information than at the first look")
-    if se <= 0:
-        raise Refusal("zero_variance", "a look needs a positive standard error")
-    return _looks_from_start(np.array([difference]), np.array([se]), np.array([growth]), alpha)[0]
+    check_alpha(alpha)
+    log_growth, z = np.log(growth), difference / se
+    a = np.sqrt(np.maximum(z * z - log_growth, 0.0))
+    # The upper tail of chi-square with 3 degrees, in logarithms: 2 (Φ(−a) + a φ(a)).
+    with np.errstate(divide="ignore"):
+        density = np.log(a) - a * a / 2 - 0.5 * math.log(2 * math.pi)
+    log_p = math.log(2) + np.logaddexp(special.log_ndtr(-a), density)
+    return _look(difference, se * np.sqrt(special.chdtri(3, alpha) + log_growth), log_p)
 
 
 def critical_from_start(growth: float, alpha: float = 0.05) -> float:
-    """Critical value of |z| of `from_start`.
+    """Return the critical value of |z| of `from_start`.
 
     Example:
         >>> [round(critical_from_start(growth), 3) for growth in (1, 100, 10_000)]
@@ -186,148 +142,41 @@ def critical_from_start(growth: float, alpha: float = 0.05) -> float:
 
 
 def critical_of_sequence(fraction: float, alpha: float = 0.05) -> float:
-    """Critical value of |z| of `confidence_sequence`.
+    """Return the critical value of |z| of `confidence_sequence`.
 
     Example:
         >>> [round(critical_of_sequence(fraction), 3) for fraction in (0.25, 1, 4)]
         [3.264, 3.035, 3.127]
     """
-    check_alpha(alpha)
-    clock = tuning(alpha, 1.0) ** 2 * fraction
+    clock = tuning(alpha) ** 2 * fraction
     return math.sqrt(2 * (clock + 1) / clock * (0.5 * math.log1p(clock) - math.log(alpha)))
 
 
-def always_valid(
-    differences: ArrayLike,
-    ses: ArrayLike,
-    planned_information: float,
-    alpha: float = 0.05,
-    scale: ArrayLike = 1.0,
-) -> AlwaysValidPath:
-    """Follow an effect over any number of looks at any times.
+def tuning(alpha: float) -> float:
+    """Return ρ, the mixture that makes the sequence tightest at a fraction of 1.
 
-    It is asymptotic: start once each variant has some hundred units. A clock that would run
-    backwards stands still.
-
-    Args:
-        differences: Effect at every look, shape (looks,).
-        ses: Standard errors, shape (looks,).
-        planned_information: Information expected at the end, in the unit of `information`; the
-            interval is tightest there. It must not depend on the effects.
-        alpha: Two-sided level, over all looks together.
-        scale: As in `information`.
-
-    Returns:
-        Every look, the running p-values and the running interval.
-
-    Raises:
-        Refusal: As `confidence_sequence`; `not_applicable` without looks or for lengths that
-            differ.
-
-    Source:
-        Waudby-Smith et al. (arXiv:2103.06476).
+    Waudby-Smith et al. (arXiv:2103.06476), equation 161.
 
     Example:
-        >>> path = always_valid([0.05, 0.05], [0.03, 0.01], planned_information=1 / 0.01**2)
-        >>> [round(p, 6) for p in path.p_values]
-        [0.715546, 4.5e-05]
+        >>> round(tuning(0.05), 3)
+        2.817
     """
-    effects, errors = np.atleast_1d(np.asarray(differences, float)), np.asarray(ses, float)
-    errors = np.atleast_1d(errors)
-    if effects.shape != errors.shape or len(effects) == 0:
-        raise Refusal("not_applicable", "a path needs one standard error per look")
-    clock = np.maximum.accumulate(information(errors, scale)) / planned_information
-    if not np.isfinite(effects).all():
-        raise Refusal("not_finite", "a look needs finite numbers")
-    if not planned_information > 0:
-        raise Refusal("too_few_units", "the planned information must be positive")
-    return _path(_looks(effects, errors, clock, alpha))
-
-
-def always_valid_from_start(
-    differences: ArrayLike,
-    ses: ArrayLike,
-    starting_information: float,
-    alpha: float = 0.05,
-    scale: ArrayLike = 1.0,
-) -> AlwaysValidPath:
-    """Follow an effect over any number of looks at any times, without a plan.
-
-    Args:
-        differences: Effect at every look from the start on, shape (looks,).
-        ses: Standard errors, shape (looks,).
-        starting_information: Information at which the looks may begin, in the unit of
-            `information`; it must not depend on the effects.
-        alpha: Two-sided level, over all looks together.
-        scale: As in `information`.
-
-    Returns:
-        As `always_valid`.
-
-    Raises:
-        Refusal: As `always_valid`; `before_first_look` if the first look has less information.
-
-    Source:
-        As `from_start`.
-
-    Example:
-        >>> path = always_valid_from_start([0.05, 0.05], [0.02, 0.01], starting_information=2_500)
-        >>> [round(p, 6) for p in path.p_values]
-        [0.100061, 3e-05]
-    """
-    effects, errors = np.atleast_1d(np.asarray(differences, float)), np.asarray(ses, float)
-    errors = np.atleast_1d(errors)
-    if effects.shape != errors.shape or len(effects) == 0:
-        raise Refusal("not_applicable", "a path needs one standard error per look")
-    if not np.isfinite(effects).all():
-        raise Refusal("not_finite", "a look needs finite numbers")
-    growth = np.maximum.accumulate(information(errors, scale)) / starting_information
-    if growth[0] < 1:
-        raise Refusal("before_first_look", "there is less information than at the first look")
-    return _path(_looks_from_start(effects, errors, growth, alpha))
-
-
-def _path(looks: tuple[AlwaysValid, ...]) -> AlwaysValidPath:
-    running = Interval(max(x.low for x in looks), min(x.high for x in looks))
-    drifted = running.low > running.high
-    if drifted:
-        running = Interval(looks[-1].low, looks[-1].high)
-    p_values = np.minimum.accumulate([look.p_value for look in looks])
-    return AlwaysValidPath(looks, tuple(p_values.tolist()), running, drifted)
-
-
-def _looks(
-    effects: Floats, ses: Floats, fractions: Floats, alpha: float
-) -> tuple[AlwaysValid, ...]:
-    clock = tuning(alpha, 1.0) ** 2 * fractions
-    half_log = 0.5 * np.log1p(clock)
-    width = ses * [critical_of_sequence(float(fraction), alpha) for fraction in fractions]
-    log_p = np.minimum(0.0, half_log - clock / (clock + 1) * (effects / ses) ** 2 / 2)
-    # Underflow to zero is the right limit; the logarithm keeps what is lost.
-    with np.errstate(under="ignore"):
-        p_values = np.exp(log_p)
-    return _rows(effects, width, p_values, log_p)
-
-
-def _looks_from_start(
-    effects: Floats, ses: Floats, growth: Floats, alpha: float
-) -> tuple[AlwaysValid, ...]:
     check_alpha(alpha)
-    log_growth = np.log(growth)
-    width = ses * np.sqrt(special.chdtri(3, alpha) + log_growth)
-    a = np.sqrt(np.maximum((effects / ses) ** 2 - log_growth, 0.0))
-    # The upper tail of chi-square with 3 degrees, in logarithms: 2 (Φ(−a) + a φ(a)).
-    with np.errstate(divide="ignore", under="ignore"):
-        density = np.log(a) - a * a / 2 - 0.5 * math.log(2 * math.pi)
-        log_p = np.minimum(0.0, math.log(2) + np.logaddexp(special.log_ndtr(-a), density))
-        return _rows(effects, width, np.exp(log_p), log_p)
+    return math.sqrt(-2 * math.log(alpha) + math.log1p(-2 * math.log(alpha)))
 
 
-def _rows(
-    effects: Floats, width: Floats, p_values: Floats, log_p: Floats
-) -> tuple[AlwaysValid, ...]:
-    columns = (effects - width, effects + width, p_values, log_p / math.log(10))
-    return tuple(AlwaysValid(*row) for row in zip(*(c.tolist() for c in columns), strict=True))
+def _check_look(difference: float, se: float, clock: float) -> None:
+    if not all(map(math.isfinite, (difference, se, clock))):
+        raise Refusal("not_finite", "a look needs finite numbers")
+    if se <= 0:
+        raise Refusal("zero_variance", "a look needs a positive standard error")
+
+
+def _look(difference: float, width: float, log_p: float) -> AlwaysValid:
+    log_p = min(0.0, float(log_p))
+    low, high = float(difference - width), float(difference + width)
+    # Underflow to zero is the right limit; the logarithm keeps what is lost.
+    return AlwaysValid(low, high, float(np.exp(log_p)), log_p / math.log(10))
 
 
 Spending = Literal["obrien_fleming", "obrien_fleming_total", "pocock", "power"]
@@ -351,23 +200,17 @@ class Bounds(NamedTuple):
     spent: tuple[float, ...]
 
 
-def spent(
-    fraction: float, alpha: float = 0.05, spending: Spending = "obrien_fleming", rho: float = 2.0
-) -> float:
-    """Two-sided alpha spent by an information fraction.
+def spent(fraction: float, alpha: float = 0.05, spending: Spending = "obrien_fleming") -> float:
+    """Return the two-sided alpha spent by an information fraction.
 
     Args:
         fraction: Information now over information planned; from 1 on all of alpha is spent.
-        alpha: Two-sided level.
         spending: `obrien_fleming`: one function of alpha / 2 per side (as gsDesign and ldbounds);
-            `obrien_fleming_total`: one function of the total alpha; `pocock`; `power`.
-        rho: Exponent of the power family.
-
-    Returns:
-        Alpha spent on both sides together.
+            `obrien_fleming_total`: one function of the total alpha; `pocock`; `power`: its square.
+        alpha: Error rate of test and interval.
 
     Raises:
-        Refusal: `not_applicable` for an unknown function or a negative fraction or exponent.
+        Refusal: `not_applicable` for an unknown function or a negative fraction.
 
     Source:
         Lan & DeMets (Biometrika 1983); Kim & DeMets (1987) for the power family.
@@ -377,8 +220,8 @@ def spent(
         (0.007616, 0.05)
     """
     check_alpha(alpha)
-    if spending not in get_args(Spending) or fraction < 0 or rho <= 0:
-        raise Refusal("not_applicable", "unknown spending, negative fraction or exponent")
+    if spending not in get_args(Spending) or fraction < 0:
+        raise Refusal("not_applicable", "unknown spending or negative fraction")
     if fraction >= 1:
         return alpha
     if fraction == 0:
@@ -386,7 +229,7 @@ def spent(
     if spending == "pocock":
         return alpha * math.log1p((math.e - 1) * fraction)
     if spending == "power":
-        return float(alpha * fraction**rho)
+        return alpha * fraction**2
     sides = 2 if spending == "obrien_fleming" else 1
     z = float(special.ndtri(alpha / sides / 2)) / math.sqrt(fraction)
     return sides * 2 * float(special.ndtr(z))
@@ -396,10 +239,9 @@ def bounds(
     fractions: ArrayLike,
     alpha: float = 0.05,
     spending: Spending = "obrien_fleming",
-    rho: float = 2.0,
     spent_at: ArrayLike | None = None,
 ) -> Bounds:
-    """Bounds on z for looks at any information fractions, equal or not.
+    """Compute bounds on z for looks at any information fractions, equal or not.
 
     The density of the path that has not crossed is carried from look to look by Gauss-Legendre
     quadrature, exact to about 1e-10 (a grid of step .05 is off in the fifth digit, D12).
@@ -407,15 +249,11 @@ def bounds(
     Args:
         fractions: Increasing information fractions in (0, 1], shape (looks,). Looks not yet held
             may be left out: later looks do not move earlier bounds.
-        alpha: Two-sided level.
         spending: As in `spent`.
-        rho: Exponent of the power family.
         spent_at: Share of the plan at which each look spends alpha, where that is another clock
             than information: the calendar, for a plan in days. Then only the ratios of `fractions`
             matter. Without it, alpha is spent by information.
-
-    Returns:
-        Bounds and alpha spent.
+        alpha: Error rate of test and interval.
 
     Raises:
         Refusal: As `spent`; `not_applicable` for fractions, or shares of the plan, that do not
@@ -434,7 +272,7 @@ def bounds(
     if len(plan) != len(times):
         raise Refusal("not_applicable", "one share of the plan per look")
     steps = np.diff(times, prepend=0.0)
-    total = [spent(float(t), alpha, spending, rho) for t in plan]
+    total = [spent(float(t), alpha, spending) for t in plan]
     nodes, mass = np.zeros(1), np.ones(1)
     edges: list[float] = []
     for i, (step, share) in enumerate(zip(steps, np.diff(total, prepend=0.0), strict=True)):
@@ -462,16 +300,14 @@ def repeated_p_value(
     z: float,
     fractions: ArrayLike,
     spending: Spending = "obrien_fleming",
-    rho: float = 2.0,
     spent_at: ArrayLike | None = None,
 ) -> RepeatedPValue:
-    """P-value of one look that holds over all looks: at most alpha iff |z| reaches its bound.
+    """Return the p-value of one look that holds over all looks.
 
     Args:
         z: Statistic of the last look.
         fractions: Information fractions of the looks so far, as in `bounds`.
         spending: As in `spent`.
-        rho: Exponent of the power family.
         spent_at: As in `bounds`.
 
     Raises:
@@ -492,7 +328,7 @@ def repeated_p_value(
     largest = math.log1p(-1e-9)
 
     def short(log_alpha: float) -> float:
-        return bounds(fractions, math.exp(log_alpha), spending, rho, spent_at).z[-1] - size
+        return bounds(fractions, math.exp(log_alpha), spending, spent_at).z[-1] - size
 
     if least >= largest or short(largest) > 0:
         return RepeatedPValue(1.0, 0.0)

@@ -11,7 +11,6 @@ from scipy import special
 
 from abeval.stats import effects
 from abeval.stats.distributions import quantile, tail
-from abeval.stats.effects import satterthwaite
 from abeval.stats.moments import Moments
 from abeval.stats.records import Effect, Floats, Refusal, finite
 from abeval.stats.resampling import permutation_p_value
@@ -20,6 +19,9 @@ Scale = Literal["relative", "absolute"]
 
 STEADY = 4.0
 """Standard errors that every window's value must be above zero for a relative effect."""
+
+
+_NOT_FINITE = "effects and covariances must be finite"
 
 
 class Windows(NamedTuple):
@@ -42,63 +44,31 @@ class Windows(NamedTuple):
     df: float
 
 
-def window_effects(control: Moments, treatment: Moments, scale: Scale | None = None) -> Windows:
-    """Effects in windows and their covariance, by the delta method (Deng, Knoblich & Lu 2018).
+def window_effects(control: Moments, treatment: Moments) -> Windows:
+    """Compare windows, with their covariance, by the delta method (Deng, Knoblich & Lu 2018).
+
+    Effects are relative if every value is `STEADY` standard errors above zero.
 
     Args:
         control: Moments over units of D numerators, then D denominators, one of each per window;
             a unit that is absent from a window has zeros there.
         treatment: The same in treatment.
-        scale: Scale of the effects; by default relative if every value is `STEADY` standard errors
-            above zero.
 
     Raises:
         Refusal: `zero_denominator` if the denominator of a window sums to zero; `too_few_units`.
 
     Example:
         >>> control = Moments.of([1, 3, 2, 2], [2, 2, 1, 3], [1, 1, 1, 1], [1, 1, 1, 1])
-        >>> windows = window_effects(control, control, "absolute")
+        >>> windows = window_effects(control, control)
         >>> windows.effect.tolist(), windows.covariance.round(3).tolist()
-        ([0.0, 0.0], [[0.333, 0.0], [0.0, 0.333]])
+        ([0.0, 0.0], [[0.083, 0.0], [0.0, 0.083]])
     """
-    values = [_values(arm) for arm in (control, treatment)]
-    arms = [(arm, value) for arm, value in zip((control, treatment), values, strict=True)]
-    chosen = scale or ("relative" if all(_steady(*arm) for arm in arms) else "absolute")
-    relative = chosen == "relative"
-    parts = [_covariance(*arm, relative) for arm in arms]
+    c, t = _values(control), _values(treatment)
+    relative = _steady(control, c) and _steady(treatment, t)
+    parts = [_covariance(control, c, relative), _covariance(treatment, t, relative)]
     df = _df(parts, (control.df, treatment.df))
-    c, t = values
     effect = np.log(t / c) if relative else t - c
-    return Windows(c, t, effect, np.asarray(sum(parts)), "relative" if relative else "absolute", df)
-
-
-def stratified(strata: Sequence[Moments], shares: Sequence[float]) -> Moments:
-    """Post-stratified moments: strata have the sizes `shares` (Miratrix, Sekhon & Yu 2013).
-
-    The mean is the weighted mean, and `covariance / n` the covariance of that mean, so that every
-    test on moments becomes post-stratified. Without it, an experiment whose split changes compares
-    early units with late ones (Simpson's paradox). Its degrees of freedom are Satterthwaite's, of
-    variable 0.
-
-    Args:
-        strata: Moments of each stratum.
-        shares: Weights that sum to 1, the same in all variants.
-
-    Raises:
-        Refusal: `too_few_units` for a stratum of fewer than two units.
-
-    Example:
-        >>> both = stratified([Moments.of([1, 1]), Moments.of([5, 5, 5, 5])], [0.5, 0.5])
-        >>> both.mean.tolist(), both.n
-        ([3.0], 6)
-    """
-    n = sum(moments.n for moments in strata)
-    mean = sum(share * m.mean for share, m in zip(shares, strata, strict=True))
-    pairs = zip(shares, strata, strict=True)
-    parts = [share**2 * m.covariance / m.n for share, m in pairs]
-    terms, dfs = [float(part[0, 0]) for part in parts], [m.df for m in strata]
-    effective = satterthwaite(terms, dfs) + 1 if sum(terms) > 0 else None
-    return Moments(n, np.asarray(mean), np.asarray(sum(parts)) * n * (n - 1), effective)
+    return Windows(c, t, effect, parts[0] + parts[1], "relative" if relative else "absolute", df)
 
 
 def _values(moments: Moments) -> Floats:
@@ -137,31 +107,8 @@ def _steady(moments: Moments, values: Floats) -> bool:
     return bool(np.all(values > STEADY * se))
 
 
-def covariance(control: Moments, treatment: Moments) -> Floats:
-    """Covariance of the windows' differences in means: `Cov_t / n_t + Cov_c / n_c`.
-
-    Shape (windows, windows); Kohavi, Tang & Xu (2020), chapter 3.
-
-    Args:
-        control: Moments of the sums per unit, one variable per window; zero for absent units.
-        treatment: The same in treatment.
-
-    Raises:
-        Refusal: `too_few_units` below two units; `not_applicable` for different windows.
-
-    Example:
-        >>> covariance(Moments.of([0, 2], [0, 2]), Moments.of([0, 2], [2, 0])).tolist()
-        [[2.0, 0.0], [0.0, 2.0]]
-    """
-    if control.mean.shape != treatment.mean.shape:
-        raise Refusal("not_applicable", "the variants have different windows")
-    return np.asarray(treatment.covariance / treatment.n + control.covariance / control.n)
-
-
-def contrast(
-    differences: ArrayLike, covariance: ArrayLike, weights: ArrayLike, alpha: float = 0.05
-) -> Effect:
-    """Test of a linear contrast of windows, such as late minus early.
+def contrast(differences: Floats, covariance: Floats, weights: ArrayLike) -> Effect:
+    """Test a linear contrast of windows, such as late minus early.
 
     Kohavi, Tang & Xu (2020), chapter 3; Hohnhold, O'Brien & Tang (2015).
 
@@ -169,43 +116,26 @@ def contrast(
         differences: Effect per window, shape (windows,).
         covariance: Covariance of the effects, shape (windows, windows).
         weights: Contrast, shape (windows,); weights that sum to zero compare windows.
-        alpha: Level of the interval.
 
     Returns:
         Effect by z, with the positive part of the contrast as treatment, the negative as control.
 
     Raises:
-        Refusal: As `gls`.
+        Refusal: `zero_variance` or `not_finite`.
 
     Example:
-        >>> round(contrast([0.5, 0.3], [[0.01, 0.002], [0.002, 0.01]], [-1, 1]).statistic, 4)
+        >>> sigma = np.array([[0.01, 0.002], [0.002, 0.01]])
+        >>> round(contrast(np.array([0.5, 0.3]), sigma, [-1, 1]).statistic, 4)
         -1.5811
     """
-    effect, sigma = _checked(differences, covariance)
+    effect, sigma = finite(differences, _NOT_FINITE), finite(covariance, _NOT_FINITE)
     weight = np.asarray(weights, dtype=float)
-    if weight.shape != effect.shape or not np.isfinite(weight).all():
-        raise Refusal("not_applicable", "one finite weight per window")
     variance = float(weight @ sigma @ weight)
     if variance <= 0:
         raise Refusal("zero_variance", "the contrast has no variance")
-    late, early = np.maximum(weight, 0) @ effect, np.maximum(-weight, 0) @ effect
-    return effects.from_difference(
-        float(early),
-        float(late),
-        float(late - early),
-        math.sqrt(variance),
-        math.inf,
-        alpha,
-        "window_contrast_z",
-    )
-
-
-def _checked(differences: ArrayLike, covariance: ArrayLike) -> tuple[Floats, Floats]:
-    effect, sigma = np.asarray(differences, dtype=float), np.asarray(covariance, dtype=float)
-    if effect.ndim != 1 or sigma.shape != (len(effect), len(effect)):
-        raise Refusal("not_applicable", "the covariance must have the shape (windows, windows)")
-    message = "effects and covariances must be finite"
-    return finite(effect, message), finite(sigma, message)
+    late, early = float(np.maximum(weight, 0) @ effect), float(np.maximum(-weight, 0) @ effect)
+    se = math.sqrt(variance)
+    return effects.from_difference(early, late, late - early, se, method="window_contrast_z")
 
 
 Kind = Literal["trend", "decay", "shock"]
@@ -218,12 +148,9 @@ _SEED = 20_111
 
 
 class Shape(NamedTuple):
-    """A shape of a change.
+    """A shape of a change, by its value at each time.
 
-    Attributes:
-        kind: `trend` is a straight line, `decay` is exp(-t/at), `shock` is one day.
-        at: Time constant of a decay in days, time of a shock, 0 for a trend.
-        values: Value of the shape at each time.
+    `trend` is a straight line, `decay` exp(-t/at) with `at` in days, `shock` the one day `at`.
     """
 
     kind: Kind
@@ -232,14 +159,7 @@ class Shape(NamedTuple):
 
 
 class Match(NamedTuple):
-    """One shape, fitted together with the nuisance columns.
-
-    Attributes:
-        shape: The shape.
-        coefficient: Coefficient of the shape.
-        se: Its standard error.
-        z: Normal score of `coefficient / se`.
-    """
+    """One shape, fitted with the nuisance columns; `z` is the normal score of coefficient / se."""
 
     shape: Shape
     coefficient: float
@@ -280,7 +200,7 @@ class Fit(NamedTuple):
 
 
 def trend(times: ArrayLike) -> Shape:
-    """A straight line: 0 at the first time, 1 a day later.
+    """Draw a straight line: 0 at the first time, 1 a day later.
 
     Example:
         >>> trend([3, 4]).values
@@ -291,7 +211,7 @@ def trend(times: ArrayLike) -> Shape:
 
 
 def decays(times: ArrayLike, longest: float) -> tuple[Shape, ...]:
-    """Decays exp(-t / tau) for the candidate time constants tau up to `longest` days.
+    """Draw decays exp(-t / tau) for the candidate time constants tau up to `longest` days.
 
     Example:
         >>> [round(v, 3) for v in decays([0, 1, 2], 1)[0].values]
@@ -304,7 +224,7 @@ def decays(times: ArrayLike, longest: float) -> tuple[Shape, ...]:
 
 
 def shocks(times: ArrayLike) -> tuple[Shape, ...]:
-    """One shock per time: 1 at that time, 0 elsewhere.
+    """Draw one shock per time: 1 at that time, 0 elsewhere.
 
     Example:
         >>> shocks([0, 1])[1].values
@@ -315,7 +235,7 @@ def shocks(times: ArrayLike) -> tuple[Shape, ...]:
 
 
 def rhythm(times: ArrayLike) -> Floats:
-    """Weekday columns that sum to zero over a whole week, shape (times, 6).
+    """Return weekday columns that sum to zero over a whole week, shape (times, 6).
 
     Example:
         >>> rhythm(np.arange(7)).sum(axis=0).tolist()
@@ -329,7 +249,7 @@ def rhythm(times: ArrayLike) -> Floats:
 def fit(
     effects: ArrayLike, covariance: ArrayLike, design: ArrayLike, free: float = math.inf
 ) -> Fit:
-    """Generalised least squares (Aitken 1935), with an estimated covariance (Rao 1967).
+    """Fit by generalised least squares (Aitken 1935), with an estimated covariance (Rao 1967).
 
     Args:
         effects: Effect at each time, shape (times,).
@@ -360,7 +280,7 @@ def fit(
 
 
 def added_p_value(without: Fit, added: Fit, free: float = math.inf) -> float:
-    """P-value of columns, from the fits without and with them (Rao 1973, section 8c.4).
+    """Test columns, from the fits without and with them (Rao 1973, section 8c.4).
 
     Example:
         >>> effects, ones = [1.0, 3.0, 5.0], np.ones((3, 1))
@@ -373,7 +293,7 @@ def added_p_value(without: Fit, added: Fit, free: float = math.inf) -> float:
 
 
 def _more(gain: float, rest: float, columns: int, df: int, free: float) -> float:
-    """P-value of a gain in T² by some of its `df` contrasts, beyond the `rest` of the others.
+    """Test a gain in T² by some of its `df` contrasts, beyond the `rest` of the others.
 
     The covariance of the contrasts has `free` degrees of freedom; Hotelling (1931) without a rest.
     """
@@ -386,7 +306,7 @@ def _more(gain: float, rest: float, columns: int, df: int, free: float) -> float
 
 
 def _inflation(q: float, df: int, free: float) -> float:
-    """By how much the variance of coefficients is more, as their weights are estimated (Rao 1967).
+    """Factor of the coefficients' variance, as their weights are estimated (Rao 1967).
 
     `q` is that of the `df` contrasts which are orthogonal to the coefficients' columns.
     """
@@ -400,7 +320,7 @@ def search(
     nuisance: ArrayLike,
     free: float = math.inf,
 ) -> Search:
-    """The shape that fits a change best, and whether there is a change.
+    """Find the shape that fits a change best, and test whether there is a change.
 
     Args:
         effects: Effect at each time, shape (times,).
@@ -473,8 +393,7 @@ def _whitened(
     effects: ArrayLike, covariance: ArrayLike, columns: ArrayLike
 ) -> tuple[Floats, Floats]:
     """Effects and columns, transformed so that the noise is independent with variance 1."""
-    message = "effects and covariances must be finite"
-    y, sigma = finite(effects, message), finite(covariance, message)
+    y, sigma = finite(effects, _NOT_FINITE), finite(covariance, _NOT_FINITE)
     x = np.asarray(columns, dtype=float)
     scale = np.sqrt(np.maximum(np.diag(sigma), 0.0))
     if np.any(scale == 0):

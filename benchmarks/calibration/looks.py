@@ -205,7 +205,7 @@ def free(path: Path) -> Bools:
 def planned(path: Path, units: int) -> Bools:
     """Which looks reject with a planned number of units."""
     begun = (path.units >= START_UNITS) & (path.precision <= START_PRECISION)
-    clock = sequential.tuning(ALPHA, 1.0) ** 2 * path.total / units
+    clock = sequential.tuning(ALPHA) ** 2 * path.total / units
     critical = np.sqrt(2 * (clock + 1) / clock * (0.5 * np.log1p(clock) - np.log(ALPHA)))
     return np.asarray(begun & (np.abs(path.z) >= critical))
 

@@ -16,6 +16,7 @@ from typing import NamedTuple
 
 import numpy as np
 import pandas as pd
+from scipy.special import ndtr
 
 import abeval
 from abeval.api import LoadedExperiment
@@ -29,6 +30,7 @@ from abeval.metrics.definition import Margin, Metric, RowTerm
 from abeval.results import Decision
 from abeval.results.power import DecisionPlan
 from abeval.stats import design
+from abeval.stats.distributions import two_sided_quantile
 from abeval.stats.moments import Moments
 from abeval.stats.records import Floats, Integers
 from abeval.time.time_sums import growth
@@ -155,7 +157,7 @@ def effects_of(of: Growth, days: int) -> tuple[float, float]:
     reach = design.mde_from_se(1.0)
     error = (4 / of.after(days).information) ** 0.5
     whole = (4 * of.spreads[-1] / of.after(days).units) ** 0.5
-    return detectable(error, 1.0, design.critical_value(0.05), 0.5), whole * reach
+    return detectable(error, 1.0, two_sided_quantile(0.05), 0.5), whole * reach
 
 
 def realised(seed: int, users: str, days: int, effects: dict[Metric, float], runs: int) -> Floats:
@@ -223,9 +225,7 @@ def rows(logs: int, runs: int, kinds: Sequence[str] = USERS) -> Iterator[Row]:
             for k, metric in enumerate(METRICS):
                 effect, whole = np.mean([plan[metric] for plan in plans], axis=0).tolist()
                 found_it = float(hits[:, k].mean())
-                expected = float(
-                    np.mean([design.power_from_se(errors[metric], p[metric][0]) for p in plans])
-                )
+                expected = float(np.mean([_power(errors[metric], p[metric][0]) for p in plans]))
                 yield Row(users, metric.name, days, effect, whole, expected, found_it, len(hits))
 
 
@@ -398,3 +398,9 @@ def main() -> None:
 
 if __name__ == "__main__":
     main()
+
+
+def _power(se: float, effect: float) -> float:
+    """Probability of a significant result, both tails."""
+    shift, z = abs(effect) / se, two_sided_quantile(0.05)
+    return float(ndtr(shift - z) + ndtr(-shift - z))

@@ -34,20 +34,21 @@ def buckets(seed: int, runs: int, split: Split) -> list[Outcome]:
     rejected, covered = (np.zeros((3, runs), dtype=bool) for _ in range(2))
     for run in range(runs):
         c, t = (_bucketed(rng, users[rng.integers(0, len(users), n)]) for n in split)
-        effects = (
+        tests = (
             resampling.jackknife(c, t, _rate),
             resampling.bootstrap(c, t, _rate, draws=400, seed=run),
             resampling.permutation(c, t, _rate, permutations=400, seed=run),
         )
+        effects = [one.effect for one in tests]
         rejected[:, run] = [e.p_value <= ALPHA for e in effects]
         covered[:, run] = [e.low <= 0 <= e.high for e in effects]
-    tests: tuple[tuple[str, Promise], ...] = (
+    names: tuple[tuple[str, Promise], ...] = (
         ("resampling.jackknife", "nominal"),
         ("resampling.bootstrap", "nominal"),
         ("resampling.permutation", "at_most"),
     )
     data = f"{split}, {BUCKETS} sub-buckets, click rate {100 * true:.1f} %"
-    return outcomes(tests, data, rejected, covered)
+    return outcomes(names, data, rejected, covered)
 
 
 def _rate(sums: Floats) -> Floats:

@@ -6,9 +6,10 @@ from typing import NamedTuple
 import numpy as np
 from scipy import special
 
-from abeval.stats import effects, proportions, quantiles
+from abeval.stats import effects, proportions
 from abeval.stats.proportions import Count
 from abeval.stats.records import Floats
+from benchmarks.calibration import quantiles
 from benchmarks.calibration.logs import SHOWN, Split, pool
 from benchmarks.calibration.outcome import ALPHA, Outcome, nominal, outcomes
 

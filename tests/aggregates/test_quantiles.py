@@ -9,6 +9,7 @@ import pytest
 import abeval
 from abeval.errors import ExperimentError
 from abeval.stats import effects, quantiles
+from benchmarks.calibration import quantiles as arrays
 from tests.logs.small import analyze, small_log
 
 
@@ -39,10 +40,10 @@ def expected(log, column, level):
         known = own[own[column].notna()]
         assert set(known.user_id) == set(own.user_id)
         arms.append((known[column], known.user_id))
-    control, treatment = quantiles.clustered(*arms, level=level)
+    control, treatment = arrays.clustered(*arms, level=level)
     low, high = quantiles.sides(control, treatment)
     lift = effects.fieller(*low).low, effects.fieller(*high).high
-    return quantiles.compare(control, treatment), lift
+    return arrays.compare(control, treatment), lift
 
 
 @pytest.mark.parametrize(("name", "level"), [("dwell_p50", 0.5), ("dwell_p90", 0.9)])

@@ -7,7 +7,7 @@ from typing import Any
 import duckdb
 from pydantic import TypeAdapter
 
-from abeval.assignment.draws import Rule
+from abeval.assignment.draws import Draw, Rule
 from abeval.assignment.platforms import AnyScheme, Scheme
 from abeval.engines import builders
 from abeval.engines.builders import rule_sql
@@ -82,3 +82,8 @@ def in_duckdb(rule: Rule, units: list[str]) -> list[str | None] | None:
             {"ids": units},
         ).fetchall()
     return [row[0] for row in rows]
+
+
+def draw_of(settings: Scheme) -> Draw:
+    """The draw that names the variant."""
+    return settings.rule({"a": 1, "b": 1}).stages[-1].draw

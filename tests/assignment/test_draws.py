@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from abeval.assignment.draws import Draw, md5, shares
-from abeval.assignment.platforms import Flagsmith, flagsmith_draw
+from abeval.assignment.platforms import Flagsmith
+from tests.assignment.schemes import draw_of
 
 
 def test_a_draw_has_the_seed_0_unless_it_is_given() -> None:
     for unit in ("1", "alice", "漢"):
-        assert Draw("murmur3_seeded").number(unit) == Draw("murmur3").number(unit)
-        assert Draw("murmur3_seeded", seed=1).number(unit) != Draw("murmur3").number(unit)
+        assert Draw("murmur3", seed=0).number(unit) == Draw("murmur3").number(unit)
+        assert Draw("murmur3", seed=1).number(unit) != Draw("murmur3").number(unit)
 
 
 def test_ends_of_ranges_are_rounded_to_the_millionth_of_a_number() -> None:
@@ -32,8 +33,8 @@ def test_flagsmith_draws_again_where_a_share_would_be_1() -> None:
     identities = range(40_000)
     redrawn = [i for i in identities if int(md5(f"12,{i}"), 16) % 9999 == 9998]
     assert redrawn
-    draw = flagsmith_draw(12)
-    assert [draw.number(i) for i in redrawn] == [flagsmith_share(i) for i in redrawn]
+    draw = draw_of(Flagsmith(platform="flagsmith", feature="12"))
+    assert [draw.number(i) / 9998 for i in redrawn] == [flagsmith_share(i) for i in redrawn]
 
 
 def test_the_last_share_of_flagsmith_is_in_the_last_variant() -> None:

@@ -201,6 +201,7 @@ def test_a_plan_of_a_split_alone_explains_the_split_alone() -> None:
 
 
 @pytest.mark.whole
+@pytest.mark.whole
 def test_independent_layers_are_told_from_those_that_leak() -> None:
     """GrowthBook's first hash gives like seeds like sides; md5 does not."""
     halves = {"a": 1.0, "b": 1.0}

@@ -15,9 +15,8 @@ from abeval.assignment.platforms import (
     AnyScheme,
     Firebase,
     Optimizely,
-    firebase_draw,
-    optimizely_draw,
 )
+from tests.assignment.schemes import draw_of
 
 WEIGHTS = {"a": 3, "b": 5, "c": 2}
 LONG_SCALE = float(0xFFFFFFFFFFFFFFF)
@@ -154,7 +153,7 @@ def test_every_unit_goes_where_the_sdk_puts_it(name: str) -> None:
 
 
 def test_firebase_has_the_upper_end_of_a_condition_and_not_the_lower() -> None:
-    number = int(firebase_draw("1").number("one"))
+    number = int(draw_of(Firebase(platform="firebase", seed="1")).number("one"))
     firebase = Firebase(platform="firebase", seed="1")
 
     def variant(end: int) -> str | None:
@@ -173,7 +172,7 @@ def test_firebases_first_condition_has_0_and_its_last_everything_up_to_the_end()
 
 
 def test_optimizelys_ends_begin_with_the_first_bucket() -> None:
-    draw = optimizely_draw("exp")
+    draw = draw_of(Optimizely(platform="optimizely", experiment="exp"))
     by_bucket = {draw.number(str(i)): str(i) for i in range(80_000)}
     scheme = Optimizely(platform="optimizely", experiment="exp", ends={"a": 1, "b": 3})
     variants = scheme.rule({"a": 1, "b": 1}).variants([by_bucket[bucket] for bucket in range(4)])

@@ -11,6 +11,7 @@ from typing import Any
 import duckdb
 import pandas as pd
 import pytest
+from abeval.experiment.sections import EngineOptions
 
 import abeval
 from abeval.engines.duckdb import DuckDBEngine

@@ -145,8 +145,8 @@ class TestStrata:
         table = per_user(log).join(people.set_index("user_id").kind)
         cells = [moments(table[table.kind == k], "clicks", "shown") for k in ("little", "much")]
         arms = [[cell[i] for cell in cells] for i in (0, 1)]
-        mean = strata.stratified_mean(*([m.pick(1) for m in arm] for arm in arms)).adjusted
-        ratio = strata.stratified_ratio(*arms).adjusted
+        mean = strata.stratified_mean(*([m.pick(1) for m in arm] for arm in arms))
+        ratio = strata.stratified_ratio(*arms)
         for name, expected in (("impressions_per_user", mean), ("ctr", ratio)):
             row = result[name]
             change = next(a for a in result.adjustments if a.metric == name)

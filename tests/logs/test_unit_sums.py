@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from abeval.logs.units import segments_of
+
 from abeval.logs.accounting import days_of
 from abeval.logs.cells import BEFORE, NO_TIME, OUTSIDE, days_of_units
 from abeval.logs.unit_arrays import NO_DAY

@@ -48,7 +48,7 @@ def test_a_function_is_tested_on_sub_buckets(resample):
     log = visits()
     result = analyze(log, metrics=[CLICKS_PER_100], inference={"resample": resample})
     method, name = METHODS[resample]
-    expected = method(*by_bucket(log), lambda s: 100 * s[..., 1] / s[..., 2])
+    expected = method(*by_bucket(log), lambda s: 100 * s[..., 1] / s[..., 2]).effect
     row = result["yield"]
     assert (row.kind, row.role, row.method) == ("function", "goal", name)
     assert row.control == pytest.approx(100 * log[log.variant == "a"].click.mean(), rel=1e-12)
@@ -70,7 +70,7 @@ def test_the_lift_and_the_difference_exclude_zero_together_and_agree_with_the_de
 def test_with_resample_means_and_ratios_are_resampled_too():
     log = visits()
     result = analyze(log, metrics=["ctr", "dwell_p50"], inference={"resample": "bootstrap"})
-    expected = resampling.bootstrap(*by_bucket(log), lambda s: s[..., 1] / s[..., 2])
+    expected = resampling.bootstrap(*by_bucket(log), lambda s: s[..., 1] / s[..., 2]).effect
     assert result["ctr"].p_value == pytest.approx(expected.p_value, rel=1e-9)
     assert result["dwell_p50"].method == "mid_quantile_t"
 

@@ -9,7 +9,7 @@ import pytest
 from scipy import optimize, stats
 
 from abeval.stats.effects import satterthwaite
-from abeval.stats.heterogeneity import arms_of, common_ratio
+from abeval.stats.heterogeneity import arms_of, common_ratio, lifts
 from abeval.stats.records import Estimate, Refusal
 
 CONTROL = [Estimate(2.0, 0.02, 9, 7.0), Estimate(5.0, 0.04, 9, 11.0), Estimate(1.0, 0.01, 9, 5.0)]
@@ -32,14 +32,14 @@ def test_the_ratio_has_the_smallest_distance() -> None:
 
 def test_the_p_value_is_johansens() -> None:
     """Weights are over the whole error of a segment, and so are its degrees of freedom."""
-    arms, ratio = arms_of(CONTROL, TREATMENT), 1.3
+    ratio = common_ratio(arms_of(CONTROL, TREATMENT))
     both = list(zip(CONTROL, TREATMENT, strict=True))
     weights = [c.value**2 / (t.variance + ratio**2 * c.variance) for c, t in both]
     dfs = [satterthwaite((t.variance, ratio**2 * c.variance), (t.df, c.df)) for c, t in both]
     noise = sum((1 - w / sum(weights)) ** 2 / df for w, df in zip(weights, dfs, strict=True))
     mean = 2 * (1 + 2 * noise * (3 - 2) / (3**2 - 1))
     wanted = stats.f.sf(q(ratio) / mean, 2, (3**2 - 1) / (3 * noise))
-    assert arms.p_value(ratio) == pytest.approx(wanted, rel=1e-9)
+    assert lifts(CONTROL, TREATMENT).p_value == pytest.approx(wanted, rel=1e-9)
 
 
 @pytest.mark.parametrize("sure", [0, 1])

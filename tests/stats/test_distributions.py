@@ -35,9 +35,7 @@ def test_tails_agree_with_scipy(statistic: float, df: float) -> None:
     assert upper.p_value == pytest.approx(stats.t.sf(statistic, df), rel=1e-9)
     two = distributions.tail(statistic, df)
     assert two.p_value == pytest.approx(2 * stats.t.sf(abs(statistic), df), rel=1e-9)
-    less = distributions.tail(statistic, df, "less")
-    assert less.p_value == pytest.approx(stats.t.cdf(statistic, df), rel=1e-9)
-    for found in (upper, two, less):
+    for found in (upper, two):
         assert found.log10 == pytest.approx(math.log10(found.p_value), abs=1e-9)
 
 

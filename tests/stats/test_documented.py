@@ -11,6 +11,7 @@ ROOT = Path(__file__).parents[2]
 PAGE = (ROOT / "docs/statistics.md").read_text(encoding="utf-8")
 
 
+@pytest.mark.whole
 def test_the_examples_run(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(ROOT)
     names: dict[str, object] = {}

@@ -128,7 +128,10 @@ def test_a_block_is_as_even_against_the_other_blocks_of_its_permutation() -> Non
     measure = Evenness(SIZE, ["gini", "entropy"])
     measured = measure.against_rest(pooled, sets_of(blocks), 3, 1.0)
     for row, name in enumerate(("gini", "entropy")):
-        values = [getattr(exposure, name)(pooled.counts[b].sum(axis=0), SIZE) for b in blocks]
+        values = [
+            exposure.spread_of_sets(pooled.counts[b].sum(axis=0)[None], SIZE, [name])[0, 0]
+            for b in blocks
+        ]
         for i, value in enumerate(values):
             start = i // 3 * 3
             others = [values[j] for j in range(start, start + 3) if j != i]

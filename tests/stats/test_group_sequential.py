@@ -21,7 +21,7 @@ SPENDINGS: tuple[Spending, ...] = ("obrien_fleming", "obrien_fleming_total", "po
 )
 def test_vector_group_sequential_bounds(spending: Spending, key: str) -> None:
     v = vector("group_sequential_bounds")
-    found = sequential.bounds(v.inputs["information_fractions"], v.inputs["alpha"], spending, rho=2)
+    found = sequential.bounds(v.inputs["information_fractions"], v.inputs["alpha"], spending)
     # Held tighter than the vector's tolerance, which allows for published three-digit tables.
     assert found.z == pytest.approx(v.expected[key], abs=1e-9)
     if key == "obf":
@@ -29,7 +29,7 @@ def test_vector_group_sequential_bounds(spending: Spending, key: str) -> None:
 
 
 def test_d12_the_second_bound_of_the_power_family_is_exact() -> None:
-    second = sequential.bounds([0.2, 0.4, 0.6, 0.8, 1.0], 0.05, "power", 2).z[1]
+    second = sequential.bounds([0.2, 0.4, 0.6, 0.8, 1.0], 0.05, "power").z[1]
     assert second == pytest.approx(2.714111575530905, abs=1e-10)
     assert abs(second - 2.71408) > 2e-5
 
@@ -72,7 +72,6 @@ def test_alpha_is_spent_from_the_start_to_the_end() -> None:
         assert sequential.spent(0.0, 0.03, spending) == 0
         assert sequential.spent(1.0, 0.03, spending) == 0.03
         assert sequential.spent(1.5, 0.03, spending) == 0.03
-    assert sequential.spent(0.25, 0.04, "power", rho=0.5) == pytest.approx(0.02)
     # Where none is named the exponent is two.
     assert sequential.spent(0.5, 0.04, "power") == pytest.approx(0.01)
     look = sequential.bounds([0.5], 0.04, "power")
@@ -124,7 +123,6 @@ def test_many_looks_are_fast_and_an_early_obrien_fleming_bound_is_out_of_reach()
         (lambda: sequential.bounds([-0.5, 1.0]), "not_applicable"),
         (lambda: sequential.spent(-0.1), "not_applicable"),
         (lambda: sequential.spent(0.5, 0.05, "nothing"), "not_applicable"),
-        (lambda: sequential.spent(0.5, 0.05, "power", rho=0.0), "not_applicable"),
     ],
 )
 def test_refusals(call: Callable[[], object], reason: str) -> None:

@@ -59,14 +59,6 @@ def test_vector_mean_z() -> None:
     assert e.df == math.inf
 
 
-def test_vector_mean_welch_greater() -> None:
-    v = vector("mean_welch_greater")
-    e = means.welch(*arms("dwell"), alternative="greater")
-    assert e.p_value == pytest.approx(v.expected["p"], abs=v.tol)
-    assert e.low == pytest.approx(v.expected["ci_lower"], abs=v.tol)
-    assert e.high == math.inf
-
-
 @quick
 @given(samples, samples)
 def test_welch_agrees_with_scipy(c: np.ndarray, t: np.ndarray) -> None:

@@ -58,6 +58,7 @@ def test_every_p_value_one_and_the_empty_family(method: Method) -> None:
     assert multiplicity.adjust([], method).tolist() == []
 
 
+@pytest.mark.whole
 def test_the_everyday_methods_do_not_import_statsmodels() -> None:
     code = (
         "import sys; from abeval.stats import multiplicity as m;"

@@ -11,7 +11,6 @@ from abeval.stats import effects
 from abeval.stats.distributions import two_sided_quantile
 from abeval.stats.records import Adjusted, Estimate, Refusal
 
-Z = {"df": math.inf}
 values = st.floats(-1e3, 1e3).filter(lambda v: abs(v) > 1e-3)
 estimates = st.builds(
     Estimate,
@@ -106,7 +105,7 @@ def test_d3_log_and_delta_may_disagree_with_it() -> None:
 def test_fieller_ends_are_where_the_test_of_that_lift_is_at_its_level(
     control: Estimate, treatment: Estimate
 ) -> None:
-    lift = effects.fieller(control, treatment, **Z)
+    lift = effects.fieller(*(one._replace(df=math.inf) for one in (control, treatment)))
     assume(lift.bounded and lift.high - lift.low < 1e3)
     for end in (lift.low, lift.high):
         ratio = 1 + math.copysign(end, end * control.value)
@@ -245,13 +244,8 @@ def test_adjusted_ends_are_where_the_test_of_that_lift_is_at_its_level(sign: int
 
 def test_the_adjusted_delta_interval_has_the_covariance_with_control() -> None:
     ratio = 1.4 / 10
-    expected = math.sqrt(0.16 + 2 * ratio * 0.11 + ratio**2 * 0.36) / 10
-    assert effects.delta_se_adjusted(ADJUSTED) == pytest.approx(expected, rel=1e-12)
-    ratio = 1.5 / 10
-    expected = math.sqrt(0.16 + 2 * ratio * 0.11 + ratio**2 * 0.36) / 10
-    assert effects.delta_se_adjusted(ADJUSTED, 11.5) == pytest.approx(expected, rel=1e-12)
+    se = math.sqrt(0.16 + 2 * ratio * 0.11 + ratio**2 * 0.36) / 10
     lift, q = effects.delta_adjusted(ADJUSTED), scipy.stats.t.ppf(0.975, 25)
-    se = effects.delta_se_adjusted(ADJUSTED)
     assert (lift.low, lift.high) == pytest.approx((0.15 - q * se, 0.15 + q * se), rel=1e-9)
 
 

@@ -7,9 +7,21 @@ from reference_vectors import small, vector
 
 from abeval.stats import means, resampling
 from abeval.stats.moments import Moments
-from abeval.stats.records import Refusal
+from abeval.stats.records import Effect, Refusal
 
 Floats = NDArray[np.float64]
+
+
+def bootstrap(*arms: Floats, **options: object) -> Effect:
+    return resampling.bootstrap(*arms, **options).effect  # type: ignore[arg-type]
+
+
+def jackknife(*arms: Floats, **options: object) -> Effect:
+    return resampling.jackknife(*arms, **options).effect  # type: ignore[arg-type]
+
+
+def permutation(*arms: Floats, **options: object) -> Effect:
+    return resampling.permutation(*arms, **options).effect  # type: ignore[arg-type]
 
 
 def ctr(sums: Floats) -> Floats:
@@ -43,7 +55,7 @@ def test_vector_poisson_bootstrap_weights() -> None:
 
 def test_vector_poisson_bootstrap_se() -> None:
     v = vector("poisson_bootstrap_se")
-    found = resampling.bootstrap(per_user(0), per_user(1), ctr, draws=v.inputs["replicates"])
+    found = bootstrap(per_user(0), per_user(1), ctr, draws=v.inputs["replicates"])
     assert found.se == pytest.approx(v.expected["se_bootstrap"], rel=v.tol)
     assert found.se / v.expected["se_delta"] == pytest.approx(v.expected["ratio"], rel=v.tol)
 
@@ -55,7 +67,7 @@ def test_bucket_jackknife_leaves_each_bucket_out_of_both_variants() -> None:
         keep = np.arange(10) != bucket
         left_out.append(ctr(treatment[keep].sum(axis=0)) - ctr(control[keep].sum(axis=0)))
     se = np.sqrt(9 / 10 * np.sum((np.array(left_out) - np.mean(left_out)) ** 2))
-    found = resampling.jackknife(control, treatment, ctr)
+    found = jackknife(control, treatment, ctr)
     assert found.se == pytest.approx(se, abs=1e-12)
     assert found.df == 9
     assert found.difference == pytest.approx(47 / 170 - 37 / 148, abs=1e-12)
@@ -64,7 +76,7 @@ def test_bucket_jackknife_leaves_each_bucket_out_of_both_variants() -> None:
 def test_jackknife_of_a_mean_is_the_textbook_standard_error() -> None:
     rng = np.random.default_rng(1)
     arms = [np.stack([np.ones(40), rng.exponential(size=40)], axis=1) for _ in range(2)]
-    found = resampling.jackknife(*arms, second)
+    found = jackknife(*arms, second)
     differences = arms[1][:, 1] - arms[0][:, 1]
     assert found.se == pytest.approx(np.std(differences, ddof=1) / np.sqrt(40), rel=1e-9)
 
@@ -103,22 +115,23 @@ def test_the_three_methods_agree_with_the_delta_method_on_logs() -> None:
     )
     assert len(np.unique(bucket)) == 128
     for found in (
-        resampling.jackknife(control, treatment, rate_of),
-        resampling.bootstrap(control, treatment, rate_of),
+        jackknife(control, treatment, rate_of),
+        bootstrap(control, treatment, rate_of),
     ):
         assert found.difference == pytest.approx(delta.difference, abs=1e-12)
         assert found.se == pytest.approx(delta.se, rel=0.2)
 
 
 @pytest.mark.parametrize("share", [0.5, 0.1])
+@pytest.mark.whole
 def test_a_a_rejections_of_permutation_jackknife_and_bootstrap(share: float) -> None:
     rng, runs = np.random.default_rng(3), 400
     p = np.array(
         [
             [
-                resampling.permutation(*arms, rate_of, permutations=200, seed=i).p_value,
-                resampling.jackknife(*arms, rate_of).p_value,
-                resampling.bootstrap(*arms, rate_of, draws=200, seed=i).p_value,
+                permutation(*arms, rate_of, permutations=200, seed=i).p_value,
+                jackknife(*arms, rate_of).p_value,
+                bootstrap(*arms, rate_of, draws=200, seed=i).p_value,
             ]
             for i, arms in enumerate(logs(rng, share) for _ in range(runs))
         ]
@@ -129,16 +142,16 @@ def test_a_a_rejections_of_permutation_jackknife_and_bootstrap(share: float) -> 
 
 def test_a_real_effect_is_found_and_swapping_negates_it() -> None:
     control, treatment = logs(np.random.default_rng(5), 0.3, lift=0.4)
-    for method in (resampling.permutation, resampling.jackknife, resampling.bootstrap):
+    for method in (permutation, jackknife, bootstrap):
         found, swapped = method(control, treatment, rate_of), method(treatment, control, rate_of)
         assert found.p_value < 0.01
         assert swapped.difference == -found.difference
-    assert resampling.permutation(control, treatment, rate_of, permutations=99).p_value == 0.01
+    assert permutation(control, treatment, rate_of, permutations=99).p_value == 0.01
 
 
 def test_seeded() -> None:
     arms = logs(np.random.default_rng(6), 0.5)
-    for method in (resampling.bootstrap, resampling.permutation):
+    for method in (bootstrap, permutation):
         assert method(*arms, rate_of, seed=1) == method(*arms, rate_of, seed=1)
         assert method(*arms, rate_of, seed=1) != method(*arms, rate_of, seed=2)
 
@@ -149,14 +162,14 @@ FLAT = np.ones((16, 2))
 @pytest.mark.parametrize(
     ("call", "reason"),
     [
-        (lambda: resampling.jackknife(FLAT, FLAT, ctr), "zero_variance"),
-        (lambda: resampling.bootstrap(FLAT, FLAT, ctr), "zero_variance"),
-        (lambda: resampling.jackknife(FLAT[:4], FLAT[:4], ctr), "too_few_units"),
-        (lambda: resampling.jackknife(FLAT, FLAT[:9], ctr), "not_applicable"),
-        (lambda: resampling.jackknife(FLAT, FLAT * np.nan, ctr), "not_finite"),
-        (lambda: resampling.jackknife(FLAT, FLAT * [1, 0], ctr), "not_finite"),
+        (lambda: jackknife(FLAT, FLAT, ctr), "zero_variance"),
+        (lambda: bootstrap(FLAT, FLAT, ctr), "zero_variance"),
+        (lambda: jackknife(FLAT[:4], FLAT[:4], ctr), "too_few_units"),
+        (lambda: jackknife(FLAT, FLAT[:9], ctr), "not_applicable"),
+        (lambda: jackknife(FLAT, FLAT * np.nan, ctr), "not_finite"),
+        (lambda: jackknife(FLAT, FLAT * [1, 0], ctr), "not_finite"),
         (
-            lambda: resampling.permutation(
+            lambda: permutation(
                 np.random.default_rng(0).random((16, 2)) * 100,
                 np.random.default_rng(1).random((16, 2)),
                 second,
@@ -182,12 +195,10 @@ def test_null_differences_have_the_variance_of_the_observed_one() -> None:
 
 def test_draws_seeds_and_levels_that_are_not_named() -> None:
     arms = logs(np.random.default_rng(7), 0.5)
-    assert resampling.bootstrap(*arms, rate_of) == resampling.bootstrap(
-        *arms, rate_of, 0.05, 2000, 0
-    )
-    assert resampling.jackknife(*arms, rate_of) == resampling.jackknife(*arms, rate_of, 0.05)
-    named = resampling.permutation(*arms, rate_of, 0.05, 2000, 0)
-    assert resampling.permutation(*arms, rate_of) == named
+    assert bootstrap(*arms, rate_of) == bootstrap(*arms, rate_of, 0.05, 2000, 0)
+    assert jackknife(*arms, rate_of) == jackknife(*arms, rate_of, 0.05)
+    named = permutation(*arms, rate_of, 0.05, 2000, 0)
+    assert permutation(*arms, rate_of) == named
 
 
 def test_a_null_difference_as_large_as_the_observed_one_counts() -> None:
@@ -207,16 +218,16 @@ def test_few_buckets_make_null_differences_those_of_t() -> None:
 def test_eight_buckets_are_enough_and_the_fewer_of_both_count() -> None:
     rng = np.random.default_rng(8)
     sums = np.stack([np.full(24, 10.0), rng.poisson(30, 24)], axis=1)
-    uneven = resampling.bootstrap(sums[:10], sums[8:24], second, draws=50)
+    uneven = bootstrap(sums[:10], sums[8:24], second, draws=50)
     assert uneven.df == 9
-    assert resampling.bootstrap(sums[8:24], sums[:10], second, draws=50).df == 9
-    assert resampling.jackknife(sums[:8], sums[8:16], second).df == 7
+    assert bootstrap(sums[8:24], sums[:10], second, draws=50).df == 9
+    assert jackknife(sums[:8], sums[8:16], second).df == 7
     for few in (sums[:7], sums[:, 0]):
         with pytest.raises(Refusal) as refused:
-            resampling.bootstrap(few, sums, second)
+            bootstrap(few, sums, second)
         assert refused.value.reason == "too_few_units"
     with pytest.raises(Refusal) as refused:
-        resampling.jackknife(sums, np.hstack([sums, sums]), second)
+        jackknife(sums, np.hstack([sums, sums]), second)
     assert refused.value.reason == "not_applicable"
 
 
@@ -227,10 +238,10 @@ def test_a_statistic_that_varies_by_rounding_does_not_vary(error: float, varies:
     control = np.stack([np.ones(16), np.ones(16)], axis=1)
     treatment = np.stack([np.ones(16), 1 + bend], axis=1)
     if varies:
-        assert resampling.jackknife(control, treatment, second).se == pytest.approx(1e-11, rel=0.01)
+        assert jackknife(control, treatment, second).se == pytest.approx(1e-11, rel=0.01)
     else:
         with pytest.raises(Refusal, match="the same on every resample"):
-            resampling.jackknife(control, treatment, second)
+            jackknife(control, treatment, second)
 
 
 @pytest.mark.parametrize(
@@ -244,13 +255,13 @@ def test_each_variant_needs_the_units_of_two_buckets(share: float, is_refused: b
     arms = both * (1 - share), both * share * noise
     if is_refused:
         with pytest.raises(Refusal, match="two sub-buckets"):
-            resampling.permutation(*arms, second, permutations=50)
+            permutation(*arms, second, permutations=50)
     else:
-        assert 0 < resampling.permutation(*arms, second, permutations=50).p_value <= 1
+        assert 0 < permutation(*arms, second, permutations=50).p_value <= 1
 
 
 def test_variants_without_a_unit_cannot_be_permuted() -> None:
     none = np.stack([np.zeros(16), np.arange(16.0)], axis=1)
     with pytest.raises(Refusal, match="two sub-buckets") as refused:
-        resampling.permutation(none, none[::-1] * 2, lambda s: s[..., 1] ** 2)
+        permutation(none, none[::-1] * 2, lambda s: s[..., 1] ** 2)
     assert refused.value.reason == "too_few_units"

@@ -70,6 +70,7 @@ def test_effects_of_hardly_more_units_than_days_keep_the_level():
 
 
 @pytest.mark.slow
+@pytest.mark.whole
 def test_largest_of_all_shapes_keeps_its_level():
     p = [shapes.search(drawn(seed), NOISE, ALL, ONES).p_value for seed in range(600)]
     assert scipy_stats.kstest(p, "uniform").pvalue > 0.001

@@ -5,6 +5,7 @@ import pytest
 from reference_vectors import small, vector
 
 from abeval.stats import adjustment, effects, means
+from abeval.stats.distributions import two_sided_quantile
 from abeval.stats.moments import Moments
 from abeval.stats.records import Refusal
 
@@ -21,43 +22,32 @@ def strata(*columns: str) -> Strata:
     return sides
 
 
-def test_vector_poststratified_mean() -> None:
-    v = vector("poststratified_mean")
-    p = adjustment.fixed_mean(*strata("dwell"))
-    assert p.shares == pytest.approx(v.expected["weights"], abs=v.tol)
-    assert p.differences == pytest.approx(v.expected["diff_k"], abs=v.tol)
-    assert p.variances == pytest.approx(v.expected["var_k"], abs=v.tol)
-    assert p.adjusted.effect.difference == pytest.approx(v.expected["diff"], abs=v.tol)
-    assert p.adjusted.effect.se == pytest.approx(v.expected["se"], abs=v.tol)
-
-
 def test_vector_poststratified_mean_random_weights() -> None:
     v = vector("poststratified_mean_random_weights")
     p = adjustment.stratified_mean(*strata("dwell"))
-    assert p.adjusted.effect.difference == pytest.approx(v.expected["diff"], abs=v.tol)
-    assert p.adjusted.effect.se == pytest.approx(v.expected["se"], abs=v.tol)
-    assert effects.delta_adjusted(p.adjusted).value == pytest.approx(v.expected["rel"], abs=v.tol)
-    se = effects.delta_se_adjusted(p.adjusted)
+    assert p.effect.difference == pytest.approx(v.expected["diff"], abs=v.tol)
+    assert p.effect.se == pytest.approx(v.expected["se"], abs=v.tol)
+    lift = effects.delta_adjusted(p)
+    assert lift.value == pytest.approx(v.expected["rel"], abs=v.tol)
+    se = (lift.high - lift.low) / 2 / two_sided_quantile(0.05, p.effect.df)
     assert se == pytest.approx(v.expected["rel_se"], abs=v.tol)
 
 
 def test_one_stratum_is_the_plain_test() -> None:
     c, t = Moments.of([1, 2, 5], [3, 3, 4]), Moments.of([2, 4, 7, 1], [3, 5, 5, 2])
     for found, reference in (
-        (adjustment.fixed_mean([c], [t]), means.welch(c, t)),
         (adjustment.stratified_mean([c], [t]), means.welch(c, t)),
-        (adjustment.fixed_ratio([c], [t]), means.delta(c, t)),
         (adjustment.stratified_ratio([c], [t]), means.delta(c, t)),
     ):
-        assert found.adjusted.effect[:-1] == pytest.approx(reference[:-1], rel=1e-9)
-        assert found.adjusted.variance_removed == pytest.approx(0, abs=1e-12)
+        assert found.effect[:-1] == pytest.approx(reference[:-1], rel=1e-9)
+        assert found.variance_removed == pytest.approx(0, abs=1e-12)
 
 
 def test_unadjusted_is_the_test_of_all_units() -> None:
     treated = small("variant") == 1
     y = small("dwell")
     whole = means.welch(Moments.of(y[~treated]), Moments.of(y[treated]))
-    found = adjustment.fixed_mean(*strata("dwell")).adjusted.unadjusted
+    found = adjustment.stratified_mean(*strata("dwell")).unadjusted
     assert found[:-1] == pytest.approx(whole[:-1], rel=1e-9)
 
 
@@ -66,11 +56,8 @@ def test_a_ratio_with_denominator_one_is_the_mean() -> None:
         [Moments.of(a, np.ones(len(a))) for a in side]
         for side in (([1.0, 2, 5], [7.0, 8, 8, 9]), ([2.0, 2, 6, 5], [7.0, 9, 10]))
     ]
-    for ratio, mean in (
-        (adjustment.fixed_ratio, adjustment.fixed_mean),
-        (adjustment.stratified_ratio, adjustment.stratified_mean),
-    ):
-        one, two = ratio(*sides).adjusted, mean(*sides).adjusted
+    for ratio, mean in ((adjustment.stratified_ratio, adjustment.stratified_mean),):
+        one, two = ratio(*sides), mean(*sides)
         assert one.effect[:-1] == pytest.approx(two.effect[:-1], rel=1e-9)
         assert one.covariance == pytest.approx(two.covariance, rel=1e-9)
 
@@ -84,7 +71,7 @@ def test_variances_are_what_repetitions_show() -> None:
         treated = rng.permutation(200) < 100
         y = level[kind] + treated * lift[kind] + rng.normal(0, 1, 200)
         sides = [[Moments.of(y[arm & (kind == k)]) for k in (0, 1)] for arm in (~treated, treated)]
-        found.append(adjustment.stratified_mean(*sides).adjusted)
+        found.append(adjustment.stratified_mean(*sides))
     differences, controls = ([a.effect.difference for a in found], [a.control.value for a in found])
     assert np.mean([a.effect.se**2 for a in found]) == pytest.approx(np.var(differences), rel=0.1)
     assert np.mean([a.control.variance for a in found]) == pytest.approx(np.var(controls), rel=0.1)
@@ -92,32 +79,23 @@ def test_variances_are_what_repetitions_show() -> None:
     assert np.mean([a.covariance for a in found]) == pytest.approx(seen, abs=0.1 * np.var(controls))
 
 
-def test_known_shares_weigh_the_strata() -> None:
-    p = adjustment.fixed_mean(*strata("dwell"), shares=[0.9, 0.1])
-    expected = 0.9 * p.differences[0] + 0.1 * p.differences[1]
-    assert p.adjusted.effect.difference == pytest.approx(expected, rel=1e-12)
-    for bad in ([0.5, 0.6], [1.5, -0.5], [1.0]):
-        with pytest.raises(ValueError, match="share"):
-            adjustment.fixed_mean(*strata("dwell"), shares=bad)
-
-
 def test_a_stratum_with_one_unit_is_refused_by_name() -> None:
     full, single = Moments.of([1, 2, 4]), Moments.of([1])
     for sides in (([full, single], [full, full]), ([full, full], [full, Moments.of([])])):
         with pytest.raises(Refusal, match="stratum 1") as refusal:
-            adjustment.fixed_mean(*sides)
+            adjustment.stratified_mean(*sides)
         assert refusal.value.reason == "too_few_units"
 
 
 def test_a_constant_stratum_is_fine_but_not_all_of_them() -> None:
     constant, varied = Moments.of([3, 3, 3]), Moments.of([1, 2, 6])
-    e = adjustment.fixed_mean([constant, varied], [constant, varied]).adjusted.effect
+    e = adjustment.stratified_mean([constant, varied], [constant, varied]).effect
     assert math.isfinite(e.p_value)
     with pytest.raises(Refusal) as refusal:
-        adjustment.fixed_mean([constant], [constant])
+        adjustment.stratified_mean([constant], [constant])
     assert refusal.value.reason == "zero_variance"
     with pytest.raises(ValueError, match="same strata"):
-        adjustment.fixed_mean([varied], [])
+        adjustment.stratified_mean([varied], [])
 
 
 def cells(seed: int, sizes: tuple[int, int], lift: float) -> list[tuple[np.ndarray, np.ndarray]]:
@@ -128,12 +106,9 @@ def cells(seed: int, sizes: tuple[int, int], lift: float) -> list[tuple[np.ndarr
     ]
 
 
-@pytest.mark.parametrize("is_random", [False, True])
 @pytest.mark.parametrize("is_ratio", [False, True])
-def test_variances_and_degrees_of_freedom_are_those_of_the_terms(
-    is_random: bool, is_ratio: bool
-) -> None:
-    """The strata's own variances, and that of their shares where these are of a sample."""
+def test_variances_and_degrees_of_freedom_are_those_of_the_terms(is_ratio: bool) -> None:
+    """The strata's own variances, and that of their shares."""
     arms = [cells(1, (5, 9), 0.0), cells(2, (12, 7), 1.5)]
     units = [sum(len(y) for y, _ in arm) for arm in arms]
     shares = np.array([17, 16]) / 33
@@ -151,15 +126,14 @@ def test_variances_and_degrees_of_freedom_are_those_of_the_terms(
     gap = lines[1] - lines[0]
 
     def of_shares(a: np.ndarray, b: np.ndarray) -> float:
-        return float(shares @ ((a - shares @ a) * (b - shares @ b))) / 33 if is_random else 0.0
+        return float(shares @ ((a - shares @ a) * (b - shares @ b))) / 33
 
     every = [*terms[0], *terms[1], of_shares(gap, gap)]
     variance = sum(every)
     df = variance**2 / sum(v**2 / f for v, f in zip(every, [*dfs, 32], strict=True))
     moments = [[Moments.of(*cell) for cell in arm] for arm in arms]
-    name = ("stratified" if is_random else "fixed") + ("_ratio" if is_ratio else "_mean")
-    estimate = getattr(adjustment, name)
-    adjusted = estimate(*moments).adjusted
+    estimate = adjustment.stratified_ratio if is_ratio else adjustment.stratified_mean
+    adjusted = estimate(*moments)
     assert adjusted.effect.difference == pytest.approx(values[1] - values[0], rel=1e-9)
     assert adjusted.effect.se == pytest.approx(math.sqrt(variance), rel=1e-9)
     assert adjusted.effect.df == pytest.approx(df, rel=1e-9)
@@ -172,24 +146,6 @@ def test_variances_and_degrees_of_freedom_are_those_of_the_terms(
     assert estimate(*moments) == estimate(*moments, alpha=0.05)
 
 
-def test_two_units_are_a_stratum_and_a_stratum_may_have_no_share() -> None:
-    two, three = Moments.of([1, 2]), Moments.of([4, 6, 5])
-    p = adjustment.fixed_mean([two, three], [three, two], shares=[0.0, 1.0])
-    assert p.adjusted.effect.difference == -3.5
-    with pytest.raises(Refusal):
-        adjustment.fixed_mean([two, Moments.of([1])], [three, two])
-
-
-@pytest.mark.parametrize(("apart", "is_refused"), [(5e-10, False), (5e-9, True)])
-def test_shares_add_up_to_one_but_for_rounding(apart: float, is_refused: bool) -> None:
-    if is_refused:
-        with pytest.raises(ValueError, match="sum to 1"):
-            adjustment.fixed_mean(*strata("dwell"), shares=[0.5, 0.5 + apart])
-    else:
-        p = adjustment.fixed_mean(*strata("dwell"), shares=[0.5, 0.5 + apart])
-        assert sum(p.shares) == pytest.approx(1.0, abs=1e-15)
-
-
 def test_no_strata_are_an_error() -> None:
     with pytest.raises(ValueError, match="at least one"):
-        adjustment.fixed_mean([], [])
+        adjustment.stratified_mean([], [])
