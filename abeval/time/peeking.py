@@ -1,7 +1,7 @@
 """Follow daily looks: what a reader would have seen and declared at the end of each day."""
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import date
 from itertools import dropwhile, takewhile

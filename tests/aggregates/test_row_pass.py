@@ -11,7 +11,6 @@ from types import MappingProxyType
 import numpy as np
 import pandas as pd
 import pytest
-from abeval.logs.units import sub_buckets
 from hypothesis import given, settings
 from hypothesis import strategies as st
 

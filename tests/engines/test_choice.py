@@ -6,7 +6,6 @@ import sys
 from pathlib import Path
 
 import pytest
-from abeval.experiment.sections import EngineOptions
 
 import abeval
 from abeval.api import LoadedExperiment

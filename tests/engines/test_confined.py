@@ -11,7 +11,6 @@ from typing import Any
 import duckdb
 import pandas as pd
 import pytest
-from abeval.experiment.sections import EngineOptions
 
 import abeval
 from abeval.engines.duckdb import DuckDBEngine

@@ -12,7 +12,6 @@ from pathlib import Path
 import duckdb
 import pandas as pd
 import pytest
-from abeval.experiment.sections import EngineOptions
 
 from abeval.api import LoadedExperiment, define
 from abeval.engines.duckdb import DuckDBEngine

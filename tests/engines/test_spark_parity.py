@@ -15,7 +15,6 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
-from abeval.logs.units import expected_by_rule, places_of_hashes
 
 import abeval
 from abeval.aggregates.collect import run_definitions

@@ -8,7 +8,6 @@ from dataclasses import replace
 import numpy as np
 import pandas as pd
 import pytest
-from abeval.agreement.causes.days import with_gain
 
 from abeval.inference.comparison import MIN_UNITS, Comparison, Rule, Spread
 from abeval.inference.families import in_range, own_p_value, status_of

@@ -8,7 +8,6 @@ from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
 import numpy as np
-from abeval.logs.units import places_of_hashes, write_names
 from numpy.typing import NDArray
 
 from abeval.engines.duckdb import DuckDBEngine

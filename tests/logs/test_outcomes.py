@@ -8,7 +8,6 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
-from abeval.logs.joins import Coverage, coverage
 
 import abeval
 from abeval.errors import LogError

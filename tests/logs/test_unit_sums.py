@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from abeval.logs.units import segments_of
-
 from abeval.logs.accounting import days_of
 from abeval.logs.cells import BEFORE, NO_TIME, OUTSIDE, days_of_units
 from abeval.logs.unit_arrays import NO_DAY
