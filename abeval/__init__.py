@@ -18,21 +18,15 @@ if TYPE_CHECKING:
     from abeval.drafts.run import Draft, draft
     from abeval.errors import AbevalError, ExperimentError, LogError, QueryError
     from abeval.history.history import History
-    from abeval.offline.evaluate import evaluate
-    from abeval.offline.evaluate_log import JudgedColumns, evaluate_log
-    from abeval.offline.evaluation import Evaluation
-    from abeval.results.aa import AAResult
+    from abeval.offline.evaluate import Evaluation, JudgedColumns, evaluate, evaluate_log
     from abeval.results.agreement import Agreement
-    from abeval.results.analysis import Result
-    from abeval.results.audit import AuditResult
-    from abeval.results.check import CheckResult
-    from abeval.results.history import Added, HistoryPrior
-    from abeval.results.history_report import HistoryReport
+    from abeval.results.analysis import CheckResult, Pairwise, Result
+    from abeval.results.history import Added, HistoryPrior, HistoryReport
     from abeval.results.off_policy import OffPolicyResult
-    from abeval.results.pairwise import Pairwise
     from abeval.results.power import Plans
     from abeval.results.replay import ReplayResult
     from abeval.results.study import Study, read_results
+    from abeval.results.trust import AAResult, AuditResult
     from abeval.results.windows import TimeResult
 
 
@@ -73,23 +67,23 @@ __all__ = [
 ]
 
 _HOME = {
-    "AAResult": "results.aa",
+    "AAResult": "results.trust",
     "AbevalError": "errors",
     "Added": "results.history",
     "Agreement": "results.agreement",
-    "AuditResult": "results.audit",
-    "CheckResult": "results.check",
+    "AuditResult": "results.trust",
+    "CheckResult": "results.analysis",
     "Draft": "drafts.run",
-    "Evaluation": "offline.evaluation",
+    "Evaluation": "offline.evaluate",
     "ExperimentError": "errors",
     "History": "history.history",
     "HistoryPrior": "results.history",
-    "HistoryReport": "results.history_report",
-    "JudgedColumns": "offline.evaluate_log",
+    "HistoryReport": "results.history",
+    "JudgedColumns": "offline.evaluate",
     "LoadedExperiment": "api",
     "LogError": "errors",
     "OffPolicyResult": "results.off_policy",
-    "Pairwise": "results.pairwise",
+    "Pairwise": "results.analysis",
     "Plans": "results.power",
     "QueryError": "errors",
     "ReplayResult": "results.replay",
@@ -101,7 +95,7 @@ _HOME = {
     "define": "api",
     "draft": "drafts.run",
     "evaluate": "offline.evaluate",
-    "evaluate_log": "offline.evaluate_log",
+    "evaluate_log": "offline.evaluate",
     "load": "api",
     "read_results": "results.study",
 }

@@ -10,7 +10,6 @@ from pathlib import Path
 
 from abeval.aggregates.aggregates import Aggregates
 from abeval.aggregates.collect import collect
-from abeval.aggregates.summaries import Summary
 from abeval.engines.protocol import Engine
 from abeval.engines.sources import files_of_experiment
 from abeval.experiment.metrics import named_metrics
@@ -20,8 +19,9 @@ from abeval.inference.judge import judge
 from abeval.logs.cells import Sums, one_pass
 from abeval.logs.outputs import Place, check_apart, check_named, reads_of
 from abeval.logs.run import Inputs, Run, check_inputs, opened
+from abeval.progress import Step
 from abeval.results.analysis import Result
-from abeval.steps import Step
+from abeval.store.summaries import Summary
 
 
 def analyze_logs(
@@ -69,9 +69,8 @@ def judged_folder(experiment: Experiment, folder: Path, step: Step) -> Result:
     Raises:
         ExperimentError: They are not there, not whole, or were made by other definitions.
     """
-    from abeval.store.document import SAVED
-    from abeval.store.saved import read_aggregates
-    from abeval.store.warehouse import warehouse_file
+    from abeval.cli.analyze import warehouse_file
+    from abeval.store.saved import SAVED, read_aggregates
 
     file = warehouse_file(folder)
     if file is not None and not (folder / SAVED).exists():
@@ -94,8 +93,8 @@ def judged_summaries(experiment: Experiment, rows: Sequence[Summary], source: st
 
 
 def _judged_sums(experiment: Experiment, file: Path, step: Step) -> Result:
+    from abeval.cli.analyze import check_supported, warehouse_sums
     from abeval.engines.duckdb import DuckDBEngine
-    from abeval.store.warehouse import check_supported, warehouse_sums
 
     check_supported(experiment)
     # The duplicates of the logs at hand are not those of the sums.
@@ -112,8 +111,7 @@ def _saving(folder: str | Path, experiment: Experiment) -> Callable[[Aggregates]
     Raises:
         ExperimentError: It cannot be written, or would replace an input.
     """
-    from abeval.store.document import KEPT
-    from abeval.store.saved import check_savable, save_aggregates
+    from abeval.store.saved import KEPT, check_savable, save_aggregates
 
     check_named("save_aggregates", folder)
     check_apart(reads_of(experiment), [Place("save_aggregates", Path(folder), KEPT)])

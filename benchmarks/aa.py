@@ -13,7 +13,7 @@ import time
 import numpy as np
 from numpy.typing import NDArray
 
-from abeval.aggregates.buckets import BucketSums
+from abeval.aggregates.aggregates import BucketSums
 from abeval.assignment import SUB_BUCKETS
 from abeval.experiment.load import parse_experiment
 from abeval.inference.aa import aa_replays

@@ -37,14 +37,14 @@ path = "log.parquet"
 """
 
 EVALUATE = """
-from abeval.offline.evaluate_log import JudgedColumns, evaluate_log
+from abeval.offline.evaluate import JudgedColumns, evaluate_log
 columns = JudgedColumns("user_id", None, "item_id", "click")
 evaluation = evaluate_log("log.parquet", {scores}, columns=columns, metrics={metrics})
 print(evaluation.result.rows[0].value)
 """
 
 ALL = """
-from abeval.offline.metrics.ids import default_metrics
+from abeval.offline.metrics import default_metrics
 families = ("list", "r_precision", "pairs")
 ranking = [m.id for m in default_metrics([1, 5, 10]) if m.definition.family in families]
 """

@@ -21,7 +21,7 @@ from abeval.aggregates.collect import collect_prepared
 from abeval.experiment.metrics import named_metrics
 from abeval.logs.run import opened
 from abeval.results.study import Study
-from abeval.study.run import analysed
+from abeval.study import analysed
 
 SAMPLE = Path(__file__).parents[1] / "sample_logs" / "experiment.toml"
 START = pd.Timestamp("2026-03-02")

@@ -61,7 +61,7 @@ SHARED = {
     ),
 }
 
-VIEW_HOOK = ("abeval.results.views", ("abeval.report", "abeval.agreement"))
+VIEW_HOOK = ("abeval.inference.trust.audits", ("abeval.report", "abeval.agreement"))
 """A result displays itself, or compares itself with another: the imports that run up."""
 
 

@@ -11,7 +11,7 @@ from scipy import stats as scipy_stats
 
 from abeval.assignment import Assignment
 from abeval.results import Account
-from abeval.stats import ratios
+from abeval.stats import means
 from abeval.stats.moments import Moments
 from tests.real_logs import cookie_cats, kuairand, need, open_bandit
 
@@ -70,7 +70,7 @@ def aa_p_values(users: pd.DataFrame, salt: str) -> tuple[float, float]:
     """p of CTR between hash-assigned halves: by users, and as if impressions were independent."""
     variant = Assignment(salt, {"a": 1, "b": 1}).assign_many(users.user_id.tolist()).variant
     arms = [users[(variant == name).to_numpy()] for name in "ab"]
-    by_user = ratios.delta(*(Moments.of(arm.clicks, arm.impressions) for arm in arms)).p_value
+    by_user = means.delta(*(Moments.of(arm.clicks, arm.impressions) for arm in arms)).p_value
     clicks, shown = (np.array([arm[c].sum() for arm in arms]) for c in ("clicks", "impressions"))
     pooled = clicks.sum() / shown.sum()
     z = (clicks / shown) @ [-1, 1] / math.sqrt(pooled * (1 - pooled) * (1 / shown).sum())

@@ -12,7 +12,7 @@ BEGIN = """
 import os, signal
 from pathlib import Path
 from abeval import files, signals
-from abeval.cli.guard import guarded
+from abeval.cli.options import guarded
 signals.exit_when_stopped()
 stop = lambda: os.kill(os.getpid(), signal.SIGTERM)
 """

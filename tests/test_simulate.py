@@ -14,9 +14,8 @@ import pytest
 from abeval.assignment import Assignment
 from abeval.errors import ExperimentError
 from abeval.simulate import DEFAULT_IMPRESSIONS, Truth, simulate
-from abeval.simulate.files import WRITTEN
-from abeval.simulate.plan import END, NAME, PRE_START, START, VARIANTS, Plan
-from abeval.simulate.run import _Simulation
+from abeval.simulate.run import WRITTEN, _Simulation
+from abeval.simulate.world import END, NAME, PRE_START, START, VARIANTS, Plan
 
 COMMITTED = Path(__file__).parents[1] / "sample_logs"
 DAY = "interval 1 day"

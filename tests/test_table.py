@@ -17,7 +17,7 @@ import abeval
 from abeval.cli.main import app
 from abeval.errors import AbevalError
 from abeval.results.analysis import Result
-from abeval.table.options import TableOptions
+from abeval.table.columns import TableOptions
 from abeval.table.read import read_table
 from tests.logs.small import aside
 

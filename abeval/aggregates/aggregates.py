@@ -12,8 +12,8 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from abeval.aggregates.buckets import BucketSums
-from abeval.aggregates.moment_rows import (
+from abeval.aggregates.kernels.reach import NO_REACH, GroupUnits, Reach
+from abeval.aggregates.sums import (
     BUCKET,
     BUCKETS,
     CAPPED,
@@ -28,23 +28,14 @@ from abeval.aggregates.moment_rows import (
     Group,
     Row,
     by_stretch,
-    group_of,
     joined,
     pooled,
 )
-from abeval.aggregates.reach import NO_REACH, Reach
-from abeval.aggregates.rows import (
-    AuditSums,
-    ExtremeUnit,
-    GroupUnits,
-    UnitsByAuc,
-    VariantUnits,
-)
-from abeval.aggregates.unit_values import FEW_UNITS, UnitValue, units_of, with_units
 from abeval.engines.protocol import Cell
 from abeval.logs.accounting import DayRows, LogRows, SeenUnits
 from abeval.logs.placing import Entered, Stretches
 from abeval.logs.views import ITEM_GROUPS
+from abeval.report.replay_views import group_of
 from abeval.stats.catalogue import Incidence
 from abeval.stats.moments import Moments, Units
 from abeval.stats.records import RefusalReason

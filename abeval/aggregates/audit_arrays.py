@@ -11,7 +11,6 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from abeval.logs.audited import CLUSTERS
 from abeval.logs.unit_arrays import ALL, NONE, Labels, Whole, where
 
 Arrays = Mapping[str, Whole]

@@ -9,7 +9,9 @@ from collections.abc import Iterator, Sequence
 
 import numpy as np
 
+from abeval.aggregates.aggregates import AuditSums
 from abeval.aggregates.audit_arrays import (
+    CLUSTERS,
     GAPS,
     LONGEST_GAP_MS,
     LONGEST_SAMPLED_MS,
@@ -24,12 +26,11 @@ from abeval.aggregates.audit_arrays import (
     machines,
     shares,
 )
-from abeval.aggregates.rows import AuditSums
+from abeval.aggregates.audits import PARTS, Flag, audited_keys
 from abeval.engines.protocol import Cell, Engine, whole
 from abeval.engines.sql import query, quoted
 from abeval.experiment.model import Experiment
 from abeval.experiment.sources import ROW_UNIT
-from abeval.logs.audited import CLUSTERS, PARTS, Flag, Sample, audited_keys, flags, show_audited
 from abeval.logs.files import without_nulls
 from abeval.logs.prepare import Prepared
 from abeval.logs.run import Run

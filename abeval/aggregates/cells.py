@@ -8,8 +8,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from abeval.aggregates.aggregates import Aggregates
-from abeval.aggregates.moment_rows import CELL, METRIC, SEGMENT, SLICE
-from abeval.aggregates.unit_sums import Row, add_signed
+from abeval.aggregates.sums import CELL, METRIC, SEGMENT, SLICE, Row, add_signed
 from abeval.engines.protocol import whole
 
 LIMIT = 300

@@ -10,22 +10,17 @@ from typing import NamedTuple
 
 import numpy as np
 
-from abeval.aggregates.aggregates import Aggregates, Quantile
+from abeval.aggregates.aggregates import Aggregates, Quantile, VariantUnits, deals_units
 from abeval.aggregates.audits import audit_sums
-from abeval.aggregates.buckets import deals_units
 from abeval.aggregates.cells import joined_cells
 from abeval.aggregates.cuts import CutSums, cut_sums
-from abeval.aggregates.lacking import lacking_sums
 from abeval.aggregates.metric_queries import MetricQueries
-from abeval.aggregates.moment_rows import DAY, SLICE
-from abeval.aggregates.per_unit import Besides, per_unit_sums
 from abeval.aggregates.quantiles import collect_quantiles
 from abeval.aggregates.row_pass import KERNELS, RowSums, row_sums
-from abeval.aggregates.rows import VariantUnits
-from abeval.aggregates.spreads import spread_metrics
-from abeval.aggregates.unit_sums import Row
-from abeval.aggregates.wanted import Wanted, wanted_of
-from abeval.experiment.covariates import covariate_means
+from abeval.aggregates.sums import DAY, SLICE, Row
+from abeval.aggregates.wanted import Wanted, spread_metrics, wanted_of
+from abeval.agreement.causes.serving import Besides, per_unit_sums
+from abeval.experiment.metrics import covariate_means
 from abeval.experiment.model import Experiment
 from abeval.logs.accounting import (
     accounts,
@@ -41,9 +36,8 @@ from abeval.logs.prepare import Extra, Prepared, prepare
 from abeval.logs.run import Run
 from abeval.logs.unit_arrays import Units
 from abeval.logs.units import sub_buckets
-from abeval.metrics.definition import Metric
-from abeval.metrics.sources import CATALOGUE, QUANTILE
-from abeval.steps import Step
+from abeval.metrics.definition import CATALOGUE, QUANTILE, Metric
+from abeval.progress import Step
 
 
 def collect(

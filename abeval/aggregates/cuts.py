@@ -15,22 +15,19 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from abeval.aggregates.cut_cells import CutCells, cut_cells, cut_sizes, cut_value, write_cut_sums
+from abeval.aggregates.cells import CutCells, cut_cells, cut_sizes, cut_value, write_cut_sums
 from abeval.aggregates.kernels.auc import score_sums
-from abeval.aggregates.kernels.rows import Placing
+from abeval.aggregates.kernels.rows import Placing, Scan, room_of, unit_rows
 from abeval.aggregates.metric_queries import MetricQueries
-from abeval.aggregates.moment_rows import LABELS, MOMENT_COLUMNS
 from abeval.aggregates.source_values import SourceValues, by_unit, units_at
-from abeval.aggregates.unit_rows import Scan, room_of, unit_rows
-from abeval.aggregates.unit_sums import Row, Slice, Terms, sums_of
+from abeval.aggregates.sums import LABELS, MOMENT_COLUMNS, Row, Slice, Terms, sums_of
 from abeval.engines.sql import literal, quoted
 from abeval.logs.unit_arrays import Groups, Labels, Units, Whole, added, half_away, heads, key_of
 from abeval.logs.views import cut_name
-from abeval.metrics.definition import Metric, no_cuts, scales, splits_by_cut
-from abeval.metrics.sources import AUC, GAUC, UNIT_DAY
-from abeval.stats import mix
+from abeval.metrics.definition import AUC, GAUC, UNIT_DAY, Metric, no_cuts, scales, splits_by_cut
+from abeval.progress import Step
+from abeval.stats import composition
 from abeval.stats.records import Refusal
-from abeval.steps import Step
 
 CUT = "cut:"
 """The slice of a metric in the cells of a cut."""
@@ -243,7 +240,7 @@ def _weights(sums: Sums, arms: Arms, scale: tuple[float, float]) -> dict[str, We
     cells = sorted({cell for _, cell in sums})
     control, treatment = (_cell_totals(sums, name, cells, scale) for name in arms.names)
     try:
-        of_arms = mix.gradients(control, treatment, arms.units)
+        of_arms = composition.gradients(control, treatment, arms.units)
         step = influence_step(control, treatment)
     except Refusal:
         return {}
@@ -251,7 +248,7 @@ def _weights(sums: Sums, arms: Arms, scale: tuple[float, float]) -> dict[str, We
         return {}
     worth = scale[0] / step, scale[1] / step
 
-    def weights(part: Sequence[mix.Gradient]) -> Weights:
+    def weights(part: Sequence[composition.Gradient]) -> Weights:
         return {
             (name, cell): (float(y) * worth[0], float(x) * worth[1])
             for name, own in zip(arms.names, part, strict=True)
@@ -266,16 +263,18 @@ def _weights(sums: Sums, arms: Arms, scale: tuple[float, float]) -> dict[str, We
 
 def _cell_totals(
     sums: Sums, variant: str, cells: Sequence[str], scale: tuple[float, float]
-) -> mix.Totals:
+) -> composition.Totals:
     of_cells = [sums.get((variant, cell), (0, 0)) for cell in cells]
-    return mix.Totals([y * scale[0] for y, _ in of_cells], [x * scale[1] for _, x in of_cells])
+    return composition.Totals(
+        [y * scale[0] for y, _ in of_cells], [x * scale[1] for _, x in of_cells]
+    )
 
 
-def influence_step(control: mix.Totals, treatment: mix.Totals) -> float:
+def influence_step(control: composition.Totals, treatment: composition.Totals) -> float:
     """What one counted unit of an influence is worth: a share of the metric's value.
 
     Raises:
         Refusal: `zero_denominator`.
     """
-    values = [abs(value) for value in mix.ratios(control, treatment)]
+    values = [abs(value) for value in composition.ratios(control, treatment)]
     return INFLUENCE_STEP * max(values)

@@ -3,8 +3,7 @@
 from abeval.aggregates.metric_queries import MetricQueries
 from abeval.aggregates.quantiles import quantile_groups
 from abeval.aggregates.row_pass import KERNELS
-from abeval.aggregates.spreads import spread_metrics
-from abeval.aggregates.wanted import wanted_of
+from abeval.aggregates.wanted import spread_metrics, wanted_of
 from abeval.engines.sql import by_value, query
 from abeval.experiment.metrics import chosen_metrics
 from abeval.logs.prepare import prepare
@@ -12,7 +11,7 @@ from abeval.logs.run import Run
 from abeval.logs.shape import value_columns
 from abeval.logs.views import show_scored
 from abeval.metrics.definition import Metric
-from abeval.stats.mid_distribution import PARTS
+from abeval.stats.quantiles import PARTS
 
 
 def run_definitions(run: Run) -> None:

@@ -8,8 +8,7 @@ from pathlib import Path
 
 import numpy as np
 
-from abeval.aggregates.moment_rows import LACKING
-from abeval.aggregates.unit_sums import Groups, Row, Slice, Terms, sums_of
+from abeval.aggregates.sums import LACKING, Groups, Row, Slice, Terms, sums_of
 from abeval.engines.protocol import Engine
 from abeval.engines.sql import literal, numbered, quoted
 from abeval.experiment.model import Experiment

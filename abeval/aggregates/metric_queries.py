@@ -7,15 +7,14 @@ them for the cells of a cut.
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
+from abeval.aggregates.metric_queries import write_unit_event
 from abeval.aggregates.row_pass import RowSums
-from abeval.aggregates.unit_events import write_unit_event
 from abeval.engines.protocol import Engine
 from abeval.engines.sql import by_value, query
 from abeval.experiment.model import Experiment
 from abeval.logs.joins import Coverage
 from abeval.logs.shape import LogShape
-from abeval.metrics.definition import Metric
-from abeval.metrics.sources import Source
+from abeval.metrics.definition import Metric, Source
 
 
 @dataclass(frozen=True)

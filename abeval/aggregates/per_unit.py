@@ -8,21 +8,25 @@ from typing import NamedTuple
 
 import numpy as np
 
-from abeval.aggregates.buckets import BucketSums
+from abeval.aggregates.aggregates import (
+    FEW_UNITS,
+    FEW_VALUES,
+    BucketSums,
+    ExtremeUnit,
+    UnitsByAuc,
+    UnitValue,
+)
 from abeval.aggregates.metric_queries import MetricQueries
-from abeval.aggregates.rows import ExtremeUnit, UnitsByAuc
 from abeval.aggregates.source_values import Caps, SourceValues, day_rows, totals
-from abeval.aggregates.unit_sums import Row, sums_of
-from abeval.aggregates.unit_values import FEW_UNITS, FEW_VALUES, UnitValue
+from abeval.aggregates.sums import Row, sums_of
 from abeval.aggregates.wanted import Wanted
 from abeval.engines.protocol import Engine, whole
 from abeval.engines.sql import literal, query
 from abeval.logs.prepare import Prepared
 from abeval.logs.unit_arrays import NO_DAY, UnitDays, Units, Whole, narrow
 from abeval.logs.units import SubBuckets
-from abeval.metrics.definition import Metric
-from abeval.metrics.sources import GAUC, UNIT_DAY, Source
-from abeval.steps import Step
+from abeval.metrics.definition import GAUC, UNIT_DAY, Metric, Source
+from abeval.progress import Step
 
 
 class Besides(NamedTuple):

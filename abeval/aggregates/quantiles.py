@@ -10,14 +10,14 @@ from itertools import groupby
 from typing import NamedTuple
 
 from abeval.aggregates.aggregates import Quantile
-from abeval.aggregates.kernels.events import Events, Place, Span
+from abeval.aggregates.kernels.values import Events, Place, Span
 from abeval.aggregates.metric_queries import MetricQueries
-from abeval.aggregates.spreads import COMPARED, CURVE, at_level, value_of
+from abeval.aggregates.wanted import COMPARED, CURVE, at_level, value_of
 from abeval.logs.shape import value_columns
 from abeval.metrics.definition import Metric
 from abeval.stats import quantiles
-from abeval.stats.mid_distribution import Step, place
 from abeval.stats.moments import Moments
+from abeval.stats.quantiles import Step, place
 from abeval.stats.records import Refusal, RefusalReason
 
 

@@ -10,8 +10,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from abeval.aggregates.kernels.reach import Shown
-from abeval.aggregates.rows import GroupUnits
+from abeval.aggregates.kernels.reach import GroupUnits, Shown
 from abeval.engines.sql import numbered
 from abeval.logs.unit_arrays import Whole
 from abeval.logs.views import ITEM_GROUPS

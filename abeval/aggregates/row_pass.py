@@ -11,27 +11,33 @@ from functools import cached_property, partial
 import numpy as np
 from numpy.typing import NDArray
 
-from abeval.aggregates.kernels import lists, reach
+from abeval.aggregates.kernels import reach, values
 from abeval.aggregates.kernels.auc import Days, score_sums
-from abeval.aggregates.kernels.events import Events
-from abeval.aggregates.kernels.rows import BLOCK, NONE, Block, Choice, Placing, UnitRows
-from abeval.aggregates.kernels.sessions import sessions
-from abeval.aggregates.reach import Catalogue
-from abeval.aggregates.row_words import INTEGERS, Categories, Items, Numbering, word_of
-from abeval.aggregates.unit_rows import Scan, room_of, unit_rows
+from abeval.aggregates.kernels.reach import Catalogue
+from abeval.aggregates.kernels.rows import (
+    BLOCK,
+    NONE,
+    Block,
+    Choice,
+    Placing,
+    Scan,
+    UnitRows,
+    room_of,
+    unit_rows,
+)
+from abeval.aggregates.kernels.values import Events, sessions
 from abeval.aggregates.wanted import Wanted
 from abeval.bounds import MAX_WINDOW_DAYS
 from abeval.engines.protocol import Engine
 from abeval.errors import QueryError
 from abeval.experiment.model import Experiment
-from abeval.logs.faults import faulty_expression
-from abeval.logs.prepare import Prepared
+from abeval.logs.prepare import Prepared, faulty_expression
 from abeval.logs.run import Run
 from abeval.logs.shape import LogShape, value_columns
 from abeval.logs.unit_arrays import NO_DAY, UnitDays, Units, narrow
 from abeval.logs.units import SubBuckets
 from abeval.logs.views import ITEM_GROUPS
-from abeval.metrics.sources import (
+from abeval.metrics.definition import (
     AUC,
     CATALOGUE,
     CATEGORY_DIVERSITY,
@@ -266,14 +272,14 @@ def _of_block(
     days = {SESSIONS: sessions(block, gap_ms)} if SESSIONS in sources else {}
     if sources.isdisjoint(LISTS):
         return {source: _narrow(own) for source, own in days.items()}
-    of_block = lists.lists_of(block)
+    of_block = values.lists_of(block)
     if PAGE_VIEWS in sources:
-        days[PAGE_VIEWS] = lists.page_views(of_block)
+        days[PAGE_VIEWS] = values.page_views(of_block)
     if SERVED_RANKING in sources:
-        days[SERVED_RANKING] = lists.served_ranking(block, of_block)
+        days[SERVED_RANKING] = values.served_ranking(block, of_block)
     if categories is not None:
         category = categories.of(block.rows.get("category"), block.rows.get("item"))
-        days[CATEGORY_DIVERSITY] = lists.category_diversity(block, of_block, category)
+        days[CATEGORY_DIVERSITY] = values.category_diversity(block, of_block, category)
     return {source: _narrow(own) for source, own in days.items()}
 
 

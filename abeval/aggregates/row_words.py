@@ -9,8 +9,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from abeval.aggregates.kernels.blocks import Column
-from abeval.aggregates.kernels.rows import NONE, HashIndex
+from abeval.aggregates.kernels.rows import NONE, Column, HashIndex
 from abeval.engines.protocol import Engine
 from abeval.logs.unit_arrays import Whole
 

@@ -11,9 +11,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from abeval.aggregates.buckets import BucketSums
-from abeval.aggregates.kernels.exact import exact_sums
-from abeval.aggregates.moment_rows import (
+from abeval.aggregates.aggregates import BucketSums, ExtremeUnit, UnitValue
+from abeval.aggregates.sums import (
     BALANCE,
     BUCKET,
     BUCKETS,
@@ -23,10 +22,14 @@ from abeval.aggregates.moment_rows import (
     LEFT_OUT,
     SEGMENT,
     WHOLE,
+    Groups,
+    Row,
+    Slice,
+    Terms,
+    Variable,
+    exact_sums,
+    sums_of,
 )
-from abeval.aggregates.rows import ExtremeUnit
-from abeval.aggregates.unit_sums import Groups, Row, Slice, Terms, Variable, sums_of
-from abeval.aggregates.unit_values import UnitValue
 from abeval.assignment import SUB_BUCKETS
 from abeval.experiment.model import Experiment
 from abeval.logs.accounting import day_text

@@ -8,8 +8,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from abeval.metrics.builtin import dwell_quantile
-from abeval.metrics.definition import Metric, RowTerm
-from abeval.metrics.sources import QUANTILE
+from abeval.metrics.definition import QUANTILE, Metric, RowTerm
 
 COMPARED = (0.1, 0.25, 0.5, 0.75, 0.9, 0.95, 0.99)
 """Levels at which variants are compared, with intervals."""

@@ -10,9 +10,8 @@ from datetime import date
 from fractions import Fraction
 from typing import NamedTuple
 
-from abeval.aggregates.aggregates import Aggregates
-from abeval.aggregates.moment_rows import DAY, MOMENT_COLUMNS, PRODUCTS, WHOLE
-from abeval.aggregates.rows import VariantUnits
+from abeval.aggregates.aggregates import Aggregates, VariantUnits
+from abeval.aggregates.sums import DAY, MOMENT_COLUMNS, PRODUCTS, WHOLE
 from abeval.engines.protocol import Cell
 from abeval.errors import LogError
 from abeval.logs.accounting import DayRows

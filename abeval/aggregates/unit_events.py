@@ -12,8 +12,7 @@ from abeval.engines.sql import literal, query
 from abeval.experiment.model import Experiment
 from abeval.logs.joins import Coverage, local_ms, relation
 from abeval.logs.shape import UNITS, LogShape
-from abeval.metrics.definition import Metric
-from abeval.metrics.per_unit import PerUnit, RowValue
+from abeval.metrics.definition import Metric, PerUnit, RowValue
 
 _PREFIX = {"any": "max", "max": "max", "first": "max", "sum": "sum", "count_distinct": "distinct"}
 """How a unit's values are combined by `units/unit_events`; of `first` only one is not null."""

@@ -12,10 +12,18 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from abeval.aggregates.kernels.blocks import Column, Room
-from abeval.aggregates.kernels.rows import NONE, Block, Placing, Result, UnitBlocks, UnitRows
+from abeval.aggregates.kernels.rows import (
+    NONE,
+    Block,
+    Column,
+    Placing,
+    Result,
+    Room,
+    UnitBlocks,
+    UnitRows,
+)
 from abeval.engines.protocol import ArrayEngine, Engine, Spread, SpreadEngine
-from abeval.experiment.settings import EngineOptions
+from abeval.experiment.sections import EngineOptions
 
 Values = tuple[NDArray[Any], ...]
 """Unit and value of each impression that has one, and its day where that is asked."""

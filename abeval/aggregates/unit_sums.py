@@ -11,8 +11,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from abeval.aggregates.kernels.exact import Product, exact_sums
-from abeval.aggregates.moment_rows import LABELS, MOMENT_COLUMNS
+from abeval.aggregates.sums import LABELS, MOMENT_COLUMNS, Product, exact_sums
 from abeval.engines.protocol import Cell
 from abeval.errors import ExperimentError
 from abeval.logs.unit_arrays import Labels

@@ -6,11 +6,9 @@
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
-from abeval.aggregates.spreads import reads_rows, spread_metrics
 from abeval.experiment.model import Experiment
 from abeval.logs.prepare import Prepared
-from abeval.metrics.definition import Metric, Need
-from abeval.metrics.sources import QUANTILE, Source
+from abeval.metrics.definition import QUANTILE, Metric, Need, Source
 
 _NO_ROWS = "the rows of the impressions (there are only sums per unit and day)"
 

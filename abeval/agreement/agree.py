@@ -8,11 +8,10 @@ from typing import NamedTuple
 
 import pandas as pd
 
-from abeval.agreement.beside import columns_beside, open_training
 from abeval.agreement.case import Frames
 from abeval.agreement.causes import CAUSES
 from abeval.agreement.compare import COLUMNS, compare, needed
-from abeval.agreement.facts import AgreementLog, extra_columns
+from abeval.agreement.log import AgreementLog, columns_beside, extra_columns, open_training
 from abeval.errors import ExperimentError, LogError
 from abeval.experiment.model import Experiment
 from abeval.logs.mapping import LogColumns
@@ -21,8 +20,7 @@ from abeval.logs.run import Run
 from abeval.logs.shape import LogShape
 from abeval.off_policy.log import PolicyChoice
 from abeval.off_policy.run import off_policy
-from abeval.offline.candidates.models import score_columns
-from abeval.offline.candidates.relevance import check_relevance
+from abeval.offline.impressions import check_relevance, score_columns
 from abeval.offline.options import ReplayOptions
 from abeval.offline.replay import prepared_replay, replayed
 from abeval.results.agreement import Agreement, Backtest

@@ -5,12 +5,12 @@
 
 from collections.abc import Iterator
 
+from abeval.aggregates.audit_arrays import CLUSTERS
 from abeval.engines.protocol import Engine
 from abeval.engines.sql import literal, query, quoted
 from abeval.experiment.model import Experiment
 from abeval.experiment.sources import LogSource
 from abeval.logs import views
-from abeval.logs.audited import CLUSTERS
 from abeval.logs.mapping import LogColumns, is_number, map_columns, own_name
 from abeval.logs.run import Run, open_log
 from abeval.logs.shape import EXPRESSION_COLUMNS, in_view_names, own_columns_of

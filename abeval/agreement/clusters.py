@@ -11,8 +11,7 @@ from scipy.special import stdtr
 from abeval.agreement.case import Case
 from abeval.results.agreement import Evidence
 from abeval.stats import effects
-from abeval.stats.arrays import Floats
-from abeval.stats.records import Estimate
+from abeval.stats.records import Estimate, Floats
 
 
 def ratio(above: Floats, below: Floats) -> Estimate | None:

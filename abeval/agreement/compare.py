@@ -8,12 +8,10 @@ from dataclasses import replace
 
 from abeval.agreement.case import Case, CauseCheck, Finding, Frames, Unchecked
 from abeval.agreement.causes import CAUSES
-from abeval.agreement.explain import cause_of, explanation, ranked
-from abeval.agreement.matrix import decompositions, matrix
-from abeval.agreement.positions import position_rates
-from abeval.agreement.standing import agreement_rows
-from abeval.experiment.agreement import AgreementColumns
+from abeval.agreement.compare import cause_of
+from abeval.agreement.rows import agreement_rows, decompositions, matrix, position_rates
 from abeval.experiment.model import Experiment
+from abeval.experiment.sections import AgreementColumns
 from abeval.results import format as fmt
 from abeval.results.agreement import (
     AGREEMENT_SCHEMA_VERSION,

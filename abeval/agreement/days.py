@@ -7,9 +7,8 @@ from abeval.agreement.case import Case
 from abeval.agreement.gap import closed_online
 from abeval.agreement.standing import more_is_better
 from abeval.results.effects import Row
-from abeval.stats.arrays import Floats
 from abeval.stats.distributions import two_sided_quantile
-from abeval.stats.records import Estimate
+from abeval.stats.records import Estimate, Floats
 
 MANY = 1e9
 """Units of a day are so many that their interval is that of the normal."""

@@ -9,14 +9,14 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from abeval.agreement import beside
+from abeval.aggregates.audit_arrays import CLUSTERS
+from abeval.agreement import log
 from abeval.engines.protocol import Engine
 from abeval.engines.sql import literal, query, quoted
 from abeval.experiment.model import Experiment
-from abeval.logs.audited import CLUSTERS
 from abeval.logs.mapping import SERVED_FLAGS, LogColumns, own_name
 from abeval.logs.shape import LogShape
-from abeval.offline.candidates.shown import finite_sql
+from abeval.offline.candidates import finite_sql
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -85,7 +85,7 @@ class AgreementLog:
         columns += [f"{_null(own.get(n), 'double', _number)} as {n}" for n in _NUMBERS]
         columns += [f"{_null(own.get(n), 'bigint', self._time)} as {n}" for n in _TIMES]
         columns += [f"{_null(own.get(n), 'varchar', _text)} as {n}" for n in _TEXTS]
-        columns.append(beside.treated_sql(self.experiment))
+        columns.append(log.treated_sql(self.experiment))
         pair = ", ".join(literal(name) for name in (control, variant))
         self.engine.table(
             "agreement_rows",
@@ -99,7 +99,7 @@ class AgreementLog:
             f"select * from (values ({literal(control)}, 'control'), ({literal(variant)}, "
             "'variant')) as v (variant, side)",
         )
-        more = beside.write_beside(self.engine, self.experiment, variant, log, self.training)
+        more = log.write_beside(self.engine, self.experiment, variant, log, self.training)
         return frozenset(
             {*own, *more, *(n for n in _KEYS if n in log), *(n for n, sql in scores.items() if sql)}
             | ({"day"} if self.shape.has_time else set())
@@ -113,7 +113,7 @@ class AgreementLog:
         """
         file, _, strata = name.partition(":")
         if strata:
-            self.engine.view("agreement_strata", {**STRATA, **beside.STRATA}[strata])
+            self.engine.view("agreement_strata", {**STRATA, **log.STRATA}[strata])
         rows = self.engine.frame(query(f"agreement/{file}"))
         return rows.sort_values(list(rows.columns), ignore_index=True)
 

@@ -8,8 +8,8 @@ from scipy.special import stdtr
 
 from abeval.agreement import clusters
 from abeval.agreement.case import Case, Frames
+from abeval.agreement.clusters import Stratified, stratified
 from abeval.agreement.gap import closed_offline
-from abeval.agreement.stratified import Stratified, stratified
 from abeval.results.agreement import Evidence
 from abeval.stats.records import Estimate
 

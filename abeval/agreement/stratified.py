@@ -6,8 +6,7 @@ import numpy as np
 import pandas as pd
 
 from abeval.agreement import clusters
-from abeval.stats.arrays import Floats
-from abeval.stats.records import Estimate
+from abeval.stats.records import Estimate, Floats
 
 
 def single(pairs: pd.DataFrame, variant: str, part: str) -> Estimate | None:

@@ -13,7 +13,7 @@ from abeval.experiment.load import load_experiment, parse_experiment
 
 if TYPE_CHECKING:
     from abeval.results.analysis import Result
-    from abeval.table.options import Metrics
+    from abeval.table.columns import Metrics
 
 
 def load(path: str | Path) -> LoadedExperiment:
@@ -73,9 +73,8 @@ def analyze(
         >>> result["spent"].control, result["spent"].treatment
         (2.0, 3.5)
     """
-    from abeval.api.table import load_table
     from abeval.engines.duckdb_logs import table_of
-    from abeval.table.options import TableOptions
+    from abeval.table.columns import TableOptions
 
     options = TableOptions(
         variant=variant,
@@ -123,7 +122,7 @@ def analyze_sums(
     """
     from abeval.pipeline import judged_summaries
     from abeval.store.summaries import name_of, read_sums
-    from abeval.table.sums import sums_experiment
+    from abeval.table.read import sums_experiment
 
     rows = read_sums(sums)
     experiment = sums_experiment(rows, sums, control, weights, entries)

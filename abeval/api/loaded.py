@@ -19,18 +19,17 @@ from abeval.bounds import (
 )
 from abeval.errors import ExperimentError
 from abeval.experiment.load import parse_experiment
-from abeval.steps import Step, silent
+from abeval.progress import Step, silent
 
 if TYPE_CHECKING:
     from abeval.aggregates.aggregates import Aggregates
     from abeval.logs.run import Inputs
     from abeval.metrics.definition import Metric
-    from abeval.results.analysis import Result
-    from abeval.results.pairwise import Pairwise
+    from abeval.results.analysis import Pairwise, Result
     from abeval.results.power import Plans
     from abeval.results.study import Study
     from abeval.results.windows import TimeResult
-    from abeval.time.clock import By
+    from abeval.time.cut import By
 
 
 @dataclass(frozen=True)
@@ -89,7 +88,7 @@ class LoadedExperiment(TrustCalls, OfflineCalls):
         Raises:
             LogError: As `analyze`; what only other parts need is in `left_out` instead.
         """
-        from abeval.study.run import study
+        from abeval.study import study
 
         return study(self.experiment, inputs)
 
@@ -145,7 +144,7 @@ class LoadedExperiment(TrustCalls, OfflineCalls):
             ExperimentError: There is no such metric.
         """
         from abeval.experiment.metrics import named_metrics
-        from abeval.inference.pairwise import pairwise
+        from abeval.inference.judge import pairwise
 
         metrics = named_metrics(self.experiment, [metric])
         aggregates = self._aggregate(metrics, inputs)
@@ -176,7 +175,7 @@ class LoadedExperiment(TrustCalls, OfflineCalls):
         from abeval.experiment.metrics import named_metrics
         from abeval.inference.power import plan
         from abeval.logs.run import opened
-        from abeval.time.growth import growths_of
+        from abeval.time.time_sums import growths_of
 
         if mde is not None and days is not None:
             raise ExperimentError("give mde or days, not both: each follows from the other")
@@ -220,7 +219,7 @@ class LoadedExperiment(TrustCalls, OfflineCalls):
         from abeval.experiment.metrics import named_metrics
         from abeval.logs.run import opened
         from abeval.time.analysis import windows
-        from abeval.time.clock import CLOCKS
+        from abeval.time.cut import CLOCKS
 
         if any(days < 1 for days in (*widths, *(looks or ()))):
             raise ExperimentError("widths and looks are numbers of days, at least 1")

@@ -13,7 +13,7 @@ from abeval.files import real
 
 if TYPE_CHECKING:
     from abeval.logs.run import Inputs
-    from abeval.offline.metrics.presets import NoRelevant, Ties
+    from abeval.offline.metrics import NoRelevant, Ties
     from abeval.results.agreement import Agreement
     from abeval.results.off_policy import OffPolicyResult
     from abeval.results.replay import ReplayResult
@@ -64,9 +64,8 @@ class OfflineCalls:
             LogError: The log has no propensity, or the table is no policy.
         """
         from abeval.logs.run import opened
-        from abeval.off_policy.estimates import OffPolicyOptions
         from abeval.off_policy.log import PolicyChoice
-        from abeval.off_policy.run import off_policy
+        from abeval.off_policy.run import OffPolicyOptions, off_policy
 
         choice = PolicyChoice(to, probability, policy)
         options = OffPolicyOptions(tuple(clip), tuple(switch), tuple(shrink), min_ess=min_ess)

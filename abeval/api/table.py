@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any, Unpack
 
 from abeval.api.loaded import LoadedExperiment
 from abeval.engines.protocol import Engine
-from abeval.experiment.settings import EngineOptions
-from abeval.table.options import TableOptions
+from abeval.experiment.sections import EngineOptions
+from abeval.table.columns import TableOptions
 from abeval.table.read import read_table
 
 if TYPE_CHECKING:

@@ -16,9 +16,8 @@ if TYPE_CHECKING:
 
     from abeval.assignment.draws import Rule
     from abeval.logs.run import Inputs
-    from abeval.results.aa import AAResult
-    from abeval.results.audit import AuditResult
-    from abeval.results.check import CheckResult
+    from abeval.results.analysis import CheckResult
+    from abeval.results.trust import AAResult, AuditResult
 
 
 @dataclass(frozen=True)
@@ -48,7 +47,7 @@ class TrustCalls:
             ('pass', ())
         """
         from abeval.aggregates.collect import collect
-        from abeval.inference.trust.check import check, checked_metrics, without_replays
+        from abeval.inference.trust.checks import check, checked_metrics, without_replays
         from abeval.logs.run import opened
 
         metrics = checked_metrics(self.experiment)
@@ -78,7 +77,7 @@ class TrustCalls:
         """
         from abeval.experiment.metrics import named_metrics
         from abeval.logs.run import opened
-        from abeval.time.aa import aa
+        from abeval.time.open import aa
 
         check_between("runs", runs, 1, MAX_REPLAYS)
         check_seed(seed)
@@ -102,7 +101,7 @@ class TrustCalls:
         Raises:
             ExperimentError: The file has no [assignment], and there are no others.
         """
-        from abeval.audit.run import audit
+        from abeval.audit import audit
         from abeval.logs.run import opened
 
         own = others or {}

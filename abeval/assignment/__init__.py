@@ -11,10 +11,17 @@
 | `randomness` | are slots used evenly, and layers independent? |
 """
 
-from abeval.assignment.hashes import SLOTS, SUB_BUCKETS, md5_60, slot, sub_bucket
-from abeval.assignment.ids import unit_text
-from abeval.assignment.plan import Holdout, Layer, Placement, Plan
-from abeval.assignment.split import Assigned, Assignment, Explanation, SlotRange
+from abeval.assignment.draws import SLOTS, SUB_BUCKETS, md5_60, slot, sub_bucket, unit_text
+from abeval.assignment.plan import (
+    Assigned,
+    Assignment,
+    Explanation,
+    Holdout,
+    Layer,
+    Placement,
+    Plan,
+    SlotRange,
+)
 
 __all__ = [
     "SLOTS",

@@ -12,8 +12,7 @@ import math
 from collections.abc import Callable, Iterable, Mapping
 from typing import Literal, NamedTuple
 
-from abeval.assignment import hashes
-from abeval.assignment.ids import unit_text
+from abeval.assignment import draws
 
 HashName = Literal[
     "md5_32",
@@ -147,24 +146,24 @@ def _hashed(draw: Draw, text: str) -> int:
 def _flagsmith(text: str, seed: int) -> int:
     """A draw of exactly 100 % is drawn again, with the ids said once more."""
     repeated = text
-    while (rest := int(hashes.md5(repeated), 16) % FLAGSMITH_STEPS) == FLAGSMITH_STEPS - 1:
+    while (rest := int(draws.md5(repeated), 16) % FLAGSMITH_STEPS) == FLAGSMITH_STEPS - 1:
         repeated += f",{text}"
     return rest
 
 
 _HASHES: Mapping[HashName, Callable[[str, int], int]] = {
-    "md5_32": lambda text, _: int(hashes.md5(text)[:8], 16),
-    "md5_60": lambda text, _: int(hashes.md5(text)[: hashes.HEX_DIGITS], 16),
-    "sha1_60": lambda text, _: int(hashes.sha1(text)[:15], 16),
-    "sha256_64": lambda text, _: int(hashes.sha256(text)[:16], 16),
-    "sha256": lambda text, _: int(hashes.sha256(text), 16),
-    "fnv1a32": lambda text, _: hashes.fnv1a32(text),
-    "fnv1a32_twice": lambda text, _: hashes.fnv1a32(str(hashes.fnv1a32(text))),
-    "murmur3": lambda text, _: hashes.murmur3_32(text),
-    "murmur3_unleash": lambda text, _: hashes.murmur3_32(text, UNLEASH_VARIANT_SEED),
-    "murmur3_optimizely": lambda text, _: hashes.murmur3_32(text, 1) * 10_000 >> 32,
-    "murmur3_seeded": lambda text, seed: hashes.murmur3_32(text, seed),
-    "java": lambda text, seed: _magnitude(hashes.java_hash(text) ^ seed),
+    "md5_32": lambda text, _: int(draws.md5(text)[:8], 16),
+    "md5_60": lambda text, _: int(draws.md5(text)[: draws.HEX_DIGITS], 16),
+    "sha1_60": lambda text, _: int(draws.sha1(text)[:15], 16),
+    "sha256_64": lambda text, _: int(draws.sha256(text)[:16], 16),
+    "sha256": lambda text, _: int(draws.sha256(text), 16),
+    "fnv1a32": lambda text, _: draws.fnv1a32(text),
+    "fnv1a32_twice": lambda text, _: draws.fnv1a32(str(draws.fnv1a32(text))),
+    "murmur3": lambda text, _: draws.murmur3_32(text),
+    "murmur3_unleash": lambda text, _: draws.murmur3_32(text, UNLEASH_VARIANT_SEED),
+    "murmur3_optimizely": lambda text, _: draws.murmur3_32(text, 1) * 10_000 >> 32,
+    "murmur3_seeded": lambda text, seed: draws.murmur3_32(text, seed),
+    "java": lambda text, seed: _magnitude(draws.java_hash(text) ^ seed),
     "flagsmith": _flagsmith,
 }
 

@@ -8,8 +8,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from abeval.assignment.plan import Holdout, Layer, Plan
-from abeval.assignment.split import Assignment
+from abeval.assignment.plan import Assignment, Holdout, Layer, Plan
 from abeval.errors import ExperimentError, LogError
 
 if TYPE_CHECKING:

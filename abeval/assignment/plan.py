@@ -15,10 +15,7 @@ from dataclasses import dataclass, field, replace
 from itertools import pairwise
 from typing import TYPE_CHECKING, Literal, NamedTuple
 
-from abeval.assignment.draws import Draw, Range, Rule, Stage
-from abeval.assignment.hashes import SLOTS, md5_60, slot
-from abeval.assignment.ids import unit_text
-from abeval.assignment.split import Assignment, SlotRange, check_salt
+from abeval.assignment.draws import SLOTS, Draw, Range, Rule, Stage, md5_60, slot, unit_text
 from abeval.errors import ExperimentError
 
 if TYPE_CHECKING:

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from abeval.assignment.hashes import (
+from abeval.assignment.draws import (
     HEX_DIGITS,
     SLOTS,
     SUB_BUCKETS,
@@ -27,8 +27,8 @@ from abeval.assignment.hashes import (
     md5_60,
     slot,
     sub_bucket,
+    unit_text,
 )
-from abeval.assignment.ids import unit_text
 from abeval.bounds import MAX_WEIGHT
 from abeval.errors import ExperimentError
 

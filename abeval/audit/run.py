@@ -17,7 +17,7 @@ from abeval.experiment.model import Experiment
 from abeval.logs.accounting import expected_variants
 from abeval.logs.prepare import Prepared, prepare
 from abeval.logs.run import Run
-from abeval.results.audit import AuditDay, AuditResult, Reassigned
+from abeval.results.trust import AuditDay, AuditResult, Reassigned
 
 SINCE_LEVEL = 0.001
 """A change of the mismatch rate is named if its p-value, times the days tried, is below this."""

@@ -5,8 +5,9 @@ Calls `LoadedExperiment.agree` of `api/offline.py`.
 
 from typing import TYPE_CHECKING
 
+from abeval.cli.commands import Cutoffs, whole_numbers
 from abeval.cli.options import JsonFile, ReportFile, Whole, print_tables, write_json
-from abeval.cli.replay import Cutoffs, Metrics, whole_numbers
+from abeval.table.columns import Metrics
 
 if TYPE_CHECKING:
     from abeval.api import LoadedExperiment

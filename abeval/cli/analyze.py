@@ -30,7 +30,7 @@ _EXIT_CODES: Mapping[str, int] = {"ship": 0, "do_not_trust": 3, "do_not_ship": 4
 
 
 def _kept() -> tuple[str, ...]:
-    from abeval.store.document import KEPT
+    from abeval.store.saved import KEPT
 
     return KEPT
 

@@ -57,7 +57,7 @@ def assign(
 ) -> None:
     """Assign ids to variants by hash, and print them with variant, slot and sub_bucket as CSV."""
     from abeval.assignment import Assignment
-    from abeval.assignment.files import read_plan
+    from abeval.assignment.plan import read_plan
 
     split = Assignment(salt, _weights(variants))
     plan = read_plan(split, traffic, layer, holdout, overrides, sticky)

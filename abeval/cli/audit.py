@@ -42,7 +42,7 @@ def audit(
 
 def _other(file: Path) -> "LoadedExperiment | pd.Series[str]":
     from abeval.api import load
-    from abeval.assignment.files import read_assignment
+    from abeval.assignment.plan import read_assignment
 
     return load(file) if is_toml(file) else read_assignment(file)
 

@@ -8,13 +8,13 @@ from typing import Annotated
 
 import typer
 
-from abeval.cli.guard import debuggable
 from abeval.cli.options import (
     JsonFile,
     Reads,
     ReportFile,
     Whole,
     Writes,
+    debuggable,
     output_file,
     print_tables,
     protected,

@@ -16,26 +16,12 @@ from typing import Annotated
 
 import typer
 
-from abeval.cli.aa import aa
-from abeval.cli.agree import agree
-from abeval.cli.analyze import analyze
+from abeval.cli.analyze import TABLE_OR_FILE, analyze, report
 from abeval.cli.assign import assign
-from abeval.cli.audit import audit
-from abeval.cli.check import check
-from abeval.cli.compare import compare
-from abeval.cli.guard import debuggable, guarded
+from abeval.cli.commands import aa, agree, audit, check, compare, off_policy, power, replay, windows
 from abeval.cli.history import history
-from abeval.cli.init import init
-from abeval.cli.off_policy import off_policy
-from abeval.cli.options import on_engine, protected, with_engine_flags
-from abeval.cli.power import power
-from abeval.cli.reference import metrics, schema
-from abeval.cli.replay import replay
-from abeval.cli.report import report
-from abeval.cli.simulate import simulate
-from abeval.cli.sql import sql
-from abeval.cli.table import TABLE_OR_FILE
-from abeval.cli.windows import windows
+from abeval.cli.options import debuggable, guarded, on_engine, protected, with_engine_flags
+from abeval.cli.reference import init, metrics, schema, simulate, sql
 from abeval.signals import exit_when_stopped, ignore_stops
 from abeval.version import __version__
 

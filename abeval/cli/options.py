@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 import typer
 
 from abeval.bounds import MAX_THREADS
-from abeval.cli.guard import shown
+from abeval.cli.options import shown
 
 if TYPE_CHECKING:
     from rich.console import Console

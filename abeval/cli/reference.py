@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 def metrics() -> None:
     """List the built-in metrics with formula, unit, direction and role."""
     from abeval.cli.options import console
-    from abeval.experiment.settings import Clicks, Sessions
+    from abeval.experiment.sections import Clicks, Sessions
     from abeval.metrics.builtin import builtin_metrics
     from abeval.report.tables import TextTable
     from abeval.report.terminal import text_table

@@ -59,7 +59,7 @@ def run_of(experiment: "Experiment", name: str) -> "Analysis":
 
 
 def _analyze(experiment: "Experiment", engine: "DuckDBEngine", name: str) -> None:
-    from abeval.aggregates.definitions import run_definitions
+    from abeval.aggregates.collect import run_definitions
     from abeval.aggregates.row_pass import KERNELS
     from abeval.engines.statement import OF_ARRAYS
     from abeval.logs.run import Run
@@ -83,9 +83,8 @@ def _replay(experiment: "Experiment", engine: "DuckDBEngine") -> None:
 def _off_policy(experiment: "Experiment", engine: "DuckDBEngine") -> None:
     """The policy of another variant, from the log of control."""
     from abeval.logs.run import Run
-    from abeval.off_policy.estimates import OffPolicyOptions
     from abeval.off_policy.log import PolicyChoice
-    from abeval.off_policy.run import off_policy
+    from abeval.off_policy.run import OffPolicyOptions, off_policy
 
     other = next(name for name in experiment.variants if name != experiment.control)
     choice = PolicyChoice(to=other)

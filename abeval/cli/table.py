@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from abeval.cli.options import Source
 from abeval.errors import ExperimentError
+from abeval.metrics.definition import Source
 
 if TYPE_CHECKING:
     from abeval.api import LoadedExperiment
@@ -58,8 +58,8 @@ def _load(file: Path | None, flags: Mapping[str, Any]) -> "LoadedExperiment":
                 "name its columns: --unit user_id --variant group",
             )
         return load(file)
-    from abeval.api.table import load_table
-    from abeval.table.options import TableOptions
+    from abeval.api.entry import load_table
+    from abeval.table.columns import TableOptions
 
     options = TableOptions(
         variant=variant,
@@ -78,7 +78,7 @@ def _of_sums(sums: Path | None, named: dict[str, Any]) -> "LoadedExperiment":
     """The experiment that a table of sums is of."""
     from abeval.api import LoadedExperiment
     from abeval.store.summaries import read_sums
-    from abeval.table.sums import sums_experiment
+    from abeval.table.read import sums_experiment
 
     control = named.pop("control", None)
     if sums is None:
@@ -93,7 +93,7 @@ def _of_sums(sums: Path | None, named: dict[str, Any]) -> "LoadedExperiment":
 
 
 def _say_control(experiment: "Experiment", named: str | None) -> None:
-    from abeval.table.variants import is_usual_control
+    from abeval.table.read import is_usual_control
 
     control = experiment.control
     if named is None and not is_usual_control(control):

@@ -10,11 +10,9 @@ import tomlkit
 from tomlkit.items import Table as TomlTable
 
 from abeval.drafts.columns import Column, Table
-from abeval.drafts.guess import Guess, time_unit
-from abeval.drafts.others import Other
+from abeval.drafts.guess import Guess, Other, time_unit
 from abeval.drafts.words import slug
-from abeval.experiment.columns import CANONICAL_COLUMNS
-from abeval.experiment.sources import OWN_TABLE
+from abeval.experiment.sources import CANONICAL_COLUMNS, OWN_TABLE
 from abeval.logs.mapping import cast_query
 
 _NO_COLUMN = ("unit", "outcome", "covariate", "segment")

@@ -9,7 +9,7 @@ from typing import Literal
 
 from abeval.drafts import guess, words
 from abeval.drafts.columns import Column, Table
-from abeval.drafts.variants import variant_of
+from abeval.drafts.guess import variant_of
 from abeval.engines.protocol import Engine
 from abeval.engines.sql import quoted
 

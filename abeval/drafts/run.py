@@ -10,11 +10,17 @@ from pathlib import Path
 
 from abeval.drafts import guess, words
 from abeval.drafts.columns import Table, look
-from abeval.drafts.guess import Arms, Guess
-from abeval.drafts.logs import Tables
-from abeval.drafts.others import Other, others_of, shows_exposures, shows_rows
-from abeval.drafts.variants import arms_of, variant_of
-from abeval.drafts.write import experiment_text
+from abeval.drafts.guess import (
+    Arms,
+    Guess,
+    Other,
+    arms_of,
+    others_of,
+    shows_exposures,
+    shows_rows,
+    variant_of,
+)
+from abeval.drafts.write import Tables, experiment_text
 from abeval.engines.duckdb import DuckDBEngine
 from abeval.errors import LogError
 from abeval.experiment.sources import LogSource

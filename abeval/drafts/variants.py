@@ -10,7 +10,7 @@ from abeval.drafts.columns import Column, Table
 from abeval.drafts.guess import Arms, Guess
 from abeval.engines.protocol import Engine, whole
 from abeval.engines.sql import literal, quoted
-from abeval.experiment.spelling import spelled_alike
+from abeval.experiment.problems import spelled_alike
 
 
 def variant_of(engine: Engine, table: Table, one_row: bool) -> Guess:

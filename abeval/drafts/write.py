@@ -10,9 +10,7 @@ import tomlkit
 from tomlkit.items import Table as TomlTable
 
 from abeval.drafts.columns import Column
-from abeval.drafts.guess import Arms, Guess
-from abeval.drafts.logs import Tables, add_guess, write_logs
-from abeval.drafts.others import Other
+from abeval.drafts.guess import Arms, Guess, Other
 from abeval.drafts.words import slug
 from abeval.engines.sql import quoted
 from abeval.stats.srm import chi_square

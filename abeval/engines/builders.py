@@ -21,7 +21,7 @@ from zoneinfo import ZoneInfo
 import numpy as np
 from numpy.typing import NDArray
 
-from abeval.assignment import SLOTS, SUB_BUCKETS, hashes
+from abeval.assignment import SLOTS, SUB_BUCKETS, draws
 from abeval.assignment.draws import Draw, HashName, Rule
 from abeval.engines.protocol import Engine
 from abeval.engines.sql import literal
@@ -324,7 +324,7 @@ def _number(draw: Draw, unit: str) -> str | None:
 
 def _remainder(number: Callable[[int, int], str], digits: int, modulus: int | None) -> str:
     """Write the remainder of a number of many hex digits, eight digits at a time."""
-    if digits <= hashes.HEX_DIGITS:
+    if digits <= draws.HEX_DIGITS:
         whole = number(1, digits)
         return whole if modulus is None else f"({whole} % {modulus})"
     if modulus is None:

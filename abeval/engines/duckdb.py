@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     import pandas as pd
     from numpy.typing import NDArray
 
-    from abeval.experiment.settings import EngineOptions
+    from abeval.experiment.sections import EngineOptions
     from abeval.experiment.sources import LogSource
 
 

@@ -17,7 +17,7 @@ from abeval.errors import LogError, QueryError
 from abeval.scratch import Scratch
 
 if TYPE_CHECKING:
-    from abeval.experiment.settings import EngineOptions
+    from abeval.experiment.sections import EngineOptions
 
 
 def confinement(files: Sequence[str], folders: Sequence[str]) -> list[str]:

@@ -15,7 +15,7 @@ from abeval.engines.sql import is_query, query
 from abeval.engines.transpile import RAN, known_dialect, parsed, transpiled
 from abeval.errors import QueryError, masked
 from abeval.experiment.model import Experiment
-from abeval.experiment.settings import EngineOptions
+from abeval.experiment.sections import EngineOptions
 from abeval.experiment.sources import LogSource
 
 Analysis = Callable[[DuckDBEngine], object]

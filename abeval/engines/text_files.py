@@ -13,8 +13,7 @@ from typing import NamedTuple
 from abeval.engines.sources import Files, exact, log_name, partitions
 from abeval.engines.sql import literal, quoted
 from abeval.errors import LogError
-from abeval.experiment.columns import IDS, canonical_columns
-from abeval.experiment.sources import LogSource
+from abeval.experiment.sources import IDS, LogSource, canonical_columns
 
 _NAMES = ("variant", "category", "model", "stage")
 _WHOLE = ("TINYINT", "SMALLINT", "INTEGER", "BIGINT")

@@ -7,7 +7,7 @@ from typing import Annotated
 
 from pydantic import Field, StringConstraints
 
-from abeval.experiment.section import Section
+from abeval.experiment.sections import Section
 
 Column = Annotated[str, StringConstraints(min_length=1, max_length=200)]
 

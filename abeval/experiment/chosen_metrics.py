@@ -8,10 +8,8 @@ from typing import Annotated, Literal
 from pydantic import Field, StringConstraints
 
 from abeval.bounds import MAX_VALUE, MAX_WEIGHT, MAX_WINDOW_DAYS, MIN_RESOLUTION
-from abeval.experiment.section import Section
-from abeval.experiment.values import Text, Word
-from abeval.metrics.definition import Role
-from abeval.metrics.per_unit import SPAN, Combine
+from abeval.experiment.sections import Section, Text, Word
+from abeval.metrics.definition import SPAN, Combine, Role
 
 
 class Toward(Section):

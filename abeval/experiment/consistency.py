@@ -9,20 +9,23 @@ from zoneinfo import ZoneInfo, available_timezones
 
 from abeval.bounds import MAX_METRICS, MAX_VARIANTS
 from abeval.errors import ExperimentError
-from abeval.experiment.chosen_metrics import MetricChoice
-from abeval.experiment.columns import CANONICAL_COLUMNS, canonical_columns
+from abeval.experiment.consistency import shape_problems
 from abeval.experiment.cut_rules import cut_problems
-from abeval.experiment.event_rules import event_problems, outcome_log_problems
-from abeval.experiment.inference_rules import inference_problems
+from abeval.experiment.metric_rules import event_problems, inference_problems, outcome_log_problems
 from abeval.experiment.metrics import known_metrics
 from abeval.experiment.model import Experiment
 from abeval.experiment.problems import Problem, suggestion
+from abeval.experiment.sections import MetricChoice, moment
 from abeval.experiment.segment_rules import segment_problems
-from abeval.experiment.shapes import shape_problems
-from abeval.experiment.sources import OWN_TABLE, ROW_UNIT, LogSource, UnitLog
-from abeval.experiment.values import moment
-from abeval.metrics.functions import function_problem
-from abeval.metrics.row_text import expression_problem
+from abeval.experiment.sources import (
+    CANONICAL_COLUMNS,
+    OWN_TABLE,
+    ROW_UNIT,
+    LogSource,
+    UnitLog,
+    canonical_columns,
+)
+from abeval.metrics.row_text import expression_problem, function_problem
 
 
 def inconsistencies(experiment: Experiment) -> list[Problem]:

@@ -12,8 +12,7 @@ from pydantic import ConfigDict, Field, model_validator
 from abeval.assignment.plan import Holdout, Layer
 from abeval.assignment.platforms import AnyScheme
 from abeval.bounds import MAX_WEIGHT
-from abeval.experiment.section import Section
-from abeval.experiment.values import Moment, Name, Salt, moment
+from abeval.experiment.sections import Moment, Name, Salt, Section, moment
 
 
 class Period(Section):

@@ -7,11 +7,19 @@
 from collections.abc import Callable, Iterable
 from dataclasses import replace
 
-from abeval.experiment.chosen_metrics import MetricChoice
-from abeval.metrics.definition import ColumnTerm, Metric, Need, Term
-from abeval.metrics.per_unit import Combine, PerUnit, RowValue, span_ms
+from abeval.experiment.sections import MetricChoice
+from abeval.metrics.definition import (
+    ColumnTerm,
+    Combine,
+    Metric,
+    Need,
+    PerUnit,
+    RowValue,
+    Term,
+    events_of,
+    span_ms,
+)
 from abeval.metrics.row_text import columns_of
-from abeval.metrics.sources import events_of
 
 IMPRESSIONS, CLICKS, UNITS = "impressions", "clicks", "units"
 

@@ -7,13 +7,12 @@ from collections.abc import Iterator
 from itertools import pairwise
 
 from abeval.bounds import MAX_WINDOW_DAYS
-from abeval.experiment.chosen_metrics import MetricChoice
-from abeval.experiment.columns import CANONICAL_COLUMNS
-from abeval.experiment.event_metrics import CLICKS, IMPRESSIONS, UNITS, combined_by
+from abeval.experiment.metrics import CLICKS, IMPRESSIONS, UNITS, combined_by
 from abeval.experiment.model import Experiment
 from abeval.experiment.problems import Path, Problem, suggestion
-from abeval.experiment.sources import OWN_TABLE, ROW_UNIT
-from abeval.metrics.per_unit import span_ms
+from abeval.experiment.sections import MetricChoice
+from abeval.experiment.sources import CANONICAL_COLUMNS, OWN_TABLE, ROW_UNIT
+from abeval.metrics.definition import span_ms
 from abeval.metrics.row_text import columns_of, expression_problem
 
 _DAY_MS = 86_400_000

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 from abeval.errors import ExperimentError
 from abeval.files import real
-from abeval.metrics.functions import names_of
+from abeval.metrics.row_text import names_of
 
 Entries = Mapping[str, Any]
 Read = Callable[[Path, str], str]

@@ -6,13 +6,11 @@ other contradictions.
 
 from collections.abc import Iterator, Mapping
 
-from abeval.experiment.chosen_metrics import MetricChoice
 from abeval.experiment.model import Experiment
 from abeval.experiment.problems import Problem, suggestion
-from abeval.experiment.values import moment
-from abeval.metrics.definition import Metric
-from abeval.metrics.functions import function_problem, names_of
-from abeval.metrics.sources import UNIT_DAY
+from abeval.experiment.sections import MetricChoice, moment
+from abeval.metrics.definition import UNIT_DAY, Metric
+from abeval.metrics.row_text import function_problem, names_of
 
 
 def inference_problems(experiment: Experiment, builtin: Mapping[str, Metric]) -> list[Problem]:

@@ -13,7 +13,7 @@ from pydantic import ValidationError
 
 from abeval.errors import ExperimentError
 from abeval.experiment.consistency import inconsistencies
-from abeval.experiment.include import check_entries, merged
+from abeval.experiment.load import check_entries, merged
 from abeval.experiment.model import Experiment
 from abeval.experiment.problems import Problem, problems_of, without
 

@@ -9,16 +9,18 @@ from dataclasses import replace
 from functools import partial
 
 from abeval.errors import ExperimentError
-from abeval.experiment.chosen_metrics import AbsoluteMargin, MetricChoice, Toward
-from abeval.experiment.covariates import table_covariates
-from abeval.experiment.event_metrics import event_metric, is_sum_of_impressions, summed
+from abeval.experiment.metrics import event_metric, is_sum_of_impressions, summed, table_covariates
 from abeval.experiment.model import Experiment
 from abeval.experiment.problems import suggestion
+from abeval.experiment.sections import AbsoluteMargin, MetricChoice, Toward
 from abeval.experiment.sources import Covariate
 from abeval.metrics.builtin import builtin_metrics
 from abeval.metrics.definition import (
     DECREASE,
+    FUNCTION,
     INCREASE,
+    QUANTILE,
+    UNIT_DAY,
     Direction,
     Kind,
     Margin,
@@ -29,9 +31,7 @@ from abeval.metrics.definition import (
     UnitTerm,
     own_terms,
 )
-from abeval.metrics.functions import names_of
-from abeval.metrics.row_text import columns_of
-from abeval.metrics.sources import FUNCTION, QUANTILE, UNIT_DAY
+from abeval.metrics.row_text import columns_of, names_of
 
 
 def known_metrics(experiment: Experiment) -> dict[str, Metric]:

@@ -12,25 +12,31 @@ from pydantic import Field, model_validator
 from pydantic.json_schema import SkipJsonSchema
 
 from abeval.assignment.draws import Rule
-from abeval.assignment.plan import Plan
-from abeval.assignment.split import Assignment
+from abeval.assignment.plan import Assignment, Plan
 from abeval.bounds import MIN_ALPHA
-from abeval.experiment.agreement import AgreementColumns
-from abeval.experiment.chosen_metrics import MetricChoice
-from abeval.experiment.design import (
+from abeval.experiment.sections import (
+    AgreementColumns,
     AssignmentRule,
+    Cleaning,
+    Clicks,
+    EngineOptions,
     Event,
+    Inference,
+    MetricChoice,
     Model,
+    Name,
     Period,
+    Privacy,
     ScheduledSplit,
+    Section,
     SegmentRule,
+    Sessions,
+    Text,
+    TrustOptions,
     Variant,
+    Word,
 )
-from abeval.experiment.section import Section
-from abeval.experiment.settings import Cleaning, Clicks, EngineOptions, Inference, Privacy, Sessions
 from abeval.experiment.sources import Logs, LogSource, UnitLog
-from abeval.experiment.trust import TrustOptions
-from abeval.experiment.values import Name, Text, Word
 
 
 class Experiment(Section):

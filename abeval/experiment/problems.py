@@ -15,7 +15,7 @@ from pydantic import BaseModel, ValidationError
 from pydantic_core import ErrorDetails
 
 from abeval.experiment.model import Experiment
-from abeval.experiment.values import PATTERNS
+from abeval.experiment.sections import PATTERNS
 
 Path = tuple[str | int, ...]
 

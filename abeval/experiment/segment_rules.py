@@ -7,9 +7,9 @@ of them no treatment can change.
 from collections.abc import Iterator
 from typing import Literal
 
-from abeval.experiment.design import SegmentRule
 from abeval.experiment.model import Experiment
 from abeval.experiment.problems import Problem
+from abeval.experiment.sections import SegmentRule
 from abeval.metrics.row_text import expression_problem
 
 

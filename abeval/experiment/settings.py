@@ -8,8 +8,7 @@ from typing import Annotated, Literal
 from pydantic import Field, StringConstraints
 
 from abeval.bounds import MAX_GAP_MINUTES, MAX_LONG_SECONDS, MAX_SIZE, MAX_THREADS, MAX_VALUE
-from abeval.experiment.section import Section
-from abeval.experiment.values import SIZE, Moment, Name
+from abeval.experiment.sections import SIZE, Moment, Name, Section
 
 
 class Cleaning(Section):

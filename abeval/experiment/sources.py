@@ -9,8 +9,7 @@ from typing import Annotated, Literal, Self
 from pydantic import Field, model_validator
 
 from abeval.bounds import MAX_ATTRIBUTION_HOURS
-from abeval.experiment.section import Section
-from abeval.experiment.values import Moment, Name, Text, TimeUnit, Word
+from abeval.experiment.sections import Moment, Name, Section, Text, TimeUnit, Word
 
 ROW_UNIT = "row"
 OUTCOME = "events."

@@ -10,7 +10,7 @@ import re
 from collections.abc import Iterable, Mapping
 
 from abeval.errors import LogError
-from abeval.experiment.design import Variant
+from abeval.experiment.sections import Variant
 
 
 def folded(name: str) -> str:

@@ -8,7 +8,7 @@ from typing import Annotated, Self
 from pydantic import Field, model_validator
 
 from abeval.bounds import MAX_REPLAYS, MIN_ALPHA
-from abeval.experiment.section import Section
+from abeval.experiment.sections import Section
 
 Alpha = Annotated[float, Field(ge=MIN_ALPHA, lt=0.5)]
 Share = Annotated[float, Field(gt=0, le=1)]

@@ -10,11 +10,10 @@ from pathlib import Path
 from typing import cast
 
 from abeval.errors import ExperimentError
-from abeval.history.entries import Addable, name_of, rows_of
-from abeval.history.noise import shared_rows
+from abeval.history.entries import Addable, name_of, rows_of, shared_rows
 from abeval.history.table import Table, changing
 from abeval.results.history import Added, AddedSource, HistoryRow
-from abeval.results.reading import ANALYSIS, REPLAY, TIME, Wanted, read_result
+from abeval.results.study import ANALYSIS, REPLAY, TIME, Wanted, read_result
 
 _WANTED = Wanted(
     (ANALYSIS, REPLAY, TIME),

@@ -11,7 +11,7 @@ from typing import Any
 
 from abeval.agreement.standing import CALIBRATED_AT, LOWER_IS_BETTER
 from abeval.errors import ExperimentError
-from abeval.history.windows import window_rows
+from abeval.history.entries import window_rows
 from abeval.results.analysis import Result
 from abeval.results.effects import Row
 from abeval.results.history import HistoryRow

@@ -11,12 +11,11 @@ import numpy as np
 from abeval.errors import ExperimentError
 from abeval.history.measures import Case, Measure, Measures
 from abeval.history.predictions import signal
-from abeval.results.history import HistoryPrior
-from abeval.results.history_report import Gained, HistoryEffect, Sensitivity
+from abeval.results.history import Gained, HistoryEffect, HistoryPrior, Sensitivity
 from abeval.stats import shrinkage
-from abeval.stats.arrays import Floats
 from abeval.stats.distributions import two_sided_quantile
 from abeval.stats.proportions import Count, interval
+from abeval.stats.records import Floats
 
 
 class Columns(NamedTuple):

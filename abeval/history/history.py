@@ -16,8 +16,7 @@ if TYPE_CHECKING:
 
     from abeval.history.entries import Addable
     from abeval.history.table import Kept
-    from abeval.results.history import Added, HistoryPrior, HistoryRow
-    from abeval.results.history_report import HistoryReport
+    from abeval.results.history import Added, HistoryPrior, HistoryReport, HistoryRow
 
 
 class History:
@@ -66,7 +65,7 @@ class History:
                 the history is none, is damaged, or stays in use for a minute.
             AbevalError: The history cannot be written.
         """
-        from abeval.history.add import add
+        from abeval.history.entries import add
 
         check_writable(self.path)
         stated = None if shipped is None else _names(shipped)
@@ -87,7 +86,7 @@ class History:
                 parts.
             AbevalError: The history cannot be written.
         """
-        from abeval.history.add import add_noise
+        from abeval.history.entries import add_noise
 
         check_writable(self.path)
         return add_noise(self.path, results)
@@ -141,9 +140,8 @@ class History:
         Raises:
             ExperimentError: There are too few experiments, or no such metric.
         """
-        from abeval.history.gains import prior
         from abeval.history.measures import measures_of
-        from abeval.history.report import named
+        from abeval.history.report import named, prior
 
         check_between("alpha", alpha, 0.0001, 0.5)
         measures = measures_of(self._filled().rows).of("online")

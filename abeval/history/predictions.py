@@ -11,11 +11,10 @@ from typing import NamedTuple
 import numpy as np
 
 from abeval.history.measures import Case, Effect, Measure, Measures
-from abeval.results.history_report import Choice, Prediction
+from abeval.results.history import Choice, Prediction
 from abeval.stats import latent
-from abeval.stats.arrays import Floats
 from abeval.stats.proportions import Count, interval
-from abeval.stats.records import Refusal
+from abeval.stats.records import Floats, Refusal
 from abeval.stats.shrinkage import FEWEST, spreads
 
 

@@ -9,11 +9,11 @@ from pathlib import Path
 
 from abeval.errors import ExperimentError
 from abeval.experiment.problems import suggestion
-from abeval.history import gains
+from abeval.history import report
 from abeval.history.measures import Measure, Measures, measures_of
 from abeval.history.predictions import Options, Predicted, chosen, predicted
 from abeval.history.table import Kept
-from abeval.results.history_report import HISTORY_SCHEMA_VERSION, Choice, HistoryReport
+from abeval.results.history import HISTORY_SCHEMA_VERSION, Choice, HistoryReport
 from abeval.stats.shrinkage import FEWEST
 
 _UNSIGNED = (
@@ -66,9 +66,9 @@ def report(
         experiments=names,
         predictions=tuple(one.row for one in predictions),
         choices=tuple(_choices(predictions, options.alpha)),
-        sensitivity=tuple(gains.sensitivity(m, options.alpha) for m in (*online, *ends)),
-        gained=tuple(gains.gained(m, history, options.alpha) for m in online),
-        effects=tuple(e for m in shown for e in gains.effects(m, history, options.alpha)),
+        sensitivity=tuple(report.sensitivity(m, options.alpha) for m in (*online, *ends)),
+        gained=tuple(report.gained(m, history, options.alpha) for m in online),
+        effects=tuple(e for m in shown for e in report.effects(m, history, options.alpha)),
         left_out=tuple(history.left_out.items()),
         notes=(
             *_notes(history, before, online, predictions, options),

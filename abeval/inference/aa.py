@@ -13,22 +13,13 @@ from dataclasses import replace
 
 import numpy as np
 
-from abeval.aggregates.buckets import BucketSums, deals_units
-from abeval.aggregates.unit_values import FEW_UNITS, FEW_VALUES
+from abeval.aggregates.aggregates import FEW_UNITS, FEW_VALUES, BucketSums, deals_units
 from abeval.experiment.model import Experiment
-from abeval.inference.aa_sums import (
-    few_expected,
-    left_in_difference,
-    skewness_of,
-    skewness_of_units,
-    without_past,
-)
 from abeval.inference.compare import Analysis
-from abeval.inference.skew import LIMIT, MOST
+from abeval.inference.special_tests import LIMIT, MOST
 from abeval.results import AAMetric
-from abeval.results.aa import AAResult
-from abeval.stats.arrays import Floats
-from abeval.stats.records import Refusal
+from abeval.results.trust import AAResult
+from abeval.stats.records import Floats, Refusal
 from abeval.stats.replay import aa_replay, aa_summary
 
 BINS = 20

@@ -6,8 +6,8 @@ skewed they are, which chooses the test; and why the test of the rows is none th
 
 import numpy as np
 
-from abeval.aggregates.buckets import BucketSums
-from abeval.inference.proportions import FEW, FEW_UNEVEN, UNEVEN
+from abeval.aggregates.aggregates import BucketSums
+from abeval.inference.special_tests import FEW, FEW_UNEVEN, UNEVEN
 from abeval.stats.split_moments import Skewed
 
 _ROUNDING = 1e-11

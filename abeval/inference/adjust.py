@@ -7,9 +7,9 @@ the adjustment into the comparison.
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
-from abeval.experiment.settings import Adjust
+from abeval.experiment.sections import Adjust
 from abeval.metrics.definition import Metric
-from abeval.stats import cuped, regression, stratification
+from abeval.stats import adjustment
 from abeval.stats.moments import Moments
 from abeval.stats.records import Adjusted
 
@@ -33,9 +33,9 @@ def by_covariates(
     if picked is None:
         return None
     if adjust == "regression":
-        lin = regression.lin_moments if metric.kind == "mean" else regression.lin_ratio_moments
+        lin = adjustment.lin_moments if metric.kind == "mean" else adjustment.lin_ratio_moments
         return lin(*picked, alpha)
-    method = cuped.mean if metric.kind == "mean" else cuped.ratio_with
+    method = adjustment.mean if metric.kind == "mean" else adjustment.ratio_with
     return method(*picked, alpha)
 
 
@@ -86,7 +86,7 @@ def by_strata(metric: Metric, strata: Sequence[Strata], alpha: float) -> Adjuste
     """
     pairs = pairs_of(strata)
     arms = [c for c, _ in pairs], [t for _, t in pairs]
-    method = stratification.mean_random if metric.kind == "mean" else stratification.ratio_random
+    method = adjustment.mean_random if metric.kind == "mean" else adjustment.ratio_random
     return method(arms[0], arms[1], alpha).adjusted
 
 

@@ -6,7 +6,7 @@
 from abeval.inference.compare import Analysis
 from abeval.metrics.definition import Metric
 from abeval.results import Belief
-from abeval.stats.bayes import Prior, normal_normal
+from abeval.stats.decisions import Prior, normal_normal
 from abeval.stats.records import Refusal
 
 

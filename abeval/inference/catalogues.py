@@ -8,9 +8,9 @@ import numpy as np
 
 from abeval.aggregates.aggregates import Aggregates
 from abeval.inference.compare import Analysis
-from abeval.results.spreads import CatalogueUse
-from abeval.stats.arrays import Floats
+from abeval.results.effects import CatalogueUse
 from abeval.stats.exposure import coverage, gini
+from abeval.stats.records import Floats
 
 _STEPS = 20
 """Numbers of units at which coverage is given, from a twentieth of the smaller variant on."""

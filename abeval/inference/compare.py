@@ -11,24 +11,30 @@ from functools import cached_property
 import numpy as np
 
 from abeval.aggregates.aggregates import Aggregates
-from abeval.aggregates.moment_rows import CAPPED, SEGMENT, WHOLE, ByStretch
+from abeval.aggregates.sums import CAPPED, SEGMENT, WHOLE, ByStretch
 from abeval.experiment.model import Experiment
-from abeval.inference import information
-from abeval.inference.adjust import Strata
+from abeval.inference import compare
 from abeval.inference.comparison import Arms, Comparison, Key, Reason, Rule, refused
 from abeval.inference.looks import looks_of
-from abeval.inference.means_and_ratios import compare_strata
-from abeval.inference.other_kinds import compare_catalogue, compare_quantiles, compare_resampled
-from abeval.inference.stretches import (
+from abeval.inference.means_and_ratios import (
+    Strata,
+    compare_strata,
     compare_within,
     is_unweighable,
     pair_of,
     together,
     usable,
 )
-from abeval.inference.toward import compare_with_image, with_gain
-from abeval.metrics.definition import Metric, covariate_scales, scales
-from abeval.metrics.sources import CATEGORY_DIVERSITY, GAUC, SERVED_RANKING
+from abeval.inference.other_kinds import compare_catalogue, compare_quantiles, compare_resampled
+from abeval.metrics.definition import (
+    CATEGORY_DIVERSITY,
+    GAUC,
+    SERVED_RANKING,
+    Metric,
+    covariate_scales,
+    scales,
+)
+from abeval.stats.effects import compare_with_image, with_gain
 from abeval.stats.moments import Moments
 
 _AVERAGES = (GAUC, SERVED_RANKING, CATEGORY_DIVERSITY)
@@ -199,7 +205,7 @@ def rule_of(analysis: Analysis, metric: Metric, arms: Arms) -> Rule:
     experiment, inference = analysis.experiment, analysis.experiment.inference
     aggregates, gathered = analysis.aggregates, None
     if inference.looks == "group_sequential":
-        gathered = information.by_day(metric, analysis.metrics, aggregates, arms)
+        gathered = compare.by_day(metric, analysis.metrics, aggregates, arms)
     looks = looks_of(experiment, arms.units(aggregates), aggregates.days, gathered)
     return Rule(experiment.alpha, inference.relative, inference.adjust, looks, inference.resample)
 

@@ -9,8 +9,8 @@ from dataclasses import dataclass
 from typing import Literal, NamedTuple
 
 from abeval.aggregates.aggregates import Aggregates
-from abeval.experiment.settings import Adjust, Relative, Resample
-from abeval.inference import proportions
+from abeval.experiment.sections import Adjust, Relative, Resample
+from abeval.inference import special_tests
 from abeval.inference.looks import LookBoundary, Looks
 from abeval.stats import effects, multiplicity, skewed
 from abeval.stats.decisions import Gain
@@ -179,7 +179,7 @@ class Comparison:
     adjusted: Adjusted | None = None
     boundary: LookBoundary | None = None
     spread: Spread | None = None
-    rare: proportions.Rare | None = None
+    rare: special_tests.Rare | None = None
     permuted: Skewed | None = None
     units_needed: int | None = None
     sides: tuple[Effect, Effect] | None = None
@@ -198,7 +198,7 @@ class Comparison:
             TypeError: There is no effect.
         """
         if self.rare is not None:
-            return proportions.interval(self.rare, level)
+            return special_tests.interval(self.rare, level)
         if self.permuted is not None:
             return skewed.interval(self.permuted, level)
         if self.effect is None:

@@ -9,13 +9,13 @@ from datetime import datetime, timedelta
 from zoneinfo import ZoneInfo
 
 from abeval.aggregates.aggregates import Aggregates
-from abeval.aggregates.moment_rows import LEFT_OUT
+from abeval.aggregates.sums import LEFT_OUT
 from abeval.experiment.model import Experiment
 from abeval.experiment.sources import ROW_UNIT
 from abeval.inference.comparison import Arms
 from abeval.inference.looks import START_PRECISION, START_UNITS, Planned, looks_of
-from abeval.inference.stretches import MIN_STRETCH, left_out_of
-from abeval.inference.trust.days import expected_days
+from abeval.inference.means_and_ratios import MIN_STRETCH, left_out_of
+from abeval.inference.trust.rows import expected_days
 from abeval.logs.accounting import DayRows, other_variants
 from abeval.logs.checks import USED, USED_BEFORE
 from abeval.logs.placing import Stretches

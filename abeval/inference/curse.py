@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 from abeval.inference.compare import Analysis
 from abeval.results import Row
 from abeval.results import format as fmt
-from abeval.stats import retrodesign
+from abeval.stats import decisions
 
 ENOUGH_POWER = 0.8
 """A test with this power for the effect that it shows overstates it by at most an eighth."""
@@ -30,12 +30,12 @@ def winners_curse(analysis: Analysis, rows: Sequence[Row]) -> Iterator[str]:
             continue
         if effect.se <= 0 or effect.difference == 0:
             continue
-        errors = retrodesign.type_s_m(effect.difference, effect.se, analysis.experiment.alpha)
+        errors = decisions.type_s_m(effect.difference, effect.se, analysis.experiment.alpha)
         if errors.power < ENOUGH_POWER:
             yield _sentence(row, errors)
 
 
-def _sentence(row: Row, errors: retrodesign.Retrodesign) -> str:
+def _sentence(row: Row, errors: decisions.Retrodesign) -> str:
     shown = fmt.lift(row.lift, row.lift_low, row.lift_high)
     size = "" if shown is None else f" of {shown.point}"
     return (

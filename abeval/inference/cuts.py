@@ -9,7 +9,7 @@ from dataclasses import replace
 import numpy as np
 
 from abeval.aggregates.cuts import CUT, MIX, WITHIN, influence_step
-from abeval.aggregates.moment_rows import SLICE, ByStretch
+from abeval.aggregates.sums import SLICE, ByStretch
 from abeval.inference.compare import Analysis
 from abeval.inference.comparison import (
     MIN_UNITS,
@@ -21,10 +21,10 @@ from abeval.inference.comparison import (
     reason_of,
     refused,
 )
-from abeval.inference.stretches import compare_within, pair_of
+from abeval.inference.means_and_ratios import compare_within, pair_of
 from abeval.metrics.definition import Metric, no_cuts, splits_by_cut
-from abeval.results.cuts import CutRow, CutSplit, NoCut
-from abeval.stats import mix
+from abeval.results.effects import CutRow, CutSplit, NoCut
+from abeval.stats import composition
 from abeval.stats.moments import Moments
 from abeval.stats.records import Effect, Refusal
 
@@ -92,7 +92,7 @@ def filled(moments: Moments, units: int) -> Moments:
     return moments + Moments(units - moments.n, mean, np.zeros((k, k)), third=third)
 
 
-def _totals(analysis: Analysis, cut: str, metric: Metric, arms: Arms) -> list[mix.Totals]:
+def _totals(analysis: Analysis, cut: str, metric: Metric, arms: Arms) -> list[composition.Totals]:
     """Numerators and denominators of both variants in every cell."""
     cells = analysis.aggregates.cells(metric.name, CUT + cut)
     sums = np.zeros((2, 2, len(cells)))
@@ -101,7 +101,7 @@ def _totals(analysis: Analysis, cut: str, metric: Metric, arms: Arms) -> list[mi
             for arm, name in enumerate(arms):
                 if name in of_stretch:
                     sums[arm, :, k] += of_stretch[name].n * of_stretch[name].mean[:2]
-    return [mix.Totals(above, below) for above, below in sums]
+    return [composition.Totals(above, below) for above, below in sums]
 
 
 def _shares(
@@ -136,7 +136,7 @@ def _split(analysis: Analysis, cut: str, metric: Metric, variant: str) -> CutSpl
         return replace(bare, reason="split_changed")
     control, treatment = _totals(analysis, cut, metric, arms)
     try:
-        whole = mix.parts(control, treatment)
+        whole = composition.parts(control, treatment)
     except Refusal as refusal:
         return replace(bare, reason=reason_of(refusal))
     bare = replace(bare, difference=whole.difference, within=whole.within, mix=whole.mix)
@@ -177,7 +177,7 @@ def _part(
         return None, "zero_variance"
     control, treatment = filled(pair.control, units[0]), filled(pair.treatment, units[1])
     try:
-        return mix.effect(value, control, treatment, analysis.experiment.alpha), None
+        return composition.effect(value, control, treatment, analysis.experiment.alpha), None
     except Refusal as refusal:
         return None, reason_of(refusal)
 

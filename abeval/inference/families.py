@@ -11,10 +11,10 @@ from dataclasses import replace
 from abeval.experiment.model import Experiment
 from abeval.inference.compare import Analysis, compare
 from abeval.inference.comparison import Arms, Comparisons, Key
-from abeval.inference.status import goodness_p_value
+from abeval.inference.families import goodness_p_value
 from abeval.metrics.definition import Metric
 from abeval.results import FamilyInterval
-from abeval.stats import dunnett, multiplicity
+from abeval.stats import multiplicity, split_moments
 
 
 def family_of(metrics: Sequence[Metric], comparisons: Comparisons) -> dict[Key, float]:
@@ -82,7 +82,7 @@ def _dunnett(family: Mapping[Key, float], comparisons: Comparisons) -> dict[Key,
     changed: dict[Key, float] = {}
     for goal in goals:
         keys = [key for key in family if key[0] == goal]
-        p_values = dunnett.p_values(
+        p_values = split_moments.p_values(
             [family[key] for key in keys], _loadings(keys, comparisons), _df(keys, comparisons)
         )
         changed |= {k: min(1.0, len(goals) * p) for k, p in zip(keys, p_values, strict=True)}
@@ -156,5 +156,5 @@ def _dunnett_levels(
     goal: str, family: Mapping[Key, float], comparisons: Comparisons, alpha: float
 ) -> dict[Key, float]:
     keys = [key for key in family if key[0] == goal]
-    level = dunnett.level(alpha, _loadings(keys, comparisons), _df(keys, comparisons))
+    level = multiplicity.level(alpha, _loadings(keys, comparisons), _df(keys, comparisons))
     return dict.fromkeys(keys, level)

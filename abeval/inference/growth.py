@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from abeval.stats import duration
+from abeval.stats import design
 
 
 class Horizon(NamedTuple):
@@ -67,11 +67,11 @@ class Growth(NamedTuple):
             >>> Growth([100.0, 150.0], [1.0, 2.0], [4.0, 1.0]).after(2)
             Horizon(units=150.0, value=2.0, sd=2.0)
         """
-        units = self._at(self.units, days, duration.value_at)
+        units = self._at(self.units, days, design.value_at)
         gathered = [n / v for n, v in zip(self.units, self.spreads, strict=True)]
-        information = self._at(gathered, days, duration.information_at)
+        information = self._at(gathered, days, design.information_at)
         sizes = [abs(value) for value in self.values]
-        value = self._at(sizes, days, duration.value_at if self.is_total else _last)
+        value = self._at(sizes, days, design.value_at if self.is_total else _last)
         sd = math.sqrt(units / information * self._split(units, days)) * value
         return Horizon(units, math.copysign(value, self.values[-1]), sd)
 

@@ -8,7 +8,7 @@ brings little of it at first, whatever share of the days has passed. `compare.py
 from collections.abc import Sequence
 
 from abeval.aggregates.aggregates import Aggregates
-from abeval.aggregates.moment_rows import DAY, pooled
+from abeval.aggregates.sums import DAY, pooled
 from abeval.inference.comparison import Arms
 from abeval.inference.means_and_ratios import estimate
 from abeval.metrics.definition import Metric, scales

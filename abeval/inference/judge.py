@@ -8,32 +8,35 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from abeval.aggregates.aggregates import Aggregates
-from abeval.aggregates.moment_rows import DAY
+from abeval.aggregates.sums import DAY
 from abeval.errors import masked
 from abeval.experiment.model import Experiment
 from abeval.inference import context
 from abeval.inference.aa import aa_of
-from abeval.inference.audits.influence import influences
-from abeval.inference.beliefs import beliefs
-from abeval.inference.catalogues import catalogue_uses
 from abeval.inference.compare import Analysis
-from abeval.inference.curse import winners_curse
-from abeval.inference.cuts import cut_rows, cut_splits, without_cuts
 from abeval.inference.families import family_intervals
 from abeval.inference.scorecard import (
     adjustments,
+    beliefs,
     boundaries,
     gains,
     scorecard,
     segment_rows,
     slice_rows,
+    winners_curse,
 )
-from abeval.inference.segments import segment_contrasts, segment_tests
-from abeval.inference.spreads import quantile_effects, spreads, unit_aucs
+from abeval.inference.segments import (
+    cut_rows,
+    cut_splits,
+    segment_contrasts,
+    segment_tests,
+    without_cuts,
+)
+from abeval.inference.spreads import catalogue_uses, quantile_effects, spreads, unit_aucs
 from abeval.inference.trust.checks import trust_checks, untrusted
-from abeval.inference.trust.denominators import moved_denominators
-from abeval.inference.trust.segments import moved_segments
-from abeval.inference.trust.split_places import split_days, split_places
+from abeval.inference.trust.groups import moved_denominators
+from abeval.inference.trust.influence import influences
+from abeval.inference.trust.split import moved_segments, split_days, split_places
 from abeval.inference.verdict import decide
 from abeval.logs.placing import entry_stretches
 from abeval.metrics.definition import Metric

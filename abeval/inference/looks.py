@@ -13,11 +13,10 @@ from typing import NamedTuple
 import numpy as np
 from scipy import special
 
-from abeval.experiment.design import Period
 from abeval.experiment.model import Experiment
-from abeval.experiment.values import moment
+from abeval.experiment.sections import Period, moment
 from abeval.logs.accounting import DayRows
-from abeval.stats import effects, group_sequential, sequential
+from abeval.stats import effects, sequential
 from abeval.stats.distributions import tail, two_sided_quantile
 from abeval.stats.records import Effect, Refusal
 
@@ -70,7 +69,7 @@ class Planned(NamedTuple):
 
     shares: tuple[float, ...]
     fractions: tuple[float, ...]
-    spending: group_sequential.Spending
+    spending: sequential.Spending
     planned: bool = True
     of: int = 1
 
@@ -228,9 +227,7 @@ def critical_values(looks: Looks | None, information: float, level: float) -> tu
         case AlwaysValid():
             return (sequential.critical_of_sequence(information, level),)
         case Planned(spending=spending):
-            bounds = group_sequential.bounds(
-                looks.fractions, level, spending, spent_at=looks.shares
-            )
+            bounds = sequential.bounds(looks.fractions, level, spending, spent_at=looks.shares)
             return tuple(min(z, _WIDEST) for z in bounds.z)
 
 
@@ -285,9 +282,7 @@ def _planned(effect: Effect, looks: Planned, alpha: float) -> EffectAtLook:
     critical = critical_values(looks, 1.0, alpha)[-1]
     level = 2 * float(special.ndtr(-critical))
     ends = effects.interval(effect.difference, effect.se, effect.df, level)
-    p_value = group_sequential.repeated_p_value(
-        z, looks.fractions, looks.spending, spent_at=looks.shares
-    )
+    p_value = sequential.repeated_p_value(z, looks.fractions, looks.spending, spent_at=looks.shares)
     valid = effect._replace(
         low=ends.low,
         high=ends.high,

@@ -7,12 +7,21 @@ cells; `trust/` and `time/axes.py` call it too.
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
-from abeval.inference import proportions, skew
-from abeval.inference.adjust import Strata, by_covariates, by_strata, of_covariates, pairs_of
-from abeval.inference.comparison import Comparison, Rule, reason_of, refused
-from abeval.inference.with_effects import limit, with_difference, with_joint, with_skewed
+from abeval.inference import special_tests
+from abeval.inference.comparison import (
+    Comparison,
+    Rule,
+    limit,
+    reason_of,
+    refused,
+    with_difference,
+    with_joint,
+    with_skewed,
+)
+from abeval.inference.means_and_ratios import of_covariates, pairs_of
+from abeval.inference.special_tests import by_strata
 from abeval.metrics.definition import Metric, rounding
-from abeval.stats import means, ratios
+from abeval.stats import means, off_policy
 from abeval.stats.moments import Moments
 from abeval.stats.records import Adjusted, Estimate, Refusal
 from abeval.stats.skewed import method
@@ -42,7 +51,7 @@ def compare_moments(
     control: Moments | None,
     treatment: Moments | None,
     rule: Rule,
-    stretches: skew.Stretches | None = None,
+    stretches: special_tests.Stretches | None = None,
 ) -> Comparison:
     """Compare two variants by the moments of (y, x, y0, x0, z, …) over their units.
 
@@ -66,15 +75,15 @@ def compare_moments(
             return None
         if adjusted is None:
             if stretches is not None:
-                return skew.by_strata(metric, *stretches)
+                return special_tests.by_strata(metric, *stretches)
             terms = (0,) if metric.kind == "mean" else (0, 1)
-            return skew.by_moments(metric, control.pick(*terms), treatment.pick(*terms))
+            return special_tests.by_moments(metric, control.pick(*terms), treatment.pick(*terms))
         # Variants that do not differ have one slope: CUPED's, also where each has its own.
         one_slope = by_covariates(metric, control, treatment, "cuped", rule.alpha)
         arms = of_covariates(metric, control, treatment)
         if one_slope is None or arms is None:
             return None
-        return skew.by_moments(metric, *arms, one_slope.theta)
+        return special_tests.by_moments(metric, *arms, one_slope.theta)
 
     return _compare(metric, control, treatment, rule, Adjustment(adjusted, skewed, "cuped"))
 
@@ -83,7 +92,7 @@ def compare_with_shape(
     metric: Metric,
     arms: tuple[Moments | None, Moments | None],
     rule: Rule,
-    shape: skew.Shape,
+    shape: special_tests.Shape,
     days: int,
 ) -> Comparison:
     """Compare two variants by moments without third ones, whose skewness is known from elsewhere.
@@ -100,9 +109,9 @@ def compare_with_shape(
         control, treatment = arms
         if control is None or treatment is None:
             return None
-        has_shares = metric.kind == "mean" and proportions.has_shares(control, treatment)
+        has_shares = metric.kind == "mean" and special_tests.has_shares(control, treatment)
         values = _estimate(metric, control), _estimate(metric, treatment)
-        return skew.by_skewness(*values, shape.skewness(days), shape.scaled, has_shares)
+        return special_tests.by_skewness(*values, shape.skewness(days), shape.scaled, has_shares)
 
     return _compare(metric, *arms, rule, Adjustment(lambda: None, skewed, ""))
 
@@ -127,7 +136,7 @@ def compare_strata(
 
     def skewed(_: Adjusted | None) -> Skewed | None:
         pairs = pairs_of(strata)
-        return skew.by_strata(metric, [c for c, _ in pairs], [t for _, t in pairs])
+        return special_tests.by_strata(metric, [c for c, _ in pairs], [t for _, t in pairs])
 
     return _compare(metric, *whole, rule, Adjustment(adjusted, skewed, "post_stratified"))
 
@@ -149,7 +158,7 @@ def _compare(
     try:
         arms = _estimate(metric, control), _estimate(metric, treatment)
         if rule.looks is None and metric.is_mean_or_ratio:
-            rare = proportions.rare(control, treatment)
+            rare = special_tests.rare(control, treatment)
             if rare is not None:
                 return _exact(bare, rare, rule, metric.unit == "share")
         adjusted = adjustment.adjusted()
@@ -163,14 +172,14 @@ def _compare(
         if adjusted is None:
             return with_difference(bare, *arms, method_of(metric), rule)
         return _with_adjusted(bare, metric, adjusted, rule)
-    except skew.TooSkewed as refusal:
+    except special_tests.TooSkewed as refusal:
         return replace(bare, reason="too_skewed", units_needed=refusal.units_needed)
     except Refusal as refusal:
         return replace(bare, reason=reason_of(refusal))
 
 
-def _exact(bare: Comparison, rare: proportions.Rare, rule: Rule, is_share: bool) -> Comparison:
-    effect, lift = proportions.compare(rare, rule.alpha, is_share)
+def _exact(bare: Comparison, rare: special_tests.Rare, rule: Rule, is_share: bool) -> Comparison:
+    effect, lift = special_tests.compare(rare, rule.alpha, is_share)
     return replace(bare, effect=effect, lift=lift, reason=limit(lift), rare=rare)
 
 
@@ -180,7 +189,7 @@ def _value(moments: Moments) -> float:
 
 def estimate(metric: Metric, moments: Moments) -> Estimate:
     """The value of a mean or a ratio in one variant."""
-    return means.estimate(moments) if metric.kind == "mean" else ratios.estimate(moments)
+    return means.estimate(moments) if metric.kind == "mean" else off_policy.estimate(moments)
 
 
 def _estimate(metric: Metric, moments: Moments) -> Estimate:

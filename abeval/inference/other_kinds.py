@@ -11,17 +11,26 @@ from typing import cast
 import numpy as np
 
 from abeval.aggregates.aggregates import Aggregates, Quantile
-from abeval.aggregates.moment_rows import BUCKETS
-from abeval.inference.comparison import Arms, Comparison, Draws, Rule, reason_of, refused
-from abeval.inference.stretches import MIN_STRETCH
-from abeval.inference.with_effects import limit, with_difference, with_joint, with_sides
+from abeval.aggregates.sums import BUCKETS
+from abeval.inference.comparison import (
+    Arms,
+    Comparison,
+    Draws,
+    Rule,
+    limit,
+    reason_of,
+    refused,
+    with_difference,
+    with_joint,
+    with_sides,
+)
+from abeval.inference.means_and_ratios import MIN_STRETCH
 from abeval.metrics.definition import Metric, scales
-from abeval.metrics.functions import evaluate
+from abeval.metrics.row_text import evaluate
 from abeval.stats import catalogue, quantiles, resampling
-from abeval.stats.arrays import Floats
+from abeval.stats.catalogue import Incidence
 from abeval.stats.exposure import Functional
-from abeval.stats.incidence import Incidence
-from abeval.stats.records import Adjusted, Effect, Estimate, Refusal
+from abeval.stats.records import Adjusted, Effect, Estimate, Floats, Refusal
 
 
 def compare_quantiles(metric: Metric, aggregates: Aggregates, arms: Arms, rule: Rule) -> Comparison:

@@ -18,7 +18,6 @@ from abeval.experiment.metrics import chosen_metrics
 from abeval.experiment.model import Experiment
 from abeval.inference.compare import Analysis, compare, rule_of
 from abeval.inference.comparison import Arms, Comparison
-from abeval.inference.growth import Growth, Horizon
 from abeval.inference.looks import (
     START_PRECISION,
     AlwaysValid,
@@ -28,11 +27,10 @@ from abeval.inference.looks import (
     informative,
     planned_fractions,
 )
-from abeval.inference.means_and_ratios import estimate
-from abeval.inference.stretches import MIN_STRETCH, pair_of
+from abeval.inference.means_and_ratios import MIN_STRETCH, estimate, pair_of
 from abeval.logs.placing import planned_splits
 from abeval.metrics.definition import Metric
-from abeval.stats import design, dunnett, srm
+from abeval.stats import design, multiplicity, srm
 from abeval.stats.records import Refusal, RefusalReason
 
 POWER = 0.8
@@ -111,7 +109,7 @@ def level_of(experiment: Experiment, metrics: Sequence[Metric], metric: Metric) 
         case "dunnett":
             pairs = [shares(experiment, name) for name in experiment.treatments]
             loadings = [math.sqrt(own / (own + control)) for control, own in pairs]
-            return dunnett.level(alpha * variants / tests, loadings)
+            return multiplicity.level(alpha * variants / tests, loadings)
         case "weighted":
             weights = {choice.name: choice.weight or 1.0 for choice in experiment.metrics}
             whole = variants * sum(weights.get(one.name, 1.0) for one in peers)

@@ -9,12 +9,12 @@ from typing import Literal
 
 from abeval.aggregates.aggregates import Aggregates
 from abeval.experiment.model import Experiment
-from abeval.experiment.settings import Family
+from abeval.experiment.sections import Family
 from abeval.inference.compare import Analysis, compare
 from abeval.inference.comparison import Arms, Comparison, Comparisons, Key, adjusted_p_values
 from abeval.inference.trust.checks import trust_checks
 from abeval.metrics.definition import Metric
-from abeval.results.pairwise import Pair, Pairwise
+from abeval.results.analysis import Pair, Pairwise
 from abeval.stats.multiplicity import Method
 
 

@@ -8,9 +8,8 @@ from collections.abc import Mapping, Sequence
 
 from abeval.aggregates.aggregates import Aggregates
 from abeval.experiment.model import Experiment
-from abeval.inference import outlook, ship_plan
-from abeval.inference.growth import Growth
-from abeval.inference.outlook import MOST_DAYS, Outlook
+from abeval.inference import outlook
+from abeval.inference.outlook import MOST_DAYS, Growth, Outlook
 from abeval.metrics.definition import Metric
 from abeval.results.power import Plan, Plans
 from abeval.stats.records import Refusal
@@ -41,7 +40,7 @@ def plan(
     first = experiment.treatments[:1]
     outlooks = outlook.outlooks_of(experiment, metrics, aggregates, growths, first)
     plans = tuple(_plan(one, target) for one in outlooks)
-    decision = ship_plan.decision_plan(experiment, aggregates, outlooks, target)
+    decision = power.decision_plan(experiment, aggregates, outlooks, target)
     return Plans(experiment.alpha, power, experiment.inference.looks, plans, decision)
 
 

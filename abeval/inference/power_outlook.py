@@ -9,11 +9,10 @@ from datetime import timedelta
 
 from abeval.aggregates.aggregates import Aggregates
 from abeval.experiment.model import Experiment
-from abeval.inference.growth import Growth
 from abeval.inference.looks import Planned
-from abeval.inference.outlook import POWER, Outlook, outlooks_of
+from abeval.inference.outlook import POWER, Growth, Outlook, outlooks_of
 from abeval.metrics.definition import Metric
-from abeval.results.outlook import MetricOutlook, PowerOutlook
+from abeval.results.power import MetricOutlook, PowerOutlook
 from abeval.stats.records import Refusal
 
 _AHEAD = 3.0

@@ -7,7 +7,7 @@ from collections.abc import Container, Iterator, Mapping, Sequence
 from dataclasses import replace
 from math import isfinite
 
-from abeval.aggregates.moment_rows import DAY, SEGMENT
+from abeval.aggregates.sums import DAY, SEGMENT
 from abeval.experiment.model import Experiment
 from abeval.inference.compare import Analysis, rule_of
 from abeval.inference.comparison import (
@@ -19,11 +19,17 @@ from abeval.inference.comparison import (
     Rule,
 )
 from abeval.inference.context import partial_days
-from abeval.inference.families import adjusted, guardrails_adjusted
+from abeval.inference.families import (
+    HELD,
+    goodness_interval,
+    goodness_p_value,
+    guardrails_adjusted,
+    status_of,
+)
+from abeval.inference.means_and_ratios import compare_within
 from abeval.inference.outlook import critical_now, detectable, error_shown, level_of, treated_part
-from abeval.inference.status import HELD, goodness_interval, goodness_p_value, status_of
-from abeval.inference.stretches import compare_within
 from abeval.metrics.definition import Metric, scales
+from abeval.offline.slices import adjusted
 from abeval.results import Adjustment, Boundary, Row, SliceRow, Status, TargetGain
 
 

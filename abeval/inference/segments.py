@@ -9,17 +9,22 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import NamedTuple
 
-from abeval.aggregates.moment_rows import SEGMENT, ByStretch
+from abeval.aggregates.sums import SEGMENT, ByStretch
 from abeval.inference.compare import Analysis
 from abeval.inference.comparison import MIN_UNITS, Arms, Rule
-from abeval.inference.means_and_ratios import estimate
-from abeval.inference.stretches import cell_sizes, compare_within, pair_of, together
+from abeval.inference.means_and_ratios import (
+    cell_sizes,
+    compare_within,
+    estimate,
+    pair_of,
+    together,
+)
 from abeval.metrics.definition import Metric
 from abeval.results import SegmentContrast, SegmentTest
-from abeval.stats import heterogeneity, multiplicity, relative, simpson
+from abeval.stats import composition, effects, heterogeneity, multiplicity
 from abeval.stats.effects import compare as compare_estimates
 from abeval.stats.effects import from_difference
-from abeval.stats.estimated_weights import pooled
+from abeval.stats.heterogeneity import pooled
 from abeval.stats.moments import Moments
 from abeval.stats.records import Effect, Estimate, Refusal
 
@@ -161,28 +166,28 @@ def _same_lift(
             pooled(*pair) if one.is_pooled else pair
             for pair, one in zip(pairs, known.values(), strict=True)
         ]
-        bounded = relative.fieller(*whole).bounded
+        bounded = effects.fieller(*whole).bounded
         return heterogeneity.lifts(*zip(*alike, strict=True)) if bounded else None
     except Refusal:
         return None
 
 
-def _reversal(cells: Cells, parts: Sequence[_Compared], mix: simpson.MixShift) -> float:
+def _reversal(cells: Cells, parts: Sequence[_Compared], mix: composition.MixShift) -> float:
     """P-value of a difference within cells and one of all units that point opposite ways."""
     ses = [share * one.effect.se for share, one in zip(mix.shares, parts, strict=True)]
     try:
         whole = _estimates(cells, together([one.moments for one in parts]))
         within = from_difference(0.0, mix.within, mix.within, math.hypot(*ses))
-        return simpson.reversal(within, compare_estimates(*whole))
+        return composition.reversal(within, compare_estimates(*whole))
     except Refusal:
         return 1.0
 
 
-def _mix(cells: Cells, parts: Sequence[_Compared]) -> simpson.MixShift:
+def _mix(cells: Cells, parts: Sequence[_Compared]) -> composition.MixShift:
     """The overall difference as effects within cells and a shift of their mix."""
     chosen = [one.moments for one in parts]
     control, treatment = cell_sizes(together(chosen), chosen, cells.arms)
-    return simpson.mix_shift(
+    return composition.mix_shift(
         [one.effect.control for one in parts],
         [one.effect.treatment for one in parts],
         [size.denominator for size in control],

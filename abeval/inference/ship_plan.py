@@ -10,15 +10,14 @@ from typing import NamedTuple
 
 import numpy as np
 
-from abeval.aggregates.aggregates import Aggregates
-from abeval.aggregates.buckets import BucketSums
+from abeval.aggregates.aggregates import Aggregates, BucketSums
 from abeval.experiment.model import Experiment
-from abeval.inference import shipping
+from abeval.inference import power
 from abeval.inference.looks import Planned, planned_fractions
-from abeval.inference.outlook import MOST_DAYS, MOST_UNITS, Outlook, Target, smallest
+from abeval.inference.outlook import MOST_DAYS, MOST_UNITS, Outlook, smallest
+from abeval.inference.power import Target
 from abeval.results.power import DecisionPlan
-from abeval.stats.arrays import Floats
-from abeval.stats.records import Refusal
+from abeval.stats.records import Floats, Refusal
 
 LARGEST = 10.0
 """Largest relative effect that is tried."""
@@ -32,21 +31,21 @@ class _Case(NamedTuple):
     guardrails: tuple[Outlook, ...]
     steps: Floats
 
-    def odds(self, size: float, effects: Sequence[float]) -> shipping.Odds:
+    def odds(self, size: float, effects: Sequence[float]) -> power.Odds:
         """How often the experiment ends in each decision, at a size and effects on its goals."""
         gains = [e / one.error(size, e) for e, one in zip(effects, self.goals, strict=True)]
         margins = [(one.margin or 0.0) / one.error(size) for one in self.guardrails]
         variants = len(self.experiment.treatments)
-        claims = shipping.Claims(gains, margins, variants)
+        claims = power.Claims(gains, margins, variants)
         rule = self.rule(size)
-        return shipping.odds(claims, rule, self.steps[: len(rule.fractions)])
+        return power.odds(claims, rule, self.steps[: len(rule.fractions)])
 
-    def rule(self, size: float) -> shipping.Rule:
+    def rule(self, size: float) -> power.Rule:
         """How a decision at this size is made."""
         experiment, first = self.experiment, self.goals[0]
         weights = {choice.name: choice.weight or 1.0 for choice in experiment.metrics}
         looks = first.looks_at(size)
-        return shipping.Rule(
+        return power.Rule(
             experiment.alpha,
             experiment.inference.family,
             [weights.get(one.metric.name, 1.0) for one in self.goals],
@@ -94,7 +93,7 @@ def _draws(
     ordered = sorted(outlooks, key=lambda one: one.metric.role != "goal")
     decided = [one for one in ordered if one.metric.role in ("goal", "guardrail")]
     correlation = _correlation(decided, aggregates)
-    return shipping.draws(correlation, len(experiment.treatments), shared, looks)
+    return power.draws(correlation, len(experiment.treatments), shared, looks)
 
 
 def _correlation(outlooks: Sequence[Outlook], aggregates: Aggregates) -> Floats:

@@ -9,8 +9,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from abeval.experiment.settings import Family
-from abeval.stats.arrays import Bools, Floats
+from abeval.experiment.sections import Family
+from abeval.stats.records import Bools, Floats
 
 DRAWS = 20_000
 """Simulated experiments; their error is at most .35 points."""

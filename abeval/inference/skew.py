@@ -21,7 +21,7 @@ import math
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from abeval.inference import proportions
+from abeval.inference import special_tests
 from abeval.metrics.definition import Metric
 from abeval.stats import skewed
 from abeval.stats.moments import Moments
@@ -103,7 +103,7 @@ def by_moments(
         return None
     compare = skewed.means if metric.kind == "mean" else skewed.ratios
     arms = _without_covariates(metric, control), _without_covariates(metric, treatment)
-    return _if_needed(compare(control, treatment, theta), proportions.has_shares(*arms))
+    return _if_needed(compare(control, treatment, theta), special_tests.has_shares(*arms))
 
 
 def by_skewness(
@@ -145,7 +145,7 @@ def by_strata(
     return _if_needed(
         skewed.strata(control, treatment, shares, metric.kind != "mean"),
         all(
-            proportions.has_shares(*(_without_covariates(metric, m) for m in pair))
+            special_tests.has_shares(*(_without_covariates(metric, m) for m in pair))
             for pair in pairs
         ),
     )

@@ -6,12 +6,12 @@
 from collections.abc import Iterator, Sequence
 from typing import cast
 
-from abeval.aggregates.rows import UnitsByAuc
-from abeval.aggregates.spreads import COMPARED, CURVE, at_level, spread_metrics, title_of
+from abeval.aggregates.aggregates import UnitsByAuc
+from abeval.aggregates.wanted import COMPARED, CURVE, at_level, spread_metrics, title_of
 from abeval.inference.compare import Analysis, compare
 from abeval.inference.comparison import Arms
 from abeval.metrics.definition import Metric, scales
-from abeval.results.spreads import AucBin, Fate, QuantileEffect, Spread, UnitAucs, WithoutAuc
+from abeval.results.effects import AucBin, Fate, QuantileEffect, Spread, UnitAucs, WithoutAuc
 
 _BINS = 20
 _JUDGED = "judged"

@@ -10,14 +10,13 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from abeval.aggregates.aggregates import Aggregates
-from abeval.aggregates.moment_rows import ByStretch, pooled
-from abeval.inference import proportions
+from abeval.aggregates.sums import ByStretch, pooled
+from abeval.inference import special_tests
 from abeval.inference.comparison import Arms, Comparison, Rule, refused
 from abeval.inference.means_and_ratios import compare_moments
-from abeval.inference.skew import Stretches
+from abeval.inference.special_tests import Stretches
 from abeval.metrics.definition import Metric
-from abeval.stats.moments import Moments
-from abeval.stats.windows import stratified
+from abeval.stats.moments import Moments, stratified
 
 MIN_STRETCH = 30
 """A stretch with fewer units than this in one of two variants cannot compare them."""
@@ -85,7 +84,7 @@ def is_unweighable(metric: Metric, moments: ByStretch, arms: Arms, rule: Rule) -
     if len(places) < 2 or rule.looks is not None:
         return False
     whole = pooled([moments[place] for place in places])
-    return proportions.rare(whole[arms.control], whole[arms.treatment]) is not None
+    return special_tests.rare(whole[arms.control], whole[arms.treatment]) is not None
 
 
 def together(cells: Sequence[ByStretch]) -> ByStretch:

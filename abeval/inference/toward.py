@@ -12,14 +12,14 @@ from typing import NamedTuple
 
 import numpy as np
 
-from abeval.aggregates.moment_rows import ByStretch
-from abeval.inference import skew
-from abeval.inference.comparison import Arms, Comparison, Gained, Rule, reason_of
+from abeval.aggregates.sums import ByStretch
+from abeval.inference import special_tests
+from abeval.inference.comparison import Arms, Comparison, Rule, reason_of, with_skewed
 from abeval.inference.looks import LookBoundary, at_look
-from abeval.inference.stretches import compare_within, pair_of, stretches_of
-from abeval.inference.with_effects import with_skewed
+from abeval.inference.means_and_ratios import compare_within, pair_of, stretches_of
 from abeval.metrics.definition import Margin, Metric
-from abeval.stats import effects, proportions, relative, skewed, toward
+from abeval.results.history import Gained
+from abeval.stats import effects, proportions, skewed, toward
 from abeval.stats.decisions import Gain
 from abeval.stats.distributions import upper_tail
 from abeval.stats.moments import Moments
@@ -86,13 +86,13 @@ def _if_skewed(
     pair, stretches = pair_of(mirrored, arms), stretches_of(mirrored, arms)
     if pair.control is None or pair.treatment is None:
         return image
-    stretches = stretches or skew.Stretches([pair.control], [pair.treatment], [1.0])
-    values = skew.of_image(metric, *stretches)
+    stretches = stretches or special_tests.Stretches([pair.control], [pair.treatment], [1.0])
+    values = special_tests.of_image(metric, *stretches)
     if values is None:
         return image
     try:
         return with_skewed(image, values, skewed.method(values), rule)
-    except skew.TooSkewed:
+    except special_tests.TooSkewed:
         return replace(image, effect=None, reason="too_skewed")
     except Refusal as refusal:
         return replace(image, effect=None, reason=reason_of(refusal))
@@ -291,7 +291,7 @@ def _fieller(
     control = Estimate(_control(own), control_variance, own.units_control, math.inf)
     plain = effect._replace(se=se, df=math.inf)
     adjusted = Adjusted(plain, plain, (), 0.0, control, control, contrast.covariance or 0.0)
-    return relative.fieller_adjusted(adjusted, 2 * upper_tail(reach).p_value)
+    return effects.fieller_adjusted(adjusted, 2 * upper_tail(reach).p_value)
 
 
 def _ends(lift: Lift) -> Interval:

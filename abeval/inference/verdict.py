@@ -14,7 +14,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from abeval.inference.comparison import Key
-from abeval.inference.status import HELD
+from abeval.inference.families import HELD
 from abeval.results import Check, Decision, MetricInfo, Row, Verdict, codes
 from abeval.results import format as fmt
 

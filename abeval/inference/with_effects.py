@@ -7,20 +7,20 @@ the lift is missing or has no ends. `means_and_ratios.py`, `other_kinds.py` and 
 from collections.abc import Callable
 from dataclasses import replace
 
-from abeval.inference import skew
+from abeval.inference import special_tests
 from abeval.inference.comparison import Comparison, Draws, Reason, Rule, Spread
 from abeval.inference.looks import at_look
-from abeval.stats import effects, permuted_units, relative, skewed
+from abeval.stats import effects, skewed, split_moments
 from abeval.stats.records import Adjusted, Estimate, Lift, Refusal
 from abeval.stats.resampling import SEED
 from abeval.stats.split_moments import Skewed
 
 _RELATIVE = {
-    "fieller": relative.fieller,
-    "delta": relative.delta,
-    "log_delta": relative.log_delta,
+    "fieller": effects.fieller,
+    "delta": effects.delta,
+    "log_delta": effects.log_delta,
 }
-_RELATIVE_ADJUSTED = {"fieller": relative.fieller_adjusted, "delta": relative.delta_adjusted}
+_RELATIVE_ADJUSTED = {"fieller": effects.fieller_adjusted, "delta": effects.delta_adjusted}
 
 
 def with_difference(
@@ -82,7 +82,7 @@ def with_skewed(bare: Comparison, values: Skewed, method: str, rule: Rule) -> Co
         TooSkewed: The test does not hold for them either.
         Refusal: `zero_variance`.
     """
-    skew.check_holds(values)
+    special_tests.check_holds(values)
     fixed = skewed.effect(values, rule.alpha)._replace(method=method)
     spread = Spread(*skewed.variances(values), -skewed.variances(values)[0])
     normal = fixed._replace(difference=skewed.normal_score(values) * fixed.se)
@@ -98,7 +98,7 @@ def with_skewed(bare: Comparison, values: Skewed, method: str, rule: Rule) -> Co
         boundary=boundary,
         spread=spread,
         permuted=values,
-        draws=None if values.pair is None else Draws(permuted_units.DRAWS, SEED),
+        draws=None if values.pair is None else Draws(split_moments.DRAWS, SEED),
     )
 
 

@@ -14,7 +14,7 @@ from abeval.engines.protocol import Engine, whole
 from abeval.engines.sql import query
 from abeval.errors import LogError
 from abeval.experiment.model import Experiment
-from abeval.experiment.spelling import meant_by
+from abeval.experiment.problems import meant_by
 from abeval.logs import checks
 from abeval.logs.checks import USED, USED_BEFORE
 from abeval.logs.joins import relation

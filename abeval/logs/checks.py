@@ -9,10 +9,9 @@ from collections.abc import Mapping, Sequence
 from abeval.engines.protocol import Engine
 from abeval.engines.sql import quoted
 from abeval.errors import LogError
-from abeval.experiment.columns import CANONICAL_COLUMNS
 from abeval.experiment.model import Experiment
 from abeval.experiment.problems import suggestion
-from abeval.experiment.sources import OUTCOME
+from abeval.experiment.sources import CANONICAL_COLUMNS, OUTCOME
 from abeval.logs.mapping import LogColumns, no_column
 from abeval.logs.shape import LogShape
 from abeval.metrics.definition import Metric

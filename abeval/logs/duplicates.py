@@ -12,7 +12,7 @@ import numpy as np
 from abeval.engines.protocol import ArrayEngine, Engine, row_count, whole_number
 from abeval.engines.sources import relation_of
 from abeval.engines.sql import query, quoted
-from abeval.experiment.settings import Cleaning
+from abeval.experiment.sections import Cleaning
 from abeval.logs.mapping import LogColumns
 
 _MOST_POSITIONS = 62

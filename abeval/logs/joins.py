@@ -12,8 +12,8 @@ from zoneinfo import ZoneInfo
 from abeval.engines.sql import query
 from abeval.errors import LogError
 from abeval.experiment.model import Experiment
+from abeval.experiment.sections import moment
 from abeval.experiment.sources import OUTCOME, ROW_UNIT
-from abeval.experiment.values import moment
 from abeval.logs import checks, views
 from abeval.logs.cells import Cells
 from abeval.logs.mapping import CLICK_KEYS

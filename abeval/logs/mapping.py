@@ -9,12 +9,13 @@ from dataclasses import dataclass, field
 
 from abeval.engines.sql import quoted
 from abeval.errors import LogError
-from abeval.experiment.columns import IDS, canonical_columns
 from abeval.experiment.problems import near_miss
 from abeval.experiment.sources import (
+    IDS,
     OUTCOME,
     OWN_TABLE,
     LogSource,
+    canonical_columns,
 )
 from abeval.logs.files import FileFacts, mixed_id, with_type
 

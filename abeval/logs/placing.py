@@ -24,8 +24,8 @@ from abeval.engines.builders import local_ms
 from abeval.engines.protocol import Engine
 from abeval.engines.sql import numbered
 from abeval.experiment.model import Experiment
+from abeval.experiment.sections import moment
 from abeval.experiment.sources import ROW_UNIT
-from abeval.experiment.values import moment
 from abeval.logs import checks
 from abeval.logs.cells import Cells
 from abeval.logs.run import Run
@@ -50,7 +50,7 @@ from abeval.logs.units import (
     same_ids,
     segments_of,
 )
-from abeval.stats import changed_split
+from abeval.stats import srm
 
 
 class Entered(NamedTuple):
@@ -189,7 +189,7 @@ def _of_plan(
     days, table = list(by_day), np.array(list(by_day.values()))
     # Rows of one user come together: counts of rows vary more than the search allows for.
     is_one = _is_declared(experiment) or experiment.unit == ROW_UNIT
-    parts = [range(len(days))] if is_one else changed_split.stretches(table)
+    parts = [range(len(days))] if is_one else srm.stretches(table)
     # A scheduled split may begin within its first day.
     starts = [days[part.start] for part in parts]
     if plan.start is not None and plan.start > datetime.fromisoformat(starts[0]):

@@ -10,7 +10,6 @@ from abeval.errors import QueryError
 from abeval.logs import checks, views
 from abeval.logs.cells import Cells, Summed, Sums, days_of_units, one_pass, read_cells
 from abeval.logs.duplicates import Repeats, find_repeats
-from abeval.logs.faults import faulty_expression
 from abeval.logs.files import FileFacts, lacking_columns
 from abeval.logs.joins import (
     Coverage,
@@ -32,8 +31,7 @@ from abeval.logs.units import (
     write_unit_rows,
     write_units,
 )
-from abeval.metrics.definition import Metric
-from abeval.metrics.sources import Source
+from abeval.metrics.definition import Metric, Source
 
 Extra = Callable[[LogColumns], Sequence[str]]
 """Chooses columns of the impressions that the views keep."""

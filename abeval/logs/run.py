@@ -11,12 +11,12 @@ from abeval.engines.sources import files_of_experiment, files_of_log, relation_o
 from abeval.errors import ExperimentError, LogError, QueryError
 from abeval.experiment.model import Experiment
 from abeval.experiment.problems import suggestion
-from abeval.experiment.settings import EngineOptions
+from abeval.experiment.sections import EngineOptions
 from abeval.experiment.sources import OUTCOME, OWN_TABLE, ROW_UNIT, LogSource
 from abeval.logs import checks
 from abeval.logs.files import FileFacts, file_facts, notes_of
 from abeval.logs.mapping import LogColumns, map_columns
-from abeval.steps import Step, silent
+from abeval.progress import Step, silent
 
 if TYPE_CHECKING:
     import duckdb

@@ -12,17 +12,17 @@ from typing import get_args
 
 from abeval.engines.sql import quoted
 from abeval.errors import ExperimentError, LogError
-from abeval.experiment.columns import CANONICAL_COLUMNS
 from abeval.experiment.model import Experiment
 from abeval.experiment.problems import near_miss
 from abeval.experiment.segment_rules import of_impressions
-from abeval.experiment.sources import OUTCOME, ROW_UNIT
+from abeval.experiment.sources import CANONICAL_COLUMNS, OUTCOME, ROW_UNIT
 from abeval.logs.mapping import SERVED_FLAGS, LogColumns, is_number, no_column, own_name
 from abeval.metrics.definition import (
     ColumnTerm,
     Metric,
     Need,
     RowTerm,
+    RowValue,
     Term,
     UnitTerm,
     event_terms,
@@ -30,7 +30,6 @@ from abeval.metrics.definition import (
     row_values,
     unit_terms,
 )
-from abeval.metrics.per_unit import RowValue
 from abeval.metrics.row_text import columns_of, is_plain, renamed
 
 IMPRESSIONS, UNITS = "impressions", "units"

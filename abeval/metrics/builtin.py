@@ -4,16 +4,21 @@
 lists them.
 """
 
-from abeval.metrics.definition import DECREASE, ColumnTerm, Direction, Metric, Need, RowTerm
-from abeval.metrics.sources import (
+from abeval.metrics.definition import (
     AUC,
     CATALOGUE,
     CATEGORY_DIVERSITY,
+    DECREASE,
     GAUC,
     PAGE_VIEWS,
     QUANTILE,
     SERVED_RANKING,
     SESSIONS,
+    ColumnTerm,
+    Direction,
+    Metric,
+    Need,
+    RowTerm,
 )
 
 PER_UNIT_RESOLUTION = 1e-9

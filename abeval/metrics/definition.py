@@ -7,9 +7,6 @@ how to judge it.
 from dataclasses import dataclass
 from typing import Literal
 
-from abeval.metrics.per_unit import PerUnit, RowValue
-from abeval.metrics.sources import UNIT_DAY, Source
-
 Role = Literal["goal", "guardrail", "diagnostic"]
 Kind = Literal["mean", "ratio", "quantile", "function", "auc", "catalogue"]
 Need = Literal[

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from abeval.stats.arrays import Floats
+from abeval.stats.records import Floats
 
 if TYPE_CHECKING:
     from sqlglot import exp

@@ -12,19 +12,17 @@ from typing import NamedTuple, TypedDict
 from abeval.bounds import MAX_VALUE, check_between
 from abeval.errors import ExperimentError
 from abeval.off_policy.log import PolicyLog
+from abeval.stats import off_policy as model_based
 from abeval.stats import off_policy as weighted
-from abeval.stats import off_policy_model_based as model_based
-from abeval.stats.arrays import Integers
-from abeval.stats.off_policy_fit import PRIOR_ROWS, CrossFit, check_policy, cross_fit
-from abeval.stats.off_policy_interval import PolicyValue
-from abeval.stats.off_policy_weights import (
+from abeval.stats.off_policy import PRIOR_ROWS, CrossFit, PolicyValue, check_policy, cross_fit
+from abeval.stats.off_policy_support import (
     MIN_ESS,
     Diagnostics,
     check_support,
     diagnose,
     importance_weights,
 )
-from abeval.stats.records import Refusal
+from abeval.stats.records import Integers, Refusal
 
 Answer = PolicyValue | Refusal
 Estimator = Callable[[], PolicyValue]

@@ -20,9 +20,9 @@ from abeval.files import real
 from abeval.logs.mapping import LogColumns, is_number, own_name
 from abeval.logs.prepare import prepare
 from abeval.logs.run import Run
-from abeval.stats.arrays import Floats, Integers
-from abeval.stats.off_policy_fit import Policy
-from abeval.stats.off_policy_weights import unsupported_share
+from abeval.stats.off_policy import Policy
+from abeval.stats.off_policy_support import unsupported_share
+from abeval.stats.records import Floats, Integers
 
 
 @dataclass(frozen=True)

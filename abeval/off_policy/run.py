@@ -11,12 +11,13 @@ import pandas as pd
 
 from abeval.experiment.sources import ROW_UNIT
 from abeval.logs.run import Run
-from abeval.off_policy.estimates import Answer, Evaluation, OffPolicyOptions, evaluate_policy
 from abeval.off_policy.log import PolicyChoice, PolicyLog, read_policy_log
+from abeval.off_policy.run import Answer, evaluate_policy
+from abeval.offline.evaluate import Evaluation
 from abeval.results.off_policy import OffPolicyResult, OffPolicyRow, Realised, Support
-from abeval.stats import effects, ratios
+from abeval.stats import effects, off_policy
 from abeval.stats.moments import Moments
-from abeval.stats.off_policy_interval import MIN_REWARDS
+from abeval.stats.off_policy import MIN_REWARDS
 from abeval.stats.records import Refusal, RefusalReason
 
 _NO_INTERVAL: Mapping[RefusalReason, str] = {
@@ -110,7 +111,7 @@ def _support(result: Evaluation) -> Support | None:
 def _realised(target: pd.DataFrame, alpha: float) -> Realised | None:
     """The target variant's own mean reward; None if it has too few units."""
     try:
-        mean = ratios.estimate(Moments.of(target["reward"], target["impressions"]))
+        mean = off_policy.estimate(Moments.of(target["reward"], target["impressions"]))
     except Refusal:
         return None
     se = math.sqrt(mean.variance)

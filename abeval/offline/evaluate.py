@@ -12,16 +12,18 @@ from abeval.engines.duckdb import DuckDBEngine
 from abeval.engines.protocol import Engine, whole, whole_number
 from abeval.engines.sql import quoted
 from abeval.errors import LogError
-from abeval.offline.candidates.shown import (
+from abeval.offline.candidates import (
     TIE,
     Candidates,
     finite_sql,
     listed_candidates,
+    one_traffic,
+    read_units,
+    write_traffic,
     write_truth,
 )
-from abeval.offline.candidates.traffic import one_traffic, read_units, write_traffic
-from abeval.offline.evaluation import Evaluation, Judged, evaluated, metrics_of_frames
-from abeval.offline.metrics.presets import NoRelevant, Policy, Scoring, Ties
+from abeval.offline.evaluate import evaluated, metrics_of_frames
+from abeval.offline.metrics import NoRelevant, Policy, Scoring, Ties
 
 __all__ = ["Evaluation", "evaluate"]
 

@@ -17,20 +17,23 @@ from abeval.engines.sources import files_of_log
 from abeval.engines.sql import quoted
 from abeval.errors import LogError
 from abeval.experiment.sources import LogSource
-from abeval.offline.candidates.rows import INTEGER_TYPES, read_rows
-from abeval.offline.candidates.shown import (
+from abeval.offline.candidates import (
     TIE,
     Candidates,
+    Units,
     finite_sql,
     name_rows,
+    one_traffic,
+    read_units,
     shown_candidates,
     shown_points,
     write_rows,
+    write_traffic,
 )
-from abeval.offline.candidates.traffic import Units, one_traffic, read_units, write_traffic
-from abeval.offline.evaluation import Evaluation, Judged, evaluated, metrics_of_frames
-from abeval.offline.kernels.choice import without_kernel
-from abeval.offline.metrics.presets import NoRelevant, Scoring, Ties
+from abeval.offline.evaluate import Evaluation, Judged, evaluated, metrics_of_frames
+from abeval.offline.kernels import without_kernel
+from abeval.offline.metrics import NoRelevant, Scoring, Ties
+from abeval.offline.rows import INTEGER_TYPES, read_rows
 
 
 @dataclass(frozen=True)

@@ -14,16 +14,20 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from abeval.engines.duckdb import DuckDBEngine
 from abeval.errors import ExperimentError
-from abeval.offline.candidates.shown import Candidates
-from abeval.offline.candidates.traffic import Units
-from abeval.offline.estimates.inference import columns_of
-from abeval.offline.estimates.judge import result_of
-from abeval.offline.metrics.definitions import OfflineMetric
-from abeval.offline.metrics.presets import NoRelevant, Policy, Scoring, Ties, metrics_and_policy
-from abeval.offline.sums.run import run_models
-from abeval.offline.sums.sums import Sums
+from abeval.offline.candidates import Candidates, Units
+from abeval.offline.estimates import result_of
+from abeval.offline.inference import columns_of
+from abeval.offline.metrics import (
+    NoRelevant,
+    OfflineMetric,
+    Policy,
+    Scoring,
+    Ties,
+    metrics_and_policy,
+)
+from abeval.offline.sums import Sums, run_models
+from abeval.progress import silent
 from abeval.results.replay import ReplayModel, ReplayResult
-from abeval.steps import silent
 
 if TYPE_CHECKING:
     import pandas as pd

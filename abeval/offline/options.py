@@ -10,10 +10,9 @@ from dataclasses import dataclass
 
 from abeval.bounds import MAX_BINS, MAX_CURVE, MAX_CUTOFF, check_between
 from abeval.errors import ExperimentError
-from abeval.offline.candidates.vectors import SIMILARITY
-from abeval.offline.estimates.curves import curve_metrics
-from abeval.offline.metrics.ids import metrics_of
-from abeval.offline.metrics.presets import NoRelevant, Scoring, Ties, metrics_and_policy
+from abeval.offline.metrics import NoRelevant, Scoring, Ties, metrics_and_policy, metrics_of
+from abeval.offline.other_logs import SIMILARITY
+from abeval.offline.slices import curve_metrics
 
 _AT_THRESHOLD = ("precision[threshold]", "recall[threshold]", "f1[threshold]")
 

@@ -11,22 +11,23 @@ from abeval.errors import ExperimentError
 from abeval.logs.prepare import prepare
 from abeval.logs.run import Run
 from abeval.logs.shape import LogShape
-from abeval.offline.candidates.cut_parts import cut_parts
-from abeval.offline.candidates.models import score_columns
-from abeval.offline.candidates.parts import Periods, parts_of, parts_of_column
-from abeval.offline.candidates.relevance import Relevance, relevance_metric
-from abeval.offline.candidates.score_log import open_scores
-from abeval.offline.candidates.truth_log import TRUTH, open_truth
-from abeval.offline.candidates.vectors import needs_vectors, write_vectors
-from abeval.offline.estimates.curves import curve_metrics, curves
-from abeval.offline.estimates.cuts import adjusted, cell_pairs, cell_rows, metrics_by_cut
-from abeval.offline.estimates.judge import result_of
-from abeval.offline.estimates.slices import cut_by_value, gaps
-from abeval.offline.metrics.definitions import OfflineMetric
+from abeval.offline.estimates import result_of
+from abeval.offline.impressions import Relevance, relevance_metric, score_columns
+from abeval.offline.metrics import OfflineMetric
 from abeval.offline.options import ReplayOptions, notes_of, scoring_of, slice_columns
-from abeval.offline.replay_run import ReplayRun
-from abeval.results.replay import CutByValue, ReplayResult, Split
-from abeval.results.replay_cuts import ReplayCutPair, ReplayCutRow
+from abeval.offline.other_logs import TRUTH, needs_vectors, open_scores, open_truth, write_vectors
+from abeval.offline.parts import Periods, cut_parts, parts_of, parts_of_column
+from abeval.offline.slices import (
+    adjusted,
+    cell_pairs,
+    cell_rows,
+    curve_metrics,
+    curves,
+    cut_by_value,
+    gaps,
+    metrics_by_cut,
+)
+from abeval.results.replay import CutByValue, ReplayCutPair, ReplayCutRow, ReplayResult, Split
 
 __all__ = ["ReplayOptions", "replay"]
 

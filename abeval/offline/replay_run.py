@@ -12,27 +12,35 @@ from abeval.errors import LogError
 from abeval.logs.mapping import LogColumns
 from abeval.logs.run import Run
 from abeval.logs.shape import LogShape
-from abeval.offline.candidates.impressions import name_impressions
-from abeval.offline.candidates.models import (
+from abeval.offline.candidates import (
+    TIE,
+    Units,
+    read_units,
+    shown_candidates,
+    shown_points,
+    write_rows,
+)
+from abeval.offline.estimates import Estimates
+from abeval.offline.impressions import (
+    Relevance,
     blends_of,
     experiment_candidates,
     model_scores,
+    name_impressions,
     replayed_models,
 )
-from abeval.offline.candidates.relevance import Relevance
-from abeval.offline.candidates.rows import Rows, read_rows
-from abeval.offline.candidates.score_log import judge_scores
-from abeval.offline.candidates.shown import TIE, shown_candidates, shown_points, write_rows
-from abeval.offline.candidates.traffic import Units, read_units
-from abeval.offline.candidates.truth_log import longest_shown, truth_accounts
-from abeval.offline.candidates.vectors import needs_vectors, rows_without_vector
-from abeval.offline.estimates.estimates import Estimates
-from abeval.offline.kernels.choice import without_kernel
-from abeval.offline.metrics.definitions import OfflineMetric
-from abeval.offline.metrics.presets import Scoring
+from abeval.offline.kernels import without_kernel
+from abeval.offline.metrics import OfflineMetric, Scoring
 from abeval.offline.options import ReplayOptions
-from abeval.offline.sums.run import run_models
-from abeval.offline.sums.sums import Sums
+from abeval.offline.other_logs import (
+    judge_scores,
+    longest_shown,
+    needs_vectors,
+    rows_without_vector,
+    truth_accounts,
+)
+from abeval.offline.rows import Rows, read_rows
+from abeval.offline.sums import Sums, run_models
 from abeval.results.replay import ReplayModel
 
 

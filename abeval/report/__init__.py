@@ -38,7 +38,7 @@ def write_report(result: object, path: Path, aa: object = None) -> Path:
 
 
 def _page(result: object, aa: object) -> str:
-    from abeval.results.history_report import HistoryReport
+    from abeval.results.history import HistoryReport
     from abeval.results.study import study_of
 
     if isinstance(result, HistoryReport):

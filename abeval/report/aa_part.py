@@ -3,15 +3,14 @@
 `registry.py` lists it.
 """
 
-from abeval.report import p_value_figures
+from abeval.report import effect_figures
 from abeval.report.effects import slugs
-from abeval.report.figures import FigureView
-from abeval.report.section import Block, Section, by_role
+from abeval.report.figures import Block, FigureView, Section, by_role
 from abeval.report.tables import TextTable
 from abeval.results import AAMetric
 from abeval.results import format as fmt
-from abeval.results.aa import AAResult
 from abeval.results.study import Study
+from abeval.results.trust import AAResult
 
 _HEADS = ("metric", "test", "rejects", "interval", "uniform p", "replays")
 
@@ -57,7 +56,7 @@ def _view(aa: AAResult, row: AAMetric, slug: str) -> FigureView:
         takeaway=(
             f"Rejects {row.rejection_rate:.2%} of {row.runs:,} replays in which nothing differs."
         ),
-        figure=p_value_figures.histogram_figure(counts),
+        figure=effect_figures.histogram_figure(counts),
         heads=("p from", "to", "replays"),
         rows=tuple(
             (f"{i * width:.3g}", f"{(i + 1) * width:.3g}", fmt.count(n))

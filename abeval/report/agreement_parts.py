@@ -9,11 +9,10 @@ from dataclasses import dataclass
 
 from markupsafe import Markup
 
-from abeval.report import templates
-from abeval.report.agreement_figures import quadrant_figure
+from abeval.report import assets
+from abeval.report.agreement_page import quadrant_figure
 from abeval.report.agreement_short import model_tables, number, pair_table, sentences
-from abeval.report.figures import FigureView
-from abeval.report.section import Block, Closed, Section
+from abeval.report.figures import Block, Closed, FigureView, Section
 from abeval.results import codes
 from abeval.results import format as fmt
 from abeval.results.agreement import Agreement, Cause, Evidence, Explanation
@@ -61,7 +60,7 @@ def causes_part(study: Study) -> Section | None:
         "Whether offline and online say the same, and why not. Causes that were found come first, "
         "by the share of the gap that closes without them; p after Holm over all causes checked."
     )
-    html = templates.render(
+    html = assets.render(
         "causes.html",
         sentences=_heads(result),
         notes=result.notes,

@@ -8,15 +8,12 @@ from dataclasses import fields
 
 from markupsafe import Markup
 
-from abeval.report import templates
-from abeval.report.cut_views import cut_views
-from abeval.report.cuts import split_tables
-from abeval.report.daily_figures import count_figure
+from abeval.report import assets
+from abeval.report.daily_page import count_figure
 from abeval.report.effect_figures import forest_figure
-from abeval.report.figures import FigureView
+from abeval.report.figures import Block, Closed, FigureView, Section
 from abeval.report.scorecard import role_views
-from abeval.report.section import Block, Closed, Section
-from abeval.report.slices import segment_views
+from abeval.report.slices import cut_views, segment_views, split_tables
 from abeval.report.tables import ROLES, TextTable, segment_tables, tables
 from abeval.results import Check, Row, SliceRow, codes
 from abeval.results import format as fmt
@@ -30,7 +27,7 @@ _MANY_ROWS = 12
 
 def markup(template: str, **values: object) -> Markup:
     """A filled template of this folder, as a block of a part."""
-    return Markup(templates.render(template, **values))  # noqa: S704 (the template escapes)
+    return Markup(assets.render(template, **values))  # noqa: S704 (the template escapes)
 
 
 def trust_part(study: Study) -> Section | None:

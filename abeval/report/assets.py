@@ -11,8 +11,6 @@ from pathlib import Path
 
 from markupsafe import Markup
 
-from abeval.report.packing import compressed
-
 HERE = Path(__file__).parent
 # In a script element these could end it or open a comment; U+2028 and U+2029 end a line.
 _UNSAFE = {ord(char): f"\\u{ord(char):04x}" for char in "<>&\u2028\u2029"}

@@ -9,7 +9,7 @@ from typing import Any
 from abeval.report.slices import SegmentView, slice_views
 from abeval.results import SliceRow
 from abeval.results.analysis import Result
-from abeval.results.cuts import CutRow
+from abeval.results.effects import CutRow
 
 
 def cut_views(result: Result) -> tuple[SegmentView, ...]:

@@ -9,7 +9,7 @@ from abeval.report.tables import TextTable, units_of
 from abeval.results import codes
 from abeval.results import format as fmt
 from abeval.results.analysis import Result
-from abeval.results.cuts import CutRow, CutSplit
+from abeval.results.effects import CutRow, CutSplit
 
 CELLS = 8
 """So many cells of a cut are shown in the terminal."""

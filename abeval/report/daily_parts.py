@@ -6,13 +6,12 @@
 
 from collections.abc import Iterator
 
-from abeval.report import entry_figures, time_views, windows_figures
-from abeval.report.daily_figures import count_figure, daily_effect
-from abeval.report.figures import FigureView
-from abeval.report.section import Block, Heading, Section, by_role, info_of
+from abeval.report import effect_figures, time_page, time_views
+from abeval.report.daily_page import count_figure, daily_effect
+from abeval.report.figures import Block, FigureView, Heading, Section, by_role, info_of
 from abeval.report.slices import daily_views
 from abeval.report.tables import TextTable
-from abeval.report.time_cells import cells
+from abeval.report.time_views import cells
 from abeval.results import Row, codes
 from abeval.results import format as fmt
 from abeval.results.study import Study
@@ -84,7 +83,7 @@ def _since_entry(study: Study) -> Iterator[tuple[str, FigureView]]:
                 anchor=f"entry-{cell.slug}",
                 title=cell.title,
                 takeaway=_novelty_sentence(fit),
-                figure=entry_figures.entry_figure(rows, fit),
+                figure=effect_figures.entry_figure(rows, fit),
                 heads=heads,
                 rows=lines,
                 note=cell.note,
@@ -123,7 +122,7 @@ def _by_clock(study: Study) -> Iterator[tuple[str, FigureView]]:
                         anchor=f"{axis}-{cell.slug}",
                         title=f"{cell.title} {title}",
                         takeaway=time_views.rhythm_sentence(tests),
-                        figure=windows_figures.recurring_figure(rows, unit),
+                        figure=time_page.recurring_figure(rows, unit),
                         heads=heads,
                         rows=lines,
                         note=cell.note,

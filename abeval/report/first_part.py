@@ -9,11 +9,10 @@ from dataclasses import dataclass
 
 from markupsafe import Markup
 
-from abeval.report import templates
-from abeval.report.agreement_parts import conflicts
-from abeval.report.next_step import next_step, rank
+from abeval.report import assets
+from abeval.report.agreement_page import conflicts
+from abeval.report.figures import Section
 from abeval.report.scorecard import row_views
-from abeval.report.section import Section
 from abeval.report.tables import ROLES
 from abeval.results import Check, Row
 from abeval.results import format as fmt
@@ -45,7 +44,7 @@ def verdict_part(study: Study) -> Section | None:
         return None
     scale, rows = row_views(result, _judged(result))
     lines, shared = verdict_lines(result)
-    html = templates.render(
+    html = assets.render(
         "first.html",
         info=result.experiment,
         lines=lines,

@@ -6,7 +6,7 @@
 from collections.abc import Sequence
 
 from abeval.report import figures as fig
-from abeval.results.history_report import HistoryEffect, Prediction
+from abeval.results.history import HistoryEffect, Prediction
 
 _ROW = 26
 """Pixels of a row of the forest."""

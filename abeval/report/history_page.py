@@ -6,7 +6,7 @@ The `HistoryReport` comes from `write_report` (`report/__init__.py`).
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from abeval.report import history_figures, templates
+from abeval.report import assets, history_page
 from abeval.report.figures import FigureView
 from abeval.report.history_short import (
     GAINED,
@@ -17,7 +17,7 @@ from abeval.report.history_short import (
     sensitivity_cells,
 )
 from abeval.results import format as fmt
-from abeval.results.history_report import HistoryEffect, HistoryReport, Prediction
+from abeval.results.history import HistoryEffect, HistoryReport, Prediction
 
 _SIDES = {
     "offline": "Offline against online",
@@ -42,7 +42,7 @@ class TableView:
 
 def history_page_html(result: HistoryReport) -> str:
     """The whole page."""
-    return templates.render_page(
+    return assets.render_page(
         "history.html",
         draws=True,
         result=result,
@@ -70,7 +70,7 @@ def _scatters(result: HistoryReport) -> tuple[FigureView, ...]:
     views = []
     for i, row in enumerate(_drawn(result)):
         pairs = _pairs(result.effects, row)
-        drawn = history_figures.scatter_figure(row, pairs)
+        drawn = history_page.scatter_figure(row, pairs)
         title = f"{row.predictor} and {row.target}"
         corrected, ends = fmt.estimate(row.correlation, row.low, row.high)
         naive = fmt.MISSING if row.naive is None else f"{row.naive:.2f}"
@@ -125,7 +125,7 @@ def _forests(result: HistoryReport) -> tuple[FigureView, ...]:
             f"{row.shipped} shipped: {100 * row.naive:+.2f}% as measured, really {really}. "
             "An asterisk marks what was shipped."
         )
-        drawn = history_figures.forest_figure(shrunk)
+        drawn = history_page.forest_figure(shrunk)
         heads = ("experiment", "variant", "measured", "shrunk", "shipped")
         cells = tuple(_effect_cells(one) for one in shrunk)
         views.append(FigureView(f"forest{i}", row.metric, sentence, drawn, heads=heads, rows=cells))

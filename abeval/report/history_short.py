@@ -11,8 +11,14 @@ from abeval.results import codes
 from abeval.results import format as fmt
 
 if TYPE_CHECKING:
-    from abeval.results.history import Added, HistoryPrior
-    from abeval.results.history_report import Gained, HistoryReport, Prediction, Sensitivity
+    from abeval.results.history import (
+        Added,
+        Gained,
+        HistoryPrior,
+        HistoryReport,
+        Prediction,
+        Sensitivity,
+    )
 
 PREDICTIONS = (
     *("predictor", "target", "experiments", "correlation", "not corrected", "slope"),

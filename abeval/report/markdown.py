@@ -5,13 +5,12 @@
 
 from collections.abc import Iterator
 
-from abeval.report.agreement_parts import conflicts
+from abeval.report.agreement_page import conflicts
 from abeval.report.agreement_short import sentences
 from abeval.report.effects import could_see
-from abeval.report.first_part import verdict_lines
-from abeval.report.next_step import next_step
+from abeval.report.first_part import next_step, verdict_lines
 from abeval.report.short import notes, parts
-from abeval.report.spread_parts import moved_sentences
+from abeval.report.spread_page import moved_sentences
 from abeval.report.tables import ROLES, Printed, TextTable, decisive_p, printed
 from abeval.results import codes
 from abeval.results import format as fmt

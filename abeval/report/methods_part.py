@@ -8,10 +8,9 @@ from typing import NamedTuple
 
 from markupsafe import Markup
 
-from abeval.report import templates
+from abeval.report import assets
 from abeval.report.effects import anchors
-from abeval.report.method_words import LIFT_WORDS, OWN_LIFT, Method, words_of
-from abeval.report.section import Section
+from abeval.report.figures import Section
 from abeval.report.tables import changes, units_of
 from abeval.results import MetricInfo, Row, codes
 from abeval.results import format as fmt
@@ -43,7 +42,7 @@ def methods_part(study: Study) -> Section | None:
     result, provenance = study.analysis, study.provenance
     if result is None and provenance is None:
         return None
-    html = templates.render(
+    html = assets.render(
         "methods.html",
         result=result,
         info=None if result is None else result.experiment,

@@ -11,7 +11,7 @@ from abeval.report.effects import either_way
 from abeval.results import Decision, MetricInfo, Row, Verdict, codes
 from abeval.results import format as fmt
 from abeval.results.analysis import Result
-from abeval.results.outlook import MetricOutlook, PowerOutlook
+from abeval.results.power import MetricOutlook, PowerOutlook
 from abeval.results.study import Study
 
 _BEST_FIRST: tuple[Decision, ...] = ("ship", "keep_running", "do_not_ship", "do_not_trust")

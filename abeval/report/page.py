@@ -11,12 +11,10 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from markupsafe import Markup
 
-from abeval.report import assets, templates
-from abeval.report.figures import Figure
-from abeval.report.registry import PARTS
-from abeval.report.replay_parts import replay_figure_views
+from abeval.report import assets
+from abeval.report.figures import Figure, Section, figures_of
+from abeval.report.replay_page import replay_figure_views
 from abeval.report.scorecard import role_views
-from abeval.report.section import Section, figures_of
 from abeval.report.short import Brief, notes, parts
 from abeval.results import format as fmt
 from abeval.results.agreement import AgreementRow
@@ -57,7 +55,7 @@ class Download(NamedTuple):
 def page_html(study: Study) -> str:
     """The whole page."""
     built = tuple(_built(study))
-    return templates.render_page(
+    return assets.render_page(
         "study.html",
         draws=any(any(figures_of(part.section.blocks)) for part in built)
         or any(replay_figure_views(study)),
@@ -171,7 +169,7 @@ class Figures(Mapping[tuple[str, ...], "go.Figure"]):
 
 def summary(result: Result) -> str:
     """The verdict and the scorecard for a notebook's output cell."""
-    return templates.render(
+    return assets.render(
         "summary.html",
         result=result,
         roles=role_views(result),
@@ -184,7 +182,7 @@ def summary(result: Result) -> str:
 def brief(result: Brief) -> str:
     """The short tables of a result for a notebook's output cell."""
     shown = (*parts(result), *notes(result))
-    return templates.render("brief.html", parts=shown, style=_summary_style())
+    return assets.render("brief.html", parts=shown, style=_summary_style())
 
 
 def _summary_style() -> Markup:

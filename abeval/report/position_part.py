@@ -4,7 +4,7 @@
 """
 
 from abeval.report import figures as fig
-from abeval.report.section import Section
+from abeval.report.figures import Section
 from abeval.results import format as fmt
 from abeval.results.agreement import PositionRate
 from abeval.results.study import Study

@@ -7,12 +7,11 @@ import math
 
 from abeval.report.effect_figures import outlook_figure
 from abeval.report.effects import either_way
-from abeval.report.figures import FigureView
-from abeval.report.next_step import size_words
-from abeval.report.section import Section
+from abeval.report.figures import FigureView, Section
+from abeval.report.first_part import size_words
 from abeval.results import codes
 from abeval.results import format as fmt
-from abeval.results.outlook import MetricOutlook
+from abeval.results.power import MetricOutlook
 from abeval.results.study import Study
 
 _CURVES = 12

@@ -6,16 +6,14 @@
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from abeval.report import analysis_parts, daily_parts, time_parts
-from abeval.report.aa_part import aa_part
-from abeval.report.agreement_parts import causes_part, quadrant_part, traffics_part
+from abeval.report import analysis_parts, daily_page, time_page
+from abeval.report.agreement_page import causes_part, quadrant_part, traffics_part
+from abeval.report.analysis_parts import aa_part, position_part, power_part
+from abeval.report.figures import Section
 from abeval.report.first_part import verdict_part
 from abeval.report.methods_part import methods_part
-from abeval.report.position_part import position_part
-from abeval.report.power_part import power_part
-from abeval.report.replay_parts import calibration_part, offline_part
-from abeval.report.section import Section
-from abeval.report.spread_parts import catalog_part, dwell_part, gauc_part
+from abeval.report.replay_page import calibration_part, offline_part
+from abeval.report.spread_page import catalog_part, dwell_part, gauc_part
 from abeval.results.study import Study
 
 
@@ -43,16 +41,16 @@ PARTS = (
     Part("scorecard", "Scorecard", "Scorecard", analysis_parts.scorecard_part),
     Part("trust", "Trust", "Trust checks", analysis_parts.trust_part),
     Part("forest", "Forest", "All lifts together", analysis_parts.forest_part, False),
-    Part("cumulative", "Over time", "Effect up to each day", time_parts.cumulative_part),
-    Part("daily", "By day", "Effect by day", daily_parts.daily_part),
-    Part("pvalue", "p-values", "P-values by day", time_parts.pvalue_part, False),
-    Part("stability", "Stability", "Stability", time_parts.stability_part, False),
-    Part("windows", "Windows", "Windows", time_parts.windows_part, False),
+    Part("cumulative", "Over time", "Effect up to each day", time_page.cumulative_part),
+    Part("daily", "By day", "Effect by day", daily_page.daily_part),
+    Part("pvalue", "p-values", "P-values by day", time_page.pvalue_part, False),
+    Part("stability", "Stability", "Stability", time_page.stability_part, False),
+    Part("windows", "Windows", "Windows", time_page.windows_part, False),
     Part("segments", "Segments", "Segments", analysis_parts.segments_part),
     Part("cuts", "Cuts", "Cuts", analysis_parts.cuts_part),
     Part("power", "Power", "What it can see", power_part),
-    Part("srm", "Split", "Split over time", daily_parts.srm_part, False),
-    Part("before", "Before", "Before the experiment", daily_parts.before_part, False),
+    Part("srm", "Split", "Split over time", daily_page.srm_part, False),
+    Part("before", "Before", "Before the experiment", daily_page.before_part, False),
     Part("quality", "Data", "Data quality", analysis_parts.quality_part),
     Part("aa", "A/A", "A/A replays", aa_part, False),
     Part("offline", "Offline", "Offline replay", offline_part, False),

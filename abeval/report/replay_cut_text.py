@@ -8,8 +8,7 @@ from collections.abc import Iterator
 from abeval.report.tables import TextTable
 from abeval.results import codes
 from abeval.results import format as fmt
-from abeval.results.replay import POOLED, ReplayResult
-from abeval.results.replay_cuts import ReplayCutPair
+from abeval.results.replay import POOLED, ReplayCutPair, ReplayResult
 
 _SHORT = ("auc", "gauc[impressions]", "q_ctr", "log_loss")
 """Metrics that the terminal shows, as far as the replay has them."""

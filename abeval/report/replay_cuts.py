@@ -5,11 +5,23 @@
 
 from collections.abc import Iterator
 
-from abeval.report.replay_tables import GroupView, Line, group_of
-from abeval.report.replay_views import TrafficView, plain_models, units_of
+from abeval.report.replay_views import (
+    GroupView,
+    Line,
+    TrafficView,
+    group_of,
+    plain_models,
+    units_of,
+)
 from abeval.results import format as fmt
-from abeval.results.replay import POOLED, PairRow, ReplayResult, ReplayRow
-from abeval.results.replay_cuts import ReplayCutPair, ReplayCutRow
+from abeval.results.replay import (
+    POOLED,
+    PairRow,
+    ReplayCutPair,
+    ReplayCutRow,
+    ReplayResult,
+    ReplayRow,
+)
 
 
 def cut_views(result: ReplayResult) -> tuple[TrafficView, ...]:

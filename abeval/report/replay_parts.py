@@ -7,11 +7,10 @@ from collections.abc import Iterator, Sequence
 
 from markupsafe import Markup
 
-from abeval.report import replay_figures, templates
+from abeval.report import assets, replay_page
 from abeval.report import replay_views as views
-from abeval.report.figures import FigureView
-from abeval.report.replay_cuts import cut_views
-from abeval.report.section import Section
+from abeval.report.figures import FigureView, Section
+from abeval.report.replay_views import cut_views
 from abeval.results import format as fmt
 from abeval.results.replay import POOLED, Blend, CalibrationBin, Curve, ReplayResult, ReplayRow
 from abeval.results.study import Study
@@ -24,7 +23,7 @@ def offline_part(study: Study) -> Section | None:
     result = study.replay
     if result is None:
         return None
-    html = templates.render(
+    html = assets.render(
         "offline.html",
         result=result,
         compared=views.compared(result),
@@ -74,7 +73,7 @@ def _curves(result: ReplayResult) -> Iterator[FigureView]:
             f"curve-{i}",
             f"{metric}, traffic of {traffic}",
             _elbows(own),
-            replay_figures.curve_figure(own),
+            replay_page.curve_figure(own),
             traffic == POOLED,
             ("k", *(curve.model for curve in own)),
             tuple(rows),
@@ -98,7 +97,7 @@ def _calibration(result: ReplayResult) -> Iterator[FigureView]:
             f"calibration-{i}",
             f"Traffic of {traffic}, {_BINNED[kind]}",
             "",
-            replay_figures.calibration_figure(own),
+            replay_page.calibration_figure(own),
             heads=("Model", "Bin", "Rows", "Clicks", "Clicks / rows", "interval", "Mean score"),
             rows=tuple(_bin(b) for b in own),
             key=("calibration", traffic, kind),
@@ -121,7 +120,7 @@ def _blends(result: ReplayResult) -> Iterator[FigureView]:
         for j, metric in enumerate(views.drawn_metrics(result)):
             rows = [(shares[r.model], r) for r in _of(result, metric) if r.model in shares]
             title = f"{metric}, α·{name.replace('1·', '(1 − α)·')}"
-            figure = replay_figures.blend_figure(rows)
+            figure = replay_page.blend_figure(rows)
             yield FigureView(
                 f"blend-{i}-{j}", title, _largest(rows), figure, False, *_blend_table(rows)
             )
@@ -163,7 +162,7 @@ def _stages(result: ReplayResult) -> Iterator[FigureView]:
             f"stage-{i}",
             f"{metric}, traffic of {traffic}",
             "",
-            replay_figures.stage_figure(named),
+            replay_page.stage_figure(named),
             traffic == POOLED,
             ("Stage", "Model", "Value"),
             tuple((s, name, _value(r.value, r.low, r.high)) for s, name, r in named),

@@ -7,7 +7,6 @@ import re
 from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple
 
-from abeval.report.replay_cut_text import cut_text
 from abeval.report.tables import TextTable
 from abeval.results import codes
 from abeval.results import format as fmt

@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 from markupsafe import Markup
 
-from abeval.offline.metrics.definitions import OfflineMetric
+from abeval.offline.metrics import OfflineMetric
 from abeval.report import glyph
 from abeval.report.effects import EffectView, full
 from abeval.results import codes

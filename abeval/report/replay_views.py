@@ -7,8 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TypeVar
 
-from abeval.offline.metrics.ids import parse_metric
-from abeval.report.replay_tables import GroupView, Line, group_of, kind_of
+from abeval.offline.metrics import parse_metric
 from abeval.results import format as fmt
 from abeval.results.replay import POOLED, PairRow, ReplayResult, ReplayRow
 

@@ -16,16 +16,13 @@ from abeval.results import codes
 from abeval.results import format as fmt
 
 if TYPE_CHECKING:
-    from abeval.results.aa import AAResult
     from abeval.results.agreement import Agreement
-    from abeval.results.audit import AuditResult
-    from abeval.results.check import CheckResult
-    from abeval.results.history import Added, HistoryPrior
-    from abeval.results.history_report import HistoryReport
+    from abeval.results.analysis import CheckResult, Pair, Pairwise
+    from abeval.results.history import Added, HistoryPrior, HistoryReport
     from abeval.results.off_policy import OffPolicyResult, Support
-    from abeval.results.pairwise import Pair, Pairwise
     from abeval.results.power import DecisionPlan, Plan, Plans
     from abeval.results.replay import ReplayResult
+    from abeval.results.trust import AAResult, AuditResult
     from abeval.results.windows import TimeResult
 
 Brief: TypeAlias = (

@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 from abeval.report import figures as fig
 from abeval.results import format as fmt
-from abeval.results.spreads import CatalogueUse, QuantileEffect, Spread, UnitAucs
+from abeval.results.effects import CatalogueUse, QuantileEffect, Spread, UnitAucs
 
 
 class Point(NamedTuple):

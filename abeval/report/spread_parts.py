@@ -6,9 +6,8 @@
 
 from collections.abc import Iterator, Sequence
 
-from abeval.report.figures import FigureView
-from abeval.report.section import Block, Closed, Section
-from abeval.report.spread_figures import (
+from abeval.report.figures import Block, Closed, FigureView, Section
+from abeval.report.spread_page import (
     coverage_figure,
     distribution_figure,
     level_words,
@@ -20,7 +19,7 @@ from abeval.report.tables import TextTable
 from abeval.results import codes
 from abeval.results import format as fmt
 from abeval.results.analysis import Result
-from abeval.results.spreads import CatalogueUse, QuantileEffect, Spread, UnitAucs
+from abeval.results.effects import CatalogueUse, QuantileEffect, Spread, UnitAucs
 from abeval.results.study import Study
 
 _DWELL = "dwell of clicks"

@@ -9,7 +9,7 @@ from functools import cache
 import jinja2
 from markupsafe import Markup
 
-from abeval.report import assets, packing
+from abeval.report import assets
 from abeval.results import MetricInfo, codes
 from abeval.results import format as fmt
 
@@ -30,7 +30,7 @@ def render(template: str, **values: object) -> str:
 
 def render_page(template: str, *, draws: bool, **values: object) -> str:
     """A whole page with styles, scripts and their policy; Plotly only if it draws figures."""
-    return packing.pack(whole_page(template, draws=draws, **values))
+    return assets.pack(whole_page(template, draws=draws, **values))
 
 
 def whole_page(template: str, *, draws: bool, **values: object) -> str:

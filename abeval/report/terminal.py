@@ -11,8 +11,8 @@ from rich.console import Console
 from rich.padding import Padding
 from rich.text import Text
 
-from abeval.report.cuts import cut_tables
 from abeval.report.layout import Column, Group, Kind, cell, laid_out, plain
+from abeval.report.slices import cut_tables
 from abeval.report.tables import (
     ROLES,
     Printed,

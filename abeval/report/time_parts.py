@@ -8,11 +8,10 @@ from collections.abc import Sequence
 
 from markupsafe import Markup
 
-from abeval.report import p_value_figures, templates, time_views, windows_figures
+from abeval.report import assets, effect_figures, time_page, time_views
 from abeval.report.effect_figures import windows_heat_map
-from abeval.report.figures import FigureView
-from abeval.report.section import Section, by_role, info_of
-from abeval.report.time_cells import Cell, cells
+from abeval.report.figures import FigureView, Section, by_role, info_of
+from abeval.report.time_views import Cell, cells
 from abeval.results import codes
 from abeval.results import format as fmt
 from abeval.results.study import Study
@@ -28,7 +27,7 @@ def stability_part(study: Study) -> Section | None:
         return None
     lead = "Whether the effect is the same on all days, and how many days are needed to trust it."
     links = {(c.metric, c.variant): f"cumulative-{c.slug}" for c in cells(time)}
-    html = templates.render(
+    html = assets.render(
         "stability.html",
         rows=time.stability,
         tones=_TONES,
@@ -73,7 +72,7 @@ def _cumulative(
         anchor=f"cumulative-{cell.slug}",
         title=cell.title,
         takeaway=time_views.looks_sentence(cell.looks),
-        figure=windows_figures.windows_figure(days, cell.looks, unit),
+        figure=time_page.windows_figure(days, cell.looks, unit),
         heads=heads,
         rows=rows,
         note=", ".join(part for part in (cell.note, word) if part),
@@ -93,7 +92,7 @@ def pvalue_part(study: Study) -> Section | None:
                 anchor=f"pvalue-{cell.slug}",
                 title=cell.title,
                 takeaway=time_views.looks_sentence(cell.looks),
-                figure=p_value_figures.p_values_figure(cell.looks, time.alpha),
+                figure=effect_figures.p_values_figure(cell.looks, time.alpha),
                 heads=("Day", "p of one look", "p always valid"),
                 rows=tuple(
                     (k.day, fmt.p_value(k.fixed_p_value), fmt.p_value(k.always_p_value))

@@ -1,15 +1,18 @@
 """The results: frozen records of plain values. Here are the parts of an analysis."""
 
-from abeval.results.context import (
-    Account,
-    ExperimentInfo,
-    LeftOut,
-    MetricInfo,
-    Ramp,
-    VariantInfo,
+from abeval.results.analysis import Account, ExperimentInfo, LeftOut, MetricInfo, Ramp, VariantInfo
+from abeval.results.effects import (
+    Adjustment,
+    Belief,
+    Boundary,
+    FamilyInterval,
+    Row,
+    SegmentContrast,
+    SegmentTest,
+    SliceRow,
+    Status,
+    TargetGain,
 )
-from abeval.results.effects import Row, SegmentContrast, SegmentTest, SliceRow, Status
-from abeval.results.inference import Adjustment, Belief, Boundary, FamilyInterval, TargetGain
 from abeval.results.trust import (
     AAMetric,
     Balance,

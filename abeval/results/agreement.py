@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
-from abeval.results import views
+from abeval.inference.trust import audits
 from abeval.results.record import DrawnRecord, frame, named, read_back
 
 if TYPE_CHECKING:
@@ -278,7 +278,7 @@ class Agreement(DrawnRecord):
 
     def report(self, path: str | Path) -> Path:
         """Write everything as one self-contained HTML file."""
-        return views.write_report(self, path)
+        return audits.write_report(self, path)
 
 
 def agreement_from_dict(raw: dict[str, Any]) -> Agreement:

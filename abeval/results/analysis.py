@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from abeval.inference.trust import audits
 from abeval.results import (
     AAMetric,
     Account,
@@ -28,11 +29,17 @@ from abeval.results import (
     SplitPlace,
     TargetGain,
     Verdict,
-    views,
 )
-from abeval.results.cuts import CutRow, CutSplit, NoCut
+from abeval.results.effects import (
+    CatalogueUse,
+    CutRow,
+    CutSplit,
+    NoCut,
+    QuantileEffect,
+    Spread,
+    UnitAucs,
+)
 from abeval.results.record import DrawnRecord, csv_text, frame, named, read_back
-from abeval.results.spreads import CatalogueUse, QuantileEffect, Spread, UnitAucs
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -117,11 +124,11 @@ class Result(DrawnRecord):
             >>> agreement.rows[0].standing
             'conflict'
         """
-        return views.compared(self, replay)
+        return audits.compared(self, replay)
 
     def report(self, path: str | Path) -> Path:
         """Write the self-contained HTML report."""
-        return views.write_report(self, path)
+        return audits.write_report(self, path)
 
 
 def result_from_dict(raw: dict[str, Any]) -> Result:

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from abeval.results import views
+from abeval.inference.trust import audits
 from abeval.results.history import Side
 from abeval.results.record import Record, frame, named
 
@@ -246,4 +246,4 @@ class HistoryReport(Record):
 
     def report(self, path: str | Path) -> Path:
         """Write everything as one self-contained HTML file."""
-        return views.write_report(self, path)
+        return audits.write_report(self, path)

@@ -11,11 +11,11 @@ from typing import NamedTuple
 from pydantic import ValidationError
 
 from abeval.errors import ExperimentError
-from abeval.results.aa import AAResult
 from abeval.results.agreement import AGREEMENT_SCHEMA_VERSION, Agreement
 from abeval.results.analysis import SCHEMA_VERSION, Result
 from abeval.results.record import Record, read_back
 from abeval.results.replay import REPLAY_SCHEMA_VERSION, ReplayResult
+from abeval.results.trust import AAResult
 from abeval.results.windows import TIME_SCHEMA_VERSION, TimeResult
 
 _AGAIN = "write it again with this version of abeval"

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from pydantic import TypeAdapter
 
-from abeval.results import views
+from abeval.inference.trust import audits
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -42,13 +42,13 @@ class Record:
         )
 
     def __str__(self) -> str:
-        return views.as_text(self)
+        return audits.as_text(self)
 
     def __repr__(self) -> str:
-        return views.as_text(self).rstrip()
+        return audits.as_text(self).rstrip()
 
     def _repr_html_(self) -> str:
-        return views.summary_html(self)
+        return audits.summary_html(self)
 
 
 @dataclass(frozen=True, repr=False)
@@ -58,7 +58,7 @@ class DrawnRecord(Record):
     @property
     def figures(self) -> "Mapping[tuple[str, ...], go.Figure]":
         """Its figures as plain Plotly figures, by part and metric: `figures["daily", "ctr"]`."""
-        return views.figures(self)
+        return audits.figures(self)
 
 
 def read_back(raw: Mapping[str, Any], kind: type[Read], version: str | None) -> Read:

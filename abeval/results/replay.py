@@ -8,9 +8,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from abeval.results import views
+from abeval.inference.trust import audits
 from abeval.results.record import DrawnRecord, frame, named
-from abeval.results.replay_cuts import ReplayCutPair, ReplayCutRow
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -323,4 +322,4 @@ class ReplayResult(DrawnRecord):
 
     def report(self, path: str | Path) -> Path:
         """Write everything as one self-contained HTML file."""
-        return views.write_report(self, path)
+        return audits.write_report(self, path)

@@ -8,8 +8,7 @@ from dataclasses import replace
 from operator import attrgetter
 from typing import TypeVar
 
-from abeval.results.replay import PairRow, ReplayResult, ReplayRow
-from abeval.results.replay_cuts import ReplayCutPair, ReplayCutRow
+from abeval.results.replay import PairRow, ReplayCutPair, ReplayCutRow, ReplayResult, ReplayRow
 
 Row = TypeVar("Row", ReplayRow, PairRow, ReplayCutRow, ReplayCutPair)
 

@@ -9,24 +9,13 @@ from pathlib import Path
 from typing import Any
 
 from abeval.errors import LogError
-from abeval.results import views
-from abeval.results.aa import AAResult
+from abeval.inference.trust import audits
 from abeval.results.agreement import Agreement
 from abeval.results.analysis import Result
-from abeval.results.outlook import PowerOutlook
-from abeval.results.provenance import Provenance
-from abeval.results.reading import (
-    AA,
-    AGREEMENT,
-    ANALYSIS,
-    REPLAY,
-    TIME,
-    Kind,
-    Wanted,
-    read_result,
-)
+from abeval.results.power import PowerOutlook
 from abeval.results.record import DrawnRecord, Record
 from abeval.results.replay import ReplayResult
+from abeval.results.trust import AAResult
 from abeval.results.windows import TimeResult
 
 STUDY_SCHEMA_VERSION = "1"
@@ -87,11 +76,11 @@ class Study(DrawnRecord):
 
     def report(self, path: str | Path) -> Path:
         """Write the page: one self-contained HTML file."""
-        return views.write_report(self, path)
+        return audits.write_report(self, path)
 
     def to_markdown(self) -> str:
         """A summary for a pull request or a chat."""
-        return views.markdown(self)
+        return audits.markdown(self)
 
 
 FIELDS: Mapping[str, type[Record]] = {

@@ -12,9 +12,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
-from abeval.results import Balance, Ramp, views
-from abeval.results.aa import AAResult
+from abeval.inference.trust import audits
+from abeval.results import Balance, Ramp
 from abeval.results.record import DrawnRecord, frame, named
+from abeval.results.trust import AAResult
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -306,4 +307,4 @@ class TimeResult(DrawnRecord):
 
     def report(self, path: str | Path, aa: AAResult | None = None) -> Path:
         """Write everything as one self-contained HTML file, with A/A replays if there are any."""
-        return views.write_report(self, path, aa)
+        return audits.write_report(self, path, aa)

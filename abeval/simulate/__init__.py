@@ -1,8 +1,8 @@
 """Simulated logs of an A/B test with known truth, to try abeval and to test it."""
 
-from abeval.simulate.plan import DEFAULT_IMPRESSIONS, LEAST_IMPRESSIONS
+from abeval.simulate.dirt import Truth
 from abeval.simulate.run import simulate
-from abeval.simulate.truth import Truth
+from abeval.simulate.world import DEFAULT_IMPRESSIONS, LEAST_IMPRESSIONS
 
 __all__ = [
     "DEFAULT_IMPRESSIONS",

@@ -11,9 +11,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from abeval.simulate.plan import DAY_MS, DAYS, LIST_LENGTH, PRE_DAYS, Plan
 from abeval.simulate.visits import Requests
-from abeval.simulate.world import Ints
+from abeval.simulate.world import DAY_MS, DAYS, LIST_LENGTH, PRE_DAYS, Ints, Plan
 
 _HOUR_MS = DAY_MS // 24
 

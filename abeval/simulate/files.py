@@ -18,10 +18,18 @@ import pandas as pd
 from abeval.errors import ExperimentError
 from abeval.scratch import Scratch
 from abeval.simulate.dirt import Clicks, RowDirt
-from abeval.simulate.lists import ServedLists
-from abeval.simulate.plan import FIRST_USER, LIST_LENGTH, PRE_START, VARIANTS
-from abeval.simulate.visits import Requests
-from abeval.simulate.world import CATEGORIES, COUNTRIES, DEVICES, Catalogue, Ints
+from abeval.simulate.visits import Requests, ServedLists
+from abeval.simulate.world import (
+    CATEGORIES,
+    COUNTRIES,
+    DEVICES,
+    FIRST_USER,
+    LIST_LENGTH,
+    PRE_START,
+    VARIANTS,
+    Catalogue,
+    Ints,
+)
 
 WRITTEN = ("impressions", "clicks.parquet", "items.parquet", "experiment.toml", "truth.json")
 

@@ -15,9 +15,8 @@ from typing import TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from abeval.simulate.plan import LIST_LENGTH
 from abeval.simulate.visits import Bools, Requests
-from abeval.simulate.world import Catalogue, Floats, Ints, Users
+from abeval.simulate.world import LIST_LENGTH, Catalogue, Floats, Ints, Users
 
 Number = TypeVar("Number", np.float64, np.int64)
 

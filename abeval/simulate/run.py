@@ -13,14 +13,27 @@ from pathlib import Path
 import numpy as np
 
 from abeval.errors import ExperimentError
-from abeval.simulate import files
-from abeval.simulate.dirt import Clicks, RowDirt, add_dirt_to_clicks, draw_dwell, draw_row_dirt
-from abeval.simulate.lists import ServedLists, serve
-from abeval.simulate.plan import DEFAULT_IMPRESSIONS, LIST_LENGTH, Plan
-from abeval.simulate.template import EXPERIMENT
-from abeval.simulate.truth import Truth, truth_of
-from abeval.simulate.visits import Requests, draw_requests
-from abeval.simulate.world import Catalogue, Ints, Users, draw_catalogue, draw_users
+from abeval.simulate import run
+from abeval.simulate.dirt import (
+    Clicks,
+    RowDirt,
+    Truth,
+    add_dirt_to_clicks,
+    draw_dwell,
+    draw_row_dirt,
+    truth_of,
+)
+from abeval.simulate.visits import Requests, ServedLists, draw_requests, serve
+from abeval.simulate.world import (
+    DEFAULT_IMPRESSIONS,
+    LIST_LENGTH,
+    Catalogue,
+    Ints,
+    Plan,
+    Users,
+    draw_catalogue,
+    draw_users,
+)
 
 Progress = Callable[[int, int], None]
 
@@ -55,7 +68,7 @@ def simulate(
     plan = Plan(impressions, seed)
     if not str(directory):
         raise ExperimentError("the name is empty", "name a folder; `.` is the working directory")
-    with files.filled_folder(Path(directory)) as folder:
+    with run.filled_folder(Path(directory)) as folder:
         truth = _Simulation.begin(plan, folder).run(progress or (lambda done, total: None))
         (folder / "experiment.toml").write_text(EXPERIMENT, encoding="utf-8")
         truth.write(folder / "truth.json")
@@ -90,11 +103,11 @@ class _Simulation:
         )
 
     def run(self, progress: Progress) -> Truth:
-        files.write_items(self.folder / "items.parquet", self.catalogue)
+        run.write_items(self.folder / "items.parquet", self.catalogue)
         clicks, expected = self._serve(progress)
         dirty = add_dirt_to_clicks(self.plan, self.requests, self.dirt, clicks, self.streams[1])
         total = self.plan.requests * LIST_LENGTH
-        files.write_clicks(self.folder / "clicks.parquet", dirty.clicks, total)
+        run.write_clicks(self.folder / "clicks.parquet", dirty.clicks, total)
         return truth_of(self.plan, self.requests, self.dirt, dirty, expected)
 
     def _serve(self, progress: Progress) -> tuple[Clicks, tuple[float, float]]:
@@ -118,7 +131,7 @@ class _Simulation:
     def _write(self, number: int, part: slice, lists: ServedLists) -> None:
         path = self.folder / "impressions" / f"part-{number:03d}.parquet"
         requests, countries = self.requests[part], self.users.country
-        files.write_impressions(path, requests, countries, part.start, lists, self.dirt)
+        run.write_impressions(path, requests, countries, part.start, lists, self.dirt)
 
     def _clicks(self, part: slice, lists: ServedLists) -> Clicks:
         row, position = np.nonzero(lists.clicked)

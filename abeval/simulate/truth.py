@@ -14,9 +14,8 @@ from pathlib import Path
 import numpy as np
 
 from abeval.simulate.dirt import DirtyClicks, RowDirt
-from abeval.simulate.plan import LIST_LENGTH, Plan
 from abeval.simulate.visits import Requests
-from abeval.simulate.world import Ints
+from abeval.simulate.world import LIST_LENGTH, Ints, Plan
 
 SCHEMA = 1
 

@@ -11,8 +11,18 @@ import numpy as np
 from numpy.typing import NDArray
 
 from abeval.assignment import Assignment
-from abeval.simulate.plan import DAY_MS, DAYS, FIRST_USER, NAME, PRE_DAYS, VARIANTS, Plan
-from abeval.simulate.world import DEVICES, Ints, Users
+from abeval.simulate.world import (
+    DAY_MS,
+    DAYS,
+    DEVICES,
+    FIRST_USER,
+    NAME,
+    PRE_DAYS,
+    VARIANTS,
+    Ints,
+    Plan,
+    Users,
+)
 
 Bools = NDArray[np.bool_]
 

@@ -11,8 +11,6 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from abeval.simulate.plan import POOL, Plan
-
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 

@@ -15,23 +15,12 @@ from typing import NamedTuple
 import numpy as np
 
 from abeval.stats import effects, resampling
-from abeval.stats.arrays import Floats
-from abeval.stats.equal_traffic import (
-    Arm,
-    Coverage,
-    Evenness,
-    Measure,
-    at_equal_traffic,
-    left_out,
-    null_differences,
-)
+from abeval.stats.catalogue import Measure
 from abeval.stats.exposure import Functional, Spread
 from abeval.stats.exposure import coverage as coverage
 from abeval.stats.exposure import entropy as entropy
 from abeval.stats.exposure import gini as gini
-from abeval.stats.incidence import Counted, matrices
-from abeval.stats.incidence import Incidence as Incidence
-from abeval.stats.records import Effect, Lift, Refusal
+from abeval.stats.records import Effect, Floats, Lift, Refusal
 
 PERMUTATIONS, SEED = 1000, 0
 """Least number of permutations, and the seed, where a caller names none."""

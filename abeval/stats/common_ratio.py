@@ -8,11 +8,10 @@ from typing import NamedTuple
 
 import numpy as np
 
-from abeval.stats.arrays import Floats
+from abeval.stats.distributions import brentq
 from abeval.stats.effects import satterthwaite
-from abeval.stats.estimated_weights import welch_tail
-from abeval.stats.records import Estimate, Refusal
-from abeval.stats.roots import brentq
+from abeval.stats.heterogeneity import welch_tail
+from abeval.stats.records import Estimate, Floats, Refusal
 
 
 class Arms(NamedTuple):

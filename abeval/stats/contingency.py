@@ -14,10 +14,8 @@ from functools import lru_cache
 import numpy as np
 import scipy
 
-from abeval.stats.arrays import Floats
-from abeval.stats.distributions import Tail, check_alpha
-from abeval.stats.records import Interval
-from abeval.stats.roots import brentq
+from abeval.stats.distributions import Tail, brentq, check_alpha
+from abeval.stats.records import Floats, Interval
 
 _HALF = math.log(2)
 _ANGLES = np.linspace(0, np.pi / 2, 65)

@@ -13,10 +13,9 @@ from typing import NamedTuple
 import numpy as np
 
 from abeval.stats import effects
-from abeval.stats.arrays import Floats
+from abeval.stats.means import gradient, quadratic
 from abeval.stats.moments import Moments
-from abeval.stats.ratios import gradient, quadratic
-from abeval.stats.records import Adjusted, Effect, Estimate
+from abeval.stats.records import Adjusted, Effect, Estimate, Floats
 
 
 def mean(

@@ -13,9 +13,8 @@ from typing import NamedTuple
 
 from scipy.special import ndtr, ndtri
 
-from abeval.stats.distributions import check_alpha, two_sided_quantile
+from abeval.stats.distributions import brentq, check_alpha, two_sided_quantile
 from abeval.stats.records import Refusal
-from abeval.stats.roots import brentq
 
 
 class Size(NamedTuple):

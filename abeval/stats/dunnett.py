@@ -11,10 +11,8 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy import special
 
-from abeval.stats.arrays import Floats
-from abeval.stats.distributions import quantile, tail
-from abeval.stats.records import Refusal
-from abeval.stats.roots import brentq
+from abeval.stats.distributions import brentq, quantile, tail
+from abeval.stats.records import Floats, Refusal
 
 _LARGE = 1e6
 """Degrees of freedom from which t is the normal to double precision of these integrals."""

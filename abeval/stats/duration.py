@@ -9,8 +9,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from abeval.stats.arrays import Floats
-from abeval.stats.records import Refusal
+from abeval.stats.records import Floats, Refusal
 
 WEEK = 7
 

@@ -10,8 +10,8 @@ from typing import NamedTuple, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from abeval.stats.arrays import Floats, Integers
 from abeval.stats.exposure import Functional, Spread, Totals, coverage_of_sets, spread_of_sets
+from abeval.stats.records import Floats, Integers
 from abeval.stats.resampling import scaled_null
 from abeval.threads import in_threads
 

@@ -7,8 +7,7 @@ many small cells their variances, which are the weights, are too uncertain for t
 import numpy as np
 from scipy import special
 
-from abeval.stats.arrays import Floats
-from abeval.stats.records import Estimate
+from abeval.stats.records import Estimate, Floats
 
 
 def welch_tail(q: float, df: int, leverages: Floats, dfs: Floats) -> float:

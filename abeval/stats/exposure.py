@@ -11,8 +11,7 @@ from typing import Literal, NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from abeval.stats.arrays import Floats, Integers, finite
-from abeval.stats.records import Refusal
+from abeval.stats.records import Floats, Integers, Refusal, finite
 
 Totals = NDArray[np.floating]
 Functional = Literal["coverage", "gini", "entropy"]

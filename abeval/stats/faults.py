@@ -11,9 +11,9 @@ from typing import NamedTuple
 
 import numpy as np
 
-from abeval.stats.arrays import Floats
 from abeval.stats.distributions import two_sided_quantile
 from abeval.stats.effects import satterthwaite
+from abeval.stats.records import Floats
 
 SURE = 1e-6
 """The chance that a difference is called sure although it is not, over all cells of an audit."""

@@ -11,10 +11,8 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy import special
 
-from abeval.stats.arrays import Floats
-from abeval.stats.distributions import check_alpha
-from abeval.stats.records import Refusal
-from abeval.stats.roots import brentq
+from abeval.stats.distributions import brentq, check_alpha
+from abeval.stats.records import Floats, Refusal
 
 Spending = Literal["obrien_fleming", "obrien_fleming_total", "pocock", "power"]
 

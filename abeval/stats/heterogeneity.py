@@ -8,12 +8,9 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from abeval.stats import effects
-from abeval.stats.against_rest import against_rest, log_contrast, with_rest
-from abeval.stats.arrays import Floats
-from abeval.stats.common_ratio import arms_of, common_ratio
-from abeval.stats.estimated_weights import welch_tail
+from abeval.stats.heterogeneity import log_contrast, with_rest
 from abeval.stats.moments import Moments
-from abeval.stats.records import Effect, Estimate, Refusal
+from abeval.stats.records import Effect, Estimate, Floats, Refusal
 
 
 class Heterogeneity(NamedTuple):

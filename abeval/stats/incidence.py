@@ -10,9 +10,8 @@ from typing import Any, Literal, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from abeval.stats.arrays import Bools, Integers
-from abeval.stats.equal_traffic import Arm
-from abeval.stats.records import Refusal
+from abeval.stats.catalogue import Arm
+from abeval.stats.records import Bools, Integers, Refusal
 
 Numbers = NDArray[np.number[Any]]
 Counted = Literal["units", "impressions"]

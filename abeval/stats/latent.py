@@ -18,9 +18,8 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy import special
 
-from abeval.stats.arrays import Floats, finite
 from abeval.stats.distributions import tail, two_sided_quantile
-from abeval.stats.records import Refusal
+from abeval.stats.records import Floats, Refusal, finite
 from abeval.stats.shrinkage import FEWEST, spreads
 
 _ANGLES = 401

@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from abeval.stats.arrays import Floats, Integers
+from abeval.stats.records import Floats, Integers
 
 PARTS = 2_000_000
 """A value that is below a quantile counts so much, one of its neighbours in part: whole numbers."""

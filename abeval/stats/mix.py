@@ -14,9 +14,8 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from abeval.stats import effects
-from abeval.stats.arrays import Floats
 from abeval.stats.moments import Moments
-from abeval.stats.records import Effect, Refusal
+from abeval.stats.records import Effect, Floats, Refusal
 
 
 class Totals(NamedTuple):

@@ -14,8 +14,7 @@ from itertools import combinations_with_replacement, permutations
 import numpy as np
 from numpy.typing import ArrayLike
 
-from abeval.stats.arrays import Floats, Integers, finite
-from abeval.stats.records import Refusal
+from abeval.stats.records import Floats, Integers, Refusal, finite
 
 
 @dataclass(frozen=True, eq=False)

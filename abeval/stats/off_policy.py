@@ -3,7 +3,7 @@
 A row of the log has a reward and two probabilities of the logged action in its context: under the
 logging policy and under the evaluated policy. The weight w is evaluated over logging. The value is
 a mean reward per row. Estimators with a model of the reward are in
-`abeval.stats.off_policy_model_based`.
+`abeval.stats.off_policy`.
 
 `off_policy/estimates.py` hands over the arrays of a `PolicyLog`.
 """
@@ -14,16 +14,15 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from abeval.stats import proportions
-from abeval.stats.arrays import Floats, finite
-from abeval.stats.off_policy_interval import PolicyValue, by_cluster, estimate, from_influence
-from abeval.stats.off_policy_weights import (
+from abeval.stats.off_policy_support import (
     MIN_ESS,
+    by_cluster,
     columns,
     effective_size,
     importance_weights,
     require_effective_size,
 )
-from abeval.stats.records import Refusal
+from abeval.stats.records import Floats, Refusal, finite
 
 
 def ips(

@@ -12,9 +12,8 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike
 
-from abeval.stats.arrays import Floats, Integers
 from abeval.stats.off_policy import finite_rewards
-from abeval.stats.records import Refusal
+from abeval.stats.records import Floats, Integers, Refusal
 
 PRIOR_ROWS = 50.0
 """Rows with the overall mean reward that are added to the rows of every action."""

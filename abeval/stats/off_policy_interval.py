@@ -12,9 +12,8 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike
 
-from abeval.stats.arrays import Floats
 from abeval.stats.distributions import check_alpha, two_sided_quantile
-from abeval.stats.records import Interval, Refusal, RefusalReason
+from abeval.stats.records import Floats, Interval, Refusal, RefusalReason
 
 MIN_REWARDS = 5.0
 """Least effective number of rewarded rows for an interval."""

@@ -4,7 +4,7 @@ In addition to the columns of `abeval.stats.off_policy`, each row has the predic
 logged action, and the expected reward in its context under the evaluated policy, Σ_a π(a)·q(a).
 
 Predictions are estimates too. `refit` is the influence of the rows on the predictions
-(`CrossFit.influence` of `abeval.stats.off_policy_fit`); with it, standard errors include the error
+(`CrossFit.influence` of `abeval.stats.off_policy`); with it, standard errors include the error
 of the predictions. DR with cross-fitted predictions hardly needs it. Estimators that reduce the
 correction do, and the direct method, which has no correction, has no standard error without it.
 
@@ -18,10 +18,16 @@ from collections.abc import Callable
 import numpy as np
 from numpy.typing import ArrayLike
 
-from abeval.stats.arrays import Floats
-from abeval.stats.off_policy import effective_rewards, finite_rewards, positive, weighted_rows
-from abeval.stats.off_policy_interval import PolicyValue, from_influence
-from abeval.stats.off_policy_weights import MIN_ESS, columns
+from abeval.stats.off_policy import (
+    PolicyValue,
+    effective_rewards,
+    finite_rewards,
+    from_influence,
+    positive,
+    weighted_rows,
+)
+from abeval.stats.off_policy_support import MIN_ESS, columns
+from abeval.stats.records import Floats
 
 Refit = Callable[[Floats], Floats]
 """Influence of each row through the predictions, from the coefficient of each row's residual."""

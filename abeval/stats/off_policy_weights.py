@@ -12,9 +12,9 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from abeval.stats import effects
-from abeval.stats.arrays import Bools, Floats
-from abeval.stats.off_policy_interval import by_cluster, estimate
-from abeval.stats.records import Refusal
+from abeval.stats.off_policy import estimate
+from abeval.stats.off_policy_support import by_cluster
+from abeval.stats.records import Bools, Floats, Refusal
 
 MIN_ESS = 100.0
 """Least effective sample size for an estimate. Simulated 95 % intervals covered 83 % at 27, 88 to

@@ -10,10 +10,9 @@ import math
 from collections.abc import Callable
 
 from abeval.stats import effects
-from abeval.stats.arrays import Floats
+from abeval.stats.means import gradient, quadratic
 from abeval.stats.moments import Moments
-from abeval.stats.ratios import gradient, quadratic
-from abeval.stats.records import Effect, Estimate
+from abeval.stats.records import Effect, Estimate, Floats
 
 Smooth = Callable[[Floats], tuple[float, Floats]]
 """A smooth function of the means: returns its value and its derivative by every mean."""

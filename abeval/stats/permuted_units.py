@@ -12,8 +12,8 @@ from typing import Literal, NamedTuple
 
 import numpy as np
 
-from abeval.stats.arrays import Floats
 from abeval.stats.moments import Units
+from abeval.stats.records import Floats
 from abeval.stats.resampling import SEED, batches
 
 DRAWS = 4_999

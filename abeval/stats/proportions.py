@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from typing import Literal, NamedTuple
 
-from abeval.stats import contingency, effects
+from abeval.stats import effects, proportions
 from abeval.stats.distributions import two_sided_quantile
 from abeval.stats.records import Effect, Interval, Lift, Refusal
 
@@ -18,7 +18,7 @@ class Count(NamedTuple):
     Attributes:
         successes: Between zero and `units`.
         units: Units of randomisation. Clicks out of impressions are not a count of units:
-            use `abeval.stats.ratios`.
+            use `abeval.stats.means`.
     """
 
     successes: int
@@ -48,8 +48,8 @@ def exact(control: Count, treatment: Count, alpha: float = 0.05) -> Effect:
     common = (control.successes + treatment.successes) / (control.units + treatment.units)
     se = math.sqrt(common * (1 - common) * (1 / control.units + 1 / treatment.units))
     effect = effects.from_difference(c, t, t - c, se, method="fisher_mid_p")
-    p = contingency.fisher(*control, *treatment)
-    ends = contingency.exact_interval(*control, *treatment, lambda c, t: t - c, alpha)
+    p = proportions.fisher(*control, *treatment)
+    ends = proportions.exact_interval(*control, *treatment, lambda c, t: t - c, alpha)
     return effect._replace(
         low=max(ends.low, -1.0),
         high=min(ends.high, 1.0),
@@ -77,7 +77,7 @@ def unchanged(control: Count, treatment: Count, alpha: float = 0.05) -> Effect:
     if successes not in (0, control.units + treatment.units):
         raise Refusal("not_applicable", "some succeed, and some do not")
     rare = [Count(0, count.units) for count in (control, treatment)]
-    of_control, of_treatment = (contingency.clopper_pearson(*one, alpha).high for one in rare)
+    of_control, of_treatment = (proportions.clopper_pearson(*one, alpha).high for one in rare)
     ends = (-of_control, of_treatment) if successes == 0 else (-of_treatment, of_control)
     share = _share(control)
     se = (ends[1] - ends[0]) / 2 / two_sided_quantile(alpha)
@@ -102,7 +102,7 @@ def exact_lift(control: Count, treatment: Count, alpha: float = 0.05) -> Lift:
         raise Refusal("control_near_zero", "no success in control: a lift has no meaning")
     if base == share == 1:
         raise Refusal("zero_variance", "everybody succeeds: no test is possible")
-    low, high = contingency.exact_interval(*control, *treatment, _relative, alpha)
+    low, high = proportions.exact_interval(*control, *treatment, _relative, alpha)
     return Lift(share / base - 1, max(low, -1.0), high, math.isfinite(high), "fisher_mid_p")
 
 

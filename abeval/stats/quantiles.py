@@ -15,12 +15,10 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from abeval.stats import effects, ratios
-from abeval.stats.arrays import Floats, finite
+from abeval.stats import effects, off_policy
 from abeval.stats.distributions import two_sided_quantile
-from abeval.stats.mid_distribution import PARTS, distribution_of, place
 from abeval.stats.moments import Moments
-from abeval.stats.records import Effect, Estimate, Interval, Refusal
+from abeval.stats.records import Effect, Estimate, Floats, Interval, Refusal, finite
 
 MIN_TAIL = 10
 """Independent values that have to be expected beyond a quantile, on its shorter side.
@@ -73,7 +71,7 @@ def design_effect(counts: Moments, level: float) -> float:
         2.0
     """
     events = counts.n * float(counts.mean[1])
-    return ratios.estimate(counts).variance * events / (level * (1 - level))
+    return off_policy.estimate(counts).variance * events / (level * (1 - level))
 
 
 def pooled(own: Sequence[float], units: Sequence[int]) -> list[float]:

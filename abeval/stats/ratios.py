@@ -7,10 +7,9 @@ of `stats/` take the gradient and the test `delta`.
 import numpy as np
 
 from abeval.stats import effects
-from abeval.stats.arrays import Floats
 from abeval.stats.distributions import Alternative
 from abeval.stats.moments import Moments
-from abeval.stats.records import Effect, Estimate, Refusal
+from abeval.stats.records import Effect, Estimate, Floats, Refusal
 
 # A variance below this share of its terms is an exact zero plus rounding.
 _ROUNDING = 1e-13

@@ -7,11 +7,10 @@ import math
 
 import numpy as np
 
-from abeval.stats import effects, means, ratios
-from abeval.stats.arrays import Floats
-from abeval.stats.cuped import variance_removed
+from abeval.stats import effects, means
+from abeval.stats.adjustment import variance_removed
 from abeval.stats.moments import Moments
-from abeval.stats.records import Adjusted, Effect, Estimate, Refusal
+from abeval.stats.records import Adjusted, Effect, Estimate, Floats, Refusal
 
 
 def lin_moments(control: Moments, treatment: Moments, alpha: float = 0.05) -> Adjusted:
@@ -90,13 +89,13 @@ def lin_ratio_moments(control: Moments, treatment: Moments, alpha: float = 0.05)
         0.0544
     """
     arms = _linearised(control), _linearised(treatment)
-    unadjusted = ratios.delta(control, treatment, alpha)
+    unadjusted = means.delta(control, treatment, alpha)
     return lin_moments(arms[0], arms[1], alpha)._replace(unadjusted=unadjusted)
 
 
 def _linearised(arm: Moments) -> Moments:
     """Moments of (a unit's linearised ratio, covariates)."""
-    rows = np.vstack([ratios.gradient(arm.mean), np.eye(arm.mean.size)[2:]])
+    rows = np.vstack([means.gradient(arm.mean), np.eye(arm.mean.size)[2:]])
     value = float(arm.mean[0] / arm.mean[1])
     mean = np.array([value, *arm.mean[2:]])
     return Moments(arm.n, mean, rows @ arm.comoment @ rows.T, arm.effective)

@@ -11,9 +11,8 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy import special
 
-from abeval.stats import type_three
-from abeval.stats.arrays import Floats, finite
-from abeval.stats.records import Refusal
+from abeval.stats import split_moments
+from abeval.stats.records import Floats, Refusal, finite
 
 THIN = 16
 """Splits of one product of matrices: BLAS computes so few rows in one thread, without spinning."""
@@ -118,7 +117,7 @@ def _permuted(
     of_treatment, of_control = (1 / side for side in units)
     both = of_treatment + of_control
     z = difference / np.sqrt(spread * both)
-    return z, type_three.p_values(z, skewness * (of_treatment**2 - of_control**2) / both**1.5)
+    return z, split_moments.p_values(z, skewness * (of_treatment**2 - of_control**2) / both**1.5)
 
 
 def _checked(units: ArrayLike, sums: ArrayLike, share: float) -> tuple[Floats, Floats]:

@@ -15,8 +15,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from abeval.stats import effects
-from abeval.stats.arrays import Floats, finite
-from abeval.stats.records import Effect, Refusal
+from abeval.stats.records import Effect, Floats, Refusal, finite
 
 DRAWS, SEED = 2000, 0
 """Draws of a bootstrap or a permutation test, and their seed, where a caller names none."""

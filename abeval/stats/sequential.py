@@ -21,9 +21,8 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy import special
 
-from abeval.stats.arrays import Floats
 from abeval.stats.distributions import check_alpha
-from abeval.stats.records import Interval, Refusal
+from abeval.stats.records import Floats, Interval, Refusal
 
 
 class AlwaysValid(NamedTuple):

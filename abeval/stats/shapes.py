@@ -17,9 +17,8 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy import special
 
-from abeval.stats.arrays import Floats, finite
 from abeval.stats.distributions import quantile, tail
-from abeval.stats.records import Refusal
+from abeval.stats.records import Floats, Refusal, finite
 from abeval.stats.resampling import permutation_p_value
 
 Kind = Literal["trend", "decay", "shock"]

@@ -14,10 +14,8 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy import special
 
-from abeval.stats.arrays import Floats, finite
-from abeval.stats.distributions import check_alpha
-from abeval.stats.records import Interval, Refusal
-from abeval.stats.roots import brentq
+from abeval.stats.distributions import brentq, check_alpha
+from abeval.stats.records import Floats, Interval, Refusal, finite
 
 FEWEST = 5
 """Effects below which no spread is estimated."""

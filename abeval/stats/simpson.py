@@ -10,8 +10,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy import special
 
-from abeval.stats.arrays import Floats
-from abeval.stats.records import Effect, Refusal
+from abeval.stats.records import Effect, Floats, Refusal
 
 
 class MixShift(NamedTuple):

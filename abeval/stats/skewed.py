@@ -18,12 +18,10 @@ from typing import NamedTuple
 
 import numpy as np
 
-from abeval.stats.arrays import Floats
 from abeval.stats.distributions import quantile, two_sided_quantile
+from abeval.stats.means import gradient, quadratic
 from abeval.stats.moments import Moments, Units
-from abeval.stats.ratios import gradient, quadratic
-from abeval.stats.records import Effect, Interval, Lift, Refusal
-from abeval.stats.skewed_ends import baseline, difference_at, ends
+from abeval.stats.records import Effect, Floats, Interval, Lift, Refusal
 from abeval.stats.split_moments import (
     Skewed,
     Spread,

@@ -7,9 +7,8 @@ import math
 from collections.abc import Callable
 from functools import lru_cache
 
-from abeval.stats.distributions import check_alpha
+from abeval.stats.distributions import brentq, check_alpha
 from abeval.stats.records import Interval, Refusal
-from abeval.stats.roots import brentq
 from abeval.stats.split_moments import Skewed, at, standing
 
 _ROUNDING = 1e-9

@@ -14,11 +14,10 @@ larger of the two, so that it holds in both cases (`benchmarks.calibration.sprea
 import math
 from typing import NamedTuple
 
-from abeval.stats import permuted_units
-from abeval.stats.distributions import upper_tail
+from abeval.stats import split_moments
+from abeval.stats.distributions import tail, upper_tail
 from abeval.stats.moments import Units
 from abeval.stats.records import Refusal
-from abeval.stats.type_three import tail
 
 TINY = 1e-5
 """Below this skewness a distribution is the normal."""
@@ -162,14 +161,14 @@ def at(compared: Skewed, effect: float) -> At:
     upper = max(tail(z, skew), _hall(own, 1), key=_log)
     if compared.pair is not None and own.se > 0:
         ratio = effect if compared.scaled else 1.0
-        p_values = permuted_units.p_values(*compared.pair, ratio, own.difference)
+        p_values = split_moments.p_values(*compared.pair, ratio, own.difference)
         lower, upper = map(_of_draws, p_values, (lower, upper))
     return At(z, se, skew, own, lower, upper)
 
 
 def _of_draws(p_value: float, by_moments: tuple[float, float]) -> tuple[float, float]:
     """The p-value of random splits with its log10; by the moments where no split is as far out."""
-    least = 1 / (permuted_units.DRAWS + 1)
+    least = 1 / (split_moments.DRAWS + 1)
     if p_value <= least and by_moments[0] < least:
         return by_moments
     return p_value, math.log10(p_value)

@@ -11,9 +11,8 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy import special
 
-from abeval.stats import srm_exact
-from abeval.stats.arrays import Floats
-from abeval.stats.records import Refusal
+from abeval.stats import srm
+from abeval.stats.records import Floats, Refusal
 
 
 class SRM(NamedTuple):
@@ -98,9 +97,9 @@ def believable(observed: Sequence[int], weights: Sequence[float]) -> SRM:
     """
     result = chi_square(observed, weights)
     counts, shares = checked(observed, weights)
-    if not srm_exact.is_small(counts.sum() * shares):
+    if not srm.is_small(counts.sum() * shares):
         return result
-    return result._replace(p_value=srm_exact.of_split(counts, shares), is_exact=True)
+    return result._replace(p_value=srm.of_split(counts, shares), is_exact=True)
 
 
 def stratified(observed: ArrayLike, weights: ArrayLike) -> SRM:
@@ -140,8 +139,8 @@ def stratified(observed: ArrayLike, weights: ArrayLike) -> SRM:
     df = int(np.linalg.matrix_rank(covariance, tol=1e-10 * table.sum(), hermitian=True))
     statistic = max(float(excess @ inverse @ excess), 0.0)
     shares = planned / planned.sum(axis=1, keepdims=True)
-    if srm_exact.are_few(table, shares):
-        return SRM(statistic, df, srm_exact.of_strata(table, shares), is_exact=True)
+    if srm.are_few(table, shares):
+        return SRM(statistic, df, srm.of_strata(table, shares), is_exact=True)
     return SRM(statistic, df, float(special.chdtrc(df, statistic)))
 
 

@@ -10,7 +10,7 @@ from typing import NamedTuple
 import numpy as np
 from scipy import special
 
-from abeval.stats.arrays import Floats
+from abeval.stats.records import Floats
 
 CHI_SQUARE_MINIMUM = 5.0
 """Smallest expected count at which chi-square is believed (Cochran 1954)."""

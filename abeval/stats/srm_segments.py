@@ -10,11 +10,17 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike
 
-from abeval.stats.arrays import Floats
 from abeval.stats.multiplicity import adjust
-from abeval.stats.records import Refusal
-from abeval.stats.srm import SRM, checked, chi_square, pearson
-from abeval.stats.srm_exact import CHI_SQUARE_MINIMUM, is_small, of_split
+from abeval.stats.records import Floats, Refusal
+from abeval.stats.srm import (
+    CHI_SQUARE_MINIMUM,
+    SRM,
+    checked,
+    chi_square,
+    is_small,
+    of_split,
+    pearson,
+)
 
 
 class SegmentSRM(NamedTuple):

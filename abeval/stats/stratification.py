@@ -13,12 +13,11 @@ from typing import NamedTuple
 
 import numpy as np
 
-from abeval.stats import effects, means, ratios
-from abeval.stats.arrays import Floats
-from abeval.stats.cuped import variance_removed
+from abeval.stats import effects, means, off_policy
+from abeval.stats.adjustment import variance_removed
 from abeval.stats.effects import satterthwaite
 from abeval.stats.moments import Moments
-from abeval.stats.records import Adjusted, Effect, Estimate, Refusal
+from abeval.stats.records import Adjusted, Effect, Estimate, Floats, Refusal
 
 
 class PostStratified(NamedTuple):
@@ -142,7 +141,7 @@ class _Metric(NamedTuple):
 
 
 _mean = _Metric(1, lambda m: float(m[0]), np.ones_like, means.estimate, "welch_t")
-_ratio = _Metric(2, lambda m: float(m[0] / m[1]), ratios.gradient, ratios.estimate, "delta_t")
+_ratio = _Metric(2, lambda m: float(m[0] / m[1]), means.gradient, off_policy.estimate, "delta_t")
 
 
 def _units(control: Sequence[Moments], treatment: Sequence[Moments]) -> int:
@@ -213,7 +212,7 @@ def _arm(strata: Sequence[Moments], metric: _Metric, shares: Floats) -> _Arm:
     centre = shares @ means_by_stratum
     slope = metric.gradient(centre)
     terms = [
-        float(w) ** 2 * ratios.quadratic(slope, m.covariance) / m.n
+        float(w) ** 2 * means.quadratic(slope, m.covariance) / m.n
         for w, m in zip(shares, picked, strict=True)
     ]
     return _Arm(metric.value(centre), terms, [m.n - 1.0 for m in picked], means_by_stratum @ slope)

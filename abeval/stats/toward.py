@@ -8,9 +8,8 @@ is min(−min(D, S), max(D, S)), so that every claim on it is one on linear cont
 import math
 
 from abeval.stats.decisions import Gain
-from abeval.stats.distributions import check_alpha, quantile, two_sided_quantile, upper_tail
+from abeval.stats.distributions import brentq, check_alpha, quantile, two_sided_quantile, upper_tail
 from abeval.stats.records import Interval
-from abeval.stats.roots import brentq
 
 SIDE = 0.02
 """Share of alpha that goes into knowing on which side of the target a value lies."""

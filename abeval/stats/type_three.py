@@ -9,8 +9,8 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy.special import gammainc, gammaincc, gammaln, ndtr
 
-from abeval.stats.arrays import Floats
 from abeval.stats.distributions import upper_tail
+from abeval.stats.records import Floats
 
 THIN = 0.5
 """The tail on the side where values end counts on no more skewness than this.

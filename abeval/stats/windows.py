@@ -9,10 +9,9 @@ from typing import Literal, NamedTuple
 
 import numpy as np
 
-from abeval.stats.arrays import Floats
 from abeval.stats.effects import satterthwaite
 from abeval.stats.moments import Moments
-from abeval.stats.records import Refusal
+from abeval.stats.records import Floats, Refusal
 
 Scale = Literal["relative", "absolute"]
 

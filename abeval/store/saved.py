@@ -15,18 +15,18 @@ import duckdb
 import numpy as np
 from numpy.typing import NDArray
 
-from abeval.aggregates.aggregates import Aggregates, Quantile
-from abeval.aggregates.buckets import BucketSums
-from abeval.aggregates.moment_rows import MOMENT_COLUMNS
-from abeval.aggregates.reach import NO_REACH, Reach, entries_sql, items_sql
-from abeval.aggregates.rows import (
+from abeval.aggregates.aggregates import (
+    Aggregates,
     AuditSums,
+    BucketSums,
     ExtremeUnit,
-    GroupUnits,
+    Quantile,
     UnitsByAuc,
+    UnitValue,
     VariantUnits,
 )
-from abeval.aggregates.unit_values import UnitValue
+from abeval.aggregates.kernels.reach import NO_REACH, GroupUnits, Reach, entries_sql, items_sql
+from abeval.aggregates.sums import MOMENT_COLUMNS
 from abeval.engines.sources import exact
 from abeval.engines.sql import literal
 from abeval.errors import AbevalError, ExperimentError
@@ -34,17 +34,6 @@ from abeval.experiment.model import Experiment
 from abeval.files import DRAFT, check_writable, held, sweep_drafts, write_text
 from abeval.logs.accounting import DayRows, LogRows, SeenUnits
 from abeval.logs.placing import Entered
-from abeval.store.document import (
-    AGAIN,
-    BUCKETS,
-    LOCK,
-    REQUIRED,
-    SAVED,
-    TABLES,
-    Document,
-    document_text,
-    read_document,
-)
 from abeval.version import __version__
 
 Columns = Mapping[str, NDArray[Any]]

@@ -10,15 +10,6 @@ from dataclasses import replace
 from pathlib import Path
 
 from abeval.aggregates.aggregates import Aggregates
-from abeval.aggregates.summaries import (
-    BEFORE,
-    COLUMNS,
-    DENOMINATOR,
-    VALUE,
-    Summary,
-    aggregates_of_sums,
-    summaries,
-)
 from abeval.engines.duckdb import DuckDBEngine
 from abeval.engines.sql import quoted
 from abeval.errors import ExperimentError, LogError

@@ -21,7 +21,7 @@ from abeval.experiment.model import Experiment
 from abeval.experiment.sources import LogSource
 from abeval.logs.files import rows_by_file
 from abeval.logs.run import Inputs
-from abeval.results.provenance import InputFile, Provenance
+from abeval.results.study import InputFile, Provenance
 from abeval.version import __version__
 
 _LIBRARIES = ("duckdb", "numpy", "scipy", "statsmodels", "pandas")

@@ -13,23 +13,21 @@ from abeval.engines.sql import recorded
 from abeval.errors import AbevalError
 from abeval.experiment.metrics import named_metrics
 from abeval.experiment.model import Experiment
-from abeval.inference.power_outlook import power_outlook
+from abeval.inference.power import power_outlook
 from abeval.logs.run import Inputs, Run, opened
 from abeval.logs.shape import LogShape
 from abeval.metrics.definition import Metric
-from abeval.offline.metrics.ids import default_metrics
+from abeval.offline.metrics import default_metrics
 from abeval.offline.options import ReplayOptions
 from abeval.offline.replay import replay
 from abeval.pipeline import judged
 from abeval.results.analysis import Result
-from abeval.results.replay import ReplayResult
-from abeval.results.replay_choice import of_metrics
+from abeval.results.replay import ReplayResult, of_metrics
 from abeval.results.study import Study
-from abeval.study.provenance import provenance_of
-from abeval.time.aa import aa
+from abeval.study import provenance_of
 from abeval.time.analysis import windows
-from abeval.time.growth import growths_of
-from abeval.time.open import opened_logs
+from abeval.time.open import aa, opened_logs
+from abeval.time.time_sums import growths_of
 
 WIDTHS = (3, 7)
 _REPLAYS, _SEED = 10_000, 0

@@ -10,9 +10,7 @@ from abeval.bounds import MAX_METRICS
 from abeval.engines.protocol import Engine
 from abeval.errors import ExperimentError
 from abeval.metrics.expressions import parse_expression
-from abeval.table.columns import Columns, reference
-from abeval.table.options import MetricSpec, TableOptions
-from abeval.table.resolution import Values
+from abeval.table.columns import Columns, MetricSpec, TableOptions, Values, reference
 
 
 class Measures(NamedTuple):

@@ -14,13 +14,10 @@ from abeval.engines.sql import quoted
 from abeval.errors import LogError
 from abeval.experiment.load import parse_experiment
 from abeval.experiment.model import Experiment
+from abeval.experiment.problems import check_spelled_once
 from abeval.experiment.sources import ROW_UNIT, LogSource
-from abeval.experiment.spelling import check_spelled_once
 from abeval.files import real
-from abeval.table.columns import TABLE, Columns
-from abeval.table.metrics import measures_of, segments_of
-from abeval.table.options import TableOptions
-from abeval.table.variants import control_of, weights_of
+from abeval.table.columns import TABLE, Columns, TableOptions, measures_of, segments_of
 
 _JOIN = "correct them in the table, or write an experiment file (`abeval init` drafts one) with {}"
 """How to make one variant of two spellings."""

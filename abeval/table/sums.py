@@ -6,12 +6,11 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from abeval.aggregates.summaries import BEFORE, DENOMINATOR, Summary
 from abeval.experiment.load import parse_experiment
 from abeval.experiment.model import Experiment
-from abeval.experiment.spelling import check_spelled_once
-from abeval.store.summaries import name_of
-from abeval.table.variants import control_of, weights_of
+from abeval.experiment.problems import check_spelled_once
+from abeval.store.summaries import BEFORE, DENOMINATOR, Summary, name_of
+from abeval.table.read import control_of, weights_of
 
 
 def sums_experiment(

@@ -3,8 +3,7 @@
 from collections.abc import Mapping, Sequence
 
 from abeval.errors import ExperimentError
-from abeval.experiment.problems import suggestion
-from abeval.experiment.spelling import folded
+from abeval.experiment.problems import folded, suggestion
 
 _CONTROLS = ("control", "a", "baseline", "base", "old", "placebo", "none", "off", "false", "0")
 """Usual names of a control, in lower case."""

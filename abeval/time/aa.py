@@ -7,14 +7,14 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
-from abeval.aggregates.buckets import BucketSums, deals_units
+from abeval.aggregates.aggregates import BucketSums, deals_units
 from abeval.aggregates.collect import unit_counts
-from abeval.aggregates.per_unit import source_days, values_of
+from abeval.agreement.causes.serving import source_days, values_of
 from abeval.inference.aa import aa_replays
 from abeval.logs.run import Run
 from abeval.logs.units import sub_buckets
 from abeval.metrics.definition import Metric, scales
-from abeval.results.aa import AAResult
+from abeval.results.trust import AAResult
 from abeval.time.open import OpenLogs, by_source, open_logs
 
 

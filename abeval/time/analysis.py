@@ -12,12 +12,11 @@ from itertools import chain
 from abeval.experiment.model import Experiment
 from abeval.inference.comparison import Arms, Rule
 from abeval.inference.context import ramps
-from abeval.inference.trust.before import balance
+from abeval.inference.trust.groups import balance
 from abeval.inference.trust.split import unexplained_words
 from abeval.logs.placing import knows_assignment
 from abeval.logs.run import Run
-from abeval.metrics.definition import Metric
-from abeval.metrics.sources import CATALOGUE, QUANTILE
+from abeval.metrics.definition import CATALOGUE, QUANTILE, Metric
 from abeval.results import Ramp
 from abeval.results.windows import (
     TIME_SCHEMA_VERSION,
@@ -30,18 +29,21 @@ from abeval.results.windows import (
 )
 from abeval.stats.records import Refusal
 from abeval.time import peeking
-from abeval.time.axes import Course, Strata, calendar, since_entry, strata_of
-from abeval.time.clock import By, ClockSums, hour_sums, weekday_sums
-from abeval.time.cut import Key, cut_windows
-from abeval.time.day_sums import NO_DAYS
-from abeval.time.events import event_rows
-from abeval.time.novelty import Decays, find_decays
+from abeval.time.change import Decays, agreement, event_rows, find_decays, stability_of
+from abeval.time.cut import By, ClockSums, Key, clock_rows, cut_windows, hour_sums, weekday_sums
+from abeval.time.day_sums import NO_DAYS, Known, known_of
 from abeval.time.open import OpenLogs, open_logs
-from abeval.time.rhythm import clock_rows
-from abeval.time.skew import Known, known_of
-from abeval.time.stability import agreement, stability_of
 from abeval.time.time_sums import TimeSums, sums_of, timed
-from abeval.time.windows import Window, window_rows, windows_of
+from abeval.time.windows import (
+    Course,
+    Strata,
+    Window,
+    calendar,
+    since_entry,
+    strata_of,
+    window_rows,
+    windows_of,
+)
 
 
 @dataclass(frozen=True)

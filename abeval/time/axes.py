@@ -7,17 +7,21 @@ as `time/windows.py`, compute effects on a `Course` along them.
 from collections.abc import Container, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from abeval.aggregates.moment_rows import ByStretch
+from abeval.aggregates.sums import ByStretch
 from abeval.inference.comparison import Arms, Comparison, Rule
-from abeval.inference.means_and_ratios import compare_moments, compare_with_shape
-from abeval.inference.stretches import Pair, compare_within, pair_of
+from abeval.inference.means_and_ratios import (
+    Pair,
+    compare_moments,
+    compare_with_shape,
+    compare_within,
+    pair_of,
+)
 from abeval.logs.placing import Stretches
 from abeval.metrics.definition import Metric
 from abeval.results.windows import AxisName
 from abeval.stats.moments import Moments
 from abeval.stats.records import Refusal
-from abeval.time.day_sums import DaySums, MetricDays, Span
-from abeval.time.skew import Known
+from abeval.time.day_sums import DaySums, Known, MetricDays, Span
 
 Strata = tuple[tuple[int, ...], ...]
 """Places of entry days, in groups of one traffic split each: units are compared within them."""

@@ -9,13 +9,12 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from abeval.inference.stretches import Pair
+from abeval.inference.means_and_ratios import Pair
 from abeval.stats import shapes
-from abeval.stats.arrays import Floats, Integers
 from abeval.stats.distributions import tail
-from abeval.stats.records import Refusal
-from abeval.stats.windows import Windows, effects
-from abeval.time.axes import Course
+from abeval.stats.records import Floats, Integers, Refusal
+from abeval.stats.shapes import Windows, effects
+from abeval.time.windows import Course
 
 LEVEL = 0.01
 """Of the tests of stability and novelty."""

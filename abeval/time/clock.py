@@ -13,11 +13,9 @@ import numpy as np
 
 from abeval.logs.cells import HOURS
 from abeval.logs.unit_arrays import NO_DAY, NONE, Whole
-from abeval.metrics.definition import Metric, RowTerm
-from abeval.metrics.sources import UNIT_DAY
-from abeval.time.day_sums import MetricDays
-from abeval.time.panel import Panel, columns_of
-from abeval.time.time_sums import TimedLogs, metric_days, presences_of
+from abeval.metrics.definition import UNIT_DAY, Metric, RowTerm
+from abeval.time.day_sums import MetricDays, Panel
+from abeval.time.time_sums import TimedLogs, columns_of, metric_days, presences_of
 
 By = Literal["hour", "weekday"]
 CLOCKS: tuple[By, ...] = get_args(By)

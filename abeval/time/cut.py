@@ -11,22 +11,19 @@ from dataclasses import replace
 import numpy as np
 from numpy.typing import NDArray
 
-from abeval.aggregates.aggregates import Aggregates
+from abeval.aggregates.aggregates import Aggregates, VariantUnits
 from abeval.aggregates.collect import listed_items
+from abeval.aggregates.kernels.reach import Reach
 from abeval.aggregates.quantiles import quantile_groups, quantiles_of, values_of
-from abeval.aggregates.reach import Reach
-from abeval.aggregates.rows import VariantUnits
 from abeval.aggregates.source_values import SourceValues, by_unit, units_at
-from abeval.aggregates.unit_sums import sums_of
+from abeval.aggregates.sums import sums_of
 from abeval.experiment.model import Experiment
 from abeval.inference.compare import Analysis
-from abeval.metrics.definition import Metric
-from abeval.metrics.sources import CATALOGUE, QUANTILE
-from abeval.steps import Step
+from abeval.metrics.definition import CATALOGUE, QUANTILE, Metric
+from abeval.progress import Step
 from abeval.time.day_sums import Span
 from abeval.time.open import by_source
-from abeval.time.panel import columns_of
-from abeval.time.time_sums import TimedLogs
+from abeval.time.time_sums import TimedLogs, columns_of
 from abeval.time.windows import Window, spans
 
 Key = tuple[str, str]

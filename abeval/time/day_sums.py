@@ -20,9 +20,8 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from abeval.logs.unit_arrays import Whole
-from abeval.stats.arrays import Floats
 from abeval.stats.moments import Moments
-from abeval.time.panel import Panel
+from abeval.stats.records import Floats
 
 Places = NDArray[np.int64]
 

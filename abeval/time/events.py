@@ -10,12 +10,11 @@ from dataclasses import replace
 
 import numpy as np
 
-from abeval.experiment.design import Event
+from abeval.experiment.sections import Event
 from abeval.metrics.definition import Metric
 from abeval.results.windows import EventRow
 from abeval.stats import effects, shapes
-from abeval.stats.arrays import Bools
-from abeval.stats.records import Refusal
+from abeval.stats.records import Bools, Refusal
 from abeval.time.change import Series
 
 

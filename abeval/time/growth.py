@@ -6,8 +6,8 @@
 from collections.abc import Mapping, Sequence
 
 from abeval.aggregates.collect import Collected
-from abeval.inference.growth import Growth
 from abeval.inference.means_and_ratios import estimate
+from abeval.inference.outlook import Growth
 from abeval.logs.run import Run
 from abeval.logs.unit_arrays import Whole
 from abeval.metrics.definition import Metric

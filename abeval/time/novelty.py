@@ -14,11 +14,10 @@ import numpy as np
 from abeval.metrics.definition import Metric
 from abeval.results.windows import Novelty
 from abeval.stats import shapes
-from abeval.stats.arrays import Floats
 from abeval.stats.distributions import tail
-from abeval.stats.records import Interval, Refusal
-from abeval.time.axes import Axis, Course
+from abeval.stats.records import Floats, Interval, Refusal
 from abeval.time.change import LEVEL, WEEK, Change, Series, find_change, series_of
+from abeval.time.windows import Axis, Course
 
 _Z = 1.959963984540054
 _FITS = 3.841458820694124

@@ -17,8 +17,7 @@ from abeval.logs.placing import Stretches, entry_stretches
 from abeval.logs.prepare import Prepared, prepare
 from abeval.logs.run import Run
 from abeval.logs.units import sub_buckets
-from abeval.metrics.definition import Metric
-from abeval.metrics.sources import CATALOGUE, Source
+from abeval.metrics.definition import CATALOGUE, Metric, Source
 
 
 @dataclass(frozen=True)

@@ -22,11 +22,11 @@ from abeval.inference.looks import (
 )
 from abeval.metrics.definition import Direction, Metric
 from abeval.results.windows import Declared, Look
-from abeval.stats import design, duration, group_sequential, sequential, skewed
+from abeval.stats import design, sequential, skewed
 from abeval.stats.distributions import upper_tail
 from abeval.stats.records import Effect, Interval, Refusal
 from abeval.stats.split_moments import Skewed
-from abeval.time.axes import Course
+from abeval.time.windows import Course
 
 HELD = 3
 """Looks, the last included, at which a conclusion must have been the same."""
@@ -105,7 +105,7 @@ class LookPlan:
 
     days: Sequence[int] = ()
     alpha: float = 0.05
-    spending: group_sequential.Spending = "obrien_fleming"
+    spending: sequential.Spending = "obrien_fleming"
 
 
 def snapshots_of(metric: Metric, by_day: Sequence[tuple[int, Comparison]]) -> tuple[Snapshot, ...]:
@@ -265,7 +265,7 @@ def planned_bounds(path: Path, plan: LookPlan) -> dict[int, float]:
     days = [first[fraction] for fraction in kept]
     # Alpha is spent by the calendar, so that a bound that was used stays as it was.
     spent_at = [day / max(plan.days) for day in days]
-    critical = group_sequential.bounds(kept, plan.alpha, plan.spending, spent_at=spent_at).z
+    critical = sequential.bounds(kept, plan.alpha, plan.spending, spent_at=spent_at).z
     return dict(zip(days, critical, strict=True))
 
 
@@ -301,7 +301,7 @@ def days_needed(path: Path, alpha: float) -> float | None:
     ses = [snapshot.effect.se / snapshot.scale for snapshot in path.snapshots]
     se = abs(last.effect.difference) / last.scale / reach
     try:
-        days = duration.days_for_se(ses, se)
+        days = design.days_for_se(ses, se)
     except Refusal:
         return None
     more = max(0.0, days - len(ses))

@@ -16,12 +16,11 @@ from abeval.metrics.definition import Metric
 from abeval.results.windows import Rhythm, WindowRow
 from abeval.stats import shapes
 from abeval.stats.records import Refusal
-from abeval.stats.windows import effects
-from abeval.time.axes import Axis, Course, Strata
+from abeval.stats.shapes import effects
 from abeval.time.change import has_effect
-from abeval.time.clock import ClockSums
-from abeval.time.skew import Known
-from abeval.time.windows import row_of
+from abeval.time.cut import ClockSums
+from abeval.time.day_sums import Known
+from abeval.time.windows import Axis, Course, Strata, row_of
 
 
 def clock_axis(metric: Metric, sums: ClockSums, control: str, strata: Strata) -> Axis:

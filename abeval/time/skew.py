@@ -12,11 +12,12 @@ from typing import NamedTuple
 
 import numpy as np
 
+from abeval.aggregates.aggregates import FEW_UNITS, FEW_VALUES, with_units
 from abeval.aggregates.metric_queries import MetricQueries
-from abeval.aggregates.unit_values import FEW_UNITS, FEW_VALUES, with_units
-from abeval.inference.aa_sums import skewness_of
+from abeval.agreement.causes.serving import moments_by, values_of
+from abeval.inference.aa import skewness_of
 from abeval.inference.comparison import Arms
-from abeval.inference.skew import Shape
+from abeval.inference.special_tests import Shape
 from abeval.logs.unit_arrays import Units
 from abeval.metrics.definition import Metric, scales
 from abeval.stats import skewed
@@ -25,8 +26,7 @@ from abeval.stats.moments import Units as Values
 from abeval.stats.records import Refusal
 from abeval.stats.split_moments import Skewed
 from abeval.time.day_sums import MetricDays, Span
-from abeval.time.panel import SourceSums
-from abeval.time.unit_sums import moments_by, values_of
+from abeval.time.time_sums import SourceSums
 
 ByVariant = Mapping[str, Moments]
 """Variant → moments of (y, x), with third ones."""

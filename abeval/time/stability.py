@@ -14,12 +14,11 @@ from scipy import special
 from abeval.metrics.definition import Metric
 from abeval.results import format as fmt
 from abeval.results.windows import Declared, Stability, StabilityVerdict, WindowRow
-from abeval.stats import shapes, stability
+from abeval.stats import shapes
 from abeval.stats.records import Effect, Refusal
-from abeval.time.axes import Course
-from abeval.time.change import Change, Series, find_change, series_of
-from abeval.time.novelty import Decays
+from abeval.time.change import Change, Decays, Series, find_change, series_of
 from abeval.time.peeking import declared
+from abeval.time.windows import Course
 
 TOLERANCE = 0.05
 """Share of control: a change smaller than this, or than the effect, leaves an effect stable."""
@@ -103,7 +102,7 @@ def _late_less_early(series: Series) -> Effect:
     late = late or list(range(days - days // 2, days))
     weights = np.zeros(days)
     weights[early], weights[late] = -1 / len(early), 1 / len(late)
-    return stability.contrast(series.windows.effect, series.windows.covariance, weights)
+    return shapes.contrast(series.windows.effect, series.windows.covariance, weights)
 
 
 def _verdict(

@@ -12,8 +12,8 @@ from typing import NamedTuple
 import numpy as np
 
 from abeval.aggregates.metric_queries import MetricQueries
-from abeval.aggregates.moment_rows import ByStretch
-from abeval.aggregates.per_unit import source_days
+from abeval.aggregates.sums import ByStretch
+from abeval.agreement.causes.serving import moments_by, source_days, values_of
 from abeval.bounds import MAX_WINDOW_DAYS
 from abeval.engines.builders import local_ms
 from abeval.errors import LogError
@@ -23,15 +23,12 @@ from abeval.logs.accounting import days_of
 from abeval.logs.placing import Stretches
 from abeval.logs.prepare import Prepared
 from abeval.logs.unit_arrays import NO_DAY, NO_FIRST, Units, Whole
-from abeval.metrics.definition import Metric, Term, scales
-from abeval.metrics.sources import Source
+from abeval.metrics.definition import Metric, Source, Term, scales
+from abeval.progress import Step
 from abeval.stats.moments import Moments
-from abeval.steps import Step
-from abeval.time.day_sums import MetricDays, Presence
+from abeval.time.day_sums import MetricDays, Panel, Presence, Thirds, thirds_of
 from abeval.time.open import OpenLogs, by_source
-from abeval.time.panel import Panel, SourceSums, columns_of, source_sums
-from abeval.time.skew import Thirds, thirds_of
-from abeval.time.unit_sums import moments_by, values_of
+from abeval.time.time_sums import source_sums
 
 
 class TimedLogs(NamedTuple):

@@ -9,9 +9,9 @@ from itertools import combinations_with_replacement
 import numpy as np
 from numpy.typing import NDArray
 
-from abeval.aggregates.kernels.exact import exact_sums
 from abeval.aggregates.metric_queries import MetricQueries
 from abeval.aggregates.source_values import SourceValues
+from abeval.aggregates.sums import exact_sums
 from abeval.errors import ExperimentError
 from abeval.logs.unit_arrays import Units, Whole
 from abeval.metrics.definition import Metric, scales

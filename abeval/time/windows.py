@@ -9,7 +9,6 @@ from typing import Literal, NamedTuple
 
 from abeval.inference.comparison import Comparison, Rule
 from abeval.results.windows import WindowRow
-from abeval.time.axes import Course
 from abeval.time.day_sums import Span
 
 Kind = Literal["daily", "cumulative", "rolling"]

@@ -7,16 +7,15 @@
 from typing import NamedTuple
 
 import numpy as np
+from abeval.inference.special_tests import FEW, FEW_UNEVEN, LIMIT, LIMIT_AT_EFFECTS, MOST, UNEVEN
 from numpy.typing import NDArray
 from scipy.special import ndtr, stdtr
 from scipy.stats import hypergeom
 
-from abeval.inference.proportions import FEW, FEW_UNEVEN, UNEVEN
-from abeval.inference.skew import LIMIT, LIMIT_AT_EFFECTS, MOST
-from abeval.stats.arrays import Floats
+from abeval.stats.distributions import tails
+from abeval.stats.records import Floats
 from abeval.stats.skewed import FINDABLE
 from abeval.stats.split_moments import TINY
-from abeval.stats.type_three import tails
 
 Flags = NDArray[np.bool_]
 

@@ -24,10 +24,9 @@ from abeval.inference.comparison import MIN_UNITS, Comparison, Rule
 from abeval.inference.means_and_ratios import compare_moments
 from abeval.metrics.builtin import builtin_metrics
 from abeval.results.analysis import Result
-from abeval.stats import mix, multiplicity
-from abeval.stats.arrays import Bools, Floats
+from abeval.stats import composition, multiplicity
 from abeval.stats.moments import Moments
-from abeval.stats.records import Effect
+from abeval.stats.records import Bools, Effect, Floats
 
 USERS = 20_000
 SHARES, CTR, LIFT = (0.3, 0.5), {"feed": 0.05, "home": 0.10}, {"feed": 0.3, "home": 0.0}
@@ -222,10 +221,10 @@ def _cells(units: Units, treated: Bools) -> list[Comparison]:
 def _parts(units: Units, treated: Bools) -> tuple[Effect, Effect]:
     """The parts within cells and by their mix."""
     arms = [Units(units.clicks[of], units.impressions[of]) for of in (~treated, treated)]
-    control, treatment = (mix.Totals(*(v.sum(axis=0) for v in arm)) for arm in arms)
+    control, treatment = (composition.Totals(*(v.sum(axis=0) for v in arm)) for arm in arms)
     sizes = len(arms[0].clicks), len(arms[1].clicks)
-    of_arms = mix.gradients(control, treatment, sizes)
-    whole = mix.parts(control, treatment)
+    of_arms = composition.gradients(control, treatment, sizes)
+    whole = composition.parts(control, treatment)
     effects = []
     for name, value in (("within", whole.within), ("mix", whole.mix)):
         gradients = [getattr(one, name) for one in of_arms]
@@ -233,7 +232,7 @@ def _parts(units: Units, treated: Bools) -> tuple[Effect, Effect]:
             Moments.of(arm.clicks @ g.numerator + arm.impressions @ g.denominator)
             for arm, g in zip(arms, gradients, strict=True)
         )
-        effects.append(mix.effect(value, before, after))
+        effects.append(composition.effect(value, before, after))
     return effects[0], effects[1]
 
 

@@ -21,8 +21,7 @@ from abeval.inference.verdict import decide
 from abeval.metrics.definition import Margin, Metric
 from abeval.results import Decision
 from abeval.stats import effects
-from abeval.stats.arrays import Floats
-from abeval.stats.records import Lift
+from abeval.stats.records import Floats, Lift
 
 CORRELATION = 0.3
 REACH = 2.8016

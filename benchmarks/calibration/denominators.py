@@ -10,7 +10,7 @@ import sys
 
 import numpy as np
 
-from abeval.stats.arrays import Floats
+from abeval.stats.records import Floats
 from benchmarks.calibration.at_once import Arm, Sides, arm, judge, welch
 
 SPLITS = ((1_800, 200), (9_000, 1_000), (9_900, 100))

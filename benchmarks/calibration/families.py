@@ -5,16 +5,14 @@ from typing import get_args
 import numpy as np
 
 from abeval.stats import (
-    bayes,
-    dunnett,
+    composition,
+    decisions,
     heterogeneity,
     interleaving,
     means,
     multiplicity,
-    simpson,
+    split_moments,
     srm,
-    srm_exact,
-    srm_segments,
 )
 from abeval.stats.records import Estimate
 from benchmarks.calibration.logs import STRATA, Split, arms, pool
@@ -56,7 +54,7 @@ def families(seed: int, runs: int, tests: int = 10) -> list[Outcome]:
     methods: tuple[multiplicity.Method, ...] = get_args(multiplicity.Method)
     z = np.sqrt(0.5) * (rng.normal(size=(runs, tests)) + rng.normal(size=(runs, 1)))
     p_values = np.array(
-        [[2 * bayes.normal_normal(-abs(x), 1.0).chance_to_beat for x in row] for row in z]
+        [[2 * decisions.normal_normal(-abs(x), 1.0).chance_to_beat for x in row] for row in z]
     )
     weights = np.where(np.arange(tests) < 2, 4.0, 1.0)
     adjusted = [[multiplicity.adjust(p, method).min() for p in p_values] for method in methods]
@@ -87,7 +85,7 @@ def many_to_one(seed: int, runs: int, split: Split, treatments: int = 3) -> list
         effects = [means.welch(base, arm[run]) for arm in others]
         variance, df = means.estimate(base).variance, min(e.df for e in effects)
         loadings = [np.sqrt(variance) / e.se for e in effects]
-        p_values = dunnett.p_values([e.p_value for e in effects], loadings, df)
+        p_values = split_moments.p_values([e.p_value for e in effects], loadings, df)
         rejected[run] = p_values.min() <= ALPHA
     data = f"{split}, {treatments} treatments"
     return outcomes(nominal("dunnett.p_values"), data, rejected[None])
@@ -100,7 +98,7 @@ def tables(seed: int, runs: int, strata: int = 4) -> list[Outcome]:
     flags = np.zeros((1, runs), dtype=bool)
     for run in range(runs):
         units = rng.poisson(sizes, size=(2, strata))
-        flags[0, run] = simpson.same_shares(units.astype(float)) <= ALPHA
+        flags[0, run] = composition.same_shares(units.astype(float)) <= ALPHA
     data = f"{strata} strata of 4,000 down to 200 units a variant"
     return outcomes(nominal("simpson.same_shares"), data, flags)
 
@@ -110,7 +108,7 @@ def exact_split(seed: int, runs: int, units: int = 300) -> list[Outcome]:
     rng = np.random.default_rng([seed, 23])
     treated = rng.binomial(units, 0.5, size=runs).tolist()
     half = np.array([0.5, 0.5])
-    p_values = np.array([[srm_exact.of_split(np.array([units - n, n]), half) for n in treated]])
+    p_values = np.array([[srm.of_split(np.array([units - n, n]), half) for n in treated]])
     return outcomes([("srm_exact.of_split", "at_most")], f"{units} units, 50/50", p_values <= ALPHA)
 
 
@@ -123,7 +121,7 @@ def small_segments(seed: int, runs: int) -> list[Outcome]:
         units = rng.poisson(np.geomspace(5000, 2, 12))
         treated = rng.binomial(units, weights[1])
         counts = np.stack([units - treated, treated], axis=1)
-        result = srm_segments.by_segment(names, counts, weights)
+        result = srm.by_segment(names, counts, weights)
         flags[0, run] = min(row.p_adjusted for row in result.segments) <= ALPHA
         flags[1, run] = result.homogeneity.p_value <= ALPHA
     tests: tuple[tuple[str, Promise], ...] = (
@@ -168,11 +166,11 @@ def preferences(seed: int, runs: int, users: int = 400) -> list[Outcome]:
 def credible(seed: int, runs: int) -> list[Outcome]:
     """Credible intervals of effects that are drawn from the prior."""
     rng = np.random.default_rng([seed, 20])
-    prior, se = bayes.Prior(0.01, 0.03), 0.02
+    prior, se = decisions.Prior(0.01, 0.03), 0.02
     effects = rng.normal(prior.mean, prior.sd, runs)
     covered = np.zeros(runs, dtype=bool)
     for run, (effect, noise) in enumerate(zip(effects, rng.normal(0, se, runs), strict=True)):
-        posterior = bayes.normal_normal(float(effect + noise), se, prior)
+        posterior = decisions.normal_normal(float(effect + noise), se, prior)
         covered[run] = posterior.low <= effect <= posterior.high
     data = "effects drawn from the prior"
     return outcomes(nominal("bayes.normal_normal"), data, None, covered[None])

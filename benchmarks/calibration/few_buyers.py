@@ -16,13 +16,13 @@ from typing import NamedTuple
 
 import numpy as np
 
-from abeval.inference import skew
+from abeval.inference import special_tests
 from abeval.inference.comparison import Rule
 from abeval.inference.means_and_ratios import compare_moments
 from abeval.metrics.definition import Metric
 from abeval.stats import means
-from abeval.stats.arrays import Floats
 from abeval.stats.moments import Moments, Units
+from abeval.stats.records import Floats
 from abeval.stats.split_moments import at
 
 ALPHA = 0.05
@@ -113,7 +113,7 @@ def cell(
 def signs(control: Moments, treatment: Moments) -> tuple[float, float, float]:
     """Whether an experiment is refused, worse, better: `compare_moments` without its intervals."""
     arms = control.pick(0), treatment.pick(0)
-    compared = skew.by_moments(METRIC, *arms)
+    compared = special_tests.by_moments(METRIC, *arms)
     if not (control.comoment[0, 0] or treatment.comoment[0, 0]):
         return 1.0, 0.0, 0.0
     if compared is None:
@@ -125,8 +125,8 @@ def signs(control: Moments, treatment: Moments) -> tuple[float, float, float]:
             float(rejected and effect.difference > 0),
         )
     try:
-        skew.check_holds(compared)
-    except skew.TooSkewed:
+        special_tests.check_holds(compared)
+    except special_tests.TooSkewed:
         return 1.0, 0.0, 0.0
     test = at(compared, 1.0 if compared.scaled else 0.0)
     return 0.0, float(test.lower[0] < ALPHA / 2), float(test.upper[0] < ALPHA / 2)

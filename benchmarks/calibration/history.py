@@ -19,14 +19,14 @@ from typing import Any, NamedTuple
 import numpy as np
 from scipy import special
 
-from abeval.history import gains as history_gains
+from abeval.history import report as history_gains
 from abeval.history.measures import measures_of
 from abeval.history.predictions import Options
 from abeval.history.report import report
 from abeval.history.table import Kept
 from abeval.results.history import HistoryRow
 from abeval.stats import shrinkage
-from abeval.stats.arrays import Floats
+from abeval.stats.records import Floats
 
 SMALL, MIDDLE, LARGE = 0.65, 1.22, 3.0
 """Spread of true effects over their errors: they are 30, 60 and 90 % of the variance."""

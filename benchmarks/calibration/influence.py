@@ -13,12 +13,12 @@ from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
 import numpy as np
+from abeval.experiment.sections import TrustOptions
+from abeval.inference.trust.influence import Population, apart, units_apart
 
-from abeval.experiment.trust import TrustOptions
-from abeval.inference.audits.influence import Population, apart, units_apart
-from abeval.stats.arrays import Floats
 from abeval.stats.influence import Unit
 from abeval.stats.moments import Moments
+from abeval.stats.records import Floats
 
 UNITS = (
     (1_000, 0.003),

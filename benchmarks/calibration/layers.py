@@ -17,7 +17,7 @@ import pandas as pd
 
 from abeval.assignment import Assignment
 from abeval.assignment.plan import Layer, Plan
-from abeval.assignment.platforms.fnv import GrowthBook
+from abeval.assignment.platforms import GrowthBook
 from abeval.assignment.randomness import Independence, independence
 
 HALVES = {"a": 1.0, "b": 1.0}

@@ -6,8 +6,8 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from abeval.stats.arrays import Floats
 from abeval.stats.moments import Moments
+from abeval.stats.records import Floats
 
 CLICKS, SHOWN, PRE_CLICKS, PRE_SHOWN = range(4)
 STRATA = 3

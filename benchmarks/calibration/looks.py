@@ -20,7 +20,7 @@ from scipy import special
 
 from abeval.inference.looks import START_PRECISION, START_UNITS
 from abeval.stats import sequential
-from abeval.stats.arrays import Bools, Floats
+from abeval.stats.records import Bools, Floats
 from benchmarks.calibration.logs import Split
 from benchmarks.calibration.outcome import ALPHA
 

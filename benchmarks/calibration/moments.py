@@ -4,20 +4,11 @@ from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 import numpy as np
+from abeval.stats.adjustment import PostStratified
 
-from abeval.stats import (
-    cuped,
-    decisions,
-    means,
-    ratios,
-    regression,
-    relative,
-    stratification,
-)
-from abeval.stats.arrays import Bools
+from abeval.stats import adjustment, decisions, effects, means, off_policy
 from abeval.stats.effects import compare
-from abeval.stats.records import Effect, Estimate, Lift
-from abeval.stats.stratification import PostStratified
+from abeval.stats.records import Bools, Effect, Estimate, Lift
 from benchmarks.calibration.logs import Arm, Pool, Split, arms, pool
 from benchmarks.calibration.outcome import ALPHA, Outcome, Promise, nominal, outcomes
 
@@ -78,30 +69,30 @@ def _lift(lift: Lift, true: float) -> Decision:
 
 
 def _mean_cuped(c: Arm, t: Arm, true: Truth) -> Decision:
-    adjusted = cuped.mean(c.whole.pick(0, 2), t.whole.pick(0, 2))
+    adjusted = adjustment.mean(c.whole.pick(0, 2), t.whole.pick(0, 2))
     return _difference(adjusted.effect, true.mean)
 
 
 def _mean_cuped_lift(c: Arm, t: Arm, true: Truth) -> Decision:
-    adjusted = cuped.mean(c.whole.pick(0, 2, 3), t.whole.pick(0, 2, 3))
-    return _lift(relative.fieller_adjusted(adjusted), true.mean_lift)
+    adjusted = adjustment.mean(c.whole.pick(0, 2, 3), t.whole.pick(0, 2, 3))
+    return _lift(effects.fieller_adjusted(adjusted), true.mean_lift)
 
 
 def _ratio_cuped(c: Arm, t: Arm, true: Truth) -> Decision:
-    return _difference(cuped.ratio_with(c.whole, t.whole).effect, true.ratio)
+    return _difference(adjustment.ratio_with(c.whole, t.whole).effect, true.ratio)
 
 
 def _ratio_cuped_lift(c: Arm, t: Arm, true: Truth) -> Decision:
-    return _lift(relative.fieller_adjusted(cuped.ratio_with(c.whole, t.whole)), true.ratio_lift)
+    return _lift(effects.fieller_adjusted(adjustment.ratio_with(c.whole, t.whole)), true.ratio_lift)
 
 
 def _lin_moments(c: Arm, t: Arm, true: Truth) -> Decision:
-    adjusted = regression.lin_moments(c.whole.pick(0, 2), t.whole.pick(0, 2))
+    adjusted = adjustment.lin_moments(c.whole.pick(0, 2), t.whole.pick(0, 2))
     return _difference(adjusted.effect, true.mean)
 
 
 def _lin_ratio(c: Arm, t: Arm, true: Truth) -> Decision:
-    adjusted = regression.lin_ratio_moments(c.whole.pick(0, 1, 2), t.whole.pick(0, 1, 2))
+    adjusted = adjustment.lin_ratio_moments(c.whole.pick(0, 1, 2), t.whole.pick(0, 1, 2))
     return _difference(adjusted.effect, true.ratio)
 
 
@@ -123,34 +114,34 @@ def _stratified_ratio(method: Callable[..., PostStratified]) -> Callable[..., De
 
 def _ratio_lift(method: Callable[..., Lift]) -> Callable[..., Decision]:
     def test(c: Arm, t: Arm, true: Truth) -> Decision:
-        lift = method(ratios.estimate(c.whole), ratios.estimate(t.whole))
+        lift = method(off_policy.estimate(c.whole), off_policy.estimate(t.whole))
         return _lift(lift, true.ratio_lift)
 
     return test
 
 
 def _mean_fieller(c: Arm, t: Arm, true: Truth) -> Decision:
-    lift = relative.fieller(means.estimate(c.whole), means.estimate(t.whole))
+    lift = effects.fieller(means.estimate(c.whole), means.estimate(t.whole))
     return _lift(lift, true.mean_lift)
 
 
 STUDIES: Sequence[Study] = (
     Study("means.welch", lambda c, t, x: _difference(means.welch(c.whole, t.whole), x.mean)),
-    Study("ratios.delta", lambda c, t, x: _difference(ratios.delta(c.whole, t.whole), x.ratio)),
+    Study("ratios.delta", lambda c, t, x: _difference(means.delta(c.whole, t.whole), x.ratio)),
     Study("relative.fieller, mean", _mean_fieller),
-    Study("relative.fieller, ratio", _ratio_lift(relative.fieller)),
-    Study("relative.log_delta, ratio", _ratio_lift(relative.log_delta)),
-    Study("relative.delta, ratio", _ratio_lift(relative.delta)),
+    Study("relative.fieller, ratio", _ratio_lift(effects.fieller)),
+    Study("relative.log_delta, ratio", _ratio_lift(effects.log_delta)),
+    Study("relative.delta, ratio", _ratio_lift(effects.delta)),
     Study("cuped.mean", _mean_cuped),
     Study("cuped.ratio_with", _ratio_cuped),
     Study("relative.fieller_adjusted, CUPED mean", _mean_cuped_lift),
     Study("relative.fieller_adjusted, CUPED ratio", _ratio_cuped_lift),
     Study("regression.lin_moments", _lin_moments),
-    Study("stratification.mean", _stratified_mean(stratification.mean)),
-    Study("stratification.ratio", _stratified_ratio(stratification.ratio)),
+    Study("stratification.mean", _stratified_mean(adjustment.mean)),
+    Study("stratification.ratio", _stratified_ratio(means.ratio)),
     Study("regression.lin_ratio_moments", _lin_ratio),
-    Study("stratification.mean_random", _stratified_mean(stratification.mean_random)),
-    Study("stratification.ratio_random", _stratified_ratio(stratification.ratio_random)),
+    Study("stratification.mean_random", _stratified_mean(adjustment.mean_random)),
+    Study("stratification.ratio_random", _stratified_ratio(adjustment.ratio_random)),
 )
 
 
@@ -193,7 +184,7 @@ def margins(seed: int, runs: int, split: Split) -> list[Outcome]:
         strict=True,
     )
     for run, trio in enumerate(drawn):
-        control, null, higher = (ratios.estimate(arm.whole) for arm in trio)
+        control, null, higher = (off_policy.estimate(arm.whole) for arm in trio)
         passed[:, run] = _claims(control, null, higher, true)
     return outcomes(CLAIMS, f"{split}, truth at the margin", passed)
 
@@ -212,7 +203,7 @@ def _claims(control: Estimate, same: Estimate, higher: Estimate, true: Truth) ->
     null, more = (compare(control, arm, 2 * ALPHA) for arm in (same, higher))
     proven = decisions.conclusive(null.p_value, (null.low, null.high), 2 * ALPHA)
     # More clicks count as harm below, and the true effect is the margin.
-    lift = relative.fieller(control, higher, 2 * ALPHA)
+    lift = effects.fieller(control, higher, 2 * ALPHA)
     loss = decisions.gain((more.low, more.high), "decrease")
     share = decisions.gain((lift.low, lift.high), "decrease")
     variance = control.variance

@@ -11,18 +11,14 @@ import sys
 from typing import NamedTuple
 
 import numpy as np
+from abeval.aggregates.sums import MOMENT_COLUMNS, Row
 
-from abeval.aggregates.aggregates import Aggregates
-from abeval.aggregates.moment_rows import MOMENT_COLUMNS
-from abeval.aggregates.rows import VariantUnits
-from abeval.aggregates.unit_sums import Row
+from abeval.aggregates.aggregates import Aggregates, VariantUnits
 from abeval.experiment.load import parse_experiment
 from abeval.experiment.model import Experiment
-from abeval.inference.trust.family import decided
-from abeval.inference.trust.finding import Significance, Words
-from abeval.inference.trust.segments import moved_segments, segment_checks
-from abeval.inference.trust.split import srm_check
-from abeval.stats.arrays import Integers
+from abeval.inference.trust.finding import Significance, Words, decided
+from abeval.inference.trust.split import moved_segments, segment_checks, srm_check
+from abeval.stats.records import Integers
 
 USERS = 20_000
 

@@ -16,12 +16,12 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 import numpy as np
+from abeval.stats.composition import ratios as paired_ratios
 
-from abeval.stats import effects, ratios
-from abeval.stats.arrays import Bools, Floats
+from abeval.stats import effects, off_policy
 from abeval.stats.distributions import quantile
 from abeval.stats.moments import Moments
-from abeval.stats.paired import ratios as paired_ratios
+from abeval.stats.records import Bools, Floats
 
 Sums = Mapping[str, tuple[Floats, Floats]]
 """Metric → its numerator and denominator per unit, shape (units,)."""
@@ -190,7 +190,7 @@ def levels(splits: int, seed: int, users: int = 1_000) -> Iterator[Level]:
 
 
 def _rejects(y: Floats, x: Floats, half: Bools) -> bool:
-    first, second = (ratios.estimate(Moments.of(y[mask], x[mask])) for mask in (half, ~half))
+    first, second = (off_policy.estimate(Moments.of(y[mask], x[mask])) for mask in (half, ~half))
     return effects.compare(first, second).p_value <= 0.05
 
 

@@ -6,7 +6,7 @@ from typing import Literal, NamedTuple
 
 import numpy as np
 
-from abeval.stats.arrays import Bools
+from abeval.stats.records import Bools
 
 ALPHA = 0.05
 Promise = Literal["nominal", "at_most"]

@@ -5,10 +5,10 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from abeval.stats import group_sequential, sequential, srm, stability
-from abeval.stats.arrays import Floats, Integers
-from abeval.stats.group_sequential import Spending
+from abeval.stats import sequential, shapes, srm
 from abeval.stats.moments import Moments
+from abeval.stats.records import Floats, Integers
+from abeval.stats.sequential import Spending
 from benchmarks.calibration.logs import Split
 from benchmarks.calibration.outcome import ALPHA, Outcome, nominal, outcomes, rate
 
@@ -133,7 +133,7 @@ def planned_looks(seed: int, runs: int, split: Split) -> list[Outcome]:
     )
     fractions = np.maximum.accumulate(information / information[-1])
     spendings: tuple[Spending, ...] = ("obrien_fleming", "pocock", "power")
-    bounds = np.array([group_sequential.bounds(fractions, ALPHA, s).z for s in spendings])
+    bounds = np.array([sequential.bounds(fractions, ALPHA, s).z for s in spendings])
     crossed = np.zeros((len(spendings), runs), dtype=bool)
     for run in range(runs):
         looks = experiment(rng, h, split)
@@ -183,8 +183,8 @@ def windows(seed: int, runs: int, split: Split) -> list[Outcome]:
             totals = rng.poisson(habit + effect, size=(7, units))
             arms.append(Moments.of(*totals))
         delta = arms[1].mean - arms[0].mean
-        sigma = stability.covariance(*arms)
-        late = stability.contrast(delta, sigma, np.array([-1, -1, -1, 0, 1, 1, 1]) / 3)
+        sigma = shapes.covariance(*arms)
+        late = shapes.contrast(delta, sigma, np.array([-1, -1, -1, 0, 1, 1, 1]) / 3)
         rejected[0, run] = late.p_value <= ALPHA
     return outcomes(
         nominal("stability.contrast, late against early"),

@@ -18,8 +18,8 @@ import numpy as np
 import pandas as pd
 
 import abeval
-from abeval.results.check import CheckResult
-from abeval.stats.arrays import Bools, Floats
+from abeval.results.analysis import CheckResult
+from abeval.stats.records import Bools, Floats
 
 USERS = 24_000
 START = pd.Timestamp("2026-09-14")

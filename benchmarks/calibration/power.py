@@ -21,18 +21,17 @@ import abeval
 from abeval.api import LoadedExperiment
 from abeval.experiment.load import parse_experiment
 from abeval.inference.comparison import Rule
-from abeval.inference.growth import Growth
 from abeval.inference.means_and_ratios import compare_moments
-from abeval.inference.outlook import detectable
+from abeval.inference.outlook import Growth, detectable
 from abeval.inference.scorecard import judged_rows
 from abeval.inference.verdict import decide
 from abeval.metrics.definition import Margin, Metric, RowTerm
 from abeval.results import Decision
 from abeval.results.power import DecisionPlan
 from abeval.stats import design
-from abeval.stats.arrays import Floats, Integers
 from abeval.stats.moments import Moments
-from abeval.time.growth import growth
+from abeval.stats.records import Floats, Integers
+from abeval.time.time_sums import growth
 from benchmarks.calibration.worlds import Arm, metric_days
 
 PEOPLE, LOG_DAYS, LAST = 20_000, 14, 28

@@ -18,12 +18,12 @@ import numpy as np
 from scipy import special
 
 from abeval.inference.comparison import Arms, Comparison, Rule
-from abeval.inference.stretches import compare_within
+from abeval.inference.means_and_ratios import compare_within
 from abeval.metrics.definition import Metric
-from abeval.stats import group_sequential
-from abeval.stats.arrays import Floats, Integers
-from abeval.stats.group_sequential import Spending
+from abeval.stats import sequential
 from abeval.stats.moments import Moments
+from abeval.stats.records import Floats, Integers
+from abeval.stats.sequential import Spending
 from benchmarks.calibration.outcome import ALPHA
 
 DAYS = 28
@@ -155,8 +155,8 @@ def rows(name: str, runs: int, seed: int = 0) -> Iterator[Row]:
     for m, metric in enumerate(METRICS):
         fractions = information[m] / information[m, -1]
         for spending in SPENDINGS:
-            by_information = group_sequential.bounds(fractions, ALPHA, spending, spent_at=SHARES).z
-            by_days = group_sequential.bounds(SHARES, ALPHA, spending).z
+            by_information = sequential.bounds(fractions, ALPHA, spending, spent_at=SHARES).z
+            by_days = sequential.bounds(SHARES, ALPHA, spending).z
             rejected = (
                 (z[:, m] >= bounds).any(axis=1).mean() for bounds in (by_information, by_days)
             )

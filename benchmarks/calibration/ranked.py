@@ -21,7 +21,7 @@ import pandas as pd
 
 import abeval
 from abeval.results.agreement import Agreement
-from abeval.stats.arrays import Floats, Integers
+from abeval.stats.records import Floats, Integers
 
 CANDIDATES = 150
 SHOWN = 10

@@ -16,16 +16,15 @@ from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
 import numpy as np
+from abeval.inference.special_tests import FEW, FEW_UNEVEN, UNEVEN
 from scipy.stats import binom, hypergeom
 
 from abeval.inference.comparison import Comparison, Rule
 from abeval.inference.means_and_ratios import compare_moments
-from abeval.inference.proportions import FEW, FEW_UNEVEN, UNEVEN
 from abeval.metrics.definition import Metric
 from abeval.stats import means
-from abeval.stats.arrays import Floats, Integers
 from abeval.stats.moments import Moments
-from abeval.stats.records import Refusal
+from abeval.stats.records import Floats, Integers, Refusal
 
 ALPHA = 0.05
 UNITS = 20_000

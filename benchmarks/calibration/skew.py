@@ -16,8 +16,8 @@ from typing import NamedTuple
 import numpy as np
 
 from abeval.metrics.definition import Metric
-from abeval.stats.arrays import Floats
 from abeval.stats.moments import Moments
+from abeval.stats.records import Floats
 from benchmarks.calibration.at_once import Flags, arm, covers, covers_difference, judge, welch
 
 SHARES = (0.5, 0.2, 0.1, 0.01)

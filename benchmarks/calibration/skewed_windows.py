@@ -16,11 +16,10 @@ import numpy as np
 
 from abeval.inference.comparison import Arms, Comparison, Rule
 from abeval.metrics.definition import Metric
-from abeval.stats.arrays import Bools, Floats, Integers
 from abeval.stats.moments import Moments
-from abeval.time.axes import Course, calendar, since_entry
-from abeval.time.day_sums import Span
-from abeval.time.skew import Thirds, known_of
+from abeval.stats.records import Bools, Floats, Integers
+from abeval.time.day_sums import Span, Thirds, known_of
+from abeval.time.windows import Course, calendar, since_entry
 from benchmarks.calibration.logs import Split
 from benchmarks.calibration.worlds import Arm, metric_days
 

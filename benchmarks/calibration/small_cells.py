@@ -15,10 +15,9 @@ from typing import NamedTuple
 import numpy as np
 
 from abeval.stats import heterogeneity
-from abeval.stats.arrays import Floats
 from abeval.stats.effects import compare
-from abeval.stats.estimated_weights import pooled
-from abeval.stats.records import Estimate
+from abeval.stats.heterogeneity import pooled
+from abeval.stats.records import Estimate, Floats
 from benchmarks.calibration.logs import Split
 
 ALPHA = 0.05

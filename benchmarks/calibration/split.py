@@ -20,7 +20,7 @@ import pandas as pd
 
 import abeval
 from abeval.results.analysis import Result
-from abeval.stats.arrays import Integers
+from abeval.stats.records import Integers
 
 DAYS = 14
 START = pd.Timestamp("2026-01-05")

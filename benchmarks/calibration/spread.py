@@ -15,8 +15,8 @@ from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
 import numpy as np
+from abeval.inference.special_tests import MOST
 
-from abeval.inference.skew import MOST
 from benchmarks.calibration.at_once import (
     Arm,
     Flags,

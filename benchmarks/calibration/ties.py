@@ -18,11 +18,10 @@ from typing import NamedTuple
 import numpy as np
 
 from abeval.stats import effects, quantiles
-from abeval.stats.arrays import Floats, Integers
-from abeval.stats.mid_distribution import PARTS, Step, place
 from abeval.stats.moments import Moments
-from abeval.stats.ratios import estimate as ratio
-from abeval.stats.records import Effect, Estimate, Refusal
+from abeval.stats.off_policy import estimate as ratio
+from abeval.stats.quantiles import PARTS, Step, place
+from abeval.stats.records import Effect, Estimate, Floats, Integers, Refusal
 from benchmarks.calibration.logs import Split
 
 ALPHA = 0.05

@@ -7,8 +7,8 @@ import numpy as np
 from scipy import special
 
 from abeval.stats import effects, proportions, quantiles
-from abeval.stats.arrays import Floats
 from abeval.stats.proportions import Count
+from abeval.stats.records import Floats
 from benchmarks.calibration.logs import SHOWN, Split, pool
 from benchmarks.calibration.outcome import ALPHA, Outcome, nominal, outcomes
 

@@ -17,9 +17,8 @@ from functools import partial
 from abeval.inference.comparison import Rule
 from abeval.metrics.definition import INCREASE, Metric, RowTerm
 from abeval.time.analysis import Timeline, metric_over_time, snapshots
-from abeval.time.axes import Course, calendar
 from abeval.time.peeking import follow
-from abeval.time.windows import windows_of
+from abeval.time.windows import Course, calendar, windows_of
 from benchmarks.calibration.worlds import (
     DAYS,
     WORLDS,

@@ -11,7 +11,7 @@ from abeval.experiment.load import parse_experiment
 from abeval.experiment.model import Experiment
 from abeval.logs.placing import Entered, entry_stretches
 from abeval.results.windows import StabilityVerdict
-from abeval.stats.arrays import Bools, Floats, Integers
+from abeval.stats.records import Bools, Floats, Integers
 from abeval.time.day_sums import MetricDays, Presence
 from abeval.time.time_sums import TimeSums
 

@@ -14,13 +14,13 @@ AREAS = (
     ("abeval/logs/*.py",),
     ("queries/*/*.sql",),
     ("abeval/assignment/*.py", "abeval/assignment/platforms/*.py"),
-    ("abeval/inference/status.py", "abeval/inference/verdict.py"),
+    ("abeval/inference/families.py", "abeval/inference/verdict.py"),
     ("abeval/store/*.py",),
 )
 """Each gives as many changes as the others."""
 
 NAMED = (
-    ("abeval/assignment/split.py", 'side="right"', 'side="left"', "tests/assignment/test_split.py"),
+    ("abeval/assignment/plan.py", 'side="right"', 'side="left"', "tests/assignment/test_split.py"),
     (
         "abeval/stats/decisions.py",
         "p_value < alpha",
@@ -51,7 +51,7 @@ NAMED = (
         "harm >= metric.margin",
         "tests/inference/test_verdict.py",
     ),
-    ("abeval/stats/ratios.py", "1e-13", "1e-6", "tests/stats/test_ratios.py"),
+    ("abeval/stats/means.py", "1e-13", "1e-6", "tests/stats/test_ratios.py"),
     (
         "abeval/logs/views.py",
         "< timestamp '9999-01-01'",

@@ -6,7 +6,7 @@ python -m benchmarks.plants DIR stale_model
 import argparse
 from pathlib import Path
 
-from abeval.simulate.plan import DEFAULT_IMPRESSIONS
+from abeval.simulate.world import DEFAULT_IMPRESSIONS
 from benchmarks.plants.causes import PLANTS
 from benchmarks.plants.run import simulate_plant
 

@@ -10,9 +10,8 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
-from abeval.simulate.files import copy_frame, timestamps
-from abeval.simulate.plan import FIRST_USER, VARIANTS
-from abeval.simulate.world import Floats, Ints
+from abeval.simulate.run import copy_frame, timestamps
+from abeval.simulate.world import FIRST_USER, VARIANTS, Floats, Ints
 from benchmarks.plants.part import Models, Part, probability
 from benchmarks.plants.traffic import SCENES, SURFACES
 

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from abeval.simulate.plan import PRE_DAYS
-from abeval.simulate.world import Floats, Ints
+from abeval.simulate.world import PRE_DAYS, Floats, Ints
 from benchmarks.plants.steps import Plant, Random, Steps
 from benchmarks.plants.steps import attention as attention_clean
 from benchmarks.plants.traffic import FEED, Traffic, draw_traffic

@@ -10,8 +10,8 @@ from pathlib import Path
 import numpy as np
 
 from abeval.errors import ExperimentError
-from abeval.simulate.files import filled_folder
-from abeval.simulate.plan import DEFAULT_IMPRESSIONS, Plan
+from abeval.simulate.run import filled_folder
+from abeval.simulate.world import DEFAULT_IMPRESSIONS, Plan
 from benchmarks.plants.causes import named_plant
 from benchmarks.plants.files import FILES, write_impressions, write_training
 from benchmarks.plants.fit import fitted

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from abeval.simulate.plan import DAY_MS, PRE_DAYS
-from abeval.simulate.world import Floats
+from abeval.simulate.world import DAY_MS, PRE_DAYS, Floats
 from benchmarks.plants.steps import Plant, Random, Served, Steps
 from benchmarks.plants.steps import serve as serve_right
 from benchmarks.plants.traffic import Traffic

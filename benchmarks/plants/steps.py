@@ -12,9 +12,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from abeval.simulate.plan import DAY_MS
 from abeval.simulate.visits import Bools
-from abeval.simulate.world import Floats, Ints
+from abeval.simulate.world import DAY_MS, Floats, Ints
 from benchmarks.plants.traffic import (
     FEED,
     HOME_LENGTH,

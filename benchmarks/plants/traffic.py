@@ -9,9 +9,8 @@ from dataclasses import dataclass, fields
 
 import numpy as np
 
-from abeval.simulate.plan import DAY_MS, DAYS, PRE_DAYS
 from abeval.simulate.visits import Bools, assigned_variants
-from abeval.simulate.world import Floats, Ints
+from abeval.simulate.world import DAY_MS, DAYS, PRE_DAYS, Floats, Ints
 
 FEED, HOME = 0, 1
 APP, WEB = 0, 1

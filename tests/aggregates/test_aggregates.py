@@ -9,11 +9,7 @@ from fractions import Fraction
 import numpy as np
 import pandas as pd
 import pytest
-from scipy.stats import t
-
-from abeval.aggregates.aggregates import Aggregates
-from abeval.aggregates.collect import collect
-from abeval.aggregates.moment_rows import (
+from abeval.aggregates.sums import (
     LEFT_OUT,
     MOMENT_COLUMNS,
     PRODUCTS,
@@ -22,6 +18,10 @@ from abeval.aggregates.moment_rows import (
     VARIABLES,
     WHOLE,
 )
+from scipy.stats import t
+
+from abeval.aggregates.aggregates import Aggregates
+from abeval.aggregates.collect import collect
 from abeval.engines.duckdb import DuckDBEngine
 from abeval.experiment.load import parse_experiment
 from abeval.experiment.metrics import chosen_metrics

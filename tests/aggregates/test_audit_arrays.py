@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from abeval.aggregates.audit_arrays import (
+    CLUSTERS,
     AuditedUnits,
     AuditRow,
     Hours,
@@ -13,7 +14,6 @@ from abeval.aggregates.audit_arrays import (
     machine_rows,
     machines,
 )
-from abeval.logs.audited import CLUSTERS
 from abeval.logs.unit_arrays import NONE, Labels
 
 SECOND, HOUR = 1_000, 3_600_000

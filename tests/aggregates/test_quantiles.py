@@ -8,7 +8,7 @@ import pytest
 
 import abeval
 from abeval.errors import ExperimentError
-from abeval.stats import quantiles, relative
+from abeval.stats import effects, quantiles
 from tests.logs.small import analyze, small_log
 
 
@@ -41,7 +41,7 @@ def expected(log, column, level):
         arms.append((known[column], known.user_id))
     control, treatment = quantiles.clustered(*arms, level=level)
     low, high = quantiles.sides(control, treatment)
-    lift = relative.fieller(*low).low, relative.fieller(*high).high
+    lift = effects.fieller(*low).low, effects.fieller(*high).high
     return quantiles.compare(control, treatment), lift
 
 

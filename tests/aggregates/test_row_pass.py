@@ -16,11 +16,10 @@ from hypothesis import strategies as st
 
 import abeval
 from abeval.aggregates import row_pass
-from abeval.aggregates.definitions import run_median
-from abeval.aggregates.kernels import blocks
-from abeval.aggregates.kernels.reach import Sizes
+from abeval.aggregates.collect import run_median
+from abeval.aggregates.kernels import rows
+from abeval.aggregates.kernels.reach import Reach, Sizes
 from abeval.aggregates.metric_queries import MetricQueries
-from abeval.aggregates.reach import Reach
 from abeval.aggregates.row_pass import KERNELS, RowPass, RowSums
 from abeval.assignment import SLOTS, SUB_BUCKETS
 from abeval.engines.duckdb import DuckDBEngine
@@ -31,7 +30,7 @@ from abeval.logs.shape import LogShape, value_sql
 from abeval.logs.unit_arrays import NO_DAY, Units, half_away, key_of
 from abeval.logs.units import sub_buckets
 from abeval.metrics.builtin import builtin_metrics
-from abeval.metrics.sources import (
+from abeval.metrics.definition import (
     AUC,
     CATALOGUE,
     CATEGORY_DIVERSITY,
@@ -42,8 +41,8 @@ from abeval.metrics.sources import (
     SESSIONS,
     Source,
 )
-from abeval.stats.mid_distribution import PARTS, place
 from abeval.stats.moments import Moments
+from abeval.stats.quantiles import PARTS, place
 
 DAY, HOUR, MINUTE = 86_400_000, 3_600_000, 60_000
 BACK = 19_800 * DAY + 6 * HOUR
@@ -384,7 +383,7 @@ def many(count: int, decimals: int | None = None) -> pd.DataFrame:
 @pytest.mark.parametrize("decimals", [None, 3])
 def test_chunks_and_blocks_of_any_size_give_the_same(block, memory, decimals, monkeypatch):
     monkeypatch.setattr(row_pass, "BLOCK", block)
-    monkeypatch.setattr(row_pass, "room_of", lambda options: blocks.Room(memory))
+    monkeypatch.setattr(row_pass, "room_of", lambda options: rows.Room(memory))
     with held(many(5000, decimals), "bigint") as engine:
         assert_as_queries(engine, shape(by_item=False, own_category=True), rows=5000)
 
@@ -424,7 +423,7 @@ def test_parts_on_other_machines_give_the_same(decimals, monkeypatch):
 
 
 def test_what_does_not_fit_into_memory_lies_where_it_is_told_to(tmp_path):
-    kept = blocks.Blocks(1, blocks.Room(0, str(tmp_path / "new")))
+    kept = rows.Blocks(1, rows.Room(0, str(tmp_path / "new")))
     kept.add([np.arange(3), np.zeros(3)], [0, 3])
     kept.add([np.arange(300, 302), np.ones(2)], [0, 2])
     assert (tmp_path / "new").is_dir()

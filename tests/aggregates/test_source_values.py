@@ -7,9 +7,9 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 import pytest
+from abeval.aggregates.sums import Row
 
 from abeval.aggregates.source_values import SourceValues, day_rows, totals
-from abeval.aggregates.unit_sums import Row
 from abeval.assignment import SUB_BUCKETS
 from abeval.experiment.metrics import chosen_metrics
 from abeval.experiment.model import Experiment

@@ -12,7 +12,7 @@ import pandas as pd
 import pytest
 
 import abeval
-from abeval.aggregates.spreads import COMPARED, CURVE
+from abeval.aggregates.wanted import COMPARED, CURVE
 from abeval.report.page import page_html
 from abeval.results.analysis import Result
 from abeval.results.study import study_of

@@ -7,12 +7,19 @@ from math import prod
 
 import numpy as np
 import pytest
+from abeval.aggregates.sums import (
+    LABELS,
+    MOMENT_COLUMNS,
+    Groups,
+    Row,
+    Slice,
+    Terms,
+    exact_sums,
+    sums_of,
+)
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from abeval.aggregates.kernels.exact import exact_sums
-from abeval.aggregates.moment_rows import LABELS, MOMENT_COLUMNS
-from abeval.aggregates.unit_sums import Groups, Row, Slice, Terms, sums_of
 from abeval.errors import ExperimentError
 from abeval.logs.unit_arrays import Labels
 

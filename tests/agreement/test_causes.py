@@ -9,22 +9,14 @@ import pytest
 
 import abeval
 from abeval.agreement.case import Case
-from abeval.agreement.causes import (
-    backtest,
-    eligibility,
-    exploration,
-    reversal,
-    split,
-    support,
-    trust,
-    window,
-)
-from abeval.agreement.compare import compare
-from abeval.agreement.explain import explanation
+from abeval.agreement.causes import days, exploration, facts, trust
+from abeval.agreement.compare import compare, explanation
 from abeval.agreement.standing import Gain, standing
+from abeval.inference import power
+from abeval.metrics import builtin
 from abeval.results.agreement import Agreement, AgreementRow, Backtest
-from abeval.results.context import Ramp
-from abeval.results.cuts import CutRow
+from abeval.results.analysis import Ramp
+from abeval.results.effects import CutRow
 from abeval.results.replay import ReplayResult
 from benchmarks.plants import simulate_plant
 from tests.real_logs import open_bandit
@@ -104,12 +96,12 @@ def test_support_counts_items_that_control_never_showed(plain: Case) -> None:
         ]
     ).assign(impressions=100, clicks=10, unsupported_clicks=1)
     weights = pd.DataFrame({"control_rows": [100], "weight": [50.0], "squared_weight": [100.0]})
-    finding = support.judge(plain, {"support": sides, "weights": weights})
+    finding = power.judge(plain, {"support": sides, "weights": weights})
     assert finding.exceeds
     assert finding.evidence[2].value == pytest.approx(0.31 - 0.05, abs=0.001)
     assert finding.evidence[3].value == pytest.approx(50**2 / 100 / 100)
     same = sides.assign(unsupported=5)
-    assert not support.judge(plain, {"support": same, "weights": weights}).exceeds
+    assert not power.judge(plain, {"support": same, "weights": weights}).exceeds
 
 
 def test_exploration_compares_the_models_on_random_traffic(plain: Case) -> None:
@@ -136,14 +128,14 @@ def test_exploration_compares_the_models_on_random_traffic(plain: Case) -> None:
 
 
 def test_a_changed_split_a_short_window_and_a_failed_check_are_facts(plain: Case) -> None:
-    assert not split.judge(plain, {}).exceeds
+    assert not power.judge(plain, {}).exceeds
     ramps = (Ramp("2026-09-14", "2026-09-15", {"treatment": 0.1}),)
     ramps += (Ramp("2026-09-16", "2026-09-27", {"treatment": 0.5}),)
     ramped = replace(plain, result=replace(plain.result, ramps=ramps))
-    assert split.judge(ramped, {}).exceeds
-    assert not window.judge(plain, {}).exceeds
+    assert power.judge(ramped, {}).exceeds
+    assert not facts.judge(plain, {}).exceeds
     few = tuple(row for row in plain.result.daily if row.cell < "2026-09-18")
-    assert window.judge(replace(plain, result=replace(plain.result, daily=few)), {}).exceeds
+    assert facts.judge(replace(plain, result=replace(plain.result, daily=few)), {}).exceeds
     assert not trust.judge(plain, {}).exceeds
     failed = replace(plain.result.trust[0], status="fail", metrics=None)
     doubted = replace(plain, result=replace(plain.result, trust=(failed,)))
@@ -164,14 +156,14 @@ def test_a_cut_whose_effect_turns_is_a_reversal(plain: Case) -> None:
     )
     turned = (cut("app", 0.2, 0.05), cut("web", -0.2, 0.05))
     result = replace(plain.result, segments=(), cuts=turned)
-    finding = reversal.judge(replace(plain, result=result, gap=row), {})
+    finding = days.judge(replace(plain, result=result, gap=row), {})
     assert finding.exceeds
     assert finding.p_value < 1e-6
     assert [item.where for item in finding.evidence] == ["scene app", "scene web"]
     alike = replace(plain.result, segments=(), cuts=(cut("app", 0.2, 0.05), cut("web", 0.1, 0.05)))
-    assert not reversal.judge(replace(plain, result=alike, gap=row), {}).exceeds
+    assert not days.judge(replace(plain, result=alike, gap=row), {}).exceeds
     none = replace(plain.result, segments=(), cuts=())
-    needs = reversal.judge(replace(plain, result=none, gap=row), {}).needs
+    needs = days.judge(replace(plain, result=none, gap=row), {}).needs
     assert needs == ("[segments]", "[cuts]")
 
 
@@ -192,7 +184,7 @@ def test_a_reversal_of_what_should_fall_has_the_signs_of_the_scorecard(
     )
     pair = replace(first, metric="auc", traffic="control", **numbers)
     known = replace(plain, result=result, gap=row, replay=replace(gauc, pairs=(pair,)))
-    finding = reversal.judge(known, {})
+    finding = days.judge(known, {})
     assert finding.exceeds
     assert "-20.0% in app and +19.0% in web" in finding.message
     assert [item.value for item in finding.evidence] == pytest.approx([-0.2, 0.19])
@@ -210,18 +202,18 @@ def test_who_has_a_gauc_explains_no_auc(plain: Case, gauc: ReplayResult) -> None
     known = replace(plain, replay=replace(gauc, rows=rows))
     words = ("treatment", "gauc[impressions]", "ctr", "goal", 0.0, -0.1, 0.1, 0.1, 0.05, 0.2)
     gap = AgreementRow(*words, "online only", reason=None)
-    assert eligibility.judge(replace(known, gap=gap), {}).exceeds
-    finding = eligibility.judge(replace(known, gap=replace(gap, offline="auc")), {})
+    assert builtin.judge(replace(known, gap=gap), {}).exceeds
+    finding = builtin.judge(replace(known, gap=replace(gap, offline="auc")), {})
     assert not finding.exceeds
     assert finding.evidence[2].value == pytest.approx(0.3, abs=0.01)
 
 
 def test_a_backtest_is_found_by_its_z(plain: Case) -> None:
     row = Backtest("treatment", "control", "treatment", "snips", 0.1, 0.09, 0.11, 0.2, -5.0, None)
-    assert backtest.judge(replace(plain, backtests=(row,)), {}).exceeds
+    assert facts.judge(replace(plain, backtests=(row,)), {}).exceeds
     near = replace(row, z=0.4)
-    assert not backtest.judge(replace(plain, backtests=(near,)), {}).exceeds
-    assert backtest.judge(plain, {}).needs == ("propensity", "item_id")
+    assert not facts.judge(replace(plain, backtests=(near,)), {}).exceeds
+    assert facts.judge(plain, {}).needs == ("propensity", "item_id")
 
 
 def test_open_bandit_has_the_backtest_of_off_policy_both_ways() -> None:

@@ -8,9 +8,9 @@ import pandas as pd
 import pytest
 
 import abeval
-from abeval.agreement import limits
-from abeval.agreement.causes import half_precision
-from abeval.agreement.stratified import single
+from abeval.agreement import clusters
+from abeval.agreement.causes import serving
+from abeval.agreement.clusters import single
 from abeval.errors import ExperimentError
 from abeval.results.agreement import Agreement
 from abeval.stats.records import Estimate
@@ -132,10 +132,10 @@ def test_where_the_treatment_acts_is_an_expression(folders: dict[str, Path]) -> 
         loaded.replace(agreement={"treated": "scene ="})
 
 
-def served(values: np.ndarray, own: np.ndarray) -> half_precision.Values:
+def served(values: np.ndarray, own: np.ndarray) -> serving.Values:
     order = np.lexsort((values, own))
     inside = (own > values.min()) & (own < values.max())
-    return half_precision.Values(
+    return serving.Values(
         compared=len(own),
         own_values=len(np.unique(own)),
         served_values=len(np.unique(values)),
@@ -177,13 +177,13 @@ def test_a_share_is_tested_against_its_limit() -> None:
     rows = pd.DataFrame(
         {"side": "variant", "cluster": range(64), "bad": [2, 3] * 32, "known": [100] * 64}
     )
-    bad = limits.share(rows, "variant", "bad", "known")
+    bad = clusters.share(rows, "variant", "bad", "known")
     assert bad is not None
     assert bad.value == 0.025
-    assert limits.p_above(bad, 0.01) < 1e-6
-    assert limits.p_above(bad, 0.025) == pytest.approx(0.5)
-    assert limits.p_above(Estimate(0.0, 0.0, 64, 63.0), 0.01) == 1.0
-    assert limits.share(rows, "control", "bad", "known") is None
+    assert clusters.p_above(bad, 0.01) < 1e-6
+    assert clusters.p_above(bad, 0.025) == pytest.approx(0.5)
+    assert clusters.p_above(Estimate(0.0, 0.0, 64, 63.0), 0.01) == 1.0
+    assert clusters.share(rows, "control", "bad", "known") is None
 
 
 def test_the_auc_of_one_value_is_that_of_its_pairs() -> None:

@@ -8,8 +8,7 @@ import duckdb
 from pydantic import TypeAdapter
 
 from abeval.assignment.draws import Rule
-from abeval.assignment.platforms import AnyScheme
-from abeval.assignment.platforms.scheme import Scheme
+from abeval.assignment.platforms import AnyScheme, Scheme
 from abeval.engines import builders
 from abeval.engines.builders import rule_sql
 

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from abeval.assignment.draws import Draw, shares
-from abeval.assignment.hashes import md5
-from abeval.assignment.platforms.md5 import Flagsmith, flagsmith_draw
+from abeval.assignment.draws import Draw, md5, shares
+from abeval.assignment.platforms import Flagsmith, flagsmith_draw
 
 
 def test_a_draw_has_the_seed_0_unless_it_is_given() -> None:

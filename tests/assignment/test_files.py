@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from abeval.assignment import Assignment, Holdout, Layer, Plan
-from abeval.assignment.files import read_assignment, read_plan
+from abeval.assignment.plan import read_assignment, read_plan
 from abeval.errors import ExperimentError, LogError
 
 EVEN = Assignment("exp", {"a": 1, "b": 1})

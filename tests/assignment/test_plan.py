@@ -7,7 +7,7 @@ import pandas as pd
 import pytest
 
 from abeval.assignment import SLOTS, Assignment, Holdout, Layer, Plan, md5_60, slot
-from abeval.assignment.platforms.fnv import GrowthBook
+from abeval.assignment.platforms import GrowthBook
 from abeval.assignment.randomness import independence, uniformity
 from abeval.errors import ExperimentError
 from tests.assignment.schemes import in_duckdb, odd_ids

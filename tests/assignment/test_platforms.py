@@ -10,17 +10,25 @@ from typing import Any
 import pytest
 
 from abeval.assignment.draws import Draw, Rule, shares
-from abeval.assignment.platforms.fnv import GrowthBook, growthbook_draw, growthbook_ranges
-from abeval.assignment.platforms.md5 import Eppo, flagsmith_draw
-from abeval.assignment.platforms.murmur3 import (
+from abeval.assignment.platforms import (
+    Eppo,
+    Firebase,
+    GrowthBook,
+    LaunchDarkly,
     Optimizely,
+    PlanOut,
+    PostHog,
     Split,
+    Statsig,
     Unleash,
+    firebase_draw,
+    flagsmith_draw,
+    growthbook_draw,
+    growthbook_ranges,
     optimizely_draw,
     split_draw,
+    statsig_draw,
 )
-from abeval.assignment.platforms.sha1 import LaunchDarkly, PlanOut, PostHog
-from abeval.assignment.platforms.sha256 import Firebase, Statsig, firebase_draw, statsig_draw
 from abeval.errors import ExperimentError
 from tests.assignment.schemes import SETTINGS, WEIGHTS, in_duckdb, odd_ids, scheme
 

@@ -7,9 +7,7 @@ from typing import Any
 import pytest
 from pydantic import TypeAdapter, ValidationError
 
-from abeval.assignment.platforms import AnyScheme
-from abeval.assignment.platforms.fnv import GrowthBook
-from abeval.assignment.platforms.scheme import Scheme
+from abeval.assignment.platforms import AnyScheme, GrowthBook, Scheme
 from tests.assignment.schemes import odd_ids
 
 HALVES = {"a": 1.0, "b": 1.0}

@@ -11,9 +11,13 @@ import mmh3
 import pytest
 from pydantic import TypeAdapter
 
-from abeval.assignment.platforms import AnyScheme
-from abeval.assignment.platforms.murmur3 import Optimizely, optimizely_draw
-from abeval.assignment.platforms.sha256 import Firebase, firebase_draw
+from abeval.assignment.platforms import (
+    AnyScheme,
+    Firebase,
+    Optimizely,
+    firebase_draw,
+    optimizely_draw,
+)
 
 WEIGHTS = {"a": 3, "b": 5, "c": 2}
 LONG_SCALE = float(0xFFFFFFFFFFFFFFF)

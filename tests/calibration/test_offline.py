@@ -3,9 +3,9 @@
 import numpy as np
 import pandas as pd
 import pytest
+from abeval.offline.inference import Columns, estimate
 
-from abeval.offline.estimates.inference import Columns, estimate
-from abeval.offline.evaluate_log import JudgedColumns, evaluate_log
+from abeval.offline.evaluate import JudgedColumns, evaluate_log
 from benchmarks.calibration import offline as calibration
 
 

@@ -4,14 +4,13 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from abeval.experiment.sections import Event
 
-from abeval.experiment.design import Event
 from abeval.inference.comparison import Rule
 from abeval.stats.records import Refusal
 from abeval.time.analysis import Timeline, metric_over_time, snapshots
-from abeval.time.axes import Course, calendar
 from abeval.time.peeking import follow
-from abeval.time.windows import windows_of
+from abeval.time.windows import Course, calendar, windows_of
 from benchmarks.calibration import verdicts as calibration
 from benchmarks.calibration.verdicts import CTR, experiment_of, looks_of, verdicts
 from benchmarks.calibration.worlds import DAYS, WORLDS, days_of, time_sums, units_of

@@ -14,8 +14,7 @@ import sqlglot
 from sqlglot import exp
 from sqlglot.tokens import TokenType
 
-from abeval.aggregates.collect import collect
-from abeval.aggregates.definitions import run_definitions
+from abeval.aggregates.collect import collect, run_definitions
 from abeval.engines.duckdb import DuckDBEngine
 from abeval.engines.sql import query, query_names, quoted
 from abeval.errors import QueryError

@@ -17,7 +17,7 @@ import pandas as pd
 import pytest
 
 import abeval
-from abeval.aggregates.definitions import run_definitions
+from abeval.aggregates.collect import run_definitions
 from abeval.agreement.agree import read_offline
 from abeval.assignment import Assignment, Holdout, Layer, Plan
 from abeval.engines.duckdb import DuckDBEngine
@@ -31,13 +31,12 @@ from abeval.logs.prepare import prepare
 from abeval.logs.run import Run
 from abeval.logs.units import expected_by_rule, places_of_hashes
 from abeval.metrics.definition import Metric
-from abeval.off_policy.estimates import OffPolicyOptions
 from abeval.off_policy.log import PolicyChoice
-from abeval.off_policy.run import off_policy
+from abeval.off_policy.run import OffPolicyOptions, off_policy
 from abeval.offline.replay import ReplayOptions, replay
 from abeval.pipeline import analyze_on
-from abeval.time.aa import aa
 from abeval.time.analysis import windows
+from abeval.time.open import aa
 from benchmarks.plants.run import simulate_plant
 from tests.aggregates import events_world
 from tests.assignment.schemes import SETTINGS, WEIGHTS, odd_ids, scheme
@@ -81,7 +80,7 @@ SINCE_EXPOSURE = ("clicked_soon", "items_clicked", "first", "kinds", "basket", "
 def _by_bucket(engine: Any) -> None:
     """As for millions of units, on few."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("abeval.aggregates.buckets.UNITS_PER_BUCKET", 0)
+        patch.setattr("abeval.aggregates.aggregates.UNITS_PER_BUCKET", 0)
         aa(Run(BUSY, engine, nasty.busy()), metrics(BUSY), 50, 0)
 
 

@@ -13,7 +13,7 @@ from sqlglot import exp
 
 import abeval
 from abeval.cli.main import main
-from abeval.cli.sql import run_of
+from abeval.cli.reference import run_of
 from abeval.engines.sql import query, query_names
 from abeval.engines.statement import plain_statement, recorded, statement_text
 from abeval.engines.transpile import parsed, transpiled

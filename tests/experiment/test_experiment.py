@@ -10,15 +10,15 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from abeval.experiment.sections import AbsoluteMargin, Toward
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from abeval.errors import ExperimentError
-from abeval.experiment.chosen_metrics import AbsoluteMargin, Toward
-from abeval.experiment.columns import CANONICAL_COLUMNS
 from abeval.experiment.load import load_experiment, parse_experiment
 from abeval.experiment.model import Experiment
-from abeval.simulate.template import EXPERIMENT
+from abeval.experiment.sources import CANONICAL_COLUMNS
+from abeval.simulate.run import EXPERIMENT
 
 MISTAKEN = """\
 name = "ranker_v2"

@@ -17,8 +17,8 @@ from abeval.errors import ExperimentError
 from abeval.report.terminal import as_text
 from abeval.results import format as fmt
 from abeval.results.study import Study
-from abeval.stats import bayes, cuped, dunnett, group_sequential, multiplicity, regression
-from abeval.stats import stratification as strata
+from abeval.stats import adjustment, decisions, multiplicity, sequential, split_moments
+from abeval.stats import adjustment as strata
 from abeval.stats.moments import Moments
 from tests import sample
 from tests.logs.people import experiment, log_of, users
@@ -69,7 +69,7 @@ class TestRegression:
         assert row.method == "lin_t"
         half = (row.difference_high - row.difference_low) / 2
         assert half == pytest.approx(1.96 * theirs.bse["t"], rel=0.02)
-        ours = regression.lin_moments(*moments(table, "clicks", "clicks_0", "new"))
+        ours = adjustment.lin_moments(*moments(table, "clicks", "clicks_0", "new"))
         assert row.p_value == pytest.approx(ours.effect.p_value, rel=1e-9)
         assert change.method == "regression"
         assert change.theta == pytest.approx(ours.theta, rel=1e-9)
@@ -89,7 +89,7 @@ class TestRegression:
             ctr = own.clicks.sum() / own.shown.sum()
             parts.append(own.assign(line=ctr + (own.clicks - ctr * own.shown) / own.shown.mean()))
         arms = moments(pd.concat(parts), "line", "clicks_0", "shown_0", "new")
-        expected = regression.lin_moments(*arms)
+        expected = adjustment.lin_moments(*arms)
         assert result["ctr"].difference == pytest.approx(expected.effect.difference, rel=1e-9)
         assert result["ctr"].p_value == pytest.approx(expected.effect.p_value, rel=1e-9)
         (change,) = result.adjustments
@@ -109,7 +109,7 @@ class TestCovariates:
         )
         table = table.assign(own_0=2 * table.clicks_0 + table.shown_0)
         arms = moments(table, "clicks", "clicks_0", "shown_0", "own_0", "new")
-        method = cuped.mean if adjust == "cuped" else regression.lin_moments
+        method = adjustment.mean if adjust == "cuped" else adjustment.lin_moments
         expected = method(*arms)
         row, change = result["clicks_per_user"], result.adjustments[0]
         assert row.difference == pytest.approx(expected.effect.difference, rel=1e-8)
@@ -127,7 +127,7 @@ class TestCovariates:
         )
         table = table.assign(squares_0=4 * table.clicks_0)
         arms = moments(table, "clicks", "shown", "clicks_0", "shown_0", "squares_0", "new")
-        expected = cuped.ratio_with(*arms)
+        expected = adjustment.ratio_with(*arms)
         assert result["ctr"].p_value == pytest.approx(expected.effect.p_value, rel=1e-7)
 
 
@@ -194,7 +194,7 @@ class TestPlannedLooks:
     @pytest.mark.parametrize("spending", ["obrien_fleming", "pocock", "power"])
     def test_bounds_are_those_of_the_statistics(self, spending):
         result = self.looks(14, spending=spending)
-        z = group_sequential.bounds([0.5, 1.0], 0.05, spending).z[-1]
+        z = sequential.bounds([0.5, 1.0], 0.05, spending).z[-1]
         fixed = sample.analysis()
         for boundary in result.boundaries:
             row, plain = result[boundary.metric], fixed[boundary.metric]
@@ -216,13 +216,13 @@ class TestPlannedLooks:
     def test_the_first_look_has_spent_what_was_planned_for_it(self):
         result = self.half()
         assert {b.information for b in result.boundaries} == {0.5}
-        bound = group_sequential.bounds([0.5]).z[0]
+        bound = sequential.bounds([0.5]).z[0]
         assert [b.boundary for b in result.boundaries] == pytest.approx([bound] * 3)
         assert any("look 1 of 2" in note for note in result.notes)
         unplanned = self.looks(10)
         fractions = [0.5, 10 / 14]
         assert unplanned.boundaries[0].boundary == pytest.approx(
-            group_sequential.bounds(fractions).z[-1], abs=0.005
+            sequential.bounds(fractions).z[-1], abs=0.005
         )
         assert any("is not a planned one" in note for note in unplanned.notes)
 
@@ -244,8 +244,8 @@ class TestBeliefs:
         found = {b.metric: b for b in result.beliefs}
         row = result["sessions_per_user"]
         se = row.difference / stats.norm.isf(row.p_value / 2)
-        expected = bayes.normal_normal(
-            row.difference, abs(se), bayes.Prior(0.01, 0.05).on_absolute_scale(row.control)
+        expected = decisions.normal_normal(
+            row.difference, abs(se), decisions.Prior(0.01, 0.05).on_absolute_scale(row.control)
         )
         belief = found["sessions_per_user"]
         assert (belief.prior_mean, belief.prior_sd) == (0.01, 0.05)
@@ -315,7 +315,7 @@ class TestFamilies:
         variances = [v.var(ddof=1) / len(v) for v in values]
         loadings = [math.sqrt(variances[0] / (variances[0] + v)) for v in variances[1:]]
         df = min(stats.ttest_ind(values[i], values[0], equal_var=False).df for i in (1, 2))
-        expected = dunnett.p_values([row.p_value for row in both], loadings, df)
+        expected = split_moments.p_values([row.p_value for row in both], loadings, df)
         assert [row.p_adjusted for row in both] == pytest.approx(
             [min(1.0, 2 * p) for p in expected], rel=1e-6
         )

@@ -12,7 +12,7 @@ import pytest
 import abeval
 from abeval.errors import ExperimentError
 from abeval.results.analysis import Result, result_from_dict
-from abeval.results.cuts import CutRow, CutSplit
+from abeval.results.effects import CutRow, CutSplit
 
 SCORED = ("ctr", "gauc", "auc", "q_ctr", "clicks_per_user")
 LISTS = {

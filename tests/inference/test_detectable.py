@@ -17,10 +17,10 @@ from abeval.aggregates.collect import collect_prepared
 from abeval.api import LoadedExperiment
 from abeval.experiment.metrics import named_metrics
 from abeval.logs.run import opened
-from abeval.report.next_step import next_step
+from abeval.report.first_part import next_step
 from abeval.report.page import page_html
 from abeval.results.study import Study
-from abeval.study.run import analysed
+from abeval.study import analysed
 from benchmarks.calibration import detectable
 from tests import real_logs
 

@@ -5,13 +5,13 @@ from __future__ import annotations
 import numpy as np
 import pandas as pd
 import pytest
+from abeval.inference.trust.groups import compare_bottoms
 
 import abeval
 from abeval.experiment.load import parse_experiment
 from abeval.inference.comparison import Arms, Comparison, Rule
 from abeval.inference.families import guardrails_adjusted
 from abeval.inference.scorecard import judged_rows
-from abeval.inference.trust.denominators import compare_bottoms
 from abeval.inference.verdict import decide
 from abeval.metrics.definition import Margin, Metric
 from abeval.results import Check

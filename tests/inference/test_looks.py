@@ -11,7 +11,7 @@ from scipy import stats
 
 import abeval
 from abeval.results.analysis import Result
-from abeval.stats import group_sequential, sequential
+from abeval.stats import sequential
 
 PERIOD = {"start": "2027-03-01", "end": "2027-03-29"}
 
@@ -156,11 +156,11 @@ def test_planned_looks_under_a_ramp_correlate_as_their_units_do(spending: str) -
     ]
     units = [1 / (1 / a + 1 / b) for a, b in counts]
     assert units[2] / units[-1] < 0.1
-    expected = group_sequential.bounds(
+    expected = sequential.bounds(
         np.array(units) / units[-1], 0.05, spending, spent_at=[0.25, 0.5, 0.75, 1.0]
     )
     assert found.boundary == pytest.approx(expected.z[-1], abs=0.02)
-    by_days = group_sequential.bounds([0.25, 0.5, 0.75, 1.0], 0.05, spending)
+    by_days = sequential.bounds([0.25, 0.5, 0.75, 1.0], 0.05, spending)
     assert found.boundary > by_days.z[-1] + 0.05
     assert found.information == 1.0
 
@@ -169,8 +169,8 @@ def test_a_used_bound_stays_as_it_was() -> None:
     """What was spent at the first look does not change with what comes after it."""
     log = ramped()
     (early,) = analyzed(log[log["ts"] < "2027-03-15"], **PLAN).boundaries
-    two = group_sequential.bounds([0.1, 1.0], spent_at=[0.25, 0.5])
-    three = group_sequential.bounds([0.01, 0.1, 1.0], spent_at=[0.25, 0.5, 1.0])
+    two = sequential.bounds([0.1, 1.0], spent_at=[0.25, 0.5])
+    three = sequential.bounds([0.01, 0.1, 1.0], spent_at=[0.25, 0.5, 1.0])
     assert two.z == pytest.approx(three.z[:2], rel=1e-9)
     assert early.information == 0.5
 
@@ -186,8 +186,8 @@ def test_planned_looks_under_ramps_keep_their_level() -> None:
     z = np.abs(np.cumsum(steps, axis=1)) / np.sqrt(fractions)
     error = np.sqrt(0.05 * 0.95 / 20_000)
     for spending in ("obrien_fleming", "pocock", "power"):
-        by_information = group_sequential.bounds(fractions, 0.05, spending, spent_at=shares).z
+        by_information = sequential.bounds(fractions, 0.05, spending, spent_at=shares).z
         rejected = float(np.mean((z >= by_information).any(axis=1)))
         assert rejected == pytest.approx(0.05, abs=3 * error)
-        by_days = group_sequential.bounds(shares, 0.05, spending).z
+        by_days = sequential.bounds(shares, 0.05, spending).z
         assert np.mean((z >= by_days).any(axis=1)) > 0.05 + 3 * error

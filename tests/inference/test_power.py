@@ -10,8 +10,8 @@ from scipy import stats
 
 import abeval
 from abeval.errors import ExperimentError
-from abeval.inference import shipping
-from abeval.stats import group_sequential, multiplicity
+from abeval.inference import power
+from abeval.stats import multiplicity, sequential
 from benchmarks.calibration import power as calibration
 from tests import sample
 from tests.logs.people import experiment, log_of, users
@@ -214,8 +214,8 @@ def test_guardrails_that_cannot_hold_are_said_to_be_the_reason() -> None:
 def test_simulated_families_are_those_of_the_statistics(family: str) -> None:
     z = np.abs(np.random.default_rng(1).normal(1.5, 1.2, (400, 4)))
     weights = [1.0, 2.0, 3.0, 2.0]
-    rule = shipping.Rule(0.05, family, weights, lambda level: (stats.norm.isf(level / 2),))
-    rejected = shipping._family(z, rule, 0)
+    rule = power.Rule(0.05, family, weights, lambda level: (stats.norm.isf(level / 2),))
+    rejected = power._family(z, rule, 0)
     for row, found in zip(2 * stats.norm.sf(z), rejected, strict=True):
         match family:
             case "none":
@@ -228,17 +228,17 @@ def test_simulated_families_are_those_of_the_statistics(family: str) -> None:
 
 
 def test_planned_looks_can_end_the_experiment() -> None:
-    once = shipping.Rule(0.05, "holm", [1.0], lambda level: (stats.norm.isf(level / 2),))
+    once = power.Rule(0.05, "holm", [1.0], lambda level: (stats.norm.isf(level / 2),))
     shares = [0.25, 0.5, 0.75, 1.0]
     looks = once._replace(
-        critical=lambda level: group_sequential.bounds(shares, level).z, fractions=shares
+        critical=lambda level: sequential.bounds(shares, level).z, fractions=shares
     )
-    claims = shipping.Claims([2.8016], [])
-    fixed = shipping.odds(claims, once, shipping.draws(np.eye(1), 1, 0.5, 1))
-    ended = shipping.odds(claims, looks, shipping.draws(np.eye(1), 1, 0.5, 4))
+    claims = power.Claims([2.8016], [])
+    fixed = power.odds(claims, once, power.draws(np.eye(1), 1, 0.5, 1))
+    ended = power.odds(claims, looks, power.draws(np.eye(1), 1, 0.5, 4))
     assert fixed.ship == pytest.approx(0.8, abs=0.01)
     assert 0.77 < ended.ship < fixed.ship
-    nothing = shipping.odds(shipping.Claims([0.0], []), looks, shipping.draws(np.eye(1), 1, 0.5, 4))
+    nothing = power.odds(power.Claims([0.0], []), looks, power.draws(np.eye(1), 1, 0.5, 4))
     assert nothing.ship + nothing.stop == pytest.approx(0.05, abs=0.006)
 
 

@@ -11,15 +11,18 @@ import pandas as pd
 import pytest
 
 import abeval
-from abeval.inference import skew
-from abeval.inference.adjust import Strata
+from abeval.inference import special_tests
 from abeval.inference.comparison import Arms, Comparison, Rule
 from abeval.inference.looks import AlwaysValid, Planned
-from abeval.inference.means_and_ratios import compare_moments, compare_strata
-from abeval.inference.stretches import compare_within
+from abeval.inference.means_and_ratios import (
+    Strata,
+    compare_moments,
+    compare_strata,
+    compare_within,
+)
 from abeval.metrics.definition import Metric
 from abeval.results.analysis import Result
-from abeval.stats import skewed, stratification
+from abeval.stats import adjustment, skewed
 from abeval.stats.moments import Moments
 from benchmarks.calibration import skew as levels
 from tests.logs.small import START
@@ -149,7 +152,7 @@ class TestRule:
         for seed in range(30):
             arms = drawn(seed, 9000), drawn(seed + 100, 1000)
             compared = skewed.means(arms[0].pick(0), arms[1].pick(0))
-            large = abs(skewed.skewness(compared)) <= skew.LIMIT
+            large = abs(skewed.skewness(compared)) <= special_tests.LIMIT
             assert (compare_moments(MEAN, *arms, Rule()).permuted is None) == large
 
     def test_without_third_moments_it_is_as_before(self) -> None:
@@ -309,7 +312,7 @@ class TestAdjusted:
         effect = _effect(row)
         assert effect.method == "post_stratified_permutation_moments"
         cells = [[arm["x"].pick(0), arm["y"].pick(0)] for arm in (control, treatment)]
-        expected = stratification.mean(*cells).adjusted.effect
+        expected = adjustment.mean(*cells).adjusted.effect
         assert effect.difference == pytest.approx(expected.difference)
         assert effect.se == pytest.approx(expected.se, rel=0.4)
         assert effect.low < effect.difference < effect.high

@@ -8,8 +8,7 @@ import pandas as pd
 import abeval
 from abeval.api import LoadedExperiment
 from abeval.results import Check
-from abeval.results.analysis import Result
-from abeval.results.check import CheckResult
+from abeval.results.analysis import CheckResult, Result
 
 USERS = 24_000
 

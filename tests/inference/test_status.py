@@ -10,10 +10,10 @@ import pandas as pd
 import pytest
 
 from abeval.inference.comparison import MIN_UNITS, Comparison, Rule, Spread
-from abeval.inference.status import goodness, goodness_interval, goodness_p_value, status_of
-from abeval.inference.toward import with_gain
+from abeval.inference.families import goodness, goodness_interval, goodness_p_value, status_of
 from abeval.metrics.definition import DECREASE, INCREASE, Direction, Margin, Metric
-from abeval.stats import decisions, effects, relative
+from abeval.stats import decisions, effects
+from abeval.stats.effects import with_gain
 from abeval.stats.records import Estimate, Lift
 from tests.logs.small import analyze, small_log
 
@@ -299,7 +299,7 @@ def test_the_contrast_agrees_with_the_lift_where_that_has_ends(direction: str, s
     for value in np.linspace(8.0, 12.0, 41):
         treatment = Estimate(sign * float(value), 0.3, 500, math.inf)
         effect = effects.compare(control, treatment)
-        lift = relative.fieller(control, treatment)
+        lift = effects.fieller(control, treatment)
         gain = decisions.gain((lift.low, lift.high), direction)
         for margin in (0.02, 0.05, 0.2):
             assert decisions.not_worse_relative(

@@ -13,8 +13,8 @@ from scipy import stats as scipy_stats
 import abeval
 from abeval import stats
 from abeval.results.analysis import Result
-from abeval.stats.arrays import Floats
 from abeval.stats.moments import Moments
+from abeval.stats.records import Floats
 
 TARGET = 30.0
 SPREAD = 2.0

@@ -10,8 +10,7 @@ import pandas as pd
 import pytest
 from scipy import stats
 
-from abeval.aggregates.aggregates import Aggregates
-from abeval.aggregates.rows import VariantUnits
+from abeval.aggregates.aggregates import Aggregates, VariantUnits
 from abeval.experiment.load import parse_experiment
 from abeval.experiment.model import Experiment
 from abeval.inference.compare import Analysis

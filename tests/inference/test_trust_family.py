@@ -8,12 +8,11 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
+from abeval.experiment.sections import TrustOptions
 
 import abeval
 from abeval.errors import ExperimentError
-from abeval.experiment.trust import TrustOptions
-from abeval.inference.trust.family import decided
-from abeval.inference.trust.finding import Significance, Words
+from abeval.inference.trust.finding import Significance, Words, decided
 from abeval.results.analysis import Result
 from tests.logs.small import PERIOD, analyze, small_log
 

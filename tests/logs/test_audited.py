@@ -9,10 +9,10 @@ from typing import Any
 
 import pytest
 
+from abeval.aggregates.audits import PARTS, Sample, flags, show_audited
 from abeval.engines.duckdb import DuckDBEngine
 from abeval.experiment.load import parse_experiment
 from abeval.experiment.model import Experiment
-from abeval.logs.audited import PARTS, Sample, flags, show_audited
 from abeval.logs.mapping import map_columns
 from abeval.logs.run import Run
 from abeval.logs.shape import LogShape, shape_of

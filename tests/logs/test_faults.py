@@ -11,8 +11,8 @@ from abeval.engines.duckdb import DuckDBEngine
 from abeval.errors import ExperimentError, QueryError
 from abeval.experiment.load import parse_experiment
 from abeval.experiment.metrics import chosen_metrics
-from abeval.logs.faults import faulty_expression
 from abeval.logs.mapping import map_columns
+from abeval.logs.prepare import faulty_expression
 from abeval.logs.shape import shape_of
 from tests.logs.small import analyze, small_log
 

@@ -348,7 +348,7 @@ def test_a_lacking_column_keeps_its_level(tmp_path: Path) -> None:
     """Files by day in 200 A/A worlds of users with very different numbers of rows."""
     import numpy as np
 
-    from abeval.inference.trust.lacking import same_share
+    from abeval.inference.trust.rows import same_share
     from abeval.stats.moments import Moments
 
     random = np.random.default_rng(0)

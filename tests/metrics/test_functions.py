@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 import abeval
 from abeval.assignment import Assignment
 from abeval.errors import ExperimentError
-from abeval.metrics.functions import evaluate, function_problem, names_of
+from abeval.metrics.row_text import evaluate, function_problem, names_of
 from abeval.stats import resampling
 from tests.aggregates.test_quantiles import visits
 from tests.logs.small import analyze

@@ -2,8 +2,7 @@
 
 import pytest
 
-from abeval.metrics import sources
-from abeval.metrics.sources import AUC, GAUC, SESSIONS, Source
+from abeval.metrics.definition import AUC, GAUC, SESSIONS, Source
 
 EVERY = [value for value in vars(sources).values() if isinstance(value, Source)]
 

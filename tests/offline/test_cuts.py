@@ -7,10 +7,10 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
+from abeval.offline.parts import CELLS
 from pydantic import TypeAdapter
 
 import abeval
-from abeval.offline.candidates.cut_parts import CELLS
 from abeval.report.page import page_html
 from abeval.results.replay import ReplayResult
 from abeval.results.study import Study

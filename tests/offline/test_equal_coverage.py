@@ -4,10 +4,10 @@ from itertools import combinations
 
 import numpy as np
 import pytest
+from abeval.offline.groups import Listed
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from abeval.offline.sums.beyond import Listed
 from tests.offline.test_replay import small
 
 

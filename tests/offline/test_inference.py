@@ -5,11 +5,11 @@ import math
 import numpy as np
 import pandas as pd
 import pytest
+from abeval.offline.inference import Columns, compare, estimate, smooth
 from statsmodels.stats.proportion import proportion_confint
 
 import abeval
-from abeval.offline.estimates import jackknife
-from abeval.offline.estimates.inference import Columns, compare, estimate, smooth
+from abeval.offline import groups
 from abeval.stats.moments import Moments
 
 EVERYONE = np.ones(400, dtype=bool)
@@ -150,4 +150,4 @@ def test_what_does_not_vary_can_be_compared_with_what_does():
 
 
 def test_a_jackknife_of_equal_values_has_no_interval():
-    assert jackknife.estimate(1.0, np.ones(64), 400, 0.05).reason == "zero_variance"
+    assert groups.estimate(1.0, np.ones(64), 400, 0.05).reason == "zero_variance"

@@ -3,21 +3,17 @@
 import numpy as np
 import pandas as pd
 import pytest
+from abeval.offline.rows import Groups, read_rows
 from hypothesis import given
 from hypothesis import strategies as st
 
 from abeval.engines.duckdb import DuckDBEngine
 from abeval.engines.protocol import ArrayEngine
-from abeval.offline.candidates.grouping import Groups
-from abeval.offline.candidates.rows import read_rows
-from abeval.offline.candidates.shown import Candidates
-from abeval.offline.candidates.traffic import one_traffic, read_units
-from abeval.offline.evaluate_log import JudgedColumns, evaluate_log
-from abeval.offline.metrics.ids import default_metrics, metrics_of
-from abeval.offline.metrics.presets import PRESETS, Policy, Scoring
-from abeval.offline.metrics.units import cut_column
-from abeval.offline.sums.run import run_models
-from abeval.offline.sums.sums import Sums
+from abeval.offline.candidates import Candidates, one_traffic, read_units
+from abeval.offline.evaluate import JudgedColumns, evaluate_log
+from abeval.offline.kernels import cut_column
+from abeval.offline.metrics import PRESETS, Policy, Scoring, default_metrics, metrics_of
+from abeval.offline.sums import Sums, run_models
 from tests.examples import drawn
 
 METRICS = tuple(

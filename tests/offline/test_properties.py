@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from abeval.engines.duckdb import DuckDBEngine
 from abeval.engines.sql import query
 from abeval.offline.evaluate import evaluate
-from abeval.offline.metrics.ids import default_metrics
+from abeval.offline.metrics import default_metrics
 from tests.offline import slow
 from tests.offline.frames import close
 

@@ -8,8 +8,7 @@ import pytest
 
 from abeval.errors import ExperimentError
 from abeval.offline.evaluate import evaluate
-from abeval.offline.metrics.ids import default_metrics, parse_metric
-from abeval.offline.metrics.presets import PRESETS
+from abeval.offline.metrics import PRESETS, default_metrics, parse_metric
 from tests.offline.frames import close, our_id, ranking, run_frame, truth_frame
 
 SUITES = [

@@ -3,11 +3,11 @@
 import numpy as np
 import pandas as pd
 import pytest
+from abeval.offline.slices import elbow
 
 import abeval
 from abeval.errors import ExperimentError, LogError
-from abeval.offline.estimates.curves import elbow
-from abeval.offline.evaluate_log import JudgedColumns, evaluate_log
+from abeval.offline.evaluate import JudgedColumns, evaluate_log
 
 ENTRIES = {
     "name": "sliced",

@@ -8,7 +8,7 @@ from base64 import b64decode
 
 from plotly.offline import get_plotlyjs_version
 
-from abeval.report import assets, packing
+from abeval.report import assets
 
 
 def test_the_library_is_of_the_version_that_plotly_draws_with() -> None:
@@ -25,11 +25,11 @@ def test_packing_loses_nothing() -> None:
         'a<details><summary>s</summary><!--closed-->b<script type="application/json" id="f">{"x":1}'
         "</script><details><!--closed-->é<!--/closed--></details><!--/closed--></details><!--packed-->c"
     )
-    text = packing.pack(page)
+    text = assets.pack(page)
     rest, _, packed = text.partition('<script type="text/plain" id="packed">')
     data = json.loads(gzip.decompress(b64decode(packed.partition("<")[0])))
     assert data["figures"] == {"f": {"x": 1}}
     assert data["parts"] == ["é", 'b<details><template data-closed="0"></template></details>']
     assert rest.endswith('<template data-closed="1"></template></details>')
-    assert packing.pack("nothing closed<!--packed-->") == "nothing closed"
-    assert packing.pack(page) == text
+    assert assets.pack("nothing closed<!--packed-->") == "nothing closed"
+    assert assets.pack(page) == text

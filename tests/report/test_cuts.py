@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from abeval.report.cut_views import cut_views
-from abeval.report.cuts import CELLS, cut_tables
 from abeval.report.page import page_html
+from abeval.report.slices import CELLS, cut_tables, cut_views
 from abeval.report.terminal import as_text
 from abeval.results.analysis import Result
-from abeval.results.cuts import CutRow, CutSplit, NoCut
+from abeval.results.effects import CutRow, CutSplit, NoCut
 from abeval.results.study import study_of
 from tests.builders import HOSTILE, effect, result
 from tests.report.pages import whole

@@ -6,8 +6,8 @@ from dataclasses import replace
 
 import plotly.graph_objects as go
 import pytest
+from abeval.report.daily_page import daily_effect
 
-from abeval.report.daily_figures import daily_effect
 from abeval.report.figures import label
 from abeval.results import SliceRow
 from tests import builders

@@ -11,12 +11,12 @@ import numpy as np
 import pandas as pd
 import plotly.graph_objects as go
 import pytest
+from abeval.report.replay_page import curve_figure
 from typer.testing import CliRunner
 
 import abeval
 from abeval.cli.main import app
 from abeval.report.page import page_html
-from abeval.report.replay_figures import curve_figure
 from abeval.results import format as fmt
 from abeval.results.replay import Curve, CurvePoint
 from abeval.results.study import study_of

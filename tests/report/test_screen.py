@@ -14,7 +14,7 @@ import pytest
 import abeval
 from abeval.report.page import page_html
 from abeval.results.agreement import Agreement
-from abeval.results.outlook import MetricOutlook, PowerOutlook
+from abeval.results.power import MetricOutlook, PowerOutlook
 from abeval.results.study import Study, study_of
 from tests.report.pages import html
 

@@ -280,7 +280,8 @@ def test_brackets_of_a_help_text_are_printed(command_: str) -> None:
 
 
 def test_metrics_are_listed_whole_at_any_width() -> None:
-    from abeval.experiment.settings import Clicks, Sessions
+    from abeval.experiment.sections import Clicks, Sessions
+
     from abeval.metrics.builtin import builtin_metrics
 
     names = builtin_metrics(Clicks().long_seconds, Sessions().gap_minutes)

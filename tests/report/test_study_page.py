@@ -22,12 +22,10 @@ from abeval.engines import sql as queries
 from abeval.experiment.metrics import named_metrics
 from abeval.inference.judge import judge
 from abeval.logs.run import opened
-from abeval.offline.metrics.ids import default_metrics
-from abeval.report.figures import FigureView
+from abeval.offline.metrics import default_metrics
+from abeval.report.figures import Block, Closed, FigureView
 from abeval.report.markdown import markdown
-from abeval.report.page import _built, page_html
-from abeval.report.registry import PARTS
-from abeval.report.section import Block, Closed
+from abeval.report.page import PARTS, _built, page_html
 from abeval.report.tables import TextTable
 from abeval.results import format as fmt
 from abeval.results.study import Study, read_results, study_of

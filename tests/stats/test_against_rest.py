@@ -8,7 +8,7 @@ import pytest
 from scipy import stats
 
 from abeval.stats import effects, means
-from abeval.stats.against_rest import Pair, against_rest, log_contrast, with_rest
+from abeval.stats.heterogeneity import Pair, against_rest, log_contrast, with_rest
 from abeval.stats.moments import Moments
 from abeval.stats.records import Estimate, Refusal
 

@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from abeval.stats.changed_split import stretches
 from abeval.stats.records import Refusal
+from abeval.stats.srm import stretches
 
 
 def test_a_change_that_no_single_day_shows():

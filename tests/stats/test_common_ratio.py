@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 from scipy import optimize, stats
 
-from abeval.stats.common_ratio import arms_of, common_ratio
 from abeval.stats.effects import satterthwaite
+from abeval.stats.heterogeneity import arms_of, common_ratio
 from abeval.stats.records import Estimate, Refusal
 
 CONTROL = [Estimate(2.0, 0.02, 9, 7.0), Estimate(5.0, 0.04, 9, 11.0), Estimate(1.0, 0.01, 9, 5.0)]

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from reference_vectors import quick
 from scipy import stats
 
-from abeval.stats import contingency, proportions
+from abeval.stats import proportions
 from abeval.stats.proportions import Count
 from abeval.stats.records import Refusal
 
@@ -24,7 +24,7 @@ def test_half_of_the_table_at_hand_counts_in_either_tail(c: Count, t: Count) -> 
     law = stats.hypergeom(c.units + t.units, c.successes + t.successes, t.units)
     half = law.pmf(t.successes) / 2
     smaller = min(law.cdf(t.successes) - half, law.sf(t.successes - 1) - half)
-    found = contingency.fisher(*c, *t)
+    found = proportions.fisher(*c, *t)
     assert found.p_value == pytest.approx(min(1.0, 2 * smaller), rel=1e-8)
     assert found.log10 == pytest.approx(math.log10(min(1.0, 2 * smaller)), abs=1e-8)
 
@@ -36,7 +36,7 @@ def test_the_ends_of_the_odds_ratio_have_half_of_alpha_beyond_them(
     table: tuple[int, int, int, int],
 ) -> None:
     x_c, n_c, x_t, n_t = table
-    low, high = contingency.odds_ratio(*table)
+    low, high = proportions.odds_ratio(*table)
     for odds, side in ((low, -1), (high, 1)):
         if odds in (0.0, math.inf):
             continue
@@ -85,15 +85,15 @@ def test_an_arm_without_successes_has_an_honest_lift() -> None:
 
 
 def test_a_strong_association_keeps_its_logarithm() -> None:
-    found = contingency.fisher(10, 100_000, 5000, 100_000)
+    found = proportions.fisher(10, 100_000, 5000, 100_000)
     assert found.p_value == 0
     assert found.log10 == pytest.approx(-1505.45, abs=0.01)
 
 
 def test_degenerate_tables() -> None:
     for x in (0, 9):
-        assert contingency.fisher(x, 9, x, 9).p_value == 1
-        assert contingency.odds_ratio(x, 9, x, 9) == (0, math.inf)
+        assert proportions.fisher(x, 9, x, 9).p_value == 1
+        assert proportions.odds_ratio(x, 9, x, 9) == (0, math.inf)
         with pytest.raises(Refusal) as refusal:
             proportions.exact(Count(x, 9), Count(x, 9))
         assert refusal.value.reason == "zero_variance"
@@ -111,7 +111,7 @@ def test_the_interval_of_one_share_agrees_with_statsmodels() -> None:
 
     for x, n in ((0, 40), (3, 40), (40, 40)):
         theirs = proportion_confint(x, n, 0.1, "beta")
-        assert contingency.clopper_pearson(x, n, 0.1) == pytest.approx(theirs, abs=1e-12)
+        assert proportions.clopper_pearson(x, n, 0.1) == pytest.approx(theirs, abs=1e-12)
 
 
 @pytest.mark.parametrize(
@@ -142,35 +142,35 @@ def test_an_interval_reaches_as_far_as_both_errors_together(
         return treatment - control
 
     total, units = x_c + x_t, n_c + n_t
-    totals = [units * end for end in contingency.clopper_pearson(total, units)]
+    totals = [units * end for end in proportions.clopper_pearson(total, units)]
     angles = np.linspace(0, np.pi / 2, 20_001)
     estimate = x_t / n_t - x_c / n_c
     ends = []
-    for side, odds in zip((-1, 1), contingency.odds_ratio(*table), strict=True):
+    for side, odds in zip((-1, 1), proportions.odds_ratio(*table), strict=True):
         end, *others = (difference(odds, one) for one in (total, *totals))
         farther = max if side * end > 0 else min
         factor = farther(1.0, *(one / end for one in others))
         path = (estimate + np.cos(angles) * (end - estimate)) * factor ** np.sin(angles)
         ends.append(side * (side * path).max())
-    interval = contingency.exact_interval(*table, lambda c, t: t - c)
+    interval = proportions.exact_interval(*table, lambda c, t: t - c)
     assert tuple(interval) == pytest.approx(ends, abs=2e-5)
 
 
 def test_an_end_without_a_size_stays_as_it_is() -> None:
-    nothing = contingency.exact_interval(3, 40, 11, 41, lambda _c, _t: 0.0)
+    nothing = proportions.exact_interval(3, 40, 11, 41, lambda _c, _t: 0.0)
     assert nothing == (0, 0)
-    endless = contingency.exact_interval(3, 40, 11, 41, lambda c, t: math.copysign(math.inf, t - c))
+    endless = proportions.exact_interval(3, 40, 11, 41, lambda c, t: math.copysign(math.inf, t - c))
     assert endless.high == math.inf
 
 
 def test_everything_that_succeeds_is_on_one_side() -> None:
-    low, high = contingency.odds_ratio(0, 5, 5, 5)
+    low, high = proportions.odds_ratio(0, 5, 5, 5)
     assert stats.nchypergeom_fisher(10, 5, 5, low).pmf(5) / 2 == pytest.approx(0.025)
     assert high == math.inf
-    assert contingency.odds_ratio(5, 5, 0, 5) == pytest.approx((0.0, 1 / low))
+    assert proportions.odds_ratio(5, 5, 0, 5) == pytest.approx((0.0, 1 / low))
 
 
 @pytest.mark.parametrize("alpha", [0.0, 1.0])
 def test_the_level_of_an_odds_ratio_is_a_probability(alpha: float) -> None:
     with pytest.raises(ValueError, match="alpha"):
-        contingency.odds_ratio(3, 40, 11, 41, alpha)
+        proportions.odds_ratio(3, 40, 11, 41, alpha)

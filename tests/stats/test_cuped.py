@@ -9,7 +9,7 @@ from reference_vectors import quick, vector
 from scipy import stats
 from test_means import arms
 
-from abeval.stats import cuped, means, ratios, relative
+from abeval.stats import adjustment, effects, means
 from abeval.stats.moments import Moments
 from abeval.stats.records import Refusal
 
@@ -20,7 +20,7 @@ units = st.integers(8, 40).flatmap(
 
 def test_vector_cuped_mean_pooled_theta() -> None:
     v = vector("cuped_mean_pooled_theta")
-    a = cuped.mean(*arms("dwell", "pre_dwell"))
+    a = adjustment.mean(*arms("dwell", "pre_dwell"))
     assert a.theta == pytest.approx([v.expected["theta"]], abs=v.tol)
     assert a.effect.control == pytest.approx(v.expected["control"], abs=v.tol)
     assert a.effect.treatment == pytest.approx(v.expected["treatment"], abs=v.tol)
@@ -37,7 +37,7 @@ def test_vector_cuped_mean_pooled_theta() -> None:
 
 def test_vector_cuped_multi() -> None:
     v = vector("cuped_multi")
-    a = cuped.mean(*arms("dwell", "pre_dwell", "pre_clicks"))
+    a = adjustment.mean(*arms("dwell", "pre_dwell", "pre_clicks"))
     assert a.theta == pytest.approx(v.expected["beta"], abs=v.tol)
     assert a.effect.difference == pytest.approx(v.expected["diff"], abs=v.tol)
     assert a.effect.p_value == pytest.approx(v.expected["p"], abs=v.tol)
@@ -45,15 +45,15 @@ def test_vector_cuped_multi() -> None:
 
 def test_vector_cuped_relative() -> None:
     v = vector("cuped_relative")
-    a = cuped.mean(*arms("dwell", "pre_dwell"))
-    lift = relative.delta_adjusted(a)
+    a = adjustment.mean(*arms("dwell", "pre_dwell"))
+    lift = effects.delta_adjusted(a)
     assert lift.value == pytest.approx(v.expected["rel"], abs=v.tol)
-    assert relative.delta_se_adjusted(a) == pytest.approx(v.expected["se"], abs=v.tol)
+    assert effects.delta_se_adjusted(a) == pytest.approx(v.expected["se"], abs=v.tol)
 
 
 def with_past_ratio(arm: Moments) -> Moments:
     """Moments of (numerator, denominator, linearised ratio of the third and fourth variable)."""
-    rows = np.vstack([np.eye(4)[:2], ratios.gradient(arm.mean, 2, 3)])
+    rows = np.vstack([np.eye(4)[:2], means.gradient(arm.mean, 2, 3)])
     mean = np.array([*arm.mean[:2], arm.mean[2] / arm.mean[3]])
     return Moments(arm.n, mean, rows @ arm.comoment @ rows.T)
 
@@ -61,25 +61,25 @@ def with_past_ratio(arm: Moments) -> Moments:
 def test_vector_cuped_ratio_gbstats() -> None:
     v = vector("cuped_ratio_gbstats")
     pair = arms("clicks", "impressions", "pre_clicks", "pre_impressions")
-    a = cuped.ratio_with(*map(with_past_ratio, pair), theta=[v.expected["theta"]])
+    a = adjustment.ratio_with(*map(with_past_ratio, pair), theta=[v.expected["theta"]])
     assert a.effect.difference == pytest.approx(v.expected["diff"], abs=v.tol)
     assert a.effect.se == pytest.approx(v.expected["se"], abs=v.tol)
-    assert relative.delta_adjusted(a).value == pytest.approx(v.expected["rel"], abs=v.tol)
-    se = relative.delta_se_adjusted(a, at=a.control.value + a.effect.difference)
+    assert effects.delta_adjusted(a).value == pytest.approx(v.expected["rel"], abs=v.tol)
+    se = effects.delta_se_adjusted(a, at=a.control.value + a.effect.difference)
     assert se == pytest.approx(v.expected["rel_se"], abs=v.tol)
 
 
 def test_ratio_is_cuped_on_linearised_values() -> None:
     pair = arms("clicks", "impressions", "pre_clicks")
-    a = cuped.ratio_with(*pair)
+    a = adjustment.ratio_with(*pair)
     whole = pair[0] + pair[1]
     covariance = whole.covariance
-    theta = ratios.gradient(whole.mean, 0, 1) @ covariance[:, 2] / covariance[2, 2]
+    theta = means.gradient(whole.mean, 0, 1) @ covariance[:, 2] / covariance[2, 2]
     assert a.theta == pytest.approx([theta], rel=1e-12)
-    assert a.unadjusted.p_value == pytest.approx(ratios.delta(*pair).p_value, rel=1e-12)
+    assert a.unadjusted.p_value == pytest.approx(means.delta(*pair).p_value, rel=1e-12)
     variances = []
     for m in pair:
-        g = ratios.gradient(m.mean, 0, 1) - theta * np.eye(3)[2]
+        g = means.gradient(m.mean, 0, 1) - theta * np.eye(3)[2]
         variances.append(g @ m.covariance @ g / m.n)
     assert a.effect.se == pytest.approx(math.sqrt(sum(variances)), rel=1e-12)
 
@@ -97,7 +97,7 @@ def test_d11_variance_is_that_of_the_adjusted_values_of_each_variant(
     theta = np.linalg.solve(covariance[1:, 1:], covariance[1:, 0])
     adjusted = [a[0] - theta @ (a[1:] - whole[1:].mean(axis=1)[:, None]) for a in (c, t)]
     assume(all(np.std(a) > 1e-2 for a in adjusted))
-    found = cuped.mean(Moments.of(*c), Moments.of(*t)).effect
+    found = adjustment.mean(Moments.of(*c), Moments.of(*t)).effect
     reference = stats.ttest_ind(adjusted[1], adjusted[0], equal_var=False)
     assert found.p_value == pytest.approx(reference.pvalue, rel=1e-6, abs=1e-9)
     assert found.df == pytest.approx(reference.df, rel=1e-6)
@@ -108,7 +108,7 @@ def test_d11_variance_is_that_of_the_adjusted_values_of_each_variant(
 def test_a_covariate_that_says_nothing_changes_nothing() -> None:
     y, constant = [1.0, 4.0, 2.0, 8.0], [0.1] * 4
     raw = means.welch(Moments.of(y), Moments.of(y[::-1]) + Moments.of([3, 3]))
-    a = cuped.mean(
+    a = adjustment.mean(
         Moments.of(y, constant), Moments.of(y[::-1], constant) + Moments.of([3, 3], [0.1, 0.1])
     )
     assert a.theta == (0.0,)
@@ -117,15 +117,15 @@ def test_a_covariate_that_says_nothing_changes_nothing() -> None:
 
 
 def test_a_covariate_twice_is_the_covariate_once() -> None:
-    once = cuped.mean(*arms("dwell", "pre_dwell"))
-    twice = cuped.mean(*arms("dwell", "pre_dwell", "pre_dwell"))
+    once = adjustment.mean(*arms("dwell", "pre_dwell"))
+    twice = adjustment.mean(*arms("dwell", "pre_dwell", "pre_dwell"))
     assert twice.effect[:-1] == pytest.approx(once.effect[:-1], rel=1e-9)
     assert sum(twice.theta) == pytest.approx(once.theta[0], rel=1e-9)
 
 
 def test_a_covariate_that_is_the_metric_leaves_no_error_to_test_with() -> None:
     with pytest.raises(Refusal) as refusal:
-        cuped.mean(*arms("dwell", "dwell"))
+        adjustment.mean(*arms("dwell", "dwell"))
     assert refusal.value.reason == "zero_variance"
 
 
@@ -137,12 +137,12 @@ def test_units_without_a_pre_period_are_a_stratum_of_their_own() -> None:
     treated = rng.random(4000) < 0.5
     value, missing = np.nan_to_num(x), np.isnan(x)
     pair = [Moments.of(y[a], value[a], missing[a]) for a in (~treated, treated)]
-    a = cuped.mean(*pair)
+    a = adjustment.mean(*pair)
     # The slope is that of the units that have one; the indicator's is what new units lack.
     slope = np.polyfit(x[known], y[known], 1)
     assert a.theta[0] == pytest.approx(slope[0], rel=1e-9)
     assert a.theta[1] == pytest.approx(y[~known].mean() - slope[1], rel=1e-9)
-    zeros = cuped.mean(*(m.pick(0, 1) for m in pair))
+    zeros = adjustment.mean(*(m.pick(0, 1) for m in pair))
     assert a.effect.se < 0.8 * zeros.effect.se
 
 
@@ -163,14 +163,14 @@ def test_ratio_with_plain_covariates_and_a_constant_denominator_is_the_mean() ->
         )
         for m, _ in zip((c, t), ones, strict=True)
     ]
-    found, plain = cuped.ratio_with(*treated_ratio), cuped.mean(c, t)
+    found, plain = adjustment.ratio_with(*treated_ratio), adjustment.mean(c, t)
     assert found.effect[:-1] == pytest.approx(plain.effect[:-1], rel=1e-12)
     assert found.theta == pytest.approx(plain.theta)
 
 
 def test_swapping_arms_negates() -> None:
     c, t = arms("dwell", "pre_dwell")
-    one, other = cuped.mean(c, t), cuped.mean(t, c)
+    one, other = adjustment.mean(c, t), adjustment.mean(t, c)
     assert one.effect.difference == pytest.approx(-other.effect.difference, rel=1e-12)
     assert one.effect.p_value == pytest.approx(other.effect.p_value, rel=1e-12)
     assert one.theta == pytest.approx(other.theta)
@@ -182,8 +182,8 @@ def test_fieller_of_the_adjusted_lift_agrees_with_the_adjusted_test() -> None:
     for _ in range(200):
         x = rng.gamma(2, 5, (2, 30))
         y = x + rng.normal(0, 3, (2, 30)) + np.array([[0.0], [1.5]])
-        a = cuped.mean(Moments.of(y[0], x[0]), Moments.of(y[1], x[1]))
-        lift = relative.fieller_adjusted(a)
+        a = adjustment.mean(Moments.of(y[0], x[0]), Moments.of(y[1], x[1]))
+        lift = effects.fieller_adjusted(a)
         rejects = a.effect.p_value < 0.05
         assert (lift.low > 0 or lift.high < 0) == rejects
         seen.add(rejects)
@@ -195,7 +195,8 @@ def test_covariance_with_the_control_is_what_repetitions_show() -> None:
     x = rng.normal(10, 2, (3000, 2, 50))
     y = x + rng.normal(0, 2, x.shape)
     results = [
-        cuped.mean(Moments.of(y[i, 0], x[i, 0]), Moments.of(y[i, 1], x[i, 1])) for i in range(3000)
+        adjustment.mean(Moments.of(y[i, 0], x[i, 0]), Moments.of(y[i, 1], x[i, 1]))
+        for i in range(3000)
     ]
     differences = [a.effect.difference for a in results]
     controls = [a.control.value for a in results]
@@ -208,14 +209,14 @@ def test_too_few_units_are_refused(few: Moments) -> None:
     several = Moments.of([1, 2, 4], [3, 4, 7])
     for pair in ((few, several), (several, few)):
         with pytest.raises(Refusal) as refusal:
-            cuped.mean(*pair)
+            adjustment.mean(*pair)
         assert refusal.value.reason == "too_few_units"
 
 
 def test_a_ratio_without_denominator_is_refused() -> None:
     m = Moments.of([1, 2, 3], [0, 0, 0], [4, 5, 6])
     with pytest.raises(Refusal) as refusal:
-        cuped.ratio_with(m, m)
+        adjustment.ratio_with(m, m)
     assert refusal.value.reason == "zero_denominator"
 
 
@@ -236,7 +237,7 @@ def test_a_ratio_is_adjusted_by_all_covariates_together(covariates: int) -> None
         arms_.append(
             np.array([*counts, *(rng.normal(active, 2) for _ in range(covariates))], float)
         )
-    outcome = cuped.ratio_with(*(Moments.of(*one) for one in arms_))
+    outcome = adjustment.ratio_with(*(Moments.of(*one) for one in arms_))
     both = lines(np.concatenate(arms_, axis=1))
     covariance = np.cov(both)
     theta = np.linalg.solve(covariance[1:, 1:], covariance[1:, 0])

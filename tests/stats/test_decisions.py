@@ -8,7 +8,7 @@ from scipy import stats as scipy_stats
 from statsmodels.stats.weightstats import ttost_ind
 from test_means import arms
 
-from abeval.stats import decisions, effects, means, relative
+from abeval.stats import decisions, effects, means
 from abeval.stats.records import Effect, Estimate, Refusal
 
 estimates = st.builds(
@@ -116,7 +116,7 @@ def test_equivalence_is_two_one_sided_tests(
 def test_relative_non_inferiority_is_the_bound_of_fieller(
     control: Estimate, treatment: Estimate, margin: float, alpha: float
 ) -> None:
-    lift = relative.fieller(control, treatment, 2 * alpha)
+    lift = effects.fieller(control, treatment, 2 * alpha)
     assume(lift.bounded)
     assume(abs(lift.low + margin) > 1e-7 * (1 + margin))
     assert not_worse_relative(control, treatment, margin, alpha) == (lift.low > -margin)
@@ -142,7 +142,7 @@ def test_relative_non_inferiority_is_a_test_of_a_contrast(
 def test_relative_equivalence_is_fieller_within_the_margins(
     control: Estimate, treatment: Estimate, margin: float
 ) -> None:
-    lift = relative.fieller(control, treatment, 0.10)
+    lift = effects.fieller(control, treatment, 0.10)
     assume(lift.bounded and margin > 1e-3)
     p_value = max(p_relative(control, treatment, margin, sign) for sign in (1, -1))
     assume(abs(p_value / 0.05 - 1) > 1e-6)
@@ -209,7 +209,7 @@ def test_not_significant_is_not_proven_harmless() -> None:
 
 def test_a_relative_margin_works_where_fieller_is_unbounded() -> None:
     control, treatment = Estimate(0.1, 0.01, 50, math.inf), Estimate(1.5, 0.01, 50, math.inf)
-    assert not relative.fieller(control, treatment).bounded
+    assert not effects.fieller(control, treatment).bounded
     assert not_worse_relative(control, treatment, 0.02)
 
 
@@ -246,7 +246,7 @@ def test_the_margin_that_is_just_kept_is_the_end_of_fiellers_interval(
     arms = Estimate(control, 0.2, 50, math.inf), Estimate(treatment, 0.3, 50, math.inf)
     if control == 1.0:
         arms = arms[0]._replace(variance=0.002), arms[1]._replace(variance=0.003)
-    lift, effect = relative.fieller(*arms, 0.1), effects.compare(*arms, 0.1)
+    lift, effect = effects.fieller(*arms, 0.1), effects.compare(*arms, 0.1)
     variance = arms[0].variance
     # A lift, and a loss, is over the size of control, whatever its sign.
     for direction, margin in (("increase", -lift.low), ("decrease", lift.high)):

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from reference_vectors import quick, vector
 from statsmodels.stats.power import NormalIndPower
 
-from abeval.stats import cuped, design
+from abeval.stats import adjustment, design
 from abeval.stats.moments import Moments
 from abeval.stats.records import Refusal
 
@@ -86,7 +86,7 @@ def test_cuped_saves_units_in_proportion_to_the_variance_removed() -> None:
     rng = np.random.default_rng(1)
     x = rng.normal(0, 1, (2, 500))
     y = x + rng.normal(0, 1, (2, 500))
-    a = cuped.mean(Moments.of(y[0], x[0]), Moments.of(y[1], x[1]))
+    a = adjustment.mean(Moments.of(y[0], x[0]), Moments.of(y[1], x[1]))
     raw = design.mde_from_se(a.unadjusted.se)
     assert design.mde_from_se(a.effect.se) == pytest.approx(
         design.with_cuped(raw, a.variance_removed)

@@ -5,7 +5,7 @@ import pytest
 from reference_vectors import vector
 from scipy import stats
 
-from abeval.stats import dunnett
+from abeval.stats import multiplicity, split_moments
 from abeval.stats.records import Refusal
 
 
@@ -30,7 +30,7 @@ def test_vector_dunnett() -> None:
         [len(a) for a in arms], [np.mean(a) for a in arms], [np.var(a, ddof=1) for a in arms]
     )
     assert statistics == pytest.approx(v.expected["statistic"], abs=1e-9)
-    assert dunnett.p_values(own, loadings, df) == pytest.approx(v.expected["p"], abs=v.tol)
+    assert split_moments.p_values(own, loadings, df) == pytest.approx(v.expected["p"], abs=v.tol)
 
 
 def test_dunnett_of_one_treatment_is_students_t() -> None:
@@ -39,32 +39,32 @@ def test_dunnett_of_one_treatment_is_students_t() -> None:
         a, b = rng.normal(size=n_c), rng.normal(shift, size=n_t)
         p = stats.ttest_ind(b, a).pvalue
         loading, df = [np.sqrt(n_t / (n_t + n_c))], n_c + n_t - 2
-        assert dunnett.p_values([p], loading, df)[0] == pytest.approx(p, rel=1e-7)
-        assert dunnett.level(0.05, loading, df) == pytest.approx(0.05, rel=1e-7)
+        assert split_moments.p_values([p], loading, df)[0] == pytest.approx(p, rel=1e-7)
+        assert multiplicity.level(0.05, loading, df) == pytest.approx(0.05, rel=1e-7)
 
 
 def test_dunnett_interval_and_p_value_agree() -> None:
     _, own, loadings, df = pooled([50, 50, 50, 50], [0.0, 0.40, 0.48, 0.6], [1.0] * 4)
-    adjusted = dunnett.p_values(own, loadings, df)
-    level = dunnett.level(0.05, loadings, df)
+    adjusted = split_moments.p_values(own, loadings, df)
+    level = multiplicity.level(0.05, loadings, df)
     assert [p < level for p in own] == [p < 0.05 for p in adjusted]
-    at_edge = dunnett.level(float(adjusted[1]), loadings, df)
+    at_edge = multiplicity.level(float(adjusted[1]), loadings, df)
     assert at_edge == pytest.approx(own[1], rel=1e-7)
 
 
 def test_adjusted_p_values_lie_between_their_own_and_sidaks() -> None:
     p = np.array([0.001, 0.04, 0.3])
     for loading in (0.0, 0.5, 0.7, 0.95):
-        adjusted = dunnett.p_values(p, [loading] * 3)
+        adjusted = split_moments.p_values(p, [loading] * 3)
         assert (adjusted >= p).all()
         assert (adjusted <= 1 - (1 - p) ** 3 + 1e-6).all()
-    assert dunnett.p_values([0.03], [0.7])[0] == pytest.approx(0.03, rel=1e-6)
-    assert dunnett.p_values([1.0, 0.0], [0.7, 0.7]).tolist() == [1.0, 0.0]
-    assert dunnett.p_values([1 - 1e-9] * 2, [0.0, 0.0], 100).max() <= 1
+    assert split_moments.p_values([0.03], [0.7])[0] == pytest.approx(0.03, rel=1e-6)
+    assert split_moments.p_values([1.0, 0.0], [0.7, 0.7]).tolist() == [1.0, 0.0]
+    assert split_moments.p_values([1 - 1e-9] * 2, [0.0, 0.0], 100).max() <= 1
 
 
 def test_without_an_error_of_their_own_treatments_are_hardly_two() -> None:
-    adjusted = dunnett.p_values([0.03, 0.2], [1.0, 1.0])
+    adjusted = split_moments.p_values([0.03, 0.2], [1.0, 1.0])
     assert np.all(adjusted >= [0.03, 0.2])
     assert np.all(adjusted < [0.04, 0.23])
 
@@ -72,10 +72,10 @@ def test_without_an_error_of_their_own_treatments_are_hardly_two() -> None:
 @pytest.mark.parametrize(
     ("call", "reason"),
     [
-        (lambda: dunnett.p_values([0.1], [0.5, 0.5]), "not_applicable"),
-        (lambda: dunnett.p_values([0.1], [1.5]), "not_applicable"),
-        (lambda: dunnett.p_values([0.1], [-0.1]), "not_applicable"),
-        (lambda: dunnett.p_values([[0.1]], [[0.5]]), "not_applicable"),
+        (lambda: split_moments.p_values([0.1], [0.5, 0.5]), "not_applicable"),
+        (lambda: split_moments.p_values([0.1], [1.5]), "not_applicable"),
+        (lambda: split_moments.p_values([0.1], [-0.1]), "not_applicable"),
+        (lambda: split_moments.p_values([[0.1]], [[0.5]]), "not_applicable"),
     ],
 )
 def test_refusals(call, reason) -> None:

@@ -3,14 +3,14 @@ import math
 import numpy as np
 import pytest
 
-from abeval.stats import duration
+from abeval.stats import design
 from abeval.stats.records import Refusal
 
 
 def days_for_information(information: list[float], needed: float) -> float:
     """Days until the standard error is that of the information needed."""
     ses = [value**-0.5 if value > 0 else math.inf for value in information]
-    return duration.days_for_se(ses, needed**-0.5)
+    return design.days_for_se(ses, needed**-0.5)
 
 
 def test_steady_traffic_is_proportional() -> None:
@@ -32,7 +32,7 @@ def test_returning_users_take_longer() -> None:
 def test_information_counts_rather_than_units() -> None:
     # New units stop, information still grows with what they do; and the other way round.
     ses = [0.1 / d**0.25 for d in range(1, 11)]
-    assert duration.days_for_se(ses, 0.1 / 30**0.25) == pytest.approx(30, rel=1e-9)
+    assert design.days_for_se(ses, 0.1 / 30**0.25) == pytest.approx(30, rel=1e-9)
 
 
 def test_no_date_in_sight_is_a_refusal() -> None:
@@ -42,11 +42,11 @@ def test_no_date_in_sight_is_a_refusal() -> None:
         (lambda: days_for_information([0] * 9, 200), "not_applicable"),
         (lambda: days_for_information([100], 200), "too_few_units"),
         (lambda: days_for_information([], 200), "too_few_units"),
-        (lambda: duration.days_for_se([0.1, 0.0], 0.05), "zero_variance"),
-        (lambda: duration.days_for_se([0.1, 0.1, 0.1], 0.05), "not_applicable"),
-        (lambda: duration.days_for_se([0.2, 0.1], 0.0), "zero_variance"),
-        (lambda: duration.value_at([100.0], 2), "too_few_units"),
-        (lambda: duration.value_at([0.0, 0.0], 3), "not_applicable"),
+        (lambda: design.days_for_se([0.1, 0.0], 0.05), "zero_variance"),
+        (lambda: design.days_for_se([0.1, 0.1, 0.1], 0.05), "not_applicable"),
+        (lambda: design.days_for_se([0.2, 0.1], 0.0), "zero_variance"),
+        (lambda: design.value_at([100.0], 2), "too_few_units"),
+        (lambda: design.value_at([0.0, 0.0], 3), "not_applicable"),
     ]
     for call, reason in calls:
         with pytest.raises(Refusal) as refusal:
@@ -67,7 +67,7 @@ def test_what_differs_between_returning_units_stays() -> None:
     for stays in (0.0, 0.2, 0.6):
         week = settling(7, stays)
         needed = settling(60, stays)[-1]
-        assert duration.information_at(week, 60) == pytest.approx(needed, rel=1e-9)
+        assert design.information_at(week, 60) == pytest.approx(needed, rel=1e-9)
 
 
 def test_only_the_last_week_tells_how_information_grows() -> None:
@@ -76,33 +76,33 @@ def test_only_the_last_week_tells_how_information_grows() -> None:
     predicted = days_for_information([*slow, *[1.0 * d for d in range(13, 20)]], 100.0)
     assert predicted == pytest.approx(100, rel=1e-9)
     later = settling(19, 0.3)
-    assert duration.information_at([1e-9] * 12 + later[12:], 50) == pytest.approx(
+    assert design.information_at([1e-9] * 12 + later[12:], 50) == pytest.approx(
         settling(50, 0.3)[-1], rel=1e-9
     )
 
 
 def test_six_days_do_not_tell_what_stays_seven_do() -> None:
     days = settling(7, 0.3)
-    assert duration.information_at(days, 30) == pytest.approx(settling(30, 0.3)[-1], rel=1e-9)
-    power = duration.value_at(days[:6], 30)
-    assert duration.information_at(days[:6], 30) == power
+    assert design.information_at(days, 30) == pytest.approx(settling(30, 0.3)[-1], rel=1e-9)
+    power = design.value_at(days[:6], 30)
+    assert design.information_at(days[:6], 30) == power
     assert abs(power / settling(30, 0.3)[-1] - 1) > 0.05
 
 
 def test_information_never_grows_faster_than_the_days() -> None:
     fast = [float(day**2) for day in range(1, 11)]
-    assert duration.information_at(fast, 25) == pytest.approx(250)
-    assert duration.value_at(fast, 25) == pytest.approx(250)
+    assert design.information_at(fast, 25) == pytest.approx(250)
+    assert design.value_at(fast, 25) == pytest.approx(250)
 
 
 def test_information_that_falls_does_not_fall_for_ever() -> None:
     falling = [9.0 - day for day in range(1, 9)]
-    assert duration.information_at(falling, 30) == pytest.approx(1.0)
+    assert design.information_at(falling, 30) == pytest.approx(1.0)
 
 
 def test_within_the_observed_days_nothing_is_predicted() -> None:
     values = [10.0, 50.0, 60.0]
-    assert [duration.value_at(values, day) for day in (0.2, 1, 1.5, 2, 3)] == [10, 10, 50, 50, 60]
+    assert [design.value_at(values, day) for day in (0.2, 1, 1.5, 2, 3)] == [10, 10, 50, 50, 60]
 
 
 def test_an_end_in_half_a_billion_days_is_none() -> None:

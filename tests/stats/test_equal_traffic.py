@@ -8,9 +8,9 @@ from collections.abc import Iterator
 import numpy as np
 import pytest
 
-from abeval.stats import equal_traffic, exposure
-from abeval.stats.arrays import Floats
-from abeval.stats.equal_traffic import Arm, Coverage, Evenness
+from abeval.stats import catalogue, exposure
+from abeval.stats.catalogue import Arm, Coverage, Evenness
+from abeval.stats.records import Floats
 
 GROUPS, ITEMS, SIZE = 12, 300, 310
 ORDER = np.random.default_rng(1).permutation(GROUPS)
@@ -66,10 +66,10 @@ def test_both_variants_have_the_units_of_the_smaller_one() -> None:
     large, small = arm(4, 60), arm(5, 25)
     at = float(small.units.sum())
     for pair in ((large, small), (small, large)):
-        measured = equal_traffic.at_equal_traffic(*pair, ORDER, Evenness(SIZE, ["gini"]))
+        measured = catalogue.at_equal_traffic(*pair, ORDER, Evenness(SIZE, ["gini"]))
         wanted = [gini_at(one, at, ORDER.tolist()) for one in pair]
         assert measured[0] == pytest.approx(wanted, rel=1e-9)
-        covered = equal_traffic.at_equal_traffic(*pair, ORDER, Coverage(SIZE))
+        covered = catalogue.at_equal_traffic(*pair, ORDER, Coverage(SIZE))
         assert covered[0] == pytest.approx([coverage_of(one, at) for one in pair], rel=1e-9)
 
 
@@ -84,7 +84,7 @@ def test_without_a_group_both_variants_have_the_units_of_the_smaller_rest() -> N
     one, other = arm(6, 40), arm(7, 40)
     other = other._replace(units=other.units - np.r_[-400.0, np.full(GROUPS - 1, 30)])
     order = ORDER.tolist()
-    gini = equal_traffic.left_out(one, other, ORDER, Evenness(SIZE, ["gini"]))
+    gini = catalogue.left_out(one, other, ORDER, Evenness(SIZE, ["gini"]))
     assert gini.shape == (1, 2, GROUPS)
     for group in range(GROUPS):
         rest = [g for g in order if g != group]
@@ -95,7 +95,7 @@ def test_without_a_group_both_variants_have_the_units_of_the_smaller_rest() -> N
 
 def test_left_out_coverage_is_rarefied() -> None:
     one, other = arm(8, 60), arm(9, 25)
-    measured = equal_traffic.left_out(one, other, ORDER, Coverage(SIZE))
+    measured = catalogue.left_out(one, other, ORDER, Coverage(SIZE))
     for group in range(GROUPS):
         rest = [g for g in range(GROUPS) if g != group]
         at = min(one.units[rest].sum(), other.units[rest].sum())
@@ -150,7 +150,7 @@ def test_blocks_have_the_share_of_the_smaller_variant(
 ) -> None:
     arms = [arm(seed, 50)._replace(units=np.full(GROUPS, n)) for seed, n in enumerate(units)]
     for pair in (arms, arms[::-1]):
-        null = equal_traffic.null_differences(
+        null = catalogue.null_differences(
             pair[0],
             pair[1],
             Evenness(SIZE, ["gini", "entropy"]),
@@ -177,7 +177,7 @@ def test_null_differences_spread_as_differences_of_one_policy_do(
     arms = drawn(units[0]), drawn(units[1])
     differences = []
     for _ in range(100):
-        values = equal_traffic.at_equal_traffic(drawn(units[0]), drawn(units[1]), order, measure)
+        values = catalogue.at_equal_traffic(drawn(units[0]), drawn(units[1]), order, measure)
         differences.append(values[0, 1] - values[0, 0])
-    null = equal_traffic.null_differences(*arms, measure, 400, rng)[0]
+    null = catalogue.null_differences(*arms, measure, 400, rng)[0]
     assert null.std() == pytest.approx(np.std(differences), rel=0.3)

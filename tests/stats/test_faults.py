@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from abeval.stats import faults, influence, ratios
+from abeval.stats import faults, influence, off_policy
 from abeval.stats.faults import Hours, Rhythm, Sums
 from abeval.stats.moments import Moments
 from tests.stats.rhythm import rhythm_of, sums
@@ -17,7 +17,7 @@ def test_a_share_has_the_variance_of_the_delta_method() -> None:
     random = np.random.default_rng(1)
     x = random.poisson(40, 500)
     y = random.binomial(x, 0.1)
-    mine, theirs = faults.share(sums(y, x)), ratios.estimate(Moments.of(y, x))
+    mine, theirs = faults.share(sums(y, x)), off_policy.estimate(Moments.of(y, x))
     assert mine is not None
     assert mine.value == pytest.approx(theirs.value, rel=1e-12)
     assert mine.error**2 == pytest.approx(theirs.variance, rel=1e-9)

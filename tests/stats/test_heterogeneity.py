@@ -11,7 +11,7 @@ from statsmodels.stats.meta_analysis import combine_effects
 from statsmodels.stats.oneway import anova_oneway
 
 from abeval.stats import effects, heterogeneity, means, skewed
-from abeval.stats.estimated_weights import pooled
+from abeval.stats.heterogeneity import pooled
 from abeval.stats.moments import Moments
 from abeval.stats.records import Estimate, Refusal
 from abeval.stats.split_moments import at

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from abeval.stats.incidence import Incidence, matrices
+from abeval.stats.catalogue import Incidence, matrices
 from abeval.stats.records import Refusal
 
 GROUPS = 8

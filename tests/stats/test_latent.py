@@ -7,8 +7,7 @@ import pytest
 from scipy import stats as scipy_stats
 
 from abeval.stats import latent
-from abeval.stats.arrays import Floats
-from abeval.stats.records import Refusal
+from abeval.stats.records import Floats, Refusal
 from benchmarks.calibration.history import Pair, drawn
 
 

@@ -8,15 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import pandas as pd
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
-from numpy.typing import NDArray
-
-from abeval.stats import off_policy, proportions
-from abeval.stats import off_policy_model_based as model_based
-from abeval.stats.off_policy_fit import CrossFit, Policy, cross_fit
-from abeval.stats.off_policy_interval import PolicyValue
-from abeval.stats.off_policy_weights import (
+from abeval.stats.off_policy_support import (
     check_support,
     diagnose,
     effective_size,
@@ -24,6 +16,13 @@ from abeval.stats.off_policy_weights import (
     mean_weight_test,
     unsupported_share,
 )
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from numpy.typing import NDArray
+
+from abeval.stats import off_policy, proportions
+from abeval.stats import off_policy as model_based
+from abeval.stats.off_policy import CrossFit, Policy, PolicyValue, cross_fit
 from abeval.stats.records import Refusal
 from tests.real_logs import need
 

@@ -8,10 +8,10 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from abeval.stats import off_policy, ratios
-from abeval.stats import off_policy_model_based as model_based
+from abeval.stats import off_policy
+from abeval.stats import off_policy as model_based
 from abeval.stats.moments import Moments
-from abeval.stats.off_policy_interval import PolicyValue
+from abeval.stats.off_policy import PolicyValue
 from abeval.stats.records import Estimate, Refusal
 
 Floats = NDArray[np.float64]
@@ -28,7 +28,9 @@ ONES = np.ones(ROWS)
 
 def of_units(numerator: Floats, denominator: Floats) -> Estimate:
     """The ratio of sums with its variance between units."""
-    return ratios.estimate(Moments.of(np.bincount(UNIT, numerator), np.bincount(UNIT, denominator)))
+    return off_policy.estimate(
+        Moments.of(np.bincount(UNIT, numerator), np.bincount(UNIT, denominator))
+    )
 
 
 def same(value: PolicyValue, reference: Estimate) -> None:
@@ -126,7 +128,7 @@ class TestReplay:
         clicks, matched = (REWARD > 0).astype(float), self.MATCHED.astype(float)
         value = off_policy.replay(clicks, self.LOGGED, matched, min_ess=0)
         assert value.method == "wilson"
-        rows = ratios.estimate(Moments.of(matched * clicks, matched))
+        rows = off_policy.estimate(Moments.of(matched * clicks, matched))
         assert value.value == pytest.approx(rows.value)
         assert value.se == pytest.approx(np.sqrt(rows.variance), rel=1e-9)
         assert value == off_policy.replay(clicks, self.LOGGED, matched, min_ess=0, alpha=0.05)
@@ -136,7 +138,7 @@ class TestReplay:
         of_clicks = off_policy.replay(clicks, self.LOGGED, matched, clusters=UNIT, min_ess=0)
         same(of_clicks, of_units(matched * clicks, matched))
         amounts = off_policy.replay(REWARD, self.LOGGED, matched, min_ess=0)
-        rows = ratios.estimate(Moments.of(matched * REWARD, matched))
+        rows = off_policy.estimate(Moments.of(matched * REWARD, matched))
         assert (amounts.value, amounts.method) == (pytest.approx(rows.value), "delta_hall")
         assert amounts.se == pytest.approx(np.sqrt(rows.variance), rel=1e-9)
         in_part = off_policy.replay(clicks, self.LOGGED, matched * 0.5, min_ess=0)

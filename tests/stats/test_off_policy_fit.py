@@ -7,9 +7,8 @@ import pytest
 from numpy.typing import NDArray
 
 from abeval.stats import off_policy
-from abeval.stats import off_policy_model_based as model_based
-from abeval.stats.off_policy_fit import Policy, cross_fit
-from abeval.stats.off_policy_interval import PolicyValue
+from abeval.stats import off_policy as model_based
+from abeval.stats.off_policy import Policy, PolicyValue, cross_fit
 from abeval.stats.records import Refusal
 
 Floats = NDArray[np.float64]

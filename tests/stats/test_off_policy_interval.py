@@ -5,8 +5,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 import scipy.stats
+from abeval.stats.off_policy_support import Spread
 
-from abeval.stats.off_policy_interval import Spread, estimate, from_influence, skewed_interval
+from abeval.stats.off_policy import estimate, from_influence, skewed_interval
 from abeval.stats.records import Refusal
 
 

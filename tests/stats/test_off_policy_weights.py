@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 import scipy.stats
+from abeval.stats.off_policy_support import Diagnostics, MeanWeight
 
-from abeval.stats import off_policy_weights as weights
-from abeval.stats.off_policy_weights import Diagnostics, MeanWeight
+from abeval.stats import off_policy_support as weights
 from abeval.stats.records import Refusal
 
 GOOD = weights.diagnose(np.tile([1.0, 0.0], 75), np.ones(150))

@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
 
-from abeval.stats import paired, ratios
+from abeval.stats import composition, means, off_policy
 from abeval.stats.moments import Moments
 from abeval.stats.records import Refusal
 from tests.stats.reference_vectors import quick
@@ -21,7 +21,7 @@ def test_with_one_in_every_denominator_it_is_the_paired_t_test(seed, n):
     a = rng.normal(size=n)
     b = a + rng.normal(0.3, 0.5, n)
     one = np.ones(n)
-    ours = paired.ratios(Moments.of(a, one, b, one))
+    ours = composition.ratios(Moments.of(a, one, b, one))
     theirs = stats.ttest_rel(b, a)
     assert ours.p_value == pytest.approx(theirs.pvalue, rel=1e-9)
     low, high = theirs.confidence_interval(0.95)
@@ -36,7 +36,7 @@ def test_the_variance_is_the_jackknifes_in_large_samples(seed):
     x_a, x_b = rng.poisson(5, n) + 1, rng.poisson(4, n) + 1
     skill = rng.beta(2, 5, n)
     y_a, y_b = rng.binomial(x_a, skill), rng.binomial(x_b, np.minimum(skill * 1.2, 1))
-    effect = paired.ratios(Moments.of(y_a, x_a, y_b, x_b))
+    effect = composition.ratios(Moments.of(y_a, x_a, y_b, x_b))
     totals = [v.sum() - v for v in (y_a, x_a, y_b, x_b)]
     left = totals[2] / totals[3] - totals[0] / totals[1]
     jackknife = math.sqrt((n - 1) / n * ((left - left.mean()) ** 2).sum())
@@ -48,8 +48,8 @@ def test_without_correlation_it_is_the_difference_of_independent_ratios():
     n = 200_000
     columns = [rng.poisson(3, n), rng.poisson(5, n) + 1, rng.poisson(2, n), rng.poisson(5, n) + 1]
     m = Moments.of(*columns)
-    apart = ratios.estimate(m.pick(0, 1)).variance + ratios.estimate(m.pick(2, 3)).variance
-    assert paired.ratios(m).se == pytest.approx(math.sqrt(apart), rel=0.01)
+    apart = off_policy.estimate(m.pick(0, 1)).variance + off_policy.estimate(m.pick(2, 3)).variance
+    assert composition.ratios(m).se == pytest.approx(math.sqrt(apart), rel=0.01)
 
 
 def test_correlated_models_are_told_apart_where_independent_ones_would_not_be():
@@ -57,9 +57,9 @@ def test_correlated_models_are_told_apart_where_independent_ones_would_not_be():
     base = rng.normal(0.5, 0.3, 500)
     one = np.ones(500)
     m = Moments.of(base, one, base + rng.normal(0.01, 0.05, 500), one)
-    apart = math.sqrt(sum(ratios.estimate(m.pick(i, i + 1)).variance for i in (0, 2)))
-    assert paired.ratios(m).p_value < 0.01
-    assert apart > 5 * paired.ratios(m).se
+    apart = math.sqrt(sum(off_policy.estimate(m.pick(i, i + 1)).variance for i in (0, 2)))
+    assert composition.ratios(m).p_value < 0.01
+    assert apart > 5 * composition.ratios(m).se
 
 
 @pytest.mark.parametrize(
@@ -72,13 +72,13 @@ def test_correlated_models_are_told_apart_where_independent_ones_would_not_be():
 )
 def test_what_cannot_be_compared_is_refused(columns, reason):
     with pytest.raises(Refusal) as refused:
-        paired.ratios(Moments.of(*columns))
+        composition.ratios(Moments.of(*columns))
     assert refused.value.reason == reason
 
 
 def test_an_estimate_is_the_ratio_modules():
     m = Moments.of([1, 0, 2, 1], [4, 5, 6, 5])
-    assert paired.estimate(m, paired.ratio(0, 1)) == ratios.estimate(m)
+    assert off_policy.estimate(m, means.ratio(0, 1)) == off_policy.estimate(m)
 
 
 @quick
@@ -86,13 +86,13 @@ def test_an_estimate_is_the_ratio_modules():
 def test_swapping_the_models_swaps_the_sign(seed):
     rng = np.random.default_rng(seed)
     m = Moments.of(*rng.uniform(1, 2, (4, 30)))
-    one, other = paired.ratios(m), paired.ratios(m.pick(2, 3, 0, 1))
+    one, other = composition.ratios(m), composition.ratios(m.pick(2, 3, 0, 1))
     assert one.difference == pytest.approx(-other.difference, rel=1e-12)
     assert one.se == pytest.approx(other.se, rel=1e-12)
 
 
 def test_the_level_is_five_percent_where_none_is_named():
     m = Moments.of([1, 0, 2, 1], [4, 5, 6, 5], [2, 1, 3, 1], [4, 6, 6, 5])
-    assert paired.ratios(m) == paired.ratios(m, 0.05)
-    functions = paired.ratio(0, 1), paired.ratio(2, 3)
-    assert paired.difference(m, *functions) == paired.difference(m, *functions, 0.05)
+    assert composition.ratios(m) == composition.ratios(m, 0.05)
+    functions = means.ratio(0, 1), means.ratio(2, 3)
+    assert means.difference(m, *functions) == means.difference(m, *functions, 0.05)

@@ -8,7 +8,7 @@ from itertools import combinations
 import numpy as np
 import pytest
 
-from abeval.stats import permuted_units, skewed
+from abeval.stats import skewed, split_moments
 from abeval.stats.moments import Moments, Units
 from abeval.stats.split_moments import at
 
@@ -43,11 +43,11 @@ def test_p_values_are_those_of_all_splits(ratio: float, shift: float) -> None:
         for chosen in combinations(range(both.size), moved.size)
     ]
     observed, t = welch(control, moved), np.array(splits)
-    found = permuted_units.p_values(
+    found = split_moments.p_values(
         units(control), units(treatment), ratio, moved.mean() - control.mean()
     )
     exact = (t <= observed + 1e-9).mean(), (t >= observed - 1e-9).mean()
-    assert found == pytest.approx(exact, abs=4 * 0.5 / np.sqrt(permuted_units.DRAWS))
+    assert found == pytest.approx(exact, abs=4 * 0.5 / np.sqrt(split_moments.DRAWS))
 
 
 def test_few_buyers_keep_the_level_on_either_side() -> None:
@@ -89,7 +89,7 @@ def test_what_no_split_reaches_is_left_to_the_moments() -> None:
     random = np.random.default_rng(7)
     compared = skewed.means(*(with_units(bought(random, 2_000, share)) for share in (0.02, 0.4)))
     effect = skewed.effect(compared)
-    assert effect.p_value < 1 / (permuted_units.DRAWS + 1)
+    assert effect.p_value < 1 / (split_moments.DRAWS + 1)
     assert 0 < effect.low < effect.difference < effect.high
 
 

@@ -9,7 +9,7 @@ from hypothesis.extra.numpy import arrays
 from reference_vectors import quick, vector
 from test_means import arms
 
-from abeval.stats import effects, means, ratios
+from abeval.stats import effects, means, off_policy
 from abeval.stats.moments import Moments
 from abeval.stats.records import Effect, Refusal
 
@@ -23,18 +23,18 @@ units = st.integers(3, 40).flatmap(
 
 def by_z(control: Moments, treatment: Moments) -> Effect:
     """The delta method with the normal in place of t."""
-    known = [ratios.estimate(m)._replace(df=math.inf) for m in (control, treatment)]
+    known = [off_policy.estimate(m)._replace(df=math.inf) for m in (control, treatment)]
     return effects.compare(*known)
 
 
 def test_vector_ratio_delta_absolute() -> None:
     v = vector("ratio_delta_absolute")
     pair = arms("clicks", "impressions")
-    z, t = by_z(*pair), ratios.delta(*pair)
+    z, t = by_z(*pair), means.delta(*pair)
     assert z.control == pytest.approx(v.expected["control"], abs=v.tol)
     assert z.treatment == pytest.approx(v.expected["treatment"], abs=v.tol)
     assert z.difference == pytest.approx(v.expected["diff"], abs=v.tol)
-    variances = [ratios.estimate(m).variance for m in pair]
+    variances = [off_policy.estimate(m).variance for m in pair]
     assert variances[0] == pytest.approx(v.expected["var_control"], abs=v.tol)
     assert variances[1] == pytest.approx(v.expected["var_treatment"], abs=v.tol)
     assert z.se == pytest.approx(v.expected["se"], abs=v.tol)
@@ -68,7 +68,7 @@ def test_delta_is_welch_on_the_linearised_values(
 ) -> None:
     lines = [y.sum() / x.sum() + (y - y.sum() / x.sum() * x) / x.mean() for y, x in (c, t)]
     assume(all(np.var(line) > 1e-6 for line in lines))
-    e = ratios.delta(Moments.of(*c), Moments.of(*t))
+    e = means.delta(Moments.of(*c), Moments.of(*t))
     reference = means.welch(*(Moments.of(line) for line in lines))
     assert e[:-1] == pytest.approx(reference[:-1], rel=1e-9, abs=1e-12)
 
@@ -84,41 +84,43 @@ def test_a_cluster_robust_regression_has_the_same_variance(
     cr0 = np.sum((y - r * x) ** 2) / x.sum() ** 2
     n = y.size
     assume(cr0 > 1e-9)
-    assert ratios.estimate(Moments.of(y, x)).variance * (n - 1) / n == pytest.approx(cr0, rel=1e-9)
+    assert off_policy.estimate(Moments.of(y, x)).variance * (n - 1) / n == pytest.approx(
+        cr0, rel=1e-9
+    )
 
 
 def test_a_denominator_of_one_is_the_mean() -> None:
     c, t = [1.0, 2.0, 5.0], [2.0, 2.5, 7.0, 1.0]
-    e = ratios.delta(Moments.of(c, np.ones(3)), Moments.of(t, np.ones(4)))
+    e = means.delta(Moments.of(c, np.ones(3)), Moments.of(t, np.ones(4)))
     assert e[:-1] == pytest.approx(means.welch(Moments.of(c), Moments.of(t))[:-1], rel=1e-12)
 
 
 def test_a_ratio_the_same_for_every_unit_has_no_variance() -> None:
     x = np.array([1.0, 2.0, 3.0, 7.0])
     m = Moments.of(0.1 * x, x)
-    assert ratios.estimate(m).variance == 0
-    assert ratios.estimate(m + m).variance == 0
+    assert off_policy.estimate(m).variance == 0
+    assert off_policy.estimate(m + m).variance == 0
     with pytest.raises(Refusal) as refusal:
-        ratios.delta(m, m)
+        means.delta(m, m)
     assert refusal.value.reason == "zero_variance"
 
 
 @pytest.mark.parametrize("below", [[0, 0, 0], [1, -1, 0], [1e-310, 1e-310, 1e-310]])
 def test_no_denominator_is_a_refusal(below: list[float]) -> None:
     with pytest.raises(Refusal) as refusal:
-        ratios.estimate(Moments.of([1, 2, 3], below))
+        off_policy.estimate(Moments.of([1, 2, 3], below))
     assert refusal.value.reason == "zero_denominator"
 
 
 def test_too_few_units_are_refused() -> None:
     with pytest.raises(Refusal) as refusal:
-        ratios.estimate(Moments.of([1], [2]))
+        off_policy.estimate(Moments.of([1], [2]))
     assert refusal.value.reason == "too_few_units"
 
 
 def test_a_negative_denominator_only_turns_the_sign() -> None:
     y, x = np.array([1.0, 4.0, 2.0]), np.array([2.0, 3.0, 7.0])
-    plus, minus = ratios.estimate(Moments.of(y, x)), ratios.estimate(Moments.of(y, -x))
+    plus, minus = off_policy.estimate(Moments.of(y, x)), off_policy.estimate(Moments.of(y, -x))
     assert minus.value == -plus.value
     assert minus.variance == pytest.approx(plus.variance, rel=1e-12)
     assert math.isfinite(plus.df)
@@ -132,7 +134,7 @@ def test_a_small_variance_is_no_rounding():
     rate = sum(exact[0]) / sum(exact[1])
     rest = [a - rate * b for a, b in zip(*exact, strict=True)]
     variance = sum(r * r for r in rest) / 3 / 4 / (sum(exact[1]) / 4) ** 2
-    found = ratios.estimate(Moments.of(y, x)).variance
+    found = off_policy.estimate(Moments.of(y, x)).variance
     assert 0 < float(variance) < 1e-9 * float(rate) ** 2
     assert found == pytest.approx(float(variance), rel=1e-3)
 
@@ -140,14 +142,14 @@ def test_a_small_variance_is_no_rounding():
 def test_a_variance_of_a_millionth_of_its_terms_is_no_rounding():
     # Two almost equal terms: what is left of them is 5e-8 of their sum.
     covariance = np.array([[1.0, 1.0 - 1e-7], [1.0 - 1e-7, 1.0]])
-    assert ratios.quadratic(np.array([1.0, -1.0]), covariance) == pytest.approx(2e-7, rel=1e-6)
+    assert means.quadratic(np.array([1.0, -1.0]), covariance) == pytest.approx(2e-7, rel=1e-6)
 
 
 def test_what_is_left_of_terms_that_nearly_cancel_is_a_variance_down_to_rounding():
     covariance = np.array([[1.0, 1.0 - 1e-12], [1.0 - 1e-12, 1.0]])
-    assert ratios.quadratic(np.array([1.0, -1.0]), covariance) == pytest.approx(2e-12, rel=1e-3)
+    assert means.quadratic(np.array([1.0, -1.0]), covariance) == pytest.approx(2e-12, rel=1e-3)
 
 
 def test_a_test_of_ratios_without_a_level_is_at_five_percent():
     arms = Moments.of([1, 0, 2, 1], [4, 5, 6, 5]), Moments.of([2, 1, 3, 1], [4, 6, 6, 5])
-    assert ratios.delta(*arms) == ratios.delta(*arms, 0.05)
+    assert means.delta(*arms) == means.delta(*arms, 0.05)

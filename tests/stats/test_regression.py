@@ -7,7 +7,7 @@ from reference_vectors import small, vector
 from scipy import stats
 from test_means import arms
 
-from abeval.stats import regression, relative
+from abeval.stats import adjustment, effects
 from abeval.stats.moments import Moments
 from abeval.stats.records import Refusal
 
@@ -21,7 +21,7 @@ def interacted(y: np.ndarray, treated: np.ndarray, *covariates: np.ndarray) -> n
 
 def test_vector_lin_interacted_hc2() -> None:
     v = vector("lin_interacted_hc2")
-    e = regression.lin_moments(*arms("dwell", "pre_dwell")).effect
+    e = adjustment.lin_moments(*arms("dwell", "pre_dwell")).effect
     assert e.difference == pytest.approx(v.expected["diff"], abs=v.tol)
 
 
@@ -34,7 +34,7 @@ def test_agrees_with_statsmodels(seed: int) -> None:
     y = x @ [1.0, -0.5] + treated * (1 + 0.2 * x[:, 0]) + rng.normal(0, 1 + x[:, 0])
     beta = interacted(y, treated, *x.T)
     pair = [Moments.of(y[mine], *x[mine].T) for mine in (~treated, treated)]
-    a = regression.lin_moments(*pair)
+    a = adjustment.lin_moments(*pair)
     assert a.effect.control == pytest.approx(beta[0], rel=1e-9)
     assert a.effect.difference == pytest.approx(beta[1], rel=1e-9)
     assert a.theta == pytest.approx(beta[2:], rel=1e-9)
@@ -48,7 +48,7 @@ def test_the_error_is_that_of_two_predictions_at_an_estimated_centre() -> None:
     y, treated = small("dwell"), small("variant")
     covariates = small("pre_dwell"), small("pre_clicks")
     beta = interacted(y, treated, *covariates)
-    adjusted = regression.lin_moments(*arms("dwell", "pre_dwell", "pre_clicks"))
+    adjusted = adjustment.lin_moments(*arms("dwell", "pre_dwell", "pre_clicks"))
     assert adjusted.effect.difference == pytest.approx(beta[1], rel=1e-9)
     assert adjusted.theta == pytest.approx(beta[2:], rel=1e-9)
     assert adjusted.effect.control == pytest.approx(beta[0], rel=1e-9)
@@ -74,7 +74,7 @@ def test_many_covariates_of_few_units_keep_the_level() -> None:
     for values, of_unit in zip(y, x, strict=True):
         control = Moments.of(values[:300], *of_unit[:300].T)
         treatment = Moments.of(values[300:], *of_unit[300:].T)
-        rejected += regression.lin_moments(control, treatment).effect.p_value < 0.05
+        rejected += adjustment.lin_moments(control, treatment).effect.p_value < 0.05
     assert rejected / runs <= 0.05 + 3 * math.sqrt(0.05 * 0.95 / runs)
 
 
@@ -88,8 +88,8 @@ def test_slopes_that_differ_cost_what_the_mean_of_the_covariates_costs(
     for run in range(runs):
         x = rng.gamma(2, 1, control) - 2, rng.gamma(2, 1, treatment) - 2
         y = 5 + 0.5 * x[0] + rng.normal(size=control), 6 + 1.5 * x[1] + rng.normal(size=treatment)
-        adjusted = regression.lin_moments(Moments.of(y[0], x[0]), Moments.of(y[1], x[1]))
-        lift = relative.fieller_adjusted(adjusted)
+        adjusted = adjustment.lin_moments(Moments.of(y[0], x[0]), Moments.of(y[1], x[1]))
+        lift = effects.fieller_adjusted(adjusted)
         covered[:, run] = (
             adjusted.effect.low <= 1 <= adjusted.effect.high,
             lift.low <= 0.2 <= lift.high,
@@ -98,7 +98,7 @@ def test_slopes_that_differ_cost_what_the_mean_of_the_covariates_costs(
 
 
 def test_without_covariates_it_is_welch() -> None:
-    a = regression.lin_moments(*arms("dwell"))
+    a = adjustment.lin_moments(*arms("dwell"))
     assert a.effect.difference == pytest.approx(a.unadjusted.difference, rel=1e-9)
     assert a.effect.se == pytest.approx(a.unadjusted.se, rel=1e-9)
     assert a.variance_removed == pytest.approx(0, abs=1e-9)
@@ -110,14 +110,14 @@ def test_a_covariate_twice_or_constant_changes_no_difference() -> None:
         [Moments.of(*(column[mine] for column in columns)) for mine in (~treated, treated)]
         for columns in ((y, x), (y, x, 2 * x, np.full(50, 7.0)))
     ]
-    once, more = (regression.lin_moments(*pair).effect for pair in pairs)
+    once, more = (adjustment.lin_moments(*pair).effect for pair in pairs)
     assert more.difference == pytest.approx(once.difference, rel=1e-8)
     assert more.control == pytest.approx(once.control, rel=1e-8)
 
 
 def test_the_lift_covers_the_control_as_well() -> None:
-    adjusted = regression.lin_moments(*arms("dwell", "pre_dwell"))
-    lift = relative.fieller_adjusted(adjusted)
+    adjusted = adjustment.lin_moments(*arms("dwell", "pre_dwell"))
+    lift = effects.fieller_adjusted(adjusted)
     assert lift.value == pytest.approx(adjusted.effect.difference / adjusted.control.value)
     # Residuals and covariates of the control vary together with its mean.
     assert -2 * adjusted.control.variance < adjusted.covariance < 0
@@ -125,8 +125,8 @@ def test_the_lift_covers_the_control_as_well() -> None:
 
 def test_swapping_arms_negates() -> None:
     control, treatment = arms("dwell", "pre_dwell")
-    one = regression.lin_moments(control, treatment).effect
-    other = regression.lin_moments(treatment, control).effect
+    one = adjustment.lin_moments(control, treatment).effect
+    other = adjustment.lin_moments(treatment, control).effect
     assert one.difference == pytest.approx(-other.difference, rel=1e-9)
     assert one.se == pytest.approx(other.se, rel=1e-9)
 
@@ -142,7 +142,7 @@ def test_degenerate_data_are_refused() -> None:
     ):
         for control, treatment in (pair, pair[::-1]):
             with pytest.raises(Refusal) as refusal:
-                regression.lin_moments(control, treatment)
+                adjustment.lin_moments(control, treatment)
             assert refusal.value.reason == reason
 
 
@@ -159,7 +159,7 @@ def drawn(seed: int, units: int, slope: float) -> tuple[np.ndarray, np.ndarray]:
 def test_degrees_of_freedom_are_one_fewer_per_covariate() -> None:
     """Satterthwaite's, of the residuals in both variants and of the mean of the covariates."""
     arms = [drawn(1, 9, -1.0), drawn(2, 14, 2.5)]
-    adjusted = regression.lin_moments(*(of_arrays(*arm) for arm in arms))
+    adjusted = adjustment.lin_moments(*(of_arrays(*arm) for arm in arms))
     together = np.vstack([x for _, x in arms])
     parts, slopes = [], []
     for y, x in arms:
@@ -181,34 +181,34 @@ def test_a_variance_of_few_effective_units_has_one_degree_of_freedom_at_least() 
     plain = of_arrays(y, x)
     known = Moments(12, plain.mean, plain.comoment, effective=2.0)
     steady = Moments(10**9, plain.mean, plain.comoment * 1e-9)
-    assert regression.lin_moments(steady, known).effect.df == pytest.approx(1.0, rel=0.01)
+    assert adjustment.lin_moments(steady, known).effect.df == pytest.approx(1.0, rel=0.01)
 
 
 def test_as_many_units_as_a_slope_needs_are_enough() -> None:
     three = Moments.of([1, 2, 4], [1, 3, 2])
-    assert regression.lin_moments(three, three).effect.difference == 0
+    assert adjustment.lin_moments(three, three).effect.difference == 0
     two = Moments.of([1, 2], [1, 3])
     with pytest.raises(Refusal) as refusal:
-        regression.lin_moments(two, three)
+        adjustment.lin_moments(two, three)
     assert refusal.value.reason == "too_few_units"
 
 
 def test_a_covariate_may_be_in_any_unit() -> None:
     """A millionth of the other, or a trillionth of the constant: it is still a covariate."""
     x, other = small("pre_dwell"), small("pre_clicks")
-    plain = regression.lin_moments(*arms("dwell", "pre_dwell", "pre_clicks"))
+    plain = adjustment.lin_moments(*arms("dwell", "pre_dwell", "pre_clicks"))
     scaled = []
     for arm in arms("dwell", "pre_dwell", "pre_clicks"):
         sizes = np.array([1.0, 1.0, 2e-6 * np.ptp(x) / np.ptp(other)])
         scaled.append(
             Moments(arm.n, arm.mean * sizes, arm.comoment * np.multiply.outer(sizes, sizes))
         )
-    assert regression.lin_moments(*scaled).effect.se == pytest.approx(plain.effect.se, rel=1e-3)
+    assert adjustment.lin_moments(*scaled).effect.se == pytest.approx(plain.effect.se, rel=1e-3)
     alone = arms("dwell", "pre_dwell")
     sizes = np.array([1.0, 3e-11 / np.linalg.norm(x - x.mean())])
     tiny = [Moments(m.n, m.mean * sizes, m.comoment * np.outer(sizes, sizes)) for m in alone]
-    expected = regression.lin_moments(*alone).effect
-    assert regression.lin_moments(*tiny).effect[:4] == pytest.approx(expected[:4], rel=1e-6)
+    expected = adjustment.lin_moments(*alone).effect
+    assert adjustment.lin_moments(*tiny).effect[:4] == pytest.approx(expected[:4], rel=1e-6)
 
 
 def test_a_fit_that_is_nearly_exact_has_an_error() -> None:
@@ -218,11 +218,11 @@ def test_a_fit_that_is_nearly_exact_has_an_error() -> None:
         bend - line * (bend @ (line - 2.5)) / 17.5
     )
     arm = Moments.of(line + small_rest, line)
-    assert regression.lin_moments(arm, arm).effect.se > 0
+    assert adjustment.lin_moments(arm, arm).effect.se > 0
 
 
 def test_adjustment_without_a_level_is_at_five_percent() -> None:
     pair = arms("dwell", "pre_dwell")
-    assert regression.lin_moments(*pair) == regression.lin_moments(*pair, 0.05)
+    assert adjustment.lin_moments(*pair) == adjustment.lin_moments(*pair, 0.05)
     ratio = arms("clicks", "dwell", "pre_dwell")
-    assert regression.lin_ratio_moments(*ratio) == regression.lin_ratio_moments(*ratio, 0.05)
+    assert adjustment.lin_ratio_moments(*ratio) == adjustment.lin_ratio_moments(*ratio, 0.05)

@@ -7,7 +7,7 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 from reference_vectors import quick, vector
 
-from abeval.stats import effects, relative
+from abeval.stats import effects
 from abeval.stats.distributions import two_sided_quantile
 from abeval.stats.records import Adjusted, Estimate, Refusal
 
@@ -33,23 +33,23 @@ def pair(vector_id: str) -> tuple[Estimate, Estimate]:
 def test_vector_relative_ci_mean() -> None:
     v = vector("relative_ci_mean")
     control, treatment = pair("relative_ci_mean")
-    fieller = relative.fieller(control, treatment)
+    fieller = effects.fieller(control, treatment)
     assert fieller.value == pytest.approx(v.expected["rel"], abs=v.tol)
     assert (fieller.low, fieller.high) == pytest.approx(v.expected["ci_fieller"], abs=v.tol)
     assert fieller.bounded
-    delta = relative.delta(control, treatment)
+    delta = effects.delta(control, treatment)
     assert (delta.low, delta.high) == pytest.approx(v.expected["ci_delta"], abs=v.tol)
-    se = relative.delta_se(control, treatment)
+    se = effects.delta_se(control, treatment)
     assert se == pytest.approx(v.expected["se_delta"], abs=v.tol)
-    log = relative.log_delta(control, treatment)
+    log = effects.log_delta(control, treatment)
     assert (log.low, log.high) == pytest.approx(v.expected["ci_log"], abs=v.tol)
-    assert relative.log_se(control, treatment) == pytest.approx(v.expected["se_log"], abs=v.tol)
+    assert effects.log_se(control, treatment) == pytest.approx(v.expected["se_log"], abs=v.tol)
 
 
 def test_vector_relative_ci_negative_control() -> None:
     v = vector("relative_ci_negative_control")
     control, treatment = pair("relative_ci_negative_control")
-    delta, fieller = relative.delta(control, treatment), relative.fieller(control, treatment)
+    delta, fieller = effects.delta(control, treatment), effects.fieller(control, treatment)
     assert delta.value == fieller.value == pytest.approx(v.expected["rel"], abs=v.tol)
     assert (delta.low, delta.high) == pytest.approx(v.expected["ci_delta"], abs=v.tol)
     assert (fieller.low, fieller.high) == pytest.approx(v.expected["ci_fieller"], abs=v.tol)
@@ -58,25 +58,25 @@ def test_vector_relative_ci_negative_control() -> None:
 def test_vector_relative_ci_fieller_unbounded() -> None:
     v = vector("relative_ci_fieller_unbounded")
     control, treatment = pair("relative_ci_fieller_unbounded")
-    lift = relative.fieller(control, treatment)
+    lift = effects.fieller(control, treatment)
     assert lift.bounded is v.expected["bounded"]
     assert (lift.low, lift.high) == (-math.inf, math.inf)
 
 
 def test_d2_interval_is_not_inverted_when_the_signs_differ() -> None:
     control, treatment = Estimate(-2, 0.04, 100, 99), Estimate(1.8, 0.05, 100, 99)
-    for interval in (relative.fieller, relative.delta):
+    for interval in (effects.fieller, effects.delta):
         lift = interval(control, treatment)
         assert lift.value == pytest.approx(1.9)
         assert lift.low < lift.value < lift.high
     with pytest.raises(Refusal) as refusal:
-        relative.log_delta(control, treatment)
+        effects.log_delta(control, treatment)
     assert refusal.value.reason == "not_applicable"
 
 
 def test_d2_control_of_zero_is_refused() -> None:
     control, treatment = Estimate(0, 0.04, 100, 99), Estimate(1.8, 0.05, 100, 99)
-    for interval in (relative.fieller, relative.delta, relative.log_delta):
+    for interval in (effects.fieller, effects.delta, effects.log_delta):
         with pytest.raises(Refusal) as refusal:
             interval(control, treatment)
         assert refusal.value.reason == "control_near_zero"
@@ -88,7 +88,7 @@ def test_d3_fieller_agrees_with_the_absolute_test(
     control: Estimate, treatment: Estimate, alpha: float
 ) -> None:
     effect = effects.compare(control, treatment, alpha)
-    lift = relative.fieller(control, treatment, alpha)
+    lift = effects.fieller(control, treatment, alpha)
     assume(lift.bounded and abs(effect.p_value - alpha) > 1e-6)
     assert (lift.low > 0 or lift.high < 0) == (effect.p_value < alpha)
 
@@ -97,8 +97,8 @@ def test_d3_log_and_delta_may_disagree_with_it() -> None:
     # |d|/se is 2 where z is 1.96: a rejection that delta, too wide above, does not see.
     control, treatment = Estimate(10, 4.0, 100, math.inf), Estimate(16, 5.0, 100, math.inf)
     assert effects.compare(control, treatment).p_value < 0.05
-    assert relative.fieller(control, treatment).low > 0
-    assert relative.delta(control, treatment).low < 0
+    assert effects.fieller(control, treatment).low > 0
+    assert effects.delta(control, treatment).low < 0
 
 
 @quick
@@ -106,7 +106,7 @@ def test_d3_log_and_delta_may_disagree_with_it() -> None:
 def test_fieller_ends_are_where_the_test_of_that_lift_is_at_its_level(
     control: Estimate, treatment: Estimate
 ) -> None:
-    lift = relative.fieller(control, treatment, **Z)
+    lift = effects.fieller(control, treatment, **Z)
     assume(lift.bounded and lift.high - lift.low < 1e3)
     for end in (lift.low, lift.high):
         ratio = 1 + math.copysign(end, end * control.value)
@@ -118,7 +118,7 @@ def test_fieller_ends_are_where_the_test_of_that_lift_is_at_its_level(
 @quick
 @given(estimates, estimates)
 def test_ends_enclose_the_value(control: Estimate, treatment: Estimate) -> None:
-    for interval in (relative.fieller, relative.delta):
+    for interval in (effects.fieller, effects.delta):
         lift = interval(control, treatment)
         assert lift.low <= lift.value <= lift.high
         assert lift.bounded == (math.isfinite(lift.low) and math.isfinite(lift.high))
@@ -133,7 +133,7 @@ def test_unit_of_measurement_does_not_matter(
         e._replace(value=e.value * scale, variance=e.variance * scale**2)
         for e in (control, treatment)
     ]
-    for interval in (relative.fieller, relative.delta):
+    for interval in (effects.fieller, effects.delta):
         one, two = interval(control, treatment), interval(*other)
         assert one.bounded == two.bounded
         assert one[:3] == pytest.approx(two[:3], rel=1e-6, abs=1e-9)
@@ -143,7 +143,7 @@ def test_unit_of_measurement_does_not_matter(
 @given(estimates, estimates)
 def test_both_signs_turned_turn_the_lift(control: Estimate, treatment: Estimate) -> None:
     turned = [e._replace(value=-e.value) for e in (control, treatment)]
-    for interval in (relative.fieller, relative.delta):
+    for interval in (effects.fieller, effects.delta):
         one, two = interval(control, treatment), interval(*turned)
         assert one.value == pytest.approx(-two.value, rel=1e-12)
         assert (one.low, one.high) == pytest.approx((-two.high, -two.low), rel=1e-9)
@@ -151,7 +151,7 @@ def test_both_signs_turned_turn_the_lift(control: Estimate, treatment: Estimate)
 
 def test_d8_fieller_is_skewed_where_the_ratio_is() -> None:
     control, treatment = Estimate(10, 4.0, 100, math.inf), Estimate(10, 4.0, 100, math.inf)
-    fieller, delta = relative.fieller(control, treatment), relative.delta(control, treatment)
+    fieller, delta = effects.fieller(control, treatment), effects.delta(control, treatment)
     assert fieller.high - fieller.value > 1.3 * (fieller.value - fieller.low)
     assert delta.high - delta.value == pytest.approx(delta.value - delta.low)
 
@@ -162,7 +162,7 @@ def test_d9_the_error_of_the_control_is_in_the_relative_interval() -> None:
     naive = v.expected["ci_naive_WRONG"]
     effect = effects.compare(control, treatment)
     assert (effect.low / control.value, effect.high / control.value) == pytest.approx(naive)
-    for interval in (relative.fieller, relative.delta, relative.log_delta):
+    for interval in (effects.fieller, effects.delta, effects.log_delta):
         lift = interval(control, treatment)
         assert lift.high - lift.low > 1.05 * (naive[1] - naive[0])
 
@@ -173,22 +173,22 @@ def test_d10_each_variant_counts_its_own_units() -> None:
     sizes, sd = (9000, 1000), 3.0
     control, treatment = (Estimate(20.0, sd**2 / n, n, n - 1.0) for n in sizes)
     expected = math.sqrt(sd**2 / 9000 + sd**2 / 1000) / 20
-    assert relative.delta_se(control, treatment) == pytest.approx(expected, rel=1e-12)
+    assert effects.delta_se(control, treatment) == pytest.approx(expected, rel=1e-12)
     draws = [rng.normal(20, sd / math.sqrt(n), 20_000) for n in sizes]
     assert np.std(draws[1] / draws[0] - 1) == pytest.approx(expected, rel=0.03)
 
 
 def test_a_known_control_gives_the_scaled_absolute_interval() -> None:
     control, treatment = Estimate(4, 0, 100, math.inf), Estimate(5, 0.25, 100, math.inf)
-    lift, effect = relative.fieller(control, treatment), effects.compare(control, treatment)
+    lift, effect = effects.fieller(control, treatment), effects.compare(control, treatment)
     assert (lift.low, lift.high) == pytest.approx((effect.low / 4, effect.high / 4))
 
 
 @pytest.mark.parametrize("control", [1e-300, -1e-300])
 def test_a_control_next_to_zero_is_refused_or_unbounded(control: float) -> None:
     near, treatment = Estimate(control, 0.04, 100, 99), Estimate(1.8, 0.05, 100, 99)
-    assert relative.fieller(near, treatment)[1:4] == (-math.inf, math.inf, False)
-    for interval in (relative.delta, relative.log_delta):
+    assert effects.fieller(near, treatment)[1:4] == (-math.inf, math.inf, False)
+    for interval in (effects.delta, effects.log_delta):
         with pytest.raises(Refusal) as refusal:
             interval(near, treatment)
         assert refusal.value.reason in ("control_near_zero", "not_applicable")
@@ -196,7 +196,7 @@ def test_a_control_next_to_zero_is_refused_or_unbounded(control: float) -> None:
 
 def test_a_control_too_small_to_divide_by_is_refused() -> None:
     near, treatment = Estimate(5e-324, 0.04, 100, 99), Estimate(1.8, 0.05, 100, 99)
-    for interval in (relative.fieller, relative.delta, relative.log_delta):
+    for interval in (effects.fieller, effects.delta, effects.log_delta):
         with pytest.raises(Refusal) as refusal:
             interval(near, treatment)
         assert refusal.value.reason == "control_near_zero"
@@ -204,7 +204,7 @@ def test_a_control_too_small_to_divide_by_is_refused() -> None:
 
 def test_degenerate_estimates_are_refused() -> None:
     known, nan = Estimate(1, 0, 9, 8), Estimate(math.nan, 1, 9, 8)
-    for interval in (relative.fieller, relative.delta, relative.log_delta):
+    for interval in (effects.fieller, effects.delta, effects.log_delta):
         with pytest.raises(Refusal, match="varies"):
             interval(known, known)
         with pytest.raises(Refusal, match="finite"):
@@ -212,7 +212,7 @@ def test_degenerate_estimates_are_refused() -> None:
 
 
 def test_a_wide_logarithmic_interval_has_no_upper_end() -> None:
-    lift = relative.log_delta(Estimate(1e-3, 1, 9, math.inf), Estimate(1, 1, 9, math.inf))
+    lift = effects.log_delta(Estimate(1e-3, 1, 9, math.inf), Estimate(1, 1, 9, math.inf))
     assert lift.high == math.inf
     assert not lift.bounded
     assert lift.low == pytest.approx(-1)
@@ -233,7 +233,7 @@ ADJUSTED = Adjusted(
 def test_adjusted_ends_are_where_the_test_of_that_lift_is_at_its_level(sign: int) -> None:
     control = ADJUSTED.control._replace(value=10.0 * sign)
     adjusted = ADJUSTED._replace(control=control, covariance=-0.11 * sign)
-    lift = relative.fieller_adjusted(adjusted)
+    lift = effects.fieller_adjusted(adjusted)
     q = scipy.stats.t.ppf(0.975, 25)
     for end in (lift.low, lift.high):
         over = end * sign
@@ -246,26 +246,26 @@ def test_adjusted_ends_are_where_the_test_of_that_lift_is_at_its_level(sign: int
 def test_the_adjusted_delta_interval_has_the_covariance_with_control() -> None:
     ratio = 1.4 / 10
     expected = math.sqrt(0.16 + 2 * ratio * 0.11 + ratio**2 * 0.36) / 10
-    assert relative.delta_se_adjusted(ADJUSTED) == pytest.approx(expected, rel=1e-12)
+    assert effects.delta_se_adjusted(ADJUSTED) == pytest.approx(expected, rel=1e-12)
     ratio = 1.5 / 10
     expected = math.sqrt(0.16 + 2 * ratio * 0.11 + ratio**2 * 0.36) / 10
-    assert relative.delta_se_adjusted(ADJUSTED, 11.5) == pytest.approx(expected, rel=1e-12)
-    lift, q = relative.delta_adjusted(ADJUSTED), scipy.stats.t.ppf(0.975, 25)
-    se = relative.delta_se_adjusted(ADJUSTED)
+    assert effects.delta_se_adjusted(ADJUSTED, 11.5) == pytest.approx(expected, rel=1e-12)
+    lift, q = effects.delta_adjusted(ADJUSTED), scipy.stats.t.ppf(0.975, 25)
+    se = effects.delta_se_adjusted(ADJUSTED)
     assert (lift.low, lift.high) == pytest.approx((0.15 - q * se, 0.15 + q * se), rel=1e-9)
 
 
 def test_a_control_at_the_end_of_its_own_interval_has_no_bounded_lift() -> None:
     q = two_sided_quantile(0.05)
     control, treatment = Estimate(q, 1.0, 100, math.inf), Estimate(3.0, 0.5, 100, math.inf)
-    assert relative.fieller(control, treatment)[1:4] == (-math.inf, math.inf, False)
+    assert effects.fieller(control, treatment)[1:4] == (-math.inf, math.inf, False)
     above = control._replace(value=q * (1 + 1e-6))
-    assert relative.fieller(above, treatment).bounded
+    assert effects.fieller(above, treatment).bounded
 
 
 def test_the_logarithmic_interval_of_swapped_variants_is_one_over_it() -> None:
     control, treatment = Estimate(10, 0.04, 100, 99), Estimate(9, 0.05, 100, 99)
-    loss, gain = relative.log_delta(control, treatment), relative.log_delta(treatment, control)
+    loss, gain = effects.log_delta(control, treatment), effects.log_delta(treatment, control)
     assert loss.value == pytest.approx(-0.1)
     assert (1 + loss.low) * (1 + gain.high) == pytest.approx(1)
     assert (1 + loss.high) * (1 + gain.low) == pytest.approx(1)
@@ -274,23 +274,23 @@ def test_the_logarithmic_interval_of_swapped_variants_is_one_over_it() -> None:
 @pytest.mark.parametrize(("half", "bounded"), [(699.5, True), (700.5, False)])
 def test_a_logarithmic_end_beyond_e_to_700_is_infinite(half: float, bounded: bool) -> None:
     variance = (half / two_sided_quantile(0.05)) ** 2
-    lift = relative.log_delta(Estimate(1, variance, 9, math.inf), Estimate(1, 0, 9, math.inf))
+    lift = effects.log_delta(Estimate(1, variance, 9, math.inf), Estimate(1, 0, 9, math.inf))
     assert lift.bounded == bounded
 
 
 def test_a_treatment_of_zero_has_no_logarithm_and_one_that_is_known_no_error() -> None:
     control, nothing = Estimate(10, 4.0, 100, 99), Estimate(0, 0.0, 100, 99)
     with pytest.raises(Refusal) as refusal:
-        relative.log_delta(control, nothing)
+        effects.log_delta(control, nothing)
     assert refusal.value.reason == "not_applicable"
     with pytest.raises(Refusal, match="does not vary") as refusal:
-        relative.delta(control, nothing)
+        effects.delta(control, nothing)
     assert refusal.value.reason == "zero_variance"
 
 
 def test_lifts_without_a_level_are_at_five_percent() -> None:
     pair = Estimate(10, 0.04, 100, 99), Estimate(11, 0.05, 100, 99)
-    for interval in (relative.fieller, relative.delta, relative.log_delta):
+    for interval in (effects.fieller, effects.delta, effects.log_delta):
         assert interval(*pair) == interval(*pair, alpha=0.05)
-    for of_adjusted in (relative.fieller_adjusted, relative.delta_adjusted):
+    for of_adjusted in (effects.fieller_adjusted, effects.delta_adjusted):
         assert of_adjusted(ADJUSTED) == of_adjusted(ADJUSTED, 0.05)

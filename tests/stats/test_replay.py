@@ -7,7 +7,7 @@ from reference_vectors import vector
 from scipy import stats
 from statsmodels.stats.proportion import proportion_confint
 
-from abeval.stats import ratios, replay, type_three
+from abeval.stats import distributions, means, replay
 from abeval.stats.moments import Moments
 from abeval.stats.records import Refusal
 
@@ -68,7 +68,7 @@ def test_a_replay_is_the_delta_method_on_the_units_of_the_re_split() -> None:
     dealt = np.random.default_rng(9).random((3, 16), dtype=np.float32) < 0.5
     for row, z in zip(dealt, found.z[:, 0], strict=True):
         treated = row[bucket]
-        expected = ratios.delta(
+        expected = means.delta(
             Moments.of(y[~treated], x[~treated]), Moments.of(y[treated], x[treated])
         )
         assert z == pytest.approx(expected.statistic, rel=1e-9)
@@ -171,7 +171,7 @@ def test_a_skewed_metric_has_the_moments_of_all_splits(skew: float) -> None:
         difference = y[treated].mean() - y[~treated].mean()
         assert z == pytest.approx(difference / np.sqrt(y.var(ddof=1) * (1 / n + 1 / m)), rel=1e-9)
         of_splits = skew * (1 / m**2 - 1 / n**2) / (1 / m + 1 / n) ** 1.5
-        sides = [type_three.tail(side * z, side * of_splits)[0] for side in (1, -1)]
+        sides = [distributions.tail(side * z, side * of_splits)[0] for side in (1, -1)]
         assert p == pytest.approx(min(1.0, 2 * min(sides)), rel=1e-9)
 
 
@@ -192,4 +192,4 @@ def test_a_split_may_leave_a_variant_with_two_units() -> None:
     sums = bucket_sums(bucket, y, x, 8)[:, None, :]
     z = replay.aa_replay(np.ones(8), sums, 0.25, 1, seed).z[0, 0]
     arms = (Moments.of(y[side], x[side]) for side in (~treated, treated))
-    assert z == pytest.approx(ratios.delta(*arms).statistic, rel=1e-9)
+    assert z == pytest.approx(means.delta(*arms).statistic, rel=1e-9)

@@ -5,7 +5,7 @@ import pytest
 from numpy.typing import NDArray
 from reference_vectors import small, vector
 
-from abeval.stats import ratios, resampling
+from abeval.stats import means, resampling
 from abeval.stats.moments import Moments
 from abeval.stats.records import Refusal
 
@@ -98,7 +98,7 @@ def test_the_three_methods_agree_with_the_delta_method_on_logs() -> None:
     treated = rng.random(units) < 0.5
     shown = 1 + rng.geometric(0.05, units)
     clicked = rng.binomial(shown, rng.beta(1, 9, units))
-    delta = ratios.delta(
+    delta = means.delta(
         Moments.of(clicked[~treated], shown[~treated]), Moments.of(clicked[treated], shown[treated])
     )
     assert len(np.unique(bucket)) == 128

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from scipy import optimize, special
 
-from abeval.stats.roots import brentq
+from abeval.stats.distributions import brentq
 
 FUNCTIONS: dict[str, Callable[[float], float]] = {
     "cubic": lambda x: x**3 - 2 * x - 5,

@@ -6,7 +6,7 @@ from scipy import stats as scipy_stats
 from abeval.stats import shapes
 from abeval.stats.moments import Moments
 from abeval.stats.records import Refusal
-from abeval.stats.windows import effects
+from abeval.stats.shapes import effects
 
 T = np.arange(14)
 NOISE = 0.01 * (np.eye(14) + 0.4)

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 import scipy.stats
 
-from abeval.stats import skewed, skewed_ends
+from abeval.stats import skewed
 from abeval.stats.moments import Moments
 from abeval.stats.records import Refusal
 from abeval.stats.split_moments import Skewed, Spread, Stratum, at
@@ -31,7 +31,7 @@ def test_at_its_ends_the_test_is_at_half_of_alpha(
 ) -> None:
     arms = compared(drawn(1, control) + shift, 1.2 * drawn(2, treatment) + shift)
     assert arms.scaled == (shift == 0)
-    low, high = skewed_ends.ends(arms, alpha)
+    low, high = skewed.ends(arms, alpha)
     if low != 0 or not arms.scaled:
         assert at(arms, low).upper[0] == pytest.approx(alpha / 2, rel=1e-6)
     assert at(arms, high).lower[0] == pytest.approx(alpha / 2, rel=1e-6)
@@ -57,7 +57,7 @@ def test_few_units_of_both_signs_have_ends_as_long_as_their_test_has() -> None:
 def test_without_any_value_the_interval_agrees_with_the_test(units: int) -> None:
     arms = compared(drawn(3, 400), np.zeros(units))
     for alpha in (0.3, 0.05, 0.01):
-        limits = skewed_ends.ends(arms, alpha)
+        limits = skewed.ends(arms, alpha)
         assert limits.low == 0.0
         if math.isinf(limits.high):
             assert at(arms, 1e4).lower[0] > alpha / 2
@@ -70,16 +70,16 @@ def test_without_any_value_the_interval_agrees_with_the_test(units: int) -> None
     control = drawn(3, 400)
     # As rare as half of alpha: nobody of so many units buys, if so many buy at least.
     second = 1 + control.var() / control.mean() ** 2
-    assert skewed_ends.ends(many, 0.05).high == pytest.approx(-math.log(0.025) * second / 500)
+    assert skewed.ends(many, 0.05).high == pytest.approx(-math.log(0.025) * second / 500)
 
 
 def test_an_interval_without_an_end_near_ten_thousand_has_none() -> None:
     few, many = Spread(3, 54.0, 162.0), Spread(100, 25.0, 0.0)
     arms = Skewed(0.5, 3.0, (Stratum(1.0, many, few),), True)
     p_value = at(arms, 1e4).lower[0]
-    assert skewed_ends.ends(arms, 2.001 * p_value).high < 1e4
-    assert skewed_ends.ends(arms, 1.999 * p_value).high == math.inf
-    assert skewed_ends.ends(arms._replace(scaled=False), 0.2).high < math.inf
+    assert skewed.ends(arms, 2.001 * p_value).high < 1e4
+    assert skewed.ends(arms, 1.999 * p_value).high == math.inf
+    assert skewed.ends(arms._replace(scaled=False), 0.2).high < math.inf
 
 
 def test_the_value_of_control_is_that_of_both_variants() -> None:
@@ -88,14 +88,14 @@ def test_the_value_of_control_is_that_of_both_variants() -> None:
         Stratum(0.75, Spread(80, 90.0, 0.0), Spread(20, 70.0, 0.0)),
     )
     arms = Skewed(4.0, 9.0, strata, True)
-    value, error = skewed_ends.baseline(arms, 1.5)
+    value, error = skewed.baseline(arms, 1.5)
     assert value == pytest.approx((120 * 4.0 + 50 * 6.0) / 170)
     first, second = (400 + 2_000 / 2.25) / 70**2, (90 + 70 / 2.25) / 100**2
     assert error == pytest.approx(math.sqrt(0.25**2 * first + 0.75**2 * second))
-    value, error = skewed_ends.baseline(arms, 0.0)
+    value, error = skewed.baseline(arms, 0.0)
     assert value == 4.0
     assert error == pytest.approx(math.sqrt(0.25**2 * 400 / 40**2 + 0.75**2 * 90 / 80**2))
-    low, error = skewed_ends.baseline(arms, 0.5)
+    low, error = skewed.baseline(arms, 0.5)
     assert low == pytest.approx((120 * 4.0 + 50 * 18.0) / 170)
     first, second = (400 + 2_000 * 4) / 70**2, (90 + 70 * 4) / 100**2
     assert error == pytest.approx(math.sqrt(0.25**2 * first + 0.75**2 * second))
@@ -110,12 +110,12 @@ def test_an_end_of_the_difference_has_the_error_of_both(ratio: float, reach: flo
     arms = Skewed(
         4.0, 7.0, (Stratum(1.0, Spread(400, 4_000.0, 0.0), Spread(300, 9_000.0, 0.0)),), True
     )
-    base, error = skewed_ends.baseline(arms, ratio)
+    base, error = skewed.baseline(arms, ratio)
     of_ratio = abs(1.75 - ratio) * base
     of_base = abs(ratio - 1) * min(abs(reach) * error, 0.99 * base)
     away = math.hypot(of_ratio, of_base) - of_ratio
     expected = (ratio - 1) * base + (away if reach > 0 else -away)
-    assert skewed_ends.difference_at(arms, ratio, reach) == pytest.approx(expected, rel=1e-12)
+    assert skewed.difference_at(arms, ratio, reach) == pytest.approx(expected, rel=1e-12)
     # It never passes zero.
     assert (expected > 0) == (ratio > 1)
 
@@ -128,7 +128,7 @@ class TestFewNumbers:
             [stratum] = arms.strata
             square = (stratum.control.square + stratum.treatment.square) / (n + m)
             cube = (stratum.control.cube + stratum.treatment.cube) / (n + m)
-            base, _ = skewed_ends.baseline(arms, 1.0)
+            base, _ = skewed.baseline(arms, 1.0)
             effect = 2.8 * at(arms, 1.0).se / base
             skews = [
                 cube * (r**3 / m**2 - 1 / n**2) / (square * (1 / n + r**2 / m)) ** 1.5
@@ -153,10 +153,10 @@ class TestFewNumbers:
             assert effect.log10_p_value == pytest.approx(math.log10(2 * p_value), rel=1e-9)
             assert effect == skewed.effect(arms, 0.05)
             assert skewed.lift(arms) == skewed.lift(arms, 0.05)
-            limits, q = skewed_ends.ends(arms, 0.05), scipy.stats.norm.isf(0.025)
+            limits, q = skewed.ends(arms, 0.05), scipy.stats.norm.isf(0.025)
             ends = (
-                skewed_ends.difference_at(arms, limits.low, -q),
-                skewed_ends.difference_at(arms, limits.high, q),
+                skewed.difference_at(arms, limits.low, -q),
+                skewed.difference_at(arms, limits.high, q),
             )
             assert effect[5:7] == pytest.approx(ends, rel=1e-9)
         huge = compared(drawn(1, 90_000), 3 + drawn(2, 10_000))
@@ -167,13 +167,13 @@ class TestFewNumbers:
         unbounded = skewed.lift(compared(near - 0.05, near + 0.07))
         assert unbounded[1:4] == (-math.inf, math.inf, False)
         arms = compared(far, far + 0.3)
-        lift, ends = skewed.lift(arms), skewed_ends.ends(arms, 0.05)
+        lift, ends = skewed.lift(arms), skewed.ends(arms, 0.05)
         whole = abs((arms.control + arms.treatment) / 2)
         assert lift.bounded
         assert (lift.low, lift.high) == pytest.approx((ends.low / whole, ends.high / whole))
         assert lift.value == pytest.approx(0.3 / abs(arms.control))
         # The value of all units, 1.96 of its errors away from zero.
-        _, error = skewed_ends.baseline(arms, 1.0)
+        _, error = skewed.baseline(arms, 1.0)
         for times, bounded in ((1.9, False), (2.0, True)):
             moved = far - far.mean() + times * error
             assert skewed.lift(compared(moved, moved + 1e-9)).bounded == bounded

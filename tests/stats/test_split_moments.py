@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 import scipy.stats
 
-from abeval.stats import split_moments, type_three
+from abeval.stats import distributions, split_moments
 from abeval.stats.split_moments import Skewed, Spread, Stratum, at, hall
 
 VALUES = np.array([0.0, 0.0, 1.0, 2.0, 2.0, 3.0, 7.0, 8.0, 13.0]) - 4.0
@@ -53,8 +53,8 @@ def test_p_values_of_a_side_are_the_larger_of_two_tests() -> None:
     third = 20_000 / 10**3 - 9_000 / 90**3
     assert test.own.skewness == pytest.approx(third / own**1.5, rel=1e-12)
     corrected = hall(test.own.difference / test.own.se, test.own.skewness)
-    upper = type_three.tail(test.z, test.skewness)[0], scipy.stats.norm.sf(corrected)
-    lower = type_three.tail(-test.z, -test.skewness)[0], scipy.stats.norm.cdf(corrected)
+    upper = distributions.tail(test.z, test.skewness)[0], scipy.stats.norm.sf(corrected)
+    lower = distributions.tail(-test.z, -test.skewness)[0], scipy.stats.norm.cdf(corrected)
     assert test.upper[0] == pytest.approx(max(upper), rel=1e-9)
     assert test.lower[0] == pytest.approx(max(lower), rel=1e-9)
 

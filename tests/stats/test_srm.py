@@ -5,7 +5,7 @@ from hypothesis import strategies as st
 from reference_vectors import quick, vector
 from scipy import stats
 
-from abeval.stats import srm, srm_exact, srm_segments
+from abeval.stats import srm
 from abeval.stats.records import Refusal
 
 counts = st.lists(st.integers(1, 10_000), min_size=2, max_size=6)
@@ -16,7 +16,7 @@ def test_vector_srm_chi2_two() -> None:
     found = srm.chi_square(v.inputs["observed"], v.inputs["weights"])
     assert found.statistic == pytest.approx(v.expected["chi2"], abs=v.tol)
     assert found.p_value == pytest.approx(v.expected["p"], abs=v.tol)
-    exact = srm_exact.of_split(*srm.checked(v.inputs["observed"], v.inputs["weights"]))
+    exact = srm.of_split(*srm.checked(v.inputs["observed"], v.inputs["weights"]))
     assert exact == pytest.approx(v.expected["p_binomial_exact"], abs=v.tol)
 
 
@@ -44,7 +44,7 @@ def test_vector_srm_by_segment() -> None:
     v = vector("srm_by_segment")
     days = v.inputs["segment_day_counts"]
     table = [np.sum(days[name], axis=0) for name in days]
-    found = srm_segments.by_segment(list(days), table, [1, 1])
+    found = srm.by_segment(list(days), table, [1, 1])
     assert found.overall.p_value == pytest.approx(v.expected["overall_p"], abs=v.tol)
     assert found.homogeneity.p_value == pytest.approx(v.expected["homogeneity_p"], abs=v.tol)
     for row in found.segments:
@@ -70,7 +70,7 @@ def test_chi_square_is_scipys(observed: list[int]) -> None:
 def test_homogeneity_is_scipys(table: list[tuple[int, int]]) -> None:
     assume(stats.contingency.expected_freq(table).min() >= 5)
     theirs = stats.chi2_contingency(table, correction=False)
-    ours = srm_segments.by_segment([str(i) for i in range(len(table))], table, [1, 1]).homogeneity
+    ours = srm.by_segment([str(i) for i in range(len(table))], table, [1, 1]).homogeneity
     assert ours.statistic == pytest.approx(theirs.statistic, abs=1e-9)
     assert ours.df == theirs.dof
     assert ours.p_value == pytest.approx(theirs.pvalue, rel=1e-9, abs=1e-300)
@@ -118,7 +118,7 @@ def test_sequential_finds_a_one_percent_mismatch() -> None:
 
 def test_small_segments_are_judged_exactly() -> None:
     # One unit in a 10 % arm: chi-square says p = .003, the truth is .1.
-    found = srm_segments.by_segment(["big", "one"], [[9000, 1000], [0, 1]], [9, 1])
+    found = srm.by_segment(["big", "one"], [[9000, 1000], [0, 1]], [9, 1])
     one = next(row for row in found.segments if row.segment == "one")
     assert one.p_value == pytest.approx(0.1, abs=1e-12)
 
@@ -161,7 +161,7 @@ def test_few_units_over_strata_are_judged_by_all_outcomes() -> None:
 @given(st.integers(1, 3000), st.floats(0.001, 0.999), st.floats(0, 1))
 def test_one_stratum_is_the_binomial_test(units: int, share: float, place: float) -> None:
     count = int(stats.binom.ppf(np.clip(place, 1e-9, 1 - 1e-9), units, share))
-    ours = srm_exact.two_sided(count, [units], [share])
+    ours = srm.two_sided(count, [units], [share])
     assert ours == pytest.approx(stats.binomtest(count, units, share).pvalue, rel=1e-6)
 
 
@@ -204,27 +204,23 @@ def test_a_small_stretch_beside_large_ones_is_as_chi_square_says(
 
 
 def test_segment_without_units_and_single_segment() -> None:
-    found = srm_segments.by_segment(["a", "b"], [[50, 60], [0, 0]], [1, 1])
+    found = srm.by_segment(["a", "b"], [[50, 60], [0, 0]], [1, 1])
     empty = found.segments[-1]
     assert (empty.segment, empty.p_value, empty.statistic) == ("b", 1.0, 0.0)
     assert found.homogeneity == srm.SRM(0.0, 0, 1.0)
 
 
 def test_segments_too_small_for_chi_square_are_taken_together() -> None:
-    found = srm_segments.by_segment(
-        ["big", "a", "b"], [[900, 100], [3, 2], [4, 1]], [9, 1]
-    ).homogeneity
+    found = srm.by_segment(["big", "a", "b"], [[900, 100], [3, 2], [4, 1]], [9, 1]).homogeneity
     theirs = stats.chi2_contingency([[900, 100], [7, 3]], correction=False)
     assert found.df == 1
     assert found.p_value == pytest.approx(theirs.pvalue, rel=1e-9)
 
 
 def test_the_dimension_with_the_cause_ranks_first() -> None:
-    device = srm_segments.by_segment(
-        ["web", "ios", "tv"], [[5000, 5030], [5000, 4100], [99, 101]], [1, 1]
-    )
-    country = srm_segments.by_segment(["de", "fr"], [[5050, 4600], [5049, 4631]], [1, 1])
-    ranked = srm_segments.rank_dimensions(["country", "device"], [country, device])
+    device = srm.by_segment(["web", "ios", "tv"], [[5000, 5030], [5000, 4100], [99, 101]], [1, 1])
+    country = srm.by_segment(["de", "fr"], [[5050, 4600], [5049, 4631]], [1, 1])
+    ranked = srm.rank_dimensions(["country", "device"], [country, device])
     assert [row.dimension for row in ranked] == ["device", "country"]
     assert ranked[0].worst_segment == "ios"
     assert ranked[0].worst_p_adjusted < 1e-15
@@ -260,7 +256,7 @@ def test_sequential_refusals_and_limits() -> None:
 def test_an_arm_of_thousands_over_strata_is_normal_beside_a_tiny_one() -> None:
     shares = np.array([[0.5, 0.4999, 0.0001], [0.2, 0.7999, 0.0001]])
     table = np.array([[5_230.0, 4_769, 1], [2_050.0, 7_949, 1]])
-    assert srm_exact.are_few(table, shares)
+    assert srm.are_few(table, shares)
     variance = 10_000 * (0.5 * 0.5 + 0.2 * 0.8)
     expected = 2 * stats.norm.sf((7_280 - 7_000) / np.sqrt(variance))
-    assert srm_exact.of_strata(table, shares) == pytest.approx(3 * expected, rel=1e-9)
+    assert srm.of_strata(table, shares) == pytest.approx(3 * expected, rel=1e-9)

@@ -6,22 +6,22 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from abeval.stats import multiplicity, srm, srm_exact, srm_segments
+from abeval.stats import multiplicity, srm
 from abeval.stats.records import Refusal
 
 
 def test_the_rarest_of_three_arms_counts_three_times() -> None:
     counts, shares = np.array([14, 3, 3]), np.array([0.5, 0.3, 0.2])
     each = [stats.binomtest(n, 20, p).pvalue for n, p in zip(counts, shares, strict=True)]
-    assert srm_exact.of_split(counts, shares) == pytest.approx(min(1.0, 3 * min(each)))
-    one = srm_exact.of_split(np.array([18, 1, 1]), shares)
+    assert srm.of_split(counts, shares) == pytest.approx(min(1.0, 3 * min(each)))
+    one = srm.of_split(np.array([18, 1, 1]), shares)
     assert one == pytest.approx(3 * stats.binomtest(18, 20, 0.5).pvalue)
-    likely = srm_exact.of_split(np.array([10, 6, 4]), shares)
-    assert srm_exact.of_split(np.zeros(3), shares) == 1.0
+    likely = srm.of_split(np.array([10, 6, 4]), shares)
+    assert srm.of_split(np.zeros(3), shares) == 1.0
     table = np.array([[6.0, 3, 1], [4, 3, 3]])
-    of_strata = srm_exact.of_strata(table, np.array([shares, shares]))
+    of_strata = srm.of_strata(table, np.array([shares, shares]))
     assert of_strata == pytest.approx(likely) == 1.0
-    far = srm_exact.of_strata(np.array([[18.0, 1, 1], [0, 0, 0]]), np.array([shares, shares]))
+    far = srm.of_strata(np.array([[18.0, 1, 1], [0, 0, 0]]), np.array([shares, shares]))
     assert far == pytest.approx(one, rel=1e-9)
 
 
@@ -29,7 +29,7 @@ def test_the_rarest_of_three_arms_counts_three_times() -> None:
 def test_a_count_beyond_all_that_doubles_can_tell_is_no_chance(observed: int) -> None:
     """Of 1,000 units one is expected in the arm: its probability is below the least double."""
     assert stats.binomtest(observed, 1000, 0.001).pvalue == 0.0
-    assert srm_exact.two_sided(observed, [1000], [0.001]) == 0.0
+    assert srm.two_sided(observed, [1000], [0.001]) == 0.0
     assert srm.believable([1000 - observed, observed], [0.999, 0.001]).p_value == 0.0
 
 
@@ -38,12 +38,12 @@ def test_from_a_thousand_expected_units_on_an_arm_is_normal(count: int) -> None:
     """Of the smaller side of the split: an arm of six of ten units has four against it."""
     normal = stats.chi2.sf((count - 1000) ** 2 / 500, 1)
     even = np.array([[0.5, 0.5]])
-    of_even = srm_exact.of_strata(np.array([[float(count), 2000.0 - count]]), even)
+    of_even = srm.of_strata(np.array([[float(count), 2000.0 - count]]), even)
     assert of_even == pytest.approx(normal, rel=1e-12)
-    below = srm_exact.of_strata(np.array([[count - 1.0, 2000.0 - count]]), even)
+    below = srm.of_strata(np.array([[count - 1.0, 2000.0 - count]]), even)
     assert below == pytest.approx(stats.binomtest(count - 1, 1999, 0.5).pvalue, rel=1e-9)
     uneven = np.array([[0.6, 0.4]])
-    large = srm_exact.of_strata(np.array([[count + 200.0, 1800.0 - count]]), uneven)
+    large = srm.of_strata(np.array([[count + 200.0, 1800.0 - count]]), uneven)
     assert large == pytest.approx(stats.binomtest(count + 200, 2000, 0.6).pvalue, rel=1e-6)
 
 
@@ -96,7 +96,7 @@ def test_a_closed_arm_needs_no_prior() -> None:
 
 class TestSegments:
     def test_rows_say_by_how_much_a_segment_is_off(self) -> None:
-        split = srm_segments.by_segment(["a", "b"], [[330, 270], [90, 110]], [3, 2])
+        split = srm.by_segment(["a", "b"], [[330, 270], [90, 110]], [3, 2])
         by_name = {row.segment: row for row in split.segments}
         for name, counts in (("a", [330, 270]), ("b", [90, 110])):
             row, units = by_name[name], sum(counts)
@@ -109,19 +109,17 @@ class TestSegments:
         assert by_name["a"].p_value_without == pytest.approx(by_name["b"].p_value)
 
     def test_of_two_that_are_beyond_doubt_the_plainer_is_first(self) -> None:
-        split = srm_segments.by_segment(
-            ["c", "a", "b"], [[500, 500], [9000, 1000], [99_000, 1000]], [1, 1]
-        )
+        split = srm.by_segment(["c", "a", "b"], [[500, 500], [9000, 1000], [99_000, 1000]], [1, 1])
         assert [row.segment for row in split.segments] == ["b", "a", "c"]
         assert split.segments[0].p_value == split.segments[1].p_value == 0.0
 
     def test_segments_of_five_expected_units_stand_alone(self) -> None:
         table = [[90, 90], [4, 6], [6, 4]]
-        alone = srm_segments.by_segment(["a", "b", "c"], table, [1, 1]).homogeneity
+        alone = srm.by_segment(["a", "b", "c"], table, [1, 1]).homogeneity
         theirs = stats.chi2_contingency(table, correction=False)
         assert (alone.df, alone.p_value) == (2, pytest.approx(theirs.pvalue))
         three = [[90, 90, 20], [40, 60, 0], [60, 40, 10]]
-        wide = srm_segments.by_segment(["a", "b", "c"], three, [4, 4, 1]).homogeneity
+        wide = srm.by_segment(["a", "b", "c"], three, [4, 4, 1]).homogeneity
         theirs = stats.chi2_contingency(three, correction=False)
         assert (wide.df, wide.p_value) == (4, pytest.approx(theirs.pvalue))
 
@@ -132,19 +130,19 @@ class TestSegments:
             (["a", "b"], [5, 5]),
         ):
             with pytest.raises(Refusal) as refused:
-                srm_segments.by_segment(names, table, [1, 1])
+                srm.by_segment(names, table, [1, 1])
             assert refused.value.reason == "not_applicable"
-        one = srm_segments.by_segment(["a"], [[5, 5]], [1, 1])
+        one = srm.by_segment(["a"], [[5, 5]], [1, 1])
         with pytest.raises(Refusal):
-            srm_segments.rank_dimensions(["x", "y"], [one])
+            srm.rank_dimensions(["x", "y"], [one])
 
     def test_the_worst_segments_of_all_dimensions_are_one_family(self) -> None:
         tables = [
-            srm_segments.by_segment(["a", "b"], [[520, 480], [500, 500]], [1, 1]),
-            srm_segments.by_segment(["x", "y", "z"], [[330, 400], [350, 340], [300, 310]], [1, 1]),
+            srm.by_segment(["a", "b"], [[520, 480], [500, 500]], [1, 1]),
+            srm.by_segment(["x", "y", "z"], [[330, 400], [350, 340], [300, 310]], [1, 1]),
         ]
         every = multiplicity.adjust([row.p_value for table in tables for row in table.segments])
-        ranked = srm_segments.rank_dimensions(["first", "second"], tables)
+        ranked = srm.rank_dimensions(["first", "second"], tables)
         by_name = {row.dimension: row for row in ranked}
         for name, table, place in (("first", tables[0], 0), ("second", tables[1], 2)):
             assert by_name[name].worst_segment == table.segments[0].segment

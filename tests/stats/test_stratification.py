@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from reference_vectors import small, vector
 
-from abeval.stats import means, ratios, relative, stratification
+from abeval.stats import adjustment, effects, means
 from abeval.stats.moments import Moments
 from abeval.stats.records import Refusal
 
@@ -23,7 +23,7 @@ def strata(*columns: str) -> Strata:
 
 def test_vector_poststratified_mean() -> None:
     v = vector("poststratified_mean")
-    p = stratification.mean(*strata("dwell"))
+    p = adjustment.mean(*strata("dwell"))
     assert p.shares == pytest.approx(v.expected["weights"], abs=v.tol)
     assert p.differences == pytest.approx(v.expected["diff_k"], abs=v.tol)
     assert p.variances == pytest.approx(v.expected["var_k"], abs=v.tol)
@@ -33,21 +33,21 @@ def test_vector_poststratified_mean() -> None:
 
 def test_vector_poststratified_mean_random_weights() -> None:
     v = vector("poststratified_mean_random_weights")
-    p = stratification.mean_random(*strata("dwell"))
+    p = adjustment.mean_random(*strata("dwell"))
     assert p.adjusted.effect.difference == pytest.approx(v.expected["diff"], abs=v.tol)
     assert p.adjusted.effect.se == pytest.approx(v.expected["se"], abs=v.tol)
-    assert relative.delta_adjusted(p.adjusted).value == pytest.approx(v.expected["rel"], abs=v.tol)
-    se = relative.delta_se_adjusted(p.adjusted)
+    assert effects.delta_adjusted(p.adjusted).value == pytest.approx(v.expected["rel"], abs=v.tol)
+    se = effects.delta_se_adjusted(p.adjusted)
     assert se == pytest.approx(v.expected["rel_se"], abs=v.tol)
 
 
 def test_one_stratum_is_the_plain_test() -> None:
     c, t = Moments.of([1, 2, 5], [3, 3, 4]), Moments.of([2, 4, 7, 1], [3, 5, 5, 2])
     for found, reference in (
-        (stratification.mean([c], [t]), means.welch(c, t)),
-        (stratification.mean_random([c], [t]), means.welch(c, t)),
-        (stratification.ratio([c], [t]), ratios.delta(c, t)),
-        (stratification.ratio_random([c], [t]), ratios.delta(c, t)),
+        (adjustment.mean([c], [t]), means.welch(c, t)),
+        (adjustment.mean_random([c], [t]), means.welch(c, t)),
+        (means.ratio([c], [t]), means.delta(c, t)),
+        (adjustment.ratio_random([c], [t]), means.delta(c, t)),
     ):
         assert found.adjusted.effect[:-1] == pytest.approx(reference[:-1], rel=1e-9)
         assert found.adjusted.variance_removed == pytest.approx(0, abs=1e-12)
@@ -57,7 +57,7 @@ def test_unadjusted_is_the_test_of_all_units() -> None:
     treated = small("variant") == 1
     y = small("dwell")
     whole = means.welch(Moments.of(y[~treated]), Moments.of(y[treated]))
-    found = stratification.mean(*strata("dwell")).adjusted.unadjusted
+    found = adjustment.mean(*strata("dwell")).adjusted.unadjusted
     assert found[:-1] == pytest.approx(whole[:-1], rel=1e-9)
 
 
@@ -67,8 +67,8 @@ def test_a_ratio_with_denominator_one_is_the_mean() -> None:
         for side in (([1.0, 2, 5], [7.0, 8, 8, 9]), ([2.0, 2, 6, 5], [7.0, 9, 10]))
     ]
     for ratio, mean in (
-        (stratification.ratio, stratification.mean),
-        (stratification.ratio_random, stratification.mean_random),
+        (means.ratio, adjustment.mean),
+        (adjustment.ratio_random, adjustment.mean_random),
     ):
         one, two = ratio(*sides).adjusted, mean(*sides).adjusted
         assert one.effect[:-1] == pytest.approx(two.effect[:-1], rel=1e-9)
@@ -84,7 +84,7 @@ def test_variances_are_what_repetitions_show() -> None:
         treated = rng.permutation(200) < 100
         y = level[kind] + treated * lift[kind] + rng.normal(0, 1, 200)
         sides = [[Moments.of(y[arm & (kind == k)]) for k in (0, 1)] for arm in (~treated, treated)]
-        found.append(stratification.mean_random(*sides).adjusted)
+        found.append(adjustment.mean_random(*sides).adjusted)
     differences, controls = ([a.effect.difference for a in found], [a.control.value for a in found])
     assert np.mean([a.effect.se**2 for a in found]) == pytest.approx(np.var(differences), rel=0.1)
     assert np.mean([a.control.variance for a in found]) == pytest.approx(np.var(controls), rel=0.1)
@@ -93,31 +93,31 @@ def test_variances_are_what_repetitions_show() -> None:
 
 
 def test_known_shares_weigh_the_strata() -> None:
-    p = stratification.mean(*strata("dwell"), shares=[0.9, 0.1])
+    p = adjustment.mean(*strata("dwell"), shares=[0.9, 0.1])
     expected = 0.9 * p.differences[0] + 0.1 * p.differences[1]
     assert p.adjusted.effect.difference == pytest.approx(expected, rel=1e-12)
     for bad in ([0.5, 0.6], [1.5, -0.5], [1.0]):
         with pytest.raises(ValueError, match="share"):
-            stratification.mean(*strata("dwell"), shares=bad)
+            adjustment.mean(*strata("dwell"), shares=bad)
 
 
 def test_a_stratum_with_one_unit_is_refused_by_name() -> None:
     full, single = Moments.of([1, 2, 4]), Moments.of([1])
     for sides in (([full, single], [full, full]), ([full, full], [full, Moments.of([])])):
         with pytest.raises(Refusal, match="stratum 1") as refusal:
-            stratification.mean(*sides)
+            adjustment.mean(*sides)
         assert refusal.value.reason == "too_few_units"
 
 
 def test_a_constant_stratum_is_fine_but_not_all_of_them() -> None:
     constant, varied = Moments.of([3, 3, 3]), Moments.of([1, 2, 6])
-    e = stratification.mean([constant, varied], [constant, varied]).adjusted.effect
+    e = adjustment.mean([constant, varied], [constant, varied]).adjusted.effect
     assert math.isfinite(e.p_value)
     with pytest.raises(Refusal) as refusal:
-        stratification.mean([constant], [constant])
+        adjustment.mean([constant], [constant])
     assert refusal.value.reason == "zero_variance"
     with pytest.raises(ValueError, match="same strata"):
-        stratification.mean([varied], [])
+        adjustment.mean([varied], [])
 
 
 def cells(seed: int, sizes: tuple[int, int], lift: float) -> list[tuple[np.ndarray, np.ndarray]]:
@@ -174,22 +174,22 @@ def test_variances_and_degrees_of_freedom_are_those_of_the_terms(
 
 def test_two_units_are_a_stratum_and_a_stratum_may_have_no_share() -> None:
     two, three = Moments.of([1, 2]), Moments.of([4, 6, 5])
-    p = stratification.mean([two, three], [three, two], shares=[0.0, 1.0])
+    p = adjustment.mean([two, three], [three, two], shares=[0.0, 1.0])
     assert p.adjusted.effect.difference == -3.5
     with pytest.raises(Refusal):
-        stratification.mean([two, Moments.of([1])], [three, two])
+        adjustment.mean([two, Moments.of([1])], [three, two])
 
 
 @pytest.mark.parametrize(("apart", "is_refused"), [(5e-10, False), (5e-9, True)])
 def test_shares_add_up_to_one_but_for_rounding(apart: float, is_refused: bool) -> None:
     if is_refused:
         with pytest.raises(ValueError, match="sum to 1"):
-            stratification.mean(*strata("dwell"), shares=[0.5, 0.5 + apart])
+            adjustment.mean(*strata("dwell"), shares=[0.5, 0.5 + apart])
     else:
-        p = stratification.mean(*strata("dwell"), shares=[0.5, 0.5 + apart])
+        p = adjustment.mean(*strata("dwell"), shares=[0.5, 0.5 + apart])
         assert sum(p.shares) == pytest.approx(1.0, abs=1e-15)
 
 
 def test_no_strata_are_an_error() -> None:
     with pytest.raises(ValueError, match="at least one"):
-        stratification.mean([], [])
+        adjustment.mean([], [])

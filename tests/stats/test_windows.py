@@ -1,7 +1,7 @@
 import numpy as np
 import pytest
 
-from abeval.stats import ratios, relative, windows
+from abeval.stats import effects, means, moments, off_policy, shapes
 from abeval.stats.moments import Moments
 from abeval.stats.records import Refusal
 
@@ -20,16 +20,16 @@ def moments(data):
 
 def test_each_window_is_its_own_ratio_test():
     control, treatment = arm(1), arm(2, lift=0.2)
-    found = windows.effects(moments(control), moments(treatment), "absolute")
+    found = shapes.effects(moments(control), moments(treatment), "absolute")
     for day in range(3):
-        alone = ratios.delta(*(Moments.of(y[day], x[day]) for y, x in (control, treatment)))
+        alone = means.delta(*(Moments.of(y[day], x[day]) for y, x in (control, treatment)))
         assert found.effect[day] == pytest.approx(alone.difference, rel=1e-9)
         assert found.covariance[day, day] == pytest.approx(alone.se**2, rel=1e-9)
 
 
 def test_covariance_between_windows_is_that_of_many_draws():
     pairs = [(arm(2 * i), arm(2 * i + 1)) for i in range(1500)]
-    found = [windows.effects(moments(c), moments(t)) for c, t in pairs]
+    found = [shapes.effects(moments(c), moments(t)) for c, t in pairs]
     assert {one.scale for one in found} == {"relative"}
     seen = np.cov(np.array([one.effect for one in found]).T)
     said = np.mean([one.covariance for one in found], axis=0)
@@ -40,8 +40,8 @@ def test_covariance_between_windows_is_that_of_many_draws():
 def test_relative_where_values_are_well_above_zero():
     small = moments(arm(1))
     zero = Moments.of(*np.zeros((3, 400)), *np.ones((3, 400)))
-    assert windows.effects(small, small).scale == "relative"
-    assert windows.effects(zero, small).scale == "absolute"
+    assert shapes.effects(small, small).scale == "relative"
+    assert shapes.effects(zero, small).scale == "absolute"
 
 
 def test_strata_undo_shares_that_changed():
@@ -49,10 +49,10 @@ def test_strata_undo_shares_that_changed():
     few = tuple(v[:, :400] for v in early)
     arms = {"control": [early, late], "treatment": [few, arm(5, 4000)]}
     pooled = {k: moments([np.hstack(p) for p in zip(*v, strict=True)]) for k, v in arms.items()}
-    naive = windows.effects(pooled["control"], pooled["treatment"])
+    naive = shapes.effects(pooled["control"], pooled["treatment"])
     shares = [4400 / 12400, 8000 / 12400]
-    weighed = {k: windows.stratified([moments(d) for d in v], shares) for k, v in arms.items()}
-    found = windows.effects(weighed["control"], weighed["treatment"])
+    weighed = {k: moments.stratified([moments(d) for d in v], shares) for k, v in arms.items()}
+    found = shapes.effects(weighed["control"], weighed["treatment"])
     assert np.all(naive.effect < -4 * np.sqrt(np.diag(naive.covariance)))
     assert np.all(np.abs(found.effect) < 4 * np.sqrt(np.diag(found.covariance)))
 
@@ -60,27 +60,27 @@ def test_strata_undo_shares_that_changed():
 def test_refusals():
     empty = Moments.of([1, 2], [0, 0])
     with pytest.raises(Refusal, match="denominator"):
-        windows.effects(empty, empty)
+        shapes.effects(empty, empty)
 
 
 def test_one_window_has_the_degrees_of_freedom_of_its_own_test():
     control, treatment = arm(6, 12), arm(7, 40, lift=0.5)
     alone = [Moments.of(y[0], x[0]) for y, x in (control, treatment)]
-    seen = windows.effects(*alone, "absolute")
-    assert seen.df == pytest.approx(ratios.delta(*alone).df, rel=1e-9)
-    both = windows.effects(moments(control), moments(control), "absolute")
+    seen = shapes.effects(*alone, "absolute")
+    assert seen.df == pytest.approx(means.delta(*alone).df, rel=1e-9)
+    both = shapes.effects(moments(control), moments(control), "absolute")
     assert both.df == pytest.approx(22, rel=1e-9)
     # Of several windows it is between the two variants' own and their sum.
-    assert 11 < windows.effects(moments(control), moments(treatment)).df < 50
+    assert 11 < shapes.effects(moments(control), moments(treatment)).df < 50
 
 
 def test_relative_effects_are_differences_of_logarithms():
     control, treatment = arm(8), arm(9, lift=0.3)
-    seen = windows.effects(moments(control), moments(treatment), "relative")
+    seen = shapes.effects(moments(control), moments(treatment), "relative")
     for day in range(3):
-        pair = [ratios.estimate(Moments.of(y[day], x[day])) for y, x in (control, treatment)]
+        pair = [off_policy.estimate(Moments.of(y[day], x[day])) for y, x in (control, treatment)]
         assert seen.effect[day] == pytest.approx(np.log(pair[1].value / pair[0].value), rel=1e-12)
-        assert seen.covariance[day, day] == pytest.approx(relative.log_se(*pair) ** 2, rel=1e-9)
+        assert seen.covariance[day, day] == pytest.approx(effects.log_se(*pair) ** 2, rel=1e-9)
     assert seen.scale == "relative"
 
 
@@ -91,19 +91,19 @@ def test_four_standard_errors_above_zero_are_enough_for_a_relative_effect(mean, 
     far, ones = values + 5, np.ones(100)
     near, steady = Moments.of(values, far, ones, ones), Moments.of(far, far, ones, ones)
     for pair in ((near, steady), (steady, near)):
-        assert windows.effects(*pair).scale == scale
-    assert windows.effects(steady, steady).scale == "relative"
+        assert shapes.effects(*pair).scale == scale
+    assert shapes.effects(steady, steady).scale == "relative"
 
 
 def test_the_covariance_of_a_weighted_mean_is_that_of_its_strata():
     strata, shares = [moments(arm(3, 30)), moments(arm(4, 50))], [0.25, 0.75]
-    both = windows.stratified(strata, shares)
+    both = moments.stratified(strata, shares)
     expected = sum(w**2 * m.covariance / m.n for w, m in zip(shares, strata, strict=True))
     np.testing.assert_allclose(both.covariance / both.n, expected, rtol=1e-9)
     terms = [w**2 * m.covariance[0, 0] / m.n for w, m in zip(shares, strata, strict=True)]
     df = sum(terms) ** 2 / (terms[0] ** 2 / 29 + terms[1] ** 2 / 49)
     assert both.df == pytest.approx(df, rel=1e-9)
-    constant = windows.stratified([Moments.of([1, 1]), Moments.of([5, 5, 5])], [0.5, 0.5])
+    constant = moments.stratified([Moments.of([1, 1]), Moments.of([5, 5, 5])], [0.5, 0.5])
     assert constant.df == 4
     hardly = [Moments.of([1, 1 + 1e-3]), Moments.of([5, 5, 5])]
-    assert windows.stratified(hardly, [0.5, 0.5]).df == pytest.approx(1.0)
+    assert moments.stratified(hardly, [0.5, 0.5]).df == pytest.approx(1.0)

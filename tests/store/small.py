@@ -5,11 +5,10 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+from abeval.aggregates.sums import MOMENT_COLUMNS, Row
+
 import abeval
-from abeval.aggregates.aggregates import Aggregates
-from abeval.aggregates.moment_rows import MOMENT_COLUMNS
-from abeval.aggregates.rows import VariantUnits
-from abeval.aggregates.unit_sums import Row
+from abeval.aggregates.aggregates import Aggregates, VariantUnits
 from abeval.experiment.model import Experiment
 from abeval.logs.accounting import DayRows, LogRows
 

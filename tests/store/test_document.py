@@ -11,7 +11,7 @@ import pytest
 from pydantic import ValidationError
 
 from abeval.errors import ExperimentError
-from abeval.store.document import Document, document_text, read_document
+from abeval.store.saved import Document, document_text, read_document
 
 DIGEST = "0" * 64
 NEEDED = ("moments", "units", "accounts", "days", "entered", "buckets")

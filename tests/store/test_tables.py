@@ -10,8 +10,8 @@ import duckdb
 import numpy as np
 import pytest
 
-from abeval.aggregates.buckets import BucketSums
-from abeval.aggregates.reach import Reach
+from abeval.aggregates.aggregates import BucketSums
+from abeval.aggregates.kernels.reach import Reach
 from abeval.errors import AbevalError, ExperimentError
 from abeval.store.saved import check_savable, definition, read_aggregates, save_aggregates
 from tests.store.small import accounts, aggregates, days, moments, plan, units

@@ -8,13 +8,12 @@ import pytest
 from typer.testing import CliRunner
 
 import abeval
-from abeval.aggregates.buckets import BucketSums
+from abeval.aggregates.aggregates import BucketSums
 from abeval.cli.main import app
 from abeval.errors import ExperimentError
-from abeval.inference.aa import EXACT, _row, aa_p_values
-from abeval.inference.aa_sums import skewness_of_units, without_past
+from abeval.inference.aa import EXACT, _row, aa_p_values, skewness_of_units, without_past
 from abeval.results import AAMetric
-from abeval.results.aa import AAResult
+from abeval.results.trust import AAResult
 from tests import sample
 from tests.real_logs import kuairand
 

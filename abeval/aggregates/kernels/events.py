@@ -12,10 +12,10 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from abeval.aggregates.kernels.exact import exact_sums
+from abeval.aggregates.sums import exact_sums
 from abeval.logs.unit_arrays import Whole
-from abeval.stats.mid_distribution import PARTS, Distribution, Step, distribution_of
 from abeval.stats.moments import Moments
+from abeval.stats.quantiles import PARTS, Distribution, Step, distribution_of
 
 Place = tuple[str, float]
 """A variant, and a place on the scale of the middles of its values."""

@@ -11,8 +11,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from abeval.aggregates.kernels.blocks import Column
-from abeval.aggregates.kernels.rows import NONE, Block
+from abeval.aggregates.kernels.rows import NONE, Block, Column
 from abeval.logs.unit_arrays import (
     NO_DAY,
     Groups,

@@ -10,8 +10,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from abeval.aggregates.kernels.blocks import Blocks, Room
-from abeval.aggregates.kernels.rows import Block, UnitRows
+from abeval.aggregates.kernels.rows import Block, Blocks, Room, UnitRows
 from abeval.logs.unit_arrays import Places, Whole, added, heads
 from abeval.threads import in_threads
 

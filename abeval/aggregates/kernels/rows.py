@@ -12,7 +12,6 @@ from typing import NamedTuple, Protocol, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from abeval.aggregates.kernels.blocks import Blocks, Column, Room
 from abeval.logs.unit_arrays import Places
 from abeval.threads import give_back, in_threads
 

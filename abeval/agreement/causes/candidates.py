@@ -9,8 +9,8 @@ import pandas as pd
 
 from abeval.agreement import clusters
 from abeval.agreement.case import Case, CauseCheck, Finding, Frames, Unchecked
+from abeval.agreement.clusters import p_above, share
 from abeval.agreement.days import closed_by_rates
-from abeval.agreement.limits import p_above, share
 from abeval.results import format as fmt
 
 LARGEST = 0.05

@@ -6,9 +6,9 @@ import pandas as pd
 
 from abeval.agreement import clusters
 from abeval.agreement.case import Case, CauseCheck, Finding, Frames, Unchecked
+from abeval.agreement.clusters import excess, share
 from abeval.agreement.days import online_row
 from abeval.agreement.gap import closed_online
-from abeval.agreement.limits import excess, share
 from abeval.stats.records import Estimate
 
 PART = 0.25

@@ -2,8 +2,8 @@
 
 from abeval.agreement import clusters
 from abeval.agreement.case import Case, CauseCheck, Finding, Frames, Unchecked
+from abeval.agreement.clusters import stratified
 from abeval.agreement.gap import closed_offline
-from abeval.agreement.stratified import stratified
 from abeval.stats.records import Estimate
 
 HALF = 0.5

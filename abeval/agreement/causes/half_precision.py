@@ -7,7 +7,7 @@ import pandas as pd
 
 from abeval.agreement import clusters
 from abeval.agreement.case import Case, CauseCheck, Finding, Frames, Unchecked
-from abeval.agreement.limits import closed_by_served, p_above, served_loss, weight_of
+from abeval.agreement.clusters import closed_by_served, p_above, served_loss, weight_of
 from abeval.results.agreement import Evidence
 from abeval.stats.records import Estimate
 

@@ -9,15 +9,8 @@ import pandas as pd
 
 from abeval.agreement import clusters
 from abeval.agreement.case import Case, CauseCheck, Finding, Frames, Unchecked
-from abeval.agreement.limits import (
-    Route,
-    any_of,
-    closed_by_served,
-    p_above,
-    served_loss,
-    share,
-)
-from abeval.agreement.stratified import single
+from abeval.agreement.causes.serving import Route
+from abeval.agreement.clusters import any_of, closed_by_served, p_above, served_loss, share, single
 
 LATE = 0.01
 TELLS = 0.95

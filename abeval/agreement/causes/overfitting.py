@@ -2,8 +2,7 @@
 
 from abeval.agreement import clusters
 from abeval.agreement.case import Case, CauseCheck, Finding, Frames, Unchecked
-from abeval.agreement.limits import p_above
-from abeval.agreement.stratified import single, stratified
+from abeval.agreement.clusters import p_above, single, stratified
 
 FALLS = 0.05
 

@@ -2,9 +2,8 @@
 
 from abeval.agreement import clusters
 from abeval.agreement.case import Case, CauseCheck, Finding, Frames, Unchecked
+from abeval.agreement.clusters import p_above, share, stratified
 from abeval.agreement.gap import closed_offline
-from abeval.agreement.limits import p_above, share
-from abeval.agreement.stratified import stratified
 from abeval.results.agreement import Evidence
 
 SHARE = 0.01

@@ -10,8 +10,8 @@ import pandas as pd
 
 from abeval.agreement import clusters
 from abeval.agreement.case import Case, CauseCheck, Finding, Frames, Unchecked, spread
+from abeval.agreement.clusters import stratified
 from abeval.agreement.gap import closed_offline
-from abeval.agreement.stratified import stratified
 from abeval.results.agreement import Evidence
 from abeval.stats.records import Estimate
 

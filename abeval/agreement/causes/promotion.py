@@ -6,7 +6,7 @@ from abeval.agreement import clusters
 from abeval.agreement.case import Case, CauseCheck, Finding, Frames, Unchecked
 from abeval.agreement.days import DayEffect, as_measured, day_effects, pooled
 from abeval.agreement.gap import closed_online
-from abeval.experiment.design import Event
+from abeval.experiment.sections import Event
 
 SHARE = 0.25
 

@@ -6,13 +6,12 @@ Scores are right and the order is not theirs: rules, diversity, another ranker f
 import numpy as np
 import pandas as pd
 
+from abeval.aggregates.audit_arrays import CLUSTERS
 from abeval.agreement import clusters
 from abeval.agreement.case import Case, CauseCheck, Finding, Frames, Unchecked
+from abeval.agreement.clusters import p_above, share
 from abeval.agreement.days import closed_by_rates
-from abeval.agreement.limits import p_above, share
-from abeval.logs.audited import CLUSTERS
-from abeval.stats.arrays import Floats
-from abeval.stats.records import Estimate
+from abeval.stats.records import Estimate, Floats
 
 LARGEST = 0.1
 COSTS = 0.01

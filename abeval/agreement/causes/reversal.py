@@ -9,8 +9,7 @@ from abeval.agreement.days import MANY, as_measured, online_row
 from abeval.agreement.gap import closed_online, offline_sign
 from abeval.agreement.standing import more_is_better
 from abeval.results.analysis import Result
-from abeval.results.cuts import CutRow
-from abeval.results.effects import SliceRow
+from abeval.results.effects import CutRow, SliceRow
 from abeval.stats.distributions import two_sided_quantile
 from abeval.stats.records import Estimate
 

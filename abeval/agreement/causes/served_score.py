@@ -8,9 +8,8 @@ import pandas as pd
 
 from abeval.agreement import clusters
 from abeval.agreement.case import Case, CauseCheck, Finding, Frames, Unchecked
-from abeval.agreement.causes.half_precision import Values, values_of
-from abeval.agreement.limits import (
-    Route,
+from abeval.agreement.causes.serving import Route, Values, values_of
+from abeval.agreement.clusters import (
     any_of,
     closed_by_served,
     excess,

@@ -4,9 +4,9 @@ import pandas as pd
 
 from abeval.agreement import clusters
 from abeval.agreement.case import Case, CauseCheck, Finding, Frames, Unchecked
+from abeval.agreement.clusters import any_of, excess, p_above, share
 from abeval.agreement.days import online_row
 from abeval.agreement.gap import closed_online
-from abeval.agreement.limits import Route, any_of, excess, p_above, share
 from abeval.stats.records import Estimate
 
 MORE = 0.02

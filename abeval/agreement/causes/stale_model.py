@@ -4,8 +4,8 @@ import pandas as pd
 
 from abeval.agreement import clusters
 from abeval.agreement.case import Case, CauseCheck, Finding, Frames, Unchecked
-from abeval.agreement.limits import (
-    Route,
+from abeval.agreement.causes.serving import Route
+from abeval.agreement.clusters import (
     any_of,
     closed_by_served,
     excess,

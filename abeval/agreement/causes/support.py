@@ -5,8 +5,8 @@ import pandas as pd
 
 from abeval.agreement import clusters
 from abeval.agreement.case import Case, CauseCheck, Finding, Frames, Unchecked
+from abeval.agreement.clusters import share
 from abeval.agreement.days import closed_by_rates
-from abeval.agreement.limits import share
 from abeval.results.agreement import Evidence
 
 LARGEST = 0.1

@@ -20,12 +20,6 @@ from typing import Annotated
 
 from pydantic import Field
 
-from abeval.assignment.platforms.fnv import GrowthBook
-from abeval.assignment.platforms.md5 import Eppo, Flagsmith
-from abeval.assignment.platforms.murmur3 import Optimizely, Split, Unleash
-from abeval.assignment.platforms.sha1 import LaunchDarkly, PlanOut, PostHog
-from abeval.assignment.platforms.sha256 import Firebase, Statsig
-
 AnyScheme = Annotated[
     Eppo
     | Firebase

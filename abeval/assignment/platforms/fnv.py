@@ -8,7 +8,7 @@ from itertools import accumulate
 from typing import Literal
 
 from abeval.assignment.draws import Draw, Range, Rule, Stage
-from abeval.assignment.platforms.scheme import IN, Scheme, Weights
+from abeval.assignment.platforms import IN, Scheme, Weights
 
 
 class GrowthBook(Scheme):

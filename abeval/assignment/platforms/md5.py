@@ -7,7 +7,7 @@ from typing import Literal
 from pydantic import Field
 
 from abeval.assignment.draws import FLAGSMITH_STEPS, Draw, Range, Rule, Stage, shares
-from abeval.assignment.platforms.scheme import IN, Scheme, Share, Weights
+from abeval.assignment.platforms import IN, Scheme, Share, Weights
 
 
 class Eppo(Scheme):

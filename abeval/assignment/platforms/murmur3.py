@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from typing import Literal
 
 from abeval.assignment.draws import Draw, Range, Rule, Stage, shares
-from abeval.assignment.platforms.scheme import IN, Percent, Scheme, Share, Weights
+from abeval.assignment.platforms import IN, Percent, Scheme, Share, Weights
 from abeval.errors import ExperimentError
 
 

@@ -8,7 +8,7 @@ from typing import Literal
 from pydantic import Field
 
 from abeval.assignment.draws import LONG_SCALE, Draw, Range, Rule, Stage, at_most
-from abeval.assignment.platforms.scheme import IN, Percent, Scheme, Weights, normed, steps
+from abeval.assignment.platforms import IN, Percent, Scheme, Weights, normed, steps
 
 
 class PlanOut(Scheme):

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Literal
 
 from abeval.assignment.draws import Draw, Range, Rule, Stage, shares
-from abeval.assignment.platforms.scheme import IN, Percent, Scheme, Weights
+from abeval.assignment.platforms import IN, Percent, Scheme, Weights
 
 
 class Statsig(Scheme):

@@ -31,7 +31,7 @@ from abeval.engines.sql import is_query, literal, quoted
 from abeval.engines.transpile import parsed, transpiled
 from abeval.errors import LogError, QueryError
 from abeval.experiment.problems import suggestion
-from abeval.experiment.settings import EngineOptions
+from abeval.experiment.sections import EngineOptions
 from abeval.experiment.sources import LogSource
 from abeval.scratch import Scratch
 

@@ -15,7 +15,7 @@ from urllib.parse import urlsplit
 
 from abeval.engines.protocol import Cell, Result
 from abeval.errors import QueryError
-from abeval.experiment.settings import EngineOptions
+from abeval.experiment.sections import EngineOptions
 
 if TYPE_CHECKING:
     import numpy as np

@@ -10,7 +10,9 @@ from typing import NamedTuple
 import numpy as np
 
 from abeval.aggregates.aggregates import Aggregates
-from abeval.inference.audits.counts import (
+from abeval.aggregates.audit_arrays import CLUSTERS
+from abeval.inference.compare import Analysis
+from abeval.inference.trust.audits import (
     SHOWN,
     Cells,
     cells_of,
@@ -19,12 +21,10 @@ from abeval.inference.audits.counts import (
     uneven,
     without_few,
 )
-from abeval.inference.compare import Analysis
 from abeval.inference.trust.finding import Limits, Words, graded, skipped
-from abeval.logs.audited import CLUSTERS
 from abeval.results import Check
 from abeval.stats import faults
-from abeval.stats.arrays import Floats
+from abeval.stats.records import Floats
 
 MOST_HOURS = 24 * 400
 """Of a longer log, as one time of 1970 makes it, hours are not compared; a [period] cuts it."""

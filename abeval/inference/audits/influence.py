@@ -10,9 +10,9 @@ from typing import NamedTuple
 
 import numpy as np
 
-from abeval.aggregates.moment_rows import CAPPED, WHOLE, pooled
-from abeval.inference.audits.counts import listing, percent
+from abeval.aggregates.sums import CAPPED, WHOLE, pooled
 from abeval.inference.compare import Analysis
+from abeval.inference.trust.audits import listing, percent
 from abeval.inference.trust.finding import Limits, Words, graded, skipped
 from abeval.metrics.definition import Metric, scales
 from abeval.results import Check, Influence

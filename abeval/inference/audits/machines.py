@@ -5,8 +5,8 @@
 
 from collections.abc import Mapping
 
-from abeval.inference.audits.counts import cells_of, listing, percent
 from abeval.inference.compare import Analysis
+from abeval.inference.trust.audits import cells_of, listing, percent
 from abeval.inference.trust.finding import Limits, Words, graded, skipped
 from abeval.results import Check
 from abeval.stats.faults import Sums

@@ -9,7 +9,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Literal, NamedTuple
 
-from abeval.inference.audits.counts import (
+from abeval.inference.compare import Analysis
+from abeval.inference.trust.audits import (
     Cells,
     Uneven,
     by_segment,
@@ -23,7 +24,6 @@ from abeval.inference.audits.counts import (
     whole_shares,
     without_few,
 )
-from abeval.inference.compare import Analysis
 from abeval.inference.trust.finding import (
     CLICK_COLUMNS,
     Limits,

@@ -5,12 +5,12 @@
 
 from collections.abc import Mapping, Sequence
 
-from abeval.aggregates.moment_rows import BALANCE, ByStretch
-from abeval.experiment.covariates import covariate_means
+from abeval.aggregates.sums import BALANCE, ByStretch
+from abeval.experiment.metrics import covariate_means
 from abeval.experiment.model import Experiment
 from abeval.inference.compare import Analysis
 from abeval.inference.comparison import Arms, Rule, adjusted_p_values
-from abeval.inference.stretches import compare_within
+from abeval.inference.means_and_ratios import compare_within
 from abeval.inference.trust.finding import Finding, Significance, Words, skipped
 from abeval.metrics.definition import Metric
 from abeval.results import Balance

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from abeval.aggregates.aggregates import Aggregates
-from abeval.aggregates.spreads import reads_rows
+from abeval.aggregates.wanted import reads_rows
 from abeval.errors import masked
 from abeval.experiment.metrics import known_metrics, named_metrics
 from abeval.experiment.model import Experiment
@@ -15,10 +15,10 @@ from abeval.inference import context
 from abeval.inference.compare import Analysis
 from abeval.inference.trust.checks import trust_checks
 from abeval.inference.trust.finding import skipped
-from abeval.inference.trust.replays import NAME as AA
-from abeval.inference.trust.split_places import split_days, split_places
+from abeval.inference.trust.split import split_days, split_places
 from abeval.metrics.definition import Metric
-from abeval.results.check import CheckResult
+from abeval.results.analysis import CheckResult
+from abeval.simulate.world import NAME as AA
 
 _ELSEWHERE = "an analysis: the checks do not compute it"
 _NO_REPLAYS = skipped(AA, "A/A replays are of `abeval analyze` and `abeval aa`")

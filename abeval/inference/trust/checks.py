@@ -6,28 +6,27 @@
 
 from collections.abc import Sequence
 
-from abeval.inference.audits.hours import hour_checks
-from abeval.inference.audits.influence import influence_check
-from abeval.inference.audits.machines import machine_check
-from abeval.inference.audits.policies import policy_check
-from abeval.inference.audits.rows import audit_checks
 from abeval.inference.compare import Analysis
 from abeval.inference.comparison import Reason
-from abeval.inference.trust.before import before_checks
-from abeval.inference.trust.days import missing_days, outside_period
-from abeval.inference.trust.denominators import denominator_checks
-from abeval.inference.trust.family import decided
-from abeval.inference.trust.finding import Finding
-from abeval.inference.trust.lacking import lacking_checks
-from abeval.inference.trust.replays import NAME as AA
-from abeval.inference.trust.replays import aa_check, doubted
-from abeval.inference.trust.rows import row_checks
-from abeval.inference.trust.segments import segment_checks
-from abeval.inference.trust.spelling import spelling_checks
-from abeval.inference.trust.split import change_checks, srm_check
-from abeval.inference.trust.units import assignment, crossover
+from abeval.inference.trust.audits import audit_checks
+from abeval.inference.trust.finding import Finding, decided
+from abeval.inference.trust.groups import aa_check, before_checks, denominator_checks, doubted
+from abeval.inference.trust.hours import hour_checks
+from abeval.inference.trust.influence import influence_check, machine_check
+from abeval.inference.trust.rows import (
+    assignment,
+    crossover,
+    lacking_checks,
+    missing_days,
+    outside_period,
+    row_checks,
+)
+from abeval.inference.trust.split import change_checks, segment_checks, srm_check
+from abeval.offline.sums import policy_check
 from abeval.results import Check
-from abeval.results.aa import AAResult
+from abeval.results.trust import AAResult
+from abeval.simulate.world import NAME as AA
+from abeval.simulate.world import spelling_checks
 
 
 def trust_checks(analysis: Analysis, aa: AAResult | None = None) -> tuple[Check, ...]:

@@ -7,10 +7,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import NamedTuple
 
-from abeval.aggregates.moment_rows import ByStretch
+from abeval.aggregates.sums import ByStretch
 from abeval.inference.compare import Analysis, compare_total, per_unit
 from abeval.inference.comparison import Arms, Comparison, Key, Rule, adjusted_p_values
-from abeval.inference.stretches import compare_within
+from abeval.inference.means_and_ratios import compare_within
 from abeval.inference.trust.finding import Finding, Significance, Words, skipped
 from abeval.metrics.definition import Metric
 from abeval.results import Check, codes

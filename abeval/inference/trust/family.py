@@ -10,7 +10,7 @@ tests depend on each other, and a threshold follows from the number of families 
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
-from abeval.experiment.trust import TrustOptions
+from abeval.experiment.sections import TrustOptions
 from abeval.inference.trust.finding import Finding, Significance
 from abeval.results import Check, CheckStatus
 from abeval.stats import multiplicity

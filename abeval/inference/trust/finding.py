@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Literal, NamedTuple
 
 from abeval.metrics.definition import Metric
-from abeval.metrics.reads import reading
+from abeval.metrics.row_text import reading
 from abeval.results import Check, CheckStatus
 
 CLICK_COLUMNS = frozenset({"click", "dwell", "dwell_ms"})

@@ -4,7 +4,7 @@ import math
 
 from abeval.inference.compare import Analysis
 from abeval.inference.trust.finding import Significance, Words, touched
-from abeval.stats import ratios
+from abeval.stats import off_policy
 from abeval.stats.distributions import tail
 from abeval.stats.moments import Moments
 from abeval.stats.records import Refusal
@@ -56,7 +56,7 @@ def same_share(control: Moments | None, treatment: Moments | None) -> float:
     if control is None or treatment is None:
         return 1.0
     try:
-        first, second = ratios.estimate(control), ratios.estimate(treatment)
+        first, second = off_policy.estimate(control), off_policy.estimate(treatment)
     except Refusal:
         return 1.0
     difference, variance = second.value - first.value, first.variance + second.variance

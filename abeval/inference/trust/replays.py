@@ -1,11 +1,11 @@
 """The check of A/A replays: does each metric's test keep its level on these logs?"""
 
-from abeval.experiment.trust import TrustOptions
+from abeval.experiment.sections import TrustOptions
 from abeval.inference.aa import AA_UNITS
 from abeval.inference.compare import Analysis
 from abeval.inference.trust.finding import Finding, Significance, Words, skipped
 from abeval.results import Check
-from abeval.results.aa import AAResult
+from abeval.results.trust import AAResult
 
 NAME = "aa"
 _DOUBT = 0.01

@@ -13,11 +13,11 @@ import numpy as np
 from abeval.aggregates.aggregates import Aggregates
 from abeval.experiment.model import Experiment
 from abeval.experiment.segment_rules import known_from
+from abeval.inference.trust.audits import by_segment, weights_by_stretch
 from abeval.inference.trust.finding import Finding, Significance, Words, skipped
 from abeval.inference.trust.split import LOST
-from abeval.inference.trust.split_counts import by_segment, weights_by_stretch
 from abeval.results import Check
-from abeval.stats import multiplicity, srm, srm_segments
+from abeval.stats import multiplicity, srm
 from abeval.stats.records import Refusal
 
 _NAME = "srm:"
@@ -109,7 +109,7 @@ def worst_cell(experiment: Experiment, aggregates: Aggregates, segment: str) -> 
         if len(weights) > 1:
             return _worst_by_stretch(counts, weights)
         table = [rows[0] for rows in counts.values()]
-        worst = srm_segments.by_segment(list(counts), table, weights[0]).segments[0]
+        worst = srm.by_segment(list(counts), table, weights[0]).segments[0]
     except Refusal:
         return None
     return CellSplit(worst.segment, worst.p_adjusted, worst.p_value_without, len(counts))

@@ -3,7 +3,7 @@
 Their rows are set aside as those of variants that are not compared; `checks.py` lists the check.
 """
 
-from abeval.experiment.spelling import arms_of, joined_line, meant_by
+from abeval.experiment.problems import arms_of, joined_line, meant_by
 from abeval.inference.compare import Analysis
 from abeval.inference.trust.finding import Limits, Words, graded
 from abeval.logs.accounting import other_variants

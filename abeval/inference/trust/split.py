@@ -11,9 +11,9 @@ import numpy as np
 
 from abeval.aggregates.aggregates import Aggregates
 from abeval.experiment.model import Experiment
+from abeval.inference.trust.audits import weights_by_stretch
 from abeval.inference.trust.finding import Finding, Limits, Significance, Words, graded, skipped
-from abeval.inference.trust.split_counts import weights_by_stretch
-from abeval.inference.trust.split_places import running, split_places, where
+from abeval.inference.trust.split import running, where
 from abeval.logs.placing import Stretch, Stretches, entry_stretches, knows_assignment
 from abeval.results import Check
 from abeval.results import format as fmt

@@ -4,7 +4,7 @@
 """
 
 from abeval.aggregates.aggregates import Aggregates
-from abeval.aggregates.moment_rows import SEGMENT, SLICE
+from abeval.aggregates.sums import SEGMENT, SLICE
 from abeval.experiment.model import Experiment
 from abeval.logs.placing import entered_by, planned_splits
 

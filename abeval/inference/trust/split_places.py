@@ -10,17 +10,11 @@ import numpy as np
 
 from abeval.aggregates.aggregates import Aggregates
 from abeval.experiment.model import Experiment
-from abeval.inference.trust.split_counts import (
-    by_clock,
-    by_day,
-    by_hour,
-    by_segment,
-    weights_by_stretch,
-)
+from abeval.inference.trust.audits import by_clock, by_day, by_hour, by_segment, weights_by_stretch
 from abeval.results.trust import SplitDay, SplitPlace
-from abeval.stats import srm, srm_segments
+from abeval.stats import srm
 from abeval.stats.records import Refusal
-from abeval.stats.srm_exact import CHI_SQUARE_MINIMUM
+from abeval.stats.srm import CHI_SQUARE_MINIMUM
 
 DAY, HOUR, CLOCK = "entry day", "entry hour", "hour of the day"
 """Dimensions of when units entered: the local day, each hour of each day, and the 24 hours."""
@@ -83,12 +77,12 @@ def split_places(experiment: Experiment, aggregates: Aggregates) -> tuple[SplitP
     weights = weights_by_stretch(experiment, aggregates)[0]
     try:
         tested = {
-            name: srm_segments.by_segment(list(rows), list(rows.values()), weights)
+            name: srm.by_segment(list(rows), list(rows.values()), weights)
             for name, rows in tables.items()
         }
     except Refusal:
         return ()
-    ranked = srm_segments.rank_dimensions(list(tested), list(tested.values()))
+    ranked = srm.rank_dimensions(list(tested), list(tested.values()))
     return tuple(
         SplitPlace(
             dimension=row.dimension,

@@ -7,12 +7,12 @@
 from collections.abc import Mapping
 from typing import NamedTuple
 
-from abeval.aggregates.cut_cells import cut_cells, cut_sizes, cut_value, write_cut_sums
+from abeval.aggregates.cells import cut_cells, cut_sizes, cut_value, write_cut_sums
 from abeval.engines.protocol import whole
 from abeval.engines.sql import literal
 from abeval.logs.run import Run
 from abeval.logs.shape import LogShape
-from abeval.offline.candidates.parts import Part
+from abeval.offline.parts import Part
 from abeval.results.replay import POOLED
 
 CELLS = 12

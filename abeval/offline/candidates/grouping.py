@@ -10,7 +10,7 @@ from typing import TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from abeval.stats.arrays import Bools, Integers
+from abeval.stats.records import Bools, Integers
 
 Kind = TypeVar("Kind", bound=np.generic)
 

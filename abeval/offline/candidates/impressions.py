@@ -9,11 +9,9 @@ from abeval.engines.sql import quoted
 from abeval.experiment.model import Experiment
 from abeval.logs.mapping import own_name
 from abeval.logs.shape import LogShape
-from abeval.offline.candidates.models import score_columns
-from abeval.offline.candidates.relevance import Relevance, check_relevance, graded_impressions
-from abeval.offline.candidates.shown import finite_sql, name_rows
-from abeval.offline.candidates.traffic import UNIT_GROUPS, write_traffic
-from abeval.offline.candidates.truth_log import with_truth
+from abeval.offline.candidates import UNIT_GROUPS, finite_sql, name_rows, write_traffic
+from abeval.offline.impressions import Relevance, check_relevance, graded_impressions, score_columns
+from abeval.offline.other_logs import with_truth
 
 
 def name_impressions(

@@ -10,8 +10,8 @@ from abeval.errors import ExperimentError, LogError
 from abeval.experiment.model import Experiment
 from abeval.experiment.problems import suggestion
 from abeval.logs.shape import LogShape
-from abeval.offline.candidates.rows import Rows
-from abeval.offline.candidates.shown import Candidates
+from abeval.offline.candidates import Candidates
+from abeval.offline.rows import Rows
 from abeval.results.replay import Blend, ReplayModel
 
 PLAIN_MODEL = "score"

@@ -12,9 +12,8 @@ from abeval.errors import LogError
 from abeval.experiment.model import Experiment
 from abeval.logs.shape import LogShape
 from abeval.metrics.definition import Metric, Need, RowTerm
-from abeval.offline.candidates.shown import finite_sql
-from abeval.offline.candidates.truth_log import TRUTH
-from abeval.offline.candidates.vectors import SIMILARITY, write_similar_items
+from abeval.offline.candidates import finite_sql
+from abeval.offline.other_logs import SIMILARITY, TRUTH, write_similar_items
 
 RESOLUTION = 1e-6
 """Relevance by an expression is rounded to multiples of this."""

@@ -13,8 +13,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from abeval.engines.protocol import ArrayEngine, Engine, row_count
-from abeval.offline.candidates.grouping import Groups, starts
-from abeval.stats.arrays import Bools, Floats, Integers
+from abeval.offline.rows import Groups, starts
+from abeval.stats.records import Bools, Floats, Integers
 
 
 @dataclass(frozen=True, eq=False)

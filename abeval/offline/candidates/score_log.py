@@ -13,8 +13,8 @@ from abeval.engines.sql import literal, quoted
 from abeval.errors import ExperimentError, LogError
 from abeval.logs.mapping import LogColumns, map_columns
 from abeval.logs.run import Run, open_log
-from abeval.offline.candidates.shown import TIE, finite_sql, listed_candidates, write_truth
-from abeval.offline.metrics.presets import Ties
+from abeval.offline.candidates import TIE, finite_sql, listed_candidates, write_truth
+from abeval.offline.metrics import Ties
 
 SERVED = "served"
 """The order in which items were shown, compared with the stages before it."""

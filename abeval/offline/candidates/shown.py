@@ -9,8 +9,8 @@ from dataclasses import dataclass, field
 
 from abeval.engines.protocol import Engine, whole_number
 from abeval.engines.sql import query
-from abeval.offline.candidates.rows import Rows
-from abeval.offline.metrics.presets import Ties
+from abeval.offline.metrics import Ties
+from abeval.offline.rows import Rows
 
 TIE: Mapping[Ties, str] = {
     "item": "item_id",

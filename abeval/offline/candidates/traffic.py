@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from abeval.engines.protocol import Engine
 from abeval.engines.sql import literal
 from abeval.results.replay import POOLED
-from abeval.stats.arrays import Bools, Integers
+from abeval.stats.records import Bools, Integers
 
 UNIT_GROUPS = 64
 """Groups of units; a jackknife leaves out one at a time."""

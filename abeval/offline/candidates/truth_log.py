@@ -12,7 +12,7 @@ from abeval.errors import LogError
 from abeval.experiment.sources import ROW_UNIT
 from abeval.logs.mapping import LogColumns, map_columns
 from abeval.logs.run import Run, open_log
-from abeval.offline.candidates.shown import finite_sql
+from abeval.offline.candidates import finite_sql
 
 TRUTH = "truth"
 """The name of relevance that the truth log defines."""

@@ -15,8 +15,8 @@ from numpy.typing import NDArray
 from abeval.engines.protocol import Engine, whole_number
 from abeval.engines.sql import query, quoted
 from abeval.errors import LogError
-from abeval.offline.metrics.definitions import OfflineMetric
-from abeval.stats.arrays import Floats
+from abeval.offline.metrics import OfflineMetric
+from abeval.stats.records import Floats
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -7,9 +7,8 @@ curves go into the `ReplayResult`.
 from collections.abc import Iterator, Sequence
 from itertools import groupby
 
-from abeval.offline.estimates.estimates import Estimates
-from abeval.offline.metrics.definitions import OfflineMetric
-from abeval.offline.metrics.ids import parse_metric
+from abeval.offline.estimates import Estimates
+from abeval.offline.metrics import OfflineMetric, parse_metric
 from abeval.results.replay import Curve, CurvePoint
 
 _DEFAULT = ("precision@1", "recall@1", "map@1[min]", "ndcg@1[lin]")

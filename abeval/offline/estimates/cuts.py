@@ -7,10 +7,9 @@
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 
-from abeval.offline.estimates.estimates import Estimates
-from abeval.offline.estimates.pairs import pairs
-from abeval.offline.metrics.definitions import OfflineMetric
-from abeval.results.replay_cuts import ReplayCutPair, ReplayCutRow
+from abeval.offline.estimates import Estimates, pairs
+from abeval.offline.metrics import OfflineMetric
+from abeval.results.replay import ReplayCutPair, ReplayCutRow
 from abeval.stats import multiplicity
 
 MIN_UNITS = 30

@@ -7,14 +7,13 @@ the result from it, `pairs.py`, `slices.py` and `curves.py` take single values.
 from collections.abc import Iterator
 from functools import partial
 
-from abeval.offline.estimates.exclusions import left_out, refusal
-from abeval.offline.estimates.group_values import ByGroup, GroupValues
-from abeval.offline.estimates.inference import Columns, Value, columns_of, estimate
-from abeval.offline.metrics.definitions import OfflineMetric
-from abeval.offline.metrics.presets import Scoring
-from abeval.offline.sums.sums import Sums
+from abeval.offline.estimates import left_out, refusal
+from abeval.offline.groups import ByGroup, GroupValues
+from abeval.offline.inference import Columns, Value, columns_of, estimate
+from abeval.offline.metrics import OfflineMetric, Scoring
+from abeval.offline.sums import Sums
 from abeval.results.replay import POOLED, ReplayRow
-from abeval.stats.arrays import Bools
+from abeval.stats.records import Bools
 
 BY_GROUP = frozenset({"bins", "catalogue"})
 """Families whose values are not sums over units: their intervals are jackknives."""

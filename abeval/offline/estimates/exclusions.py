@@ -6,10 +6,9 @@ result.
 
 from collections.abc import Callable
 
-from abeval.offline.metrics.definitions import OfflineMetric
-from abeval.offline.metrics.presets import Policy
-from abeval.offline.sums.beyond import needs_history
-from abeval.offline.sums.sums import Sums
+from abeval.offline.groups import needs_history
+from abeval.offline.metrics import OfflineMetric, Policy
+from abeval.offline.sums import Sums
 
 _OF_PROBABILITIES = frozenset(
     {"log_loss", "log_likelihood", "ne", "rig", "q_ctr", "brier", "ece"},

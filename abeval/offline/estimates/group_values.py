@@ -10,15 +10,14 @@ from typing import NamedTuple
 
 import numpy as np
 
-from abeval.offline.candidates.traffic import UNIT_GROUPS
-from abeval.offline.estimates import jackknife
-from abeval.offline.estimates.inference import Value
-from abeval.offline.metrics.definitions import OfflineMetric
-from abeval.offline.sums.beyond import Listed
-from abeval.offline.sums.scores import Bins
-from abeval.offline.sums.sums import Sums
+from abeval.offline import groups
+from abeval.offline.candidates import UNIT_GROUPS
+from abeval.offline.groups import Bins, Listed
+from abeval.offline.inference import Value
+from abeval.offline.metrics import OfflineMetric
+from abeval.offline.sums import Sums
 from abeval.results.replay import POOLED
-from abeval.stats.arrays import Floats
+from abeval.stats.records import Floats
 
 _LARGEST_BIAS = 0.25
 """Largest bias of a calibration error with an interval, as a share of its standard error."""
@@ -43,9 +42,9 @@ class GroupValues(NamedTuple):
         """The value with its interval, unless too much of it is noise."""
         # One group has no spread, and so few units have no interval anyway.
         several = self.without.size > 1
-        if several and self.bias > _LARGEST_BIAS * jackknife.standard_error(self.without):
+        if several and self.bias > _LARGEST_BIAS * groups.standard_error(self.without):
             return Value(self.value, reason="biased_by_noise")
-        return jackknife.estimate(self.value, self.without, units, alpha)
+        return groups.estimate(self.value, self.without, units, alpha)
 
 
 class ByGroup:
@@ -77,7 +76,7 @@ class ByGroup:
         if rows.empty:
             return "no_scores"
         bins = Bins.of(rows, UNIT_GROUPS)
-        groups = jackknife.used(self._sums.units.group[self._masks[traffic]])
+        groups = groups.used(self._sums.units.group[self._masks[traffic]])
         groups = groups[bins.rows.sum() > bins.rows[groups]]
         bias = bins.bias(groups) if groups.size > 1 else 0.0
         return GroupValues(bins.error(), bins.errors_without(groups), bias, float(bins.rows.sum()))
@@ -90,7 +89,7 @@ class ByGroup:
         whole = None if listed is None else listed.whole().values(name)
         if listed is None or whole is None:
             return "no_lists"
-        groups = jackknife.used(self._sums.units.group[self._masks[traffic]])
+        groups = groups.used(self._sums.units.group[self._masks[traffic]])
         without = listed.without(groups).values(name)
         if without is None:
             without = np.zeros(0)

@@ -10,15 +10,13 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from abeval.offline.metrics.definitions import Form, OfflineMetric
-from abeval.offline.metrics.presets import Policy
-from abeval.offline.metrics.units import UnitValues, cut_column
+from abeval.offline.kernels import UnitValues, cut_column
+from abeval.offline.metrics import Form, OfflineMetric, Policy
 from abeval.results.replay import ReplayRow
-from abeval.stats import effects, paired, proportions
-from abeval.stats.arrays import Bools, Floats
+from abeval.stats import effects, means, off_policy, proportions
 from abeval.stats.moments import Moments
 from abeval.stats.proportions import Count
-from abeval.stats.records import Effect, Refusal
+from abeval.stats.records import Bools, Effect, Floats, Refusal
 
 MIN_UNITS = 30
 """Fewer units than this are too few for a large-sample interval."""
@@ -140,7 +138,7 @@ def estimate(columns: Columns, of: Bools, alpha: float) -> Value:
     few = _few(columns, of)
     if few is not None:
         return Value(value, *proportions.interval(few, alpha))
-    spread = paired.estimate(moments, smooth(columns.form, 0, 1, 2, moments.n))
+    spread = off_policy.estimate(moments, smooth(columns.form, 0, 1, 2, moments.n))
     return with_interval(value, math.sqrt(spread.variance), spread.df, alpha)
 
 
@@ -183,12 +181,12 @@ def compare(control: Columns, model: Columns, of: Bools, alpha: float) -> Effect
         first = smooth(control.form, 0, 1, 2, moments.n)
         shift = len(before)
         second = smooth(model.form, shift, shift + 1, shift + 2, moments.n)
-        return paired.difference(moments, first, second, alpha)
+        return means.difference(moments, first, second, alpha)
     except Refusal as refusal:
         return _REASONS.get(refusal.reason, refusal.reason)
 
 
-def smooth(form: Form, above: int, below: int, clicks: int, units: int) -> paired.Smooth:
+def smooth(form: Form, above: int, below: int, clicks: int, units: int) -> means.Smooth:
     """A form as a function of the means over `units`, with its derivative.
 
     `above`, `below` and `clicks` are the indices of the numerator, the denominator and the clicks.
@@ -198,7 +196,7 @@ def smooth(form: Form, above: int, below: int, clicks: int, units: int) -> paire
         >>> value
         2.0
     """
-    plain = paired.ratio(above, below)
+    plain = means.ratio(above, below)
     forms: dict[Form, Callable[[Floats], tuple[float, Floats]]] = {
         "ratio": plain,
         "root": lambda mean: _root(*plain(mean)),
@@ -226,8 +224,8 @@ def _one_minus(value: float, slope: Floats) -> tuple[float, Floats]:
 
 def _entropy(mean: Floats, above: int, below: int, clicks: int) -> tuple[float, Floats]:
     """Log loss over the entropy of the click rate (He et al. 2014), and its derivative."""
-    loss, loss_slope = paired.ratio(above, below)(mean)
-    rate, rate_slope = paired.ratio(clicks, below)(mean)
+    loss, loss_slope = means.ratio(above, below)(mean)
+    rate, rate_slope = means.ratio(clicks, below)(mean)
     if not 0 < rate < 1:
         raise Refusal("not_applicable", "without both clicks and non-clicks, the entropy is zero")
     entropy = -rate * math.log(rate) - (1 - rate) * math.log(1 - rate)

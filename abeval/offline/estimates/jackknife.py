@@ -9,11 +9,10 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from abeval.offline.candidates.traffic import UNIT_GROUPS
-from abeval.offline.estimates.inference import MIN_UNITS, Value, with_interval
+from abeval.offline.candidates import UNIT_GROUPS
+from abeval.offline.inference import MIN_UNITS, Value, with_interval
 from abeval.stats import effects
-from abeval.stats.arrays import Floats, Integers
-from abeval.stats.records import Effect, Refusal
+from abeval.stats.records import Effect, Floats, Integers, Refusal
 
 _FEWEST = 8
 """Fewer groups than this have no interval."""

@@ -6,10 +6,9 @@ the `ReplayResult`; `offline/evaluation.py` keeps it in the `Evaluation` of fram
 
 from collections.abc import Iterator, Sequence
 
-from abeval.offline.estimates.estimates import Estimates
-from abeval.offline.estimates.pairs import pairs
-from abeval.offline.metrics.presets import Policy, Scoring
-from abeval.offline.sums.sums import Sums
+from abeval.offline.estimates import Estimates, pairs
+from abeval.offline.metrics import Policy, Scoring
+from abeval.offline.sums import Sums
 from abeval.results.replay import REPLAY_SCHEMA_VERSION, CalibrationBin, ReplayModel, ReplayResult
 from abeval.stats import proportions
 

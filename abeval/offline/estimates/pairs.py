@@ -9,11 +9,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
-from abeval.offline.estimates import jackknife
-from abeval.offline.estimates.estimates import BY_GROUP, Estimates
-from abeval.offline.estimates.group_values import GroupValues
-from abeval.offline.estimates.inference import Value, compare
-from abeval.offline.metrics.definitions import OfflineMetric
+from abeval.offline.estimates import BY_GROUP, Estimates
+from abeval.offline.groups import GroupValues
+from abeval.offline.inference import Value, compare
+from abeval.offline.metrics import OfflineMetric
 from abeval.results.replay import PairRow
 from abeval.stats.records import Effect
 
@@ -99,7 +98,7 @@ def _effect(before: Side, after: Side, metric: OfflineMetric, traffic: str) -> E
     if len(known) < len(groups) or known[0].without.size != known[1].without.size:
         return "no_lists"
     values, without = [g.value for g in known], [g.without for g in known]
-    return jackknife.compare(values, without, int(mask.sum()), alpha)
+    return groups.compare(values, without, int(mask.sum()), alpha)
 
 
 def _control_of(model: str, control: str | None, models: Sequence[str]) -> str:

@@ -6,12 +6,11 @@ what comes back goes into the `ReplayResult`.
 
 from collections.abc import Iterator, Mapping, Sequence
 
-from abeval.offline.estimates.estimates import Estimates
-from abeval.offline.estimates.inference import Columns, compare, estimate
-from abeval.offline.estimates.pairs import Difference, Side, compare_sides
-from abeval.offline.metrics.definitions import Definition, OfflineMetric
+from abeval.offline.estimates import Difference, Estimates, Side, compare_sides
+from abeval.offline.inference import Columns, compare, estimate
+from abeval.offline.metrics import Definition, OfflineMetric
 from abeval.results.replay import CutByValue, Gap, PairRow, ReplayRow
-from abeval.stats.arrays import Bools
+from abeval.stats.records import Bools
 
 
 def gaps(parts: Mapping[str, Estimates]) -> Iterator[Gap]:

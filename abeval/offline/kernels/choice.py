@@ -8,15 +8,11 @@ from collections.abc import Iterator, Sequence
 
 import numpy as np
 
-from abeval.offline.candidates.rows import Rows
-from abeval.offline.kernels.lists import list_sums
-from abeval.offline.kernels.pairs import pair_sums
-from abeval.offline.kernels.ranks import ranks_of
-from abeval.offline.metrics.definitions import OfflineMetric
-from abeval.offline.metrics.formulas import GRADED
-from abeval.offline.metrics.units import UnitValues
+from abeval.offline.kernels import UnitValues, list_sums, pair_sums, ranks_of
+from abeval.offline.metrics import GRADED, OfflineMetric
+from abeval.offline.rows import Rows
 from abeval.results.replay import ModelCoverage
-from abeval.stats.arrays import Floats, Integers
+from abeval.stats.records import Floats, Integers
 
 
 def covers(metric: OfflineMetric, rows: Rows) -> bool:

@@ -12,13 +12,10 @@ from typing import NamedTuple
 
 import numpy as np
 
-from abeval.offline.candidates.grouping import starts
-from abeval.offline.candidates.rows import Rows
-from abeval.offline.kernels.ranks import Ranks
-from abeval.offline.metrics.definitions import UNCUT, OfflineMetric
-from abeval.offline.metrics.formulas import full_ideal, ratio
-from abeval.offline.metrics.units import FINE, cut_column
-from abeval.stats.arrays import Floats, Integers
+from abeval.offline.kernels import FINE, Ranks, cut_column, full_ideal, ratio
+from abeval.offline.metrics import UNCUT, OfflineMetric
+from abeval.offline.rows import Rows, starts
+from abeval.stats.records import Floats, Integers
 from abeval.threads import in_threads
 
 

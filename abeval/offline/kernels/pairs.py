@@ -6,12 +6,9 @@ model.
 
 import numpy as np
 
-from abeval.offline.candidates.grouping import starts
-from abeval.offline.candidates.rows import Rows, scored
-from abeval.offline.kernels.ranks import Ranks, ranks_of
-from abeval.offline.metrics.formulas import graded_orders, ratio
-from abeval.offline.metrics.units import SCALE
-from abeval.stats.arrays import Floats, Integers
+from abeval.offline.kernels import SCALE, Ranks, graded_orders, ranks_of, ratio
+from abeval.offline.rows import Rows, scored, starts
+from abeval.stats.records import Floats, Integers
 
 
 def pair_sums(rows: Rows, model: str, of_requests: Ranks) -> dict[str, Floats]:

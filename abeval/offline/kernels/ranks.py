@@ -10,8 +10,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from abeval.offline.candidates.grouping import Block, Groups, starts
-from abeval.stats.arrays import Bools, Floats, Integers
+from abeval.offline.rows import Block, Groups, starts
+from abeval.stats.records import Bools, Floats, Integers
 from abeval.threads import in_threads
 
 _PART = 1 << 16

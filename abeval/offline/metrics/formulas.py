@@ -4,7 +4,7 @@ import math
 
 import numpy as np
 
-from abeval.stats.arrays import Floats
+from abeval.stats.records import Floats
 
 GRADED = frozenset({"concordant", "won_graded"})
 """Numerators of FCP: they count pairs of unequal relevance, whatever its levels.

@@ -8,7 +8,7 @@ import re
 from collections.abc import Iterable, Sequence
 
 from abeval.errors import ExperimentError
-from abeval.offline.metrics.definitions import BEYOND, DEFINITIONS, RANKING, SCORES, OfflineMetric
+from abeval.offline.metrics import BEYOND, DEFINITIONS, RANKING, SCORES, OfflineMetric
 
 _ID = re.compile(r"^([a-z_0-9]+?)(?:@([1-9][0-9]{0,8}))?(?:\[([A-Za-z_,]+)\])?$")
 

@@ -10,8 +10,7 @@ from typing import Literal
 
 from abeval.bounds import MAX_CUTOFF
 from abeval.errors import ExperimentError
-from abeval.offline.metrics.definitions import OfflineMetric
-from abeval.offline.metrics.ids import default_metrics, metrics_of
+from abeval.offline.metrics import OfflineMetric, default_metrics, metrics_of
 
 Ties = Literal["item", "text", "position"]
 NoRelevant = Literal["drop", "zero", "one"]

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from abeval.stats.arrays import Floats
+from abeval.stats.records import Floats
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -14,11 +14,11 @@ import numpy as np
 
 from abeval.engines.protocol import Engine
 from abeval.engines.sql import query
-from abeval.offline.metrics.definitions import OfflineMetric
-from abeval.offline.metrics.units import UnitValues
+from abeval.offline.kernels import UnitValues
+from abeval.offline.metrics import OfflineMetric
 from abeval.offline.sums.cutoffs import add_request_values, write_cutoffs
-from abeval.stats.arrays import Floats, Integers
 from abeval.stats.exposure import coverage, entropy_of_sets, gini_of_sets
+from abeval.stats.records import Floats, Integers
 
 if TYPE_CHECKING:
     import pandas as pd

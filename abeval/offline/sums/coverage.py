@@ -9,10 +9,10 @@ from dataclasses import dataclass
 
 from abeval.engines.protocol import Engine, whole, whole_number
 from abeval.engines.sql import literal, query
-from abeval.offline.candidates.rows import Rows
-from abeval.offline.candidates.shown import Candidates
-from abeval.offline.kernels import choice as kernels
-from abeval.offline.metrics.presets import Policy
+from abeval.offline import kernels as kernels
+from abeval.offline.candidates import Candidates
+from abeval.offline.metrics import Policy
+from abeval.offline.rows import Rows
 from abeval.results.replay import ModelCoverage
 
 

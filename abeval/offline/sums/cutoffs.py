@@ -8,8 +8,7 @@ from collections.abc import Sequence
 
 from abeval.engines.protocol import Engine
 from abeval.engines.sql import query
-from abeval.offline.metrics.formulas import full_ideal
-from abeval.offline.metrics.units import UnitValues
+from abeval.offline.kernels import UnitValues, full_ideal
 
 
 def write_cutoffs(engine: Engine, ks: Sequence[int]) -> None:

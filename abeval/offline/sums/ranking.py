@@ -10,8 +10,8 @@ from itertools import accumulate
 
 from abeval.engines.protocol import Engine, whole, whole_number
 from abeval.engines.sql import query
-from abeval.offline.metrics.definitions import Family, OfflineMetric
-from abeval.offline.metrics.units import UnitValues
+from abeval.offline.kernels import UnitValues
+from abeval.offline.metrics import Family, OfflineMetric
 from abeval.offline.sums.cutoffs import add_request_values, write_cutoffs
 
 _PAIRS_A_ROW = 6

@@ -10,21 +10,21 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from abeval.aggregates.row_pass import add_ranking
+from abeval.agreement.causes import facts
 from abeval.engines.protocol import Engine, whole_number
 from abeval.engines.sql import query
 from abeval.errors import LogError
-from abeval.offline.candidates.rows import Rows
-from abeval.offline.candidates.shown import Candidates
-from abeval.offline.candidates.traffic import Units
-from abeval.offline.kernels import choice as kernels
-from abeval.offline.metrics.definitions import OfflineMetric
-from abeval.offline.metrics.presets import Scoring
-from abeval.offline.metrics.units import UnitValues
-from abeval.offline.sums import beyond, scores
-from abeval.offline.sums.coverage import open_model, overview_by_queries, overview_of_rows
-from abeval.offline.sums.ranking import add_ranking
-from abeval.offline.sums.sums import ModelSums, Sums
-from abeval.steps import Step
+from abeval.history import entries as kernels
+from abeval.offline import groups, queried
+from abeval.offline import kernels as kernels
+from abeval.offline.candidates import Candidates, Units
+from abeval.offline.kernels import UnitValues
+from abeval.offline.metrics import OfflineMetric, Scoring
+from abeval.offline.queried import ModelSums
+from abeval.offline.rows import Rows
+from abeval.offline.sums import Sums, open_model, overview_by_queries, overview_of_rows
+from abeval.progress import Step
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -105,7 +105,7 @@ def _write_catalogue(
         every = " union ".join(f"select item_id from ({sql}) as s" for sql in sources)
         distinct = f"select count(*) from ({every}) as c where item_id is not null"
         items = whole_number(engine, distinct)
-    beyond.write_history(engine, candidates.history, items)
+    queried.write_history(engine, candidates.history, items)
     return items
 
 
@@ -179,15 +179,15 @@ class _Summation:
         """Add the sums of queried metrics; return the calibration curve and the listed items."""
         engine, metrics = self.engine, self.queried
         add_ranking(engine, metrics, values)
-        scores.add_pairs(engine, metrics, values)
+        groups.add_pairs(engine, metrics, values)
         for by in ("traffic", "pooled"):
-            scores.add_auc(engine, metrics, values, by)
+            groups.add_auc(engine, metrics, values, by)
         if max(abs(low), abs(high)) <= _LARGEST_SCORE:
-            scores.add_points(engine, metrics, values, self.scoring.threshold)
+            groups.add_points(engine, metrics, values, self.scoring.threshold)
         binned = any(m.definition.family == "bins" for m in metrics)
         fit = binned and low >= 0 and high <= 1
-        curve = scores.calibration(engine, self.scoring.bins) if fit else None
-        return curve, beyond.add_lists(engine, metrics, values)
+        curve = facts.calibration(engine, self.scoring.bins) if fit else None
+        return curve, groups.add_lists(engine, metrics, values)
 
 
 def _add_counts(engine: Engine, values: UnitValues) -> tuple[float, float]:

@@ -15,10 +15,9 @@ import numpy as np
 
 from abeval.engines.protocol import Engine, whole_number
 from abeval.engines.sql import query
-from abeval.offline.metrics.definitions import OfflineMetric
-from abeval.offline.metrics.formulas import GRADED, graded_orders
-from abeval.offline.metrics.units import SCALE, UnitValues
-from abeval.stats.arrays import Floats, Integers
+from abeval.offline.kernels import SCALE, UnitValues, graded_orders
+from abeval.offline.metrics import GRADED, OfflineMetric
+from abeval.stats.records import Floats, Integers
 
 if TYPE_CHECKING:
     import pandas as pd

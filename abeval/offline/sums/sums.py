@@ -9,8 +9,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from abeval.offline.candidates.traffic import Units
-from abeval.offline.metrics.units import UnitValues
+from abeval.offline.candidates import Units
+from abeval.offline.kernels import UnitValues
 from abeval.results.replay import ModelCoverage
 
 if TYPE_CHECKING:
