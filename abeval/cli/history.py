@@ -11,6 +11,7 @@ from abeval.cli.options import (
     ReportFile,
     Whole,
     Writes,
+    debuggable,
     output_file,
     protected,
     show,

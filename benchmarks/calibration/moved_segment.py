@@ -11,6 +11,7 @@ import sys
 from typing import NamedTuple
 
 import numpy as np
+from abeval.aggregates.sums import MOMENT_COLUMNS, Row
 
 from abeval.aggregates.aggregates import Aggregates, VariantUnits
 from abeval.aggregates.sums import MOMENT_COLUMNS, Row

@@ -15,6 +15,7 @@ from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
 import numpy as np
+from abeval.inference.special_tests import MOST
 
 from abeval.inference.special_tests import MOST
 from benchmarks.calibration.at_once import (

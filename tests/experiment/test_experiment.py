@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from abeval.experiment.sections import AbsoluteMargin, Toward
 from hypothesis import given, settings
 from hypothesis import strategies as st
 

@@ -11,6 +11,7 @@ import numpy as np
 import pandas as pd
 import plotly.graph_objects as go
 import pytest
+from abeval.report.replay_page import curve_figure
 from typer.testing import CliRunner
 
 import abeval
