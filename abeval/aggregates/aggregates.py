@@ -34,7 +34,6 @@ from abeval.engines.protocol import Cell
 from abeval.logs.accounting import DayRows, LogRows, SeenUnits
 from abeval.logs.placing import Entered, Stretches
 from abeval.logs.views import ITEM_GROUPS
-from abeval.report.replay_views import group_of
 from abeval.stats.catalogue import Incidence
 from abeval.stats.moments import Moments, Units
 from abeval.stats.records import RefusalReason

@@ -11,7 +11,6 @@ from abeval.cli.options import (
     ReportFile,
     Whole,
     Writes,
-    debuggable,
     output_file,
     protected,
     show,

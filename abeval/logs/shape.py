@@ -14,7 +14,6 @@ from abeval.engines.sql import quoted
 from abeval.errors import ExperimentError, LogError
 from abeval.experiment.model import Experiment
 from abeval.experiment.problems import near_miss
-from abeval.experiment.segment_rules import of_impressions
 from abeval.experiment.sources import CANONICAL_COLUMNS, OUTCOME, ROW_UNIT
 from abeval.logs.mapping import SERVED_FLAGS, LogColumns, is_number, no_column, own_name
 from abeval.metrics.definition import (

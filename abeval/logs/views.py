@@ -10,7 +10,6 @@ from abeval.engines.sources import relation_of
 from abeval.engines.sql import literal, quoted
 from abeval.experiment.model import Experiment
 from abeval.experiment.sections import Period
-from abeval.experiment.segment_rules import known_from
 from abeval.experiment.sources import OUTCOME, ROW_UNIT, ClickLog, ImpressionLog
 from abeval.logs.cells import BEFORE, IN_PERIOD, NO_TIME, OUTSIDE
 from abeval.logs.mapping import CLICK_KEYS, SERVED_FLAGS, LogColumns, own_name

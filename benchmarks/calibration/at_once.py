@@ -7,7 +7,6 @@
 from typing import NamedTuple
 
 import numpy as np
-from abeval.inference.special_tests import FEW, FEW_UNEVEN, LIMIT, LIMIT_AT_EFFECTS, MOST, UNEVEN
 from numpy.typing import NDArray
 from scipy.special import ndtr, stdtr
 from scipy.stats import hypergeom

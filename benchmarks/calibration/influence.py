@@ -13,8 +13,6 @@ from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
 import numpy as np
-from abeval.experiment.sections import TrustOptions
-from abeval.inference.trust.influence import Population, apart, units_apart
 
 from abeval.experiment.sections import TrustOptions
 from abeval.inference.trust.influence import Population, apart, units_apart

@@ -4,7 +4,6 @@ from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 import numpy as np
-from abeval.stats.adjustment import PostStratified
 
 from abeval.stats import adjustment, decisions, means
 from abeval.stats.effects import compare, delta, fieller, fieller_adjusted, log_delta

@@ -11,7 +11,6 @@ import sys
 from typing import NamedTuple
 
 import numpy as np
-from abeval.aggregates.sums import MOMENT_COLUMNS, Row
 
 from abeval.aggregates.aggregates import Aggregates, VariantUnits
 from abeval.aggregates.sums import MOMENT_COLUMNS, Row

@@ -16,7 +16,6 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 import numpy as np
-from abeval.stats.composition import ratios as paired_ratios
 
 from abeval.stats import effects, means
 from abeval.stats.distributions import quantile

@@ -16,7 +16,6 @@ from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
 import numpy as np
-from abeval.inference.special_tests import FEW, FEW_UNEVEN, UNEVEN
 from scipy.stats import binom, hypergeom
 
 from abeval.inference.comparison import Comparison, Rule

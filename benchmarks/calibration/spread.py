@@ -15,7 +15,6 @@ from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
 import numpy as np
-from abeval.inference.special_tests import MOST
 
 from abeval.inference.special_tests import MOST
 from benchmarks.calibration.at_once import (

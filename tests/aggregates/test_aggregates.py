@@ -22,10 +22,6 @@ from abeval.aggregates.sums import (
     VARIABLES,
     WHOLE,
 )
-from scipy.stats import t
-
-from abeval.aggregates.aggregates import Aggregates
-from abeval.aggregates.collect import collect
 from abeval.engines.duckdb import DuckDBEngine
 from abeval.experiment.load import parse_experiment
 from abeval.experiment.metrics import chosen_metrics

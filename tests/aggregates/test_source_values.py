@@ -7,7 +7,6 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 import pytest
-from abeval.aggregates.sums import Row
 
 from abeval.aggregates.source_values import SourceValues, day_rows, totals
 from abeval.aggregates.sums import Row

@@ -7,16 +7,6 @@ from math import prod
 
 import numpy as np
 import pytest
-from abeval.aggregates.sums import (
-    LABELS,
-    MOMENT_COLUMNS,
-    Groups,
-    Row,
-    Slice,
-    Terms,
-    exact_sums,
-    sums_of,
-)
 from hypothesis import given, settings
 from hypothesis import strategies as st
 

@@ -16,8 +16,6 @@ from abeval.agreement.causes.shares import support
 from abeval.agreement.causes.strata import exploration
 from abeval.agreement.compare import compare, explanation
 from abeval.agreement.standing import Gain, standing
-from abeval.inference import power
-from abeval.metrics import builtin
 from abeval.results.agreement import Agreement, AgreementRow, Backtest
 from abeval.results.analysis import Ramp
 from abeval.results.effects import CutRow

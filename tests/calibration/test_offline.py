@@ -3,7 +3,6 @@
 import numpy as np
 import pandas as pd
 import pytest
-from abeval.offline.inference import Columns, estimate
 
 from abeval.offline.evaluate import JudgedColumns, evaluate_log
 from abeval.offline.inference import Columns, estimate

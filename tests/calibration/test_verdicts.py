@@ -4,7 +4,6 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from abeval.experiment.sections import Event
 
 from abeval.experiment.sections import Event
 from abeval.inference.comparison import Rule

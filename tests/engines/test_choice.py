@@ -6,12 +6,12 @@ import sys
 from pathlib import Path
 
 import pytest
-from abeval.experiment.sections import EngineOptions
 
 import abeval
 from abeval.api import LoadedExperiment
 from abeval.cli.main import main
 from abeval.errors import ExperimentError, QueryError
+from abeval.experiment.sections import EngineOptions
 from abeval.logs.run import open_engine
 from abeval.simulate import simulate
 

@@ -11,12 +11,12 @@ from typing import Any
 import duckdb
 import pandas as pd
 import pytest
-from abeval.experiment.sections import EngineOptions
 
 import abeval
 from abeval.engines.duckdb import DuckDBEngine
 from abeval.errors import AbevalError, ExperimentError, LogError, QueryError
 from abeval.experiment.metrics import named_metrics
+from abeval.experiment.sections import EngineOptions
 from abeval.inference.judge import judge
 from abeval.store.saved import read_aggregates
 from tests.cli.test_cli import call

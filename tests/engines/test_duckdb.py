@@ -12,11 +12,11 @@ from pathlib import Path
 import duckdb
 import pandas as pd
 import pytest
-from abeval.experiment.sections import EngineOptions
 
 from abeval.api import LoadedExperiment, define
 from abeval.engines.duckdb import DuckDBEngine
 from abeval.errors import LogError, QueryError
+from abeval.experiment.sections import EngineOptions
 from abeval.experiment.sources import LogSource
 
 LOG = """

@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from abeval.experiment.sections import AbsoluteMargin, Toward
 from hypothesis import given, settings
 from hypothesis import strategies as st
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import numpy as np
 import pandas as pd
 import pytest
-from abeval.inference.trust.groups import compare_bottoms
 
 import abeval
 from abeval.experiment.load import parse_experiment

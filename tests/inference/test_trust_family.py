@@ -7,7 +7,6 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
-from abeval.experiment.sections import TrustOptions
 
 import abeval
 from abeval.errors import ExperimentError

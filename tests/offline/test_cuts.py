@@ -7,7 +7,6 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
-from abeval.offline.parts import CELLS
 from pydantic import TypeAdapter
 
 import abeval

@@ -4,7 +4,6 @@ from itertools import combinations
 
 import numpy as np
 import pytest
-from abeval.offline.groups import Listed
 from hypothesis import given, settings
 from hypothesis import strategies as st
 

@@ -5,7 +5,6 @@ import math
 import numpy as np
 import pandas as pd
 import pytest
-from abeval.offline.inference import Columns, compare, estimate, smooth
 from statsmodels.stats.proportion import proportion_confint
 
 import abeval

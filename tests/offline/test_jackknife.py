@@ -3,7 +3,6 @@
 import numpy as np
 import pandas as pd
 import pytest
-from abeval.offline.groups import Bins, Listed
 
 from abeval.offline.candidates import UNIT_GROUPS
 from abeval.offline.groups import Bins, Listed, standard_error

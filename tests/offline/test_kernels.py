@@ -3,7 +3,6 @@
 import numpy as np
 import pandas as pd
 import pytest
-from abeval.offline.rows import Groups, read_rows
 from hypothesis import given
 from hypothesis import strategies as st
 

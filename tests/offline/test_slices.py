@@ -3,7 +3,6 @@
 import numpy as np
 import pandas as pd
 import pytest
-from abeval.offline.slices import elbow
 
 import abeval
 from abeval.errors import ExperimentError, LogError

@@ -6,7 +6,6 @@ from dataclasses import replace
 
 import plotly.graph_objects as go
 import pytest
-from abeval.report.daily_page import daily_effect
 
 from abeval.report.daily_page import daily_effect
 from abeval.report.figures import label

@@ -11,7 +11,6 @@ import numpy as np
 import pandas as pd
 import plotly.graph_objects as go
 import pytest
-from abeval.report.replay_page import curve_figure
 from typer.testing import CliRunner
 
 import abeval

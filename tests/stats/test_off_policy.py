@@ -21,13 +21,6 @@ from abeval.stats.off_policy_support import (
     importance_weights,
     unsupported_share,
 )
-from hypothesis import given, settings
-from hypothesis import strategies as st
-from numpy.typing import NDArray
-
-from abeval.stats import off_policy, proportions
-from abeval.stats import off_policy as model_based
-from abeval.stats.off_policy import CrossFit, Policy, PolicyValue, cross_fit
 from abeval.stats.records import Refusal
 from tests.real_logs import need
 from tests.stats.policies import direct, valued

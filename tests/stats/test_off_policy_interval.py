@@ -5,7 +5,6 @@ from __future__ import annotations
 import numpy as np
 import pytest
 import scipy.stats
-from abeval.stats.off_policy_support import Spread
 
 from abeval.stats.off_policy import from_influence, skewed_interval
 from abeval.stats.off_policy_support import Spread, spread

@@ -5,8 +5,6 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from abeval.aggregates.sums import MOMENT_COLUMNS, Row
-
 import abeval
 from abeval.aggregates.aggregates import Aggregates, VariantUnits
 from abeval.aggregates.sums import MOMENT_COLUMNS, Row
