@@ -84,19 +84,6 @@ def judged_summaries(experiment: Experiment, rows: Sequence[Summary], source: st
     return judge(experiment, metrics, aggregates)
 
 
-def _judged_sums(experiment: Experiment, file: Path, step: Step) -> Result:
-    from abeval.cli.analyze import check_supported, warehouse_sums
-    from abeval.engines.duckdb import DuckDBEngine
-
-    check_supported(experiment)
-    # The duplicates of the logs at hand are not those of the sums.
-    cleaning = experiment.cleaning.model_copy(update={"duplicates": "unchecked"})
-    unchecked = experiment.model_copy(update={"cleaning": cleaning})
-    with closing(DuckDBEngine(unchecked.engine, unchecked.folder)) as engine:
-        engine.confine([*files_of_experiment(unchecked), str(real(file))])
-        return analyze_on(Run(unchecked, engine, step=step), warehouse_sums(file))
-
-
 def _saving(folder: str | Path, experiment: Experiment) -> Callable[[Aggregates], None]:
     """Check the folder for aggregates, and return what writes them there.
 

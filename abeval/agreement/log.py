@@ -13,6 +13,7 @@ from abeval.engines.protocol import Engine
 from abeval.engines.sql import literal, query, quoted
 from abeval.experiment.model import Experiment
 from abeval.experiment.sources import LogSource
+from abeval.logs import views
 from abeval.logs.mapping import SERVED_FLAGS, LogColumns, is_number, map_columns, own_name
 from abeval.logs.run import Run, open_log
 from abeval.logs.shape import EXPRESSION_COLUMNS, LogShape, in_view_names, own_columns_of

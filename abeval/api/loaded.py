@@ -201,7 +201,7 @@ class LoadedExperiment:
         with opened(self.experiment, inputs) as run:
             further = Further(units=False, by_day=True)
             collected = collect_prepared(run, chosen, by_bucket=True, further=further)
-            growths = growths_of(run, chosen, collected)
+            growths = growths_of(collected, chosen)
         return plan(self.experiment, chosen, collected.aggregates, growths, mde, days, power)
 
     def windows(

@@ -8,7 +8,7 @@ from abeval.bounds import MAX_WINDOW_DAYS
 from abeval.experiment.metrics import CLICKS, IMPRESSIONS, UNITS
 from abeval.experiment.model import Experiment
 from abeval.experiment.problems import Path, suggestion
-from abeval.experiment.sections import MetricChoice, Step, moment
+from abeval.experiment.sections import MetricChoice, Range, Step, moment
 from abeval.experiment.sources import ROW_UNIT
 from abeval.metrics.definition import UNIT_DAY, Metric, span_ms
 from abeval.metrics.row_text import columns_of, expression_problem, function_problem, names_of
@@ -60,6 +60,7 @@ def _metric(choice: MetricChoice, experiment: Experiment, known: _Known) -> Foun
     if role == "guardrail" and choice.margin is None:
         what = "the largest harm that is allowed: 0.02 is 2 % of control"
         yield "margin", f"a guardrail needs a margin, {what}"
+    yield from _target(choice, role, builtin)
     if choice.cap is not None:
         if choice.quantile is not None or (builtin is not None and not builtin.source.capped):
             yield "cap", f"{choice.name} has no totals per unit to cap"
@@ -77,6 +78,25 @@ def _metric(choice: MetricChoice, experiment: Experiment, known: _Known) -> Foun
         yield "weight", 'is used only with [inference] family = "weighted"'
     if choice.weight is not None and choice.role not in (None, "goal"):
         yield "weight", "is only for goals: it is the goal's share of alpha"
+
+
+def _target(choice: MetricChoice, role: str, builtin: Metric | None) -> Found:
+    """Check what a metric may not be that should meet a value, or lie in a range."""
+    within = choice.margin.within if isinstance(choice.margin, Range) else None
+    if within is not None and within[0] >= within[1]:
+        yield "margin", f"within should be [LOW, HIGH] with low below high (got {[*within]})"
+    has_target = builtin is not None and builtin.has_target and choice.direction is None
+    if role != "diagnostic" and has_target and within is None:
+        yield (
+            "margin",
+            f"{choice.name} should meet a value, and neither way is better: make it a guardrail "
+            "with margin = { within = [LOW, HIGH] }, or a diagnostic",
+        )
+    if within is not None and role != "guardrail":
+        yield "margin", "a range is the margin of a guardrail"
+    kind = "quantile" if choice.quantile is not None else builtin and builtin.kind
+    if within is not None and kind in ("quantile", "catalogue"):
+        yield "margin", f"the value of {choice.name} has no interval"
 
 
 _TEXTS = ("value", "numerator", "denominator")

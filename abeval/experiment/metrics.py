@@ -6,7 +6,7 @@ from dataclasses import replace
 from abeval.errors import ExperimentError
 from abeval.experiment.model import Experiment
 from abeval.experiment.problems import suggestion
-from abeval.experiment.sections import AbsoluteMargin, MetricChoice, Step
+from abeval.experiment.sections import AbsoluteMargin, MetricChoice, Range, Step
 from abeval.experiment.sources import Covariate
 from abeval.metrics.builtin import builtin_metrics
 from abeval.metrics.definition import (

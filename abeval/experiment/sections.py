@@ -12,6 +12,7 @@ from pydantic import (
     ConfigDict,
     Field,
     StringConstraints,
+    field_validator,
     model_validator,
 )
 
@@ -324,10 +325,13 @@ class SegmentRule(Section):
     known: Literal["before", "exposure"] | None = None
 
 
-class Toward(Section):
-    """The better variant is the one closer to this value."""
+class Range(Section):
+    """The least and the largest value that a guardrail may have in a variant."""
 
-    toward: Annotated[float, Field(ge=-MAX_VALUE, le=MAX_VALUE)]
+    within: tuple[
+        Annotated[float, Field(ge=-MAX_VALUE, le=MAX_VALUE)],
+        Annotated[float, Field(ge=-MAX_VALUE, le=MAX_VALUE)],
+    ]
 
 
 class AbsoluteMargin(Section):
@@ -363,8 +367,8 @@ class MetricChoice(Section):
 
     name: Word
     role: Role | None = None
-    direction: Literal["increase", "decrease"] | Toward | None = None
-    margin: Annotated[float, Field(gt=0, lt=1)] | AbsoluteMargin | None = None
+    direction: Literal["increase", "decrease"] | None = None
+    margin: Annotated[float, Field(gt=0, lt=1)] | AbsoluteMargin | Range | None = None
     value: str | None = None
     numerator: str | None = None
     denominator: str | None = None
@@ -381,6 +385,17 @@ class MetricChoice(Section):
     cap: Annotated[float, Field(gt=0.5, lt=1)] | None = None
     covariates: Annotated[list[Word], Field(min_length=1)] | None = None
     weight: Annotated[float, Field(ge=1 / MAX_WEIGHT, le=MAX_WEIGHT)] | None = None
+
+    @field_validator("direction", mode="before")
+    @classmethod
+    def _has_no_target(cls, direction: object) -> object:
+        if isinstance(direction, Mapping) and "toward" in direction:
+            raise ValueError(
+                "a value to meet is no direction: leave it out and the metric is shown with its "
+                'interval, or let it guard with role = "guardrail" and '
+                "margin = { within = [LOW, HIGH] }"
+            )
+        return direction
 
     @property
     def texts(self) -> list[str]:

@@ -16,7 +16,7 @@ from abeval.inference.comparison import Arms, Comparison, Comparisons, Key
 from abeval.inference.looks import at_same_look
 from abeval.metrics.definition import Margin, Metric
 from abeval.results import FamilyInterval, Status
-from abeval.stats import decisions, effects, multiplicity, split_moments
+from abeval.stats import decisions, effects, multiplicity
 from abeval.stats.records import Interval, Refusal
 
 HELD: frozenset[Status] = frozenset({"better", "non_inferior", "equivalent"})
@@ -211,7 +211,7 @@ def _dunnett(family: Mapping[Key, float], comparisons: Comparisons) -> dict[Key,
     changed: dict[Key, float] = {}
     for goal in goals:
         keys = [key for key in family if key[0] == goal]
-        p_values = split_moments.p_values(
+        p_values = multiplicity.dunnett_p_values(
             [family[key] for key in keys], *_shared(keys, comparisons)
         )
         changed |= {k: min(1.0, len(goals) * p) for k, p in zip(keys, p_values, strict=True)}
@@ -267,7 +267,9 @@ def _levels(
         return {
             key: level
             for keys in of_goals
-            for level in [multiplicity.level(alpha / len(goals), *_shared(keys, comparisons))]
+            for level in [
+                multiplicity.dunnett_level(alpha / len(goals), *_shared(keys, comparisons))
+            ]
             for key in keys
         }
     weights = _weights(experiment, family) if method == "weighted" else None

@@ -25,7 +25,7 @@ from abeval.inference.comparison import (
     with_skewed,
 )
 from abeval.metrics.definition import Metric, rounding
-from abeval.stats import adjustment, means, off_policy
+from abeval.stats import adjustment, means
 from abeval.stats.moments import Moments, stratified
 from abeval.stats.records import Adjusted, Estimate, Refusal
 from abeval.stats.skewed import method
@@ -221,9 +221,9 @@ def by_covariates(
     if picked is None:
         return None
     if adjust == "regression":
-        lin = adjustment.lin_moments if metric.kind == "mean" else adjustment.lin_ratio_moments
+        lin = adjustment.lin_mean if metric.kind == "mean" else adjustment.lin_ratio
         return lin(*picked, alpha)
-    reduce = adjustment.mean if metric.kind == "mean" else adjustment.ratio_with
+    reduce = adjustment.cuped_mean if metric.kind == "mean" else adjustment.cuped_ratio
     return reduce(*picked, alpha)
 
 
@@ -248,9 +248,9 @@ def by_cells(metric: Metric, strata: Strata, alpha: float) -> Adjusted:
     Raises:
         Refusal: `too_few_units`, `zero_denominator`, `zero_variance`.
     """
-    combine = adjustment.mean_random if metric.kind == "mean" else adjustment.ratio_random
+    combine = adjustment.stratified_mean if metric.kind == "mean" else adjustment.stratified_ratio
     control, treatment = ([pair[arm] for pair in strata.pairs] for arm in (0, 1))
-    return combine(control, treatment, alpha).adjusted
+    return combine(control, treatment, alpha)
 
 
 def cells_of(
@@ -289,7 +289,7 @@ def _value(moments: Moments) -> float:
 
 def estimate(metric: Metric, moments: Moments) -> Estimate:
     """Return the value of a mean or a ratio in one variant."""
-    return means.estimate(moments) if metric.kind == "mean" else off_policy.estimate(moments)
+    return means.estimate_mean(moments) if metric.kind == "mean" else means.estimate_ratio(moments)
 
 
 def _estimate(metric: Metric, moments: Moments) -> Estimate:

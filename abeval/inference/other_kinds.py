@@ -193,13 +193,5 @@ def _resampled(
     if rule.resample == "bootstrap":
         return resampling.bootstrap(*arms, statistic, rule.alpha)
     if rule.resample == "permutation":
-        effect = resampling.permutation(*arms, statistic, rule.alpha)
-    return _joint(effect, spread)
-
-
-def _joint(effect: Effect, spread: Floats) -> Adjusted:
-    """Add what a lift needs: the covariance of the two values."""
-    control = Estimate(effect.control, float(spread[0, 0]), 0, effect.df)
-    treatment = Estimate(effect.treatment, float(spread[1, 1]), 0, effect.df)
-    shared = float(spread[0, 1] - spread[0, 0])
-    return Adjusted(effect, effect, (), 0.0, control, treatment, shared)
+        return resampling.permutation(*arms, statistic, rule.alpha)
+    return resampling.jackknife(*arms, statistic, rule.alpha)

@@ -196,7 +196,7 @@ def level_of(experiment: Experiment, metrics: Sequence[Metric], metric: Metric) 
         case "dunnett":
             pairs = [shares(experiment, name) for name in experiment.treatments]
             loadings = [math.sqrt(own / (own + control)) for control, own in pairs]
-            return multiplicity.level(alpha * variants / tests, loadings)
+            return multiplicity.dunnett_level(alpha * variants / tests, loadings)
         case "weighted":
             weights = {choice.name: choice.weight or 1.0 for choice in experiment.metrics}
             whole = variants * sum(weights.get(one.name, 1.0) for one in peers)

@@ -193,7 +193,7 @@ def _with_effect(cells: Cells, of: Mapping[str, ByStretch], alpha: float) -> lis
     return found
 
 
-def _same_lift(cells: Cells, known: Sequence[_Compared]) -> heterogeneity.LiftHeterogeneity | None:
+def _same_lift(cells: Cells, known: Sequence[_Compared]) -> heterogeneity.Heterogeneity | None:
     """Test whether the lift is one; None where lifts of a cell, or of all together, say nothing."""
     try:
         pairs = [cells.estimates(one.moments) for one in known]

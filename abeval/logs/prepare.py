@@ -34,7 +34,7 @@ from abeval.logs.units import (
     write_unit_rows,
     write_units,
 )
-from abeval.metrics.definition import Metric, Source
+from abeval.metrics.definition import Metric, Source, event_terms, row_terms
 
 Extra = Callable[[LogColumns], Sequence[str]]
 """Chooses columns of the impressions that the views keep."""

@@ -198,10 +198,10 @@ def segments_of(
         unit_of: Place of each unit of the cells among them, `NONE` where it is not.
     """
     experiment = run.experiment
-    of_exposures = _of_exposures(run.engine, [*known_from(experiment, "exposure")], hashes)
+    of_exposures = _of_exposures(run.engine, [*experiment.known_from("exposure")], hashes)
     if not shape.segments:
         return of_exposures
-    before = () if experiment.of_units else known_from(experiment, "before")
+    before = () if experiment.of_units else experiment.known_from("before")
     counts = cells.counts & (unit_of[cells.unit] != NONE)
     chosen = {side: _chosen(cells, counts, side) for side in {n in before for n in shape.segments}}
     segments = {}

@@ -11,9 +11,8 @@ from abeval.errors import ExperimentError
 from abeval.experiment.sources import ROW_UNIT
 from abeval.logs.run import Run
 from abeval.off_policy.log import PolicyChoice, PolicyLog, read_policy_log
-from abeval.offline import inference
 from abeval.results.off_policy import OffPolicyResult, OffPolicyRow, Realised, Support
-from abeval.stats import effects
+from abeval.stats import effects, means
 from abeval.stats.moments import Moments
 from abeval.stats.off_policy import (
     MIN_REWARDS,
@@ -190,7 +189,7 @@ def _row(name: str, answer: PolicyValue | Refusal, realised: Realised | None) ->
 def _realised(target: pd.DataFrame, alpha: float) -> Realised | None:
     """Return the target variant's own mean reward; None if it has too few units."""
     try:
-        mean = inference.estimate(Moments.of(target["reward"], target["impressions"]))
+        mean = means.estimate_ratio(Moments.of(target["reward"], target["impressions"]))
     except Refusal:
         return None
     se = math.sqrt(mean.variance)

@@ -8,7 +8,7 @@ import numpy as np
 
 from abeval.offline.metrics import UNCUT, Form, OfflineMetric, Policy
 from abeval.offline.queried import ModelSums
-from abeval.stats import effects, means, off_policy, proportions
+from abeval.stats import effects, means, proportions
 from abeval.stats.moments import Moments
 from abeval.stats.proportions import Count
 from abeval.stats.records import Bools, Effect, Floats, Refusal
@@ -110,7 +110,7 @@ def estimate(columns: Columns, of: Bools, alpha: float) -> Value:
     few = _few(columns, of)
     if few is not None:
         return Value(value, *proportions.interval(few, alpha))
-    spread = off_policy.estimate(moments, smooth(columns.form, 0, moments.n))
+    spread = means.estimate_smooth(moments, smooth(columns.form, 0, moments.n))
     return with_interval(value, math.sqrt(spread.variance), spread.df, alpha)
 
 
@@ -152,7 +152,7 @@ def compare(control: Columns, model: Columns, of: Bools, alpha: float) -> Effect
         moments = Moments.of(*before, *after)
         first = smooth(control.form, 0, moments.n)
         second = smooth(model.form, len(before), moments.n)
-        return means.difference(moments, first, second, alpha)
+        return means.paired_difference(moments, first, second, alpha)
     except Refusal as refusal:
         return _REASONS.get(refusal.reason, refusal.reason)
 

@@ -6,8 +6,7 @@ from itertools import groupby
 
 import numpy as np
 
-from abeval.offline import estimates
-from abeval.offline.estimates import Difference, Estimates
+from abeval.offline.estimates import Difference, Estimates, pairs
 from abeval.offline.inference import MIN_UNITS, Columns, Value, compare, estimate
 from abeval.offline.metrics import Definition, OfflineMetric, parse_metric
 from abeval.results.replay import (
@@ -163,7 +162,7 @@ def cut_by_value(
                 effect = compare(columns[first], columns[model], mask, some.alpha)
                 found = Difference.of(effect, None)
                 pair = (first, model, traffic, name, values[first].value, values[model].value)
-                estimates.append(PairRow(*pair, *found[:4], units, found.reason))
+                pairs.append(PairRow(*pair, *found[:4], units, found.reason))
     return CutByValue(column, tuple(ks.items()), tuple(rows), tuple(pairs))
 
 

@@ -23,6 +23,7 @@ from abeval.results import format as fmt
 from abeval.results.agreement import PositionRate
 from abeval.results.analysis import Result
 from abeval.results.power import MetricOutlook
+from abeval.results.record import columns_of
 from abeval.results.study import Study
 from abeval.results.trust import AAResult
 

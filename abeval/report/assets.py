@@ -209,6 +209,8 @@ def _significant(number: float | None, digits: int = 3) -> str:
 
 
 def _margin(metric: MetricInfo) -> str:
+    if metric.within is not None:
+        return fmt.typographic(fmt.within(*metric.within))
     return fmt.margin(metric.margin or 0.0, bool(metric.margin_relative), metric.unit)
 
 

@@ -182,6 +182,9 @@ def _goal(asked: _Question) -> str:
 
 def _guardrail(asked: _Question) -> str:
     metric = next(one for one in asked.result.metrics if one.name == asked.row.metric)
+    if metric.within is not None:
+        outside = f"a value outside {fmt.within(*metric.within)} is not ruled out."
+        return f"{asked.name}: {outside} {_wait(asked)}".rstrip()
     if metric.margin is None:
         return f"Give {asked.name} a margin: without one it cannot be shown to hold."
     margin = fmt.margin(metric.margin, bool(metric.margin_relative), metric.unit)

@@ -24,7 +24,7 @@ from abeval.results.replay import (
     ReplayRow,
 )
 
-_REQUESTS = ("list", "tied", "r_precision")
+_REQUESTS = ("list", "tied")
 _BEYOND = ("beyond", "catalogue")
 
 

@@ -2,10 +2,10 @@
 
 Effects and lifts: `means`, `proportions`, `skewed`, `quantiles`, `effects`. Less variance:
 `adjustment`. Many looks: `sequential`. Many tests: `multiplicity`. Planning: `design`. Conclusions
-and beliefs: `decisions`, `toward`. Segments: `heterogeneity`, `composition`. Days: `shapes`.
+and beliefs: `decisions`. Segments: `heterogeneity`, `composition`. Days: `shapes`.
 Sub-buckets: `resampling`, `replay`, `catalogue`. Many experiments: `latent`, `shrinkage`. Traffic:
-`srm`, `srm_segments`, `changed_split`. Other policies: `off_policy`,
-`off_policy_model_based`. All of it stands on `moments`, `records` and `distributions`.
+`srm`. Other policies: `off_policy`. All of it stands on
+`moments`, `records` and `distributions`.
 
 Modules are imported as they are named, so that none pays for the others:
 
@@ -23,7 +23,6 @@ from types import ModuleType
 __all__ = [
     "adjustment",
     "catalogue",
-    "changed_split",
     "composition",
     "decisions",
     "design",
@@ -35,7 +34,6 @@ __all__ = [
     "moments",
     "multiplicity",
     "off_policy",
-    "off_policy_model_based",
     "proportions",
     "quantiles",
     "records",
@@ -46,8 +44,6 @@ __all__ = [
     "shrinkage",
     "skewed",
     "srm",
-    "srm_segments",
-    "toward",
 ]
 
 

@@ -7,7 +7,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy import special
 
-from abeval.stats import split_moments
+from abeval.stats import distributions
 from abeval.stats.records import Floats, Refusal, finite
 
 THIN = 16
@@ -108,7 +108,9 @@ def _permuted(
     of_treatment, of_control = (1 / side for side in units)
     both = of_treatment + of_control
     z = difference / np.sqrt(spread * both)
-    return z, split_moments.p_values(z, skewness * (of_treatment**2 - of_control**2) / both**1.5)
+    return z, distributions.skewed_p_values(
+        z, skewness * (of_treatment**2 - of_control**2) / both**1.5
+    )
 
 
 def _checked(units: ArrayLike, sums: ArrayLike, share: float) -> tuple[Floats, Floats]:

@@ -14,7 +14,7 @@ from typing import Literal, NamedTuple
 
 import numpy as np
 
-from abeval.stats.distributions import upper_tail
+from abeval.stats.distributions import skewed_tail, upper_tail
 from abeval.stats.moments import Units
 from abeval.stats.records import Floats, Refusal
 from abeval.stats.resampling import SEED, batches

@@ -24,7 +24,7 @@ from abeval.stats import shapes
 from abeval.stats.distributions import tail
 from abeval.stats.effects import from_difference
 from abeval.stats.records import Bools, Effect, Floats, Integers, Refusal
-from abeval.stats.shapes import Windows
+from abeval.stats.shapes import Windows, window_effects
 from abeval.time.peeking import declared
 from abeval.time.windows import Axis, Course
 

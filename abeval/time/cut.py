@@ -16,7 +16,7 @@ from abeval.aggregates.quantiles import quantiles_of, values_of
 from abeval.aggregates.source_values import by_unit
 from abeval.aggregates.sums import sums_of
 from abeval.experiment.model import Experiment
-from abeval.inference.compare import Analysis
+from abeval.inference.compare import Analysis, compare_all
 from abeval.inference.comparison import MIN_UNITS, Rule
 from abeval.logs.cells import HOURS
 from abeval.logs.unit_arrays import NO_DAY, NONE

@@ -1,7 +1,7 @@
 """Follow daily looks: what a reader would have seen and declared at the end of each day."""
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import date
 from itertools import dropwhile, takewhile
@@ -149,21 +149,21 @@ def follow(
         raise Refusal("too_few_units", f"no day with {START_UNITS} units in each variant")
     differences = [look.centre for look in kept]
     ses = [look.effect.se for look in kept]
-    scales, unit, looks = [look.scale for look in kept], 1.0, None
+    scales = [look.scale for look in kept]
     if planned_share is None:
         scales = [look.effect.se * START_PRECISION / look.error for look in kept]
-        looks = sequential.always_valid_from_start(differences, ses, 1.0, alpha, scales).looks
-    information = np.maximum.accumulate(sequential.information(ses, scales))
+    # A clock that would run backwards stands still.
+    clock = np.maximum.accumulate(sequential.information(ses, scales))
+    look_at: Callable[[float, float, float, float], sequential.AlwaysValid] = sequential.from_start
     if planned_share is not None:
-        unit = float(information[-1]) / planned_share
-        looks = sequential.always_valid(differences, ses, unit, alpha, scales).looks
+        clock, look_at = clock / (clock[-1] / planned_share), sequential.confidence_sequence
     held = []
-    for snapshot, look, share in zip(kept, looks or (), information / unit, strict=True):
+    for snapshot, difference, se, share in zip(kept, differences, ses, clock.tolist(), strict=True):
         try:
-            ends = snapshot.always_valid(look)
+            ends = snapshot.always_valid(look_at(difference, se, share, alpha))
         except Refusal:
             continue
-        held.append(Held(snapshot, ends, float(share)))
+        held.append(Held(snapshot, ends, share))
     if not held:
         raise Refusal("too_few_units", "no look has an interval with both ends")
     return held

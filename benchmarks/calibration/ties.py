@@ -17,7 +17,6 @@ from typing import NamedTuple
 
 import numpy as np
 
-from abeval.offline.inference import estimate as ratio
 from abeval.stats import effects, quantiles
 from abeval.stats.means import estimate_ratio as ratio
 from abeval.stats.moments import Moments

@@ -47,8 +47,8 @@ NAMED = (
     ),
     (
         "abeval/inference/verdict.py",
-        "harm > metric.margin",
-        "harm >= metric.margin",
+        "harm[0] > metric.margin",
+        "harm[0] >= metric.margin",
         "tests/inference/test_verdict.py",
     ),
     ("abeval/stats/means.py", "1e-13", "1e-6", "tests/stats/test_ratios.py"),

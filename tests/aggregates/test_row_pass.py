@@ -26,7 +26,7 @@ from abeval.engines.duckdb import DuckDBEngine
 from abeval.engines.sql import query
 from abeval.experiment.model import Experiment
 from abeval.logs.mapping import LogColumns
-from abeval.logs.shape import LogShape
+from abeval.logs.shape import LogShape, value_sql
 from abeval.logs.unit_arrays import NO_DAY, Units, half_away, key_of
 from abeval.logs.units import sub_buckets
 from abeval.metrics.builtin import builtin_metrics

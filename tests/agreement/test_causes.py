@@ -8,7 +8,6 @@ import pandas as pd
 import pytest
 
 import abeval
-from abeval.agreement import compare
 from abeval.agreement.case import Case
 from abeval.agreement.causes.days import reversal
 from abeval.agreement.causes.facts import backtest, eligibility, split, trust, window
@@ -19,6 +18,7 @@ from abeval.agreement.standing import Gain, standing
 from abeval.results.agreement import Agreement, AgreementRow, Backtest
 from abeval.results.analysis import Ramp
 from abeval.results.effects import CutRow
+from abeval.results.record import columns_of
 from abeval.results.replay import ReplayResult
 from benchmarks.plants import simulate_plant
 from tests.real_logs import open_bandit

@@ -11,7 +11,6 @@ from abeval.engines.protocol import ArrayEngine
 from abeval.offline.candidates import Candidates, one_traffic, read_units
 from abeval.offline.evaluate import JudgedColumns, evaluate_log
 from abeval.offline.metrics import PRESETS, UNCUT, Policy, Scoring, default_metrics, metrics_of
-from abeval.offline.queried import Sums
 from abeval.offline.rows import Groups, read_rows
 from abeval.offline.sums import Sums, run_models
 from tests.examples import drawn

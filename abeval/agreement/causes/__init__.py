@@ -4,7 +4,6 @@ Differences of a share (`shares.py`, `serving.py`), AUC within strata (`strata.p
 results (`facts.py`), and effects by day or cell (`days.py`).
 """
 
-from abeval.agreement import compare
 from abeval.agreement.case import CauseCheck
 from abeval.agreement.causes import days, facts, serving, shares, strata
 

@@ -12,7 +12,7 @@ from abeval.inference.compare import Analysis
 from abeval.inference.trust.finding import CLICK_COLUMNS, Finding, Limits, skipped, touched
 from abeval.logs.accounting import other_variants
 from abeval.results import format as fmt
-from abeval.stats import off_policy
+from abeval.stats import means
 from abeval.stats.distributions import tail
 from abeval.stats.moments import Moments
 from abeval.stats.records import Refusal
@@ -274,7 +274,7 @@ def same_share(control: Moments | None, treatment: Moments | None) -> float:
     if control is None or treatment is None:
         return 1.0
     try:
-        first, second = off_policy.estimate(control), off_policy.estimate(treatment)
+        first, second = means.estimate_ratio(control), means.estimate_ratio(treatment)
     except Refusal:
         return 1.0
     difference, variance = second.value - first.value, first.variance + second.variance
