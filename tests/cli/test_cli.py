@@ -22,6 +22,7 @@ from abeval.engines.sql import query, query_names
 from abeval.experiment.load import parse_experiment
 from abeval.experiment.metrics import known_metrics
 from abeval.results.analysis import Result, Row
+from abeval.results.record import columns_of
 from abeval.simulate import simulate
 
 Capture = pytest.CaptureFixture[str]
@@ -96,7 +97,8 @@ def test_the_json_has_the_documented_fields_in_order(
     assert list(found) == [f.name for f in fields(Result)]
     assert found["schema_version"] == "1"
     for row in found["scorecard"]:
-        assert list(row) == [f.name for f in fields(Row)]
+        assert list(row) == columns_of(Row)
+        assert list(row)[:5] == ["metric", "kind", "role", "direction", "variant"]
     assert [row["metric"] for row in found["scorecard"]][:2] == ["ctr", "dwell_per_user"]
     for account in found["accounting"]:
         assert account["read"] == account["used"] + sum(n for _, n in account["set_aside"])

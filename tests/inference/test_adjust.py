@@ -17,7 +17,7 @@ from abeval.errors import ExperimentError
 from abeval.report.terminal import as_text
 from abeval.results import format as fmt
 from abeval.results.study import Study
-from abeval.stats import adjustment, decisions, multiplicity, sequential, split_moments
+from abeval.stats import adjustment, decisions, multiplicity, sequential
 from abeval.stats import adjustment as strata
 from abeval.stats.moments import Moments
 from tests import sample
@@ -69,7 +69,7 @@ class TestRegression:
         assert row.method == "lin_t"
         half = (row.difference_high - row.difference_low) / 2
         assert half == pytest.approx(1.96 * theirs.bse["t"], rel=0.02)
-        ours = adjustment.lin_moments(*moments(table, "clicks", "clicks_0", "new"))
+        ours = adjustment.lin_mean(*moments(table, "clicks", "clicks_0", "new"))
         assert row.p_value == pytest.approx(ours.effect.p_value, rel=1e-9)
         assert change.method == "regression"
         assert change.theta == pytest.approx(ours.theta, rel=1e-9)
@@ -89,7 +89,7 @@ class TestRegression:
             ctr = own.clicks.sum() / own.shown.sum()
             parts.append(own.assign(line=ctr + (own.clicks - ctr * own.shown) / own.shown.mean()))
         arms = moments(pd.concat(parts), "line", "clicks_0", "shown_0", "new")
-        expected = adjustment.lin_moments(*arms)
+        expected = adjustment.lin_mean(*arms)
         assert result["ctr"].difference == pytest.approx(expected.effect.difference, rel=1e-9)
         assert result["ctr"].p_value == pytest.approx(expected.effect.p_value, rel=1e-9)
         (change,) = result.adjustments
@@ -109,7 +109,7 @@ class TestCovariates:
         )
         table = table.assign(own_0=2 * table.clicks_0 + table.shown_0)
         arms = moments(table, "clicks", "clicks_0", "shown_0", "own_0", "new")
-        method = adjustment.mean if adjust == "cuped" else adjustment.lin_moments
+        method = adjustment.cuped_mean if adjust == "cuped" else adjustment.lin_mean
         expected = method(*arms)
         row, change = result["clicks_per_user"], result.adjustments[0]
         assert row.difference == pytest.approx(expected.effect.difference, rel=1e-8)
@@ -127,7 +127,7 @@ class TestCovariates:
         )
         table = table.assign(squares_0=4 * table.clicks_0)
         arms = moments(table, "clicks", "shown", "clicks_0", "shown_0", "squares_0", "new")
-        expected = adjustment.ratio_with(*arms)
+        expected = adjustment.cuped_ratio(*arms)
         assert result["ctr"].p_value == pytest.approx(expected.effect.p_value, rel=1e-7)
 
 
@@ -315,7 +315,7 @@ class TestFamilies:
         variances = [v.var(ddof=1) / len(v) for v in values]
         loadings = [math.sqrt(variances[0] / (variances[0] + v)) for v in variances[1:]]
         df = min(stats.ttest_ind(values[i], values[0], equal_var=False).df for i in (1, 2))
-        expected = split_moments.p_values([row.p_value for row in both], loadings, df)
+        expected = multiplicity.dunnett_p_values([row.p_value for row in both], loadings, df)
         assert [row.p_adjusted for row in both] == pytest.approx(
             [min(1.0, 2 * p) for p in expected], rel=1e-6
         )

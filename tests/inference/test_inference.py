@@ -33,7 +33,7 @@ def test_cuped_is_that_of_the_statistics_with_new_units_in_their_own_stratum():
     loaded = experiment(metrics=[{"name": "impressions_per_user"}], inference={"adjust": "cuped"})
     result = loaded.analyze(logs={"impressions": log_of(people)})
     row, (change,) = result["impressions_per_user"], result.adjustments
-    expected = adjustment.mean(*arms(people, "during", "before", "new"))
+    expected = adjustment.cuped_mean(*arms(people, "during", "before", "new"))
     assert row.difference == pytest.approx(expected.effect.difference, rel=1e-9)
     assert row.p_value == pytest.approx(expected.effect.p_value, rel=1e-9)
     assert row.method == "cuped_welch_t"

@@ -311,7 +311,7 @@ class TestAdjusted:
         effect = _effect(row)
         assert effect.method == "post_stratified_permutation_moments"
         cells = [[arm["x"].pick(0), arm["y"].pick(0)] for arm in (control, treatment)]
-        expected = adjustment.mean(*cells).adjusted.effect
+        expected = adjustment.stratified_mean(*cells).effect
         assert effect.difference == pytest.approx(expected.difference)
         assert effect.se == pytest.approx(expected.se, rel=0.4)
         assert effect.low < effect.difference < effect.high

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from abeval.offline import inference
+from abeval.stats import means
 from abeval.stats.moments import Moments
 from abeval.stats.off_policy import PolicyValue
 from abeval.stats.records import Estimate, Refusal
@@ -28,7 +28,7 @@ ONES = np.ones(ROWS)
 
 def of_units(numerator: Floats, denominator: Floats) -> Estimate:
     """The ratio of sums with its variance between units."""
-    return inference.estimate(
+    return means.estimate_ratio(
         Moments.of(np.bincount(UNIT, numerator), np.bincount(UNIT, denominator))
     )
 
