@@ -321,7 +321,7 @@ def test_the_file_and_the_sql_of_the_page_give_the_same_result_again(
         (tmp_path / log.name).symlink_to(log)
     (tmp_path / FILE.name).unlink()
     (tmp_path / FILE.name).write_text(file, encoding="utf-8")
-    cached = (sql._text, sql.query_names, sql.is_query)
+    cached = (queries._text, queries.query_names, queries.is_query)
     monkeypatch.setattr(queries, "_FOLDER", tmp_path / "queries")
     for function in cached:
         function.cache_clear()
