@@ -64,8 +64,8 @@ def scorecard_part(study: Study) -> Section | None:
     level = fmt.level(result.experiment.alpha)
     margin = any(metric.margin is not None for metric in result.metrics)
     lead = (
-        f"Lift is the difference over control, with its {level} interval. Could see: the smallest "
-        "lift that one test of this size finds with 80%. Thick bar and filled dot: decided. "
+        f"Lift is the difference over control, with its {level} interval. Detectable: the smallest "
+        "lift that this test would detect 80% of the time. Thick bar and filled dot: decided. "
         "Dashed bar and open dot: unclear. "
         f"{'Dashed upright line: the margin of a guardrail. ' if margin else ''}"
         "Arrows: the interval continues beyond the scale."
@@ -198,7 +198,8 @@ def _units_view(series: dict[str, list[tuple[str, int]]]) -> FigureView:
     return FigureView(
         anchor="quality-units",
         title="Units by day",
-        takeaway=f"Fewest on {lowest}. Lines that part, or a hole, are a fault of the log first.",
+        takeaway=f"Fewest units on {lowest}. If the lines diverge or drop to zero, suspect the log "
+        "first.",
         figure=count_figure(unique, "units"),
         heads=("Day", *unique),
         rows=tuple((d, *(fmt.count(cells[n].get(d, 0)) for n in unique)) for d in days),
@@ -262,7 +263,7 @@ def power_part(study: Study) -> Section | None:
         return None
     several = len({one.variant for one in outlook.metrics}) > 1
     drawn = [one for one in outlook.metrics if len(one.points) > 1][:_CURVES]
-    heads = ("metric", "days", "could see", "to see", "days in all", "why not")
+    heads = ("metric", "days", "detectable", "asked", "days in all", "why not")
     view = FigureView(
         anchor="power-days",
         title="Smallest lift seen, by days",

@@ -172,8 +172,8 @@ def _goal(asked: _Question) -> str:
         return f"{asked.until}: this test can see {seen} so far{then}."
     stop = f"Stop and keep {asked.result.experiment.control}"
     if asked.size is None:
-        hopeless = f", and more days will not show {asked.target}" if asked.target else ""
-        return f"{stop}: this test could have seen {seen}{hopeless}."
+        hopeless = f" More days will not settle {asked.target}." if asked.target else ""
+        return f"{stop}: this test would have detected {seen}.{hopeless}"
     return (
         f"{stop}, unless an effect below {seen} is worth it: seeing {asked.target} would"
         f" take about {asked.size}{asked.anew}."

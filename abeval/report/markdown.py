@@ -69,7 +69,7 @@ def _analysis(study: Study, result: Result) -> Iterator[str]:
 
 
 def _scorecard(result: Result, several: bool) -> str:
-    heads = ("metric", *(("variant",) if several else ()), "lift", "could see", "p", "status")
+    heads = ("metric", *(("variant",) if several else ()), "lift", "detectable", "p", "status")
     order = [role for role, _, _ in ROLES]
     rows = sorted(
         (row for row in result.scorecard if row.role != "diagnostic"),

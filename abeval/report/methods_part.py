@@ -134,9 +134,8 @@ _AROUND = (
 
 LIFT_WORDS = {
     "fieller": (
-        "the lifts that are compatible with both values as two correlated normal estimates "
-        "(Fieller 1954); the default, because it holds where control is uncertain, and has no ends "
-        "where control may be zero"
+        "accounts for uncertainty in the control value, and is unbounded if control may be zero "
+        "(Fieller 1954); the default"
     ),
     "delta": (
         "lift ± t × its standard error, by linearisation; chosen in the file, symmetric, and too "

@@ -311,9 +311,9 @@ def gauc_part(study: Study) -> Section | None:
         return None
     aucs, unit = result.unit_aucs, result.experiment.unit
     lead = (
-        f"GAUC weighs the AUC of each {unit} by its impressions. Only who has impressions with "
-        "and without a click has one: if variants differ in who drops out, they differ in whom "
-        "GAUC is about."
+        f"GAUC weighs the AUC of each {unit} by its impressions. It needs clicked and "
+        "unclicked impressions of the same one. If the variants leave out different ones, their "
+        "GAUCs are not comparable."
     )
     blocks: list[Block] = []
     if any(one.units for one in aucs):
@@ -338,8 +338,8 @@ def _below_chance(aucs: Sequence[UnitAucs]) -> str:
     said = []
     for one in (each for each in aucs if each.units):
         low = sum(b.units for b in one.bins if b.high <= 0.5)
-        said.append(f"{fmt.percent(low / one.units)} in {one.variant}")
-    return f"An AUC below .5, worse than chance, have {fmt.listing(said)} of those with one."
+        said.append(f"{fmt.percent(low / one.units)} of {one.variant} units")
+    return f"{fmt.listing(said)} have an AUC below 0.5 (worse than chance)."
 
 
 def _bin_cells(one: UnitAucs) -> list[tuple[str, ...]]:

@@ -85,9 +85,9 @@ def looks_sentence(looks: Sequence[Look]) -> str:
         return ""
     naive = next((look.day for look in looks if look.fixed_declares != "unclear"), None)
     valid = next((look.day for look in looks if look.always_declares != "unclear"), None)
-    early = "nothing" if naive is None else f"an effect on {naive}"
-    late = "nothing" if valid is None else f"it on {valid}"
-    return f"A naive reader would have declared {early}; the always-valid test declares {late}."
+    early = "never looked significant" if naive is None else f"looked significant on {naive}"
+    late = "it never was" if valid is None else f"it was on {valid}"
+    return f"Checked daily without correction, this {early}. With correction, {late}."
 
 
 def rhythm_sentence(tests: Sequence[Rhythm]) -> str:

@@ -50,7 +50,7 @@ def test_the_figure_is_the_numbers_of_the_result(result, page):
 
 
 def test_what_each_day_would_have_declared_is_in_words_and_in_a_table(page):
-    assert "A naive reader would have declared an effect on 2026" in page
+    assert "Checked daily without correction, this looked significant on 2026" in page
     assert "Planned z" in page
 
 

@@ -42,7 +42,7 @@ _REMEDIES = {
     "null_time": "look at the format of the times (`ts_format`) and at clients that send none",
     "null_variant": "look for events logged before the assignment, or by services that lack it",
     "repeated_unit": "make one row of each unit, or analyse the rows as a log of impressions",
-    "no_impression": "look for impressions lost on their way, and at the key of the join",
+    "no_impression": "check for lost impressions, and whether the join key is right",
     "late": "look at the clocks and at the attribution window ([logs.clicks])",
     "ambiguous_impression": "give clicks the id of their impression",
 }
