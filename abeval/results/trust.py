@@ -5,8 +5,6 @@ from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Literal
 
-from scipy import special
-
 from abeval.assignment import SUB_BUCKETS
 from abeval.assignment.randomness import Independence
 from abeval.results.record import DrawnRecord, Record, frame, named
@@ -212,6 +210,9 @@ class AAResult(DrawnRecord):
         Two errors add up: the Monte Carlo error, and that of assigning a finite number B of
         sub-buckets, whose standard deviation differs from that of the units by 1 / sqrt(2 B).
         """
+        # A result without A/A replays is read without scipy.
+        from scipy import special
+
         z = -float(special.ndtri(self.alpha / 2))
         # Error of the rate when the standard error is off by a fraction: 2 z phi(z) of it.
         assigning = 0.0 if self.dealt == "units" else 2 * z * _density(z) / (2 * SUB_BUCKETS) ** 0.5
@@ -233,6 +234,8 @@ class AAResult(DrawnRecord):
             >>> doubts["ctr"], doubts["dwell"] < 1e-12
             (1.0, True)
         """
+        from scipy import special
+
         tests = len(self.metrics)
         return {
             name: min(1.0, tests * float(special.ndtr(-errors)))
