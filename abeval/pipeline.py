@@ -60,7 +60,7 @@ def judged(experiment: Experiment, aggregates: Aggregates, step: Step) -> Result
 
 
 def judged_folder(experiment: Experiment, folder: Path, step: Step) -> Result:
-    """Judge the aggregates of a folder, or else the sums that a warehouse put there.
+    """Judge the aggregates of a folder.
 
     Raises:
         ExperimentError: They are not there, not whole, or were made by other definitions.

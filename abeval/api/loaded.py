@@ -104,10 +104,6 @@ class LoadedExperiment:
 
         Alpha, families, looks, roles, margins and directions may be other than they were.
 
-        A folder with `logged_sums.parquet` (or `.csv`) alone, as the user's warehouse computed it,
-        gives the metrics that are sums per unit and day, with DuckDB; of the experiment's logs only
-        the columns count.
-
         Args:
             folder: Where the aggregates are.
             step: Called with the name of each step as it begins.
@@ -240,18 +236,6 @@ class LoadedExperiment:
         chosen = named_metrics(self.experiment, metrics)
         with opened(self.experiment, inputs) as run:
             return windows(run, chosen, widths, looks or (), by)
-
-    def over_time(
-        self,
-        *,
-        metrics: Sequence[str] | None = None,
-        widths: Sequence[int] = (3, 7),
-        looks: Sequence[int] | None = None,
-        by: Sequence["By"] = (),
-        **inputs: "Unpack[Inputs]",
-    ) -> "TimeResult":
-        """Call `windows` by its name before abeval 0.2; it goes with the next release."""
-        return self.windows(metrics=metrics, widths=widths, looks=looks, by=by, **inputs)
 
     def check(self, **inputs: "Unpack[Inputs]") -> "CheckResult":
         """Check the split and the logs, without a scorecard.
