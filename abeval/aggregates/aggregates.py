@@ -1,7 +1,7 @@
 """Hold everything that the statistics know of the logs: small, typed, exact; it can be saved."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import NamedTuple
 
@@ -12,13 +12,11 @@ from abeval.aggregates.kernels.reach import NO_REACH, GroupUnits, Reach
 from abeval.aggregates.sums import (
     BUCKET,
     BUCKETS,
-    CAPPED,
     COVARIATES,
     DAY,
     LACKING,
     SEGMENT,
     VARIABLES,
-    WHOLE,
     BySlice,
     ByStretch,
     Group,
@@ -35,7 +33,7 @@ from abeval.logs.accounting import DayRows, LogRows, SeenUnits
 from abeval.logs.placing import Entered, Stretches
 from abeval.logs.views import ITEM_GROUPS
 from abeval.stats.catalogue import Incidence
-from abeval.stats.moments import Moments, Units
+from abeval.stats.moments import Moments
 from abeval.stats.records import RefusalReason
 
 
@@ -142,59 +140,6 @@ class BucketSums:
         return BucketSums(self.units, self.sums * np.array(units), before)
 
 
-FEW_UNITS = 20_000
-"""With more units than this in all variants together, sums tell enough."""
-
-FEW_VALUES = 1_000
-"""Metrics whose units have more values than this are summed alone, as the query has it."""
-
-
-class UnitValue(NamedTuple):
-    """Values of a metric that some units of a variant have, in counted units; z: they are new."""
-
-    metric: str
-    variant: str
-    y: float
-    x: float
-    y0: float
-    x0: float
-    z: float
-    units: int
-
-
-def units_of(values: Sequence[UnitValue]) -> dict[str, dict[str, Units]]:
-    """Metric → variant → values of its units, in counted units, where they are few."""
-    known: dict[str, dict[str, list[UnitValue]]] = {}
-    for one in values:
-        known.setdefault(one.metric, {}).setdefault(one.variant, []).append(one)
-    return {
-        metric: {name: _units(own) for name, own in sorted(variants.items())}
-        for metric, variants in sorted(known.items())
-        if sum(map(len, variants.values())) <= FEW_VALUES
-    }
-
-
-def _units(values: Sequence[UnitValue]) -> Units:
-    return Units(
-        np.array([(one.y, one.x, one.y0, one.x0, one.z) for one in values], dtype=float),
-        np.array([one.units for one in values], dtype=int),
-    )
-
-
-def with_units(
-    moments: Mapping[str, Moments], units: Mapping[str, Units], scales: tuple[float, float]
-) -> dict[str, Moments]:
-    """Return moments of (y, x, …) by variant, with the values of the units if all are known."""
-    worth = np.array([*scales, *scales, 1.0])
-    known = {name: one for name, one in units.items() if name in moments}
-    each = {
-        name: Units((one.values * worth)[:, : moments[name].mean.size], one.counts)
-        for name, one in known.items()
-        if one.counts.sum() == moments[name].n
-    }
-    return {name: replace(one, each=each.get(name)) for name, one in moments.items()}
-
-
 class Quantile(NamedTuple):
     """A quantile over the impressions of a variant, in counted units.
 
@@ -241,8 +186,6 @@ class Aggregates:
         audits: What the audits count.
         extremes: The twenty units that deviate most from the value of their variant, without their
             ids.
-        unit_values: The values of single units, in counted units and without their ids, of metrics
-            that have few; of units in stretches, none.
         seen_in: Where units were seen.
         unit_aucs: Units by their own AUC, where GAUC is a metric.
     """
@@ -264,7 +207,6 @@ class Aggregates:
     notes: tuple[str, ...] = ()
     audits: Sequence[AuditSums] = ()
     extremes: Sequence[ExtremeUnit] = ()
-    unit_values: Sequence[UnitValue] = ()
     seen_in: Sequence[SeenUnits] = ()
     unit_aucs: Sequence[UnitsByAuc] = ()
 
@@ -294,11 +236,7 @@ class Aggregates:
         if key not in self._known:
             rows = self._slices.get((metric, slice_name), {}).get(cell, {})
             width = 2 if slice_name == DAY or slice_name.startswith(SEGMENT) else len(VARIABLES)
-            moments = by_stretch(rows, len(self.places), scales, width)
-            if slice_name == (CAPPED if metric in self.caps else WHOLE):
-                units = self._units_of.get(metric, {})
-                moments = [with_units(own, units, scales) for own in moments]
-            self._known[key] = moments
+            self._known[key] = by_stretch(rows, len(self.places), scales, width)
         return self._known[key]
 
     def with_covariates(self, metric: str, scales: Sequence[float]) -> ByStretch:
@@ -378,12 +316,6 @@ class Aggregates:
     def _known(self) -> dict[tuple[str, str, str, tuple[float, float]], ByStretch]:
         """Return moments of all variants, which every comparison of two of them asks for."""
         return {}
-
-    @cached_property
-    def _units_of(self) -> dict[str, dict[str, Units]]:
-        """Metric → variant → values of its units, in counted units, where both are few."""
-        few = sum(self._unit_counts.values()) <= FEW_UNITS
-        return units_of(self.unit_values) if few else {}
 
     @cached_property
     def _unit_counts(self) -> dict[str, int]:

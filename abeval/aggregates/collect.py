@@ -8,13 +8,10 @@ from typing import NamedTuple
 import numpy as np
 
 from abeval.aggregates.aggregates import (
-    FEW_UNITS,
-    FEW_VALUES,
     Aggregates,
     BucketSums,
     ExtremeUnit,
     UnitsByAuc,
-    UnitValue,
     VariantUnits,
     deals_units,
 )
@@ -150,7 +147,6 @@ def collect_prepared(
         notes=(*prepared.notes, *cuts.notes),
         audits=audit_sums(run, prepared),
         extremes=sums.extremes,
-        unit_values=sums.values,
         seen_in=seen_in(prepared),
         unit_aucs=sums.unit_aucs,
     )
@@ -183,7 +179,6 @@ class _UnitSums:
     caps: dict[str, Caps] = field(default_factory=dict)
     buckets: dict[str, BucketSums] = field(default_factory=dict)
     extremes: list[ExtremeUnit] = field(default_factory=list)
-    values: list[UnitValue] = field(default_factory=list)
     unit_aucs: list[UnitsByAuc] = field(default_factory=list)
 
     @property
@@ -225,10 +220,8 @@ class _UnitSums:
             self.unit_aucs += _unit_aucs(logs, of)
         if experiment.privacy.min_units is not None:
             return
-        is_few = len(logs.units.hash) <= FEW_UNITS and not logs.prepared.placed.stretches
         for metric in (metric for metric in metrics if metric.is_mean_or_ratio):
             self.extremes += of.extremes(metric)
-            self.values += of.few_values(metric, FEW_VALUES) if is_few else []
 
 
 def _unit_aucs(logs: ReadLogs, of: SourceValues) -> list[UnitsByAuc]:

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from abeval.aggregates.aggregates import BucketSums, ExtremeUnit, UnitValue
+from abeval.aggregates.aggregates import BucketSums, ExtremeUnit
 from abeval.aggregates.sums import (
     BALANCE,
     BUCKET,
@@ -278,24 +278,6 @@ class SourceValues:
                 for place, (one_y, one_x) in enumerate(pairs, start=1)
             ]
         return rows
-
-    def few_values(self, metric: Metric, most: int) -> list[UnitValue]:
-        """Return the values of a metric, and how many units have them; none of more than `most`."""
-        among = self.among(metric)
-        values = [self._of_units(v, among).astype(np.float64) for v in self.judged(metric)]
-        arm = self.units.variant if among is None else self.units.variant[among]
-        table = np.stack([arm, *values])
-        table = table[:, np.lexsort(table[::-1])]
-        starts = heads(table.T)
-        if len(starts) > most:
-            return []
-        units = np.diff(np.append(starts, len(arm))).tolist()
-        names = [*self.experiment.variants]
-        rows = zip(table[:, starts].T.tolist(), units, strict=True)
-        return [
-            UnitValue(metric.name, names[int(own)], y, x, y0, x0, z, n)
-            for (own, y, x, y0, x0, z), n in rows
-        ]
 
 
 def _capped(terms: Terms, caps: Caps) -> Terms:

@@ -96,12 +96,6 @@ _METHODS = (
         "Fisher 1935; Lancaster 1961",
     ),
     Method(
-        "permutation_units",
-        "the difference over its own standard error, against random splits of the units",
-        "p = 2·(1 + #{t* ≥ t}) / (1 + permutations), the smaller side",
-        "Janssen 1997; Chung and Romano 2013",
-    ),
-    Method(
         "coverage_permutation",
         "share of the catalogue shown to equal numbers of units; units are reassigned at random",
         _PERMUTED,

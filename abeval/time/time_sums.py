@@ -1,13 +1,12 @@
 """Sum the days of open logs: what windows, growth and third moments are computed from."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from datetime import date, timedelta
 from typing import NamedTuple
 
 import numpy as np
 
-from abeval.aggregates.aggregates import FEW_UNITS, FEW_VALUES, UnitValue, units_of, with_units
 from abeval.aggregates.collect import Collected
 from abeval.aggregates.metric_queries import ReadLogs
 from abeval.aggregates.source_values import SourceValues, rows_of, totals
@@ -212,26 +211,12 @@ def _thirds(timed: TimedLogs, sums: SourceSums, metrics: Sequence[Metric]) -> di
     """Metric → its third moments, of a split that did not change."""
     days = sums.by_day.by_cell(metrics, DAY, Labels(timed.panel.day, timed.days))
     rows = slices_of([*days, *sums.whole.by_cell(metrics, WHOLE)])
-    few = units_of([one for m in metrics for one in _few_values(timed, sums.whole, m)])
 
     def moments(metric: Metric, name: str) -> dict[str, Mapping[str, Moments]]:
         cells = rows.get((metric.name, name), {})
         return {cell: by_stretch(own, 1, scales(metric), 2)[0] for cell, own in cells.items()}
 
-    return {
-        m.name: Thirds(
-            moments(m, DAY), with_units(moments(m, WHOLE)[""], few.get(m.name, {}), scales(m))
-        )
-        for m in metrics
-    }
-
-
-def _few_values(timed: TimedLogs, whole: SourceValues, metric: Metric) -> list[UnitValue]:
-    """List the values of units, uncapped, where they are few and may be shown."""
-    hidden = timed.logs.read.experiment.privacy.min_units is not None
-    if hidden or not metric.is_mean_or_ratio or len(whole.units.hash) > FEW_UNITS:
-        return []
-    return whole.few_values(replace(metric, cap=None), FEW_VALUES)
+    return {m.name: Thirds(moments(m, DAY), moments(m, WHOLE)[""]) for m in metrics}
 
 
 def _days(experiment: Experiment, prepared: Prepared) -> tuple[tuple[str, ...], frozenset[str]]:
