@@ -296,7 +296,7 @@ def _filter(run: Run, log: str, where: str, rows: str, kept: str) -> int:
         return row_count(run.engine, kept)
     except QueryError as error:
         raise ExperimentError(
-            f"logs.{log}.where: {where!r} cannot be computed: {_reason(error)}",
+            f"logs.{log}.where: {where!r} cannot be computed: {reason_of(error)}",
             f"it is true or false by row; the log has: {', '.join(run.engine.columns(rows))}",
         ) from error
 
@@ -315,12 +315,13 @@ def _answer(run: Run, log: str, query: str, rows: str) -> None:
     except QueryError as error:
         columns = {name: ", ".join(run.engine.columns(rel)) for name, rel in relations.items()}
         raise ExperimentError(
-            f"logs.{log}.query cannot be run: {_reason(error)}",
+            f"logs.{log}.query cannot be run: {reason_of(error)}",
             f"it may read {'; '.join(f'{name}: {has}' for name, has in columns.items())}",
         ) from error
 
 
-def _reason(error: QueryError) -> str:
+def reason_of(error: QueryError) -> str:
+    """Return what the engine said of a query that could not be run."""
     return error.what.partition(" could not run a query: ")[2] or error.what
 
 
