@@ -15,7 +15,7 @@ from bisect import bisect_left
 from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from functools import cache
-from typing import TYPE_CHECKING, Literal, NamedTuple
+from typing import TYPE_CHECKING, Literal, NamedTuple, get_args
 from zoneinfo import ZoneInfo
 
 import numpy as np
@@ -34,14 +34,14 @@ HexHash = Literal["md5", "sha1", "sha256"]
 
 EPOCH_MS, LOCAL_TIME, HASH60 = "abeval_epoch_ms", "abeval_local_time", "abeval_hash60"
 UTC_TIME = "abeval_utc_time"
-MD5_HEX, SHA1_HEX, SHA256_HEX = "abeval_md5_hex", "abeval_sha1_hex", "abeval_sha256_hex"
+MD5_HEX, SHA1_HEX, SHA256_HEX = _HEX = [f"abeval_{name}_hex" for name in get_args(HexHash)]
 
 CALLS: Mapping[str, tuple[str, ...]] = {
     EPOCH_MS: ("t",),
     UTC_TIME: ("t", "zone"),
     LOCAL_TIME: ("ms", "zone"),
     HASH60: ("salt", "unit"),
-    **dict.fromkeys((MD5_HEX, SHA1_HEX, SHA256_HEX), ("x", "start", "n")),
+    **dict.fromkeys(_HEX, ("x", "start", "n")),
 }
 """The calls, with their arguments."""
 
@@ -105,16 +105,6 @@ _TEMPLATES: Mapping[str, Mapping[str, str]] = {
         HASH60: "cast(cast('x0' || substr(md5({0} || ':' || {1}), 1, 15) as bit(64)) as bigint)",
     },
 }
-
-
-def hex_call(function: HexHash, text: str, start: int, count: int) -> str:
-    """Write the call that stands for hex digits of a hash, as a number.
-
-    Example:
-        >>> hex_call("md5", "'a'", 1, 15)
-        "abeval_md5_hex('a', 1, 15)"
-    """
-    return f"abeval_{function}_hex({text}, {start}, {count})"
 
 
 def duckdb_macros() -> list[str]:
@@ -314,7 +304,7 @@ def _number(draw: Draw, unit: str) -> str | None:
     text = " || ".join(parts)
 
     def number(start: int, count: int) -> str:
-        return hex_call(function, text, start, count)
+        return f"abeval_{function}_hex({text}, {start}, {count})"
 
     whole = _remainder(number, digits, draw.modulus)
     if draw.divisor is None:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import duckdb
 
 from abeval.engines import sources, text_files
-from abeval.engines.duckdb_connection import log_errors
+from abeval.engines.duckdb_connection import log_errors, query_errors
 from abeval.engines.sql import literal, quoted
 from abeval.engines.text_files import Rows, Types, time_of_text
 from abeval.errors import LogError
@@ -262,7 +262,7 @@ _FRAME = "abeval_frame"
 
 
 class Logs:
-    """Makes the relations of logs.
+    """The part of an engine that makes relations of logs.
 
     Args:
         connection: The run's connection.
@@ -284,11 +284,12 @@ class Logs:
         self._folder, self._reads_remote = folder, reads_remote
         self._found = cache(partial(text_files.column_types, rows))
         self._left_out: dict[str, tuple[Types, Callable[[], None]]] = {}
-        # Table → what it was made of: the SQL that reads files, or a frame; and those left over.
+        # Table → what it was made of: the SQL that reads files, or a frame; and the one left over.
         self._made_of: dict[str, object] = {}
-        self._spare: list[str] = []
+        self._spare: str | None = None
 
-    def add(self, name: str, source: "LogSource", reads: str | None = None) -> None:
+    @query_errors()
+    def add_log(self, name: str, source: "LogSource", reads: str | None = None) -> None:
         """Make files or a table readable as the relation `name`.
 
         Of CSV files, only the columns that are named in `reads` are kept, if that is given.
@@ -334,7 +335,7 @@ class Logs:
                 except duckdb.Error:
                     types = self._load_csv(name, files, source, reads, ", sample_size = -1")
                 sources.check_split(log, list(types), files.read)
-                self._leave_out(name, types, partial(self.add, name, source))
+                self._leave_out(name, types, partial(Logs.add_log, self, name, source))
             else:
                 types = self._found(text_files.json_rows(files))
                 texts = text_files.text_columns(name, source, types)
@@ -361,17 +362,15 @@ class Logs:
         ]
         return {**types, **kept, **text_files.settle_ids(name, ids, self._rows)}
 
+    @query_errors()
     def add_frame(
-        self, name: str, frame: object, source: "LogSource | None", reads: str | None = None
+        self,
+        name: str,
+        frame: object,
+        source: "LogSource | None" = None,
+        reads: str | None = None,
     ) -> None:
-        """Copy a frame into the relation `name`.
-
-        Args:
-            name: The relation.
-            frame: The frame.
-            source: The log's entry in the experiment file, where the frame is a log.
-            reads: Text that names the columns of a log to be copied; None for all.
-        """
+        """Copy a frame (pandas, Polars, Arrow, Ibis, a relation) into the relation `name`."""
         self._left_out.pop(name, None)
         hint = "each column needs one type and a unique name"
         with log_errors(f"{sources.log_name(name)}: the frame cannot be read", hint):
@@ -412,11 +411,13 @@ class Logs:
         if types and len(text_files.column_types(self._rows, quoted(name))) < len(types):
             self._left_out[name] = types, load
 
-    def columns(self, name: str) -> dict[str, str]:
+    @query_errors()
+    def columns(self, relation: str) -> Mapping[str, str]:
         """List column names and types of a relation, in order; of a log, also those left out."""
-        types = text_files.column_types(self._rows, quoted(name))
-        return {**self._left_out[name][0], **types} if name in self._left_out else types
+        types = text_files.column_types(self._rows, quoted(relation))
+        return {**self._left_out[relation][0], **types} if relation in self._left_out else types
 
+    @query_errors()
     def complete(self, name: str) -> None:
         """Read a log once more with every column, where some were left out."""
         if name in self._left_out:
@@ -424,8 +425,7 @@ class Logs:
 
     def spare(self, name: str) -> None:
         """Leave a relation that is read no more to the next log of the same rows."""
-        if name in self._made_of:
-            self._spare.append(name)
+        self._spare = name if name in self._made_of else None
 
     def _keep(self, name: str, read: str, columns: str) -> Types:
         """Keep columns of files as a table; those of a spare table are enough for its next log."""
@@ -435,22 +435,16 @@ class Logs:
         return text_files.column_types(self._rows, quoted(name))
 
     def _take_over(self, name: str, rows: object, is_whole: bool) -> bool:
-        """Rename a spare table of these rows, if there is one; return whether there was.
+        """Rename the spare table to `name` if it is of these rows; tell whether it was.
 
-        Args:
-            name: Its new name.
-            rows: What it is made of. Frames of equal values may be of other types: only itself is
-                the same.
-            is_whole: Whether every column is needed.
+        `is_whole` says that every column is needed.
         """
-
-        def is_same(made_of: object) -> bool:
-            return made_of is rows or (isinstance(made_of, str) and made_of == rows)
-
-        spare = next((table for table in self._spare if is_same(self._made_of[table])), None)
-        if spare is None:
+        spare, made_of = self._spare, self._made_of.get(self._spare or "")
+        # Frames of equal values may be of other types: only itself is the same.
+        is_same = made_of is rows or (isinstance(made_of, str) and made_of == rows)
+        if spare is None or not is_same:
             return False
-        self._spare.remove(spare)
+        self._spare = None
         del self._made_of[spare]
         if is_whole and spare in self._left_out:
             return False
