@@ -44,10 +44,10 @@ class LogColumns:
     """The columns of one log.
 
     Attributes:
-        log: The name of the log in the experiment file.
-        types: The type of every column of the log.
+        log: Its path in the experiment file below `logs`.
+        types: The type of every column.
         mapped: Canonical name → the log's own column.
-        source: The log's entry in the experiment file.
+        source: Its entry in the experiment file.
     """
 
     log: str
@@ -95,11 +95,11 @@ def map_columns(
     """Find the canonical columns of a log: as the file maps them, else by their own names.
 
     Args:
-        log: `impressions`, `clicks`, `items`, `exposures`, or `events.NAME` of an outcome log.
-        source: The log's entry in the experiment file.
+        log: Its path in the experiment file below `logs`.
+        source: Its entry there.
         types: The type of every column of the log.
         unit: The column of the unit, None for a log without units.
-        files: What is to be known of its files, if it is read from files.
+        files: Facts about its files, if it is read from files.
 
     Raises:
         LogError: A mapped column does not exist, or has an unsuitable type.
@@ -108,7 +108,11 @@ def map_columns(
     others = {name: name for name in canonical_columns(log) if name not in named}
     if unit is None:
         others.pop("unit_id", None)
-    found = {name: _find(column, types) for name, column in (others | named).items()}
+    by_lower = {column.lower(): column for column in [*types][::-1]}
+    found = {
+        name: column if column in types else by_lower.get(column.lower())
+        for name, column in (others | named).items()
+    }
     problems = [
         f"logs.{log}: no column {column!r} for {name}{near_miss(column, types)}"
         for name, column in named.items()
@@ -136,12 +140,6 @@ def map_columns(
     return columns
 
 
-def _find(name: str, types: Mapping[str, str]) -> str | None:
-    if name in types:
-        return name
-    return next((column for column in types if column.lower() == name.lower()), None)
-
-
 def _check_ids(columns: LogColumns, files: FileFacts) -> None:
     """Refuse ids that are text in some files and numbers in others: one could be two ids."""
     # Requests and impressions of one file have no rows in others.
@@ -163,17 +161,16 @@ def _check_ids(columns: LogColumns, files: FileFacts) -> None:
 
 
 def _check_types(columns: LogColumns, files: FileFacts) -> None:
-    problems = []
+    problems, types = [], columns.types
     for name, column in columns.mapped.items():
-        kind = columns.types[column]
-        problem = _type_problem(name, kind, columns.source)
+        problem = _type_problem(name, types[column], columns.source)
         if problem is not None:
-            of_type = f"{kind}{with_type(files, column, kind)}"
+            of_type = f"{types[column]}{with_type(files, column, types[column])}"
             problems.append(f"logs.{columns.log}: column {column!r} is {of_type}, {problem}")
     if not problems:
         return
     of_ids = (column for name, column in columns.mapped.items() if name in IDS)
-    decimal = next((c for c in of_ids if _FRACTION.match(columns.types[c])), None)
+    decimal = next((c for c in of_ids if _FRACTION.match(types[c])), None)
     hint = _TYPE_HINT
     if decimal is not None:
         hint = (

@@ -273,7 +273,7 @@ def place_units(run: Run, shape: LogShape, cells: Cells) -> Placed:
     unit_of = at(np.where(is_analysed, np.cumsum(is_analysed) - 1, arrays.NONE), place)
     arms = np.array([units.place_of([*experiment.variants], name) for name in logged.names])
     arm, hashes, first_ms = arms[variant[chosen]], logged.hashes[chosen], logged.first_ms[chosen]
-    entries = entered(experiment, first_ms, arm) if shape.knows_entries else []
+    entries = entered(experiment, first_ms, arm)
     stretches = stretches_of(experiment, entries)
     analysed = arrays.Units(
         hash=hashes,
