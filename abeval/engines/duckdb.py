@@ -35,8 +35,8 @@ if TYPE_CHECKING:
 class DuckDBEngine(Logs, Engine):
     """One DuckDB database for one run: in memory, or in a temporary file if memory is limited.
 
-    The file holds tables that do not fit into the limit. Its blocks can be
-    dropped from memory at once, where those of an in-memory database would be written out first.
+    Blocks of the file can be dropped from memory at once; those of an in-memory database would be
+    written out first.
 
     Args:
         options: Memory, threads and temporary folder; not used with a caller's connection.
@@ -72,12 +72,8 @@ class DuckDBEngine(Logs, Engine):
     def confine(self, files: Sequence[str], folders: Sequence[str] = ()) -> None:
         """From now on, open these files and what is in these folders, and nothing else.
 
-        No extension can be loaded, and no setting changed. The connection of a caller keeps its
-        own settings; with `[engine] remote_files` and such a file, DuckDB may open any.
-
-        Args:
-            files: The logs, and databases with their tables.
-            folders: What the run writes.
+        No extension can be loaded, and no setting changed. The connection of a caller keeps its own
+        settings; with `[engine] remote_files` and such a file, DuckDB may open any.
         """
         if not self._is_own or (self._reads_remote and any("://" in file for file in files)):
             return

@@ -21,13 +21,7 @@ if TYPE_CHECKING:
 
 
 class AdbcTable(NamedTuple):
-    """A table of a database.
-
-    Attributes:
-        connection: An ADBC connection, as `adbc_driver_sqlite.dbapi.connect` gives.
-        name: As SQL of the database names it.
-        condition: Which rows are meant, as SQL; empty for all.
-    """
+    """A table of an ADBC connection, by its name in SQL; a condition chooses rows, as SQL."""
 
     connection: Any
     name: str
@@ -41,12 +35,7 @@ class AdbcTable(NamedTuple):
 
 
 class Stream:
-    """The Arrow stream of a frame, and nothing else, so that DuckDB needs no other package.
-
-    Args:
-        frame: Has the stream.
-        close: Called when it has been read.
-    """
+    """The Arrow stream of a frame alone, so that DuckDB needs no other package; `close` ends it."""
 
     def __init__(self, frame: Any, close: Callable[[], object] | None = None) -> None:  # noqa: ANN401
         self._frame = frame
@@ -57,11 +46,7 @@ class Stream:
 
 
 def table_of(connection: Any, name: str) -> object:  # noqa: ANN401
-    """Return a table of an open connection, as a frame.
-
-    Args:
-        connection: Of DuckDB, or of an ADBC driver.
-        name: The table, as SQL names it.
+    """Return a table of an open connection of DuckDB or ADBC as a frame, by its name in SQL.
 
     Raises:
         LogError: There is no such table, or the connection is of another kind.
@@ -139,12 +124,9 @@ def described(frame: object) -> object:
 
 
 def scanned(frame: object, columns: Mapping[str, int] | None, log: str) -> object:
-    """Return what DuckDB can scan in place of a frame, once.
+    """Return what DuckDB can scan once in place of a frame.
 
-    Args:
-        frame: pandas, Polars, Arrow or Ibis, a DuckDB relation, or a table of ADBC.
-        columns: The columns that are read, each with its place among all; None for all of them.
-        log: The log's name, for messages.
+    `columns` are those that are read, each with its place among all; None for all of them.
 
     Raises:
         LogError: It is no frame.
@@ -167,10 +149,7 @@ _RUNS = count(1)
 class Tables:
     """Databases whose tables a run reads.
 
-    Args:
-        connection: The run's connection. If there is a caller, it switches to a new database.
-        caller: The caller's connection, if there is one.
-        folder: Where relative paths start.
+    If there is a caller's connection, the run's own one switches to a new database.
     """
 
     def __init__(
@@ -186,11 +165,7 @@ class Tables:
             connection.execute(f"use {quoted(self._attach(':memory:', ''))}")
 
     def find(self, log: str, table: str, database: str | None) -> str | duckdb.DuckDBPyRelation:
-        """Return the full name of a table, or its rows if only the caller's connection can see it.
-
-        Raises:
-            LogError: There is no such table, or nothing says where it is.
-        """
+        """Return the full name of a table, or its rows if only the caller can see them."""
         if database is not None:
             file = self._folder / database
             if not file.is_file():

@@ -33,12 +33,9 @@ _DELIMITERS = ",;\t|"
 
 @dataclass(frozen=True)
 class Files:
-    """The files of a log.
+    """The files of a log: `parquet`, `csv` or `json`; URLs too, in the order of paths, then names.
 
-    Attributes:
-        kind: `parquet`, `csv` or `json`.
-        read: Files and URLs, in the order of the paths, then of the names.
-        empty: Text files without a byte, which hold no row.
+    `empty` are text files without a byte, which hold no row.
     """
 
     kind: str
@@ -56,12 +53,6 @@ def files_of(log: str, paths: Sequence[str], folder: Path, format: str = "auto")
 
     Of a folder, these are all files in it, at any depth, except those that engines hide: names that
     begin with `_` or `.`. A glob reads hidden folders only where it names them.
-
-    Args:
-        log: Its name, for messages.
-        paths: As the experiment file has them.
-        folder: Where relative paths start.
-        format: As the experiment file has it.
 
     Raises:
         LogError: A path has no file, the formats are mixed or unknown, all files are empty, or one
@@ -205,11 +196,7 @@ def is_table(file: Path) -> bool:
 
 
 def check_split(log: str, columns: Sequence[str], files: Sequence[str]) -> None:
-    """Refuse a CSV log whose lines have different numbers of fields, which is read as one column.
-
-    Raises:
-        LogError: The only column is a whole header line.
-    """
+    """Refuse a CSV log whose lines differ in their fields, which is read as one column."""
     delimiter = next((d for d in _DELIMITERS if len(columns) == 1 and d in columns[0]), None)
     if delimiter is None:
         return

@@ -1,10 +1,8 @@
 """CSV and JSON logs: ids, names and times as they are written, all else as DuckDB finds the types.
 
-DuckDB takes the types of a CSV file from its first rows, so that an id such as `00100000` further
-down would become 100000, and reads a date such as 7/3/2020 in whatever order of day and month fits.
-Ids become whole numbers only where no digit is lost; names of variants stay text; times stay text
-until all of them have been looked at: ISO 8601 is read as it is, days and months in another order
-only where the values show the order. Otherwise the experiment file must say it.
+DuckDB takes types from the first rows, so that an id such as `00100000` further down would become
+100000, and reads 7/3/2020 in whatever order of day and month fits. Here ids become whole numbers
+only where no digit is lost; names of variants stay text; times stay text until all were looked at.
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -49,12 +47,9 @@ def parquet_rows(files: Files, source: LogSource) -> str:
 
 
 def csv_rows(files: Files, sample: str, texts: Sequence[str] = ()) -> str:
-    """Write what reads CSV files.
+    """Write what reads CSV files, some columns as text.
 
-    Args:
-        files: The files.
-        sample: The option of how many rows tell the types; empty for the first ones.
-        texts: Columns that are read as text.
+    `sample` is the option of how many rows tell the types; empty for the first ones.
     """
     # By itself DuckDB leaves out lines at the top, up to a second header, and "comments".
     every = "union_by_name = true, header = true, skip = 0, comment = ''"
@@ -71,13 +66,9 @@ def _as_text(option: str, columns: Sequence[str]) -> str:
 
 
 def json_rows(files: Files, types: Types | None = None, texts: Sequence[str] = ()) -> str:
-    """Write what reads JSON files.
+    """Write what reads JSON files, some columns as text where they are strings.
 
-    Args:
-        files: The files.
-        types: The types that were found; None to find them. All rows are looked at for keys and
-            types: a key that only later rows have would be dropped.
-        texts: Columns that are read as text, where they are strings.
+    Without `types`, all rows are looked at: DuckDB would drop a key that only later rows have.
     """
     every = f"{listed(files.read)}, union_by_name = true"
     strings = [column for column in texts if types and types[column] in _OF_STRINGS]
@@ -115,12 +106,7 @@ def read_columns(
 ) -> Sequence[str]:
     """List the columns of a log that are kept of all that it has.
 
-    Args:
-        name: Its relation.
-        source: Its entry in the experiment file.
-        types: All columns.
-        reads: Text in which each column that is read by its own name stands somewhere, as
-            experiments name them; None to keep all columns.
+    A column that is read by its own name stands somewhere in the text `reads`; None keeps all.
     """
     columns = [*types]
     if reads is None:
@@ -154,12 +140,9 @@ def whole_ids(source: LogSource, types: Types, columns: Sequence[str]) -> str:
 
 
 def settle_ids(name: str, columns: Sequence[str], rows: Rows) -> dict[str, str]:
-    """Make whole numbers of the ids that all are; numbers with a point, which are no ids, doubles.
+    """Make whole numbers of the ids that all are, and doubles of numbers with a point.
 
-    `map_columns` refuses those: 123 and 123.0 would be two ids.
-
-    Returns:
-        The types of columns that are no text any more.
+    `map_columns` refuses these: 123 and 123.0 would be two ids. Returns the new types.
     """
     types = dict[str, str]()
     for column in columns:
@@ -190,13 +173,7 @@ _MOST = 0.8
 
 
 class Time(NamedTuple):
-    """How a text is read as a time.
-
-    Attributes:
-        column: Where the text is.
-        sql: The expression, null where the text is no time.
-        kind: Its type.
-    """
+    """How a text is read as a time: its column, SQL that is null for no time, and its type."""
 
     column: str
     sql: str
@@ -204,16 +181,7 @@ class Time(NamedTuple):
 
 
 def time_of_text(log: str, relation: str, source: LogSource, rows: Rows) -> Time | None:
-    """Find how the times of a log are read that are text, or numbers such as 20260701.
-
-    Args:
-        log: Its name, for messages.
-        relation: Where its rows are.
-        source: The log's entry in the experiment file.
-        rows: Runs SQL.
-
-    Returns:
-        None where the log has no time, or one that is no text.
+    """Find how times are read that are text, or numbers such as 20260701; None for all others.
 
     Raises:
         LogError: The order of day and month is not clear, the values have no format in common, or

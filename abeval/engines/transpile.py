@@ -1,7 +1,6 @@
 """DuckDB SQL → the SQL of another dialect, on the syntax tree.
 
-`columns('regex')` is expanded to the columns of the relations that a select reads, and calls for
-time and hash become the dialect's own expressions. For Spark, rules keep the meaning
+`columns('regex')`, `group by all`, time and hash are written out. Rules keep the meaning for Spark
 (`spark/rules.py`); the other dialects rely on SQLGlot.
 """
 

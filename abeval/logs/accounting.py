@@ -68,22 +68,14 @@ def accounts(prepared: Prepared, engine: Engine) -> list[LogRows]:
 
 
 def check_some_left(experiment: Experiment, prepared: Prepared, engine: Engine) -> None:
-    """Refuse logs without an impression to analyse, and say why impressions are set aside.
-
-    Raises:
-        LogError: Every impression is set aside.
-    """
+    """Refuse logs without an impression to analyse (`LogError`), and say why they are set aside."""
     if not prepared.days.in_period.any():
         counts = _impressions(prepared)
         raise checks.nothing_left(prepared.shape, counts, experiment.timezone, engine)
 
 
 def check_all_counted(prepared: Prepared, accounts: Sequence[LogRows]) -> None:
-    """Refuse an analysis of other rows than those that were read: each is used or set aside.
-
-    Raises:
-        LogError: With both numbers.
-    """
+    """Refuse an analysis of other rows than those that were read (`LogError`)."""
     log = prepared.shape.impressions.log
     counted = sum(one.rows for one in accounts if one.log == log)
     if counted != prepared.rows:

@@ -63,10 +63,8 @@ class Cells:
         unit: Place of the unit in `hashes`, shape (cells,).
         kind: Place in `kinds`.
         hour: Local hour since 1970, `NO_DAY` without a time and outside both periods.
-        first_ms: Time of its first impression, `NO_FIRST` without one.
-        last_ms: Of its last, `NO_LAST` without one.
+        first_ms: Time of its first impression, `NO_FIRST` without one; `last_ms` as well.
         sums: `c_1`, … → sums, in the fewest bytes.
-        kinds: Every kind once.
         nameless: Impressions of each kind that have no unit.
         sub_bucket: Of each unit, shape (units,); None where the pass did not ask for it.
     """
@@ -104,11 +102,8 @@ def read_cells(
 ) -> Cells:
     """Read the rows of `logged_sums` as arrays.
 
-    Args:
-        engine: After the pass.
-        shape: What it summed.
-        variants: Those whose impressions count; None where other logs place the units.
-        bucket: SQL of the sub-bucket of a unit over `unit_id`, if that is asked for.
+    `variants` are those whose impressions count, None where other logs place the units; `bucket` is
+    SQL of the sub-bucket of a unit over `unit_id`.
 
     Raises:
         LogError: Two units, or two kinds, have the same hash.
@@ -194,9 +189,7 @@ def _kind(row: Sequence[Cell], variants: Sequence[str] | None) -> Kind:
 def days_of_units(cells: Cells, unit_of: arrays.Codes) -> arrays.UnitDays:
     """Sum the cells of analysed units by day, with `c_days`, which counts days.
 
-    Args:
-        cells: The cells of the log.
-        unit_of: Place of each unit among the analysed ones, `NONE` where it is not.
+    `unit_of` is the place of each unit among the analysed ones, `NONE` where it is not.
     """
     unit = unit_of[cells.unit]
     rows = arrays.where(cells.counts & (unit != arrays.NONE))

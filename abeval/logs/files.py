@@ -37,11 +37,7 @@ def rows_of_files(log: str, files: Files) -> int | None:
 
 
 def rows_by_file(log: str, files: Files) -> dict[str, int | None]:
-    """Count the rows of each file, None where that is not cheap.
-
-    Raises:
-        LogError: A file cannot be read.
-    """
+    """Count the rows of each file, None where that is not cheap."""
     if not files.are_local:
         return {}
     rows: dict[str, int | None] = dict.fromkeys(files.empty, 0)
@@ -69,11 +65,7 @@ def _of_lines(file: Path, kind: str) -> int | None:
 
 
 def columns_of_files(log: str, files: Files) -> Mapping[str, Types]:
-    """Find the columns of each file, in lower case, with their types; partitions count.
-
-    Raises:
-        LogError: A file cannot be read.
-    """
+    """Find the columns of each file, in lower case, with their types; partitions count."""
     with _reader(log, files) as connection:
         if files.kind == "parquet":
             own = _of_schemas(connection, files.read)
@@ -190,11 +182,7 @@ class FileFacts:
 
 
 def file_facts(log: str, source: LogSource, folder: Path) -> FileFacts:
-    """Look at the footers of Parquet files, and at all lines of short text files.
-
-    Raises:
-        LogError: A file cannot be read.
-    """
+    """Look at the footers of Parquet files, and at all lines of short text files."""
     if source.table is not None or not source.paths:
         return FileFacts()
     files = sources.files_of(log, source.paths, folder, source.format)

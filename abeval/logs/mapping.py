@@ -41,10 +41,9 @@ _TYPE_HINT = (
 
 @dataclass(frozen=True)
 class LogColumns:
-    """The columns of one log.
+    """The columns of one log, by its path in the experiment file below `logs`.
 
     Attributes:
-        log: Its path in the experiment file below `logs`.
         types: The type of every column.
         mapped: Canonical name → the log's own column.
         source: Its entry in the experiment file.
@@ -94,12 +93,8 @@ def map_columns(
 ) -> LogColumns:
     """Find the canonical columns of a log: as the file maps them, else by their own names.
 
-    Args:
-        log: Its path in the experiment file below `logs`.
-        source: Its entry there.
-        types: The type of every column of the log.
-        unit: The column of the unit, None for a log without units.
-        files: Facts about its files, if it is read from files.
+    `log` is its path in the experiment file below `logs`, and `source` its entry there; `unit` is the
+    column of the unit, None for a log without units.
 
     Raises:
         LogError: A mapped column does not exist, or has an unsuitable type.

@@ -1,13 +1,9 @@
 """The variant of each unit, from the cells of the log, the exposures, and the rule of assignment.
 
-A unit is placed by what the log shows first, or by its rule; why units are set aside, and when they
-entered, follow from the same cells.
-
 Where 10 % became 50 %, treatment's units entered later than control's, and whatever differs between
 early and late units looks like an effect (Simpson's paradox). So units are compared within
 *stretches*: entry days over which traffic was split alike. First impressions alone do not tell a
-ramp from a treatment that moves them: there are stretches only where the file says how units were
-assigned, or when.
+ramp from a treatment that moves them, so the file has to say how units were assigned, or when.
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -190,15 +186,13 @@ REASONS = ("crossover", "tied_crossover", "no_variant", "not_in_experiment")
 
 
 class Logged(NamedTuple):
-    """Where logs show the units that might be analysed, sorted by hash.
+    """Where logs show the units that might be analysed, sorted by hash; variants are places in names.
 
     Attributes:
-        hashes: Of the units, shape (units,).
         first_ms: First impression in the period, or exposure; `NO_FIRST` without a time.
-        low: The lowest variant that the log shows them in, by name.
-        high: The highest.
+        low: The lowest variant that the log shows them in, by name; `high` the highest.
         first: Of those that it shows in several: the first, `NONE` where the log does not tell.
-        names: Every variant that a log names or the file has, sorted; variants are places in it.
+        names: Every variant that a log names or the file has, sorted.
     """
 
     hashes: arrays.Whole
@@ -219,7 +213,6 @@ class Placed:
     """The units that might be analysed, and which of them are.
 
     Attributes:
-        logged: Where logs show them.
         variant: Where they are placed, a place in `logged.names`.
         expected: Where the rule of assignment places them; None without a rule.
         tied: Whether the log does not tell which of their variants was first.
@@ -227,7 +220,6 @@ class Placed:
         place: The place here of each unit of the cells, `NONE` for units that are not here.
         unit_of: The place in `units` of each unit of the cells, `NONE` where it is not analysed.
         units: The analysed units.
-        entered: When the analysed units entered.
         stretches: Stretches of one split each; none where it did not change.
     """
 

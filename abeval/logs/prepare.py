@@ -29,11 +29,6 @@ class Prepared:
     """What is known after the logs were prepared.
 
     Attributes:
-        shape: The logs' columns and the summed components.
-        repeats: Rows that are set aside because they repeat another.
-        cells: The cells of the log.
-        placed: The analysed units, and why others are set aside.
-        variants: Those of the experiment.
         covered: Log that units are judged by since their exposure → up to when it is whole.
         files: Facts about the files of the impressions.
         rows: Number of impressions that were read; each is used or set aside.

@@ -1,7 +1,6 @@
-"""What is read of the logs: their columns, and the SQL of what metrics and segments make of them.
+"""What is read of the logs: their columns, and SQL of what metrics and segments make of them.
 
-Each expression becomes a column of the views once: `c_1`, … are summed, `v_1`, … are values of
-rows, `u_1`, … covariates of units.
+Each expression is a column once: `c_1`, … are summed, `v_1`, … values of rows, `u_1`, … covariates.
 """
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
@@ -38,8 +37,7 @@ class Computed:
     """What is computed of the rows of a log beside the impressions.
 
     Attributes:
-        log: Its columns.
-        own_columns: Those that expressions read under their own names.
+        own_columns: Columns that expressions read under their own names.
         values: SQL of what a row is worth to a metric, null for nothing → column.
         segments: Name of each segment → its SQL.
         covariates: SQL of each covariate, a whole number → column.

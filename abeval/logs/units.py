@@ -74,12 +74,9 @@ def place_of(names: Sequence[str], name: str | None) -> int:
 
 
 def of_names(engine: Engine, sql: str, hashes: arrays.Whole) -> arrays.Whole:
-    """Compute a whole number of each unit's id.
+    """Compute a whole number of each unit's id, by SQL over `logged_id` that is never null.
 
-    Args:
-        engine: After `write_names`.
-        sql: Over `logged_id`, never null.
-        hashes: Of the units, sorted.
+    `hashes` are those of the units, sorted; `write_names` has been called.
     """
     # A cast of a column: on Spark a cast becomes a long expression, which repeats what it is of.
     valued = f"select unit_hash, {sql} as value from logged_names"
@@ -181,15 +178,9 @@ def segments_of(
 ) -> dict[str, arrays.Labels]:
     """Find the segments of each analysed unit, empty where it has none.
 
-    They are those of its first impression in the period, of its last one before, or of its
-    exposure, as the experiment says; a table of units has one value of each.
-
-    Args:
-        run: The experiment and its engine.
-        shape: The segments.
-        cells: The cells of the log.
-        hashes: Of the analysed units.
-        unit_of: Place of each unit of the cells among them, `NONE` where it is not.
+    They are those of its first impression in the period, of its last one before, or of its exposure,
+    as the experiment says; a table of units has one value of each. `hashes` are those of the analysed
+    units, `unit_of` the place of each unit of the cells among them.
     """
     experiment = run.experiment
     of_exposures = _of_exposures(run.engine, [*experiment.known_from("exposure")], hashes)
@@ -237,10 +228,9 @@ def _of_exposures(
 
 
 def _described(run: Run, table: Computed, units: arrays.Units) -> arrays.Units:
-    """Create `described_rows`: distinct rows, with the unit, and why they do not count.
+    """Create `described_rows`: distinct rows of the table of units, and why some do not count.
 
-    Returns:
-        The units with the segments and covariates of their rows; empty and 0 without a row.
+    Returns the units with the segments and covariates of their rows; empty and 0 without a row.
     """
     engine = run.engine
     engine.view("unit_log", views.unit_log_view(run.experiment, table))

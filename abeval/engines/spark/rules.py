@@ -4,10 +4,8 @@ Spark runs in its ANSI mode, where an overflow or a text that is no number is an
 are for what would silently differ: division of decimals, `floor` through a 64-bit number, the
 logarithm of zero, a null in a concatenation.
 
-Where the result of a cast depends on the type of the value, the SQL tests `typeof`, which Spark
-evaluates before the query runs. A double becomes an integer by rounding, where Spark would
-truncate. A number becomes text with the digits that DuckDB writes. A text that engines read in
-different ways (such as `1_000`, `inf` or `2024/1/5`) raises an error that says so.
+Where a cast depends on the type of the value, the SQL tests `typeof`, which Spark evaluates before
+the query runs. A text that engines read in different ways (`1_000`, `inf`) raises an error.
 """
 
 from collections.abc import Callable, Mapping
