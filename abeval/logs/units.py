@@ -178,9 +178,9 @@ def segments_of(
 ) -> dict[str, arrays.Labels]:
     """Find the segments of each analysed unit, empty where it has none.
 
-    They are those of its first impression in the period, of its last one before, or of its exposure,
-    as the experiment says; a table of units has one value of each. `hashes` are those of the analysed
-    units, `unit_of` the place of each unit of the cells among them.
+    They are those of its first impression in the period, of its last one before, or of its
+    exposure, as the experiment says; a table of units has one value of each. `hashes` are those of
+    the analysed units, `unit_of` the place of each unit of the cells among them.
     """
     experiment = run.experiment
     of_exposures = _of_exposures(run.engine, [*experiment.known_from("exposure")], hashes)
