@@ -98,7 +98,11 @@ def _matching(log: str, path: str, folder: Path) -> list[str]:
 def _below(folder: Path) -> list[str]:
     """List the files of a folder at any depth; a folder that is linked again is read once."""
     files, seen = list[str](), set[Path]()
-    for here, folders, names in os.walk(folder, onerror=_raise, followlinks=True):
+
+    def fail(error: OSError) -> None:
+        raise error
+
+    for here, folders, names in os.walk(folder, onerror=fail, followlinks=True):
         place = real(here)
         folders[:] = [] if place in seen else [name for name in folders if not _is_hidden(name)]
         if place not in seen:
@@ -112,10 +116,6 @@ def _is_file(path: Path) -> bool:
     if path.is_symlink() and not path.exists():
         raise LogError(f"{path} is a link to nothing", "remove it, or restore the file")
     return path.is_file()
-
-
-def _raise(error: OSError) -> None:
-    raise error
 
 
 def _globbed(path: str, folder: Path) -> list[str]:
@@ -208,18 +208,14 @@ def check_split(log: str, columns: Sequence[str], files: Sequence[str]) -> None:
 
 
 def _ragged_line(file: str, delimiter: str) -> str | None:
-    try:
-        with Path(file).open(newline="", encoding="utf-8", errors="replace") as lines:
-            rows = csv.reader(lines, delimiter=delimiter)
-            width = len(next(rows))
-            for row in rows:
-                if row and len(row) != width:
-                    return (
-                        f"{file}, line {rows.line_num}: {len(row)} fields, but the header has "
-                        f"{width}"
-                    )
-    except (OSError, csv.Error):
-        return None
+    opened = suppress(OSError, csv.Error)
+    with opened, Path(file).open(newline="", encoding="utf-8", errors="replace") as lines:
+        rows = csv.reader(lines, delimiter=delimiter)
+        width = len(next(rows))
+        for row in rows:
+            if row and len(row) != width:
+                place = f"{file}, line {rows.line_num}"
+                return f"{place}: {len(row)} fields, but the header has {width}"
     return None
 
 

@@ -190,10 +190,9 @@ def time_of_text(log: str, relation: str, source: LogSource, rows: Rows) -> Time
     if "ts" not in canonical_columns(log) or source.time_unit is not None:
         return None
     name, types = source.columns.get("ts", "ts"), column_types(rows, quoted(relation))
-    same = [column for column in types if column.lower() == name.lower()]
-    if not same:
+    column = next((c for c in (name, *types) if c in types and c.lower() == name.lower()), None)
+    if column is None:
         return None
-    column = name if name in same else same[0]
     is_text = types[column] == "VARCHAR" or types[column].startswith("ENUM(")
     text = f"trim(cast({quoted(column)} as varchar))"
     if source.ts_format is None:
@@ -226,7 +225,7 @@ class _Shape(NamedTuple):
     others: int
     day_first: int
     month_first: int
-    example: str | None
+    example: str
 
 
 def _shape(relation: str, text: str, rows: Rows) -> _Shape:
@@ -248,9 +247,7 @@ def _shape(relation: str, text: str, rows: Rows) -> _Shape:
       min(case when not is_iso then v end)
     from ordered
     """)
-    values, clocks, zones, iso, others, day_first, month_first = (int(str(n or 0)) for n in counts)
-    shown = None if example is None else str(example)
-    return _Shape(values, clocks, zones, iso, others, day_first, month_first, shown)
+    return _Shape._make([*(int(str(n or 0)) for n in counts), str(example)])
 
 
 def _matches(text: str, pattern: str) -> str:
@@ -278,9 +275,8 @@ def _reordered(log: str, column: str, text: str, shape: _Shape) -> str:
 
 def _format(order: str, shape: _Shape) -> str:
     """Write the format of the example, with day and month in an order."""
-    example = str(shape.example)
-    separator = next(c for c in example if c in "/.-")
-    clock = ("", " %H:%M", " %H:%M:%S")[min(example.count(":"), 2)]
+    separator = next(c for c in shape.example if c in "/.-")
+    clock = ("", " %H:%M", " %H:%M:%S")[min(shape.example.count(":"), 2)]
     return order.replace("/", separator) + separator + "%Y" + clock
 
 
@@ -297,8 +293,6 @@ def _formatted(log: str, relation: str, column: str, text: str, format: str, row
             f"it does not read {example!r}",
             "write the format as in Python's strptime: %d day, %m month, %Y year, %H:%M:%S clock",
         )
-    if "%z" in format or "%Z" in format:
-        return Time(column, f"cast({value} as {_ZONED})", _ZONED)
-    if any(part in format for part in _CLOCK_PARTS):
-        return Time(column, value, "timestamp")
-    return Time(column, f"cast({value} as date)", "date")
+    kind = "timestamp" if any(part in format for part in _CLOCK_PARTS) else "date"
+    kind = _ZONED if "%z" in format or "%Z" in format else kind
+    return Time(column, f"cast({value} as {kind})", kind)

@@ -186,7 +186,7 @@ REASONS = ("crossover", "tied_crossover", "no_variant", "not_in_experiment")
 
 
 class Logged(NamedTuple):
-    """Where logs show the units that might be analysed, sorted by hash; variants as places in names.
+    """Where logs show units that might be analysed, sorted by hash; variants as places in `names`.
 
     Attributes:
         first_ms: First impression in the period, or exposure; `NO_FIRST` without a time.
