@@ -42,14 +42,12 @@ class Kind(NamedTuple):
     Attributes:
         phase: `OUTSIDE` to `IN_PERIOD`.
         variant: As logged, None where the log has none.
-        is_exposed: Whether the unit had been exposed; true without a log of exposures.
         segments: Value of each segment, in the order of the shape; empty for none.
         set_aside: Why its impressions do not count, None where they do.
     """
 
     phase: int
     variant: str | None
-    is_exposed: bool
     segments: tuple[str, ...]
     set_aside: str | None = None
 
@@ -183,7 +181,7 @@ def _kind(row: Sequence[Cell], variants: Sequence[str] | None) -> Kind:
     if set_aside is None and not is_exposed:
         set_aside = "not_exposed"
     named = None if variant is None else str(variant)
-    return Kind(phase, named, bool(is_exposed), segments, set_aside)
+    return Kind(phase, named, segments, set_aside)
 
 
 def days_of_units(cells: Cells, unit_of: arrays.Codes) -> arrays.UnitDays:
