@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import math
 from bisect import bisect_left
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from functools import cache
 from typing import TYPE_CHECKING, Literal, NamedTuple, get_args
@@ -283,33 +283,26 @@ def rule_sql(rule: Rule, unit: str) -> str | None:
 
 
 def _number(draw: Draw, unit: str) -> str | None:
-    if draw.hash not in _HEX_DIGITS:
+    """Write the number that a draw gives a unit; None where its hash has no form in SQL."""
+    function, digits = _HEX_DIGITS.get(draw.hash, ("md5", 0))
+    is_long = digits > draws.HEX_DIGITS
+    if not digits or (is_long and draw.modulus is None):
         return None
-    function, digits = _HEX_DIGITS[draw.hash]
-    parts = [literal(draw.before)] if draw.before else []
-    parts += [unit] + ([literal(draw.after)] if draw.after else [])
-    text = " || ".join(parts)
+    texts = [literal(text) if text else "" for text in (draw.before, draw.after)]
+    text = " || ".join(filter(None, (texts[0], unit, texts[1])))
 
     def number(start: int, count: int) -> str:
         return f"abeval_{function}_hex({text}, {start}, {count})"
 
-    whole = _remainder(number, digits, draw.modulus)
-    if draw.divisor is None:
-        return whole
-    return f"({whole} / {_double(draw.divisor)})"
-
-
-def _remainder(number: Callable[[int, int], str], digits: int, modulus: int | None) -> str:
-    """Write the remainder of a number of many hex digits, eight digits at a time."""
-    if digits <= draws.HEX_DIGITS:
+    if is_long:
+        # The remainder of many hex digits, eight at a time.
+        whole = "0"
+        for start in range(1, digits, 8):
+            whole = f"(({whole} * 4294967296 + {number(start, 8)}) % {draw.modulus})"
+    else:
         whole = number(1, digits)
-        return whole if modulus is None else f"({whole} % {modulus})"
-    if modulus is None:
-        raise ValueError("a number of more than 60 bits needs a modulus")
-    rest = "0"
-    for start in range(1, digits, 8):
-        rest = f"(({rest} * 4294967296 + {number(start, 8)}) % {modulus})"
-    return rest
+        whole = whole if draw.modulus is None else f"({whole} % {draw.modulus})"
+    return whole if draw.divisor is None else f"({whole} / {_double(draw.divisor)})"
 
 
 def _constant(number: float) -> str:

@@ -292,9 +292,8 @@ def value_columns(
     shape: LogShape, experiment: Experiment, metric: definition.Metric
 ) -> dict[str, str]:
     """Find for each variant the column of the impressions whose values a quantile ranks."""
-    if not isinstance(metric.value, definition.RowTerm):
-        raise TypeError(f"the quantile {metric.name!r} has no value of an impression")
-    return {variant: shape.event(metric.value, variant) for variant in experiment.variants}
+    (value,) = definition.event_terms(metric)
+    return {variant: shape.event(value, variant) for variant in experiment.variants}
 
 
 def own_columns_of(
