@@ -109,7 +109,7 @@ def prepare(
         checks.check_outcomes(bool(shape.outcomes), shape.knows_entries)
         covered = joins.write_outcomes(run, shape, metrics, cells)
     except QueryError as error:
-        raise faulty_expression(experiment, metrics, shape, engine, error) from error
+        raise faulty_expression(run, metrics, shape, error) from error
     return Prepared(
         *(shape, repeats, cells, placed, [*experiment.variants], covered),
         *(opened.files[name], opened.rows[name], lacking),
@@ -184,13 +184,10 @@ def _write_impressions(run: Run, shape: LogShape, read: Sequence[str]) -> None:
 
 
 def faulty_expression(
-    experiment: Experiment,
-    metrics: Sequence[Metric],
-    shape: LogShape,
-    engine: Engine,
-    error: QueryError,
+    run: Run, metrics: Sequence[Metric], shape: LogShape, error: QueryError
 ) -> AbevalError:
     """Return the error of a sum, with the metric, segment or cut whose expression causes it."""
+    experiment, engine = run.experiment, run.engine
     # An error with a hint, such as one about memory, already says what to do.
     if error.hint is not None or _fails("select count(*) from seen", engine):
         return error
