@@ -85,6 +85,7 @@ def _of_ibis(table: Any) -> Stream:  # noqa: ANN401
 
 
 _IN_MEMORY = _Kind(lambda f: f.slice(0, 0), lambda f, columns: f.select([*columns]), Stream)
+_LAZY = partial(_Kind, lambda f: f.limit(0), lambda f, columns: f.select(*columns))
 _KINDS = {
     "pandas.DataFrame": _Kind(
         lambda f: f.head(1000),
@@ -94,12 +95,8 @@ _KINDS = {
     ),
     "polars.DataFrame": _IN_MEMORY,
     "pyarrow.Table": _IN_MEMORY,
-    "polars.LazyFrame": _Kind(
-        lambda f: f.limit(0),
-        lambda f, columns: f.select(*columns),
-        lambda f: Stream(f.collect()),
-    ),
-    "ibis.Table": _Kind(lambda f: f.limit(0), lambda f, columns: f.select(*columns), _of_ibis),
+    "polars.LazyFrame": _LAZY(lambda f: Stream(f.collect())),
+    "ibis.Table": _LAZY(_of_ibis),
     "duckdb.DuckDBPyRelation": _Kind(
         lambda f: f.limit(0),
         lambda f, columns: f.project(", ".join(map(quoted, columns))),
