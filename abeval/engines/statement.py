@@ -146,6 +146,12 @@ class _Recorder(DuckDBEngine):
         return {name: self._relations[name] for name in sorted(named) if name in self._relations}
 
 
+class _ReplayRecorder(_Recorder):
+    """Hides a method of DuckDB, so that a replay runs queries instead of kernels over arrays."""
+
+    chunks = None  # type: ignore[assignment]
+
+
 def statement(experiment: Experiment, name: str, dialect: str, run: Analysis) -> str:
     """Write a query with every view that it reads, down to the logs, as one statement.
 
@@ -160,10 +166,8 @@ def statement(experiment: Experiment, name: str, dialect: str, run: Analysis) ->
 
 def recorded(experiment: Experiment, name: str, run: Analysis) -> Relation:
     """Return the query as an analysis runs it, with every relation that it reads."""
-    recorder = _Recorder(experiment, name)
-    if name.startswith("offline/"):
-        # Without it, a replay runs queries instead of kernels over arrays.
-        recorder.chunks = None  # type: ignore[assignment, method-assign]
+    is_replayed = name.startswith("offline/")
+    recorder = (_ReplayRecorder if is_replayed else _Recorder)(experiment, name)
     try:
         run(recorder)
     except _Reached as reached:
