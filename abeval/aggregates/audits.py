@@ -189,7 +189,7 @@ def audit_sums(run: Run, prepared: Prepared) -> list[AuditSums]:
         prepared: What is known of its logs.
     """
     shape = prepared.shape
-    if run.experiment.unit == ROW_UNIT or not prepared.summed.has_rows:
+    if run.experiment.unit == ROW_UNIT:
         return []
     run.step("audits")
     units, hours = _units(run.experiment, prepared), _hours(prepared)

@@ -388,7 +388,7 @@ def row_sums(
             experiment, shape, engine, units, sources, values, prepared.rows, bucket, span
         ).sums()
     except QueryError as error:
-        raise faulty_expression(experiment, ranked, shape, engine, error) from error
+        raise faulty_expression(run, ranked, shape, error) from error
 
 
 def _span(prepared: Prepared) -> Days | None:
