@@ -6,6 +6,7 @@ import re
 from bisect import bisect_right
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from itertools import accumulate, pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal, NamedTuple
@@ -20,7 +21,7 @@ from abeval.assignment.draws import (
     Range,
     Rule,
     Stage,
-    digest,
+    md5,
     md5_60,
     slot,
     sub_bucket,
@@ -43,7 +44,6 @@ class SlotRange(NamedTuple):
     stop: int
 
     def __str__(self) -> str:
-        """The range as [start, stop)."""
         return f"[{self.start:,}, {self.stop:,})"
 
 
@@ -72,7 +72,6 @@ class Explanation:
     sub_buckets: int
 
     def __str__(self) -> str:
-        """One step a line."""
         head, tail = self.digest[:HEX_DIGITS], self.digest[HEX_DIGITS:]
         return "\n".join(
             (
@@ -113,7 +112,6 @@ class Assignment:
     ranges: tuple[SlotRange, ...] = field(init=False)
 
     def __post_init__(self) -> None:
-        """Check the arguments, and compute the ranges."""
         check_salt(self.salt)
         _check_weights(self.weights)
         if self.sub_buckets < 1:
@@ -172,7 +170,7 @@ class Assignment:
         return Explanation(
             **assigned._asdict(),
             salt=self.salt,
-            digest=digest(self.salt, assigned.unit),
+            digest=md5(f"{self.salt}:{assigned.unit}"),
             range=self._range(assigned.slot),
             sub_buckets=self.sub_buckets,
         )
@@ -222,14 +220,7 @@ Reason = Literal["override", "holdout", "sticky", "layer", "traffic", "split"]
 
 
 class Placement(NamedTuple):
-    """Where one unit goes.
-
-    Attributes:
-        unit: The id that was hashed.
-        variant: None where the unit is not in the experiment.
-        reason: The step that decided.
-        analysed: False where a person chose the variant, so that it must not be compared.
-    """
+    """Where one unit goes: `analysed` is False where a person chose the variant."""
 
     unit: str
     variant: str | None
@@ -250,7 +241,6 @@ class Holdout:
     share: float
 
     def __post_init__(self) -> None:
-        """Check salt and share."""
         check_salt(self.salt)
         _check_share("share of the holdout", self.share)
 
@@ -279,7 +269,6 @@ class Layer:
     owned: Mapping[str, tuple[int, int]] = field(default_factory=dict, hash=False)
 
     def __post_init__(self) -> None:
-        """Check salt and slots."""
         check_salt(self.salt)
         for name, (start, stop) in self.owned.items():
             if not 0 <= start < stop <= SLOTS:
@@ -358,7 +347,6 @@ class Plan:
     sticky: Mapping[str, str] = field(default_factory=dict, hash=False)
 
     def __post_init__(self) -> None:
-        """Check that salts differ and names exist."""
         _check_share("traffic", self.traffic)
         salts = [self.split.salt]
         salts += [self.layer[0].salt] if self.layer else []
@@ -404,37 +392,39 @@ class Plan:
         """
         enrolled = sum(own.stop - own.start for own in self.ranges)
         kept = sum(
-            _common(own, new)
+            max(0, min(own.stop, new.stop) - max(own.start, new.start))
             for own in self.ranges
             for new in after.ranges
             if own.variant == new.variant
         )
         return (enrolled - kept) / enrolled if enrolled else 0
 
-    def rule(self) -> Rule:
-        """Write holdout, layer, traffic and split as draws, which have a form in SQL."""
-        stages = []
+    @cached_property
+    def _stages(self) -> dict[Reason, Stage]:
+        """Return what a unit has to pass, in order: holdout, layer, and the ranges of the split."""
+        stages: dict[Reason, Stage] = {}
         if self.holdout is not None:
-            stages.append(_stage(self.holdout.salt, [("in", self.holdout.stop, SLOTS)]))
+            stages["holdout"] = _stage(self.holdout.salt, ("in", self.holdout.stop, SLOTS))
         if self.layer is not None:
             layer, name = self.layer
-            stages.append(_stage(layer.salt, [("in", *layer.owned[name])]))
-        split = _stage(self.split.salt, [(r.variant, r.start, r.stop) for r in self.ranges])
-        return Rule((*stages, split))
+            stages["layer"] = _stage(layer.salt, ("in", *layer.owned[name]))
+        return stages | {"traffic": _stage(self.split.salt, *self.ranges)}
+
+    def rule(self) -> Rule:
+        """Return holdout, layer, traffic and split as draws, which have a form in SQL."""
+        return Rule(tuple(self._stages.values()))
 
     def place(self, unit: object) -> Placement:
-        """Say where one unit goes, and which step decided."""
+        """Return where one unit goes, and which step decided."""
         text = unit_text(unit)
         if text in self.overrides:
             return Placement(text, self.overrides[text], "override", analysed=False)
-        if self.holdout is not None and _slot(self.holdout.salt, text) < self.holdout.stop:
-            return Placement(text, None, "holdout", analysed=True)
-        if text in self.sticky:
+        labels = {step: stage.label(text) for step, stage in self._stages.items()}
+        shut: Reason | None = next((step for step in labels if labels[step] is None), None)
+        if shut != "holdout" and text in self.sticky:
             return Placement(text, self.sticky[text], "sticky", analysed=True)
-        if not self._in_layer(text):
-            return Placement(text, None, "layer", analysed=True)
-        variant = _owner(self.ranges, _slot(self.split.salt, text))
-        return Placement(text, variant, "split" if variant else "traffic", analysed=True)
+        variant = None if shut else labels["traffic"]
+        return Placement(text, variant, shut or "split", analysed=True)
 
     def explain(self, unit: object) -> str:
         r"""Explain every step for one unit, one a line, the split as `Assignment.explain`.
@@ -447,8 +437,9 @@ class Plan:
         text = unit_text(unit)
         placement = self.place(text)
         lines = [f"override    {self.overrides[text]}"] if text in self.overrides else []
+        slots = {step: int(stage.draw.number(text)) for step, stage in self._stages.items()}
         if self.holdout is not None:
-            place = _slot(self.holdout.salt, text)
+            place = slots["holdout"]
             words = "held out" if place < self.holdout.stop else "in the experiment"
             edge = f"[0, {self.holdout.stop:,}) is held out"
             lines.append(f"holdout     slot {place:,} of {self.holdout.salt}: {words} ({edge})")
@@ -457,7 +448,7 @@ class Plan:
             layer, name = self.layer
             start, stop = layer.owned[name]
             edge = f"{name} owns [{start:,}, {stop:,})"
-            lines.append(f"layer       slot {_slot(layer.salt, text):,} of {layer.salt} ({edge})")
+            lines.append(f"layer       slot {slots['layer']:,} of {layer.salt} ({edge})")
         lines.append(str(self.split.explain(text)))
         if self.traffic < 1:
             edges = ", ".join(f"{r} is {r.variant}" for r in self.ranges)
@@ -474,28 +465,8 @@ class Plan:
         split = self.split.assign_many(row.unit for row in rows)[["slot", "sub_bucket"]]
         return pd.DataFrame(rows, columns=Placement._fields).join(split)
 
-    def _in_layer(self, text: str) -> bool:
-        if self.layer is None:
-            return True
-        layer, name = self.layer
-        start, stop = layer.owned[name]
-        return start <= _slot(layer.salt, text) < stop
 
-
-def _slot(salt: str, text: str) -> int:
-    return slot(md5_60(salt, text))
-
-
-def _owner(ranges: Iterable[SlotRange], place: int) -> str | None:
-    return next((r.variant for r in ranges if r.start <= place < r.stop), None)
-
-
-def _common(one: SlotRange, other: SlotRange) -> int:
-    """Count the slots that are in both."""
-    return max(0, min(one.stop, other.stop) - max(one.start, other.start))
-
-
-def _stage(salt: str, ranges: Iterable[tuple[str, int, int]]) -> Stage:
+def _stage(salt: str, *ranges: tuple[str, int, int]) -> Stage:
     draw = Draw("md5_60", f"{salt}:", modulus=SLOTS)
     return Stage(draw, tuple(Range(*owned) for owned in ranges))
 
@@ -519,20 +490,9 @@ def read_plan(
         ExperimentError: An option is not written as it should be.
         LogError: A file cannot be read.
     """
-    return Plan(
-        split,
-        traffic,
-        None if layer is None else _layer(layer),
-        None if holdout is None else _holdout(holdout),
-        _table(overrides),
-        _table(sticky),
-    )
-
-
-def _table(file: Path | None) -> dict[str, str]:
-    if file is None:
-        return {}
-    return {str(unit): variant for unit, variant in read_assignment(file).items()}
+    tables = [{} if file is None else dict(read_assignment(file)) for file in (overrides, sticky)]
+    owned = None if layer is None else _layer(layer)
+    return Plan(split, traffic, owned, None if holdout is None else _holdout(holdout), *tables)
 
 
 def _layer(text: str) -> tuple[Layer, str]:
