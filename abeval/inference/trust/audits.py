@@ -55,10 +55,10 @@ class Uneven(NamedTuple):
         return min(self.control, self.treatment) / self.worse
 
 
-def cells_of(aggregates: Aggregates, audit: str) -> Cells:
-    """Return the sums of an audit; empty if these logs do not have it."""
+def cells_of(aggregates: Aggregates, audit: str, segment: str = "") -> Cells:
+    """Return the sums of an audit, by segment if one is named; empty if these logs lack it."""
     cells: dict[str, dict[str, Sums]] = {}
-    for one in aggregates.audit_rows.get(audit, ()):
+    for one in aggregates.audit_rows.get(f"{audit}:{segment}" if segment else audit, ()):
         sums = Sums(one.clusters, one.y, one.x, one.y_y, one.y_x, one.x_x)
         cells.setdefault(one.cell, {})[one.variant] = sums
     return cells
@@ -116,7 +116,7 @@ def by_segment(analysis: Analysis, audit: str) -> list[Uneven]:
     return [
         one._replace(cell=f"{name} = {one.cell!r}")
         for name in analysis.experiment.segments
-        for one in uneven(analysis, cells_of(analysis.aggregates, f"{audit}:{name}"))
+        for one in uneven(analysis, cells_of(analysis.aggregates, audit, name))
     ]
 
 
@@ -168,8 +168,8 @@ def listing(items: Sequence[str]) -> str:
 Worst = Literal["fail", "large", "warn"]
 
 
-def limits(options: TrustOptions, worst: Worst = "fail") -> Limits:
-    """Return from which sure difference on a check warns and fails.
+def limits(options: TrustOptions, worst: Worst = "fail") -> tuple[Limits, str]:
+    """Return from which sure difference on a check warns and fails, and why.
 
     Args:
         options: Of the experiment.
@@ -177,13 +177,12 @@ def limits(options: TrustOptions, worst: Worst = "fail") -> Limits:
             fail, of what the treatment may move.
     """
     sure = "a difference of the shares that is sure (an error has the chance 1e-6)"
+    warn, fail = options.difference_warn, options.difference_fail
     if worst == "warn":
         why = f"{sure}; it never fails, because the treatment may make one"
-        return Limits(options.difference_fail, None, why)
+        return Limits(fail, None), why
     why = f"{sure}: nothing that a treatment does to people makes one"
-    if worst == "large":
-        return Limits(options.difference_fail, min(1.0, _LARGE * options.difference_fail), why)
-    return Limits(options.difference_warn, options.difference_fail, why)
+    return Limits(*((warn, fail) if worst == "fail" else (fail, min(1.0, _LARGE * fail)))), why
 
 
 class Shares(NamedTuple):
@@ -228,7 +227,7 @@ class Shares(NamedTuple):
         if self.segments:
             differing += by_segment(analysis, self.audit)
             differing.sort(key=lambda one: -one.sure)
-        value, limit = most(differing), limits(options, self.worst)
+        value, (limit, reason) = most(differing), limits(options, self.worst)
         calm, high = self.calm, 0.0
         if self.tells and (told := _whole_shares(cells)):
             within = "; compared within the stretches of one split" if len(cells) > 1 else ""
@@ -246,6 +245,7 @@ class Shares(NamedTuple):
                 limit,
                 touched(analysis.metrics, self.columns) if self.columns else None,
                 least="warn" if self.level and high >= options.rows_warn else "pass",
+                reason=reason,
                 remedy=self.remedy,
             )
         ]
@@ -379,12 +379,16 @@ def list_holes(analysis: Analysis) -> Finding:
         plain = [one for one in of_segments if one.sure > of_segments[0].sure / 2]
         where += f"; most in {described(analysis.experiment, plain)}"
     natural = min(everywhere.values(), default=0.0) >= _NATURAL_HOLES
-    limit = limits(analysis.experiment.trust, "warn" if natural else "fail")
-    value = most([*uneven(analysis, whole), *by_place, *of_segments])
-    remedy = (
-        "look for rows lost between the service and the log, for one device or slot of the page"
+    limit, reason = limits(analysis.experiment.trust, "warn" if natural else "fail")
+    return Finding(
+        most([*uneven(analysis, whole), *by_place, *of_segments]),
+        message,
+        message + where,
+        limit,
+        reason=reason,
+        remedy="look for rows lost between the service and the log, for one device or slot of the "
+        "page",
     )
-    return Finding(value, message, message + where, limit, remedy=remedy)
 
 
 def _where(by_place: Sequence[Uneven]) -> str:
@@ -408,13 +412,15 @@ def nulls(analysis: Analysis) -> Finding:
     differing = uneven(analysis, cells)
     fixed = [one for one in differing if one.cell in _FIXED]
     bad = fixed if most(fixed) >= experiment.trust.difference_warn else differing
+    # Where only columns of items differ, the treatment may show other items.
+    limit, reason = limits(experiment.trust, "warn" if bad and not fixed else "fail")
     return Finding(
         most(bad),
         f"nulls are as many in all variants, in each of {len(cells)} columns",
         f"nulls are not as many in all variants: {described(experiment, bad)}",
-        # Where only columns of items differ, the treatment may show other items.
-        limits(experiment.trust, "warn" if bad and not fixed else "fail"),
+        limit,
         touched(analysis.metrics, {one.cell.lower() for one in bad}) if bad else None,
+        reason=reason,
         remedy="look at the service that writes this column for the variant, such as a model that "
         "timed out or another version of the event",
     )
@@ -429,18 +435,16 @@ def missing_clicks(analysis: Analysis) -> list[Finding]:
     lacking = [one for one in (*every, *by_segment(analysis, "clicked")) if one.worse > 0]
     lacking.sort(key=lambda one: one.kept)
     shown = [one for one in lacking if 1 - one.kept >= _CLICKS_WARN]
-    reason = (
-        "the share of clicks that is lacking, where the difference is sure (an error has the "
-        "chance 1e-6): no treatment takes nearly all clicks away"
-    )
     return [
         Finding(
             max((1 - one.kept for one in lacking), default=0.0),
             "no variant lacks its clicks anywhere",
             "one variant has next to no clicks where the other has them: "
             f"{described(analysis.experiment, shown)} of the impressions are clicked",
-            Limits(_CLICKS_WARN, _CLICKS_FAIL, reason),
+            Limits(_CLICKS_WARN, _CLICKS_FAIL),
             touched(analysis.metrics, CLICK_COLUMNS),
+            reason="the share of clicks that is lacking, where the difference is sure (an error "
+            "has the chance 1e-6): no treatment takes nearly all clicks away",
             remedy="look whether this client logs clicks at all, and whether their key is that of "
             "the impressions, such as after a release",
         )
@@ -457,7 +461,6 @@ def served(analysis: Analysis) -> list[Finding]:
     if not cells:
         why = "no column says which impressions had a timeout, a fallback or a stale model"
         return [skipped(f"{why}: map such a column in [logs.{experiment.logs.rows_name}] columns")]
-    reason = "these impressions dilute the effect by about their share"
     found = []
     for cell, sums in cells.items():
         shown = shares(cells, cell)
@@ -468,9 +471,10 @@ def served(analysis: Analysis) -> list[Finding]:
                 max(shown.values()),
                 message,
                 f"{message}: the effect is of what was served, not of what was meant",
-                Limits(options.rows_warn, options.rows_fail, reason),
+                Limits(options.rows_warn, options.rows_fail),
                 least="warn" if differs else "pass",
                 name=f"served:{cell}",
+                reason="these impressions dilute the effect by about their share",
                 remedy="look at the latency of the variant's model and at when it was last "
                 "deployed",
             )

@@ -253,11 +253,6 @@ def influence_check(analysis: Analysis) -> Finding:
     also = f"; {few}" if left else ""
     groups.sort(key=lambda group: -group[0].times)
     worst, metric, variant = groups[0]
-    reason = (
-        "how many times as far out as the next those units are that make 30 % of a variance: the "
-        "largest of few buyers is seldom 10 times as far out, a fault often 100 times; of units "
-        "that chance does not put into one variant (p < .001) the square of it"
-    )
     # The same units are apart in several metrics, in some of them less.
     metrics = dict.fromkeys(
         name for one, name, v in groups if v == variant and one.times >= options.influence_warn
@@ -266,8 +261,11 @@ def influence_check(analysis: Analysis) -> Finding:
         worst.times,
         f"no unit, and no group of units, stands apart from all others{also}",
         f"{_described(worst, metric, variant)}{_owed(analysis, worst, metric, variant)}{also}",
-        Limits(options.influence_warn, options.influence_fail, reason),
+        Limits(options.influence_warn, options.influence_fail),
         tuple(metrics) or None,
+        reason="how many times as far out as the next those units are that make 30 % of a variance: "
+        "the largest of few buyers is seldom 10 times as far out, a fault often 100 times; of "
+        "units that chance does not put into one variant (p < .001) the square of it",
         remedy="look whether they are people (bots, testers, shared ids); cap the metric "
         "([[metrics]] cap), or filter bots alike in all variants",
     )
@@ -329,18 +327,17 @@ def bots(analysis: Analysis) -> Finding:
     shown = listing([f"{percent(share)} in {variant}" for variant, share in made[worst].items()])
     usual = max(gaps, key=lambda one: one.clusters)
     every = f"; a list about every {usual.y / 1000:,.0f} seconds" if usual.clusters else ""
-    reason = (
-        "by how much the share of a variant's impressions, or clicks, that machines make differs "
-        "from control's: units whose lists come at one distance (of 50 or more, three of five "
-        "within a fifth of their median), or that are active in 22 hours of a day, as no person is"
-    )
     options = analysis.experiment.trust
     return Finding(
         spread[worst],
         f"machines make no more of one variant than of another: {counted['impressions']}",
         f"units that no person can be (bots): {counted[worst]}; of all {worst} they make "
         f"{shown}{every}",
-        Limits(options.difference_warn, options.difference_fail, reason),
+        Limits(options.difference_warn, options.difference_fail),
+        reason="by how much the share of a variant's impressions, or clicks, that machines make "
+        "differs from control's: units whose lists come at one distance (of 50 or more, three of "
+        "five within a fifth of their median), or that are active in 22 hours of a day, as no "
+        "person is",
         remedy="look for crawlers, monitors, test accounts, and ids that many people share "
         "(guests); leave them out alike in all variants, by what was known before the assignment",
     )
