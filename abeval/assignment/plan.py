@@ -13,20 +13,8 @@ from typing import TYPE_CHECKING, Literal, NamedTuple
 
 import numpy as np
 
-from abeval.assignment.draws import (
-    HEX_DIGITS,
-    SLOTS,
-    SUB_BUCKETS,
-    Draw,
-    Range,
-    Rule,
-    Stage,
-    md5,
-    md5_60,
-    slot,
-    sub_bucket,
-    unit_text,
-)
+from abeval.assignment import draws
+from abeval.assignment.draws import HEX_DIGITS, SLOTS, SUB_BUCKETS, Rule, Stage, unit_text
 from abeval.bounds import MAX_WEIGHT
 from abeval.errors import ExperimentError, LogError
 
@@ -126,9 +114,10 @@ class Assignment:
         Assigned(unit='00123', h=13812144263782114, slot=782114, sub_bucket=2183, variant='b')
         """
         text = unit_text(unit)
-        h = md5_60(self.salt, text)
-        place = slot(h)
-        return Assigned(text, h, place, sub_bucket(h, self.sub_buckets), self._range(place).variant)
+        h = draws.md5_60(self.salt, text)
+        place = draws.slot(h)
+        bucket = draws.sub_bucket(h, self.sub_buckets)
+        return Assigned(text, h, place, bucket, self._range(place).variant)
 
     def assign_many(self, units: Iterable[object]) -> pd.DataFrame:
         """Assign units, one row each, in order: ``unit, h, slot, sub_bucket, variant``.
@@ -139,7 +128,7 @@ class Assignment:
         import pandas as pd
 
         texts = [unit_text(unit) for unit in units]
-        h = np.fromiter((md5_60(self.salt, text) for text in texts), np.int64, len(texts))
+        h = np.fromiter((draws.md5_60(self.salt, text) for text in texts), np.int64, len(texts))
         slots = h % SLOTS
         stops = np.array([r.stop for r in self.ranges])
         names = np.array([r.variant for r in self.ranges], dtype=object)
@@ -170,7 +159,7 @@ class Assignment:
         return Explanation(
             **assigned._asdict(),
             salt=self.salt,
-            digest=md5(f"{self.salt}:{assigned.unit}"),
+            digest=draws.md5(f"{self.salt}:{assigned.unit}"),
             range=self._range(assigned.slot),
             sub_buckets=self.sub_buckets,
         )
@@ -467,8 +456,8 @@ class Plan:
 
 
 def _stage(salt: str, *ranges: tuple[str, int, int]) -> Stage:
-    draw = Draw("md5_60", f"{salt}:", modulus=SLOTS)
-    return Stage(draw, tuple(Range(*owned) for owned in ranges))
+    draw = draws.Draw("md5_60", f"{salt}:", modulus=SLOTS)
+    return Stage(draw, tuple(draws.Range(*owned) for owned in ranges))
 
 
 def _check_share(what: str, share: float) -> None:

@@ -179,15 +179,13 @@ def crossover(analysis: Analysis) -> Finding:
 def crossover_policies(analysis: Analysis) -> Finding:
     """Compare how units of several variants split under each policy of `[cleaning] crossover`."""
     experiment, aggregates = analysis.experiment, analysis.aggregates
-    known = "crossovers" in aggregates.facts
-    if known and not aggregates.facts["crossovers"]:
+    if aggregates.facts.get("crossovers") == 0:
         return skipped("no unit was seen in several variants, so all policies are the same")
-    if not known or not aggregates.seen_in:
+    if "crossovers" not in aggregates.facts or not aggregates.seen_in:
         return skipped("sums do not say where units were seen")
     policies = {name: Counter[str]() for name in ("first", "exclude", "as_assigned")}
     for low, high, first, expected, units in aggregates.seen_in:
-        single = low == high
-        variants = low if single else first, low if single else None, expected
+        variants = (low, low, expected) if low == high else (first, None, expected)
         for counted, variant in zip(policies.values(), variants, strict=True):
             if variant is not None:
                 counted[variant] += units
@@ -197,11 +195,11 @@ def crossover_policies(analysis: Analysis) -> Finding:
         if counted
     }
     shares = [units[experiment.control] / max(sum(units.values()), 1) for units in split.values()]
-    listed = "; ".join(
+    listed = (
         f"{name}: " + ", ".join(f"{variant} {n:,}" for variant, n in units.items())
         for name, units in split.items()
     )
-    message = f"units under each policy: {listed}"
+    message = f"units under each policy: {'; '.join(listed)}"
     return Finding(
         max(shares) - min(shares),
         message,
@@ -241,13 +239,12 @@ def lacking_columns(analysis: Analysis) -> list[Finding]:
     experiment, found = analysis.experiment, []
     own = {"unit_id": experiment.unit, **experiment.logs.rows.columns}
     for column, moments in analysis.aggregates.lacking().items():
-        by_variant = {name: moments.get(name) for name in experiment.variants}
-        control = by_variant[experiment.control]
-        p_values = [same_share(control, by_variant[variant]) for variant in experiment.treatments]
+        control = moments.get(experiment.control)
+        p_values = [same_share(control, moments.get(name)) for name in experiment.treatments]
         p_value = min(1.0, len(p_values) * min(p_values))
         shares = [
             f"{name} " + (f"{m.mean[0] / m.mean[1]:.1%}" if m and m.mean[1] else "no impressions")
-            for name, m in by_variant.items()
+            for name, m in ((name, moments.get(name)) for name in experiment.variants)
         ]
         # Metrics name a column of the log by its own name, or by the canonical one.
         lower = column.lower()
