@@ -89,8 +89,10 @@ def influences(analysis: Analysis) -> tuple[Influence, ...]:
 def _influence(
     analysis: Analysis, metric: str, variant: str, arms: Mapping[str, _Arm], most: int = _LEFT_OUT
 ) -> Influence | None:
-    pair = [arms[name].group for name in (analysis.experiment.control, variant) if name in arms]
-    one = influence.influence(*pair, most) if len(pair) == 2 else None
+    control, treatment = (arms.get(name) for name in (analysis.experiment.control, variant))
+    if control is None or treatment is None:
+        return None
+    one = influence.influence(control.group, treatment.group, most)
     if one is None:
         return None
     return Influence(

@@ -17,15 +17,8 @@ from abeval.aggregates.sums import SEGMENT, SLICE
 from abeval.experiment.model import Experiment
 from abeval.inference.compare import Analysis
 from abeval.inference.trust.finding import Finding, Limits, skipped
-from abeval.logs.placing import (
-    Entered,
-    Stretch,
-    Stretches,
-    entered_by,
-    entry_stretches,
-    knows_assignment,
-    planned_splits,
-)
+from abeval.logs import placing
+from abeval.logs.placing import Entered, Stretch, Stretches, entered_by, planned_splits
 from abeval.results import Check
 from abeval.results import format as fmt
 from abeval.results.trust import SplitDay, SplitPlace
@@ -294,7 +287,7 @@ def _named(stretch: Stretch) -> str:
 def change_checks(analysis: Analysis) -> list[Finding]:
     """Tell whether the split changed, and is known to have; nothing where it did not."""
     experiment = analysis.experiment
-    stretches = entry_stretches(experiment, analysis.aggregates.entered)
+    stretches = placing.entry_stretches(experiment, analysis.aggregates.entered)
     if not stretches:
         return []
     found = Finding(
@@ -304,7 +297,7 @@ def change_checks(analysis: Analysis) -> list[Finding]:
         reason="a change is found where p < 1e-6: at one split, if entries do not move, in 0 of "
         "9,000",
     )
-    if not knows_assignment(experiment):
+    if not placing.knows_assignment(experiment):
         weights = ", ".join(f'"{name}" = {v.weight:g}' for name, v in experiment.variants.items())
         start, change = (stretch.start for stretch in stretches[:2])
         remedy = _SETTLE.format(start=start, change=change, weights=weights)
