@@ -50,7 +50,7 @@ def audit(run: Run, others: Mapping[str, "Rule | pd.Series[str]"]) -> AuditResul
     for day, logged, expected, count in expected_variants(prepared):
         matrix[logged, expected] += count
         of_days[day] += count
-        wrong[day] += count if logged != expected else 0
+        wrong[day] += count * (logged != expected)
     days = tuple(AuditDay(day, of_days[day], wrong[day]) for day in sorted(of_days, key=_none_last))
     total, mismatches = of_days.total(), wrong.total()
     low, high = proportion_confint(mismatches, total, method="beta") if total else (None, None)

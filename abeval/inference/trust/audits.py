@@ -5,7 +5,6 @@ chance of an error is 1e-6 over all cells of the check. So these checks need no 
 of false alarms.
 """
 
-from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Literal, NamedTuple
 
@@ -50,9 +49,9 @@ class Uneven(NamedTuple):
         return max(self.control, self.treatment)
 
     @property
-    def kept(self) -> float:
-        """Return the smaller share over the larger one."""
-        return min(self.control, self.treatment) / self.worse
+    def lacking(self) -> float:
+        """Return how much the smaller share lacks, as a part of the larger one."""
+        return 1 - min(self.control, self.treatment) / self.worse
 
 
 def cells_of(aggregates: Aggregates, audit: str, segment: str = "") -> Cells:
@@ -94,10 +93,7 @@ def without_few(analysis: Analysis, finding: Finding) -> Finding:
 def uneven(analysis: Analysis, cells: Cells, chance: float = SURE) -> list[Uneven]:
     """Return every cell in which a variant differs from control for sure, the most different first.
 
-    Args:
-        analysis: Which variants are compared.
-        cells: The cells.
-        chance: That any of them is called different although it is not.
+    `chance` is that any of them is called different although it is not.
     """
     control = analysis.experiment.control
     several = max(1, len(cells) * len(analysis.experiment.treatments))
@@ -133,11 +129,10 @@ def shares(cells: Cells, cell: str = "") -> dict[str, float]:
 
 def _whole_shares(cells: Cells) -> dict[str, float]:
     """Return the share of each variant over all cells."""
-    y, x = Counter[str](), Counter[str]()
-    for of_cell in cells.values():
-        y.update({variant: sums.y for variant, sums in of_cell.items()})
-        x.update({variant: sums.x for variant, sums in of_cell.items()})
-    return {variant: y[variant] / x[variant] for variant in x if x[variant]}
+    variants = dict.fromkeys(variant for of_cell in cells.values() for variant in of_cell)
+    whole = {v: [own[v] for own in cells.values() if v in own] for v in variants}
+    sums = {v: (sum(one.y for one in own), sum(one.x for one in own)) for v, own in whole.items()}
+    return {variant: y / x for variant, (y, x) in sums.items() if x}
 
 
 def described(experiment: Experiment, differing: Sequence[Uneven]) -> str:
@@ -171,10 +166,8 @@ Worst = Literal["fail", "large", "warn"]
 def limits(options: TrustOptions, worst: Worst = "fail") -> tuple[Limits, str]:
     """Return from which sure difference on a check warns and fails, and why.
 
-    Args:
-        options: Of the experiment.
-        worst: `large` to warn where others fail, and to fail at ten times that; `warn` never to
-            fail, of what the treatment may move.
+    `large` warns where others fail, and fails at ten times that; `warn` never fails, of what the
+    treatment may move.
     """
     sure = "a difference of the shares that is sure (an error has the chance 1e-6)"
     warn, fail = options.difference_warn, options.difference_fail
@@ -433,11 +426,11 @@ def missing_clicks(analysis: Analysis) -> list[Finding]:
         return []
     every = [one._replace(cell="all rows") for one in uneven(analysis, whole)]
     lacking = [one for one in (*every, *by_segment(analysis, "clicked")) if one.worse > 0]
-    lacking.sort(key=lambda one: one.kept)
-    shown = [one for one in lacking if 1 - one.kept >= _CLICKS_WARN]
+    lacking.sort(key=lambda one: -one.lacking)
+    shown = [one for one in lacking if one.lacking >= _CLICKS_WARN]
     return [
         Finding(
-            max((1 - one.kept for one in lacking), default=0.0),
+            max((one.lacking for one in lacking), default=0.0),
             "no variant lacks its clicks anywhere",
             "one variant has next to no clicks where the other has them: "
             f"{described(analysis.experiment, shown)} of the impressions are clicked",

@@ -34,18 +34,16 @@ def balance(
 ) -> tuple[Balance, ...]:
     """Compare the groups before the period: every metric and variant, Holm over all of them.
 
-    Args:
-        experiment: Its variants and level.
-        metrics: In the order of the rows.
-        before: Metric → moments of (y, x) before the period over the analysed units, by stretch
-            and variant; zeros for units not seen then.
+    `before` has moments of (y, x) before the period over the analysed units, by metric, stretch
+    and variant; zeros for units not seen then.
     """
+    rule = Rule(experiment.alpha)
     comparisons = {
         (metric.name, variant): compare_within(
-            metric, moments, Arms(experiment.control, variant), Rule(experiment.alpha)
+            metric, before[metric.name], Arms(experiment.control, variant), rule
         )
         for metric in metrics
-        if (moments := before.get(metric.name)) is not None
+        if metric.name in before
         for variant in experiment.treatments
     }
     adjusted = adjusted_p_values(comparisons)
@@ -128,9 +126,8 @@ def _of_balance(row: Balance) -> Finding:
 class Beside(NamedTuple):
     """What stands beside a ratio whose denominator moved.
 
-    Attributes:
-        total: Of its numerator per unit, compared; without an effect where that says nothing.
-        words: How far the denominator and the total moved.
+    `total` compares its numerator per unit, without an effect where that says nothing; the words
+    are how far denominator and total moved.
     """
 
     total: Comparison
@@ -155,10 +152,10 @@ def denominator_checks(analysis: Analysis) -> list[Finding]:
     if not p_values:
         return [skipped(one) for one in unknown]
     moved = _moved(analysis, bottoms)
-    words = [f"{name} of {variant}: {one.words}" for (name, variant), one in moved.items()]
+    words = "; ".join(f"{name} of {variant}: {one.words}" for (name, variant), one in moved.items())
     alarm = (
         "the treatment moves what a ratio divides by, so the ratio compares other rows than "
-        f"control's: {'; '.join(words)}"
+        f"control's: {words}"
     )
     return [
         Finding(
@@ -183,11 +180,9 @@ def _bottoms(analysis: Analysis) -> dict[Key, Comparison]:
     """Compare the denominators of goals and guardrails that are not zero."""
     control, rule = analysis.experiment.control, Rule(analysis.experiment.alpha)
     bottoms = {
-        (metric.name, variant): compare_bottoms(
-            metric, analysis.moments(metric), Arms(control, variant), rule
-        )
-        for metric, variant in analysis.rows
-        if metric.kind == "ratio" and metric.role != "diagnostic"
+        (m.name, variant): compare_bottoms(m, analysis.moments(m), Arms(control, variant), rule)
+        for m, variant in analysis.rows
+        if m.kind == "ratio" and m.role != "diagnostic"
     }
     return {key: one for key, one in bottoms.items() if 0 not in (one.control, one.treatment)}
 
@@ -217,11 +212,7 @@ def _beside(analysis: Analysis, metric: Metric, variant: str, bottom: Comparison
 def compare_bottoms(metric: Metric, moments: ByStretch, arms: Arms, rule: Rule) -> Comparison:
     """Compare what a ratio divides by between two variants, as any mean per unit.
 
-    Args:
-        metric: The ratio.
-        moments: Of (y, x, …) by stretch and variant.
-        arms: The two variants.
-        rule: How the difference is judged.
+    `moments` are of (y, x, …) by stretch and variant.
     """
     mean = replace(metric, kind="mean", value=metric.per, per=None, covariates=())
     bottoms = [{name: per_unit(one.pick(1, 0)) for name, one in arm.items()} for arm in moments]
@@ -256,10 +247,7 @@ def aa_check(analysis: Analysis, aa: AAResult | None) -> Finding:
 def doubted(aa: AAResult | None, check: Check | None, options: TrustOptions) -> list[str]:
     """Return metrics whose own test is off by so much that their rows are not to be trusted.
 
-    Args:
-        aa: The replays.
-        check: The check of them, whose family has its part of the budget.
-        options: With the budgets of warnings and of failures.
+    The family of the check of the replays has its part of the budget.
     """
     if aa is None or check is None or check.warn_threshold is None:
         return []
