@@ -126,15 +126,8 @@ def stratified(observed: ArrayLike, weights: ArrayLike) -> SRM:
 
     The excess of units over those promised, summed over strata, by its covariance: a loss that acts
     alike in all strata shows as plainly as in one large stratum. Where an expected count is below
-    five, and few units are expected of an arm in all, the test is exact. With more than two arms,
-    the smallest p-value is multiplied by their number.
-
-    Args:
-        observed: Units, shape (strata, arms).
-        weights: Promised shares in any scale, shape (strata, arms), not negative.
-
-    Raises:
-        Refusal: As `chi_square`.
+    five, and few units are expected of an arm in all, the test is exact (as `believable`).
+    Counts and weights have the shape (strata, arms).
 
     Example:
         >>> round(stratified([[900, 100], [460, 540]], [[9, 1], [1, 1]]).p_value, 4)
@@ -240,15 +233,13 @@ def _binomial(units: int, share: float) -> tuple[int, Floats]:
 def sequential(counts: ArrayLike, weights: Sequence[float]) -> tuple[float, ...]:
     """Watch the split while units arrive; looking at any moment, and often, is allowed.
 
-    Bayes factor of a Dirichlet-multinomial against the promised multinomial. Counts must be of
-    distinct units: a returning unit is counted once, when it first arrives.
+    Bayes factor of a Dirichlet-multinomial against the promised multinomial: the always-valid
+    p-value at every look, which never rises, and is 1 without units. Counts must be of distinct
+    units: a returning unit is counted once, when it first arrives.
 
     Args:
         counts: Cumulative units, shape (looks, arms) or (arms,) for one look.
         weights: Promised shares in any scale, shape (arms,).
-
-    Returns:
-        The always-valid p-value at every look; it never rises, and is 1 without units.
 
     Raises:
         Refusal: As `chi_square`; also `not_applicable` for counts that fall from look to look.

@@ -136,14 +136,14 @@ def _has_one_split(experiment: Experiment, aggregates: Aggregates) -> bool:
 
 def split_places(experiment: Experiment, aggregates: Aggregates) -> tuple[SplitPlace, ...]:
     """Return days, hours, segments by how plainly the split differs within them, plainest first."""
+    if not _has_one_split(experiment, aggregates):
+        return ()
     tables = {name: entered_by(experiment, aggregates.entered, _WHEN[name]) for name in _WHEN}
     weights = _weights(experiment, aggregates)[0]
     tables["entry hour"] = _some_hours(tables["entry hour"], np.array(weights))
     for name in experiment.segment_names:
         counts = _by_segment(experiment, aggregates, name)
         tables[name] = {cell: rows[0] for cell, rows in counts.items()}
-    if not _has_one_split(experiment, aggregates):
-        return ()
     try:
         tested = {
             name: srm.by_segment(list(rows), list(rows.values()), weights)
@@ -208,7 +208,6 @@ def _seen(experiment: Experiment, aggregates: Aggregates) -> str:
 class _Split(NamedTuple):
     """The test of the split whose p-value counts, and what it is of."""
 
-    p_value: float
     test: SRM
     counts: Mapping[str, int]
     where: str = ""
@@ -225,23 +224,23 @@ def srm_check(analysis: Analysis) -> Finding:
     except Refusal as refusal:
         return Finding(None, f"sample ratio: {refusal}", least="fail", remedy=LOST)
     counts = ", ".join(f"{name} {n:,}" for name, n in split.counts.items())
-    p = "< 1e-300" if split.p_value == 0 else f"= {split.p_value:.2g}"
-    test = "exact" if split.test.is_exact else "chi-square"
-    alarm = f"units do not match the weights{split.where} ({counts}; {test} p {p})"
+    p_value, kind = split.test.p_value, "exact" if split.test.is_exact else "chi-square"
+    p = "< 1e-300" if p_value == 0 else f"= {p_value:.2g}"
+    alarm = f"units do not match the weights{split.where} ({counts}; {kind} p {p})"
     if empty := [name for name in experiment.variants if aggregates.units_of(name) == 0]:
         alarm = f"no units in {', '.join(empty)}; {alarm}"
-    if split.p_value < _NAMED and (where := _where(experiment, aggregates)):
+    if p_value < _NAMED and (where := _where(experiment, aggregates)):
         alarm = f"{alarm}; {where}"
     calm = f"units match the weights{split.where}: {counts}"
-    return Finding(split.p_value, calm, alarm, remedy=f"{LOST}{split.remedy}")
+    return Finding(p_value, calm, alarm, remedy=f"{LOST}{split.remedy}")
 
 
 def _split(experiment: Experiment, aggregates: Aggregates) -> _Split:
     stretches = aggregates.stretches
     totals = {name: aggregates.units_of(name) for name in experiment.variants}
     if not stretches:
-        whole = srm.believable([*totals.values()], _weights(experiment, aggregates)[0])
-        return _Split(whole.p_value, whole, totals)
+        weights = _weights(experiment, aggregates)[0]
+        return _Split(srm.believable([*totals.values()], weights), totals)
     if experiment.schedule:
         return _as_scheduled(stretches, _weights(experiment, aggregates))
     # The file's weights are those of all units together, or of the latest stretch.
@@ -250,8 +249,8 @@ def _split(experiment: Experiment, aggregates: Aggregates) -> _Split:
     of_all, of_last = (_tested([[*units.values()]], [weights]) for units in (totals, last.units))
     remedy = ", or write the planned weights into [[assignment.splits]] if the split was changed"
     if of_all.p_value >= of_last.p_value:
-        return _Split(of_all.p_value, of_all, totals, remedy=remedy)
-    return _Split(of_last.p_value, of_last, last.units, f" of {_named(last)}", remedy)
+        return _Split(of_all, totals, remedy=remedy)
+    return _Split(of_last, last.units, f" of {_named(last)}", remedy)
 
 
 def _as_scheduled(stretches: Stretches, weights: Sequence[Sequence[float]]) -> _Split:
@@ -267,7 +266,7 @@ def _as_scheduled(stretches: Stretches, weights: Sequence[Sequence[float]]) -> _
     elif adjusted[worst] < _NAMED:
         where = " of all stretches together"
         counts = dict(zip(counts, units.sum(axis=0).tolist(), strict=True))
-    return _Split(float(adjusted[worst]), tests[worst], counts, where)
+    return _Split(tests[worst]._replace(p_value=float(adjusted[worst])), counts, where)
 
 
 def _tested(units: ArrayLike, weights: Sequence[Sequence[float]]) -> SRM:
@@ -354,7 +353,7 @@ def segment_checks(analysis: Analysis) -> list[Finding]:
 
 def _is_sound(experiment: Experiment, aggregates: Aggregates) -> bool:
     try:
-        return _split(experiment, aggregates).p_value >= _SOUND
+        return _split(experiment, aggregates).test.p_value >= _SOUND
     except Refusal:
         return False
 
