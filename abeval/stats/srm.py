@@ -4,7 +4,7 @@ Where few units are expected, tests are exact: the units of an arm are binomial,
 with different splits a sum of binomials, whose distribution is a convolution.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from itertools import pairwise
 from typing import NamedTuple
 
@@ -110,15 +110,7 @@ def _of_one(counts: Floats, shares: Floats) -> SRM:
 
 def of_split(counts: Floats, shares: Floats) -> float:
     """Return the binomial p-value of one split, Bonferroni over more than two arms."""
-    whole = [int(count) for count in counts]
-    units = [sum(whole)]
-    return _of_arms(len(whole), lambda arm: two_sided(whole[arm], units, [float(shares[arm])]))
-
-
-def _of_arms(arms: int, p_value: Callable[[int], float]) -> float:
-    """Return the smallest p-value of all arms, times their number if they are more than two."""
-    tests = [p_value(arm) for arm in range(arms)]
-    return float(min(1.0, tests[0] if arms == 2 else arms * min(tests)))
+    return of_strata(counts[None], shares[None], many=np.inf)
 
 
 def stratified(observed: ArrayLike, weights: ArrayLike) -> SRM:
@@ -162,24 +154,20 @@ def are_few(table: Floats, shares: Floats) -> bool:
     return bool(_fewer(table, shares)[np.any(expected > 0, axis=0)].min() < MANY)
 
 
-def of_strata(table: Floats, shares: Floats) -> float:
+def of_strata(table: Floats, shares: Floats, many: float = MANY) -> float:
     """Return the p-value of each arm over strata, Bonferroni over more than two arms.
 
-    An arm of many expected units is tested as normal against all others.
+    An arm of so many expected units is tested as normal against all others.
     """
-    units, few = table.sum(axis=1), _fewer(table, shares)
-    arms = np.flatnonzero((shares > 0).any(axis=0))
-
-    def of_arm(place: int) -> float:
-        arm = arms[place]
+    units, few, tests = table.sum(axis=1), _fewer(table, shares), []
+    for arm in np.flatnonzero((shares > 0).any(axis=0)):
         counts, own = table[:, arm], shares[:, arm]
-        if few[arm] < MANY:
-            return two_sided(int(counts.sum()), [int(n) for n in units], own.tolist())
-        excess = float(np.sum(counts - units * own))
-        variance = float(np.sum(units * own * (1 - own)))
-        return float(special.chdtrc(1, excess * excess / variance))
-
-    return _of_arms(len(arms), of_arm)
+        if few[arm] < many:
+            tests.append(two_sided(int(counts.sum()), [int(n) for n in units], own.tolist()))
+        else:
+            excess, variance = np.sum(counts - units * own), np.sum(units * own * (1 - own))
+            tests.append(float(special.chdtrc(1, excess * excess / variance)))
+    return min(1.0, tests[0] if len(tests) == 2 else len(tests) * min(tests))
 
 
 def _is_small(expected: Floats) -> bool:

@@ -72,9 +72,8 @@ def _too_few(analysis: Analysis) -> dict[str, int]:
 def compared(analysis: Analysis) -> list[str]:
     """Return the variants that are compared with control: none where control has too few units."""
     few = _too_few(analysis)
-    if analysis.experiment.control in few:
-        return []
-    return [variant for variant in analysis.experiment.treatments if variant not in few]
+    names = [] if analysis.experiment.control in few else analysis.experiment.treatments
+    return [variant for variant in names if variant not in few]
 
 
 def without_few(analysis: Analysis, finding: Finding) -> Finding:
@@ -361,11 +360,10 @@ def list_holes(analysis: Analysis) -> Finding:
     by_place = uneven(analysis, cells_of(aggregates, "holes_at"))
     of_segments = by_segment(analysis, "holes")
     everywhere = shares(whole)
-    lengths = shares(cells_of(aggregates, "list_length"))
-    long = ", ".join(f"{name} {length:.1f}" for name, length in lengths.items())
+    lengths = shares(cells_of(aggregates, "list_length")).items()
     message = (
         f"positions that lists lack between their first and their last: {_percents(everywhere)}, "
-        f"of so many positions a list: {long}"
+        f"of so many positions a list: {', '.join(f'{name} {n:.1f}' for name, n in lengths)}"
     )
     where = _where(by_place)
     if of_segments:

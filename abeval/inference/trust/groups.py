@@ -66,12 +66,11 @@ def before_checks(analysis: Analysis) -> list[Finding]:
     """Test whether the groups were equal before, in every metric with values from then."""
     experiment = analysis.experiment
     known = [*_before(analysis), *_covariates(analysis)]
-    metrics = [metric for metric, _ in known]
-    rows = balance(experiment, metrics, {metric.name: moments for metric, moments in known})
-    if not rows:
-        lacks = "covariates in [logs.units]" if experiment.of_units else "[pre_period]"
-        return [skipped(f"no {lacks}, so it is unknown whether the groups were equal before")]
-    return [_of_balance(row) for row in rows]
+    moments = {metric.name: of_metric for metric, of_metric in known}
+    rows = balance(experiment, [metric for metric, _ in known], moments)
+    lacks = "covariates in [logs.units]" if experiment.of_units else "[pre_period]"
+    none = skipped(f"no {lacks}, so it is unknown whether the groups were equal before")
+    return [_of_balance(row) for row in rows] or [none]
 
 
 def _before(analysis: Analysis) -> list[tuple[Metric, ByStretch]]:
@@ -109,8 +108,7 @@ def _covariates(analysis: Analysis) -> list[tuple[Metric, ByStretch]]:
 def _of_balance(row: Balance) -> Finding:
     name = f"pre_period:{row.metric}:{row.variant}"
     if row.p_adjusted is None or row.p_value is None:
-        why = f"{row.metric} before the experiment cannot be compared: {row.reason}"
-        return skipped(why, name)
+        return skipped(f"{row.metric} before the experiment cannot be compared: {row.reason}", name)
     calm, alarm = (
         f"{row.metric} of {row.variant} {words} before the experiment: {row.control:.4g} against "
         f"{row.treatment:.4g} (p = {row.p_adjusted:.2g} after Holm over metrics and variants)"

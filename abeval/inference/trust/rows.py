@@ -5,7 +5,6 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 from datetime import date, timedelta
 
-from abeval.aggregates.aggregates import Aggregates
 from abeval.experiment.model import Experiment
 from abeval.experiment.problems import arms_of, joined_line, meant_by
 from abeval.inference.compare import Analysis
@@ -42,37 +41,32 @@ _REMEDIES = {
 }
 
 
-def _share_of(aggregates: Aggregates, log: str, reason: str, what: str) -> tuple[float | None, str]:
-    """Return the share of a log's rows left out, and say it in words; None without the log."""
-    rows = [one for one in aggregates.accounts if one.log == log]
+def _set_aside(analysis: Analysis, log: str, reason: str, what: str) -> Finding:
+    """Return the share of a log's rows left out, and say it in words; skipped without the log."""
+    rows = [one for one in analysis.aggregates.accounts if one.log == log]
     read = sum(one.rows for one in rows)
     if read == 0:
-        return None, f"there is no {log} log"
+        return skipped(f"there is no {log} log")
     count = sum(one.rows for one in rows if one.reason == reason)
-    return count / read, f"{count:,} of {read:,} {what} set aside ({count / read:.2%})"
+    return Finding(count / read, f"{count:,} of {read:,} {what} set aside ({count / read:.2%})")
 
 
 def left_out(reason: str, log: str = "") -> Callable[[Analysis], Finding]:
-    """Return the check of a log's rows that are left out for one reason.
+    """Return the check of a log's rows that are left out for one reason, as the accounts say it.
 
-    Args:
-        reason: As in the accounts of rows.
-        log: `clicks`, whose rows touch few metrics; without it the rows of units or impressions.
+    The log is `clicks`, whose rows touch few metrics; without it the rows of units or impressions.
     """
 
     def find(analysis: Analysis) -> Finding:
         options = analysis.experiment.trust
         of = log or analysis.experiment.logs.rows_name
-        name, what = f"{of}_{reason}", _WHAT[reason].format(of)
-        share, message = _share_of(analysis.aggregates, of, reason, what)
-        if share is None:
-            return skipped(message, name)
-        return Finding(
-            share,
-            message,
+        found = _set_aside(analysis, of, reason, _WHAT[reason].format(of))
+        found = found._replace(name=f"{of}_{reason}")
+        if found.value is None:
+            return found
+        return found._replace(
             limits=Limits(options.rows_warn, options.rows_fail),
             metrics=touched(analysis.metrics, CLICK_COLUMNS) if log == "clicks" else None,
-            name=name,
             reason="so many rows can hide or make an effect of the size that most experiments look "
             "for, if they are not alike in all variants",
             remedy=_REMEDIES[reason],
@@ -131,12 +125,10 @@ def outside_period(analysis: Analysis) -> Finding:
     if experiment.period is None:
         return skipped("no [period], so every day counts")
     what = "impressions outside the period"
-    share, message = _share_of(analysis.aggregates, "impressions", "outside_period", what)
-    if share is None:
-        return skipped(message)
-    return Finding(
-        share,
-        message,
+    found = _set_aside(analysis, "impressions", "outside_period", what)
+    if found.value is None:
+        return found
+    return found._replace(
         limits=Limits(None, experiment.trust.outside_period, beyond=True),
         reason="a log may be longer than its experiment, but twice as long is rare: times or the "
         "period may be misread",
@@ -265,10 +257,7 @@ def lacking_columns(analysis: Analysis) -> list[Finding]:
 
 
 def same_share(control: Moments | None, treatment: Moments | None) -> float:
-    """Return the two-sided p-value of equal shares, clustered by unit.
-
-    It is 0 for shares that differ for sure, and 1 where one is not known.
-    """
+    """Return the two-sided p-value of equal shares, clustered by unit, 1 where one is not known."""
     if control is None or treatment is None:
         return 1.0
     try:
