@@ -30,6 +30,11 @@ class Group(NamedTuple):
         """Return the mean or the ratio."""
         return self.y / self.x
 
+    @property
+    def deviations(self) -> list[float]:
+        """Return the distances of its units from the value, from the largest on."""
+        return sorted((abs(one.y - self.value * one.x) for one in self.units), reverse=True)
+
 
 class Influence(NamedTuple):
     """A lift with and without its most influential units, and how many of each variant they are."""

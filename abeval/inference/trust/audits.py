@@ -81,7 +81,7 @@ def without_few(analysis: Analysis, finding: Finding) -> Finding:
     few = _too_few(analysis)
     if not few or finding.value is None:
         return finding
-    units = listing([f"{variant} has {n:,} units" for variant, n in few.items()])
+    units = fmt.listing([f"{variant} has {n:,} units" for variant, n in few.items()])
     if not compared(analysis):
         return skipped(f"{units}, and a comparison needs {MIN_UNITS}", finding.name)
     also = f"; {units} of the {MIN_UNITS} that a comparison needs"
@@ -142,7 +142,7 @@ def described(experiment: Experiment, differing: Sequence[Uneven]) -> str:
         for one in differing[:SHOWN]
     ]
     more = len(differing) - SHOWN
-    return listing(listed) + (f" and {more} more" if more > 0 else "")
+    return fmt.listing(listed) + (f" and {more} more" if more > 0 else "")
 
 
 def percent(value: float) -> str:
@@ -152,11 +152,6 @@ def percent(value: float) -> str:
 
 def _percents(shares: Mapping[str, float]) -> str:
     return ", ".join(f"{variant} {percent(share)}" for variant, share in shares.items())
-
-
-def listing(items: Sequence[str]) -> str:
-    """Return items as words, empty for none."""
-    return fmt.listing(items) if items else ""
 
 
 Worst = Literal["fail", "large", "warn"]
@@ -391,7 +386,7 @@ def _where(by_place: Sequence[Uneven]) -> str:
     if len(places) > 10:
         return ""
     what = "position" if len(places) == 1 else "positions"
-    return f"; most at {what} {listing([*map(str, places)])} (up to {percent(top)})"
+    return f"; most at {what} {fmt.listing([*map(str, places)])} (up to {percent(top)})"
 
 
 def nulls(analysis: Analysis) -> Finding:

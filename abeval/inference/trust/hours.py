@@ -9,8 +9,9 @@ from abeval.aggregates.aggregates import Aggregates
 from abeval.aggregates.audit_arrays import CLUSTERS
 from abeval.experiment.model import Experiment
 from abeval.inference.compare import Analysis
-from abeval.inference.trust.audits import SHOWN, Cells, cells_of, compared, listing, uneven
+from abeval.inference.trust.audits import SHOWN, Cells, cells_of, compared, uneven
 from abeval.inference.trust.finding import Finding, Limits, skipped
+from abeval.results import format as fmt
 from abeval.stats import faults
 
 MOST_HOURS = 24 * 400
@@ -29,6 +30,17 @@ def _span(aggregates: Aggregates) -> range:
     hours = [int(row.cell) for row in aggregates.audit_rows.get("hour", ())]
     span = range(min(hours), max(hours) + 1) if hours else range(0)
     return span if len(span) <= MOST_HOURS else range(0)
+
+
+def _hours(aggregates: Aggregates, span: range) -> dict[str, faults.Hours]:
+    """Return the rows of each variant by hour, and in how many clusters of units there are any."""
+    hours: dict[str, faults.Hours] = {}
+    for row in aggregates.audit_rows["hour"]:
+        if row.variant not in hours:
+            hours[row.variant] = faults.Hours(*np.zeros((2, len(span))))
+        own, place = hours[row.variant], int(row.cell) - span.start
+        own.rows[place], own.active[place] = row.y, row.active
+    return hours
 
 
 def _unknown(analysis: Analysis, what: str) -> str:
@@ -80,7 +92,7 @@ def clock(analysis: Analysis) -> Finding:
     return Finding(
         float(max((abs(shift.hours) for _, shift in shifts), default=0)),
         "people come at the same hours of the day in all variants",
-        f"the daily rhythm of one variant is shifted: {listing(listed)}",
+        f"the daily rhythm of one variant is shifted: {fmt.listing(listed)}",
         Limits(1.0, 1.0),
         reason="the rhythm of the hours of a day is that of other hours: its mean hour is another "
         "for sure, and a shift by whole hours takes three quarters of the distance away",
@@ -110,7 +122,7 @@ def short_days(analysis: Analysis) -> Finding:
     return Finding(
         1 - short[0][0] if short else 0.0,
         "no day lacks rows of one variant alone",
-        f"rows of one variant are lost: {listing(listed)}, by the other variant and the days "
+        f"rows of one variant are lost: {fmt.listing(listed)}, by the other variant and the days "
         "around it",
         Limits(_DAY_WARN, _DAY_FAIL),
         reason="a variant's rows of one day against those of seven days before and after, over the "
@@ -147,23 +159,18 @@ def missing_hours(analysis: Analysis) -> Finding:
     if why := _unknown(analysis, "hours"):
         return skipped(why)
     span = _span(analysis.aggregates)
-    hours: dict[str, faults.Hours] = {}
-    for row in analysis.aggregates.audit_rows["hour"]:
-        if row.variant not in hours:
-            hours[row.variant] = faults.Hours(*np.zeros((2, len(span))))
-        own, place = hours[row.variant], int(row.cell) - span.start
-        own.rows[place], own.active[place] = row.y, row.active
+    hours = _hours(analysis.aggregates, span)
     gaps = {
         name: [span[place] for place in _gaps(analysis.experiment, hours, name)]
         for name in analysis.experiment.variants
     }
     total = sum(map(len, gaps.values()))
-    listed = listing([f"{name} {_listed(hours)}" for name, hours in gaps.items() if hours])
+    lack = "hour lacks" if total == 1 else "hours lack"
+    listed = fmt.listing([f"{name} {_listed(hours)}" for name, hours in gaps.items() if hours])
     return Finding(
         float(total),
         "no hour lacks the rows of one variant alone",
-        f"{total} {'hour lacks' if total == 1 else 'hours lack'} rows of one variant alone: "
-        f"{listed}",
+        f"{total} {lack} rows of one variant alone: {listed}",
         Limits(1.0, 1.0),
         reason="less than half of the rows that the other variants and the hours around make "
         "expect, with a chance of 1e-6 over all hours",
@@ -188,16 +195,17 @@ def _listed(hours: Sequence[int]) -> str:
     runs: list[tuple[datetime, datetime]] = []
     for hour in hours:
         start = datetime(1970, 1, 1) + timedelta(hours=hour)
+        end = start + timedelta(hours=1)
         if runs and runs[-1][1] == start:
             start = runs.pop()[0]
-        runs.append((start, datetime(1970, 1, 1) + timedelta(hours=hour + 1)))
+        runs.append((start, end))
+    day, clock = "%Y-%m-%d %H:%M", "%H:%M"
     shown = [
-        f"{start:%Y-%m-%d %H:%M} to "
-        f"{end:{'%H:%M' if start.date() == end.date() else '%Y-%m-%d %H:%M'}}"
+        f"{start:{day}} to {end:{clock if start.date() == end.date() else day}}"
         for start, end in runs[:SHOWN]
     ]
     more = len(runs) - SHOWN
-    return "from " + listing(shown) + (f" and {more} more times" if more > 0 else "")
+    return "from " + fmt.listing(shown) + (f" and {more} more times" if more > 0 else "")
 
 
 def late_data(analysis: Analysis) -> Finding:
@@ -205,9 +213,7 @@ def late_data(analysis: Analysis) -> Finding:
     span = _span(analysis.aggregates)
     if not span:
         return skipped(_NO_HOURS)
-    rows = np.zeros(len(span))
-    for row in analysis.aggregates.audit_rows["hour"]:
-        rows[int(row.cell) - span.start] += row.y
+    rows = np.sum([hours.rows for hours in _hours(analysis.aggregates, span).values()], axis=0)
     days = (rows.size - _LAST_HOURS) // 24
     # The last hours of each day, counted back from the end of the log, the latest first.
     ends = [rows.size - 24 * day for day in range(days + 1)]

@@ -11,10 +11,11 @@ import numpy as np
 
 from abeval.aggregates.sums import CAPPED, WHOLE, pooled
 from abeval.inference.compare import Analysis
-from abeval.inference.trust.audits import cells_of, listing, percent
+from abeval.inference.trust.audits import cells_of, percent
 from abeval.inference.trust.finding import Finding, Limits, skipped
 from abeval.metrics.definition import Metric, scales
 from abeval.results import Influence
+from abeval.results import format as fmt
 from abeval.stats import influence
 from abeval.stats.moments import Moments
 
@@ -42,23 +43,8 @@ _COMMON, _MANY = 0.05, 20
 """If more of the units with many lists have them at regular distances, the product is so."""
 
 
-class _Arm(NamedTuple):
-    """A metric in a variant: moments of all units, and those that deviate most."""
-
-    moments: Moments
-    group: influence.Group
-
-    @property
-    def deviations(self) -> list[float]:
-        """Return distances from the metric's value, from the largest on."""
-        value = self.group.value
-        return sorted((abs(unit.y - value * unit.x) for unit in self.group.units), reverse=True)
-
-    @property
-    def squares(self) -> float:
-        """Return Σ (y − value · x)² over all units."""
-        c, value = self.moments.comoment, self.group.value
-        return float(c[0, 0] - 2 * value * c[0, 1] + value * value * c[1, 1])
+_Arm = tuple[Moments, influence.Group]
+"""Moments of all units of a variant, and those that deviate most from the metric's value."""
 
 
 def _arms(analysis: Analysis, metric: Metric) -> dict[str, _Arm]:
@@ -68,13 +54,13 @@ def _arms(analysis: Analysis, metric: Metric) -> dict[str, _Arm]:
         return {}
     per_y, per_x = scales(metric)
     slice_name = CAPPED if metric.name in aggregates.caps else WHOLE
-    arms = {}
+    arms: dict[str, _Arm] = {}
     for variant, own in pooled(analysis.moments(metric, slice_name)).items():
         if own.mean[1]:
             rows = aggregates.extreme_units.get((metric.name, variant), ())
             units = [influence.Unit(y * per_y, x * per_x) for y, x in rows]
             y, x = (own.n * float(mean) for mean in own.mean[:2])
-            arms[variant] = _Arm(own, influence.Group(y, x, units))
+            arms[variant] = own, influence.Group(y, x, units)
     return arms
 
 
@@ -92,7 +78,7 @@ def _influence(
     control, treatment = (arms.get(name) for name in (analysis.experiment.control, variant))
     if control is None or treatment is None:
         return None
-    one = influence.influence(control.group, treatment.group, most)
+    one = influence.influence(control[1], treatment[1], most)
     if one is None:
         return None
     return Influence(
@@ -212,17 +198,17 @@ def _looks(analysis: Analysis) -> Iterator[tuple[Apart | None, str, str]]:
     """Yield what stands apart in each metric and variant; None where too few have a value."""
     for metric in analysis.metrics:
         arms = _arms(analysis, metric)
-        everyone = sum(one.moments.n for one in arms.values())
-        deviations = {name: arm.deviations for name, arm in arms.items()}
-        for variant in analysis.experiment.variants:
-            arm = arms.get(variant)
-            if arm is None or arm.moments.n < FEWEST_UNITS:
+        everyone = sum(moments.n for moments, _ in arms.values())
+        deviations = {name: group.deviations for name, (_, group) in arms.items()}
+        for variant in [name for name in analysis.experiment.variants if name in arms]:
+            moments, group = arms[variant]
+            c, value = moments.comoment, group.value
+            squares = float(c[0, 0] - 2 * value * c[0, 1] + value * value * c[1, 1])
+            if moments.n < FEWEST_UNITS or not group.units or squares <= 0:
                 continue
-            if deviations[variant] and (squares := arm.squares) > 0:
-                others = [d for name in arms if name != variant for d in deviations[name]]
-                valued = units_apart(arm.moments, arm.group.units)
-                population = Population(arm.moments.n, everyone, valued, squares)
-                yield apart(deviations[variant], others, population), metric.name, variant
+            others = [d for name in arms if name != variant for d in deviations[name]]
+            population = Population(moments.n, everyone, units_apart(moments, group.units), squares)
+            yield apart(deviations[variant], others, population), metric.name, variant
 
 
 def influence_check(analysis: Analysis) -> Finding:
@@ -231,7 +217,7 @@ def influence_check(analysis: Analysis) -> Finding:
         why = "units are not looked at one by one ([privacy] min_units, sums, or no mean)"
         return skipped(why)
     looks, options = [*_looks(analysis)], analysis.experiment.trust
-    left = listing([*dict.fromkeys(metric for one, metric, _ in looks if one is None)])
+    left = fmt.listing([*dict.fromkeys(metric for one, metric, _ in looks if one is None)])
     few = (
         f"not looked at in every variant: {left}, where fewer than {FEWEST_APART} units have "
         "another value than all the others"
@@ -308,7 +294,9 @@ def bots(analysis: Analysis) -> Finding:
         ", ".join(f"{variant} {one.clusters:,}" for variant, one in cells[name].items())
         for name in ("impressions", worst)
     )
-    shown = listing([f"{percent(share)} in {variant}" for variant, share in made[worst].items()])
+    shown = fmt.listing(
+        [f"{percent(share)} in {variant}" for variant, share in made[worst].items()]
+    )
     usual = max(gaps, key=lambda one: one.clusters)
     every = f"; a list about every {usual.y / 1000:,.0f} seconds" if usual.clusters else ""
     options = analysis.experiment.trust
