@@ -39,11 +39,7 @@ def slot(h: int) -> int:
 
 
 def sub_bucket(h: int, count: int = SUB_BUCKETS) -> int:
-    """Return the sub-bucket for resampling, from digits of the hash that the slot does not use.
-
-    >>> sub_bucket(544213474231947086, 100)
-    31
-    """
+    """Return the sub-bucket for resampling, from digits of the hash that the slot does not use."""
     return (h // SLOTS) % count
 
 
@@ -103,10 +99,7 @@ def unit_text(unit: object) -> str:
     """Return the text that is hashed: that of DuckDB's ``cast(id as varchar)``.
 
     Raises:
-        LogError: the id is null, or of a type whose text engines do not agree on.
-
-    >>> unit_text(123), unit_text("00123")
-    ('123', '00123')
+        LogError: The id is null, or of a type whose text engines do not agree on.
     """
     if isinstance(unit, str):
         return str(unit)
@@ -151,13 +144,7 @@ FLAGSMITH_STEPS = 9999
 class Draw(NamedTuple):
     """A number from 0 on for each unit: ``hash(before + id + after) % modulus / divisor``.
 
-    Attributes:
-        hash: Which hash.
-        before: Text before the id.
-        after: Text after it.
-        modulus: Remainder of the hash by this, or the whole hash.
-        divisor: The remainder is divided by this, in floating point, if it is there.
-        seed: Of the hashes that have one.
+    Without a modulus the whole hash counts; `seed` is of the hashes that have one.
     """
 
     hash: HashName
@@ -203,8 +190,8 @@ class Rule(NamedTuple):
 
     >>> draw = Draw("md5_32", "salt-", modulus=10_000)
     >>> rule = Rule((Stage(draw, shares({"control": 0.5, "treatment": 0.5}, 10_000)),))
-    >>> rule.variant("alice"), rule.variant("bob")
-    ('control', 'control')
+    >>> rule.variant("alice")
+    'control'
     """
 
     stages: tuple[Stage, ...]

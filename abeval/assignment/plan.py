@@ -80,18 +80,16 @@ class Assignment:
     """Variants that share 1,000,000 slots in proportion to their weights.
 
     Args:
-        salt: names the randomisation; with another salt, units are assigned independently.
-        weights: weight of each variant, in order. They need not sum to 1; 0 gets no slots.
-        sub_buckets: how many sub-buckets units are spread over.
+        salt: Names the randomisation; with another salt, units are assigned independently.
+        weights: Weight of each variant, in order. They need not sum to 1; 0 gets no slots.
+        sub_buckets: How many sub-buckets units are spread over.
 
     Raises:
-        ExperimentError: the salt or a weight cannot be used.
+        ExperimentError: The salt or a weight cannot be used.
 
     >>> split = Assignment("exp_42", {"control": 0.5, "treatment": 0.5})
     >>> split.assign(123).variant
     'treatment'
-    >>> [str(r) for r in split.ranges]
-    ['[0, 500,000)', '[500,000, 1,000,000)']
     """
 
     salt: str
@@ -219,11 +217,9 @@ class Placement(NamedTuple):
 
 @dataclass(frozen=True)
 class Holdout:
-    """Units that are kept out of every experiment that names this holdout.
+    """Units, a share of all, that are kept out of every experiment that names this holdout.
 
-    Args:
-        salt: Names the holdout; a new salt chooses other units.
-        share: Share of all units.
+    A new salt chooses other units.
     """
 
     salt: str
@@ -294,11 +290,7 @@ class Layer:
         )
 
     def release(self, experiment: str) -> Layer:
-        """Return the layer without an experiment.
-
-        Raises:
-            ExperimentError: It is not in the layer.
-        """
+        """Return the layer without an experiment, which has to be in it."""
         if experiment not in self.owned:
             raise ExperimentError(f"{experiment!r} is not in layer {self.salt!r}")
         return replace(self, owned={n: s for n, s in self.owned.items() if n != experiment})
@@ -416,13 +408,7 @@ class Plan:
         return Placement(text, variant, shut or "split", analysed=True)
 
     def explain(self, unit: object) -> str:
-        r"""Explain every step for one unit, one a line, the split as `Assignment.explain`.
-
-        >>> plan = Plan(Assignment("exp_42", {"a": 1, "b": 1}), 0.2, holdout=Holdout("h", 0.1))
-        >>> print("\n".join(plan.explain("123").splitlines()[:2]))
-        holdout     slot 579,094 of h: in the experiment ([0, 100,000) is held out)
-        unit        123
-        """
+        """Explain every step for one unit, one a line, the split as `Assignment.explain`."""
         text = unit_text(unit)
         placement = self.place(text)
         lines = [f"override    {self.overrides[text]}"] if text in self.overrides else []
@@ -473,12 +459,7 @@ def read_plan(
     overrides: Path | None,
     sticky: Path | None,
 ) -> Plan:
-    """Make the plan that the options of `abeval assign` describe.
-
-    Raises:
-        ExperimentError: An option is not written as it should be.
-        LogError: A file cannot be read.
-    """
+    """Return the plan that the options of `abeval assign` describe."""
     tables = [{} if file is None else dict(read_assignment(file)) for file in (overrides, sticky)]
     owned = None if layer is None else _layer(layer)
     return Plan(split, traffic, owned, None if holdout is None else _holdout(holdout), *tables)
