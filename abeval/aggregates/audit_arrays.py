@@ -165,15 +165,11 @@ def _rhythms(
 ) -> Iterator[AuditRow]:
     """Count hours of the day in each of the largest cells of a segment."""
     unit, hour, weight = rows
-    code = labels.code[unit].astype(np.int64)
+    code = labels.code[unit]
     sizes = np.bincount(code, weight, len(labels.names))
-    largest = np.argsort(-sizes, kind="stable")[:_LARGEST_CELLS]
-    rank = np.full(sizes.size, largest.size)
-    rank[largest] = np.arange(largest.size)
-    # The cells that are none of the largest share the last place, which nobody reads.
-    sums = units.grouped(unit, weight, rank[code] * 24 + hour, (largest.size + 1) * 24)
-    for place, cell in enumerate(largest.tolist()):
-        y = sums[place * 24 : (place + 1) * 24]
+    for cell in np.argsort(-sizes, kind="stable")[:_LARGEST_CELLS].tolist():
+        own = np.flatnonzero(code == cell)
+        y = units.grouped(unit[own], weight[own], hour[own], 24)
         yield from _rhythm(units, f"rhythm:{segment}", labels.names[cell], y)
 
 
@@ -236,16 +232,17 @@ def _repeated(units: AuditedUnits, lists: Arrays) -> Iterator[AuditRow]:
     again[1:] = (unit[1:] == unit[:-1]) & (key[1:] == key[:-1])
     at_once = again.copy()
     at_once[1:] &= np.diff(time) <= _AT_ONCE_MS
-    _, place, count = np.unique(key, return_inverse=True, return_counts=True)
-    firsts = np.full(count.size, units.number.size)
-    np.minimum.at(firsts, place, unit)
+    _, first, place, count = np.unique(
+        key, return_index=True, return_inverse=True, return_counts=True
+    )
+    # Rows are sorted by unit, and of several rows the last is written.
     lasts = np.zeros(count.size, np.int64)
-    np.maximum.at(lasts, place, unit)
+    lasts[place] = unit
     cells = {
         "at once": at_once,
         "again": again & ~at_once,
         "one": place == np.argmax(count),
-        "of others": (firsts < lasts)[place],
+        "of others": (unit[first] < lasts)[place],
     }
     for cell, chosen in cells.items():
         yield from units.shares("list_repeat", unit, chosen, cell=cell)
