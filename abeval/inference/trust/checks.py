@@ -128,16 +128,17 @@ def check(experiment: Experiment, metrics: Sequence[Metric], aggregates: Aggrega
     others = [m for m in named_metrics(experiment) if m.name not in names]
     refused = {m.name: ("an analysis: the checks do not compute it",) for m in others}
     known = replace(aggregates, refused=refused | dict(aggregates.refused))
+    analysis = Analysis(experiment, [*metrics, *others], known)
     no_replays = "A/A replays are of `abeval analyze` and `abeval aa`"
     checks = [
         replace(one, message=no_replays if one.name == groups.AA else masked(one.message))
-        for one in trust_checks(Analysis(experiment, [*metrics, *others], known))
+        for one in trust_checks(analysis)
     ]
     return CheckResult(
         experiment=context.experiment_info(experiment, aggregates),
         trust=tuple(checks),
         accounting=context.accounting(aggregates),
         notes=tuple(map(masked, aggregates.notes)),
-        split_days=split.split_days(experiment, aggregates),
-        split_places=split.split_places(experiment, aggregates),
+        split_days=split.split_days(analysis),
+        split_places=split.split_places(analysis),
     )

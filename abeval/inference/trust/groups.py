@@ -64,45 +64,39 @@ def balance(
 
 def before_checks(analysis: Analysis) -> list[Finding]:
     """Test whether the groups were equal before, in every metric with values from then."""
-    experiment = analysis.experiment
-    known = [*_before(analysis), *_covariates(analysis)]
-    moments = {metric.name: of_metric for metric, of_metric in known}
-    rows = balance(experiment, [metric for metric, _ in known], moments)
+    experiment, before = analysis.experiment, _before(analysis)
+    own = analysis.metrics if experiment.pre_period else ()
+    rows = balance(experiment, [*own, *covariate_means(experiment)], before)
     lacks = "covariates in [logs.units]" if experiment.of_units else "[pre_period]"
     none = skipped(f"no {lacks}, so it is unknown whether the groups were equal before")
     return [_of_balance(row) for row in rows] or [none]
 
 
-def _before(analysis: Analysis) -> list[tuple[Metric, ByStretch]]:
-    """Return every metric with values before the period, and their moments by variant.
+def _before(analysis: Analysis) -> dict[str, ByStretch]:
+    """Return moments by variant from before of every metric and covariate that has any.
 
     A score is that of the model that a variant serves, so it differs before if the models do.
     """
-    if analysis.experiment.pre_period is None:
-        return []
-    models = {variant.model for variant in analysis.experiment.variants.values()}
-    return [
-        (
-            metric,
-            [{v: one.pick(2, 3) for v, one in arm.items()} for arm in analysis.moments(metric)],
-        )
-        for metric in analysis.metrics
+    experiment, aggregates = analysis.experiment, analysis.aggregates
+    models = {variant.model for variant in experiment.variants.values()}
+    before = {
+        metric.name: _picked(analysis.moments(metric), 2, 3)
+        for metric in (analysis.metrics if experiment.pre_period else ())
         if metric.is_mean_or_ratio
         and not (len(models) > 1 and "score" in metric.needs)
         and metric.source.has_before
-        and metric.name not in analysis.aggregates.refused
-    ]
+        and metric.name not in aggregates.refused
+    }
+    for metric in covariate_means(experiment):
+        if aggregates.cells(metric.name, BALANCE):
+            scales = metric.covariates[0].scale, 1.0
+            before[metric.name] = _picked(aggregates.of(metric.name, BALANCE, "", scales), 0, 1)
+    return before
 
 
-def _covariates(analysis: Analysis) -> list[tuple[Metric, ByStretch]]:
-    """Return every covariate of a table of units as a metric, and its moments by variant."""
-    known: list[tuple[Metric, ByStretch]] = []
-    for metric in covariate_means(analysis.experiment):
-        if analysis.aggregates.cells(metric.name, BALANCE):
-            (term,) = metric.covariates
-            moments = analysis.aggregates.of(metric.name, BALANCE, "", (term.scale, 1.0))
-            known.append((metric, [{v: one.pick(0, 1) for v, one in m.items()} for m in moments]))
-    return known
+def _picked(moments: ByStretch, *places: int) -> ByStretch:
+    """Return the variables at these places."""
+    return [{name: one.pick(*places) for name, one in arm.items()} for arm in moments]
 
 
 def _of_balance(row: Balance) -> Finding:

@@ -12,7 +12,6 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike
 
-from abeval.aggregates.aggregates import Aggregates
 from abeval.aggregates.sums import SEGMENT, SLICE
 from abeval.experiment.model import Experiment
 from abeval.inference.compare import Analysis
@@ -80,10 +79,9 @@ _LIKELY = {
 }
 
 
-def _by_segment(
-    experiment: Experiment, aggregates: Aggregates, name: str
-) -> dict[str, list[list[int]]]:
+def _by_segment(analysis: Analysis, name: str) -> dict[str, list[list[int]]]:
     """Return the analysed units of each cell, by stretch and by variant in the file's order."""
+    experiment, aggregates = analysis.experiment, analysis.aggregates
     rows = [row for row in aggregates.moments if row[SLICE] == SEGMENT + name]
     place = {variant: i for i, variant in enumerate(experiment.variants)}
     counts: dict[str, list[list[int]]] = {}
@@ -95,55 +93,57 @@ def _by_segment(
     return dict(sorted(counts.items()))
 
 
-def _weights(experiment: Experiment, aggregates: Aggregates) -> list[list[float]]:
+def _weights(analysis: Analysis) -> list[list[float]]:
     """Return the weights in each stretch: the planned ones, or the shares of its own units."""
-    if not aggregates.stretches:
-        # All units entered in one scheduled split, which need not be the first.
-        plans, used = planned_splits(experiment), {one.planned for one in aggregates.entered}
-        return [list(plans[min(used, default=0)].weights.values())]
-    return [list((stretch.weights or stretch.shares).values()) for stretch in aggregates.stretches]
+    stretches, entries = analysis.aggregates.stretches, analysis.aggregates.entered
+    if stretches:
+        return [list((stretch.weights or stretch.shares).values()) for stretch in stretches]
+    # All units entered in one scheduled split, which need not be the first.
+    plans, used = planned_splits(analysis.experiment), {one.planned for one in entries}
+    return [list(plans[min(used, default=0)].weights.values())]
 
 
-def split_days(experiment: Experiment, aggregates: Aggregates) -> tuple[SplitDay, ...]:
+def split_days(analysis: Analysis) -> tuple[SplitDay, ...]:
     """Return units by day of entry, with the test of all until then that may be read on any day.
 
     Empty without times, without weights to test, and where the split changed.
     """
     return tuple(
-        SplitDay(day, dict(zip(experiment.variants, units, strict=True)), p_value)
-        for day, units, p_value in _running(experiment, aggregates, "entry day")
+        SplitDay(day, dict(zip(analysis.experiment.variants, units, strict=True)), p_value)
+        for day, units, p_value in _running(analysis, "entry day")
     )
 
 
-def _running(
-    experiment: Experiment, aggregates: Aggregates, when: str
-) -> list[tuple[str, list[int], float]]:
+def _running(analysis: Analysis, when: str) -> list[tuple[str, list[int], float]]:
     """Return cells in the order of time, units by variant, and the p-value of all until then."""
-    counts = entered_by(experiment, aggregates.entered, _WHEN[when])
-    if not counts or not _has_one_split(experiment, aggregates):
+    counts = _entered(analysis, when)
+    if not counts or not _has_one_split(analysis):
         return []
     path = np.cumsum(np.array(list(counts.values())), axis=0)
     try:
-        p_values = srm.sequential(path, _weights(experiment, aggregates)[0])
+        p_values = srm.sequential(path, _weights(analysis)[0])
     except Refusal:
         return []
     return list(zip(counts, counts.values(), p_values, strict=True))
 
 
-def _has_one_split(experiment: Experiment, aggregates: Aggregates) -> bool:
-    return not aggregates.stretches and experiment.weights != "observed"
+def _entered(analysis: Analysis, when: str) -> dict[str, list[int]]:
+    return entered_by(analysis.experiment, analysis.aggregates.entered, _WHEN[when])
 
 
-def split_places(experiment: Experiment, aggregates: Aggregates) -> tuple[SplitPlace, ...]:
+def _has_one_split(analysis: Analysis) -> bool:
+    return not analysis.aggregates.stretches and analysis.experiment.weights != "observed"
+
+
+def split_places(analysis: Analysis) -> tuple[SplitPlace, ...]:
     """Return days, hours, segments by how plainly the split differs within them, plainest first."""
-    if not _has_one_split(experiment, aggregates):
+    if not _has_one_split(analysis):
         return ()
-    tables = {name: entered_by(experiment, aggregates.entered, _WHEN[name]) for name in _WHEN}
-    weights = _weights(experiment, aggregates)[0]
+    (weights,) = _weights(analysis)
+    tables = {name: _entered(analysis, name) for name in _WHEN}
     tables["entry hour"] = _some_hours(tables["entry hour"], np.array(weights))
-    for name in experiment.segment_names:
-        counts = _by_segment(experiment, aggregates, name)
-        tables[name] = {cell: rows[0] for cell, rows in counts.items()}
+    for name in analysis.experiment.segment_names:
+        tables[name] = {cell: rows[0] for cell, rows in _by_segment(analysis, name).items()}
     try:
         tested = {
             name: srm.by_segment(list(rows), list(rows.values()), weights)
@@ -175,12 +175,12 @@ def _some_hours(counts: Mapping[str, list[int]], weights: np.ndarray) -> dict[st
     return many | ({"(hours with few units)": np.sum(few, axis=0).tolist()} if few else {})
 
 
-def _where(experiment: Experiment, aggregates: Aggregates) -> str:
+def _where(analysis: Analysis) -> str:
     """Return where it goes wrong, since when, and what is likely; empty without places."""
-    places = split_places(experiment, aggregates)
+    places = split_places(analysis)
     if not places:
         return ""
-    seen, first = _seen(experiment, aggregates), places[0]
+    seen, first = _seen(analysis), places[0]
     if first.p_value >= _NAMED:
         return f"{_EVERYWHERE}{seen}"
     likely = _LIKELY.get(first.dimension, _IN_SEGMENT)
@@ -191,9 +191,9 @@ def _where(experiment: Experiment, aggregates: Aggregates) -> str:
     return f"it shows most by {first.dimension}{where}: {likely}{seen}"
 
 
-def _seen(experiment: Experiment, aggregates: Aggregates) -> str:
+def _seen(analysis: Analysis) -> str:
     """Return what the test says that runs along with the hours (Lindon and Malek 2022)."""
-    path = _running(experiment, aggregates, "entry hour")
+    path = _running(analysis, "entry hour")
     if not path:
         return ""
     since = next((hour for hour, _, p_value in path if p_value < _NAMED), None)
@@ -220,7 +220,7 @@ def srm_check(analysis: Analysis) -> Finding:
     if experiment.weights == "observed":
         return skipped("the weights are those of the table, so the split cannot be checked")
     try:
-        split = _split(experiment, aggregates)
+        split = _split(analysis)
     except Refusal as refusal:
         return Finding(None, f"sample ratio: {refusal}", least="fail", remedy=LOST)
     counts = ", ".join(f"{name} {n:,}" for name, n in split.counts.items())
@@ -229,20 +229,19 @@ def srm_check(analysis: Analysis) -> Finding:
     alarm = f"units do not match the weights{split.where} ({counts}; {kind} p {p})"
     if empty := [name for name in experiment.variants if aggregates.units_of(name) == 0]:
         alarm = f"no units in {', '.join(empty)}; {alarm}"
-    if p_value < _NAMED and (where := _where(experiment, aggregates)):
+    if p_value < _NAMED and (where := _where(analysis)):
         alarm = f"{alarm}; {where}"
     calm = f"units match the weights{split.where}: {counts}"
     return Finding(p_value, calm, alarm, remedy=f"{LOST}{split.remedy}")
 
 
-def _split(experiment: Experiment, aggregates: Aggregates) -> _Split:
-    stretches = aggregates.stretches
-    totals = {name: aggregates.units_of(name) for name in experiment.variants}
+def _split(analysis: Analysis) -> _Split:
+    experiment, stretches = analysis.experiment, analysis.aggregates.stretches
+    totals = {name: analysis.aggregates.units_of(name) for name in experiment.variants}
     if not stretches:
-        weights = _weights(experiment, aggregates)[0]
-        return _Split(srm.believable([*totals.values()], weights), totals)
+        return _Split(srm.believable([*totals.values()], _weights(analysis)[0]), totals)
     if experiment.schedule:
-        return _as_scheduled(stretches, _weights(experiment, aggregates))
+        return _as_scheduled(stretches, _weights(analysis))
     # The file's weights are those of all units together, or of the latest stretch.
     weights = [variant.weight for variant in experiment.variants.values()]
     last = stretches[-1]
@@ -338,7 +337,7 @@ def segment_checks(analysis: Analysis) -> list[Finding]:
     Where the whole split is sound, a segment that is not known from before can only warn.
     """
     experiment, table = analysis.experiment, analysis.experiment.unit_table
-    sound = experiment.weights != "observed" and _is_sound(experiment, analysis.aggregates)
+    sound = experiment.weights != "observed" and _is_sound(analysis)
     fixed = {
         *experiment.known_from("before"),
         *experiment.known_from("exposure"),
@@ -351,17 +350,17 @@ def segment_checks(analysis: Analysis) -> list[Finding]:
     ]
 
 
-def _is_sound(experiment: Experiment, aggregates: Aggregates) -> bool:
+def _is_sound(analysis: Analysis) -> bool:
     try:
-        return _split(experiment, aggregates).test.p_value >= _SOUND
+        return _split(analysis).test.p_value >= _SOUND
     except Refusal:
         return False
 
 
 def _of_segment(analysis: Analysis, segment: str, *, movable: bool) -> Finding:
     name = f"srm:{segment}"
-    counts = _by_segment(analysis.experiment, analysis.aggregates, segment)
-    worst = _worst_cell(counts, _weights(analysis.experiment, analysis.aggregates))
+    counts = _by_segment(analysis, segment)
+    worst = _worst_cell(counts, _weights(analysis))
     if worst is None:
         return skipped(f"no units by {segment}", name)
     cell, p_value, without = worst
