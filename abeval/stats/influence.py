@@ -89,32 +89,23 @@ def influence(control: Group, treatment: Group, most: int = 10) -> Influence | N
     """
     if not (control.y > 0 and control.x > 0 and treatment.x > 0):
         return None
+    groups = control, treatment
+    scales = treatment.value / control.value**2, 1 / control.value
     moves = (
-        (_move(unit, group, scale), side, unit)
-        for group, scale, side in (
-            (control, treatment.value / control.value**2, 0),
-            (treatment, 1 / control.value, 1),
-        )
+        (abs(unit.y - group.value * unit.x) / group.x * scale, side, unit)
+        for side, (group, scale) in enumerate(zip(groups, scales, strict=True))
         for unit in group.units
     )
     ranked = sorted(moves, key=lambda one: -one[0])[:most]
     left = [
         _without(group, [unit for _, own, unit in ranked if own == side])
-        for side, group in enumerate((control, treatment))
+        for side, group in enumerate(groups)
     ]
     if left[0].y <= 0 or min(one.x for one in left) <= 0:
         return None
     in_treatment = sum(side for _, side, _ in ranked)
-    return Influence(
-        treatment.value / control.value - 1,
-        left[1].value / left[0].value - 1,
-        len(ranked) - in_treatment,
-        in_treatment,
-    )
-
-
-def _move(unit: Unit, group: Group, scale: float) -> float:
-    return abs(unit.y - group.value * unit.x) / group.x * scale
+    lift, without = (own[1].value / own[0].value - 1 for own in (groups, left))
+    return Influence(lift, without, len(ranked) - in_treatment, in_treatment)
 
 
 def _without(group: Group, units: Sequence[Unit]) -> Group:

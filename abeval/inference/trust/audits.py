@@ -215,11 +215,11 @@ class Shares(NamedTuple):
             differing += by_segment(analysis, self.audit)
             differing.sort(key=lambda one: -one.sure)
         value, (limit, reason) = most(differing), limits(options, self.worst)
-        calm, high = self.calm, 0.0
-        if self.tells and (told := _whole_shares(cells)):
+        told = _whole_shares(cells) if self.tells else {}
+        high = max(told.values(), default=0.0)
+        if told:
             within = "; compared within the stretches of one split" if len(cells) > 1 else ""
-            alarm, high = f"{self.alarm}: {_percents(told)}{within}", max(told.values())
-            calm = calm if high == 0 else ""
+            alarm = f"{self.alarm}: {_percents(told)}{within}"
         else:
             least = value / 2 if self.segments else limit.warn or 0.0
             shown = [one for one in differing if one.sure >= least]
@@ -227,7 +227,7 @@ class Shares(NamedTuple):
         return [
             Finding(
                 value,
-                calm or alarm,
+                self.calm if self.calm and not high else alarm,
                 alarm,
                 limit,
                 touched(analysis.metrics, self.columns) if self.columns else None,
