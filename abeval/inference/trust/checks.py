@@ -105,7 +105,7 @@ def untrusted(
 
 
 def checked_metrics(experiment: Experiment) -> list[Metric]:
-    """Return the metrics whose sums the checks need: those of the one pass over the log.
+    """Return the metrics of the one pass over the log, whose sums the checks need.
 
     Without any, the impressions per unit, which every log has.
     """

@@ -1,10 +1,9 @@
 """Turn what checks find into checks: numbers by their limits, tests by one budget of false alarms.
 
-Were each test at a level of its own, every further one would raise the rate of false alarms. All
-tests share two budgets, one of warnings and one of failures: a quarter goes to the split as a
-whole, and each other family of tests that could run gets the same part of the rest. Within a family
+All tests share two budgets, one of warnings and one of failures: a quarter goes to the split as a
+whole, each other family of tests that could run gets the same part of the rest, and within a family
 p-values are adjusted (Holm). So the chance of any false alarm is at most the budget, however tests
-depend on each other.
+depend on each other; at a level of its own, each further test would raise it.
 """
 
 from collections.abc import Callable, Collection, Sequence
