@@ -132,6 +132,20 @@ HashName = Literal[
     "flagsmith",
 ]
 
+HexHash = Literal["md5", "sha1", "sha256"]
+"""Hashes that SQL has, as text of hex digits."""
+
+HEX_HASHES: Mapping[HashName, tuple[HexHash, int]] = {
+    "md5_32": ("md5", 8),
+    "md5_60": ("md5", HEX_DIGITS),
+    "sha1_60": ("sha1", 15),
+    "sha256_64": ("sha256", 16),
+    "sha256": ("sha256", 64),
+}
+"""The hash, and how many of its hex digits make the number."""
+
+_HEXADECIMAL: Mapping[HexHash, Callable[[str], str]] = {"md5": md5, "sha1": sha1, "sha256": sha256}
+
 LONG_SCALE = 2.0**60
 """What PlanOut, LaunchDarkly and PostHog divide 60 bits by; the quotient can be exactly 1.
 
@@ -160,7 +174,12 @@ class Draw(NamedTuple):
         >>> Draw("md5_32", "", modulus=10_000).number("alice")
         3170
         """
-        whole = _HASHES[self.hash](f"{self.before}{unit_text(unit)}{self.after}", self.seed)
+        text = f"{self.before}{unit_text(unit)}{self.after}"
+        if self.hash in HEX_HASHES:
+            algorithm, digits = HEX_HASHES[self.hash]
+            whole = int(_HEXADECIMAL[algorithm](text)[:digits], 16)
+        else:
+            whole = _HASHES[self.hash](text, self.seed)
         rest = whole if self.modulus is None else whole % self.modulus
         return rest if self.divisor is None else rest / self.divisor
 
@@ -230,17 +249,7 @@ def _flagsmith(text: str, _: int) -> int:
     return rest
 
 
-def _first(hexadecimal: Callable[[str], str], digits: int) -> Callable[[str, int], int]:
-    """Return the hash that is the first hex digits of another."""
-    return lambda text, _: int(hexadecimal(text)[:digits], 16)
-
-
 _HASHES: Mapping[HashName, Callable[[str, int], int]] = {
-    "md5_32": _first(md5, 8),
-    "md5_60": _first(md5, HEX_DIGITS),
-    "sha1_60": _first(sha1, 15),
-    "sha256_64": _first(sha256, 16),
-    "sha256": _first(sha256, 64),
     "fnv1a32": lambda text, _: fnv1a32(text),
     "fnv1a32_twice": lambda text, _: fnv1a32(str(fnv1a32(text))),
     "murmur3": murmur3_32,

@@ -15,22 +15,19 @@ from bisect import bisect_left
 from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from functools import cache
-from typing import TYPE_CHECKING, Literal, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 from zoneinfo import ZoneInfo
 
 import numpy as np
 from numpy.typing import NDArray
 
 from abeval.assignment import SLOTS, SUB_BUCKETS, draws
-from abeval.assignment.draws import Draw, HashName, Rule
+from abeval.assignment.draws import Draw, HexHash, Rule
 from abeval.engines.protocol import Engine
 from abeval.engines.sql import literal
 
 if TYPE_CHECKING:
     from sqlglot import exp
-
-HexHash = Literal["md5", "sha1", "sha256"]
-"""Hashes that SQL has, as text of hex digits."""
 
 EPOCH_MS, LOCAL_TIME, HASH60 = "abeval_epoch_ms", "abeval_local_time", "abeval_hash60"
 UTC_TIME = "abeval_utc_time"
@@ -263,16 +260,6 @@ def added(milliseconds: str, known: Sequence[Offset]) -> str:
     return f"case when {milliseconds} < {known[half].since_ms} then {first} else {second} end"
 
 
-_HEX_DIGITS: Mapping[HashName, tuple[HexHash, int]] = {
-    "md5_32": ("md5", 8),
-    "md5_60": ("md5", 15),
-    "sha1_60": ("sha1", 15),
-    "sha256_64": ("sha256", 16),
-    "sha256": ("sha256", 64),
-}
-"""The SQL function, and how many of its hex digits make the number."""
-
-
 def rule_sql(rule: Rule, unit: str) -> str | None:
     """SQL of the variant of a unit, None where a hash of the rule has no form in plain SQL.
 
@@ -306,9 +293,9 @@ when (abeval_md5_hex('salt-' || id, 1, 8) % 10) >= 5 and \
 
 
 def _number(draw: Draw, unit: str) -> str | None:
-    if draw.hash not in _HEX_DIGITS:
+    if draw.hash not in draws.HEX_HASHES:
         return None
-    function, digits = _HEX_DIGITS[draw.hash]
+    function, digits = draws.HEX_HASHES[draw.hash]
     parts = [literal(draw.before)] if draw.before else []
     parts += [unit] + ([literal(draw.after)] if draw.after else [])
     text = " || ".join(parts)
