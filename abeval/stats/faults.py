@@ -240,16 +240,16 @@ def shift(control: Rhythm, treatment: Rhythm, cells: int = 1) -> Shift:
     none = Shift(0, 1.0)
     turns = zip(control.turns, treatment.turns, strict=True)
     turned = [difference(first, second, 2 * cells) for first, second in turns]
-    if not any(one is not None and one.sure > 0 for one in turned):
+    if not any(one and one.sure > 0 for one in turned):
         return none
-    pairs = [shares(a, b) for a, b in zip(control.hours, treatment.hours, strict=True)]
-    known = [pair for pair in pairs if pair is not None]
-    if len(known) < len(pairs):
+    hours = zip(control.hours, treatment.hours, strict=True)
+    known = [pair for a, b in hours if (pair := shares(a, b))]
+    if len(known) < len(control.hours):
         return none
     first, second = (np.array([pair[side].value for pair in known]) for side in (0, 1))
     # Noise of the hours is distance that no shift takes away.
     noise = sum(a.error**2 + b.error**2 for a, b in known)
-    distances = [float(((second - np.roll(first, hours)) ** 2).sum()) for hours in range(24)]
+    distances = [float(((second - np.roll(first, later)) ** 2).sum()) for later in range(24)]
     best = int(np.argmin(distances))
     is_plain = distances[0] > _PLAIN * noise
     if not is_plain or max(0.0, distances[best] - noise) > ALIKE * (distances[0] - noise):
@@ -257,6 +257,5 @@ def shift(control: Rhythm, treatment: Rhythm, cells: int = 1) -> Shift:
     exact = True
     for one in ((best - 1) % 24, (best + 1) % 24):
         moved = float(((np.roll(first, best) - np.roll(first, one)) ** 2).sum())
-        spread = 2 * math.sqrt(moved * noise / 24)
-        exact = exact and distances[one] - distances[best] > _EXACT * spread
+        exact &= distances[one] - distances[best] > _EXACT * 2 * math.sqrt(moved * noise / 24)
     return Shift(best if best <= 12 else best - 24, distances[best] / distances[0], exact)

@@ -101,9 +101,9 @@ def uneven(analysis: Analysis, cells: Cells, chance: float = SURE) -> list[Uneve
         for cell, sums in cells.items()
         for variant in compared(analysis)
         if control in sums and variant in sums
-        if (found := difference(sums[control], sums[variant], several, chance)) is not None
+        if (found := difference(sums[control], sums[variant], several, chance)) and found.sure > 0
     ]
-    return sorted((one for one in differ if one.sure > 0), key=lambda one: -one.sure)
+    return sorted(differ, key=lambda one: -one.sure)
 
 
 def by_segment(analysis: Analysis, audit: str) -> list[Uneven]:
