@@ -13,22 +13,19 @@ from bisect import bisect_left
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from functools import cache
-from typing import TYPE_CHECKING, Literal, NamedTuple, get_args
+from typing import TYPE_CHECKING, NamedTuple, get_args
 from zoneinfo import ZoneInfo
 
 import numpy as np
 from numpy.typing import NDArray
 
 from abeval.assignment import SLOTS, SUB_BUCKETS, draws
-from abeval.assignment.draws import Draw, HashName, Rule
+from abeval.assignment.draws import Draw, HexHash, Rule
 from abeval.engines.protocol import Engine
 from abeval.engines.sql import literal
 
 if TYPE_CHECKING:
     from sqlglot import exp
-
-HexHash = Literal["md5", "sha1", "sha256"]
-"""Hashes that SQL has, as text of hex digits."""
 
 EPOCH_MS, LOCAL_TIME, HASH60 = "abeval_epoch_ms", "abeval_local_time", "abeval_hash60"
 UTC_TIME = "abeval_utc_time"
@@ -246,16 +243,6 @@ def added(milliseconds: str, known: Sequence[Offset]) -> str:
     return f"case when {milliseconds} < {known[half].since_ms} then {first} else {second} end"
 
 
-_HEX_DIGITS: Mapping[HashName, tuple[HexHash, int]] = {
-    "md5_32": ("md5", 8),
-    "md5_60": ("md5", 15),
-    "sha1_60": ("sha1", 15),
-    "sha256_64": ("sha256", 16),
-    "sha256": ("sha256", 64),
-}
-"""The SQL function, and how many of its hex digits make the number."""
-
-
 def rule_sql(rule: Rule, unit: str) -> str | None:
     """Write SQL of the variant of a unit, None where a hash of the rule has no form in plain SQL.
 
@@ -284,7 +271,7 @@ def rule_sql(rule: Rule, unit: str) -> str | None:
 
 def _number(draw: Draw, unit: str) -> str | None:
     """Write the number that a draw gives a unit; None where its hash has no form in SQL."""
-    function, digits = _HEX_DIGITS.get(draw.hash, ("md5", 0))
+    function, digits = draws.HEX_HASHES.get(draw.hash, ("md5", 0))
     is_long = digits > draws.HEX_DIGITS
     if not digits or (is_long and draw.modulus is None):
         return None
