@@ -38,7 +38,6 @@ ORDER = (
 
 OFFLINE = (
     ("replay", "evaluate"),
-    ("options",),
     ("slices",),
     ("estimates",),
     ("groups",),

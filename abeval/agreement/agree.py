@@ -21,8 +21,8 @@ from abeval.logs.shape import LogShape
 from abeval.off_policy.log import PolicyChoice
 from abeval.off_policy.run import off_policy
 from abeval.offline.impressions import check_relevance, score_columns
-from abeval.offline.options import ReplayOptions
-from abeval.offline.replay import prepared_replay, replayed
+from abeval.offline.replay import ReplayOptions
+from abeval.offline.replay import replay as replay_models
 from abeval.results.agreement import Agreement, Backtest
 from abeval.results.analysis import Result
 from abeval.results.replay import ReplayResult
@@ -101,12 +101,11 @@ def _replayed(
     models = {variant.model for variant in run.experiment.variants.values()} - {None}
     if len(models) < 2:
         return None, ("nothing is replayed: the variants have no two models",)
-    prepared = prepared_replay(run, options, shape)
     try:
-        check_relevance(prepared.shape, "click")
+        check_relevance(shape, "click")
     except LogError as error:
         return None, (f"nothing is replayed: {error}",)
-    replay = replayed(prepared)
+    replay = replay_models(run, options, shape)
     return replay, replay.notes
 
 
