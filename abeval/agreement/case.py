@@ -12,7 +12,7 @@ from typing import NamedTuple
 import numpy as np
 import pandas as pd
 
-from abeval.agreement.standing import more_is_better, offline_gain
+from abeval.agreement.standing import offline_gain
 from abeval.experiment.model import Experiment
 from abeval.results.agreement import AgreementRow, Backtest, Evidence
 from abeval.results.analysis import Result
@@ -114,8 +114,13 @@ class Case:
 
     @property
     def sign(self) -> int:
-        """-1 where less of the online metric is better, else 1."""
-        return -1 if self.online is not None and not more_is_better(self.online) else 1
+        """-1 where less of the online metric is better, at its values, else 1."""
+        row = self.online
+        if row is None:
+            return 1
+        if row.direction.startswith("toward "):
+            return 1 if (row.control or 0.0) < float(row.direction.removeprefix("toward ")) else -1
+        return -1 if row.direction == "decrease" else 1
 
     @property
     def offline_sign(self) -> int:

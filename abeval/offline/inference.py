@@ -7,7 +7,7 @@ from typing import NamedTuple
 import numpy as np
 
 from abeval.offline.metrics import UNCUT, Form, OfflineMetric, Policy
-from abeval.offline.queried import ModelSums
+from abeval.offline.sums import ModelSums
 from abeval.stats import effects, means, proportions
 from abeval.stats.moments import Moments
 from abeval.stats.proportions import Count

@@ -217,6 +217,22 @@ HISTORY = frozenset({"self_information", "miuf", "popularity", "serendipity"})
 GRADED = frozenset({"concordant", "won_graded"})
 """Sums of FCP (`above`): pairs of unequal relevance, whatever its levels."""
 
+_LESS_IS_BETTER = ("log_loss", "ne", "brier", "mae", "rmse", "ece", "gini", "popularity")
+
+
+def direction_of(metric: str) -> str:
+    """Return the good direction of the metric with this id, as an online metric's is written.
+
+    Example:
+        >>> direction_of("ndcg@10[lin]"), direction_of("ece[mass]"), direction_of("q_ctr")
+        ('increase', 'decrease', 'toward 1')
+    """
+    name = re.split(r"[@[]", metric)[0]
+    if name == "q_ctr":
+        return "toward 1"
+    return "decrease" if name in _LESS_IS_BETTER else "increase"
+
+
 _ID = re.compile(r"^([a-z_0-9]+?)(?:@([1-9][0-9]{0,8}))?(?:\[([A-Za-z_,]+)\])?$")
 
 _LIBRARIES = ("bin", "bin,list", "bin,k", "lin,ties")

@@ -10,7 +10,7 @@ from abeval.logs.mapping import LogColumns
 from abeval.logs.prepare import prepare
 from abeval.logs.run import Run
 from abeval.logs.shape import LogShape
-from abeval.offline import candidates, impressions, metrics, other_logs, parts, slices
+from abeval.offline import candidates, impressions, metrics, other_logs, slices
 from abeval.offline.estimates import Estimates, result_of
 from abeval.offline.kernels import without_kernel
 from abeval.offline.metrics import NoRelevant, OfflineMetric, Scoring, Ties
@@ -268,11 +268,11 @@ def replay(run: Run, options: ReplayOptions, shape: LogShape | None = None) -> R
 
 
 def _with_splits(
-    result: ReplayResult, prepared: ReplayRun, split: str | parts.Periods
+    result: ReplayResult, prepared: ReplayRun, split: str | slices.Periods
 ) -> ReplayResult:
     estimates = {
         name: prepared.estimates(prepared.scoring.metrics, where)
-        for name, where in parts.parts_of(prepared.run.engine, prepared.shape, split).items()
+        for name, where in slices.parts_of(prepared.run.engine, prepared.shape, split).items()
     }
     splits = tuple(results.Split(name, tuple(part.rows())) for name, part in estimates.items())
     return replace(result, splits=splits, gaps=tuple(slices.gaps(estimates)) if estimates else ())
@@ -288,7 +288,7 @@ def _with_cuts(result: ReplayResult, prepared: ReplayRun) -> ReplayResult:
     notes = list(result.notes)
     for cut in prepared.run.experiment.cuts:
         prepared.run.step(f"cut {cut}")
-        cells = parts.cut_parts(prepared.run, prepared.shape, cut)
+        cells = slices.cut_parts(prepared.run, prepared.shape, cut)
         notes += cells.notes
         for cell, where in cells.parts.items():
             estimates, units = prepared.estimates(by_cut, where), cells.units[cell]
@@ -303,7 +303,7 @@ _NO_CUTS = "all of these metrics need whole lists, and a cut takes rows out of t
 
 
 def _by_value(prepared: ReplayRun, column: str, ks: Mapping[str, int]) -> results.CutByValue:
-    known = parts.parts_of_column(prepared.run.engine, prepared.shape.impressions, column)
+    known = slices.parts_of_column(prepared.run.engine, prepared.shape.impressions, column)
     if missing := sorted(set(ks) - set(known)):
         raise ExperimentError(f"k by {column!r}: no impression has the value {missing[0]!r}")
     cut = dict.fromkeys(m.definition for m in prepared.scoring.metrics if m.k is not None)
