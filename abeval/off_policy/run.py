@@ -127,17 +127,17 @@ def off_policy(
 
 def _support(log: PolicyLog, rows: Rows, min_ess: float) -> tuple[Support | None, Refusal | None]:
     """Return how well the log supports the policy, and why it does not."""
-    found = refusal = None
+    diagnostics = refusal = None
     try:
         if log.policy is not None:
             check_policy(log.policy, log.context)
         weights = importance_weights(rows.logging, rows.evaluation)
-        found = diagnose(rows.reward, weights, rows.clusters, log.unsupported)
-        check_support(found, min_ess)
+        diagnostics = diagnose(rows.reward, weights, rows.clusters, log.unsupported)
+        check_support(diagnostics, min_ess)
     except Refusal as why:
         refusal = why
     words = (None, None) if refusal is None else (refusal.reason, str(refusal))
-    return None if found is None else Support(*found, *words), refusal
+    return None if diagnostics is None else Support(*diagnostics, *words), refusal
 
 
 def _answers(
@@ -155,23 +155,18 @@ def _answers(
         no_model = why
     answers: dict[str, PolicyValue | Refusal] = {}
     for name, option in options.estimators():
-        known = no_model if name in MODELLED else None
+        answer: PolicyValue | Refusal | None = no_model if name in MODELLED else None
         # The direct method uses no propensities, so wrong ones do not matter to it.
         if refusal is not None and (name != "dm" or refusal.reason != "weights_not_one"):
-            known = refusal
-        answers[name if option is None else f"{name}[{option:g}]"] = known or _answer(
-            name, rows, option or 1.0, alpha, options.min_ess
-        )
+            answer = refusal
+        try:
+            answer = answer or estimate(
+                name, rows, option or 1.0, alpha=alpha, min_ess=options.min_ess
+            )
+        except Refusal as why:
+            answer = why
+        answers[name if option is None else f"{name}[{option:g}]"] = answer
     return answers
-
-
-def _answer(
-    name: str, rows: Rows, option: float, alpha: float, min_ess: float
-) -> PolicyValue | Refusal:
-    try:
-        return estimate(name, rows, option, alpha=alpha, min_ess=min_ess)
-    except Refusal as refusal:
-        return refusal
 
 
 def _row(name: str, answer: PolicyValue | Refusal, realised: Realised | None) -> OffPolicyRow:
