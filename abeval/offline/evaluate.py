@@ -17,12 +17,12 @@ from abeval.engines.sql import quoted
 from abeval.errors import ExperimentError, LogError
 from abeval.experiment.sources import LogSource
 from abeval.offline import candidates
+from abeval.offline import metrics as definitions
 from abeval.offline.candidates import TIE, Candidates, Units, finite_sql
 from abeval.offline.estimates import result_of
 from abeval.offline.inference import columns_of
 from abeval.offline.kernels import without_kernel
 from abeval.offline.metrics import NoRelevant, OfflineMetric, Policy, Scoring, Ties
-from abeval.offline.metrics import metrics_and_policy as chosen
 from abeval.offline.rows import INTEGER_TYPES, read_rows
 from abeval.offline.sums import Sums, run_models
 from abeval.progress import silent
@@ -98,11 +98,12 @@ def _evaluated(
     engine: Engine,
     models: Mapping[str, object],
     judged: Candidates,
-    units: Units,
     accounts: Sequence[tuple[str, int]],
     scoring: Scoring,
 ) -> Evaluation:
     """Evaluate candidates; the other models are compared with the first."""
+    rows = judged.rows
+    units = candidates.read_units(engine) if rows is None else Units.of_one_traffic(rows.ids)
     sums = run_models(engine, judged, units, scoring, silent)
     result = result_of(
         sums,
@@ -159,7 +160,8 @@ def evaluate(
         >>> values["mrr@2"], round(values["ndcg@2[lin]"] or 0, 5)
         (0.5, 0.63093)
     """
-    scoring = Scoring(*chosen(compat, k, metrics, ties, no_relevant), alpha, threshold, bins)
+    wanted = definitions.metrics_and_policy(compat, k, metrics, ties, no_relevant)
+    scoring = Scoring(*wanted, alpha, threshold, bins)
     named = runs if isinstance(runs, Mapping) else {"model": runs}
     with _engine(scoring) as engine:
         engine.confine([])
@@ -179,8 +181,7 @@ def evaluate(
         lists, accounts = _lists(engine, named, scoring.policy.ties)
         candidates.write_traffic(engine, candidates.one_traffic("truth_rows"))
         listed = Candidates(lists, False, sql.get("history"), sql.get("catalogue"))
-        units = candidates.read_units(engine)
-        return _evaluated(engine, named, listed, units, accounts, scoring)
+        return _evaluated(engine, named, listed, accounts, scoring)
 
 
 def _add(
@@ -303,7 +304,8 @@ def evaluate_log(
         >>> evaluate_log(log, ["score"], metrics=["mrr", "gauc[units]"]).values()
         {'mrr': 0.5, 'gauc[units]': 0.5}
     """
-    scoring = Scoring(*chosen(compat, k, metrics, ties, no_relevant), alpha, threshold, bins)
+    wanted = definitions.metrics_and_policy(compat, k, metrics, ties, no_relevant)
+    scoring = Scoring(*wanted, alpha, threshold, bins)
     named = scores if isinstance(scores, Mapping) else {name: name for name in scores}
     of_model = {model: f"m_{i}" for i, model in enumerate(named)}
     mapped, by = columns or JudgedColumns(), scoring.policy.ties
@@ -312,13 +314,12 @@ def evaluate_log(
         accounts = _name(engine, mapped, list(named.values()), by)
         request = "unit_id" if mapped.request is None else "request_id"
         rows = read_rows(engine, "candidate_rows", TIE[by], request, of_model)
-        units = candidates.read_units(engine) if rows is None else Units.of_one_traffic(rows.ids)
         queried = bool(without_kernel(scoring.metrics, rows))
         accounts += candidates.write_rows(engine, unique=rows is not None, queried=queried)
         sql = candidates.shown_candidates(of_model, by)
         points = candidates.shown_points(of_model)
         judged = Candidates(sql, True, rows=rows, points=points)
-        return _evaluated(engine, named, judged, units, accounts, scoring)
+        return _evaluated(engine, named, judged, accounts, scoring)
 
 
 def _open(engine: DuckDBEngine, log: object, columns: JudgedColumns) -> None:

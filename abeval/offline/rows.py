@@ -242,7 +242,8 @@ def read_rows(
     of = {name: requests.sorted(column) for name, column in columns.items()}
     unit = of["unit_id"]
     several = request != "unit_id" and not np.isin(starts(unit), requests.start).all()
-    if several or _repeats(requests, of["item_id"]):
+    in_request = (np.sort(block.matrix(of["item_id"]), axis=1) for block in requests.blocks())
+    if several or any((items[:, 1:] == items[:, :-1]).any() for items in in_request):
         return None
     known, number = np.unique(unit[requests.start[:-1]], return_inverse=True)
     return Rows(
@@ -278,9 +279,3 @@ def _fetched(
             columns[name][first : first + part.size] = part
         first += chunk["is_known"].size
     return columns if columns and columns.pop("is_known").all() else None
-
-
-def _repeats(requests: Groups, item: NDArray[np.generic]) -> bool:
-    """Return whether an item is repeated in a request."""
-    blocks = (np.sort(block.matrix(item), axis=1) for block in requests.blocks())
-    return any((items[:, 1:] == items[:, :-1]).any() for items in blocks)
