@@ -39,8 +39,6 @@ class Offline(NamedTuple):
 
     Attributes:
         replay: None where the log has no two models to replay.
-        facts: The rows of the causes' queries, by variant.
-        backtests: Off-policy estimates against what happened.
         notes: Of the replay, or why there is none.
     """
 
@@ -71,10 +69,7 @@ def offline_columns(experiment: Experiment) -> Extra:
 def read_offline(run: Run, options: ReplayOptions, shape: LogShape | None = None) -> Offline:
     """Replay the models, and run the queries of the causes.
 
-    Args:
-        run: The experiment and its engine.
-        options: Of the replay.
-        shape: Of logs that were prepared with `offline_columns`; without it they are opened.
+    A `shape` is that of logs that were prepared with `offline_columns`; without, they are opened.
 
     Raises:
         LogError: The logs do not have what a replay needs.

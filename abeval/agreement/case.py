@@ -35,12 +35,8 @@ class Case:
     causes of either kind can be ranked together; None where nobody can say.
 
     Attributes:
-        control: The name of control.
-        variant: The variant compared with it.
         baseline: The model of control; empty where it names none.
         candidate: The model of the variant.
-        alpha: Level of the intervals.
-        result: The analysis.
         replay: Both models on the log; None without two models.
         backtests: Off-policy estimates of the variant and of control from each other's log.
         experiment: Its file, for causes that read its entries; None of two results alone.
@@ -203,8 +199,6 @@ class Finding(NamedTuple):
 
     Attributes:
         exceeds: Whether its deciding number passes the threshold.
-        message: What was seen, in words, with the number.
-        evidence: The numbers that it rests on.
         p_value: That there is nothing of it; None where it is no test but a fact.
         accounts_for: Share of the gap that closes without it.
         remedy: What to do, where that depends on what was seen.
@@ -258,13 +252,8 @@ def cause(
 ) -> Callable[[Judge], CauseCheck]:
     """Make a cause of the function that judges it; the function's name is its id.
 
-    Args:
-        threshold: What the deciding number has to reach; None where it has none of its own.
-        reason: Why.
-        remedy: What to do if it is found.
-        queries: Names in `queries/agreement/`; empty where the results are enough.
-        columns: Columns of `agreement_rows` without which it cannot be checked.
-        shows: What they would show, in words that follow "would show".
+    Without its `columns` of `agreement_rows` it cannot be checked; `shows` says what they would
+    show. The `threshold` is what its deciding number has to reach, for a `reason`.
     """
 
     def check(judge: Judge) -> CauseCheck:

@@ -63,14 +63,8 @@ def compare(
 ) -> Agreement:
     """Set offline beside online for every treatment.
 
-    Args:
-        result: The analysis.
-        replay: The models on its log; None without models.
-        facts: Variant → rows of the queries that its logs allow; without, causes that need logs
-            are not checked.
-        backtests: Off-policy estimates against what happened.
-        notes: What a reader must know.
-        experiment: Its file; without, causes that read its entries are not checked.
+    Without `facts` (variant → rows of the queries that its logs allow), causes that need logs are
+    not checked; without an `experiment`, those that read entries of its file.
 
     Raises:
         ValueError: The replay is of another experiment.

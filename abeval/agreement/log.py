@@ -120,14 +120,7 @@ def _keys_sql(run: Run, source: LogSource | None, log: LogColumns | None) -> str
 
 @dataclass(frozen=True)
 class AgreementLog:
-    """The prepared logs of an experiment.
-
-    Attributes:
-        experiment: What was prepared.
-        engine: With the views of `prepare`.
-        shape: The columns of the logs.
-        training: The columns of the training data; None without them.
-    """
+    """The prepared logs of an experiment."""
 
     experiment: Experiment
     engine: Engine

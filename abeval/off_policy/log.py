@@ -57,16 +57,11 @@ class PolicyLog:
     """The source variant's log, as sorted arrays with one entry per impression.
 
     Attributes:
-        reward: Click, 0 or 1, or the value of a column.
         logging: Propensity as logged, NaN where there is none.
         evaluation: The policy's probability of the logged item.
-        unit: Codes of units.
         fold: 0 or 1, by the hash of the unit.
-        context: Codes of positions.
-        action: Codes of items.
         policy: The whole policy; None if it is only a column.
         unsupported: Share of the policy on items never shown at their position.
-        set_aside: Impressions without an item.
         target: Rewards and impressions per unit of the target variant; None if there is none.
     """
 

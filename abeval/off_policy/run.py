@@ -91,12 +91,7 @@ def off_policy(
 ) -> OffPolicyResult:
     """Evaluate a policy on the log of a variant.
 
-    Args:
-        run: The experiment, its logs and an engine.
-        source: The variant whose log is used.
-        choice: The policy.
-        options: Of the estimators.
-        reward: A column of the impressions, instead of the click.
+    `source` is the variant whose log is used; the `reward` is a column instead of the click.
 
     Raises:
         ExperimentError: A variant is unknown.

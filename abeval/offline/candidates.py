@@ -25,7 +25,6 @@ class Units:
     """The units of a replay.
 
     Attributes:
-        ids: Ascending.
         group: The jackknife group of each, from 0.
         names: The variants, ascending, or `all` for units without.
         traffic: The index of the variant of each.
@@ -140,10 +139,8 @@ def listed_candidates(engine: Engine, number: int, listed: str, tie: str) -> str
 def write_rows(engine: Engine, *, unique: bool, queried: bool) -> list[tuple[str, int]]:
     """Make `every_row` of `analysed_rows`, and `replay_rows`, with each item once per request.
 
-    Args:
-        engine: Where the rows are.
-        unique: Whether they have each item once per request already.
-        queried: Whether several queries will read them; they are kept as a table then.
+    Rows that are `unique` have each item once per request already; rows that are `queried` will be
+    read several times, and are kept as a table.
 
     Returns:
         Rows and requests that were left out or merged, counted.

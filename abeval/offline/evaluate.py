@@ -41,9 +41,6 @@ class Evaluation:
 
     Attributes:
         result: Every metric of every model, with intervals where there are enough units.
-        sums: The sums per unit.
-        metrics: The metrics.
-        policy: Which requests count.
     """
 
     result: ReplayResult
@@ -254,7 +251,6 @@ class JudgedColumns:
     Attributes:
         unit: Column of units, by which intervals are clustered.
         request: Column of requests; None where all items of a unit are one list.
-        item: Column of items.
         relevance: Column of clicks or grades; an item is relevant where it is above 0.
     """
 

@@ -113,7 +113,6 @@ class Relevance:
 
     Attributes:
         name: `click`, `long_click`, `dwell`, `similarity`, `truth`, or an expression.
-        metric: The expression as a metric, computed with the impressions; None for the others.
         truth: The key of the truth log, `request_id` or `unit_id`; None unless relevance is that.
     """
 

@@ -28,10 +28,7 @@ class Columns(NamedTuple):
     """A metric's variables per unit.
 
     Attributes:
-        above: The numerator.
-        below: The denominator.
         clicks: Clicks; None unless the metric needs their entropy.
-        form: What is computed from the means.
         is_share: Whether what is averaged is 0 or 1 by definition, whatever the data.
     """
 

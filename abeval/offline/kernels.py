@@ -92,11 +92,8 @@ class Ranks(NamedTuple):
     Those without a score come last in their group.
 
     Attributes:
-        group: Index of the group of each.
-        row: Its index among all rows, in the order of groups.
         place: From 1; 0 without a score.
         first: First place of the rows of the same score; `place` if there is no other.
-        last: Their last place.
     """
 
     group: Integers
@@ -212,12 +209,7 @@ def _pair_values(n: Floats, p: Floats, won: Floats, tied: Floats) -> dict[str, F
 
 
 class Hits:
-    """The relevant items of each request that has any, in the order of their places (`hits.sql`).
-
-    Args:
-        rows: All items.
-        ranks: Their ranks in requests by the scores of a model.
-    """
+    """The relevant items of each request, in the order of their places (`hits.sql`)."""
 
     def __init__(self, rows: Rows, ranks: Ranks) -> None:
         start = starts(ranks.group)
@@ -266,13 +258,7 @@ _TERMS: Mapping[str, Callable[[Hits], Floats]] = {
 
 
 class Cut:
-    """The columns of `list_values.sql` at one cut-off, per request with a relevant item.
-
-    Args:
-        hits: The relevant items.
-        listed: Scored items of each of these requests.
-        k: The cut-off.
-    """
+    """The columns of `list_values.sql` at one cut-off, per request with a relevant item."""
 
     def __init__(self, hits: Hits, listed: Integers, k: int) -> None:
         relevant = hits.relevant.astype(np.float64)

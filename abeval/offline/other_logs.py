@@ -203,8 +203,6 @@ class ScoreLog(NamedTuple):
 
     Attributes:
         sql: Model → SQL of its candidates.
-        stages: Model → its stage; None where the log names none.
-        accounts: Scores that were left out or merged, counted.
     """
 
     sql: dict[str, str]

@@ -140,12 +140,7 @@ class ReplayRun:
 
     Attributes:
         run: The experiment and an engine with the views of `prepare`.
-        shape: The columns of the logs.
         score_log: The columns of the scores log; None without one.
-        relevance: What makes an item relevant.
-        options: The options of the replay.
-        scoring: The metrics and their options.
-        control: The model of control.
     """
 
     run: Run
@@ -233,10 +228,7 @@ class ReplayRun:
 def replay(run: Run, options: ReplayOptions, shape: LogShape | None = None) -> ReplayResult:
     """Score every model of an experiment on its own log.
 
-    Args:
-        run: The experiment, its logs and an engine.
-        options: What to compute, and how.
-        shape: Of logs that were prepared with the models' scores; without it they are opened.
+    A `shape` is that of logs that were prepared with the scores; without it they are opened.
 
     Raises:
         ExperimentError: An unknown metric, preset or model.

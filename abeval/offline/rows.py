@@ -84,7 +84,6 @@ class Block:
 
     Attributes:
         groups: Their indices in the `Groups`, ascending.
-        start: `Groups.start`, of all groups.
         length: Rows of each of these groups.
     """
 
@@ -120,12 +119,10 @@ class Rows:
     """Listed items, request after request.
 
     Attributes:
-        requests: Where each request starts.
         unit: Index into `ids` of the unit of each request, shape (requests,).
         tie: Of equal scores, the larger `tie` ranks higher; shape (rows,).
         grade: Relevance, shape (rows,).
         scores: Model → its scores, NaN where it has none, shape (rows,).
-        ids: The ids of the units, ascending.
     """
 
     requests: Groups
@@ -218,12 +215,8 @@ def read_rows(
 ) -> Rows | None:
     """Fetch the rows of all models.
 
-    Args:
-        engine: Where the rows are.
-        source: Relation of `unit_id, request_id, item_id, grade`: `candidate_rows`.
-        tie: Its column that orders equal scores, the larger first.
-        request: Its column that identifies the request; `unit_id` if the log has no requests.
-        scores: Model → SQL of its score.
+    The relation `source` has the column `tie`, of which the larger ranks higher, and `request`,
+    which is `unit_id` if the log has no requests; `scores` has SQL.
 
     Returns:
         The rows; None where they cannot be used: the engine has no arrays, ids are not integers,

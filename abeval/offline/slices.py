@@ -112,7 +112,6 @@ class CutParts(NamedTuple):
     Attributes:
         parts: Cell → its condition on the impressions.
         units: Cell → traffic → units with an impression there.
-        notes: What a reader of the result must know.
     """
 
     parts: Mapping[str, str]

@@ -41,11 +41,7 @@ class ModelSums:
     """The sums of one model; columns are added in place.
 
     Attributes:
-        units: The ids of the units of the replay, ascending.
-        low: Its smallest score.
-        high: Its largest score.
         longest: Items of its longest list with a relevant item.
-        columns: Sums per unit, shape (units,).
         curve: The calibration curve by traffic and group of units; None unless a metric needs it.
         listed: Lists that hold each item, by traffic, cut-off and group; None unless needed.
     """
@@ -100,14 +96,10 @@ class Sums:
     """The sums of a replay: all that the statistics know of the log.
 
     Attributes:
-        units: The units, in the order of every model's sums.
         models: Model → its sums; models without any score are left out.
-        coverage: How much each model scores.
         uncompared: Requests that only some of the models score.
         longest: Items of the longest list with a relevant item.
         catalogue: Items that could have been listed.
-        has_history: Whether earlier choices are known.
-        largest_grade: The largest relevance of any item.
         same_lists: Whether all models order the same items of a request.
     """
 
@@ -127,12 +119,7 @@ def run_models(
 ) -> Sums:
     """Sum every metric of every model per unit.
 
-    Args:
-        engine: Has `traffic`, and the relations that the candidates read.
-        candidates: The models.
-        units: The units of `traffic`.
-        scoring: The metrics and their options.
-        step: Told the name of each step as it begins.
+    The engine has `traffic`, and the relations that the candidates read.
 
     Raises:
         LogError: Relevance is too large to be summed.
