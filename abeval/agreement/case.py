@@ -84,6 +84,13 @@ class Case:
             return None
         return spread(row.value, row.low, row.high, row.units, self.replay.alpha)
 
+    def difference(self, metric: str, traffic: str) -> Estimate | None:
+        """Return candidate minus baseline with its variance; None without an interval."""
+        pair = self.pair(metric, traffic)
+        if pair is None or self.replay is None:
+            return None
+        return spread(pair.difference, pair.low, pair.high, pair.units, self.replay.alpha)
+
     def rows(self, query: str) -> pd.DataFrame:
         """Return the rows of a query that the cause has named."""
         return (self.facts or {})[query]

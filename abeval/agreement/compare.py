@@ -8,7 +8,7 @@ from typing import NamedTuple
 import numpy as np
 
 from abeval.agreement import clusters
-from abeval.agreement.case import Case, CauseCheck, Finding, Frames, Unchecked, spread
+from abeval.agreement.case import Case, CauseCheck, Finding, Frames, Unchecked
 from abeval.agreement.causes import CAUSES
 from abeval.agreement.standing import Gain, offline_gain, online_gain, standing
 from abeval.experiment.model import Experiment
@@ -270,19 +270,17 @@ def matrix(case: Case) -> Iterator[results.MatrixCell]:
 
 
 class _Traffic(NamedTuple):
-    """Both models on one traffic: their values, and the variance of their difference."""
+    """Both models on one traffic, where they are paired."""
 
     baseline: Estimate
     candidate: Estimate
-    difference: float
+    difference: Estimate
 
     @property
     def total(self) -> float:
-        """The variance of their sum, not below zero.
-
-        It is 2 Var(a) + 2 Var(b) - Var(b - a): on one traffic, models are paired.
-        """
-        return max(2 * self.baseline.variance + 2 * self.candidate.variance - self.difference, 0.0)
+        """The variance of the models' sum, 2 Var(a) + 2 Var(b) - Var(b - a), not below zero."""
+        both = 2 * self.baseline.variance + 2 * self.candidate.variance
+        return max(both - self.difference.variance, 0.0)
 
 
 def decompositions(case: Case) -> Iterator[results.Decomposition]:
@@ -303,31 +301,29 @@ def _decomposition(case: Case, metric: str) -> results.Decomposition:
     def number(value: float, variance: float) -> tuple[float, float, float]:
         return (value, *effects.interval(value, math.sqrt(variance), df, case.alpha))
 
-    own = (first.baseline, second.candidate)
-    logged = own[1].value - own[0].value
+    logged = clusters.difference(first.baseline, second.candidate)
     model = (
         first.candidate.value
         - first.baseline.value
         + second.candidate.value
         - second.baseline.value
     ) / 2
+    between = (first.difference.variance + second.difference.variance) / 4
     return results.Decomposition(
-        case.variant,
-        metric,
-        *number(logged, own[0].variance + own[1].variance),
-        *number(model, (first.difference + second.difference) / 4),
-        *number(logged - model, (first.total + second.total) / 4),
+        *(case.variant, metric),
+        *number(logged.value, logged.variance),
+        *number(model, between),
+        *number(logged.value - model, (first.total + second.total) / 4),
         reason=None,
     )
 
 
 def _on(case: Case, metric: str, traffic: str) -> _Traffic | None:
     models = [case.estimate(metric, m, traffic) for m in (case.baseline, case.candidate)]
-    pair = case.pair(metric, traffic)
-    if models[0] is None or models[1] is None or pair is None or case.replay is None:
+    difference = case.difference(metric, traffic)
+    if models[0] is None or models[1] is None or difference is None:
         return None
-    paired = spread(pair.difference, pair.low, pair.high, pair.units, case.replay.alpha)
-    return None if paired is None else _Traffic(models[0], models[1], paired.variance)
+    return _Traffic(models[0], models[1], difference)
 
 
 def position_rates(case: Case) -> Iterator[results.PositionRate]:

@@ -189,8 +189,7 @@ def name_impressions(
         LogError: The log lacks a column that a replay needs.
     """
     check_relevance(shape, relevance.name)
-    by_lower = {column.lower(): column for column in shape.impressions.types}
-    named = [quoted(own_name(by_lower[c.lower()])) for c in score_columns(experiment)]
+    named = [quoted(own_name(column)) for column in score_columns(experiment)]
     # Without models there is one score, the plain `score` column, first in the view.
     columns = named or [f"score_{i}" for i in range(1, len(shape.scores) + 1)]
     scores = [f"{finite_sql(column)} as m_{i}" for i, column in enumerate(columns)]

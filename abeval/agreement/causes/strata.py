@@ -4,7 +4,7 @@ import numpy as np
 import pandas as pd
 
 from abeval.agreement import clusters
-from abeval.agreement.case import Case, Finding, Unchecked, cause, spread
+from abeval.agreement.case import Case, Finding, Unchecked, cause
 from abeval.agreement.clusters import p_above, share, single, stratified
 from abeval.results.agreement import Evidence
 from abeval.stats.records import Estimate, Floats
@@ -33,7 +33,7 @@ def position(case: Case) -> Finding | Unchecked:
     et al. 2008; COEC: Zhang and Jones 2007).
     """
     traffics = (case.control, case.variant)
-    raw, own_raw = (_auc_difference(case, traffic) for traffic in traffics)
+    raw, own_raw = (case.difference("auc", traffic) for traffic in traffics)
     within, own = (stratified(case.rows("pairs:position"), traffic) for traffic in traffics)
     if raw is None or own_raw is None or within is None or own is None:
         needs = ("clicks at several positions of both variants",)
@@ -55,13 +55,6 @@ def position(case: Case) -> Finding | Unchecked:
     )
 
 
-def _auc_difference(case: Case, traffic: str) -> Estimate | None:
-    pair = case.pair("auc", traffic)
-    if pair is None:
-        return None
-    return spread(pair.difference, pair.low, pair.high, pair.units, case.alpha)
-
-
 def _coec(case: Case) -> tuple[Evidence, ...]:
     """Return clicks over those expected at the same positions of both variants together."""
     rows = case.rows("positions")
@@ -70,12 +63,10 @@ def _coec(case: Case) -> tuple[Evidence, ...]:
     expected = rows["impressions"] * rows["position"].map(rate).astype(float)
     by_cluster = rows.assign(expected=expected).groupby(["variant", "cluster"], as_index=False)
     totals = by_cluster[["clicks", "expected"]].sum().assign(side=lambda sums: sums["variant"])
-    return tuple(
-        case.number(
-            "clicks over expected clicks", share(totals, variant, "clicks", "expected"), variant
-        )
-        for variant in (case.control, case.variant)
-    )
+    sides = {
+        side: share(totals, side, "clicks", "expected") for side in (case.control, case.variant)
+    }
+    return tuple(case.number("clicks over expected clicks", of, side) for side, of in sides.items())
 
 
 @cause(
@@ -190,8 +181,7 @@ def overlap(case: Case) -> Finding | Unchecked:
     pairs = case.rows("pairs:learned")
     parts = {part: stratified(pairs, case.control, part) for part in ("learned", "new")}
     pair, new = case.pair("auc", case.control), parts["new"]
-    known = pair is not None and new is not None
-    before = pair.difference if pair is not None and known else None
+    before = None if pair is None else pair.difference
     return Finding(
         exceeds=seen.value > SHARE,
         message=f"Overlap: {seen.value:.1%} of control's rows are in the training data.",
