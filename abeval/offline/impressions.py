@@ -11,40 +11,12 @@ from abeval.experiment.problems import suggestion
 from abeval.logs.mapping import own_name
 from abeval.logs.shape import LogShape
 from abeval.metrics.definition import Metric, Need, RowTerm
-from abeval.offline.candidates import UNIT_GROUPS, Candidates, finite_sql, name_rows, write_traffic
+from abeval.offline.candidates import UNIT_GROUPS, finite_sql, name_rows, write_traffic
 from abeval.offline.other_logs import SIMILARITY, TRUTH, with_truth, write_similar_items
-from abeval.offline.rows import Rows
 from abeval.results.replay import Blend
 
 PLAIN_MODEL = "score"
 """The name of the model of a log with one plain `score` column."""
-
-
-def experiment_candidates(
-    experiment: Experiment,
-    shape: LogShape,
-    sql: Mapping[str, str],
-    points: Mapping[str, str],
-    rows: Rows | None,
-) -> Candidates:
-    """Return the candidates of an experiment's models; clicks of the pre-period are the history.
-
-    All models order the same lists if they have `points`: all are scored in the impressions.
-
-    Raises:
-        LogError: There is no model.
-    """
-    if not sql:
-        raise LogError(
-            "there is no model to replay",
-            'give [models.NAME] score = "COLUMN", map score in logs.impressions, or [logs.scores]',
-        )
-    history = None
-    if experiment.pre_period is not None and "item_id" in shape.impressions:
-        clicked = "not in_period and click = 1 and item_id is not null"
-        history = f"select unit_id, item_id from impressions where {clicked}"
-    catalogue = None if shape.items is None else "select item_id from items"
-    return Candidates(sql, bool(points), history, catalogue, rows, points)
 
 
 def score_columns(experiment: Experiment) -> list[str]:

@@ -200,9 +200,21 @@ class ReplayRun:
         own, placed = candidates.shown_candidates(scores, ties), "position" in shape.impressions
         log = other_logs.judge_scores(engine, self.score_log, ties, own, placed)
         sql = own | log.sql
+        if not sql:
+            raise LogError(
+                "there is no model to replay",
+                'give [models.NAME] score = "COLUMN", map score in logs.impressions, or '
+                "[logs.scores]",
+            )
         # Models of a scores log have one score for an item of a request; so have all, beside them.
         points = {} if log.sql else candidates.shown_points(scores)
-        listed = impressions.experiment_candidates(experiment, shape, sql, points, rows)
+        history = None
+        if experiment.pre_period is not None and "item_id" in shape.impressions:
+            clicked = "not in_period and click = 1 and item_id is not null"
+            history = f"select unit_id, item_id from impressions where {clicked}"
+        catalogue = None if shape.items is None else "select item_id from items"
+        # All models order the same lists if all are scored in the impressions.
+        listed = candidates.Candidates(sql, bool(points), history, catalogue, rows, points)
         sums = run_models(engine, listed, units, scoring, self.run.step)
         if self.relevance.truth is not None:
             # Relevant items that were never shown are in no list.

@@ -20,7 +20,7 @@ from abeval.logs.run import Run
 from abeval.logs.shape import LogShape
 from abeval.offline.estimates import Difference, Estimates, pairs
 from abeval.offline.inference import MIN_UNITS, Columns, Value, compare, estimate
-from abeval.offline.metrics import Definition, OfflineMetric, parse_metric
+from abeval.offline.metrics import OfflineMetric, parse_metric
 from abeval.results import replay
 from abeval.results.replay import POOLED, CurvePoint, PairRow, ReplayRow
 from abeval.stats import multiplicity
@@ -270,34 +270,20 @@ def cut_by_value(
     lists = (m.definition for m in some.metrics if m.definition.family == "list")
     for definition in dict.fromkeys(lists):
         name = OfflineMetric(definition).id.replace(definition.name, f"{definition.name}@{column}")
+        at = {part: OfflineMetric(definition, ks[value]) for value, part in parts.items()}
         for traffic, mask in some.masks.items():
-            units, values = int(mask.sum()), dict[str, Value]()
-            columns = {model: _summed(definition, ks, parts, model, traffic) for model in models}
-            for model, of in columns.items():
-                values[model] = value = estimate(of, mask, some.alpha)
-                counted = float(of.below[mask].sum())
+            units = int(mask.sum())
+            columns, values = dict[str, Columns](), dict[str, Value]()
+            for model in models:
+                own = [part.columns(model, traffic, metric) for part, metric in at.items()]
+                above, below = (np.sum([of[i] for of in own], axis=0) for i in range(2))
+                columns[model] = Columns(above, below, is_share=own[0].is_share)
+                values[model] = value = estimate(columns[model], mask, some.alpha)
                 head = (model, traffic, name, *value[:3])
-                rows.append(ReplayRow(*head, units, counted, (), value.reason))
+                rows.append(ReplayRow(*head, units, float(below[mask].sum()), (), value.reason))
             for model in (m for m in models if m != first):
                 effect = compare(columns[first], columns[model], mask, some.alpha)
-                found = Difference.of(effect, None)
+                numbers = Difference.of(effect, None)
                 pair = (first, model, traffic, name, values[first].value, values[model].value)
-                pairs.append(PairRow(*pair, *found[:4], units, found.reason))
+                pairs.append(PairRow(*pair, *numbers[:4], units, numbers.reason))
     return replay.CutByValue(column, tuple(ks.items()), tuple(rows), tuple(pairs))
-
-
-def _summed(
-    definition: Definition,
-    ks: Mapping[str, int],
-    parts: Mapping[str, Estimates],
-    model: str,
-    traffic: str,
-) -> Columns:
-    """Sum the variables of a model over the parts."""
-    columns = [
-        part.columns(model, traffic, OfflineMetric(definition, ks[value]))
-        for value, part in parts.items()
-    ]
-    above = np.sum([of.above for of in columns], axis=0)
-    below = np.sum([of.below for of in columns], axis=0)
-    return Columns(above, below, is_share=columns[0].is_share)

@@ -63,10 +63,8 @@ def _coec(case: Case) -> tuple[Evidence, ...]:
     expected = rows["impressions"] * rows["position"].map(rate).astype(float)
     by_cluster = rows.assign(expected=expected).groupby(["variant", "cluster"], as_index=False)
     totals = by_cluster[["clicks", "expected"]].sum().assign(side=lambda sums: sums["variant"])
-    sides = {
-        side: share(totals, side, "clicks", "expected") for side in (case.control, case.variant)
-    }
-    return tuple(case.number("clicks over expected clicks", of, side) for side, of in sides.items())
+    name, both = "clicks over expected clicks", (case.control, case.variant)
+    return tuple(case.number(name, share(totals, v, "clicks", "expected"), v) for v in both)
 
 
 @cause(
