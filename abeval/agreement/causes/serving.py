@@ -97,7 +97,7 @@ def _closed(case: Case, state: str) -> float | None:
 def serving(case: Case) -> Finding | Unchecked:
     """Compare timeouts, fallbacks, empty answers and latency of the variant with control's."""
     rows = case.rows("serving")
-    routes = [*_flags(case, rows), *_slower(case, rows)]
+    routes = [*_faults(case, rows)]
     if not routes:
         needs = ("timeout", "fallback", "agreement.empty", "agreement.latency")
         words = f"Serving: {', '.join(needs)} would show how the variants were served"
@@ -105,38 +105,33 @@ def serving(case: Case) -> Finding | Unchecked:
     return _found("Serving", routes, _closed_by_healthy(case, rows))
 
 
-def _flags(case: Case, rows: pd.DataFrame) -> Iterator[Route]:
+def _faults(case: Case, rows: pd.DataFrame) -> Iterator[Route]:
     for flag in ("timeout", "fallback", "empty"):
-        own = shares(rows, flag, f"{flag}_known")
-        if own is not None:
+        if own := shares(rows, flag, f"{flag}_known"):
             words = (
                 f"{flag}: {own.variant.value:.1%} of the variant's rows, "
                 f"{own.control.value:.1%} of control's"
             )
             numbers = case.sides(f"rows with {flag}", own.control, own.variant)
             yield _route(own.more, MORE, words, *numbers)
-
-
-def _slower(case: Case, rows: pd.DataFrame) -> Iterator[Route]:
     mean = shares(rows, "latency_thousandths", "latency_known")
-    if mean is None or mean.control.value <= 0:
-        return
-    before, after = mean.control.value, mean.variant.value
-    variance = mean.variant.variance / before**2
-    variance += mean.control.variance * (after / before**2) ** 2
-    units = mean.control.units + mean.variant.units
-    longer = Estimate(after / before - 1, variance, units, mean.variant.df)
-    words = f"answers of the variant take {longer.value:+.0%} longer"
-    number = case.number("latency against control's", longer, case.variant)
-    yield _route(longer, SLOWER, words, number)
+    if mean is not None and mean.control.value > 0:
+        before, after = mean.control.value, mean.variant.value
+        variance = mean.variant.variance / before**2
+        variance += mean.control.variance * (after / before**2) ** 2
+        units = mean.control.units + mean.variant.units
+        longer = Estimate(after / before - 1, variance, units, mean.variant.df)
+        words = f"answers of the variant take {longer.value:+.0%} longer"
+        number = case.number("latency against control's", longer, case.variant)
+        yield _route(longer, SLOWER, words, number)
 
 
 def _closed_by_healthy(case: Case, rows: pd.DataFrame) -> float | None:
     """Close the gap by clicks per impression among rows that were served as meant."""
     whole, rates = case.online, shares(rows, "healthy_clicks", "healthy")
-    if whole is None or whole.lift is None or rates is None:
+    if whole is None or whole.lift is None or whole.metric != "ctr":
         return None
-    if whole.metric != "ctr" or rates.control.value <= 0:
+    if rates is None or rates.control.value <= 0:
         return None
     return case.closed_online(whole.lift, rates.variant.value / rates.control.value - 1)
 
@@ -151,7 +146,7 @@ def _closed_by_healthy(case: Case, rows: pd.DataFrame) -> float | None:
 def stale_model(case: Case) -> Finding | Unchecked:
     """Compare the age of the models that served, and rows that the server called stale."""
     rows = case.rows("versions")
-    routes = [*_older(case, rows), *_stale(case, rows)]
+    routes = [*_ages(case, rows)]
     if not routes:
         needs = ("agreement.model_time", "stale")
         words = f"Stale model: {' and '.join(needs)} would show how old the served models were"
@@ -160,29 +155,23 @@ def stale_model(case: Case) -> Finding | Unchecked:
     return finding._replace(evidence=(*finding.evidence, *_versions(case, rows)))
 
 
-def _older(case: Case, rows: pd.DataFrame) -> Iterator[Route]:
+def _ages(case: Case, rows: pd.DataFrame) -> Iterator[Route]:
     ages = rows.assign(hours=rows["age_ms"].fillna(0.0).astype(float) / _HOUR_MS)
-    hours = shares(ages, "hours", "age_known")
-    if hours is not None:
+    if hours := shares(ages, "hours", "age_known"):
         words = f"the variant's model is {hours.more.value:.0f} hours older than control's"
         numbers = case.sides("hours since training", hours.control, hours.variant)
         yield _route(hours.more, OLDER_HOURS, words, *numbers)
-
-
-def _stale(case: Case, rows: pd.DataFrame) -> Iterator[Route]:
-    stale = shares(rows, "stale", "stale_known")
-    if stale is not None:
+    if stale := shares(rows, "stale", "stale_known"):
         words = f"{stale.more.value:+.1%} of rows are stale, against control"
         number = case.number("stale rows", stale.more, "against control")
         yield _route(stale.more, FLAGGED, words, number)
 
 
 def _versions(case: Case, rows: pd.DataFrame) -> Iterator[Evidence]:
-    known = rows.dropna(subset=["model_version"])
+    known = rows.dropna(subset=["model_version"]).groupby("side")["model_version"].nunique()
     for side, variant in (("control", case.control), ("variant", case.variant)):
-        versions = known.loc[known["side"] == side, "model_version"].nunique()
-        if versions:
-            yield Evidence("versions of the model", float(versions), where=variant)
+        if side in known:
+            yield Evidence("versions of the model", float(known[side]), where=variant)
 
 
 @cause(
@@ -201,7 +190,7 @@ def leakage(case: Case) -> Finding | Unchecked:
     (Kaufman et al. 2012). An AUC that falls on the model's own lists is no sign of it: choosing
     the top narrows the range of the score.
     """
-    routes = [*_late(case), *_telling(case)]
+    routes = [*_ahead(case)]
     if not routes:
         message = (
             "Leakage: feature_time would show features from after the request, features a column "
@@ -213,29 +202,25 @@ def leakage(case: Case) -> Finding | Unchecked:
     return _found("Leakage", routes, closed, otherwise=len(routes))
 
 
-def _late(case: Case) -> Iterator[Route]:
-    """Count rows whose newest feature is later than the request."""
-    late = share(case.rows("late_features").assign(side="both"), "both", "late", "known")
-    if late is not None:
+def _ahead(case: Case) -> Iterator[Route]:
+    """Count rows whose newest feature is later than the request; find the most telling feature.
+
+    That is the feature that alone orders clicks best, either way round, on control's traffic.
+    """
+    rows = case.rows("late_features").assign(side="both")
+    if late := share(rows, "both", "late", "known"):
         words = f"{late.value:.1%} of rows have a feature from after the request"
         yield _route(late, LATE, words, case.number("rows with a later feature", late))
-
-
-def _telling(case: Case) -> Iterator[Route]:
-    """Find the feature that alone orders clicks best, either way round, on control's traffic."""
-    rows = case.rows("single_pairs:features")
-    known = {}
+    rows, known = case.rows("single_pairs:features"), dict[str, Estimate]()
     for name in sorted(set(rows["part"])):
-        own = single(rows, case.control, name)
-        if own is not None:
+        if own := single(rows, case.control, name):
             known[name] = own if own.value >= 0.5 else own._replace(value=1 - own.value)
-    if not known:
-        return
-    best = max(known, key=lambda name: known[name].value)
-    words = f"{best} alone has an AUC of {known[best].value:.3f}"
-    numbers = (case.number("AUC of a feature alone", own, name) for name, own in known.items())
-    route = _route(known[best], TELLS, words, *numbers)
-    yield route._replace(p_value=min(1.0, route.p_value * len(known)))
+    if known:
+        best = max(known, key=lambda name: known[name].value)
+        words = f"{best} alone has an AUC of {known[best].value:.3f}"
+        numbers = (case.number("AUC of a feature alone", own, of) for of, own in known.items())
+        route = _route(known[best], TELLS, words, *numbers)
+        yield route._replace(p_value=min(1.0, route.p_value * len(known)))
 
 
 def values_of(case: Case, side: str) -> Values | None:
@@ -330,9 +315,8 @@ def served_score(case: Case) -> Finding | Unchecked:
     finding = _found("Served scores", routes, _closed(case, "plain"))
     losses = [] if lost is None else [case.number("AUC lost", lost)]
     evidence = (*finding.evidence, *_by_side(case), *losses)
-    if values is not None and clips(values):
-        return finding._replace(evidence=evidence, remedy=_CLIPPED)
-    return finding._replace(evidence=evidence)
+    remedy = _CLIPPED if values is not None and clips(values) else ""
+    return finding._replace(evidence=evidence, remedy=remedy)
 
 
 def _mismatches(case: Case, values: Values | None) -> Iterator[Route]:
@@ -363,8 +347,7 @@ def _missing(case: Case) -> Iterator[Route]:
     """Count rows without a served score that did not fail, of all rows."""
     rows = case.rows("served_apart")
     unserved = rows.assign(unserved=rows["unserved"].where(rows["state"] != "failed", 0))
-    missing = shares(unserved, "unserved", "impressions")
-    if missing is not None:
+    if missing := shares(unserved, "unserved", "impressions"):
         words = f"{missing.more.value:+.1%} of rows without a served score, against control"
         number = case.number("rows without a served score", missing.more, "against control")
         yield _route(missing.more, UNSERVED, words, number)
@@ -385,8 +368,7 @@ def _by_side(case: Case) -> Iterator[Evidence]:
     for side, variant in (("control", case.control), ("variant", case.variant)):
         apart = share(case.rows("served_apart"), side, "apart", "compared")
         yield case.number("all rows with another score", apart, variant)
-        values = values_of(case, side)
-        if values is not None:
+        if values := values_of(case, side):
             varied = math.sqrt(values["own_own"] * values["served_served"])
             correlation = values["own_served"] / varied if varied > 0 else None
             yield Evidence("rank correlation", correlation, where=variant)
