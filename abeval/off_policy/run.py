@@ -13,22 +13,10 @@ from abeval.logs.run import Run
 from abeval.off_policy.log import PolicyChoice, PolicyLog, read_policy_log
 from abeval.results.off_policy import OffPolicyResult, OffPolicyRow, Realised, Support
 from abeval.stats import effects, means
+from abeval.stats import off_policy as estimators
+from abeval.stats import off_policy_support as supports
 from abeval.stats.moments import Moments
-from abeval.stats.off_policy import (
-    MIN_REWARDS,
-    MODELLED,
-    PolicyValue,
-    Rows,
-    check_policy,
-    cross_fit,
-    estimate,
-)
-from abeval.stats.off_policy_support import (
-    MIN_ESS,
-    check_support,
-    diagnose,
-    importance_weights,
-)
+from abeval.stats.off_policy import MIN_REWARDS, MODELLED, PolicyValue, Rows
 from abeval.stats.records import Refusal, RefusalReason
 
 Answers = Mapping[str, PolicyValue | Refusal]
@@ -65,7 +53,7 @@ class OffPolicyOptions:
     clip: tuple[float, ...] = (10.0,)
     switch: tuple[float, ...] = (10.0,)
     shrink: tuple[float, ...] = (100.0,)
-    min_ess: float = MIN_ESS
+    min_ess: float = supports.MIN_ESS
 
     def __post_init__(self) -> None:
         """Refuse numbers out of range."""
@@ -125,10 +113,10 @@ def _support(log: PolicyLog, rows: Rows, min_ess: float) -> tuple[Support | None
     diagnostics = refusal = None
     try:
         if log.policy is not None:
-            check_policy(log.policy, log.context)
-        weights = importance_weights(rows.logging, rows.evaluation)
-        diagnostics = diagnose(rows.reward, weights, rows.clusters, log.unsupported)
-        check_support(diagnostics, min_ess)
+            estimators.check_policy(log.policy, log.context)
+        weights = supports.importance_weights(rows.logging, rows.evaluation)
+        diagnostics = supports.diagnose(rows.reward, weights, rows.clusters, log.unsupported)
+        supports.check_support(diagnostics, min_ess)
     except Refusal as why:
         refusal = why
     words = (None, None) if refusal is None else (refusal.reason, str(refusal))
@@ -142,7 +130,7 @@ def _answers(
     no_model = None
     try:
         if log.policy is not None and (refusal is None or refusal.reason == "weights_not_one"):
-            fit = cross_fit(log.reward, log.action, log.context, log.fold, log.policy)
+            fit = estimators.cross_fit(log.reward, log.action, log.context, log.fold, log.policy)
             rows = rows._replace(
                 predicted=fit.predicted, expected=fit.expected, refit=fit.influence
             )
@@ -155,7 +143,7 @@ def _answers(
         if refusal is not None and (name != "dm" or refusal.reason != "weights_not_one"):
             answer = refusal
         try:
-            answer = answer or estimate(
+            answer = answer or estimators.estimate(
                 name, rows, option or 1.0, alpha=alpha, min_ess=options.min_ess
             )
         except Refusal as why:

@@ -204,7 +204,6 @@ def shown_points(scores: Mapping[str, str]) -> dict[str, str]:
     }
 
 
-def finite_sql(value: str, otherwise: int | None = None) -> str:
-    """Return SQL of a value as a double; `otherwise`, or null, where it is not finite."""
-    end = "end" if otherwise is None else f"else {otherwise} end"
-    return f"case when abs(cast({value} as double)) < 1e300 then cast({value} as double) {end}"
+def finite_sql(value: str) -> str:
+    """Return SQL of a value as a double, null where it is not finite."""
+    return f"case when abs(cast({value} as double)) < 1e300 then cast({value} as double) end"

@@ -134,7 +134,7 @@ def graded_impressions(
         column = shape.component(metric.value, experiment.control)
         return f"greatest({column} * {RESOLUTION!r}, 0.0e0)", "impressions"
     if relevance.name == "dwell":
-        return finite_sql("dwell_ms / 1000.0e0", 0), "impressions"
+        return f"coalesce({finite_sql('dwell_ms / 1000.0e0')}, 0)", "impressions"
     if relevance.name != SIMILARITY:
         return "cast(click as double)", "impressions"
     write_similar_items(engine, where)

@@ -185,13 +185,12 @@ def truth_accounts(engine: Engine) -> list[tuple[str, int]]:
         "where t.grade > 0)"
     )
     strangers = whole(read) - whole(unusable) - whole(usable)
-    counts = {
-        "truth_rows_without_usable_item_or_grade": whole(unusable),
-        "truth_rows_repeated": whole(repeated),
-        "truth_rows_of_unknown_requests_or_units": whole(elsewhere) + strangers,
-        "relevant_items_never_shown": whole(unseen),
-    }
-    return list(counts.items())
+    return [
+        ("truth_rows_without_usable_item_or_grade", whole(unusable)),
+        ("truth_rows_repeated", whole(repeated)),
+        ("truth_rows_of_unknown_requests_or_units", whole(elsewhere) + strangers),
+        ("relevant_items_never_shown", whole(unseen)),
+    ]
 
 
 SERVED = "served"

@@ -276,7 +276,8 @@ def cut_by_value(
             columns, values = dict[str, Columns](), dict[str, Value]()
             for model in models:
                 own = [part.columns(model, traffic, metric) for part, metric in at.items()]
-                above, below = (np.sum([of[i] for of in own], axis=0) for i in range(2))
+                above = np.sum([of.above for of in own], axis=0)
+                below = np.sum([of.below for of in own], axis=0)
                 columns[model] = Columns(above, below, is_share=own[0].is_share)
                 values[model] = value = estimate(columns[model], mask, some.alpha)
                 head = (model, traffic, name, *value[:3])

@@ -149,7 +149,10 @@ def run_models(
         if rows is None or queried:
             _open(engine, candidates, model, rows is None, uncompared > 0)
         if rows is None:
-            models[model] = _counted(engine, units)
+            ((low, high),) = engine.rows("select min(score), max(score) from scored_rows")
+            longest = whole_number(engine, "select max(items) from requests where relevant > 0")
+            models[model] = ModelSums(units.ids, float(low or 0), float(high or 0), longest)
+            models[model].add("requests", engine.frame(query("offline/unit_requests")))
         else:
             score = rows.scores[model]
             low, high = float(np.nanmin(score)), float(np.nanmax(score))
@@ -252,15 +255,6 @@ def _open(
         "select t.traffic, t.unit_group, s.* from scored_rows s "
         "join traffic t on s.unit_id = t.unit_id",
     )
-
-
-def _counted(engine: Engine, units: Units) -> ModelSums:
-    """Count requests, and find the range of the scores."""
-    ((low, high),) = engine.rows("select min(score), max(score) from scored_rows")
-    longest = whole_number(engine, "select max(items) from requests where relevant > 0")
-    sums = ModelSums(units.ids, float(low or 0), float(high or 0), longest)
-    sums.add("requests", engine.frame(query("offline/unit_requests")))
-    return sums
 
 
 def _add_queried(

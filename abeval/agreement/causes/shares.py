@@ -7,6 +7,7 @@ from abeval.aggregates.audit_arrays import CLUSTERS
 from abeval.agreement import clusters
 from abeval.agreement.case import Case, Finding, Unchecked, cause
 from abeval.agreement.clusters import p_above, share, shares
+from abeval.offline.kernels import ratio
 from abeval.results import format as fmt
 from abeval.results.agreement import Evidence
 from abeval.stats.records import Estimate, Floats
@@ -244,15 +245,11 @@ def _in_order(shown: Floats, clicks: Floats) -> Floats:
     """Return the relative gain of clicks of each grid of ranks by places, fitted by turns."""
     places = np.ones_like(shown[:, 0])
     for _ in range(_STEPS):
-        ranks = _over(clicks.sum(axis=2), np.einsum("grp,gp->gr", shown, places))
-        places = _over(clicks.sum(axis=1), np.einsum("grp,gr->gp", shown, ranks))
+        ranks = ratio(clicks.sum(axis=2), np.einsum("grp,gp->gr", shown, places))
+        places = ratio(clicks.sum(axis=1), np.einsum("grp,gr->gp", shown, ranks))
     expected = (shown.sum(axis=2) * ranks * places).sum(axis=1)
     gain: Floats = expected / clicks.sum(axis=(1, 2)) - 1
     return gain
-
-
-def _over(above: Floats, below: Floats) -> Floats:
-    return np.divide(above, below, out=np.zeros_like(above), where=below > 0)
 
 
 @cause(
