@@ -125,33 +125,21 @@ def check_relevance(shape: LogShape, relevance: str) -> None:
             )
 
 
-def graded_impressions(
-    experiment: Experiment, engine: Engine, shape: LogShape, relevance: Relevance, where: str
-) -> tuple[str, str]:
-    """Return SQL of the grade, and of its impressions, for any relevance but `truth`."""
-    metric = relevance.metric
-    if metric is not None and metric.value is not None:
-        column = shape.component(metric.value, experiment.control)
-        return f"greatest({column} * {RESOLUTION!r}, 0.0e0)", "impressions"
+def _grade(experiment: Experiment, shape: LogShape, relevance: Relevance) -> str:
+    """Return SQL of the grade of an impression, for any relevance but `truth`."""
+    if relevance.metric is not None and relevance.metric.value is not None:
+        column = shape.component(relevance.metric.value, experiment.control)
+        return f"greatest({column} * {RESOLUTION!r}, 0.0e0)"
     if relevance.name == "dwell":
-        return f"coalesce({finite_sql('dwell_ms / 1000.0e0')}, 0)", "impressions"
-    if relevance.name != SIMILARITY:
-        return "cast(click as double)", "impressions"
-    write_similar_items(engine, where)
-    # A clicked item is most like itself, whether or not it has a vector.
-    grade = "case when click = 1 then 1.0e0 else coalesce(similarity, 0.0e0) end"
-    return grade, (
-        "impressions left join (select unit_id as of_unit, item_id as of_item, similarity "
-        "from similar_items) as s on unit_id = of_unit and item_id = of_item"
-    )
+        return f"coalesce({finite_sql('dwell_ms / 1000.0e0')}, 0)"
+    if relevance.name == SIMILARITY:
+        # A clicked item is most like itself, whether or not it has a vector.
+        return "case when click = 1 then 1.0e0 else coalesce(similarity, 0.0e0) end"
+    return "cast(click as double)"
 
 
 def name_impressions(
-    experiment: Experiment,
-    engine: Engine,
-    shape: LogShape,
-    relevance: Relevance,
-    where: str = "in_period",
+    experiment: Experiment, engine: Engine, shape: LogShape, relevance: Relevance, where: str
 ) -> None:
     """Make the views `candidate_rows`, `analysed_rows` and `traffic` of an experiment.
 
@@ -168,9 +156,15 @@ def name_impressions(
     item = "item_id" if "item_id" in shape.impressions else "position"
     request = "request_id" if "request_id" in shape.impressions else "unit_id"
     keys = ["unit_id", f"{request} as request_id", f"{item} as item_id", "position", "category"]
-    shown = f"select {', '.join([*keys, *scores])}"
+    shown, source = f"select {', '.join([*keys, *scores])}", "impressions"
+    if relevance.name == SIMILARITY:
+        write_similar_items(engine, where)
+        source = (
+            "impressions left join (select unit_id as of_unit, item_id as of_item, similarity "
+            "from similar_items) as s on unit_id = of_unit and item_id = of_item"
+        )
     if relevance.truth is None:
-        grade, source = graded_impressions(experiment, engine, shape, relevance, where)
+        grade = _grade(experiment, shape, relevance)
         rows = f"{shown}, {grade} as grade from {source} where {where}"
     else:
         engine.view("shown_rows", f"{shown} from impressions where {where}")

@@ -73,7 +73,8 @@ def scoring_of(options: ReplayOptions, alpha: float) -> Scoring:
     Raises:
         ExperimentError: An unknown metric or preset, or a number out of range.
     """
-    _check_split(options.split)
+    if options.split is not None and not isinstance(options.split, str):
+        slices.parts_of_periods(options.split)
     _check_numbers(options)
     wanted, policy = metrics.metrics_and_policy(
         options.compat, options.k, options.metrics, options.ties, options.no_relevant
@@ -83,19 +84,6 @@ def scoring_of(options: ReplayOptions, alpha: float) -> Scoring:
     if options.threshold is None and any(m.definition.variant == "threshold" for m in wanted):
         raise ExperimentError("a [threshold] metric needs a threshold", "such as threshold=0.5")
     return Scoring(wanted, policy, alpha, options.threshold, options.bins)
-
-
-def _check_split(split: object) -> None:
-    """Refuse a split that is neither a column nor periods by name."""
-    if split is None or isinstance(split, str):
-        return
-    hint = 'such as split="fold", or split={"train": ("2026-09-01", "2026-09-07"), "test": …}'
-    if not isinstance(split, Mapping):
-        what = f"split is {type(split).__name__}; it is a column, or name → first and last day"
-        raise ExperimentError(what, hint)
-    for name, days in split.items():
-        if isinstance(days, str) or not isinstance(days, Sequence) or len(days) != 2:
-            raise ExperimentError(f"split {name!r}: {days!r} is not a first and a last day", hint)
 
 
 def _check_numbers(options: ReplayOptions) -> None:
@@ -111,9 +99,9 @@ def _check_numbers(options: ReplayOptions) -> None:
         check_between("k_by", k, 1, MAX_CUTOFF)
     if options.curve is not None:
         check_between("curve", options.curve, 1, MAX_CURVE)
-    if options.curve is not None and not slices.curve_metrics(options.metrics, options.curve):
-        what = "no metric has a cut-off k, so there is no curve"
-        raise ExperimentError(what, "name one, such as ndcg@10[lin], or name no metric")
+        if not slices.curve_metrics(options.metrics, options.curve):
+            what = "no metric has a cut-off k, so there is no curve"
+            raise ExperimentError(what, "name one, such as ndcg@10[lin], or name no metric")
 
 
 def notes_of(options: ReplayOptions, has_requests: bool) -> list[str]:

@@ -74,26 +74,32 @@ def parts_of_column(engine: Engine, log: LogColumns, column: str) -> dict[str, s
     return {v: f"in_period and cast({name} as varchar) = {literal(v)}" for v in values}
 
 
-def parts_of_periods(periods: Periods) -> dict[str, str]:
+def parts_of_periods(periods: object) -> dict[str, str]:
     """Return a part for each named period, from its first day to its last.
 
     Raises:
-        ExperimentError: A day is not one, or a period ends before it begins.
+        ExperimentError: These are no periods, a day is not one, or a period ends before it begins.
 
     Example:
         >>> parts_of_periods({"train": ("2026-09-01", "2026-09-07")})["train"]
         "day between date '2026-09-01' and date '2026-09-07'"
     """
+    hint = 'such as split="fold", or split={"train": ("2026-09-01", "2026-09-07"), "test": …}'
+    if not isinstance(periods, Mapping):
+        what = f"split is {type(periods).__name__}; it is a column, or name → first and last day"
+        raise ExperimentError(what, hint)
     parts = {}
-    for name, (first, last) in periods.items():
+    for name, days in periods.items():
+        if isinstance(days, str) or not isinstance(days, Sequence) or len(days) != 2:
+            raise ExperimentError(f"split {name!r}: {days!r} is not a first and a last day", hint)
         try:
-            days = _day(first), _day(last)
+            first, last = map(_day, days)
         except ValueError:
-            what = f"split {name!r}: {first} to {last} are not dates"
+            what = f"split {name!r}: {days[0]} to {days[1]} are not dates"
             raise ExperimentError(what, "write them like 2026-09-01") from None
-        if days[0] > days[1]:
+        if first > last:
             raise ExperimentError(f"split {name!r} ends before it begins")
-        parts[name] = f"day between date '{days[0]}' and date '{days[1]}'"
+        parts[name] = f"day between date '{first}' and date '{last}'"
     return parts
 
 
