@@ -64,7 +64,7 @@ class Case:
 
     @property
     def served(self) -> tuple[tuple[str, str], tuple[str, str]]:
-        """Control and its model, the variant and its model."""
+        """Return control and its model, the variant and its model."""
         return (self.control, self.baseline), (self.variant, self.candidate)
 
     def pair(self, metric: str, traffic: str) -> PairRow | None:
@@ -109,7 +109,7 @@ class Case:
 
     @cached_property
     def online(self) -> Row | None:
-        """The scorecard's row of the online metric that is explained."""
+        """Find the scorecard's row of the online metric that is explained."""
         if self.gap is None:
             return None
         rows = (row for row in self.result.scorecard if row.variant == self.variant)
@@ -117,7 +117,7 @@ class Case:
 
     @property
     def sign(self) -> int:
-        """-1 where less of the online metric is better, at its values, else 1."""
+        """Return -1 where less of the online metric is better, at its values, else 1."""
         row = self.online
         if row is None:
             return 1
@@ -127,7 +127,7 @@ class Case:
 
     @property
     def offline_sign(self) -> int:
-        """1 or -1: the candidate is better or worse on control's traffic; 0 where unclear."""
+        """Return 1 or -1 where the candidate is better or worse on control's traffic, else 0."""
         return (
             0 if self.gap is None else offline_gain(self.pair(self.gap.offline, self.control)).sign
         )
@@ -202,7 +202,7 @@ def spread(
 
 
 class Finding(NamedTuple):
-    """What a cause's function says; `found` follows after Holm over all causes.
+    """What a cause's function says, before Holm over all causes.
 
     Attributes:
         exceeds: Whether its deciding number passes the threshold.
@@ -244,7 +244,7 @@ class CauseCheck(NamedTuple):
 
     @property
     def needed(self) -> tuple[str, ...]:
-        """The columns of `agreement_rows` that its queries need."""
+        """Return the columns of `agreement_rows` that the queries need."""
         return (*self.columns, "click") if self.queries else self.columns
 
 

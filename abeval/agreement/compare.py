@@ -278,7 +278,7 @@ class _Traffic(NamedTuple):
 
     @property
     def total(self) -> float:
-        """The variance of the models' sum, 2 Var(a) + 2 Var(b) - Var(b - a), not below zero."""
+        """Return the variance of the sum, 2 Var(a) + 2 Var(b) - Var(b - a), not below zero."""
         both = 2 * self.baseline.variance + 2 * self.candidate.variance
         return max(both - self.difference.variance, 0.0)
 

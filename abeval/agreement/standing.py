@@ -17,14 +17,14 @@ class Gain(NamedTuple):
 
     @property
     def sign(self) -> int:
-        """1 for better, -1 for worse, 0 where zero is inside or the interval is missing."""
+        """Return 1 for better, -1 for worse, 0 where the interval holds zero or is missing."""
         if self.low is None or self.high is None:
             return 0
         return int(self.low > 0) - int(self.high < 0)
 
     @property
     def strength(self) -> float | None:
-        """Its middle in half-widths: beyond 1 it excludes zero.
+        """Return the middle of the interval in half-widths: beyond 1 it excludes zero.
 
         Example:
             >>> Gain(1.0, 3.0).strength

@@ -12,14 +12,14 @@ from abeval.engines.sql import literal, query, quoted
 from abeval.errors import ExperimentError, LogError
 from abeval.experiment.model import Experiment
 from abeval.experiment.problems import suggestion
-from abeval.experiment.sources import LogSource
+from abeval.experiment.sources import ROW_UNIT, LogSource
 from abeval.files import real
 from abeval.logs.mapping import LogColumns, is_number, own_name
 from abeval.logs.prepare import prepare
 from abeval.logs.run import Run
-from abeval.stats.off_policy import Policy
+from abeval.stats.off_policy import Policy, Rows
 from abeval.stats.off_policy_support import unsupported_share
-from abeval.stats.records import Floats, Integers
+from abeval.stats.records import Integers
 
 
 @dataclass(frozen=True)
@@ -57,18 +57,15 @@ class PolicyLog:
     """The source variant's log, as sorted arrays with one entry per impression.
 
     Attributes:
-        logging: Propensity as logged, NaN where there is none.
-        evaluation: The policy's probability of the logged item.
+        rows: Rewards, propensities as logged (NaN where there is none), the policy's probabilities
+            of the logged items, and codes of units; without these where each row is a unit.
         fold: 0 or 1, by the hash of the unit.
         policy: The whole policy; None if it is only a column.
         unsupported: Share of the policy on items never shown at their position.
         target: Rewards and impressions per unit of the target variant; None if there is none.
     """
 
-    reward: Floats
-    logging: Floats
-    evaluation: Floats
-    unit: Integers
+    rows: Rows
     fold: Integers
     context: Integers
     action: Integers
@@ -122,7 +119,7 @@ def read_policy_log(
         _check_table(engine)
     for name in ("policy_items", "policy_units"):
         engine.table(name, query(f"offline_policy/{name}"))
-    return _fetched(engine, source, choice)
+    return _fetched(engine, source, choice, experiment.unit != ROW_UNIT)
 
 
 def _check_columns(log: LogColumns, choice: PolicyChoice, own: Mapping[str, str]) -> None:
@@ -143,7 +140,7 @@ def _check_columns(log: LogColumns, choice: PolicyChoice, own: Mapping[str, str]
 
 
 def _policy_sql(engine: Engine, experiment: Experiment, choice: PolicyChoice) -> str:
-    """SQL of the policy: `position, item_id, probability`; no rows if it is a column."""
+    """Return SQL of the policy: `position, item_id, probability`; no rows if it is a column."""
     if choice.table is None:
         return query("offline_policy/empirical_policy")
     if isinstance(choice.table, str | Path):
@@ -190,7 +187,7 @@ def _check_table(engine: Engine) -> None:
         raise LogError(f"the policy table: {where}", "give each item once per position")
 
 
-def _fetched(engine: Engine, source: str, choice: PolicyChoice) -> PolicyLog:
+def _fetched(engine: Engine, source: str, choice: PolicyChoice, clustered: bool) -> PolicyLog:
     rows = engine.frame(query("offline_policy/logged_rows"))
     if rows.empty:
         raise LogError(f"variant {source!r} has no impressions", "check its name and the period")
@@ -202,11 +199,13 @@ def _fetched(engine: Engine, source: str, choice: PolicyChoice) -> PolicyLog:
     position = used["position"].to_numpy(dtype=np.int64)
     positions, context = np.unique(position, return_inverse=True)
     policy, unsupported = _policy(engine, positions, context) if is_whole else (None, None)
+    columns = ("reward", "propensity", "evaluation")
+    reward, logging, evaluation = (
+        used[name].to_numpy(dtype=np.float64, na_value=np.nan) for name in columns
+    )
+    clusters = used["unit_no"].to_numpy(dtype=np.int64) if clustered else None
     return PolicyLog(
-        reward=used["reward"].to_numpy(dtype=np.float64),
-        logging=used["propensity"].to_numpy(dtype=np.float64, na_value=np.nan),
-        evaluation=used["evaluation"].to_numpy(dtype=np.float64, na_value=np.nan),
-        unit=used["unit_no"].to_numpy(dtype=np.int64),
+        rows=Rows(reward, logging, evaluation, clusters),
         fold=used["fold"].to_numpy(dtype=np.int64),
         context=context,
         action=used["item_no"].fillna(0).to_numpy(dtype=np.int64),

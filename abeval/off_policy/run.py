@@ -4,11 +4,11 @@ import math
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
+import numpy as np
 import pandas as pd
 
 from abeval.bounds import MAX_VALUE, check_between
 from abeval.errors import ExperimentError
-from abeval.experiment.sources import ROW_UNIT
 from abeval.logs.run import Run
 from abeval.off_policy.log import PolicyChoice, PolicyLog, read_policy_log
 from abeval.results.off_policy import OffPolicyResult, OffPolicyRow, Realised, Support
@@ -16,7 +16,7 @@ from abeval.stats import effects, means
 from abeval.stats import off_policy as estimators
 from abeval.stats import off_policy_support as supports
 from abeval.stats.moments import Moments
-from abeval.stats.off_policy import MIN_REWARDS, MODELLED, PolicyValue, Rows
+from abeval.stats.off_policy import MIN_REWARDS, MODELLED, PolicyValue
 from abeval.stats.records import Refusal, RefusalReason
 
 Answers = Mapping[str, PolicyValue | Refusal]
@@ -89,11 +89,9 @@ def off_policy(
     experiment = run.experiment
     log = read_policy_log(run, source, choice, reward)
     run.step("estimating")
-    clustered = experiment.unit != ROW_UNIT
-    rows = Rows(log.reward, log.logging, log.evaluation, log.unit if clustered else None)
     options = options or OffPolicyOptions()
-    support, refusal = _support(log, rows, options.min_ess)
-    answers = _answers(log, rows, refusal, experiment.alpha, options)
+    support, refusal = _support(log, options.min_ess)
+    answers = _answers(log, refusal, experiment.alpha, options)
     realised = None if log.target is None else _realised(log.target, experiment.alpha)
     return OffPolicyResult(
         experiment=experiment.name,
@@ -104,13 +102,13 @@ def off_policy(
         realised=realised,
         rows=tuple(_row(name, answer, realised) for name, answer in answers.items()),
         set_aside=log.set_aside,
-        notes=tuple(_notes(log, support, choice, clustered)),
+        notes=tuple(_notes(log, support, choice)),
     )
 
 
-def _support(log: PolicyLog, rows: Rows, min_ess: float) -> tuple[Support | None, Refusal | None]:
+def _support(log: PolicyLog, min_ess: float) -> tuple[Support | None, Refusal | None]:
     """Return how well the log supports the policy, and why it does not."""
-    diagnostics = refusal = None
+    rows, diagnostics, refusal = log.rows, None, None
     try:
         if log.policy is not None:
             estimators.check_policy(log.policy, log.context)
@@ -124,13 +122,14 @@ def _support(log: PolicyLog, rows: Rows, min_ess: float) -> tuple[Support | None
 
 
 def _answers(
-    log: PolicyLog, rows: Rows, refusal: Refusal | None, alpha: float, options: OffPolicyOptions
+    log: PolicyLog, refusal: Refusal | None, alpha: float, options: OffPolicyOptions
 ) -> Answers:
     """Estimate by every estimator, with item CTRs of the other half of the units."""
-    no_model = None
+    rows, no_model = log.rows, None
     try:
         if log.policy is not None and (refusal is None or refusal.reason == "weights_not_one"):
-            fit = estimators.cross_fit(log.reward, log.action, log.context, log.fold, log.policy)
+            reward = np.asarray(rows.reward, dtype=np.float64)
+            fit = estimators.cross_fit(reward, log.action, log.context, log.fold, log.policy)
             rows = rows._replace(
                 predicted=fit.predicted, expected=fit.expected, refit=fit.influence
             )
@@ -175,16 +174,14 @@ def _realised(target: pd.DataFrame, alpha: float) -> Realised | None:
     return Realised(mean.value, se, low, high, mean.units)
 
 
-def _notes(
-    log: PolicyLog, support: Support | None, choice: PolicyChoice, clustered: bool
-) -> Iterator[str]:
+def _notes(log: PolicyLog, support: Support | None, choice: PolicyChoice) -> Iterator[str]:
     if choice.to is not None and log.target is not None:
         shown = int(log.target["impressions"].sum())
         yield (
             f"The policy is estimated by how often {choice.to} showed each item at each position "
             f"in {shown:,} impressions; intervals do not include the error of this estimate."
         )
-    if not clustered:
+    if log.rows.clusters is None:
         yield "Every row is its own unit: if users return, intervals are too narrow."
     if log.set_aside:
         yield f"{log.set_aside:,} impressions without an item are set aside."

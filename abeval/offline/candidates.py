@@ -94,7 +94,6 @@ class Candidates:
 
     Attributes:
         sql: Model → SQL of `unit_id, request_id, item_id, score, tie, grade, category`.
-        same_lists: Whether all models order the same items of a request.
         history: SQL of `unit_id, item_id`, one row per item clicked before the period;
             None where unknown.
         catalogue: SQL of `item_id`, items that could be listed besides those that were.
@@ -104,7 +103,6 @@ class Candidates:
     """
 
     sql: Mapping[str, str]
-    same_lists: bool
     history: str | None = None
     catalogue: str | None = None
     rows: Rows | None = None

@@ -177,7 +177,7 @@ def evaluate(
         candidates.write_truth(engine, f"select {rows}")
         lists, accounts = _lists(engine, named, scoring.policy.ties)
         candidates.write_traffic(engine, candidates.one_traffic("truth_rows"))
-        listed = Candidates(lists, False, sql.get("history"), sql.get("catalogue"))
+        listed = Candidates(lists, sql.get("history"), sql.get("catalogue"))
         return _evaluated(engine, named, listed, accounts, scoring)
 
 
@@ -314,7 +314,7 @@ def evaluate_log(
         accounts += candidates.write_rows(engine, unique=rows is not None, queried=queried)
         sql = candidates.shown_candidates(of_model, by)
         points = candidates.shown_points(of_model)
-        judged = Candidates(sql, True, rows=rows, points=points)
+        judged = Candidates(sql, rows=rows, points=points)
         return _evaluated(engine, named, judged, accounts, scoring)
 
 

@@ -201,8 +201,7 @@ class ReplayRun:
             clicked = "not in_period and click = 1 and item_id is not null"
             history = f"select unit_id, item_id from impressions where {clicked}"
         catalogue = None if shape.items is None else "select item_id from items"
-        # All models order the same lists if all are scored in the impressions.
-        listed = candidates.Candidates(sql, bool(points), history, catalogue, rows, points)
+        listed = candidates.Candidates(sql, history, catalogue, rows, points)
         sums = run_models(engine, listed, units, scoring, self.run.step)
         if self.relevance.truth is not None:
             # Relevant items that were never shown are in no list.

@@ -158,11 +158,6 @@ class Rows:
         return not self.grades.size or bool(self.grades.min() == self.grades.max())
 
     @cached_property
-    def longest(self) -> int:
-        """Count the items of the longest request that has a relevant one."""
-        return int(self.requests.size[self.relevant > 0].max(initial=0))
-
-    @cached_property
     def by_unit(self) -> tuple[Groups, Integers]:
         """Group rows by unit, with the index of the unit; `requests` if each unit has one."""
         if np.bincount(self.unit, minlength=1).max() <= 1:

@@ -157,7 +157,8 @@ def run_models(
             score = rows.scores[model]
             low, high = float(np.nanmin(score)), float(np.nanmax(score))
             columns = kernels.unit_sums(rows, model, scoring.metrics)
-            models[model] = ModelSums(units.ids, low, high, rows.longest, columns)
+            longest = int(rows.requests.size[rows.relevant > 0].max(initial=0))
+            models[model] = ModelSums(units.ids, low, high, longest, columns)
         _add_queried(engine, queried, models[model], scoring)
     return Sums(
         units=units,
@@ -168,7 +169,7 @@ def run_models(
         catalogue=catalogue,
         has_history=candidates.history is not None,
         largest_grade=largest,
-        same_lists=candidates.same_lists,
+        same_lists=bool(candidates.points),
     )
 
 

@@ -60,10 +60,9 @@ def window(case: Case) -> Finding | Unchecked:
     "units were assigned), and replay models on one of them.",
 )
 def split(case: Case) -> Finding:
-    """Compare the variant's shares of entering units from stretch to stretch.
+    """Compare the variant's shares of entering units from one period of constant split to another.
 
-    Days count differently in variants whose shares changed, and models that learn from the log
-    learn from more and more of what the treatment showed.
+    Where shares change, days weigh differently in the variants, and models learn from other rows.
     """
     ramps = case.result.ramps
     shares = [ramp.shares.get(case.variant, 0.0) for ramp in ramps] or [0.0]
@@ -118,11 +117,7 @@ def backtest(case: Case) -> Finding | Unchecked:
     "Read AUC and `gauc[impressions,half]`, which count every unit.",
 )
 def eligibility(case: Case) -> Finding | Unchecked:
-    """Compare the shares of units that have a GAUC, of which AUC counts all.
-
-    A candidate whose lists are clicked by more units is judged on units that control's GAUC leaves
-    out.
-    """
+    """Compare the shares of units that have a GAUC: both clicks and non-clicks."""
     control, variant = (
         _eligible(case.replayed(GAUC, model, traffic)) for traffic, model in case.served
     )
@@ -164,9 +159,8 @@ def _eligible(row: ReplayRow | None) -> Estimate | None:
 def calibration(case: Case) -> Finding | Unchecked:
     """Compare the served models' distance from Q = Σ score / Σ clicks = 1, on their own traffic.
 
-    Where scores are used as numbers (bids, thresholds, blends), a better AUC can be bought with
-    scores that are too high (Yi et al. 2013). Scores that are too low are no sign of it: so are
-    those of every model on lists that another one chose.
+    Scores that are too high can buy a better AUC (Yi et al. 2013). Scores that are too low are no
+    sign of it: every model has them on lists that another one chose.
     """
     before, after = (case.estimate("q_ctr", model, traffic) for traffic, model in case.served)
     if before is None or after is None or min(before.value, after.value) <= 0:

@@ -32,10 +32,7 @@ Values = Mapping[str, float]
 
 
 class Route(NamedTuple):
-    """One way in which a cause can show: whether it exceeds its limit, and what was seen.
-
-    The p-value is one-sided, that the number is not beyond the limit.
-    """
+    """One way in which a cause can show; its one-sided test is of a number beyond the limit."""
 
     exceeds: bool
     p_value: float
@@ -51,14 +48,7 @@ def _route(number: Estimate, limit: float, words: str, *evidence: Evidence) -> R
 def _found(
     title: str, routes: Sequence[Route], closed: float | None, otherwise: int = 1
 ) -> Finding:
-    """Return what any of several routes says, its p-value after Bonferroni.
-
-    Args:
-        title: Of the message.
-        routes: At least one.
-        closed: Share of the gap that closes without the cause.
-        otherwise: How many routes are told where none exceeds its limit.
-    """
+    """Join the routes that exceed their limits, else the first ones; correct p by Bonferroni."""
     seen = [route for route in routes if route.exceeds]
     smallest = min(route.p_value for route in seen or routes)
     return Finding(
@@ -184,11 +174,10 @@ def _versions(case: Case, rows: pd.DataFrame) -> Iterator[Evidence]:
     shows="whether the candidate knows what nobody knows at the request",
 )
 def leakage(case: Case) -> Finding | Unchecked:
-    """Test times of features, and single features: what nobody knows at the request.
+    """Test what nobody knows at the request: late features, and features that tell the click.
 
-    A feature or a history from after the request, or a column that alone nearly tells the click
-    (Kaufman et al. 2012). An AUC that falls on the model's own lists is no sign of it: choosing
-    the top narrows the range of the score.
+    The leaks of Kaufman et al. (2012). An AUC that falls on the model's own lists is no sign of
+    one: choosing the top narrows the range of the score.
     """
     routes = [*_ahead(case)]
     if not routes:
@@ -242,10 +231,9 @@ def clips(values: Values) -> bool:
 
 
 def rounds(values: Values) -> bool:
-    """Tell whether served scores are own ones in the same order with fewer values.
+    """Tell whether served scores are own ones in the same order, but few or of 16 bits.
 
-    They are a few, or fit into 16 bits as own ones do not. Rounding moves nearly all scores, a cap
-    only those beyond it.
+    Rounding moves nearly all scores, a cap only those beyond it.
     """
     ordered = values["falls"] <= (1 - _ORDERED) * values["compared"]
     few = values["own_values"] >= _LEAST_VALUES and kept(values) < FEW
@@ -301,10 +289,10 @@ def half_precision(case: Case) -> Finding | Unchecked:
     shows="whether the score that ranked is the model's own",
 )
 def served_score(case: Case) -> Finding | Unchecked:
-    """Test mismatches, missing and default scores on rows that nothing else explains.
+    """Test mismatches, missing and default scores on rows that no other cause explains.
 
-    Train-serve skew (Sculley et al. 2015). Rows that another cause explains are left to it:
-    timeouts and fallbacks, late features, old models, what differs by position alone, rounding.
+    Train-serve skew (Sculley et al. 2015); other causes are timeouts and fallbacks, late features,
+    old models, rounding, and what differs by position alone.
     """
     values = values_of(case, "variant")
     routes = [*_mismatches(case, values), *_missing(case), *_defaults(values)]

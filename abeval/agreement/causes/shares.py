@@ -90,8 +90,7 @@ def _effective(case: Case) -> tuple[Evidence, ...]:
 def candidates(case: Case) -> Finding | Unchecked:
     """Count, of what control shows and the candidate scores high, what the variant lacks.
 
-    What a model does not like it scores low on control's traffic. What it scores high there and
-    never shows, it did not get: a source of candidates failed, a filter, an index.
+    A model that never shows what it scores high did not get it: a source of candidates failed.
     """
     rows = case.rows("unshown")
     missing = share(rows, "control", "missing", "wanted")
@@ -136,10 +135,9 @@ def _closed_by_missing(case: Case, rows: pd.DataFrame, missing: float) -> float 
     shows="whether the candidate knows what it shows",
 )
 def training_policy(case: Case) -> Finding | Unchecked:
-    """Count items that the training data hardly have: how much is of them, how they are clicked.
+    """Count rows and clicks of items that the training data hardly have.
 
-    A model learns from what a policy showed (control's, that of an old version). Of what it then
-    shows itself it may know nothing, and offline, on control's traffic, there is little of that.
+    A model learns from what another policy showed, and may know nothing of what it shows itself.
     """
     rows = _with_expected(case.rows("learned_items"))
     unknown = shares(rows, "unlearned", "impressions")
@@ -199,10 +197,7 @@ def _closed_by_learned(case: Case, rows: pd.DataFrame) -> float | None:
     shows="whether lists are in the order of their scores",
 )
 def reordered(case: Case) -> Finding | Unchecked:
-    """Count neighbours in lists of which the later one has the higher score, and what it costs.
-
-    Scores are right and the order is not theirs: rules, diversity, another ranker further down.
-    """
+    """Count neighbours in lists of which the later one has the higher score, and what it costs."""
     rows = case.rows("list_order")
     sides = [rows[rows["side"] == side] for side in ("control", "variant")]
     ahead = shares(rows, "ahead", "neighbours")

@@ -29,8 +29,7 @@ _MODELS = ("baseline", "candidate")
 def position(case: Case) -> Finding | Unchecked:
     """Compare the models among rows of one position: how much of their difference is gone.
 
-    On its own traffic a model put above what it scores high, and there is more clicked (Craswell
-    et al. 2008; COEC: Zhang and Jones 2007).
+    A model puts what it scores high on top, where more is clicked (Craswell et al. 2008).
     """
     traffics = (case.control, case.variant)
     raw, own_raw = (case.difference("auc", traffic) for traffic in traffics)
@@ -56,7 +55,7 @@ def position(case: Case) -> Finding | Unchecked:
 
 
 def _coec(case: Case) -> tuple[Evidence, ...]:
-    """Return clicks over those expected at the same positions of both variants together."""
+    """Return clicks over those expected at their positions (COEC: Zhang and Jones 2007)."""
     rows = case.rows("positions")
     sums = rows.groupby("position")[["clicks", "impressions"]].sum()
     rate = sums["clicks"] / sums["impressions"]
@@ -151,13 +150,7 @@ def _change(pairs: pd.DataFrame, model: str) -> Estimate | None:
 
 
 def _slope_weights(weights: Floats) -> Floats:
-    """Return what each day's value counts in the slope of a weighted regression on its number.
-
-    Example:
-        >>> import numpy as np
-        >>> float(_slope_weights(np.ones(3)) @ np.array([1.0, 3.0, 5.0]))
-        2.0
-    """
+    """Return the weight of each day's value in the slope of a weighted regression on its number."""
     day = np.arange(weights.size, dtype=np.float64)
     centred = day - (weights * day).sum() / weights.sum()
     return np.asarray(weights * centred / (weights * centred**2).sum())
