@@ -231,40 +231,35 @@ Judge = Callable[[Case], Finding | Unchecked]
 
 
 class CauseCheck(NamedTuple):
-    """How one cause is checked; `cause` makes it."""
+    """How one cause is checked: its id, the function that judges it, and its words."""
 
     name: str
     judge: Judge
+    words: "CauseWords"
+
+
+@dataclass(frozen=True)
+class CauseWords:
+    """What is said of a cause, and what it reads; decorates the function that judges it.
+
+    Attributes:
+        threshold: What its deciding number has to reach, for a `reason`; None without one.
+        columns: Of `agreement_rows`, without which it cannot be checked.
+        shows: What they would show.
+    """
+
     threshold: float | None
     reason: str
-    remedy: str
-    queries: tuple[str, ...]
-    columns: tuple[str, ...]
-    shows: str
+    remedy: str = ""
+    queries: tuple[str, ...] = ()
+    columns: tuple[str, ...] = ()
+    shows: str = ""
+
+    def __call__(self, judge: Judge) -> CauseCheck:
+        """Make the check of a cause; the function's name is its id."""
+        return CauseCheck(judge.__name__, judge, self)
 
     @property
     def needed(self) -> tuple[str, ...]:
         """Return the columns of `agreement_rows` that the queries need."""
         return (*self.columns, "click") if self.queries else self.columns
-
-
-def cause(
-    threshold: float | None,
-    reason: str,
-    remedy: str = "",
-    *,
-    queries: tuple[str, ...] = (),
-    columns: tuple[str, ...] = (),
-    shows: str = "",
-) -> Callable[[Judge], CauseCheck]:
-    """Make a cause of the function that judges it; the function's name is its id.
-
-    Without its `columns` of `agreement_rows` it cannot be checked; `shows` says what they would
-    show. The `threshold` is what its deciding number has to reach, for a `reason`.
-    """
-
-    def check(judge: Judge) -> CauseCheck:
-        words = (threshold, reason, remedy, queries, columns, shows)
-        return CauseCheck(judge.__name__, judge, *words)
-
-    return check

@@ -7,7 +7,7 @@ import numpy as np
 from scipy.special import ndtr
 
 from abeval.agreement import clusters
-from abeval.agreement.case import Case, Finding, Unchecked, cause
+from abeval.agreement.case import Case, CauseWords, Finding, Unchecked
 from abeval.results.agreement import Evidence
 from abeval.results.replay import ReplayRow
 from abeval.stats.records import Estimate
@@ -24,7 +24,7 @@ LEAST_CLICKS = 100
 _NANO = 1e-9
 
 
-@cause(None, "the thresholds are those of the checks")
+@CauseWords(None, "the thresholds are those of the checks")
 def trust(case: Case) -> Finding:
     """List the failed checks of the analysis that touch the online metric."""
     online = [] if case.gap is None else [case.gap.online]
@@ -38,7 +38,7 @@ def trust(case: Case) -> Finding:
     )
 
 
-@cause(
+@CauseWords(
     float(WEEK),
     "users behave otherwise on weekends: a whole week is the least",
     "Run for whole weeks.",
@@ -53,7 +53,7 @@ def window(case: Case) -> Finding | Unchecked:
     return Finding(len(days) < WEEK, message, (Evidence("whole days", float(len(days))),))
 
 
-@cause(
+@CauseWords(
     SPAN,
     "shares that differ by 5 points or more",
     "Compare within the stretches of one split (the scorecard does so where it is known when "
@@ -79,7 +79,7 @@ def split(case: Case) -> Finding:
     )
 
 
-@cause(
+@CauseWords(
     LEAST_Z,
     "an estimate is off by two standard errors or more",
     "Check the logged propensities, and what the policies see besides the item and its position.",
@@ -111,7 +111,7 @@ def backtest(case: Case) -> Finding | Unchecked:
     )
 
 
-@cause(
+@CauseWords(
     UNITS_APART,
     "what is explained is of GAUC, and the shares differ by 5 points or more",
     "Read AUC and `gauc[impressions,half]`, which count every unit.",
@@ -147,7 +147,7 @@ def _eligible(row: ReplayRow | None) -> Estimate | None:
     return Estimate(share, share * (1 - share) / row.units, row.units, row.units - 1.0)
 
 
-@cause(
+@CauseWords(
     Q_APART,
     "the candidate's Q is above 1, and further from it than the baseline's by 10 % or more",
     "Calibrate the candidate's scores (isotonic or Platt) on recent traffic, and run the "

@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 import pandas as pd
 
-from abeval.agreement.case import Case, Finding, Unchecked, cause
+from abeval.agreement.case import Case, CauseWords, Finding, Unchecked
 from abeval.agreement.clusters import p_above, share, shares, single, stratified
 from abeval.results.agreement import Evidence
 from abeval.stats.records import Estimate
@@ -77,7 +77,7 @@ def _closed(case: Case, state: str) -> float | None:
     return None if loss is None else case.closed_by_auc(weight * loss.value)
 
 
-@cause(
+@CauseWords(
     MORE,
     f"{MORE:.0%} of rows more than in control have a fault, or answers take {SLOWER:.0%} longer",
     "Mend what fails when the variant is served, and judge the effect afterwards.",
@@ -126,7 +126,7 @@ def _closed_by_healthy(case: Case, rows: pd.DataFrame) -> float | None:
     return case.closed_online(whole.lift, rates.variant.value / rates.control.value - 1)
 
 
-@cause(
+@CauseWords(
     OLDER_HOURS,
     f"{OLDER_HOURS:.0f} hours older than control's on average, or {FLAGGED:.0%} more stale rows",
     "Update the variant's model as often as control's, and judge the effect afterwards.",
@@ -164,7 +164,7 @@ def _versions(case: Case, rows: pd.DataFrame) -> Iterator[Evidence]:
             yield Evidence("versions of the model", float(known[side]), where=variant)
 
 
-@cause(
+@CauseWords(
     LATE,
     f"{LATE:.0%} of rows with a feature from after the request, or a feature whose AUC alone "
     f"is above {TELLS}",
@@ -242,7 +242,7 @@ def rounds(values: Values) -> bool:
     return ordered and (few or short) and values["moved"] > 0.5 * values["inside"]
 
 
-@cause(
+@CauseWords(
     FEW,
     "fewer than 5 % of the values are left, or all fit into 16 bits, in the order of the own "
     "scores; and the AUC falls",
@@ -278,7 +278,7 @@ def half_precision(case: Case) -> Finding | Unchecked:
     )
 
 
-@cause(
+@CauseWords(
     APART,
     f"{APART:.0%} of rows are more than .01 in log odds apart, {UNSERVED:.0%} more are without "
     f"a score than in control, or {DEFAULT:.0%} have one value",

@@ -5,7 +5,7 @@ import pandas as pd
 
 from abeval.aggregates.audit_arrays import CLUSTERS
 from abeval.agreement import clusters
-from abeval.agreement.case import Case, Finding, Unchecked, cause
+from abeval.agreement.case import Case, CauseWords, Finding, Unchecked
 from abeval.agreement.clusters import p_above, share, shares
 from abeval.offline.kernels import ratio
 from abeval.results import format as fmt
@@ -27,7 +27,7 @@ def _sums(rows: pd.DataFrame, *columns: str) -> Floats:
     return rows.groupby("side")[[*columns]].sum().to_numpy(dtype=np.float64).T
 
 
-@cause(
+@CauseWords(
     UNKNOWN,
     "a tenth or more of what the variant shows is unknown to control's log",
     "Collect exploration traffic with the candidate's items; offline values on control's "
@@ -78,7 +78,7 @@ def _effective(case: Case) -> tuple[Evidence, ...]:
     return (Evidence("effective share of the sample", effective, where=case.control),)
 
 
-@cause(
+@CauseWords(
     MISSING,
     f"{MISSING:.0%} of control's rows with a score in the upper half of those that the variant "
     "shows: it shows their item or category at most a tenth as often",
@@ -124,7 +124,7 @@ def _closed_by_missing(case: Case, rows: pd.DataFrame, missing: float) -> float 
     return case.closed_by_rates(rates, np.array([rates[0], whole]))
 
 
-@cause(
+@CauseWords(
     UNLEARNED,
     "a tenth of what the variant shows, beyond control's share, is of items with fewer than 10 "
     "rows in the training data, and is clicked a tenth less",
@@ -186,7 +186,7 @@ def _closed_by_learned(case: Case, rows: pd.DataFrame) -> float | None:
     return case.closed_by_rates(clicks / shown, np.array([clicks[0], expected[1]]) / shown)
 
 
-@cause(
+@CauseWords(
     AGAINST,
     f"{AGAINST:.0%} more neighbours than in control stand against their score, and it costs "
     f"{COSTS:.0%} of the clicks",
@@ -247,7 +247,7 @@ def _in_order(shown: Floats, clicks: Floats) -> Floats:
     return gain
 
 
-@cause(
+@CauseWords(
     TAKEN,
     "elsewhere loses a quarter or more of what the treated part gains; per unit if the number "
     "of impressions changes, else per impression of all scenes",

@@ -4,7 +4,7 @@ import numpy as np
 import pandas as pd
 
 from abeval.agreement import clusters
-from abeval.agreement.case import Case, Finding, Unchecked, cause
+from abeval.agreement.case import Case, CauseWords, Finding, Unchecked
 from abeval.agreement.clusters import p_above, share, single, stratified
 from abeval.results.agreement import Evidence
 from abeval.stats.records import Estimate, Floats
@@ -17,7 +17,7 @@ FALLS = 0.05
 _MODELS = ("baseline", "candidate")
 
 
-@cause(
+@CauseWords(
     HALF,
     "at least half of the models' difference on control's traffic is gone within positions",
     "Compare models within positions, or on traffic whose order is random; do not compare AUC "
@@ -66,7 +66,7 @@ def _coec(case: Case) -> tuple[Evidence, ...]:
     return tuple(case.number(name, share(totals, v, "clicks", "expected"), v) for v in both)
 
 
-@cause(
+@CauseWords(
     HALF,
     "the difference on the rest is off by half of it or more",
     "Judge models offline on exploration traffic.",
@@ -97,7 +97,7 @@ def exploration(case: Case) -> Finding | Unchecked:
     )
 
 
-@cause(
+@CauseWords(
     DRIFTS,
     "the models part by .03 of AUC or more while the experiment runs",
     "Check how often the candidate is trained and how old its features are.",
@@ -156,7 +156,7 @@ def _slope_weights(weights: Floats) -> Floats:
     return np.asarray(weights * centred / (weights * centred**2).sum())
 
 
-@cause(
+@CauseWords(
     SHARE,
     f"{SHARE:.0%} of the rows on which the models are compared",
     "Compare the models on rows that neither has learned from: split by time, with a gap.",
@@ -191,7 +191,7 @@ def overlap(case: Case) -> Finding | Unchecked:
     )
 
 
-@cause(
+@CauseWords(
     FALLS,
     "the AUC falls by so much on rows that were not learned",
     "Regularise, or stop sooner, by rows that are later than the training data.",
