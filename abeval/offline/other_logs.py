@@ -216,7 +216,25 @@ def open_scores(run: Run) -> LogColumns | None:
         return None
     open_log(run, "scores")
     log = map_columns("scores", source, engine.columns("raw_scores"), None)
-    engine.view("scores", _scores_sql(log))
+    lacks = [name for name in ("request_id", "item_id") if name not in log]
+    if "score" not in log and "rank" not in log:
+        lacks.append("score or rank")
+    if lacks:
+        hint = f'map it: columns = {{ {lacks[0].split()[0]} = "..." }}; {log.listed}'
+        raise LogError(f"logs.scores: no column {lacks[0]}", hint)
+    own = {name: quoted(column) for name, column in log.mapped.items()}
+    model, stage = "'scores'", "cast(null as varchar)"
+    if "model" in own:
+        model = f"coalesce(cast({own['model']} as varchar), {model})"
+    if "stage" in own:
+        stage = f"cast({own['stage']} as varchar)"
+        model = f"coalesce({stage} || '/', '') || {model}"
+    score = own["score"] if "score" in own else f"-{own['rank']}"
+    engine.view(
+        "scores",
+        f"select {model} as model, {stage} as stage, {own['request_id']} as request_id, "
+        f"{own['item_id']} as item_id, {finite_sql(score)} as score from raw_scores",
+    )
     return log
 
 
@@ -233,7 +251,12 @@ def judge_scores(
     """
     if log is None:
         return ScoreLog({}, {}, [])
-    stages = _models(engine)
+    # Stages with more items come first.
+    known = engine.rows(
+        "select model, stage, sum(count(*)) over (partition by stage) from scores "
+        "group by model, stage order by 3 desc, coalesce(stage, ''), model"
+    )
+    stages = {str(m): None if stage is None else str(stage) for m, stage, _ in known}
     both = [name for name in stages if name in own]
     if both:
         what = f"model {both[0]!r} has scores in the impressions and in logs.scores"
@@ -252,36 +275,6 @@ def judge_scores(
         )
         stages[SERVED] = SERVED
     return ScoreLog(sql, stages, accounts)
-
-
-def _models(engine: Engine) -> dict[str, str | None]:
-    """Return model → its stage, stages with more items first."""
-    known = engine.rows(
-        "select model, stage, sum(count(*)) over (partition by stage) from scores "
-        "group by model, stage order by 3 desc, coalesce(stage, ''), model"
-    )
-    return {str(m): None if stage is None else str(stage) for m, stage, _ in known}
-
-
-def _scores_sql(log: LogColumns) -> str:
-    missing = [name for name in ("request_id", "item_id") if name not in log]
-    if missing or ("score" not in log and "rank" not in log):
-        lacks = missing[0] if missing else "score or rank"
-        hint = f'map it: columns = {{ {lacks.split()[0]} = "..." }}; the log has: '
-        raise LogError(f"logs.scores: no column {lacks}", hint + ", ".join(log.types))
-    value = quoted(log.mapped["score"]) if "score" in log else f"-{quoted(log.mapped['rank'])}"
-    model = "'scores'"
-    if "model" in log:
-        model = f"coalesce(cast({quoted(log.mapped['model'])} as varchar), {model})"
-    stage = "cast(null as varchar)"
-    if "stage" in log:
-        stage = f"cast({quoted(log.mapped['stage'])} as varchar)"
-        model = f"coalesce({stage} || '/', '') || {model}"
-    request, item = (quoted(log.mapped[name]) for name in ("request_id", "item_id"))
-    return (
-        f"select {model} as model, {stage} as stage, {request} as request_id, {item} as item_id, "
-        f"{finite_sql(value)} as score from raw_scores"
-    )
 
 
 def _accounts(engine: Engine, number: int) -> dict[str, int]:
