@@ -9,7 +9,7 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
-from abeval.engines.protocol import Engine, whole_number
+from abeval.engines.protocol import Engine, whole, whole_number
 from abeval.engines.sql import literal, query
 from abeval.offline.metrics import Ties
 from abeval.offline.rows import Rows
@@ -200,6 +200,12 @@ def shown_points(scores: Mapping[str, str]) -> dict[str, str]:
         name: f"select unit_id, request_id, item_id, {score} as score, grade from every_row"
         for name, score in scores.items()
     }
+
+
+def counted(engine: Engine, sql: str, *names: str) -> list[tuple[str, int]]:
+    """Return the numbers of a query's only row, by name."""
+    (numbers,) = engine.rows(sql)
+    return [(name, whole(number)) for name, number in zip(names, numbers, strict=True)]
 
 
 def finite_sql(value: str) -> str:

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from abeval.engines.duckdb import DuckDBEngine
-from abeval.engines.protocol import Engine, whole, whole_number
+from abeval.engines.protocol import Engine
 from abeval.engines.sources import files_of_log
 from abeval.engines.sql import quoted
 from abeval.errors import ExperimentError, LogError
@@ -205,11 +205,11 @@ def _lists(
     engine: Engine, runs: Mapping[str, object], ties: Ties
 ) -> tuple[dict[str, str], list[tuple[str, int]]]:
     """Return model → SQL of its candidates, and rows that were left out or merged, counted."""
-    unusable = whole_number(engine, "select count(*) - count(grade) from truth_rows")
-    accounts = [
-        ("truth_duplicates", _repeated(engine, "truth_rows")),
-        ("truth_without_usable_grade", unusable),
-    ]
+    accounts = candidates.counted(
+        engine,
+        f"select ({_repeated('truth_rows')}), (select count(*) - count(grade) from truth_rows)",
+        *("truth_duplicates", "truth_without_usable_grade"),
+    )
     sql = {}
     for i, (model, frame) in enumerate(runs.items()):
         columns = _add(engine, "run", model, frame)
@@ -218,30 +218,23 @@ def _lists(
         score = finite_sql("score") if "score" in columns else f"-{finite_sql(quoted('rank'))}"
         rows = f"select request_id, item_id, {score} as score, row_number() over () as place"
         sql[model] = candidates.listed_candidates(engine, i, f"{rows} from run_frame", _TIE[ties])
-        accounts += [(f"{model}: {what}", count) for what, count in _counted(engine).items()]
+        names = ("duplicates", "unusable_scores", "requests_not_in_truth")
+        accounts += candidates.counted(
+            engine,
+            f"select ({_repeated('listed_rows')}), count(*) - count(score), "
+            "count(distinct case when t.request_id is null then l.request_id end) "
+            "from listed_rows l left join (select distinct request_id from truth_rows) t "
+            "on l.request_id = t.request_id",
+            *(f"{model}: {name}" for name in names),
+        )
     return sql, accounts
 
 
-def _repeated(engine: Engine, relation: str) -> int:
-    return whole_number(
-        engine,
+def _repeated(relation: str) -> str:
+    return (
         f"select coalesce(sum(n - 1), 0) from (select count(*) as n from {relation} "
-        "group by request_id, item_id) as c",
+        "group by request_id, item_id) as c"
     )
-
-
-def _counted(engine: Engine) -> dict[str, int]:
-    """Count rows of `listed_rows` that were left out or merged."""
-    ((missing, unjudged),) = engine.rows(
-        "select coalesce(sum(case when score is null then 1 else 0 end), 0), "
-        "count(distinct case when t.request_id is null then l.request_id end) from listed_rows l "
-        "left join (select distinct request_id from truth_rows) t on l.request_id = t.request_id"
-    )
-    return {
-        "duplicates": _repeated(engine, "listed_rows"),
-        "unusable_scores": whole(missing),
-        "requests_not_in_truth": whole(unjudged),
-    }
 
 
 @dataclass(frozen=True)
@@ -358,10 +351,8 @@ def _name(
         "select * from candidate_rows where unit_id is not null",
     )
     candidates.write_traffic(engine, candidates.one_traffic("analysed_rows"))
-    ((rows, units, grades),) = engine.rows(
-        f"select count(*), count({unit}), count({grade}) from raw_log"
+    return candidates.counted(
+        engine,
+        f"select count(*) - count({unit}), count(*) - count({grade}) from raw_log",
+        *("rows_without_unit", "rows_without_relevance"),
     )
-    return [
-        ("rows_without_unit", whole(rows) - whole(units)),
-        ("rows_without_relevance", whole(rows) - whole(grades)),
-    ]

@@ -7,13 +7,13 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from abeval.engines.protocol import Engine, whole, whole_number
+from abeval.engines.protocol import Engine, whole_number
 from abeval.engines.sql import literal, query, quoted
 from abeval.errors import ExperimentError, LogError
 from abeval.experiment.sources import ROW_UNIT
 from abeval.logs.mapping import LogColumns, map_columns
 from abeval.logs.run import Run, open_log
-from abeval.offline.candidates import TIE, finite_sql, listed_candidates, write_truth
+from abeval.offline.candidates import TIE, counted, finite_sql, listed_candidates, write_truth
 from abeval.offline.metrics import OfflineMetric, Ties
 
 if TYPE_CHECKING:
@@ -173,24 +173,20 @@ def longest_shown(engine: Engine) -> int:
 
 def truth_accounts(engine: Engine) -> list[tuple[str, int]]:
     """Count rows of the truth log that were left out, merged, or about items never shown."""
-    ((read, unusable, usable, repeated, elsewhere, unseen),) = engine.rows(
-        "select (select count(*) from truth_rows_read), "
-        "(select count(*) from truth_rows_read where item_id is null or grade is null), "
-        "(select count(*) from truth_log), "
+    return counted(
+        engine,
+        "select (select count(*) from truth_rows_read where item_id is null or grade is null), "
         "(select count(*) from truth_log) - (select count(*) from "
         "(select distinct whose, item_id from truth_log) as d), "
-        "(select count(*) from truth_log t anti join truth_keys a on t.whose = a.whose), "
+        "(select count(*) from truth_log t anti join truth_keys a on t.whose = a.whose) + "
+        "(select count(*) from truth_rows_read where whose is null and item_id is not null "
+        "and grade is not null), "
         "(select count(*) from true_items t anti join shown_rows s on "
         "s.unit_id = t.unit_id and s.request_id = t.request_id and s.item_id = t.item_id "
-        "where t.grade > 0)"
+        "where t.grade > 0)",
+        *("truth_rows_without_usable_item_or_grade", "truth_rows_repeated"),
+        *("truth_rows_of_unknown_requests_or_units", "relevant_items_never_shown"),
     )
-    strangers = whole(read) - whole(unusable) - whole(usable)
-    return [
-        ("truth_rows_without_usable_item_or_grade", whole(unusable)),
-        ("truth_rows_repeated", whole(repeated)),
-        ("truth_rows_of_unknown_requests_or_units", whole(elsewhere) + strangers),
-        ("relevant_items_never_shown", whole(unseen)),
-    ]
 
 
 SERVED = "served"
@@ -262,12 +258,12 @@ def judge_scores(
         what = f"model {both[0]!r} has scores in the impressions and in logs.scores"
         raise ExperimentError(what, "rename one of them")
     write_truth(engine, "select unit_id, request_id, item_id, grade from replay_rows")
-    sql, accounts = {}, []
+    sql, accounts = {}, list[tuple[str, int]]()
     tie = TIE["text" if ties == "text" else "item"]
     for i, name in enumerate(stages):
         listed = "select request_id, item_id, score, 0 as place from scores"
         sql[name] = listed_candidates(engine, i, f"{listed} where model = {literal(name)}", tie)
-        accounts += [(f"{name}: {what}", count) for what, count in _accounts(engine, i).items()]
+        accounts += _left_out(engine, i, name)
     if "stage" in log and has_positions:
         sql[SERVED] = (
             "select unit_id, request_id, item_id, cast(-position as double) as score, "
@@ -277,21 +273,18 @@ def judge_scores(
     return ScoreLog(sql, stages, accounts)
 
 
-def _accounts(engine: Engine, number: int) -> dict[str, int]:
+def _left_out(engine: Engine, number: int, model: str) -> list[tuple[str, int]]:
     """Count scores of `listed_rows` that were left out or merged."""
-    ((rows, keys, unusable, unknown),) = engine.rows(
-        "select count(*), count(distinct (l.request_id, l.item_id)), "
-        "count(*) - count(l.score), count(*) - count(r.request_id) from listed_rows l "
-        "left join (select distinct request_id from replay_rows) r on l.request_id = r.request_id"
+    names = (
+        *("repeated_scores", "unusable_scores"),
+        *("scores_of_unknown_requests", "scored_items_never_shown"),
     )
-    unseen = whole_number(
+    return counted(
         engine,
-        f"select count(*) from judged_{number} l left join replay_rows r "
-        "on l.request_id = r.request_id and l.item_id = r.item_id where r.item_id is null",
+        "select (select count(*) - count(distinct (request_id, item_id)) from listed_rows), "
+        "(select count(*) - count(score) from listed_rows), (select count(*) from listed_rows l "
+        "anti join replay_rows r on l.request_id = r.request_id), "
+        f"(select count(*) from judged_{number} l anti join replay_rows r "
+        "on l.request_id = r.request_id and l.item_id = r.item_id)",
+        *(f"{model}: {name}" for name in names),
     )
-    return {
-        "repeated_scores": whole(rows) - whole(keys),
-        "unusable_scores": whole(unusable),
-        "scores_of_unknown_requests": whole(unknown),
-        "scored_items_never_shown": unseen,
-    }
