@@ -101,7 +101,7 @@ class Estimates:
         if reason is None and isinstance(first, Columns) and isinstance(second, Columns):
             effect = compare(first, second, mask, self.alpha)
         elif reason is None and isinstance(first, GroupValues) and isinstance(second, GroupValues):
-            effect = compare_groups(first, second, int(mask.sum()), self.alpha)
+            effect = compare_groups(first, second, self.alpha)
         values = (before.value.value, after.value.value)
         known = None if values[0] is None or values[1] is None else values[1] - values[0]
         return Difference.of(effect, known)

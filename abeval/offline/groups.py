@@ -62,22 +62,15 @@ class GroupValues(NamedTuple):
         return with_interval(self.value, standard_error(self.without), self.without.size - 1, alpha)
 
 
-def compare_groups(
-    control: GroupValues, model: GroupValues, units: int, alpha: float
-) -> Effect | str:
-    """Compare two models over the same groups of units; a reason where that cannot be."""
+def compare_groups(control: GroupValues, model: GroupValues, alpha: float) -> Effect | str:
+    """Compare two values with intervals over the same groups; a reason where groups differ."""
     df = control.without.size - 1
     if model.without.size - 1 != df:
         return "no_lists"
-    if units < MIN_UNITS or control.without.size < _FEWEST:
-        return "too_few_units"
     se, difference = standard_error(model.without - control.without), model.value - control.value
+    numbers = (control.value, model.value, difference, se, df)
     try:
-        return effects.from_difference(
-            *(control.value, model.value, difference, se, df),
-            alpha=alpha,
-            method="paired_jackknife_t",
-        )
+        return effects.from_difference(*numbers, alpha=alpha, method="paired_jackknife_t")
     except Refusal as refusal:
         return refusal.reason
 

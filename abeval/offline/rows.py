@@ -190,10 +190,8 @@ class Rows:
             scores={model: score[row] for model, score in self.scores.items()},
         )
 
-    def of_units(self, ids: NDArray[np.generic]) -> "Rows | None":
-        """Keep units with these ascending ids, renumbered; None if ids are not integers."""
-        if not np.issubdtype(ids.dtype, np.integer):
-            return None
+    def of_units(self, ids: NDArray[np.generic]) -> "Rows":
+        """Keep units with these ascending ids, renumbered."""
         place, known = np.searchsorted(ids, self.ids), np.isin(self.ids, ids)
         rows = replace(self, unit=place[self.unit].astype(np.int64), ids=ids)
         return rows if known.all() else rows.only(known[self.unit])
