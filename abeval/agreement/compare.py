@@ -18,7 +18,6 @@ from abeval.results import codes
 from abeval.results import format as fmt
 from abeval.results.agreement import Agreement, AgreementRow, Backtest, Cause
 from abeval.results.analysis import Result
-from abeval.results.effects import Row
 from abeval.results.replay import ReplayResult
 from abeval.stats import effects
 from abeval.stats.multiplicity import adjust
@@ -88,9 +87,11 @@ def compare(
             facts=(facts or {}).get(name),
         )
         own = tuple(agreement_rows(case))
-        cases.append(replace(case, gap=min(own, key=_headline, default=None)))
+        # AUC, or the first metric, against the first goal, is what is explained.
+        gap = min(own, key=lambda row: (row.offline != "auc", _ROLES.index(row.role)), default=None)
+        cases.append(replace(case, gap=gap))
         rows += own
-    causes = [checked(case) for case in cases]
+    causes = [causes_of(case) for case in cases]
     return Agreement(
         schema_version=results.AGREEMENT_SCHEMA_VERSION,
         name=info.name,
@@ -110,12 +111,7 @@ def compare(
     )
 
 
-def _headline(row: AgreementRow) -> tuple[bool, int]:
-    """Order rows by what is explained: AUC, or the first metric, against the first goal."""
-    return row.offline != "auc", _ROLES.index(row.role)
-
-
-def checked(case: Case) -> tuple[Cause, ...]:
+def causes_of(case: Case) -> tuple[Cause, ...]:
     """Check every cause, with Holm over those that are tests; rank those found by their share."""
     findings = {check: _lacking(check, case.facts) or check.judge(case) for check in CAUSES}
     tested = {
@@ -227,28 +223,23 @@ DEEPEST = 50
 
 def agreement_rows(case: Case) -> Iterator[AgreementRow]:
     """Set every offline metric of the replay against every online metric of the scorecard."""
-    if case.replay is None:
-        return
-    own = [row for row in case.result.scorecard if row.variant == case.variant]
-    for metric, _ in case.replay.definitions:
-        for row in own:
-            yield _row(case, metric, row)
-
-
-def _row(case: Case, metric: str, online: Row) -> AgreementRow:
-    pair, effect = case.pair(metric, case.control), online_gain(online)
-    gain = offline_gain(pair)
-    differences = (None, None, None) if pair is None else (pair.difference, pair.low, pair.high)
-    return AgreementRow(
-        *(case.variant, metric, online.metric, online.role),
-        *differences,
-        *(online.lift, online.lift_low, online.lift_high),
-        standing=standing(gain, effect),
-        reason=gain.reason or effect.reason,
-        others=tuple(_others(case, metric, effect)),
-        offline_strength=gain.strength,
-        online_strength=effect.strength,
-    )
+    online = [row for row in case.result.scorecard if row.variant == case.variant]
+    for metric, _ in () if case.replay is None else case.replay.definitions:
+        pair = case.pair(metric, case.control)
+        offline = offline_gain(pair)
+        differences = (None, None, None) if pair is None else (pair.difference, pair.low, pair.high)
+        for row in online:
+            effect = online_gain(row)
+            yield AgreementRow(
+                *(case.variant, metric, row.metric, row.role),
+                *differences,
+                *(row.lift, row.lift_low, row.lift_high),
+                standing=standing(offline, effect),
+                reason=offline.reason or effect.reason,
+                others=tuple(_others(case, metric, effect)),
+                offline_strength=offline.strength,
+                online_strength=effect.strength,
+            )
 
 
 def _others(case: Case, metric: str, effect: Gain) -> Iterator[results.OfflineDifference]:

@@ -61,8 +61,8 @@ def write_traffic(engine: Engine, sql: str) -> None:
 
 def read_units(engine: Engine) -> Units:
     """Read the units of the relation `traffic`."""
-    found = engine.rows("select distinct traffic from traffic order by 1")
-    names = [str(name) for (name,) in found]
+    traffics = engine.rows("select distinct traffic from traffic order by 1")
+    names = [str(name) for (name,) in traffics]
     cases = " ".join(f"when traffic = {literal(name)} then {i}" for i, name in enumerate(names))
     number = f"case {cases} end" if names else "0"
     sql = f"select unit_id, unit_group, {number} as traffic from traffic order by unit_id"

@@ -239,8 +239,8 @@ def adjusted(rows: Sequence[replay.ReplayCutPair]) -> list[replay.ReplayCutPair]
             families.setdefault(key, {})[i] = row.p_value
     holm: dict[int, float] = {}
     for p_values in families.values():
-        found = multiplicity.adjust([*p_values.values()], "holm")
-        holm |= dict(zip(p_values, found.tolist(), strict=True))
+        of_family = multiplicity.adjust([*p_values.values()], "holm")
+        holm |= dict(zip(p_values, of_family.tolist(), strict=True))
     return [replace(row, p_adjusted=holm.get(i)) for i, row in enumerate(rows)]
 
 
