@@ -58,8 +58,7 @@ def own_columns(experiment: Experiment, log: LogColumns) -> list[str]:
     """Return the log's columns that causes read under their own names."""
     text = experiment.agreement.treated
     treated = () if text is None else own_columns_of([text], log, EXPRESSION_COLUMNS)
-    features = _features(experiment, log).values()
-    return [*_extra_columns(experiment, log).values(), *features, *treated]
+    return [*_extra_columns(experiment, log).values(), *_features(experiment, log), *treated]
 
 
 def _extra_columns(experiment: Experiment, log: LogColumns) -> dict[str, str]:
@@ -69,10 +68,11 @@ def _extra_columns(experiment: Experiment, log: LogColumns) -> dict[str, str]:
     return {**flags, **named}
 
 
-def _features(experiment: Experiment, log: LogColumns) -> dict[str, str]:
-    """Return feature → the log's own column; numbers only."""
-    known = {name: _as_logged(name, log.types) or name for name in experiment.agreement.features}
-    return {name: c for name, c in known.items() if c not in log.types or is_number(log.types[c])}
+def _features(experiment: Experiment, log: LogColumns) -> list[str]:
+    """Return the features that are numbers, as far as the log has them."""
+    types = {name.lower(): kind for name, kind in log.types.items()}
+    known = ((name, types.get(name.lower())) for name in experiment.agreement.features)
+    return [name for name, kind in known if kind is None or is_number(kind)]
 
 
 def _as_logged(name: str | None, columns: Iterable[str]) -> str | None:
@@ -219,14 +219,14 @@ class AgreementLog:
         return f"cast({column or 'null'} as {kind})"
 
 
-def _features_sql(features: dict[str, str], control: str) -> str:
+def _features_sql(features: Iterable[str], control: str) -> str:
     """Select every feature of every impression of control."""
     parts = [
         f"select {literal(name)} as part, u.variant, u.sub_bucket % {CLUSTERS} as cluster, "
-        f"i.click, cast(i.{quoted(own_name(column))} as double) as value "
+        f"i.click, cast(i.{quoted(own_name(name))} as double) as value "
         "from impressions i join units u on i.unit_id = u.unit_id "
         f"where i.in_period and u.variant = {literal(control)}"
-        for name, column in features.items()
+        for name in features
     ]
     nothing = "select 'none' as part, variant, cluster, click, own as value from agreement_served"
     return " union all ".join(parts) or f"{nothing} where 1 = 0"
