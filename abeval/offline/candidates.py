@@ -99,7 +99,8 @@ class Candidates:
         catalogue: SQL of `item_id`, items that could be listed besides those that were.
         rows: The same candidates as arrays, for kernels; None where they cannot be used.
         points: Model → SQL of `unit_id, request_id, item_id, score, grade`, a row for each
-            impression, which metrics of the scores themselves read; empty where they read `sql`.
+            impression, which metrics of the scores themselves read. With points all models order
+            the same items of a request; without, these metrics read `sql`.
     """
 
     sql: Mapping[str, str]

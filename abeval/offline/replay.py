@@ -196,18 +196,21 @@ class ReplayRun:
             )
         # Models of a scores log have one score for an item of a request; so have all, beside them.
         points = {} if log.sql else candidates.shown_points(scores)
-        history = None
-        if experiment.pre_period is not None and "item_id" in shape.impressions:
-            clicked = "not in_period and click = 1 and item_id is not null"
-            history = f"select unit_id, item_id from impressions where {clicked}"
-        catalogue = None if shape.items is None else "select item_id from items"
-        listed = candidates.Candidates(sql, history, catalogue, rows, points)
+        listed = candidates.Candidates(sql, *self._beyond(), rows, points)
         sums = run_models(engine, listed, units, scoring, self.run.step)
         if self.relevance.truth is not None:
             # Relevant items that were never shown are in no list.
             sums = replace(sums, longest=other_logs.longest_shown(engine))
         models = (ReplayModel(name, log.stages.get(name), blends.get(name)) for name in sql)
         return sums, accounts + log.accounts, tuple(models)
+
+    def _beyond(self) -> tuple[str | None, str | None]:
+        """Return SQL of clicks of the pre-period and of the catalogue; None where unknown."""
+        history = None
+        if self.run.experiment.pre_period is not None and "item_id" in self.shape.impressions:
+            clicked = "not in_period and click = 1 and item_id is not null"
+            history = f"select unit_id, item_id from impressions where {clicked}"
+        return history, None if self.shape.items is None else "select item_id from items"
 
     def estimates(self, wanted: Sequence[OfflineMetric], where: str = "in_period") -> Estimates:
         """Estimate metrics over the impressions that meet a condition."""
