@@ -148,15 +148,13 @@ def with_truth(engine: Engine, key: str, scores: Sequence[str]) -> str:
         "truth_keys", f"select distinct unit_id, request_id, {key} as whose from shown_rows"
     )
     engine.table("true_items", query("offline/true_items"))
-    keys = "s.unit_id = t.unit_id and s.request_id = t.request_id and s.item_id = t.item_id"
-    columns = ", ".join(["position", "category", *scores])
-    nothing = ["cast(null as bigint) as position", "cast(null as varchar) as category"]
-    nothing += [f"cast(null as double) as {name}" for name in scores]
     return (
-        f"select s.unit_id, s.request_id, s.item_id, {columns}, "
-        f"coalesce(t.grade, 0.0e0) as grade from shown_rows s left join true_items t on {keys} "
-        f"union all select t.unit_id, t.request_id, t.item_id, {', '.join(nothing)}, t.grade "
-        f"from true_items t anti join shown_rows s on {keys} where t.grade > 0"
+        "select coalesce(s.unit_id, t.unit_id) as unit_id, coalesce(s.request_id, t.request_id) as "
+        "request_id, coalesce(s.item_id, t.item_id) as item_id, "
+        f"{', '.join(['position', 'category', *scores])}, coalesce(t.grade, 0.0e0) as grade "
+        "from shown_rows s full join true_items t on s.unit_id = t.unit_id "
+        "and s.request_id = t.request_id and s.item_id = t.item_id "
+        "where s.unit_id is not null or t.grade > 0"
     )
 
 
