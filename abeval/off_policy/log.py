@@ -148,10 +148,6 @@ def _policy_sql(engine: Engine, experiment: Experiment, choice: PolicyChoice) ->
         engine.add_log("raw_policy", LogSource(path=path))
     else:
         engine.add_frame("raw_policy", choice.table)
-    return _policy_of_table(engine)
-
-
-def _policy_of_table(engine: Engine) -> str:
     types = engine.columns("raw_policy")
     missing = [name for name in ("item_id", "probability") if name not in types]
     if missing:
