@@ -11,10 +11,10 @@ from typing import Any, cast
 
 import numpy as np
 
-from abeval.offline.metrics import direction_of
 from abeval.errors import ExperimentError
 from abeval.history.measures import Case, cases_of, name_of
 from abeval.history.table import Table, changing
+from abeval.offline.metrics import direction_of
 from abeval.results.analysis import Result
 from abeval.results.effects import Row
 from abeval.results.history import Added, AddedSource, HistoryRow
