@@ -3,12 +3,12 @@
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from abeval.engines.protocol import Engine
 from abeval.engines.sql import quoted
 from abeval.errors import ExperimentError, LogError
 from abeval.experiment.model import Experiment
 from abeval.experiment.problems import suggestion
 from abeval.logs.mapping import own_name
+from abeval.logs.run import Run
 from abeval.logs.shape import LogShape
 from abeval.metrics.definition import Metric, Need, RowTerm
 from abeval.offline.candidates import UNIT_GROUPS, finite_sql, name_rows, write_traffic
@@ -138,9 +138,7 @@ def _grade(experiment: Experiment, shape: LogShape, relevance: Relevance) -> str
     return "cast(click as double)"
 
 
-def name_impressions(
-    experiment: Experiment, engine: Engine, shape: LogShape, relevance: Relevance, where: str
-) -> None:
+def name_impressions(run: Run, shape: LogShape, relevance: Relevance, where: str) -> None:
     """Make the views `candidate_rows`, `analysed_rows` and `traffic` of an experiment.
 
     `where` is a condition on the impressions that count, over the views of `prepare`.
@@ -148,6 +146,7 @@ def name_impressions(
     Raises:
         LogError: The log lacks a column that a replay needs.
     """
+    experiment, engine = run.experiment, run.engine
     check_relevance(shape, relevance.name)
     named = [quoted(own_name(column)) for column in score_columns(experiment)]
     # Without models there is one score, the plain `score` column, first in the view.

@@ -169,7 +169,7 @@ class ReplayRun:
             LogError: There is no model, or nothing to replay.
         """
         experiment, engine, shape = self.run.experiment, self.run.engine, self.shape
-        impressions.name_impressions(experiment, engine, shape, self.relevance, where)
+        impressions.name_impressions(self.run, shape, self.relevance, where)
         blends = {b.name: b for b in impressions.blends_of(experiment, self.options.blend)}
         negatives = self.options.kept_negatives
         scores = impressions.model_scores(experiment, shape, negatives, blends.values())
