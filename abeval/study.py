@@ -26,8 +26,7 @@ from abeval.logs.run import Inputs, Run, opened
 from abeval.logs.shape import LogShape
 from abeval.metrics.definition import Metric
 from abeval.offline.metrics import default_metrics
-from abeval.offline.options import ReplayOptions
-from abeval.offline.replay import replay
+from abeval.offline.replay import ReplayOptions, replay
 from abeval.pipeline import judged
 from abeval.results.analysis import Result
 from abeval.results.replay import ReplayResult, of_metrics

@@ -412,8 +412,7 @@ class LoadedExperiment:
             LogError: The logs do not have what a replay needs.
         """
         from abeval.logs.run import opened
-        from abeval.offline.options import ReplayOptions
-        from abeval.offline.replay import replay
+        from abeval.offline.replay import ReplayOptions, replay
 
         options = ReplayOptions(
             k=k,
@@ -463,7 +462,7 @@ class LoadedExperiment:
         from abeval.agreement.agree import OFFLINE, joined, offline_columns, read_offline
         from abeval.experiment.metrics import named_metrics
         from abeval.logs.run import opened
-        from abeval.offline.options import ReplayOptions
+        from abeval.offline.replay import ReplayOptions
         from abeval.pipeline import judged
 
         options = ReplayOptions(k=k, metrics=OFFLINE if metrics is None else metrics)
