@@ -3,7 +3,7 @@
 import math
 from collections.abc import Sequence
 
-from abeval.stats.distributions import check_alpha, quantile, tail, two_sided_quantile
+from abeval.stats.distributions import check_alpha, quantile, two_sided, two_sided_quantile
 from abeval.stats.records import Adjusted, Effect, Estimate, Interval, Lift, Refusal
 
 
@@ -96,9 +96,9 @@ def from_difference(
     if se <= 0:
         raise Refusal("zero_variance", "the standard error is zero: no test is possible")
     statistic = difference / se
-    ends, p = interval(difference, se, df, alpha), tail(statistic, df)
+    ends = interval(difference, se, df, alpha)
     values = (float(control), float(treatment), float(difference), float(se), float(df))
-    return Effect(*values, *ends, statistic, *p, method)
+    return Effect(*values, *ends, statistic, two_sided(statistic, df), method)
 
 
 def joined(low: Effect, high: Effect) -> Effect:

@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy import special
 
-from abeval.stats.distributions import tail, two_sided_quantile
+from abeval.stats.distributions import two_sided, two_sided_quantile
 from abeval.stats.records import Floats, Refusal, finite
 from abeval.stats.shrinkage import FEWEST, spreads
 
@@ -347,12 +347,12 @@ def _tested(
     reach = two_sided_quantile(alpha, carrying - 1) * error
     low = _crossing(angles, (left.min(0) - reach)[:-2])
     high = -_crossing(-angles[::-1], (-left.max(0) - reach)[-3::-1])
-    p_value = tail(float(left[0, -1] / error[-1]), carrying - 1).p_value
+    p_value = two_sided(float(left[0, -1] / error[-1]), carrying - 1)
     # Of no association the products of single experiments are a sample, whatever their shape.
     products = parts.xy - fitted.total.xy * np.bincount(fitted.groups, fitted.share)
     sampled = np.sum(products**2) * len(single) / (len(single) - 1)
     alone = fitted.total.xy / np.sqrt(max(sampled, expected[-1]))
-    p_value = max(p_value, tail(float(alone), len(single) - 1).p_value)
+    p_value = max(p_value, two_sided(float(alone), len(single) - 1))
     if p_value > alpha:
         low, high = min(low, 0.0), max(high, 0.0)
     return float(own.value), low, high, p_value

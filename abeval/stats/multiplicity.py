@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy import special
 
-from abeval.stats.distributions import brentq, quantile, tail
+from abeval.stats.distributions import brentq, quantile, two_sided
 from abeval.stats.records import Floats, Refusal
 
 Method = Literal["bonferroni", "sidak", "holm", "hochberg", "hommel", "bh", "by"]
@@ -214,7 +214,7 @@ def dunnett_level(alpha: float, loadings: ArrayLike, df: float = math.inf) -> fl
         0.027
     """
     critical = _critical(alpha, _checked_loadings(loadings), _df(df))
-    return tail(critical, df)[0]
+    return two_sided(critical, df)
 
 
 def _checked_loadings(loadings: ArrayLike) -> Floats:

@@ -9,7 +9,7 @@ import numpy as np
 import scipy
 
 from abeval.stats import effects
-from abeval.stats.distributions import Tail, brentq, check_alpha, two_sided_quantile
+from abeval.stats.distributions import brentq, check_alpha, two_sided_quantile
 from abeval.stats.records import Effect, Floats, Interval, Lift, Refusal
 
 _HALF = math.log(2)
@@ -18,19 +18,19 @@ Measure = Callable[[float, float], float]
 """An effect as a function of control's and treatment's share."""
 
 
-def fisher(x_c: int, n_c: int, x_t: int, n_t: int) -> Tail:
+def fisher(x_c: int, n_c: int, x_t: int, n_t: int) -> float:
     """Return the two-sided mid-p of the exact test, twice the smaller tail (Lancaster 1961).
 
     Example:
-        >>> round(fisher(3, 40, 11, 41).p_value, 6)
+        >>> round(fisher(3, 40, 11, 41), 6)
         0.02469
     """
     _, log_weights, place = _table(x_c, n_c, x_t, n_t)
     lower, upper = log_weights[: place + 1].copy(), log_weights[place:].copy()
     lower[-1] -= _HALF
     upper[0] -= _HALF
-    log = min(0.0, _HALF + min(_log_sum(lower), _log_sum(upper)) - _log_sum(log_weights))
-    return Tail(math.exp(log), log / math.log(10))
+    smaller = _HALF + min(_log_sum(lower), _log_sum(upper))
+    return math.exp(min(0.0, smaller - _log_sum(log_weights)))
 
 
 @lru_cache(maxsize=256)
@@ -70,9 +70,9 @@ def exact_interval(
     an end is the most extreme effect on an ellipse around the estimate, with them as its axes.
 
     Args:
-        x_c: Successes in control; at least one unit of the two variants succeeds and one fails.
+        x_c: Successes of `n_c` units in control; of all units some succeed and some fail.
         n_c: Units in control.
-        x_t: Successes in treatment.
+        x_t: Successes of `n_t` units in treatment.
         n_t: Units in treatment.
         measure: The effect, zero where the shares are equal.
         alpha: Error rate of test and interval.
@@ -93,7 +93,7 @@ def exact_interval(
 
 
 def clopper_pearson(successes: int, units: int, alpha: float = 0.05) -> Interval:
-    """Return exact interval of one share (Clopper and Pearson 1934).
+    """Return the exact interval of one share (Clopper and Pearson 1934).
 
     Example:
         >>> low, high = clopper_pearson(0, 100)
@@ -102,13 +102,12 @@ def clopper_pearson(successes: int, units: int, alpha: float = 0.05) -> Interval
     """
     x, n = successes, units
     low = 0.0 if x == 0 else float(scipy.special.betaincinv(x, n - x + 1, alpha / 2))
-    return Interval(
-        low, 1.0 if x == n else float(scipy.special.betainccinv(x + 1, n - x, alpha / 2))
-    )
+    high = 1.0 if x == n else float(scipy.special.betainccinv(x + 1, n - x, alpha / 2))
+    return Interval(low, high)
 
 
 def _table(x_c: int, n_c: int, x_t: int, n_t: int) -> tuple[Floats, Floats, int]:
-    """Possible successes of the treatment, their log weights, and the place of the observed."""
+    """Return possible successes of the treatment, their log weights, the place of the observed."""
     total = x_c + x_t
     counts = np.arange(max(0, total - n_c), min(total, n_t) + 1, dtype=np.float64)
     before = counts[:-1]
@@ -133,7 +132,7 @@ def _root(rising: Callable[[float], float]) -> float:
 
 
 def _shares(odds: float, successes: float, n_c: int, n_t: int) -> tuple[float, float]:
-    """Control's and treatment's share with this odds ratio and so many successes in all."""
+    """Return both shares with this odds ratio and so many successes in all."""
     if odds == 0:
         control = min(1.0, successes / n_c)
         return control, max(0.0, successes - n_c * control) / n_t
@@ -147,7 +146,7 @@ def _shares(odds: float, successes: float, n_c: int, n_t: int) -> tuple[float, f
 
 
 def _highest(ends: list[float], estimate: float) -> float:
-    """The highest effect on the ellipse: at an end of the odds ratio, and with other totals."""
+    """Return the highest effect on the ellipse around the estimate."""
     end, *others = ends
     if end == 0 or math.isinf(end):
         return end
@@ -188,22 +187,16 @@ def exact(control: Count, treatment: Count, alpha: float = 0.05) -> Effect:
     common = (control.successes + treatment.successes) / (control.units + treatment.units)
     se = math.sqrt(common * (1 - common) * (1 / control.units + 1 / treatment.units))
     effect = effects.from_difference(c, t, t - c, se, method="fisher_mid_p")
-    p = fisher(*control, *treatment)
-    ends = exact_interval(*control, *treatment, lambda c, t: t - c, alpha)
-    return effect._replace(
-        low=max(ends.low, -1.0),
-        high=min(ends.high, 1.0),
-        p_value=p.p_value,
-        log10_p_value=p.log10,
-    )
+    low, high = exact_interval(*control, *treatment, lambda c, t: t - c, alpha)
+    p_value = fisher(*control, *treatment)
+    return effect._replace(low=max(low, -1.0), high=min(high, 1.0), p_value=p_value)
 
 
 def unchanged(control: Count, treatment: Count, alpha: float = 0.05) -> Effect:
     """Bound the difference where nobody, or everybody, succeeds in both variants.
 
-    If nobody succeeds, treatment's share less control's is above treatment's largest by Clopper and
-    Pearson (1934) in at most alpha / 2, and below minus control's likewise. The standard error is
-    that of a normal interval as wide.
+    If nobody succeeds, the ends are treatment's largest share by Clopper and Pearson (1934), and
+    minus control's. The standard error is that of a normal interval as wide.
 
     Raises:
         Refusal: `not_applicable` where somebody succeeds and somebody does not.
@@ -226,7 +219,7 @@ def unchanged(control: Count, treatment: Count, alpha: float = 0.05) -> Effect:
 
 
 def exact_lift(control: Count, treatment: Count, alpha: float = 0.05) -> Lift:
-    """Return relative effect with the interval of the exact test.
+    """Return the relative effect with the interval of the exact test.
 
     Raises:
         Refusal: `too_few_units`; `control_near_zero` without a success in control;

@@ -74,7 +74,6 @@ class Effect(NamedTuple):
         high: Upper end.
         statistic: `difference / se`.
         p_value: Two-sided unless the function says otherwise.
-        log10_p_value: Base-10 logarithm of the p-value, exact where `p_value` underflows.
         method: Id of the method, such as `welch_t` or `delta_t`.
     """
 
@@ -87,7 +86,6 @@ class Effect(NamedTuple):
     high: float
     statistic: float
     p_value: float
-    log10_p_value: float
     method: str
 
 

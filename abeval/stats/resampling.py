@@ -172,7 +172,7 @@ def permuted(effect: Effect, null: Floats, method: str) -> Effect:
         0.5
     """
     p_value = permutation_p_value(null, effect.difference)
-    return effect._replace(p_value=p_value, log10_p_value=float(np.log10(p_value)), method=method)
+    return effect._replace(p_value=p_value, method=method)
 
 
 def permutation_p_value(null: Floats, observed: float) -> float:

@@ -10,7 +10,7 @@ from numpy.typing import ArrayLike
 from scipy import special
 
 from abeval.stats import effects
-from abeval.stats.distributions import quantile, tail
+from abeval.stats.distributions import quantile, two_sided
 from abeval.stats.moments import Moments
 from abeval.stats.records import Effect, Floats, Refusal, finite
 from abeval.stats.resampling import permutation_p_value
@@ -380,7 +380,7 @@ def _normal_score(t: float, df: float) -> float:
 def _p_value(z: float, unit: Floats) -> float:
     """P-value of the largest |z|: simulated, or Bonferroni's if smaller."""
     largest = np.abs(_draws(len(unit)) @ unit).max(axis=1)
-    bonferroni = tail(z).p_value * unit.shape[1]
+    bonferroni = two_sided(z) * unit.shape[1]
     return float(min(permutation_p_value(largest, z), bonferroni))
 
 

@@ -21,7 +21,7 @@ from abeval.results.windows import (
     WindowRow,
 )
 from abeval.stats import shapes
-from abeval.stats.distributions import tail
+from abeval.stats.distributions import two_sided
 from abeval.stats.effects import from_difference
 from abeval.stats.records import Bools, Effect, Floats, Integers, Refusal
 from abeval.stats.shapes import Windows, window_effects
@@ -168,7 +168,7 @@ def _trend_left(series: Series, design: Floats, decay: shapes.Match) -> bool:
         search = series.search([shapes.trend(series.times)], with_decay)
     except Refusal:
         return False
-    return tail(search.best.z).p_value < LEVEL
+    return two_sided(search.best.z) < LEVEL
 
 
 def has_effect(arms: Pair) -> bool:
@@ -269,7 +269,7 @@ def _of_cohort(
         return None
     level, amount = float(fit.coefficients[0]), float(fit.coefficients[-1])
     se, amount_se = (math.sqrt(fit.covariance[i, i]) for i in (0, -1))
-    p_value = tail(amount / amount_se).p_value
+    p_value = two_sided(amount / amount_se)
     return replace(
         of_all,
         cohort=" to ".join(dict.fromkeys([dates[cohorts[0]], dates[cohorts[-1]]])),

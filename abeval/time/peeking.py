@@ -20,7 +20,7 @@ from abeval.inference.looks import (
 from abeval.metrics.definition import Direction, Metric
 from abeval.results.windows import Declared, Look
 from abeval.stats import design, sequential, skewed
-from abeval.stats.distributions import upper_tail
+from abeval.stats.distributions import two_sided
 from abeval.stats.records import Effect, Interval, Refusal
 from abeval.stats.sequential import Spending
 from abeval.stats.split_moments import Skewed
@@ -82,7 +82,7 @@ class Snapshot:
         effect = self.effect
         if self.values is None:
             return Interval(effect.difference - half, effect.difference + half)
-        level = 2 * upper_tail(half / effect.se)[0]
+        level = two_sided(half / effect.se)
         return skewed.interval(self.values, max(level, _SMALLEST))
 
 

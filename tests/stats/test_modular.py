@@ -113,4 +113,3 @@ def test_modular_10k_agrees_with_tea_tasting() -> None:
         e = a.effect
         mine = (e.control, e.treatment, e.difference, e.p_value, e.statistic, e.low, e.high)
         assert mine == pytest.approx(estimate(reference[name])[:7], rel=1e-9)
-        assert math.isfinite(e.log10_p_value)
