@@ -1,6 +1,5 @@
 """Ten thousand users made by integer arithmetic, through every test of a mean and a ratio."""
 
-import math
 
 import numpy as np
 import pytest
