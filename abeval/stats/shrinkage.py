@@ -1,8 +1,7 @@
 """Effects shrunk by the spread of past effects (empirical Bayes): what was really gained.
 
-Estimated effects are true effects plus noise of known size, and true effects are normal around a
-mean. Mean and spread come from the effects themselves. What is shrunk by them can be selected and
-added up: if the largest are chosen, their sum is not too large, as that of raw estimates is.
+Estimated effects are true effects plus noise of known size, and true effects are normal. What is
+shrunk can be selected and added up: if the largest are chosen, their sum is not too large.
 """
 
 import math
@@ -42,6 +41,11 @@ class Spreads(NamedTuple):
     mean: Floats
     mean_variance: Floats
     noise: Floats
+
+    @property
+    def expected(self) -> float:
+        """Return the mean of the possible variances."""
+        return float(np.sum(self.weight * self.variance))
 
 
 class FittedPrior(NamedTuple):
