@@ -136,49 +136,59 @@ def estimate(
     if name not in (*WEIGHTED, *MODELLED) or not option > 0:
         raise ValueError(f"no estimator {name!r}, or its option {option} is not above 0")
     reward = finite(rows.reward, "an infinite or missing reward; drop its row or fill it first")
-    model: tuple[Floats, ...] = ()
-    if name in MODELLED:
-        if rows.predicted is None or rows.expected is None:
-            message = "needs the whole policy; a column has it only for the items shown"
-            raise Refusal("not_applicable", message)
-        wrong = "an infinite or missing prediction"
-        model = finite(rows.predicted, wrong), finite(rows.expected, wrong)
-    if name == "dm":
-        weight = np.zeros_like(reward)
-    else:
-        weight = importance_weights(rows.logging, rows.evaluation)
-        if name == "replay":
-            _check_uniform(rows.logging)
-            (weight,) = columns(rows.evaluation)
-    r, w, *model_columns = columns(reward, weight, *model)
+    r, w = columns(reward, _weights(name, rows))
+    q, e = _predictions(rows) if name in MODELLED else (np.zeros_like(r), np.zeros_like(r))
+    columns(r, q, e)
     if name != "dm":
         size = effective_size(w)
         if rows.clusters is not None:
             size = min(size, effective_size(w, rows.clusters))
         require_size(size, f"{w.size} rows", min_ess)
-    if model:
-        q, e = model_columns
-        value, influence, coefficient = _modelled(name, r, w, q, e, option)
-        if rows.refit is not None:
-            influence = influence + rows.refit(coefficient)
-        elif name == "dm":
-            return PolicyValue(value, None, None, None, "none", "model_error_unknown")
-        # The model rests on all rewarded rows, the correction on the effective ones only.
-        rewards = effective_rewards(w, r) if name != "dm" else float(np.count_nonzero(r))
-    elif name in ("snips", "replay"):
-        value = float((w @ r) / w.sum())
-        influence, rewards = w * (r - value) / w.mean(), effective_rewards(w, r)
-    else:
-        w = np.minimum(w, option) if name == "clipped_ips" else w
-        value = float((w * r).mean())
-        influence, rewards = w * r - value, effective_rewards(w, r)
-    return from_influence(value, influence, rows.clusters, alpha, rewards)
+    if name == "clipped_ips":
+        w = np.minimum(w, option)
+    value, influence, coefficient = _valued(name, r, w, q, e, option)
+    if name in MODELLED and rows.refit is not None:
+        influence = influence + rows.refit(coefficient)
+    elif name == "dm":
+        return PolicyValue(value, None, None, None, "none", "model_error_unknown")
+    # The model rests on all rewarded rows, the correction on the effective ones only.
+    effective = effective_size(np.abs(w * r)) if name != "dm" else float(np.count_nonzero(r))
+    return from_influence(value, influence, rows.clusters, alpha, effective)
 
 
-def _modelled(
+def _weights(name: str, rows: Rows) -> Floats:
+    """Return the weights of an estimator; the direct method uses no propensities."""
+    if name == "dm":
+        return np.zeros(np.shape(rows.reward))
+    weights = importance_weights(rows.logging, rows.evaluation)
+    if name != "replay":
+        return weights
+    p = np.asarray(rows.logging, dtype=np.float64)
+    if not np.ptp(p) <= 1e-9 * p.max():
+        message = "replay is right only where every action was logged with one probability"
+        range_ = f"here it ranges from {p.min():.3g} to {p.max():.3g}: use SNIPS"
+        raise Refusal("unsupported_by_logging", f"{message}; {range_}")
+    return np.asarray(rows.evaluation, dtype=np.float64)
+
+
+def _predictions(rows: Rows) -> tuple[Floats, Floats]:
+    if rows.predicted is None or rows.expected is None:
+        message = "needs the whole policy; a column has it only for the items shown"
+        raise Refusal("not_applicable", message)
+    wrong = "an infinite or missing prediction"
+    return finite(rows.predicted, wrong), finite(rows.expected, wrong)
+
+
+def _valued(
     name: str, r: Floats, w: Floats, q: Floats, e: Floats, option: float
 ) -> tuple[float, Floats, Floats]:
-    """Return a value, the influence of each row with known predictions, and its coefficient."""
+    """Return a value, the influence of each row with known predictions, and its coefficient.
+
+    Without a model, all predictions are 0.
+    """
+    if name in ("snips", "replay"):
+        value = float((w @ r) / w.sum())
+        return value, w * (r - value) / w.mean(), w
     if name == "sndr":
         correction = float(w @ (r - q) / w.sum())
         share = w / w.mean()
@@ -193,19 +203,6 @@ def _modelled(
     corrected = e + coefficient * (r - q)
     value = float(corrected.mean())
     return value, corrected - value, coefficient
-
-
-def effective_rewards(coefficient: Floats, reward: Floats) -> float:
-    """Return the effective number of rewarded rows: (Σ|c·r|)²/Σ(c·r)²."""
-    return effective_size(np.abs(coefficient * reward))
-
-
-def _check_uniform(logging: ArrayLike) -> None:
-    p = np.asarray(logging, dtype=np.float64)
-    if not np.ptp(p) <= 1e-9 * p.max():
-        message = "replay is right only where every action was logged with one probability"
-        range_ = f"here it ranges from {p.min():.3g} to {p.max():.3g}: use SNIPS"
-        raise Refusal("unsupported_by_logging", f"{message}; {range_}")
 
 
 def from_influence(
