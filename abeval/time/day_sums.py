@@ -56,22 +56,18 @@ class Panel(NamedTuple):
 
     def values(self, read: ReadLogs, columns: Mapping[str, Whole]) -> SourceValues:
         """Return what metrics are of each row, from columns of their source."""
-        known, size = self.units, len(self.unit)
+        known = self.units
         # Of the units of rows, only the groups are read: nothing else is written out.
-        units = Units(
-            hash=np.broadcast_to(known.hash[:1], size),
+        units = known._replace(
             variant=known.variant[self.unit],
             stretch=known.stretch[self.unit],
-            is_new=np.broadcast_to(known.is_new[:1], size),
-            first_ms=np.broadcast_to(known.first_ms[:1], size),
             segments={},
             covariates={},
-            crosses=np.broadcast_to(known.crosses[:1], size),
         )
         return SourceValues(read.experiment, read.shape, units, columns, {})
 
     def presences(self, variants: Sequence[str], cohorts: int) -> dict[str, "Presence"]:
-        """Variant → when its units are active; entries may lie beyond days with impressions."""
+        """Say when the units of each variant are active; entries may lie beyond active days."""
         entry, presences = np.clip(self.entry, 0, cohorts - 1), dict[str, Presence]()
         variant = self.units.variant[self.unit]
         for number, name in enumerate(variants):
@@ -149,51 +145,37 @@ class Presence:
     def sums(
         self, y: ArrayLike, x: ArrayLike, scales: tuple[float, float], per_unit: bool
     ) -> "DaySums":
-        """Return the sums of a metric.
-
-        Args:
-            y: Numerators, of which `rows` are taken.
-            x: Denominators; 1 for a metric per unit.
-            scales: What one counted unit of y and of x is worth.
-            per_unit: Whether the metric divides by units instead of by x.
-        """
+        """Return the sums of a metric; arguments as the fields of `MetricDays`."""
         bits = min(_BITS, (60 - (len(self.cohort) * self.days**2).bit_length()) // 2)
-        values = [np.asarray(v)[self.rows] for v in (y, x)]
-        # Amounts in cents, say, are multiples of many steps of their resolution.
-        steps = [max(1, int(np.gcd.reduce(own))) for own in values]
-        y_parts, x_parts = (
-            _parts(own // step, bits) for own, step in zip(values, steps, strict=True)
-        )
-        of_y, of_x = len(y_parts), len(x_parts)
-        size = self.cohorts + 1, self.days + 1
-
-        def zeros(parts: int, *more: int) -> Whole:
-            return np.zeros((parts, *size, *more), dtype=np.int64)
-
-        sums = zeros(of_y + of_x)
-        yy, yx, xx = (zeros(n - 1, size[1]) for n in (2 * of_y, of_y + of_x, 2 * of_x))
-        for cohort, first, dense in self._blocks([*y_parts, *x_parts]):
+        parts = [_parts(np.asarray(values)[self.rows], bits) for values in (y, x)]
+        columns = [
+            (of, place, column) for of, own in enumerate(parts) for place, column in enumerate(own)
+        ]
+        of_y, of_x = map(len, parts)
+        size, day = (self.cohorts + 1, self.days + 1), (self.days + 1,)
+        sums = [np.zeros((n, *size), dtype=np.int64) for n in (of_y, of_x)]
+        products = [
+            np.zeros((n - 1, *size, *day), dtype=np.int64)
+            for n in (2 * of_y, of_y + of_x, 2 * of_x)
+        ]
+        for cohort, first, dense in self._blocks([column for *_, column in columns]):
             units, count, days = dense.shape
             rows = dense.reshape(units, count * days)
-            added = np.zeros((count * days, count * days))
-            few = max(1, _SERIAL // added.size)
-            for start in range(0, units, few):
-                added += rows[start : start + few].T @ rows[start : start + few]
-            products = added.reshape(count, days, count, days).astype(np.int64)
-            sums[:, cohort + 1, first + 1 :] += dense.sum(axis=0).astype(np.int64)
-            for i, j in product(range(count), repeat=2):
-                if i >= of_y > j:
-                    continue
-                kept = yy if j < of_y else yx if i < of_y else xx
-                part = i + j if j < of_y else i + j - of_y if i < of_y else i + j - 2 * of_y
-                kept[part, cohort + 1, first + 1 :, first + 1 :] += products[i, :, j]
-        for one in (sums, yy, yx, xx):
+            few = max(1, _SERIAL // (count * days) ** 2)
+            added = sum(part.T @ part for part in np.split(rows, range(few, units, few)))
+            both = np.reshape(added, (count, days, count, days)).astype(np.int64)
+            for i, (of, place, _) in enumerate(columns):
+                sums[of][place, cohort + 1, first + 1 :] += dense[:, i].sum(axis=0).astype(np.int64)
+                for j, (other, more, _) in enumerate(columns):
+                    if of <= other:
+                        kept = products[of + other][place + more, cohort + 1]
+                        kept[first + 1 :, first + 1 :] += both[i, :, j]
+        for one in (*sums, *products):
             _cumulate(one)
-        of_both = sums[:of_y], sums[of_y:], yy, yx, xx
-        return DaySums(self, *of_both, bits, (steps[0], steps[1]), scales, per_unit)
+        return DaySums(self, *sums, *products, bits, scales, per_unit)
 
     def _blocks(self, columns: Sequence[Whole]) -> Iterator[tuple[int, int, NDArray[np.float64]]]:
-        """Some units of a cohort at a time: the cohort, its first day, values by column and day."""
+        """Yield some units of a cohort at a time: it, its first day, values by column and day."""
         step = max(1, min(1 << 13, _CELLS // (len(columns) * self.days)))
         bounds = np.searchsorted(self.cohort, np.arange(self.cohorts + 1))
         for cohort, (start, stop) in enumerate(pairwise(bounds)):
@@ -214,8 +196,7 @@ class Presence:
 class DaySums:
     """One metric in one variant: sums over units by cohort and day, cumulated over both.
 
-    Sums are in parts along the first axis, of which each is worth 2^`bits` of the one before, and
-    of values that are divided by their `steps`.
+    Sums are in parts along the first axis, of which each is worth 2^`bits` of the one before.
 
     Attributes:
         presence: When its units were active.
@@ -225,7 +206,6 @@ class DaySums:
         yx: Of y on a day with x on another.
         xx: Of x on two days.
         bits: See above.
-        steps: What every y, and every x, is a multiple of.
         scales: What one counted unit of y and of x is worth.
         per_unit: Whether the metric divides by units instead of by x.
     """
@@ -237,7 +217,6 @@ class DaySums:
     yx: Whole
     xx: Whole
     bits: int
-    steps: tuple[int, int]
     scales: tuple[float, float]
     per_unit: bool
 
@@ -253,18 +232,20 @@ class DaySums:
         ends = [(cohorts[0], cohorts[-1]) if cohorts else (0, -1) for cohorts, _ in windows]
         cohorts, spans = np.array(ends), np.array([span for _, span in windows])
         units = self.presence.units(cohorts, None if entered else spans).astype(object)
-        of_y, of_x = self.steps
-        y = of_y * _whole(_boxes(self.y, cohorts, spans), self.bits)
-        yy = of_y**2 * _whole(_boxes(self.yy, cohorts, spans, spans), self.bits)
+        x: Any
+        y, yy = self._in(self.y, cohorts, spans), self._in(self.yy, cohorts, spans, spans)
         x, yx, xx = units, y, units
         if not self.per_unit:
-            x = of_x * _whole(_boxes(self.x, cohorts, spans), self.bits)
-            yx = of_y * of_x * _whole(_boxes(self.yx, cohorts, spans, spans), self.bits)
-            xx = of_x**2 * _whole(_boxes(self.xx, cohorts, spans, spans), self.bits)
+            x = self._in(self.x, cohorts, spans)
+            yx, xx = (self._in(one, cohorts, spans, spans) for one in (self.yx, self.xx))
         products = np.array([[yy, yx], [yx, xx]], dtype=object)
         mean, comoment = _centred(units, np.array([y, x], dtype=object), products)
         mean, comoment = mean.T * self.scales, comoment.T * np.outer(self.scales, self.scales)
         return [Moments(*one) for one in zip(units.tolist(), mean, comoment, strict=True)]
+
+    def _in(self, sums: Whole, *sides: Places) -> NDArray[Any]:
+        """Return the sum over each box, in whole numbers of any size."""
+        return _whole(_boxes(sums, *sides), self.bits)
 
     def by_day(self, cohorts: Sequence[int], days: Sequence[int]) -> Moments:
         """Return moments of y on each day, then of x on each, over all units of the cohorts."""
@@ -272,19 +253,18 @@ class DaySums:
         units = self.presence.units(np.array([[start, stop - 1]]))[0]
         # A sum of products of 64 bits, times the units, has at most as many: so have those of sums.
         most = 2**62 // max(int(units), 1)
-        chosen = np.ix_(range(len(days)), days)[1][0]
 
         def cells(sums: Whole) -> NDArray[np.integer | np.object_]:
             own = sums[:, stop] - sums[:, start]
             for axis in range(1, own.ndim):
-                own = np.diff(own, axis=axis).take(chosen, axis=axis)
+                own = np.diff(own, axis=axis).take(days, axis=axis)
             return _whole(own, self.bits, most)
 
         yx = cells(self.yx)
         products = np.block([[cells(self.yy), yx], [yx.T, cells(self.xx)]])
         sums = np.append(cells(self.y), cells(self.x)).astype(products.dtype)
         mean, comoment = _centred(units, sums, products)
-        scales = np.repeat(np.multiply(self.scales, self.steps), len(days))
+        scales = np.repeat(self.scales, len(days))
         return Moments(int(units), mean * scales, comoment * np.outer(scales, scales))
 
 
