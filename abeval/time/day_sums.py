@@ -66,6 +66,10 @@ class Panel(NamedTuple):
         )
         return SourceValues(read.experiment, read.shape, units, columns, {})
 
+    def within(self, span: Span) -> Places:
+        """Return the rows of some days."""
+        return np.flatnonzero((self.day >= span[0]) & (self.day <= span[1]))
+
     def presences(self, variants: Sequence[str], cohorts: int) -> dict[str, "Presence"]:
         """Say when the units of each variant are active; entries may lie beyond active days."""
         entry, presences = np.clip(self.entry, 0, cohorts - 1), dict[str, Presence]()
@@ -147,7 +151,10 @@ class Presence:
     ) -> "DaySums":
         """Return the sums of a metric; arguments as the fields of `MetricDays`."""
         bits = min(_BITS, (60 - (len(self.cohort) * self.days**2).bit_length()) // 2)
-        parts = [_parts(np.asarray(values)[self.rows], bits) for values in (y, x)]
+        values = [np.asarray(one)[self.rows] for one in (y, x)]
+        # Amounts in cents, say, are multiples of many steps of their resolution.
+        steps = [max(1, int(np.gcd.reduce(own))) for own in values]
+        parts = [_parts(own // step, bits) for own, step in zip(values, steps, strict=True)]
         columns = [
             (of, place, column) for of, own in enumerate(parts) for place, column in enumerate(own)
         ]
@@ -172,7 +179,7 @@ class Presence:
                         kept[first + 1 :, first + 1 :] += both[i, :, j]
         for one in (*sums, *products):
             _cumulate(one)
-        return DaySums(self, *sums, *products, bits, scales, per_unit)
+        return DaySums(self, *sums, *products, bits, (steps[0], steps[1]), scales, per_unit)
 
     def _blocks(self, columns: Sequence[Whole]) -> Iterator[tuple[int, int, NDArray[np.float64]]]:
         """Yield some units of a cohort at a time: it, its first day, values by column and day."""
@@ -196,7 +203,8 @@ class Presence:
 class DaySums:
     """One metric in one variant: sums over units by cohort and day, cumulated over both.
 
-    Sums are in parts along the first axis, of which each is worth 2^`bits` of the one before.
+    Sums are in parts along the first axis, of which each is worth 2^`bits` of the one before, and
+    of values that are divided by their `steps`.
 
     Attributes:
         presence: When its units were active.
@@ -206,6 +214,7 @@ class DaySums:
         yx: Of y on a day with x on another.
         xx: Of x on two days.
         bits: See above.
+        steps: What every y, and every x, is a multiple of.
         scales: What one counted unit of y and of x is worth.
         per_unit: Whether the metric divides by units instead of by x.
     """
@@ -217,6 +226,7 @@ class DaySums:
     yx: Whole
     xx: Whole
     bits: int
+    steps: tuple[int, int]
     scales: tuple[float, float]
     per_unit: bool
 
@@ -232,20 +242,20 @@ class DaySums:
         ends = [(cohorts[0], cohorts[-1]) if cohorts else (0, -1) for cohorts, _ in windows]
         cohorts, spans = np.array(ends), np.array([span for _, span in windows])
         units = self.presence.units(cohorts, None if entered else spans).astype(object)
-        x: Any
-        y, yy = self._in(self.y, cohorts, spans), self._in(self.yy, cohorts, spans, spans)
+        of_y, of_x = self.steps
+
+        def within(sums: Whole, worth: int, *sides: Places) -> NDArray[Any]:
+            return worth * _whole(_boxes(sums, cohorts, *sides), self.bits)
+
+        y, yy = within(self.y, of_y, spans), within(self.yy, of_y**2, spans, spans)
         x, yx, xx = units, y, units
         if not self.per_unit:
-            x = self._in(self.x, cohorts, spans)
-            yx, xx = (self._in(one, cohorts, spans, spans) for one in (self.yx, self.xx))
+            x, xx = within(self.x, of_x, spans), within(self.xx, of_x**2, spans, spans)
+            yx = within(self.yx, of_y * of_x, spans, spans)
         products = np.array([[yy, yx], [yx, xx]], dtype=object)
         mean, comoment = _centred(units, np.array([y, x], dtype=object), products)
         mean, comoment = mean.T * self.scales, comoment.T * np.outer(self.scales, self.scales)
         return [Moments(*one) for one in zip(units.tolist(), mean, comoment, strict=True)]
-
-    def _in(self, sums: Whole, *sides: Places) -> NDArray[Any]:
-        """Return the sum over each box, in whole numbers of any size."""
-        return _whole(_boxes(sums, *sides), self.bits)
 
     def by_day(self, cohorts: Sequence[int], days: Sequence[int]) -> Moments:
         """Return moments of y on each day, then of x on each, over all units of the cohorts."""
@@ -264,7 +274,7 @@ class DaySums:
         products = np.block([[cells(self.yy), yx], [yx.T, cells(self.xx)]])
         sums = np.append(cells(self.y), cells(self.x)).astype(products.dtype)
         mean, comoment = _centred(units, sums, products)
-        scales = np.repeat(self.scales, len(days))
+        scales = np.repeat(np.multiply(self.scales, self.steps), len(days))
         return Moments(int(units), mean * scales, comoment * np.outer(scales, scales))
 
 

@@ -1,16 +1,15 @@
 """Follow daily looks: what a reader would have seen and declared at the end of each day."""
 
 import math
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
-from datetime import date
+from collections.abc import Sequence
+from datetime import date, timedelta
 from itertools import dropwhile, takewhile
 from typing import NamedTuple
 
 import numpy as np
 
 from abeval.experiment.model import Experiment
-from abeval.inference.comparison import Comparison
+from abeval.experiment.sections import Period
 from abeval.inference.looks import (
     START_PRECISION,
     START_UNITS,
@@ -24,7 +23,7 @@ from abeval.stats.distributions import two_sided
 from abeval.stats.records import Effect, Interval, Refusal
 from abeval.stats.sequential import Spending
 from abeval.stats.split_moments import Skewed
-from abeval.time.windows import Course
+from abeval.time.windows import Course, Window
 
 HELD = 3
 """Looks, the last included, at which a conclusion must have been the same."""
@@ -37,14 +36,14 @@ _SMALLEST = 1e-300
 """The smallest error rate of an interval."""
 
 
-@dataclass(frozen=True)
-class Snapshot:
+class Snapshot(NamedTuple):
     """The data up to the end of one day.
 
     Attributes:
         day: Its place on the calendar, from 0.
         effect: At a fixed horizon.
-        scale: What information is measured in: the pooled mean of a total per unit, else 1.
+        scale: What information is measured in: the pooled mean of a total per unit, which grows
+            while units return, else 1.
         error: The standard error as a share of the metric's value (`looks.relative_error`).
         values: Both variants, where values are skewed and their own test judges them.
     """
@@ -62,17 +61,6 @@ class Snapshot:
             return self.effect.difference
         return skewed.normal_score(self.values) * self.effect.se
 
-    def always_valid(self, look: sequential.AlwaysValid) -> sequential.AlwaysValid:
-        """Return a look with the interval of skewed values by their own test.
-
-        Raises:
-            Refusal: `too_few_units` where it has no end.
-        """
-        if self.values is None:
-            return look
-        low, high = self.interval((look.high - look.low) / 2)
-        return look._replace(low=low, high=high)
-
     def interval(self, half: float) -> Interval:
         """Return the interval that would reach so far on both sides of a normal difference.
 
@@ -82,8 +70,7 @@ class Snapshot:
         effect = self.effect
         if self.values is None:
             return Interval(effect.difference - half, effect.difference + half)
-        level = two_sided(half / effect.se)
-        return skewed.interval(self.values, max(level, _SMALLEST))
+        return skewed.interval(self.values, max(two_sided(half / effect.se), _SMALLEST))
 
 
 class Held(NamedTuple):
@@ -101,28 +88,19 @@ class Held(NamedTuple):
     information: float
 
 
-def snapshots_of(metric: Metric, by_day: Sequence[tuple[int, Comparison]]) -> tuple[Snapshot, ...]:
-    """Return the looks of the days by whose end there are enough units.
-
-    Args:
-        metric: The metric.
-        by_day: Day and the comparison of all data up to its end, in order.
-    """
-    return tuple(
-        _snapshot(metric, day, one, one.effect)
-        for day, one in by_day
-        if one.effect is not None and min(one.units_control, one.units) >= START_UNITS
-    )
-
-
-def _snapshot(metric: Metric, day: int, one: Comparison, effect: Effect) -> Snapshot:
-    """Scale the information of a total per unit by its mean: it grows while units return."""
-    units = one.units_control, one.units
-    variances = (0.0, 0.0) if one.spread is None else one.spread[:2]
-    total = units[0] * effect.control + units[1] * effect.treatment
-    scale = abs(total) / sum(units) if metric.kind == "mean" else 1.0
-    error = relative_error(effect, variances, units)
-    return Snapshot(day, effect, scale, error, one.permuted)
+def snapshots(metric: Metric, windows: Sequence[Window]) -> list[Snapshot]:
+    """Return the looks at the data up to the end of each day by which there are enough units."""
+    looks = []
+    for kind, (_, day), one in windows:
+        units, effect = (one.units_control, one.units), one.effect
+        if kind != "cumulative" or effect is None or min(units) < START_UNITS:
+            continue
+        variances = (0.0, 0.0) if one.spread is None else one.spread[:2]
+        total = units[0] * effect.control + units[1] * effect.treatment
+        scale = abs(total) / sum(units) if metric.kind == "mean" else 1.0
+        error = relative_error(effect, variances, units)
+        looks.append(Snapshot(day, effect, scale, error, one.permuted))
+    return looks
 
 
 def follow(
@@ -141,29 +119,31 @@ def follow(
     Raises:
         Refusal: `too_few_units` without looks; `control_near_zero`; `zero_variance`.
     """
-    kept = list(snapshots)
+    kept, look_at = list(snapshots), sequential.confidence_sequence
     if planned_share is None:
         # From the first look with enough information on.
         kept = list(dropwhile(lambda look: look.error > START_PRECISION, snapshots))
+        look_at = sequential.from_start
     if not kept:
         raise Refusal("too_few_units", f"no day with {START_UNITS} units in each variant")
-    differences = [look.centre for look in kept]
     ses = [look.effect.se for look in kept]
     scales = [look.scale for look in kept]
     if planned_share is None:
         scales = [look.effect.se * START_PRECISION / look.error for look in kept]
     # A clock that would run backwards stands still.
     clock = np.maximum.accumulate(sequential.information(ses, scales))
-    look_at: Callable[[float, float, float, float], sequential.AlwaysValid] = sequential.from_start
     if planned_share is not None:
-        clock, look_at = clock / (clock[-1] / planned_share), sequential.confidence_sequence
+        clock = clock / (clock[-1] / planned_share)
     held = []
-    for snapshot, difference, se, share in zip(kept, differences, ses, clock.tolist(), strict=True):
+    for snapshot, se, share in zip(kept, ses, clock.tolist(), strict=True):
         try:
-            ends = snapshot.always_valid(look_at(difference, se, share, alpha))
+            look = look_at(snapshot.centre, se, share, alpha)
+            if snapshot.values is not None:
+                low, high = snapshot.interval((look.high - look.low) / 2)
+                look = look._replace(low=low, high=high)
         except Refusal:
             continue
-        held.append(Held(snapshot, ends, share))
+        held.append(Held(snapshot, look, share))
     if not held:
         raise Refusal("too_few_units", "no look has an interval with both ends")
     return held
@@ -187,7 +167,10 @@ def _row(
     direction, effect = course.metric.direction, snapshot.effect
     planned: Declared | None = None
     if bound is not None:
-        planned = declared(direction, *_or_unbounded(snapshot, bound * effect.se))
+        try:
+            planned = declared(direction, *snapshot.interval(bound * effect.se))
+        except Refusal:
+            planned = "unclear"
     return Look(
         metric=course.metric.name,
         variant=course.variant,
@@ -207,11 +190,10 @@ def _row(
     )
 
 
-def _or_unbounded(snapshot: Snapshot, half: float) -> Interval:
-    try:
-        return snapshot.interval(half)
-    except Refusal:
-        return Interval(-math.inf, math.inf)
+def length_of(period: Period) -> float:
+    """Return the days of a period, whole or not."""
+    start, end = period.bounds
+    return (end - start) / timedelta(days=1)
 
 
 def planned_days(experiment: Experiment, days: Sequence[str]) -> tuple[int, ...]:
@@ -221,9 +203,8 @@ def planned_days(experiment: Experiment, days: Sequence[str]) -> tuple[int, ...]
     """
     if experiment.inference.looks != "group_sequential" or experiment.period is None:
         return ()
-    start, end = experiment.period.bounds
+    start, length = experiment.period.bounds[0], length_of(experiment.period)
     late = (start.date() - date.fromisoformat(days[0])).days
-    length = (end - start).total_seconds() / 86_400
     shares = planned_fractions(experiment)
     return tuple(sorted({late + math.ceil(share * length - 1e-9) for share in shares}))
 
@@ -231,7 +212,7 @@ def planned_days(experiment: Experiment, days: Sequence[str]) -> tuple[int, ...]
 def planned_bounds(
     looks: Sequence[Held], planned: Sequence[int], spending: Spending, alpha: float
 ) -> dict[int, float]:
-    """Day of each planned look that was held so far → its critical z (Lan and DeMets)."""
+    """Return the critical z by day of each planned look that was held so far (Lan and DeMets)."""
     share_of = {one.snapshot.day + 1: one.information for one in looks}
     held = sorted(day for day in set(planned) if day in share_of)
     # A look without new information does not count: the first day of each fraction does.
