@@ -115,8 +115,8 @@ def _cuped(
     weights = np.array([1.0, *(-t for t in coefficients)])
     control, treatment = (_estimate(arm, weights[:1], pooled) for arm in arms)
     unadjusted = effects.compare(control, treatment, alpha, method)
-    adjusted = (_estimate(arm, weights, pooled) for arm in arms)
-    effect = effects.compare(*adjusted, alpha, "cuped_t")
+    below, above = (_estimate(arm, weights, pooled) for arm in arms)
+    effect = effects.compare(below, above, alpha, "cuped_t")
     covariance = -float(weights @ arms[0].covariance[0]) / arms[0].n
     removed = variance_removed(effect, unadjusted)
     return Adjusted(effect, unadjusted, coefficients, removed, control, treatment, covariance)
@@ -162,7 +162,10 @@ def lin_mean(control: Moments, treatment: Moments, alpha: float = 0.05) -> Adjus
         1.0206
     """
     together, arms = control + treatment, (control, treatment)
-    inverses = [np.linalg.pinv(arm.comoment[1:, 1:], rcond=1e-12, hermitian=True) for arm in arms]
+    inverses = [
+        np.asarray(np.linalg.pinv(arm.comoment[1:, 1:], rcond=1e-12, hermitian=True), np.float64)
+        for arm in arms
+    ]
     slopes = [inverse @ arm.comoment[1:, 0] for inverse, arm in zip(inverses, arms, strict=True)]
     fitted = [_fitted(*one, together.mean[1:]) for one in zip(arms, inverses, slopes, strict=True)]
     # The centre is the mean of a sample: where slopes differ, the effect moves with it.
@@ -175,14 +178,9 @@ def lin_mean(control: Moments, treatment: Moments, alpha: float = 0.05) -> Adjus
     unadjusted = means.welch(control, treatment, alpha)
     # Residuals are uncorrelated with the part of the control's mean that covariates explain.
     covariance = float(gap @ spread @ slopes[0]) - fitted[0].variance
-    return Adjusted(
-        effect,
-        unadjusted,
-        (*slopes[0].tolist(), *gap.tolist()),
-        variance_removed(effect, unadjusted),
-        *map(means.estimate_mean, arms),
-        covariance,
-    )
+    theta, removed = (*slopes[0].tolist(), *gap.tolist()), variance_removed(effect, unadjusted)
+    raw = means.estimate_mean(control), means.estimate_mean(treatment)
+    return Adjusted(effect, unadjusted, theta, removed, *raw, covariance)
 
 
 def lin_ratio(control: Moments, treatment: Moments, alpha: float = 0.05) -> Adjusted:

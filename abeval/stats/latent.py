@@ -196,7 +196,8 @@ def fit(
     parts = Moments._make(np.bincount(own, term) for term in terms)
     total = Moments._make(part.sum() for part in parts)
     least = (np.sqrt(2 * np.sum((share * se**2) ** 2)) for se in (one_se, other_se))
-    return Fit(*columns, covariance, own, weight, share, total, parts, *least)
+    ends = one, one_se, other, other_se
+    return Fit(*ends, covariance, own, weight, share, total, parts, *least)
 
 
 def correlation(fitted: Fit, alpha: float = 0.05) -> Association:

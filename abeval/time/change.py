@@ -313,7 +313,7 @@ def _event_row(course: Course, event: Event, series: Series) -> EventRow:
         where = "no" if not row.days else "every"
         return replace(row, reason=f"{where} whole day of the log is inside the event")
     try:
-        fit, level = series.fit(series.ones, inside), series.fit(series.ones)
+        fit, level = series.fit(series.ones, inside.astype(float)), series.fit(series.ones)
         outside, more = (float(c) for c in fit.coefficients)
         test = from_difference(outside, outside + more, more, math.sqrt(fit.covariance[1, 1]))
     except Refusal as refusal:

@@ -179,7 +179,7 @@ class Presence:
                         kept[first + 1 :, first + 1 :] += both[i, :, j]
         for one in (*sums, *products):
             _cumulate(one)
-        return DaySums(self, *sums, *products, bits, (steps[0], steps[1]), scales, per_unit)
+        return DaySums(self, sums, products, bits, steps, scales, per_unit)
 
     def _blocks(self, columns: Sequence[Whole]) -> Iterator[tuple[int, int, NDArray[np.float64]]]:
         """Yield some units of a cohort at a time: it, its first day, values by column and day."""
@@ -208,11 +208,10 @@ class DaySums:
 
     Attributes:
         presence: When its units were active.
-        y: Sums of the numerator, shape (parts, cohorts + 1, days + 1).
-        x: Sums of the denominator; of active units for a metric per unit.
-        yy: Sums of products of y on two days, shape (parts, cohorts + 1, days + 1, days + 1).
-        yx: Of y on a day with x on another.
-        xx: Of x on two days.
+        sums: Of y, and of x or of active units for a metric per unit, shape (parts, cohorts + 1,
+            days + 1) each.
+        products: Of y and y, y and x, x and x on two days, shape (parts, cohorts + 1, days + 1,
+            days + 1) each.
         bits: See above.
         steps: What every y, and every x, is a multiple of.
         scales: What one counted unit of y and of x is worth.
@@ -220,13 +219,10 @@ class DaySums:
     """
 
     presence: Presence
-    y: Whole
-    x: Whole
-    yy: Whole
-    yx: Whole
-    xx: Whole
+    sums: Sequence[Whole]
+    products: Sequence[Whole]
     bits: int
-    steps: tuple[int, int]
+    steps: Sequence[int]
     scales: tuple[float, float]
     per_unit: bool
 
@@ -243,15 +239,13 @@ class DaySums:
         cohorts, spans = np.array(ends), np.array([span for _, span in windows])
         units = self.presence.units(cohorts, None if entered else spans).astype(object)
         of_y, of_x = self.steps
-
-        def within(sums: Whole, worth: int, *sides: Places) -> NDArray[Any]:
-            return worth * _whole(_boxes(sums, cohorts, *sides), self.bits)
-
-        y, yy = within(self.y, of_y, spans), within(self.yy, of_y**2, spans, spans)
-        x, yx, xx = units, y, units
-        if not self.per_unit:
-            x, xx = within(self.x, of_x, spans), within(self.xx, of_x**2, spans, spans)
-            yx = within(self.yx, of_y * of_x, spans, spans)
+        y, x = (_whole(_boxes(one, cohorts, spans), self.bits) for one in self.sums)
+        yy, yx, xx = (
+            _whole(_boxes(one, cohorts, spans, spans), self.bits) for one in self.products
+        )
+        y, x, yy, yx, xx = of_y * y, of_x * x, of_y**2 * yy, of_y * of_x * yx, of_x**2 * xx
+        if self.per_unit:
+            x, yx, xx = units, y, units
         products = np.array([[yy, yx], [yx, xx]], dtype=object)
         mean, comoment = _centred(units, np.array([y, x], dtype=object), products)
         mean, comoment = mean.T * self.scales, comoment.T * np.outer(self.scales, self.scales)
@@ -270,9 +264,9 @@ class DaySums:
                 own = np.diff(own, axis=axis).take(days, axis=axis)
             return _whole(own, self.bits, most)
 
-        yx = cells(self.yx)
-        products = np.block([[cells(self.yy), yx], [yx.T, cells(self.xx)]])
-        sums = np.append(cells(self.y), cells(self.x)).astype(products.dtype)
+        yy, yx, xx = map(cells, self.products)
+        products = np.block([[yy, yx], [yx.T, xx]])
+        sums = np.append(*map(cells, self.sums)).astype(products.dtype)
         mean, comoment = _centred(units, sums, products)
         scales = np.repeat(np.multiply(self.scales, self.steps), len(days))
         return Moments(int(units), mean * scales, comoment * np.outer(scales, scales))

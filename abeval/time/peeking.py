@@ -1,7 +1,7 @@
 """Follow daily looks: what a reader would have seen and declared at the end of each day."""
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from datetime import date, timedelta
 from itertools import dropwhile, takewhile
 from typing import NamedTuple
@@ -119,7 +119,9 @@ def follow(
     Raises:
         Refusal: `too_few_units` without looks; `control_near_zero`; `zero_variance`.
     """
-    kept, look_at = list(snapshots), sequential.confidence_sequence
+    kept = list(snapshots)
+    look_at: Callable[[float, float, float, float], sequential.AlwaysValid]
+    look_at = sequential.confidence_sequence
     if planned_share is None:
         # From the first look with enough information on.
         kept = list(dropwhile(lambda look: look.error > START_PRECISION, snapshots))
