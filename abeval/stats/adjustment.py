@@ -22,13 +22,8 @@ def cuped_mean(
 ) -> Adjusted:
     """Adjust a difference in means by one or several covariates (Deng et al. 2013).
 
-    Y* = Y − θ'(X − X̄), θ = Σxx⁻¹Σxy over both variants together, then Welch.
-
-    Args:
-        control: Moments of (y, covariate, …) of the control.
-        treatment: Moments of the same variables of the treatment.
-        theta: Coefficients to use instead.
-        alpha: Error rate of test and interval.
+    Y* = Y − θ'(X − X̄), θ = Σxx⁻¹Σxy over both variants together, then Welch. Moments are of (y,
+    covariate, …); `theta` are coefficients to use instead.
 
     Raises:
         Refusal: `too_few_units`, `zero_variance`.
@@ -146,14 +141,12 @@ def lin_mean(control: Moments, treatment: Moments, alpha: float = 0.05) -> Adjus
 
     Never less efficient than the difference in means in large samples, whatever the split. A
     prediction has the variance of least squares, σ²(1/n + d'C⁻¹d) for covariates whose means are d
-    from the centre and whose sums of products are C (Seber and Lee 2003, section 5.3). The standard
-    error is that of the effect on all units like these: with slopes b and covariates' covariance S,
-    it adds (b_t − b_c)'S(b_t − b_c)/n to what the residuals give, because the mean of the
-    covariates is estimated (Negi and Wooldridge 2021). The degrees of freedom are Welch's, one
-    fewer per covariate. Arguments and refusals as in `cuped_mean`, without coefficients.
-
-    Returns:
-        The effect; `theta` holds the slopes of the control, then the treatment's minus those.
+    from the centre and whose sums of products are C (Seber and Lee 2003, section 5.3). With slopes
+    b
+    and covariates' covariance S, the mean of the covariates, which is estimated, adds
+    (b_t − b_c)'S(b_t − b_c)/n (Negi and Wooldridge 2021). The degrees of freedom are Welch's, one
+    fewer per covariate. `theta` holds the slopes of the control, then the treatment's minus those.
+    Arguments and refusals as in `cuped_mean`.
 
     Example:
         >>> control = Moments.of([9, 11, 13, 15], [9, 10, 13, 16])
@@ -230,16 +223,12 @@ def stratified_mean(
 
     Δ = Σ w_k Δ_k and Var Δ = Σ w_k² v_k, w_k the share of units of both variants (Miratrix, Sekhon
     and Yu 2013; Xie and Aurisset 2016), and the multinomial variance of the shares, which matters
-    if the effect differs between strata.
-
-    Args:
-        control: Moments of the control, one per stratum.
-        treatment: Moments of the treatment in the same strata.
-        alpha: Error rate of test and interval.
+    if the effect differs between strata. Moments are one per stratum, the same strata in both
+    variants.
 
     Raises:
-        Refusal: `too_few_units` when a stratum has fewer than two units in a variant
-            (merge strata then), `zero_variance`.
+        Refusal: `too_few_units` when a stratum has fewer than two units in a variant (merge strata
+            then), `zero_variance`.
 
     Example:
         >>> control = [Moments.of([1, 2, 3]), Moments.of([7, 8, 9])]

@@ -23,12 +23,7 @@ For larger products BLAS starts threads of its own, which compete with ours.
 
 
 class Arm(NamedTuple):
-    """One variant's counts.
-
-    Attributes:
-        counts: Units or impressions, shape (groups, items).
-        units: Units per group, shape (groups,).
-    """
+    """One variant's units or impressions, shape (groups, items), and its units, shape (groups,)."""
 
     counts: Totals
     units: Floats
@@ -37,9 +32,7 @@ class Arm(NamedTuple):
 class Coverage(NamedTuple):
     """Coverage at equal numbers of units, by rarefaction; its counts are units.
 
-    Attributes:
-        size: Items that could have been shown.
-        functionals: What it computes.
+    `size` is how many items could have been shown.
     """
 
     size: int
@@ -48,10 +41,7 @@ class Coverage(NamedTuple):
     def values(self, arm: Arm, at: Floats, orders: Sequence[Integers]) -> Floats:
         """Evaluate one variant at `at` units, shape (functionals, subsets).
 
-        Args:
-            arm: The variant.
-            at: Units to evaluate each subset at, shape (subsets,).
-            orders: Subsets of the groups, each in the order in which groups are used.
+        Subsets of the groups come in the order in which groups are used; `at` has shape (subsets,).
         """
         members = np.zeros((len(orders), len(arm.units)), arm.counts.dtype)
         for row, order in enumerate(orders):
@@ -64,15 +54,9 @@ class Coverage(NamedTuple):
         return _over_sets(arm, members, evaluate)
 
     def against_rest(self, pooled: Arm, members: Totals, _: int, observed: float) -> Floats:
-        """Compare each block with all other groups at equal traffic.
+        """Compare each block with all other groups at equal traffic, shape (functionals, blocks).
 
-        Args:
-            pooled: Counts of both variants together.
-            members: 1 where a block has a group, shape (permutations * blocks, groups).
-            observed: Units of the smaller variant.
-
-        Returns:
-            The block's value less that of the rest, shape (functionals, permutations * blocks).
+        `members` is 1 where a block has a group; `observed` are the units of the smaller variant.
         """
         units, shown = members @ pooled.units, pooled.counts.sum(axis=0)
         others = pooled.units.sum() - units
@@ -92,12 +76,7 @@ class Coverage(NamedTuple):
 
 
 class Evenness(NamedTuple):
-    """Gini and entropy on sets with equal numbers of units; their counts are impressions.
-
-    Attributes:
-        size: Items that could have been shown.
-        functionals: Those to compute.
-    """
+    """Gini and entropy on sets with equal numbers of units; their counts are impressions."""
 
     size: int
     functionals: Sequence[Spread]
@@ -267,12 +246,7 @@ class Incidence(NamedTuple):
 
 
 def matrices(control: Incidence, treatment: Incidence, counted: Counted) -> tuple[Arm, Arm]:
-    """Count densely the items that were shown in either variant.
-
-    Args:
-        control: Incidence of control.
-        treatment: Incidence of treatment, with the same groups and catalogue.
-        counted: The field of an entry to use.
+    """Count densely the items that were shown in either variant, by units or by impressions.
 
     Raises:
         Refusal: `not_applicable` for groups or catalogues that differ, or a code outside the
@@ -341,8 +315,8 @@ class CatalogueComparison(NamedTuple):
 
     Attributes:
         effect: Values at equal traffic, with an interval by delete-a-group jackknife (t with
-            groups - 1 degrees of freedom) and a p-value by permutation. Near alpha the two may
-            disagree.
+            groups - 1 degrees of freedom) and a p-value by permutation, which may disagree near
+            alpha.
         lift: Relative effect with a jackknife interval of its own; None if control is zero.
         at: Number of units at which the variants are compared: that of the smaller one.
         groups: Number of hash groups.
@@ -364,30 +338,22 @@ def compare_all(
     permutations: int = PERMUTATIONS,
     seed: int = SEED,
 ) -> dict[Functional, CatalogueComparison | Refusal]:
-    """Compare two variants' coverage, Gini and entropy at the smaller one's number of units.
+    """Compare two variants' coverage, Gini and entropy (nats) at the smaller one's number of units.
 
-    Coverage is rarefied (Hurlbert 1971); the interval is by jackknife (Efron & Stein 1981). Gini
-    and entropy share their counts.
-
-    The permutation test pools the variants within each group and cuts the groups at random into
-    blocks of the smaller variant's share; each block is compared with the others. Control's and
-    treatment's counts of a group are never swapped, because they differ in size. The null
-    differences are scaled as in `resampling.scaled_null`.
-
-    Args:
-        control: Incidence of control.
-        treatment: Incidence of treatment, with the same groups and catalogue.
-        functionals: Any of `coverage`, `gini` and `entropy` (nats).
-        permutations: Least number of permutations; the p-value is no smaller than
-            1 / (permutations + 1). With 0 it is that of the jackknife's t.
-        seed: Seed of the sets of groups and of the permutations.
-        alpha: Error rate of test and interval.
+    Coverage is rarefied (Hurlbert 1971); the interval is by jackknife (Efron & Stein 1981). The
+    permutation test pools the variants within each group and cuts the groups at random into blocks
+    of
+    the smaller variant's share; each block is compared with the others. Control's and treatment's
+    counts of a group are never swapped, because they differ in size. The null differences are
+    scaled
+    as in `resampling.scaled_null`. The p-value is no smaller than 1 / (permutations + 1); without
+    permutations it is that of the jackknife's t.
 
     Returns:
         By functional, the comparison, or its refusal: `too_few_units` for fewer than eight groups,
-        an empty variant, or a smaller variant with less than two groups' worth of the pooled units
-        (use more groups); `zero_variance` if no group changes the values; `not_applicable` for
-        groups or catalogues that differ.
+        an empty variant, or a smaller variant with less than two groups' worth of the pooled units;
+        `zero_variance` if no group changes the values; `not_applicable` for groups or catalogues
+        that differ.
 
     Example:
         >>> rng = np.random.default_rng(0)

@@ -27,11 +27,10 @@ class Parts(NamedTuple):
 
 
 class Gradient(NamedTuple):
-    """How one part of the difference follows from one variant's sums.
+    """The derivatives of one part of the difference by the means per unit, shape (parts,).
 
-    By the means per unit of numerator and denominator, shape (parts,). A unit's sums times these
-    add up to its influence: over the units of the variant its mean is 0, and its variance over
-    their number is what the variant adds to the variance of the part.
+    A unit's sums times these add up to its influence, whose mean over the units of the variant is 0
+    and whose variance over their number is what the variant adds to the variance of the part.
     """
 
     numerator: Floats
@@ -152,13 +151,9 @@ def _arms(control: Totals, treatment: Totals) -> tuple[_Arm, _Arm]:
 
 
 def effect(value: float, control: Moments, treatment: Moments, alpha: float = 0.05) -> Effect:
-    """Test a part of the difference, clustered by unit.
+    """Test a part of the difference, such as `Parts.within`, clustered by unit.
 
-    Args:
-        value: The part, such as `Parts.within`.
-        control: Moments of the influence of control's units: sums times `Gradients`.
-        treatment: The same of the treatment.
-        alpha: Error rate of test and interval.
+    Moments are of the influence of a variant's units: their sums times `Gradients`.
 
     Raises:
         Refusal: `too_few_units`; `zero_variance` where the part does not vary.
@@ -201,14 +196,9 @@ def mix_shift(
 ) -> MixShift:
     """Take an overall difference apart into effects within segments and a shift of their mix.
 
-    Args:
-        control: Values per segment in control, shape (segments,).
-        treatment: Values in treatment.
-        control_weights: What the segments weigh in control's overall value: units for a mean,
-            denominators for a ratio, shape (segments,).
-        treatment_weights: The same in treatment.
-        control_units: Units per segment in control, for the test of the mix.
-        treatment_units: Units per segment in treatment.
+    All arrays have the shape (segments,). Weights are what segments weigh in a variant's overall
+    value:
+    units for a mean, denominators for a ratio. Units are for the test of the mix.
 
     Raises:
         Refusal: `too_few_units` for a variant without weight; `not_finite`; `not_applicable` for
@@ -242,14 +232,9 @@ def reversal(within: Effect, overall: Effect) -> float:
     """Test whether the effect within segments and the overall effect point opposite ways.
 
     Both have to differ from zero, with opposite signs (an intersection-union test, Berger 1982):
-    without an effect, two estimates have opposite signs by chance.
-
-    Args:
-        within: Effect within segments, such as `MixShift.within` with its standard error.
-        overall: Effect of all units together.
-
-    Returns:
-        The larger of the two p-values; 1 where the signs agree.
+    without an effect, two estimates have opposite signs by chance. The p-value is the larger of
+    both;
+    1 where the signs agree.
 
     Example:
         >>> from abeval.stats.effects import from_difference

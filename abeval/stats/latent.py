@@ -24,14 +24,9 @@ _ROUNDING = 1e-12
 
 
 class Association(NamedTuple):
-    """A coefficient of true effects.
+    """A coefficient of true effects: of the estimates as they are, and corrected for noise.
 
-    Attributes:
-        naive: The same of the estimates as they are.
-        value: Corrected for noise.
-        low: Lower end of its interval.
-        high: Upper end.
-        p_value: Of no association, two-sided.
+    `p_value` is of no association, two-sided.
     """
 
     naive: float
@@ -67,14 +62,10 @@ class Moments(NamedTuple):
 
 
 class Fit(NamedTuple):
-    """Pairs of effects, and the moments of the true effects behind them.
+    """Pairs of effects with their standard errors, and the moments of the true effects behind them.
 
     Attributes:
-        x: Effects on the first metric, shape (pairs,).
-        x_se: Their standard errors.
-        y: Effects on the second.
-        y_se: Their standard errors.
-        shared: Covariances of the two errors of a pair.
+        shared: Covariances of the two errors of a pair, shape (pairs,).
         groups: The experiment of each pair, from 0: variants of one are left out together.
         weight: Of each pair in the means; they sum to 1.
         share: Of each pair in the moments; they sum to 1.
@@ -148,8 +139,7 @@ def fit(
         x_se: Their standard errors, positive.
         y: Effects on the second metric in the same experiments.
         y_se: Their standard errors, positive.
-        shared: Correlation of the two errors of a pair, for all or one each; 0 where different
-            units are behind them.
+        shared: Correlation of the two errors of a pair; 0 where different units are behind them.
         groups: What experiment each pair is of; without it each is one of its own.
 
     Raises:
@@ -214,12 +204,8 @@ def slope(fitted: Fit, alpha: float = 0.05) -> Association:
     A value is in the interval if the covariance that it leaves unexplained is within its error.
     The error is of what single experiments leave when the others set the value, and no smaller
     than of normal effects. Its t distribution has as many degrees of freedom, less one, as there
-    are normal experiments that would carry as much: few, if few experiments carry all. Zero is
-    in the interval unless a t-test of the products of both metrics' effects refutes it too.
-
-    Args:
-        fitted: From `fit`.
-        alpha: Level of the interval; an end without a bound is infinite.
+    are normal experiments that would carry as much. Zero is in the interval unless a t-test of the
+    products of both metrics' effects refutes it too. An end without a bound is infinite.
 
     Source:
         Fieller (1954) for ends without a bound; MacKinnon and White (1985), each left out.
@@ -244,12 +230,9 @@ def slope(fitted: Fit, alpha: float = 0.05) -> Association:
 
 
 def chance_positive(fitted: Fit, x: float, x_se: float) -> float:
-    """Return the probability that the true effect on `y` is above zero, given one on `x`.
+    """Return the probability that the true effect on `y` is above zero, given an estimate on `x`.
 
-    Args:
-        fitted: From `fit`.
-        x: An estimated effect on the first metric, of an experiment that is not in the fit.
-        x_se: Its standard error.
+    The estimate is of an experiment that is not in the fit.
 
     Example:
         >>> x = [0.01, 0.02, -0.01, 0.00, 0.03, -0.02]
@@ -272,8 +255,8 @@ def chance_positive(fitted: Fit, x: float, x_se: float) -> float:
 def held_out(fitted: Fit) -> HeldOut:
     """Predict the effects of each experiment on `y` from a fit to the others.
 
-    Errors that `x` and `y` share make the prediction of an estimate look better than that of the
-    true effect is; their covariance is taken out of the gain.
+    The covariance of errors that `x` and `y` share is taken out of the gain: it would make the
+    prediction of an estimate look better than that of the true effect is.
 
     Example:
         >>> x = [0.01, 0.02, -0.01, 0.00, 0.03, -0.02]

@@ -35,8 +35,7 @@ def estimate_ratio(moments: Moments) -> Estimate:
     """Estimate the ratio of the means of variables 0 and 1, variance by the delta method.
 
     Var(R) = (s_y² − 2R s_xy + R² s_x²) / (n x̄²), divisor n − 1 in the covariances (Deng,
-    Knoblich and Lu 2018). Clicks over impressions have this form, and so has every weighted
-    mean of values per user, such as GAUC as Σ n·AUC / Σ n.
+    Knoblich and Lu 2018). Clicks over impressions have this form, and so has GAUC as Σ n·AUC / Σ n.
 
     Raises:
         Refusal: `too_few_units`, `zero_denominator`.
@@ -54,10 +53,6 @@ def estimate_smooth(moments: Moments, function: Smooth) -> Estimate:
 
     Var(g(x̄)) = ∇g' Σ ∇g / n, Σ with divisor n − 1 (Deng, Knoblich and Lu 2018).
 
-    Args:
-        moments: Moments of the variables per unit.
-        function: The function of the means.
-
     Raises:
         Refusal: `too_few_units`, `zero_denominator`.
     """
@@ -67,12 +62,7 @@ def estimate_smooth(moments: Moments, function: Smooth) -> Estimate:
 
 
 def welch(control: Moments, treatment: Moments, alpha: float = 0.05) -> Effect:
-    """Compare means with unequal variances, by t with estimated df (Welch 1947).
-
-    Args:
-        control: Moments of the control, variable 0 being the value.
-        treatment: Moments of the treatment.
-        alpha: Error rate of test and interval.
+    """Compare means of variable 0 with unequal variances, by t with estimated df (Welch 1947).
 
     Raises:
         Refusal: `too_few_units`, `zero_variance`.
@@ -86,15 +76,11 @@ def welch(control: Moments, treatment: Moments, alpha: float = 0.05) -> Effect:
 
 
 def delta(control: Moments, treatment: Moments, alpha: float = 0.05) -> Effect:
-    """Compare two ratios by the delta method (Deng, Knoblich and Lu 2018).
+    """Compare two ratios, of variables 0 and 1, by the delta method (Deng, Knoblich and Lu 2018).
 
-    Tested against t with the degrees of freedom of Welch and Satterthwaite, which keeps the
-    error rate with few units.
-
-    Args:
-        control: Moments of the control, variables 0 and 1 the numerator and denominator.
-        treatment: Moments of the treatment.
-        alpha: Error rate of test and interval.
+    Against t with the degrees of freedom of Welch and Satterthwaite, which keeps the error rate
+    with
+    few units.
 
     Raises:
         Refusal: `too_few_units`, `zero_denominator`, `zero_variance`.
@@ -116,14 +102,8 @@ def paired_difference(
     The delta method on treatment − control as one function of the means: its gradient, the
     difference of the two, includes their covariance (Deng, Knoblich and Lu 2018, for one ratio).
 
-    Args:
-        moments: Moments over units of all variables that the two functions read.
-        control: The function of the first model.
-        treatment: The function of the second.
-        alpha: Error rate of test and interval.
-
     Raises:
-        Refusal: `too_few_units`, `zero_denominator`, `zero_variance` where the two never differ.
+        Refusal: `too_few_units`, `zero_denominator`, `zero_variance`.
 
     Example:
         >>> m = Moments.of([1, 0, 2, 1], [4, 5, 6, 5], [2, 1, 3, 1], [4, 5, 6, 5])

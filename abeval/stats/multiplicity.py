@@ -17,15 +17,11 @@ _STATSMODELS = {"hochberg": "simes-hochberg", "hommel": "hommel", "by": "fdr_by"
 
 
 def adjust(p_values: ArrayLike, method: Method = "holm") -> Floats:
-    """Adjust the p-values of a family of tests.
+    """Adjust the p-values of a family of tests, each in [0, 1], shape (tests,).
 
-    Args:
-        p_values: Shape (tests,), each in [0, 1]; may be empty.
-        method: `bonferroni`, `sidak`, `holm`, `hochberg`, `hommel` hold the family-wise error
-            rate; `bh` and `by` the false discovery rate.
-
-    Returns:
-        Adjusted p-values, shape (tests,), in the same order.
+    `bonferroni`, `sidak`, `holm`, `hochberg`, `hommel` hold the family-wise error rate; `bh` and
+    `by`
+    the false discovery rate.
 
     Raises:
         Refusal: `not_finite` for NaN; `not_applicable` outside [0, 1] or for an unknown method.
@@ -66,14 +62,9 @@ def adjust(p_values: ArrayLike, method: Method = "holm") -> Floats:
 
 
 def weighted(p_values: ArrayLike, weights: ArrayLike) -> Floats:
-    """Adjust by Bonferroni with a share of alpha per test, such as by metric role.
+    """Adjust by Bonferroni with a share of alpha per test, in any scale, such as by metric role.
 
-    Args:
-        p_values: Shape (tests,).
-        weights: Shares of alpha in any scale, shape (tests,), not negative.
-
-    Returns:
-        `min(1, p / share)`, shape (tests,); 1 for a share of zero.
+    Returns `min(1, p / share)`; 1 for a share of zero.
 
     Raises:
         Refusal: `not_finite`; `not_applicable` for lengths that differ or no positive weight.
@@ -148,16 +139,13 @@ _LARGE = 1e6
 
 
 def dunnett_p_values(p_values: ArrayLike, loadings: ArrayLike, df: float = math.inf) -> Floats:
-    """Adjust the p-values of several treatments for their number, knowing that control is shared.
+    """Adjust two-sided p-values of several treatments for their number; they share a control.
 
     Args:
-        p_values: Two-sided, one per treatment, shape (treatments,).
+        p_values: One per treatment, shape (treatments,).
         loadings: Correlation of each difference with control's value, shape (treatments,):
             √(control's variance / the difference's). Two differences correlate by the product.
         df: Degrees of freedom of the t statistics.
-
-    Returns:
-        Adjusted p-values, shape (treatments,), between each own and Bonferroni's.
 
     Raises:
         Refusal: `not_applicable` for lengths that differ or a loading outside [0, 1].

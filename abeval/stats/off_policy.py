@@ -1,9 +1,8 @@
 """Value of a policy from the log of another policy: importance weighting, and models of the reward.
 
-A row of the log has a reward and two probabilities of the logged action in its context: under the
-logging policy and under the evaluated policy. The weight w is evaluated over logging. The value is
-a mean reward per row. `estimate` has all estimators by name; `cross_fit` makes the predictions that
-some of them need, never from the predicted row.
+The weight w of a row is the probability of its action under the evaluated policy, over that under
+the logging policy. The value is a mean reward per row. `estimate` has all estimators by name;
+`cross_fit` makes the predictions that some of them need, never from the predicted row.
 """
 
 from __future__ import annotations
@@ -68,10 +67,9 @@ class Rows(NamedTuple):
 
 
 class PolicyValue(NamedTuple):
-    """An estimated value of a policy: its mean reward per row.
+    """An estimated value of a policy: its mean reward per row, in the unit of the reward.
 
     Attributes:
-        value: Mean reward, in the unit of the reward.
         se: Standard error; None if unknown.
         low: Lower end of the interval; None without an interval.
         high: Upper end; None without an interval.
@@ -108,16 +106,9 @@ def estimate(
     - `switch_dr`: `dr` without correction where w is above `option` (Wang, Agarwal and Dudik 2017).
     - `dros`: `dr` with correction weights λw/(w² + λ), λ = `option` (Su et al. 2020).
 
-    Args:
-        name: Of the estimator.
-        rows: The log.
-        option: Cap, threshold or λ of the estimators that have one; above 0.
-        alpha: Error rate of the interval.
-        min_ess: Least effective sample size of rows and of clusters, before any clipping.
-
-    Returns:
-        Value, standard error and interval; no interval if nothing varies or fewer than five
-        effective rows are rewarded.
+    There is no interval if nothing varies or fewer than five effective rows are rewarded. `min_ess`
+    is
+    the least effective sample size of rows and of clusters, before any clipping.
 
     Raises:
         Refusal: `unsupported_by_logging`; `invalid_propensity`; `inconsistent` when lengths
@@ -210,9 +201,8 @@ def from_influence(
 ) -> PolicyValue:
     """Return a value with its standard error and interval, from the influence of each row.
 
-    There is no interval, for the reason `zero_variance`, if nothing varies (a log without a click
-    does not prove a rate of zero), nor, for `too_few_rewards`, if fewer than `MIN_REWARDS` rows
-    with a reward are effectively behind the value.
+    There is no interval if nothing varies (`zero_variance`: a log without a click does not prove a
+    rate of zero), or fewer than `MIN_REWARDS` rewarded rows are effectively behind the value.
 
     Example:
         >>> rewards = np.tile([1.0, 0.0], 50)
@@ -232,9 +222,8 @@ def from_influence(
 def skewed_interval(value: float, varied: Spread, alpha: float = 0.05) -> Interval:
     """Return the delta method's interval, corrected for skewness by a cubic map (Hall 1992).
 
-    Rare rewards and large weights make estimates skewed: with about 15 effective clicks the
-    symmetric interval covers 90 to 92 % instead of 95 %, this one 95 to 96 %
-    (docs/off-policy.md). Without skewness, or with many units, it is the t interval.
+    Rare rewards and large weights make estimates skewed (docs/off-policy.md). Without skewness, or
+    with many units, it is the t interval.
 
     Example:
         >>> low, high = skewed_interval(0.5, Spread(0.1, 20.0, 10_000))
@@ -293,20 +282,16 @@ def check_policy(policy: Policy, context: Integers) -> None:
 
 @dataclass(frozen=True, eq=False)
 class CrossFit:
-    """Predictions for a log, and what their influence function needs.
+    """Predictions for a log, and what their influence function needs, by row, fold or both.
 
     Attributes:
         q: Predicted reward per fold and action, fitted outside the fold, shape (folds, actions).
         predicted: q of each row's action, shape (n,).
         expected: Σ_a π(a)·q(a) in each row's context, shape (n,).
-        reward: Reward of each row, shape (n,).
-        action: Action of each row, shape (n,).
-        fold: Fold of each row, shape (n,).
         mean: Mean reward outside each fold, shape (folds,).
         mass: Rows and prior rows behind each q, shape (folds, actions).
         demand: Sum over the rows of a fold of the policy's probability of an action, shape
             (folds, actions).
-        prior_rows: Prior rows of the fit.
     """
 
     q: Floats
@@ -323,9 +308,10 @@ class CrossFit:
     def influence(self, coefficient: Floats) -> Floats:
         """Return the influence of each row on mean(expected + c(r − q)) through the predictions.
 
-        Both have shape (n,); zero on average, except for the prior rows. The infinitesimal
-        jackknife of Jaeckel (1972): the derivative of the estimate by the weight of a row, through
-        every q that was fitted to the row.
+        Zero on average, except for the prior rows. The infinitesimal jackknife of Jaeckel (1972):
+        the
+        derivative of the estimate by the weight of a row, through every q that was fitted to the
+        row.
         """
         folds, actions = self.q.shape
         cells = self.fold * actions + self.action
@@ -356,15 +342,8 @@ def cross_fit(
     """Fit the mean reward per action, shrunk to the overall mean, on the other folds.
 
     q(a) = (Σ r of a + k·mean) / (rows of a + k), k = `prior_rows`; the context is ignored. James
-    and Stein (1961) for shrinkage; Chernozhukov et al. (2018) for cross-fitting.
-
-    Args:
-        reward: Finite, shape (n,).
-        action: Codes from 0, shape (n,).
-        context: Codes from 0, such as the position, shape (n,).
-        fold: Codes from 0 of at least two folds, no unit in two of them, shape (n,).
-        policy: The evaluated policy, a distribution in every context (`check_policy`).
-        prior_rows: k, at least 0.
+    and Stein (1961) for shrinkage; Chernozhukov et al. (2018) for cross-fitting. Actions, contexts
+    and folds are codes from 0 of each row; no unit is in two folds.
 
     Raises:
         Refusal: `too_few_units` without rows outside a fold.

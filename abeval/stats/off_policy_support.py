@@ -40,14 +40,11 @@ class Diagnostics(NamedTuple):
     """How well a log supports the evaluation of another policy.
 
     Attributes:
-        rows: Rows of the log.
         units: Clusters, or rows without clusters.
         rewarded: Rows with a reward other than 0.
         mean_weight: Mean weight, which should be 1.
         mean_weight_se: Its standard error, clustered if there are clusters.
         mean_weight_p: Two-sided p-value of a mean of 1.
-        max_weight: Largest weight.
-        weight_p99: 99th percentile of the weights.
         ess: Effective sample size (Σw)²/Σw² of the rows.
         ess_share: `ess / rows`.
         ess_units: Effective sample size of the weights summed per cluster.
@@ -72,10 +69,6 @@ class Diagnostics(NamedTuple):
 
 def importance_weights(logging: ArrayLike, evaluation: ArrayLike) -> Floats:
     """Return the weights evaluation / logging of the logged actions (Horvitz and Thompson 1952).
-
-    Args:
-        logging: Probability of the logged action under the logging policy, shape (n,).
-        evaluation: Its probability under the evaluated policy, shape (n,).
 
     Raises:
         Refusal: `too_few_units` without rows; `inconsistent` when lengths differ;
@@ -149,14 +142,12 @@ def by_cluster(values: Floats, clusters: ArrayLike | None) -> Floats:
 def spread(value: float, influence: Floats, clusters: ArrayLike | None = None) -> Spread:
     """Return standard error and skewness from the influence of each row on a mean over rows.
 
-    For independent rows this is the delta method, sd(ψ)/√n with divisor n − 1. With clusters the
-    variance is that of sums per cluster, so rows of one unit may be correlated in any way (Huber
-    1967; Liang and Zeger 1986).
-
-    Args:
-        value: The estimate; a standard error below its rounding error counts as zero.
-        influence: ψ of each row, such that value − truth ≈ Σψ/n, shape (n,).
-        clusters: Integer ids, shape (n,).
+    The influence ψ is such that value − truth ≈ Σψ/n. For independent rows this is the delta
+    method,
+    sd(ψ)/√n with divisor n − 1. With clusters the variance is that of sums per cluster, so rows of
+    one
+    unit may be correlated in any way (Huber 1967; Liang and Zeger 1986). A standard error below the
+    value's rounding error counts as zero.
 
     Raises:
         Refusal: `too_few_units` below two clusters; `not_finite`.
@@ -222,12 +213,10 @@ def require_size(size: float, total: str, minimum: float = MIN_ESS) -> None:
 def unsupported_share(probability: Floats, taken: Floats, context_share: Floats) -> float:
     """Return the share of evaluation probability on actions never taken in their context.
 
-    Also the share by which the mean weight is too small (Sachdeva, Su and Joachims 2020).
-
-    Args:
-        probability: Evaluation probability of each context and action, shape (m,).
-        taken: Rows of the log with the action in the context, shape (m,).
-        context_share: Share of the log's rows in that context, shape (m,).
+    Also the share by which the mean weight is too small (Sachdeva, Su and Joachims 2020). Arguments
+    are
+    of each context and action, shape (m,); `context_share` is the context's share of the log's
+    rows.
 
     Example:
         >>> unsupported_share(np.array([0.75, 0.25]), np.array([10, 0]), np.ones(2))
@@ -245,13 +234,9 @@ def diagnose(
     """Return all diagnostics of a log for an evaluated policy.
 
     The mean weight is tested against t with clusters − 1 degrees of freedom (Saito et al. 2020; Li
-    et al. 2015); without variance its p-value is 1 for a mean of 1, else 0.
-
-    Args:
-        reward: Reward of each row, shape (n,).
-        weights: From `importance_weights`, shape (n,).
-        clusters: Integer ids, shape (n,).
-        unsupported: From `unsupported_share`; None if the policy is known for logged actions only.
+    et al. 2015); without variance its p-value is 1 for a mean of 1, else 0. `unsupported` is None
+    if
+    the policy is known for logged actions only.
 
     Raises:
         Refusal: As `columns` and `spread`.

@@ -67,15 +67,9 @@ def exact_interval(
 
     The ends of the odds ratio are turned into shares with the observed number of successes. That
     number has an error of its own (Clopper and Pearson 1934). The two errors are independent, so
-    an end is the most extreme effect on an ellipse around the estimate, with them as its axes.
-
-    Args:
-        x_c: Successes of `n_c` units in control; of all units some succeed and some fail.
-        n_c: Units in control.
-        x_t: Successes of `n_t` units in treatment.
-        n_t: Units in treatment.
-        measure: The effect, zero where the shares are equal.
-        alpha: Error rate of test and interval.
+    an end is the most extreme effect on an ellipse around the estimate, with them as its axes. Some
+    of
+    all units succeed, and some fail. `measure` is zero where the shares are equal.
 
     Example:
         >>> low, high = exact_interval(20, 1000, 0, 1000, lambda c, t: t / c - 1)
@@ -157,12 +151,9 @@ def _highest(ends: list[float], estimate: float) -> float:
 
 
 class Count(NamedTuple):
-    """Units with the property, out of all units of a variant.
+    """Units of randomisation with a property, out of all units of a variant.
 
-    Attributes:
-        successes: Between zero and `units`.
-        units: Units of randomisation. Clicks out of impressions are not a count of units:
-            use `abeval.stats.means`.
+    Clicks out of impressions are not a count of units: use `abeval.stats.means`.
     """
 
     successes: int

@@ -42,9 +42,6 @@ class Step(NamedTuple):
     def weights(self, at: float) -> tuple[int, int]:
         """Return how far the lower and the upper value count as below a place, in parts of `PARTS`.
 
-        Half of the lower value's middle and of the upper's would be below it at either end; in
-        between, what adds up to the place itself.
-
         Example:
             >>> Step(7.0, 90, 8.0, 110).weights(100)
             (1500000, 500000)
@@ -101,11 +98,10 @@ _Z = two_sided_quantile(0.05)
 
 
 class SidedEstimate(NamedTuple):
-    """A quantile of one variant, with a standard error to either side.
+    """A quantile of one variant, with a standard error towards lower (`below`) and higher values.
 
-    Values are thinner on one side than on the other: at the 90th percentile of a skewed value, or
-    where it jumps from one tied value to the next. So the two sides, towards lower values (`below`)
-    and towards higher ones, have errors of their own.
+    Values are thinner on one side than on the other, at the 90th percentile of a skewed value, or
+    where it jumps from one tied value to the next.
     """
 
     value: float
@@ -122,12 +118,11 @@ def design_effect(counts: Moments, level: float) -> float:
     """Divide the variance of clustered values by that of independent ones.
 
     The variance, between units, of the share of values below the quantile (delta method) over the
-    ν(1 − ν)/n of independent values without ties (Deng, Knoblich and Lu 2018).
-
-    Args:
-        counts: Moments over units of (values below the quantile, values); a value at either
-            neighbour of the quantile counts in part, as `Step.weights` has it.
-        level: Level of the quantile, ν.
+    ν(1 − ν)/n of independent values without ties (Deng, Knoblich and Lu 2018). Moments over units
+    are
+    of (values below the quantile, values); a value at either neighbour of the quantile counts in
+    part,
+    as `Step.weights` has it.
 
     Raises:
         Refusal: `too_few_units`, `zero_denominator`.
@@ -143,12 +138,8 @@ def design_effect(counts: Moments, level: float) -> float:
 def pooled(own: Sequence[float], units: Sequence[int]) -> list[float]:
     """Choose the design effect of each variant: its own, or that of all variants if larger.
 
-    In a small variant, the design effect is an estimate with much noise; where it is too small by
-    chance, the test would be too eager.
-
-    Args:
-        own: Design effect of each variant.
-        units: Units of each variant, which weigh it.
+    In a small variant, it is an estimate with much noise; where it is too small by chance, the test
+    would be too eager. Units weigh variants.
 
     Example:
         >>> pooled([2.0, 1.0], [900, 100])
@@ -161,12 +152,7 @@ def pooled(own: Sequence[float], units: Sequence[int]) -> list[float]:
 def ends(n: int, level: float, effect: float = 1.0) -> Interval:
     """Return levels whose quantiles enclose the quantile in 95 % of samples (Woodruff 1952).
 
-    ν ∓ z·√(D·ν(1 − ν)/n), with the design effect D.
-
-    Args:
-        n: Number of values.
-        level: Level of the quantile, ν.
-        effect: Design effect of the values.
+    ν ∓ z·√(D·ν(1 − ν)/n), of n values with the design effect D.
 
     Raises:
         Refusal: `too_few_units` where fewer than `MIN_TAIL` independent values are expected beyond

@@ -26,12 +26,8 @@ class AASummary(NamedTuple):
 
     Attributes:
         rejections: Number of p-values below alpha.
-        replays: Number of p-values.
-        rate: Their ratio, which should be alpha.
-        low: Lower end of its Clopper-Pearson interval.
-        high: Upper end.
+        rate: Their share, which should be alpha, with its Clopper-Pearson interval.
         ks_statistic: Kolmogorov-Smirnov distance from the uniform distribution.
-        ks_p_value: Its p-value.
     """
 
     rejections: int
@@ -127,14 +123,10 @@ def _treated_sums(table: Floats, share: float, resplits: int, seed: int) -> Floa
 
 
 def aa_summary(p_values: ArrayLike, alpha: float = 0.05) -> AASummary:
-    """Test the rejection rate of A/A tests, and the uniformity of their p-values.
+    """Test the rejection rate of A/A tests at `alpha`, and the uniformity of their p-values.
 
-    Clopper-Pearson interval (1934) and Kolmogorov-Smirnov test (Kohavi, Tang & Xu 2020, chapter
-    19).
-
-    Args:
-        p_values: Shape (replays,).
-        alpha: Level of the tests; the interval is at 95 %.
+    Clopper-Pearson interval (1934) at 95 % and Kolmogorov-Smirnov test (Kohavi, Tang & Xu 2020,
+    chapter 19).
 
     Raises:
         Refusal: `too_few_units` without p-values; `not_finite`.

@@ -12,13 +12,7 @@ from abeval.stats.records import Floats, Refusal, finite
 
 
 class AlwaysValid(NamedTuple):
-    """One look at an always-valid test.
-
-    Attributes:
-        low: Lower end of the confidence sequence.
-        high: Upper end.
-        p_value: Always-valid p-value of this look; at most alpha iff 0 is outside the interval.
-    """
+    """One look at a confidence sequence; p is at most alpha iff 0 is outside the interval."""
 
     low: float
     high: float
@@ -28,9 +22,7 @@ class AlwaysValid(NamedTuple):
 def information(ses: ArrayLike, scale: ArrayLike = 1.0) -> Floats:
     """Return the information of looks, `(scale / se)^2`, shape (looks,).
 
-    Args:
-        ses: Standard errors of the difference, shape (looks,).
-        scale: 1, or for totals per unit the metric's pooled mean at each look.
+    The scale is 1, or for totals per unit the metric's pooled mean at each look.
 
     Raises:
         Refusal: `zero_variance`; `not_finite`; `control_near_zero` for a scale of zero.
@@ -56,14 +48,10 @@ def confidence_sequence(
 ) -> AlwaysValid:
     """Look at an asymptotic confidence sequence, which is tightest where the plan ends.
 
-    It is for large samples: start once each variant has some hundred units.
-
-    Args:
-        difference: Estimated effect.
-        se: Its standard error.
-        fraction: Information now over information planned, positive; may pass 1. The plan must
-            not depend on the effect seen. On a count clock, units now over units planned.
-        alpha: Error rate of test and interval.
+    `fraction` is information now over information planned, positive, or on a count clock units over
+    units planned; it may pass 1. The plan must not depend on the effect seen. Start once each
+    variant
+    has some hundred units.
 
     Raises:
         Refusal: `zero_variance`; `not_finite`; `too_few_units` for a fraction that is not
@@ -90,14 +78,8 @@ def from_start(difference: float, se: float, growth: float, alpha: float = 0.05)
     """Look at a confidence sequence without a plan.
 
     |z| crosses sqrt(a² + ln growth) at some look with probability alpha, where a² is the upper
-    alpha quantile of chi-square with 3 degrees of freedom.
-
-    Args:
-        difference: Estimated effect.
-        se: Its standard error.
-        growth: Information now over information where the looks began, at least 1. Where they
-            began must not depend on the effect.
-        alpha: Error rate of test and interval.
+    alpha quantile of chi-square with 3 degrees of freedom. `growth` is information now over
+    information where the looks began, at least 1; where they began must not depend on the effect.
 
     Raises:
         Refusal: `before_first_look` for a growth below 1; `zero_variance`; `not_finite`.
@@ -191,13 +173,11 @@ class Bounds(NamedTuple):
 
 
 def spent(fraction: float, alpha: float = 0.05, spending: Spending = "obrien_fleming") -> float:
-    """Return the two-sided alpha spent by an information fraction.
+    """Return the two-sided alpha spent by an information fraction; from 1 on all of it.
 
-    Args:
-        fraction: Information now over information planned; from 1 on all of alpha is spent.
-        spending: `obrien_fleming`: one function of alpha / 2 per side (as gsDesign and ldbounds);
-            `obrien_fleming_total`: one function of the total alpha; `pocock`; `power`: its square.
-        alpha: Error rate of test and interval.
+    `obrien_fleming` is one function of alpha / 2 per side (as gsDesign and ldbounds),
+    `obrien_fleming_total` one function of the total alpha; `pocock`; `power` is the fraction's
+    square.
 
     Raises:
         Refusal: `not_applicable` for an unknown function or a negative fraction.
@@ -238,10 +218,10 @@ def bounds(
     Args:
         fractions: Increasing information fractions in (0, 1], shape (looks,). Looks not yet held
             may be left out: later looks do not move earlier bounds.
+        alpha: Over all looks together.
         spending: As in `spent`.
         spent_at: Share of the plan at which each look spends alpha, where that is another clock
             than information, such as the calendar. Then only the ratios of `fractions` matter.
-        alpha: Error rate of test and interval.
 
     Raises:
         Refusal: As `spent`; `not_applicable` for fractions, or shares of the plan, that do not
@@ -290,16 +270,9 @@ def repeated_p_value(
     spending: Spending = "obrien_fleming",
     spent_at: ArrayLike | None = None,
 ) -> RepeatedPValue:
-    """Return the p-value of one look that holds over all looks.
+    """Return the p-value of one look, with statistic z, that holds over all looks so far.
 
-    Args:
-        z: Statistic of the last look.
-        fractions: Information fractions of the looks so far, as in `bounds`.
-        spending: As in `spent`.
-        spent_at: As in `bounds`.
-
-    Raises:
-        Refusal: As `bounds`.
+    Looks are those of `bounds`, which refuses alike.
 
     Source:
         Jennison & Turnbull (JRSS B 1989), section 4.

@@ -25,12 +25,10 @@ _NOT_FINITE = "effects and covariances must be finite"
 
 
 class Windows(NamedTuple):
-    """Effects in D windows.
+    """Values of both variants and effects in D windows, shape (D,) each.
 
     Attributes:
-        control: Value of control in each window, shape (D,).
-        treatment: Value of treatment in each window, shape (D,).
-        effect: log(treatment / control), or treatment - control, shape (D,).
+        effect: log(treatment / control), or treatment - control.
         covariance: Covariance of the effects, shape (D, D).
         scale: `relative` or `absolute`.
         df: Degrees of freedom of `covariance`, which is estimated.
@@ -47,12 +45,10 @@ class Windows(NamedTuple):
 def window_effects(control: Moments, treatment: Moments) -> Windows:
     """Compare windows, with their covariance, by the delta method (Deng, Knoblich & Lu 2018).
 
-    Effects are relative if every value is `STEADY` standard errors above zero.
-
-    Args:
-        control: Moments over units of D numerators, then D denominators, one of each per window;
-            a unit that is absent from a window has zeros there.
-        treatment: The same in treatment.
+    Moments over units are of D numerators, then D denominators, one of each per window; a unit that
+    is
+    absent from a window has zeros there. Effects are relative if every value is `STEADY` standard
+    errors above zero.
 
     Raises:
         Refusal: `zero_denominator` if the denominator of a window sums to zero; `too_few_units`.
@@ -108,17 +104,11 @@ def _steady(moments: Moments, values: Floats) -> bool:
 
 
 def contrast(differences: Floats, covariance: Floats, weights: ArrayLike) -> Effect:
-    """Test a linear contrast of windows, such as late minus early.
+    """Test a linear contrast of windows, such as late minus early, by z.
 
-    Kohavi, Tang & Xu (2020), chapter 3; Hohnhold, O'Brien & Tang (2015).
-
-    Args:
-        differences: Effect per window, shape (windows,).
-        covariance: Covariance of the effects, shape (windows, windows).
-        weights: Contrast, shape (windows,); weights that sum to zero compare windows.
-
-    Returns:
-        Effect by z, with the positive part of the contrast as treatment, the negative as control.
+    Weights that sum to zero compare windows (Kohavi, Tang & Xu 2020, chapter 3; Hohnhold, O'Brien &
+    Tang 2015). The positive part of the contrast is the effect's treatment, the negative its
+    control.
 
     Raises:
         Refusal: `zero_variance` or `not_finite`.
@@ -168,12 +158,9 @@ class Match(NamedTuple):
 
 
 class Search(NamedTuple):
-    """Result of a search over shapes.
+    """Result of a search: the shapes that are not linear functions of the nuisance columns.
 
-    Attributes:
-        matches: The shapes that are not linear functions of the nuisance columns.
-        best: The match with the largest absolute z.
-        p_value: P-value of the best, adjusted for all matches.
+    The best has the largest absolute z; its p-value is adjusted for all of them.
     """
 
     matches: tuple[Match, ...]
@@ -185,8 +172,7 @@ class Fit(NamedTuple):
     """A generalised least squares fit.
 
     Attributes:
-        coefficients: Coefficients of the columns of the design.
-        covariance: Covariance of the coefficients.
+        covariance: Covariance of the coefficients of the columns of the design.
         q: Sum of the squared whitened residuals.
         df: Number of times minus number of columns.
         q_p_value: P-value of `q` if the residuals are noise, of Hotelling's T².
@@ -251,11 +237,9 @@ def fit(
 ) -> Fit:
     """Fit by generalised least squares (Aitken 1935), with an estimated covariance (Rao 1967).
 
-    Args:
-        effects: Effect at each time, shape (times,).
-        covariance: Covariance of the effects, shape (times, times).
-        design: Columns, shape (times, columns).
-        free: Degrees of freedom of the covariance; infinite if it is known.
+    Effects have the shape (times,), the design (times, columns). The covariance of effects has
+    `free`
+    degrees of freedom, infinitely many if it is known.
 
     Raises:
         Refusal: `too_few_units` for fewer times than columns; `zero_variance` if the effects, as
@@ -322,18 +306,10 @@ def search(
 ) -> Search:
     """Find the shape that fits a change best, and test whether there is a change.
 
-    Args:
-        effects: Effect at each time, shape (times,).
-        covariance: Covariance of the effects, shape (times, times).
-        shapes: Candidates.
-        nuisance: Columns that do not count as a change, such as a constant, shape
-            (times, columns).
-        free: As in `fit`.
-
-    Returns:
-        The z of every shape, the best shape, and its p-value adjusted for all shapes: by Monte
-        Carlo with a fixed seed, or Bonferroni's if that is smaller (Hothorn, Bretz & Westfall
-        2008).
+    Columns of `nuisance`, such as a constant, do not count as a change; other arguments as in
+    `fit`.
+    The p-value of the best shape is adjusted for all shapes: by Monte Carlo with a fixed seed, or
+    Bonferroni's if that is smaller (Hothorn, Bretz & Westfall 2008).
 
     Raises:
         Refusal: As `fit`; `not_applicable` if all shapes depend linearly on the nuisance.

@@ -29,7 +29,6 @@ class Spreads(NamedTuple):
     """Possible variances of the true effects, and how likely each is, shape (nodes,) each.
 
     Attributes:
-        variance: Variances of true effects.
         weight: Posterior weights; they sum to 1.
         mean: Mean of true effects at each variance, by generalised least squares.
         mean_variance: Its sampling variance.
@@ -51,10 +50,7 @@ class Spreads(NamedTuple):
 class FittedPrior(NamedTuple):
     """The normal distribution of the true effect of the next experiment, with intervals.
 
-    Attributes:
-        mean: Mean of true effects.
-        sd: Their standard deviation, with what is not known of the mean.
-        effects: Number of effects that it was fitted to.
+    `sd` includes what is not known of the mean; `effects` says how many it was fitted to.
     """
 
     mean: float
@@ -86,12 +82,7 @@ class Total(NamedTuple):
 
 
 def prior(effects: ArrayLike, ses: ArrayLike, alpha: float = 0.05) -> FittedPrior:
-    """Fit the normal distribution of true effects to estimates with noise.
-
-    Args:
-        effects: Estimated effects of disjoint experiments, shape (effects,).
-        ses: Their standard errors, positive.
-        alpha: Level of the intervals.
+    """Fit the normal distribution of true effects to estimates of disjoint experiments with noise.
 
     Raises:
         Refusal: `too_few_units` for fewer than `FEWEST` effects; `zero_variance`; `not_finite`.
@@ -117,15 +108,7 @@ def prior(effects: ArrayLike, ses: ArrayLike, alpha: float = 0.05) -> FittedPrio
 
 
 def shrink(effects: ArrayLike, ses: ArrayLike, alpha: float = 0.05) -> Shrunk:
-    """Estimate every true effect, given its own estimate and the spread of all.
-
-    Args:
-        effects: As for `prior`.
-        ses: As for `prior`.
-        alpha: The intervals hold 1 - alpha.
-
-    Raises:
-        Refusal: As `prior`.
+    """Estimate every true effect, given its own estimate and the spread of all; refuses as `prior`.
 
     Example:
         >>> shrunk = shrink([0.02, -0.01, 0.03, 0.00, 0.01, -0.02], [0.01] * 6)
@@ -147,11 +130,7 @@ def shrink(effects: ArrayLike, ses: ArrayLike, alpha: float = 0.05) -> Shrunk:
 def total(effects: ArrayLike, ses: ArrayLike, chosen: ArrayLike, alpha: float = 0.05) -> Total:
     """Add up the true effects of experiments, however they were chosen by their effects.
 
-    Args:
-        effects: Of all experiments, chosen or not: their spread says how much is noise.
-        ses: Their standard errors.
-        chosen: Which to add up, shape (effects,), true or false.
-        alpha: The interval holds 1 - alpha.
+    Effects are those of all experiments, chosen or not: their spread says how much is noise.
 
     Raises:
         Refusal: As `prior`; `inconsistent` if `chosen` has another shape.
