@@ -43,9 +43,7 @@ class Coverage(NamedTuple):
 
         Subsets of the groups come in the order in which groups are used; `at` has shape (subsets,).
         """
-        members = np.zeros((len(orders), len(arm.units)), arm.counts.dtype)
-        for row, order in enumerate(orders):
-            members[row, order] = 1.0
+        members = _members(np.stack(orders), len(arm.units))
         units = members @ arm.units
 
         def evaluate(totals: Totals, chunk: slice) -> Floats:
@@ -84,9 +82,9 @@ class Evenness(NamedTuple):
     def values(self, arm: Arm, at: Floats, orders: Sequence[Integers]) -> Floats:
         """Evaluate one variant as `Coverage` does."""
         plans = [_plan(arm, float(m), order) for m, order in zip(at, orders, strict=True)]
-        values = self._over_sets(arm, np.concatenate([plan.members for plan in plans]))
-        weighted = values * np.concatenate([plan.weights for plan in plans])
-        ends = np.cumsum([len(plan.weights) for plan in plans])
+        members, weights = zip(*plans, strict=True)
+        weighted = self._over_sets(arm, np.concatenate(members)) * np.concatenate(weights)
+        ends = np.cumsum([len(one) for one in weights])
         return np.asarray(np.add.reduceat(weighted, np.concatenate(([0], ends[:-1])), axis=1))
 
     def against_rest(self, pooled: Arm, members: Totals, blocks: int, _: float) -> Floats:
@@ -189,15 +187,8 @@ def _windows(order: Integers, length: int, groups: int) -> NDArray[np.float32]:
     return _members(order[(starts[:, None] + np.arange(min(length, total))) % total], groups)
 
 
-class _Plan(NamedTuple):
-    """Sets of groups to evaluate, and their weights in the mean."""
-
-    members: NDArray[np.float32]
-    weights: Floats
-
-
-def _plan(arm: Arm, at: float, order: Integers) -> _Plan:
-    """Choose sets of groups with `at` units on average.
+def _plan(arm: Arm, at: float, order: Integers) -> tuple[NDArray[np.float32], Floats]:
+    """Choose sets of groups with `at` units on average, and their weights in the mean.
 
     Between two whole numbers of groups, values are interpolated linearly in 1 / groups, because
     the bias of Gini and entropy is linear in it.
@@ -207,13 +198,13 @@ def _plan(arm: Arm, at: float, order: Integers) -> _Plan:
     low = max(1, int(np.floor(exact)))
     below = _windows(order, low, groups)
     if exact - low < 1e-9:
-        return _Plan(below, np.full(len(below), 1 / len(below)))
+        return below, np.full(len(below), 1 / len(below))
     above = _windows(order, low + 1, groups)
     share = (1 / low - 1 / exact) / (1 / low - 1 / (low + 1))
     weights = np.concatenate(
         [np.full(len(below), (1 - share) / len(below)), np.full(len(above), share / len(above))]
     )
-    return _Plan(np.concatenate([below, above]), weights)
+    return np.concatenate([below, above]), weights
 
 
 Numbers = NDArray[np.number[Any]]
@@ -368,46 +359,53 @@ def compare_all(
         >>> compare_all(arms[0], arms[0]._replace(units_in_group=np.zeros(16)))["gini"].reason
         'too_few_units'
     """
-    size, test = control.catalogue_size, _Test(alpha, permutations, seed)
-    outcomes: dict[Functional, CatalogueComparison | Refusal] = {}
+    size = control.catalogue_size
+    measures: list[tuple[Counted, Measure]] = []
     if "coverage" in functionals:
-        outcomes |= _compare(control, treatment, "units", Coverage(size), test)
+        measures.append(("units", Coverage(size)))
     spread = [name for name in _SPREAD if name in functionals]
     if spread:
-        outcomes |= _compare(control, treatment, "impressions", Evenness(size, spread), test)
+        measures.append(("impressions", Evenness(size, spread)))
+    outcomes: dict[Functional, CatalogueComparison | Refusal] = {}
+    for counted, measure in measures:
+        rng = np.random.default_rng(seed)
+        try:
+            arms = matrices(control, treatment, counted)
+            outcomes |= _compare(*arms, measure, alpha, permutations, rng)
+        except Refusal as refusal:
+            # A traceback would keep the matrices in memory.
+            outcomes |= dict.fromkeys(measure.functionals, refusal.with_traceback(None))
     return {name: outcomes[name] for name in functionals}
 
 
-class _Test(NamedTuple):
-    alpha: float
-    permutations: int
-    seed: int
-
-
 def _compare(
-    control: Incidence, treatment: Incidence, counted: Counted, measure: Measure, test: _Test
+    control: Arm,
+    treatment: Arm,
+    measure: Measure,
+    alpha: float,
+    permutations: int,
+    rng: np.random.Generator,
 ) -> dict[Functional, CatalogueComparison | Refusal]:
     """Compare the variants by all functionals of a measure."""
-    rng, names = np.random.default_rng(test.seed), measure.functionals
-    try:
-        arms = matrices(control, treatment, counted)
-        at = _common_units(*arms)
-        order = rng.permutation(control.units_in_group.size)
-        values = at_equal_traffic(*arms, order, measure)
-        without = left_out(*arms, order, measure)
-    except Refusal as refusal:
-        # A traceback would keep the matrices in memory.
-        return dict.fromkeys(names, refusal.with_traceback(None))
-    columns = zip(names, values, without, strict=True)
-    outcomes = {name: _jackknifed(name, pair, left, at, test.alpha) for name, pair, left in columns}
-    if test.permutations == 0 or all(isinstance(one, Refusal) for one in outcomes.values()):
+    at, order = _common_units(control, treatment), rng.permutation(len(control.units))
+    values = at_equal_traffic(control, treatment, order, measure)
+    without = left_out(control, treatment, order, measure)
+    columns = zip(measure.functionals, values, without, strict=True)
+    outcomes = {name: _jackknifed(name, pair, left, at, alpha) for name, pair, left in columns}
+    compared = [name for name, one in outcomes.items() if not isinstance(one, Refusal)]
+    if permutations == 0 or not compared:
         return outcomes
     try:
-        nulls: list[Floats | Refusal] = [*null_differences(*arms, measure, test.permutations, rng)]
+        nulls = null_differences(control, treatment, measure, permutations, rng)
     except Refusal as refusal:
-        nulls = [refusal.with_traceback(None)] * len(names)
-    pairs = zip(outcomes.items(), nulls, strict=True)
-    return {name: _permuted(name, outcome, null) for (name, outcome), null in pairs}
+        return outcomes | dict.fromkeys(compared, refusal.with_traceback(None))
+    by_name = dict(zip(measure.functionals, nulls, strict=True))
+    for name, one in outcomes.items():
+        if not isinstance(one, Refusal):
+            null = by_name[name]
+            effect = resampling.permuted(one.effect, null, f"{name}_permutation")
+            outcomes[name] = one._replace(effect=effect, permutations=len(null))
+    return outcomes
 
 
 def _jackknifed(
@@ -423,25 +421,13 @@ def _jackknifed(
     return CatalogueComparison(effect, _lift(control, treatment, without, alpha), at, groups, 0)
 
 
-def _permuted(
-    functional: Functional, comparison: CatalogueComparison | Refusal, null: Floats | Refusal
-) -> CatalogueComparison | Refusal:
-    """Put the p-value of the permutation test into a comparison, or return the first refusal."""
-    if isinstance(comparison, Refusal):
-        return comparison
-    if isinstance(null, Refusal):
-        return null
-    effect = resampling.permuted(comparison.effect, null, f"{functional}_permutation")
-    return comparison._replace(effect=effect, permutations=len(null))
-
-
 def _jackknife_se(without: Floats) -> float:
     groups = len(without)
     return float(np.sqrt((groups - 1) / groups * np.sum((without - without.mean()) ** 2)))
 
 
 def _lift(control: float, treatment: float, without: Floats, alpha: float) -> Lift | None:
-    """Lift with the jackknife of the ratio: the variants share groups, though no units."""
+    """Return the lift, by the jackknife of the ratio: variants share groups, though no units."""
     if control == 0 or np.any(without[0] == 0):
         return None
     value = treatment / control - 1
@@ -451,7 +437,7 @@ def _lift(control: float, treatment: float, without: Floats, alpha: float) -> Li
 
 
 def _common_units(control: Arm, treatment: Arm) -> int:
-    """Units of the smaller variant."""
+    """Return the units of the smaller variant."""
     small, large = sorted((control.units.sum(), treatment.units.sum()))
     if small / (small + large) * len(control.units) < 2:
         raise Refusal(
