@@ -39,7 +39,7 @@ def cuped_mean(
         _linear(one, np.eye(one.mean.size), one.mean)
         for one in (control + treatment, control, treatment)
     )
-    return _cuped(pooled, arms, alpha, theta, "welch_t")
+    return _cuped(pooled, arms, alpha, theta)
 
 
 def cuped_ratio(
@@ -63,7 +63,7 @@ def cuped_ratio(
     pooled, *arms = (
         _linear(one, *_ratio_rows(one)) for one in (control + treatment, control, treatment)
     )
-    return _cuped(pooled, arms, alpha, theta, "delta_t")
+    return _cuped(pooled, arms, alpha, theta)
 
 
 class _Linear(NamedTuple):
@@ -100,21 +100,16 @@ def _theta(covariance: Floats) -> tuple[float, ...]:
 
 
 def _cuped(
-    pooled: _Linear,
-    arms: Sequence[_Linear],
-    alpha: float,
-    theta: Sequence[float] | None,
-    method: str,
+    pooled: _Linear, arms: Sequence[_Linear], alpha: float, theta: Sequence[float] | None
 ) -> Adjusted:
     coefficients = _theta(pooled.covariance) if theta is None else tuple(map(float, theta))
     weights = np.array([1.0, *(-t for t in coefficients)])
     control, treatment = (_estimate(arm, weights[:1], pooled) for arm in arms)
-    unadjusted = effects.compare(control, treatment, alpha, method)
     below, above = (_estimate(arm, weights, pooled) for arm in arms)
     effect = effects.compare(below, above, alpha, "cuped_t")
     covariance = -float(weights @ arms[0].covariance[0]) / arms[0].n
-    removed = variance_removed(effect, unadjusted)
-    return Adjusted(effect, unadjusted, coefficients, removed, control, treatment, covariance)
+    removed = variance_removed(effect, control, treatment)
+    return Adjusted(effect, coefficients, removed, control, treatment, covariance)
 
 
 def _estimate(arm: _Linear, weights: Floats, pooled: _Linear) -> Estimate:
@@ -125,15 +120,18 @@ def _estimate(arm: _Linear, weights: Floats, pooled: _Linear) -> Estimate:
     return Estimate(float(arm.mean[0]) + shift, variance, arm.n, arm.df)
 
 
-def variance_removed(adjusted: Effect, unadjusted: Effect) -> float:
-    """Return the share of the variance of the difference that an adjustment took out.
+def variance_removed(adjusted: Effect, control: Estimate, treatment: Estimate) -> float:
+    """Return the share of the variance of two values' difference that an adjustment took out.
+
+    Raises:
+        Refusal: As `effects.total_variance`.
 
     Example:
-        >>> e = effects.from_difference(1, 2, 1, 1.0)
-        >>> variance_removed(e._replace(se=0.5), e)
+        >>> raw = Estimate(1.0, 0.5, 100, 99.0)
+        >>> variance_removed(effects.from_difference(1, 2, 1, 0.5), raw, raw)
         0.75
     """
-    return 1 - math.pow(adjusted.se / unadjusted.se, 2)
+    return 1 - math.pow(adjusted.se / math.sqrt(effects.total_variance(control, treatment)), 2)
 
 
 def lin_mean(control: Moments, treatment: Moments, alpha: float = 0.05) -> Adjusted:
@@ -168,12 +166,11 @@ def lin_mean(control: Moments, treatment: Moments, alpha: float = 0.05) -> Adjus
     df = satterthwaite(variances, (fitted[0].df, fitted[1].df, together.n - 1.0))
     low, high, se = fitted[0].value, fitted[1].value, math.sqrt(sum(variances))
     effect = effects.from_difference(low, high, high - low, se, df, alpha, "lin_t")
-    unadjusted = means.welch(control, treatment, alpha)
     # Residuals are uncorrelated with the part of the control's mean that covariates explain.
     covariance = float(gap @ spread @ slopes[0]) - fitted[0].variance
-    theta, removed = (*slopes[0].tolist(), *gap.tolist()), variance_removed(effect, unadjusted)
     raw = means.estimate_mean(control), means.estimate_mean(treatment)
-    return Adjusted(effect, unadjusted, theta, removed, *raw, covariance)
+    theta, removed = (*slopes[0].tolist(), *gap.tolist()), variance_removed(effect, *raw)
+    return Adjusted(effect, theta, removed, *raw, covariance)
 
 
 def lin_ratio(control: Moments, treatment: Moments, alpha: float = 0.05) -> Adjusted:
@@ -193,8 +190,7 @@ def lin_ratio(control: Moments, treatment: Moments, alpha: float = 0.05) -> Adju
     for arm in (control, treatment):
         rows, mean = _ratio_rows(arm)
         linear.append(Moments(arm.n, mean, rows @ arm.comoment @ rows.T, arm.effective))
-    unadjusted = means.delta(control, treatment, alpha)
-    return lin_mean(linear[0], linear[1], alpha)._replace(unadjusted=unadjusted)
+    return lin_mean(linear[0], linear[1], alpha)
 
 
 def _fitted(arm: Moments, inverse: Floats, slopes: Floats, centre: Floats) -> Estimate:
@@ -236,7 +232,7 @@ def stratified_mean(
         >>> stratified_mean(control, treatment).effect.difference
         1.5
     """
-    return _stratify(control, treatment, (0,), _first, means.welch, alpha)
+    return _stratify(control, treatment, (0,), _first, means.estimate_mean, alpha)
 
 
 def stratified_ratio(
@@ -253,7 +249,7 @@ def stratified_ratio(
         >>> round(stratified_ratio(control, treatment).effect.difference, 4)
         0.1707
     """
-    return _stratify(control, treatment, (0, 1), means.ratio(0, 1), means.delta, alpha)
+    return _stratify(control, treatment, (0, 1), means.ratio(0, 1), means.estimate_ratio, alpha)
 
 
 def _first(mean: Floats) -> tuple[float, Floats]:
@@ -265,10 +261,10 @@ def _stratify(
     treatment: Sequence[Moments],
     variables: Sequence[int],
     function: means.Smooth,
-    test: Callable[[Moments, Moments, float], Effect],
+    raw: Callable[[Moments], Estimate],
     alpha: float,
 ) -> Adjusted:
-    """Compare a function of the means of some variables; `test` is the one without strata."""
+    """Compare a function of the means of some variables; `raw` is the one without strata."""
     sizes = _sizes(control, treatment)
     units = int(sizes.sum())
     shares = sizes / units
@@ -289,14 +285,13 @@ def _stratify(
     values, se = (low.value, high.value, high.value - low.value), math.sqrt(math.fsum(terms))
     effect = effects.from_difference(*values, se, df, alpha, "post_stratified_t")
     wholes = [functools.reduce(Moments.merge, variant) for variant in (control, treatment)]
-    unadjusted = test(wholes[0], wholes[1], alpha)
     below, above = (
         Estimate(arm.value, math.fsum(arm.terms) + of_shares(arm.line, arm.line), whole.n, df)
         for arm, whole in zip((low, high), wholes, strict=True)
     )
     covariance = of_shares(gap, low.line) - math.fsum(low.terms)
-    removed = variance_removed(effect, unadjusted)
-    return Adjusted(effect, unadjusted, (), removed, below, above, covariance)
+    removed = variance_removed(effect, raw(wholes[0]), raw(wholes[1]))
+    return Adjusted(effect, (), removed, below, above, covariance)
 
 
 def _sizes(control: Sequence[Moments], treatment: Sequence[Moments]) -> Floats:

@@ -98,11 +98,10 @@ class Lift(NamedTuple):
 
 
 class Adjusted(NamedTuple):
-    """An effect with and without variance reduction.
+    """An effect with variance reduction.
 
     Attributes:
         effect: The adjusted effect, with the adjusted value of each variant.
-        unadjusted: The effect of the same units without adjustment.
         theta: Coefficient of each covariate; empty for post-stratification.
         variance_removed: Share of the variance of the difference that the adjustment removed;
             may be negative.
@@ -113,7 +112,6 @@ class Adjusted(NamedTuple):
     """
 
     effect: Effect
-    unadjusted: Effect
     theta: tuple[float, ...]
     variance_removed: float
     control: Estimate

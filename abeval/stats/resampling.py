@@ -136,7 +136,7 @@ def permutation(
     by_jackknife = jackknife(*arms, statistic, alpha)
     null = _null_differences(*arms, statistic, permutations, np.random.default_rng(seed))
     effect = permuted(by_jackknife.effect, null, "bucket_permutation")
-    return by_jackknife._replace(effect=effect, unadjusted=effect)
+    return by_jackknife._replace(effect=effect)
 
 
 def permuted(effect: Effect, null: Floats, method: str) -> Effect:
@@ -209,7 +209,7 @@ def _joint(
     of_control = Estimate(control, float(spread[0, 0]), 0, effect.df)
     of_treatment = Estimate(treatment, float(spread[1, 1]), 0, effect.df)
     shared = float(spread[0, 1] - spread[0, 0])
-    return Adjusted(effect, effect, (), 0.0, of_control, of_treatment, shared)
+    return Adjusted(effect, (), 0.0, of_control, of_treatment, shared)
 
 
 def _null_differences(
