@@ -44,15 +44,6 @@ class Gradients(NamedTuple):
     mix: Gradient
 
 
-class _Arm(NamedTuple):
-    """Ratio, ratios and shares of one variant, of sums per unit."""
-
-    denominator: Floats
-    ratio: float
-    ratios: Floats
-    shares: Floats
-
-
 def parts(control: Totals, treatment: Totals) -> Parts:
     """Split a difference of ratios, each part as the mean over both orders of changing the two.
 
@@ -70,10 +61,10 @@ def parts(control: Totals, treatment: Totals) -> Parts:
         >>> [round(value, 6) for value in parts(control, treatment)]
         [-0.004545, 0.015341, -0.019886]
     """
-    c, t = _arms(control, treatment)
-    within = float((c.shares + t.shares) @ (t.ratios - c.ratios)) / 2
-    mix = float((t.shares - c.shares) @ (t.ratios + c.ratios)) / 2
-    return Parts(t.ratio - c.ratio, within, mix)
+    _, whole, ratios, shares = _arms(control, treatment)
+    within = float((shares[0] + shares[1]) @ (ratios[1] - ratios[0])) / 2
+    mix = float((shares[1] - shares[0]) @ (ratios[1] + ratios[0])) / 2
+    return Parts(float(whole[1] - whole[0]), within, mix)
 
 
 def ratios(control: Totals, treatment: Totals) -> tuple[float, float]:
@@ -86,8 +77,8 @@ def ratios(control: Totals, treatment: Totals) -> tuple[float, float]:
         >>> ratios(Totals([5, 10], [50, 50]), Totals([10, 12], [80, 30]))
         (0.15, 0.2)
     """
-    c, t = _arms(control, treatment)
-    return c.ratio, t.ratio
+    _, whole, _, _ = _arms(control, treatment)
+    return float(whole[0]), float(whole[1])
 
 
 def gradients(
@@ -103,32 +94,26 @@ def gradients(
         >>> first.within.numerator.tolist(), first.mix.numerator.tolist()
         ([-0.2], [0.0])
     """
-    c, t = _arms(control, treatment)
+    below, ratio, ratios, shares = _arms(control, treatment)
     # What only one variant has adds nothing within, whatever its ratio.
-    both = (c.denominator > 0) & (t.denominator > 0)
-    share, change = np.where(both, c.shares + t.shares, 0.0) / 2, t.ratios - c.ratios
-    return (
-        _gradients(c, -1, share, change, units[0]),
-        _gradients(t, 1, share, change, units[1]),
-    )
+    both = np.where((below > 0).all(axis=0), shares[0] + shares[1], 0.0) / 2
+    change = ratios[1] - ratios[0]
+
+    def of(arm: int, sign: int) -> Gradients:
+        per_unit = below[arm] / units[arm]
+        whole = float(below[arm].sum()) / units[arm]
+        weight = np.divide(sign * both, per_unit, out=np.zeros_like(per_unit), where=per_unit > 0)
+        moved = (change - shares[arm] @ change) / (2 * whole)
+        within = Gradient(weight, moved - weight * ratios[arm])
+        total = np.full(per_unit.shape, sign / whole)
+        mix = Gradient(total - within.numerator, -total * ratio[arm] - within.denominator)
+        return Gradients(within, mix)
+
+    return of(0, -1), of(1, 1)
 
 
-def _gradients(arm: _Arm, sign: int, share: Floats, change: Floats, units: int) -> Gradients:
-    below, whole = arm.denominator / units, float(arm.denominator.sum()) / units
-    weight = np.divide(sign * share, below, out=np.zeros_like(below), where=below > 0)
-    moved = (change - arm.shares @ change) / (2 * whole)
-    within = Gradient(weight, moved - weight * arm.ratios)
-    total = np.full(below.shape, sign / whole)
-    return Gradients(
-        within,
-        Gradient(
-            total - within.numerator,
-            -total * arm.ratio - within.denominator,
-        ),
-    )
-
-
-def _arms(control: Totals, treatment: Totals) -> tuple[_Arm, _Arm]:
+def _arms(control: Totals, treatment: Totals) -> tuple[Floats, Floats, Floats, Floats]:
+    """Return denominators, ratio, ratios and shares of both variants, shape (2, ...) each."""
     above, below = (
         np.array([one, other], dtype=float) for one, other in zip(control, treatment, strict=True)
     )
@@ -142,12 +127,7 @@ def _arms(control: Totals, treatment: Totals) -> tuple[_Arm, _Arm]:
     ratios = np.divide(above, below, out=np.zeros_like(above), where=below > 0)
     # What only one variant has did not change within: its ratio counts for both.
     ratios = np.where(below > 0, ratios, ratios[::-1])
-    values = above.sum(axis=1) / whole
-    shares = below / whole[:, None]
-    return (
-        _Arm(below[0], float(values[0]), ratios[0], shares[0]),
-        _Arm(below[1], float(values[1]), ratios[1], shares[1]),
-    )
+    return below, above.sum(axis=1) / whole, ratios, below / whole[:, None]
 
 
 def effect(value: float, control: Moments, treatment: Moments, alpha: float = 0.05) -> Effect:
