@@ -125,11 +125,6 @@ def variance_removed(adjusted: Effect, control: Estimate, treatment: Estimate) -
 
     Raises:
         Refusal: As `effects.total_variance`.
-
-    Example:
-        >>> raw = Estimate(1.0, 0.5, 100, 99.0)
-        >>> variance_removed(effects.from_difference(1, 2, 1, 0.5), raw, raw)
-        0.75
     """
     return 1 - math.pow(adjusted.se / math.sqrt(effects.total_variance(control, treatment)), 2)
 

@@ -16,10 +16,7 @@ _CHUNK = 16
 """Sets of groups whose item totals a thread holds in memory at once."""
 
 _BLOCK = 128
-"""Items of one matrix product, few enough for BLAS to run it in the calling thread.
-
-For larger products BLAS starts threads of its own, which compete with ours.
-"""
+"""Items of one matrix product, so few that BLAS starts no threads, which compete with ours."""
 
 
 class Arm(NamedTuple):

@@ -68,15 +68,7 @@ def parts(control: Totals, treatment: Totals) -> Parts:
 
 
 def ratios(control: Totals, treatment: Totals) -> tuple[float, float]:
-    """Return the ratio of each variant over all parts.
-
-    Raises:
-        Refusal: As `parts`.
-
-    Example:
-        >>> ratios(Totals([5, 10], [50, 50]), Totals([10, 12], [80, 30]))
-        (0.15, 0.2)
-    """
+    """Return the ratio of each variant over all parts; refuses as `parts`."""
     _, whole, _, _ = _arms(control, treatment)
     return float(whole[0]), float(whole[1])
 
@@ -228,17 +220,10 @@ def reversal(within: Effect, overall: Effect) -> float:
 
 
 def same_shares(units: Floats) -> float:
-    """Test whether two variants spread over segments alike.
+    """Test whether two variants spread over segments alike, from counts of shape (2, segments).
 
-    By Pearson's chi-square (1900) of counts of shape (2, segments), without Yates; 1 where only one
-    segment has units.
-
-    Raises:
-        Refusal: `too_few_units` for a variant without units.
-
-    Example:
-        >>> same_shares(np.array([[50.0, 50.0], [50.0, 50.0]]))
-        1.0
+    By Pearson's chi-square (1900), without Yates; 1 where only one segment has units. Refuses, as
+    `too_few_units`, a variant without units.
     """
     kept = units[:, units.sum(axis=0) > 0]
     if kept.shape[1] < 2:

@@ -178,7 +178,6 @@ class Retrodesign(NamedTuple):
     """Errors of significant results at an assumed true effect.
 
     Attributes:
-        power: Probability of a significant result.
         type_s: Probability that a significant result has the wrong sign.
         exaggeration: Mean size of significant estimates over the true size (type M).
     """

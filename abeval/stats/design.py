@@ -13,8 +13,8 @@ from abeval.stats.records import Floats, Refusal
 def always_valid_critical(alpha: float = 0.05) -> float:
     """Return the critical value of a confidence sequence at the size it is tuned for.
 
-    In place of z for planning a test that may be looked at any day (Waudby-Smith, Arbour,
-    Sinha, Kennedy and Ramdas 2024).
+    In place of z for planning a test that may be looked at any day (Waudby-Smith, Arbour, Sinha,
+    Kennedy and Ramdas 2024).
 
     Example:
         >>> round(always_valid_critical(), 4)
@@ -26,12 +26,7 @@ def always_valid_critical(alpha: float = 0.05) -> float:
 
 
 def power_quantile(power: float) -> float:
-    """Return the normal quantile of the wanted power.
-
-    Example:
-        >>> round(power_quantile(0.8), 4)
-        0.8416
-    """
+    """Return the normal quantile of the wanted power."""
     if not 0 < power < 1:
         raise ValueError(f"power must be between 0 and 1, got {power}")
     return float(ndtri(power))

@@ -26,11 +26,7 @@ class Tail(NamedTuple):
 
 
 def check_alpha(alpha: float) -> None:
-    """Raise ValueError unless `alpha` is strictly between 0 and 1.
-
-    Example:
-        >>> check_alpha(0.05)
-    """
+    """Raise ValueError unless `alpha` is strictly between 0 and 1."""
     if not 0 < alpha < 1:
         raise ValueError(f"alpha must be between 0 and 1, got {alpha}")
 
@@ -59,10 +55,6 @@ def two_sided_quantile(alpha: float, df: float = math.inf) -> float:
     """Return the half-width of a `1 - alpha` interval in standard errors.
 
     Computed in the lower tail, which stays precise for a tiny alpha.
-
-    Example:
-        >>> round(two_sided_quantile(0.05), 6)
-        1.959964
     """
     check_alpha(alpha)
     return -quantile(alpha / 2, df)
@@ -94,11 +86,7 @@ def two_sided(statistic: float, df: float = math.inf) -> float:
 
 
 THIN = 0.5
-"""The tail on the side where values end counts on no more skewness than this.
-
-What rare large values add to the skewness does not make that tail any thinner
-(`benchmarks.calibration.skew`).
-"""
+"""Most skewness on the side where values end, which rare large ones do not make any thinner."""
 
 _NORMAL = 1e-5
 """Below this skewness the distribution is the normal."""
@@ -139,12 +127,7 @@ def skewed_p_values(z: Floats, skew: Floats) -> Floats:
 
 
 def skewed_tails(z: Floats, skew: Floats) -> Floats:
-    """Return P(Z > z) as `skewed_tail` has it, of arrays.
-
-    Example:
-        >>> skewed_tails(np.array([1.96, 1.96]), np.array([-0.3, 0.3])).round(4).tolist()
-        [0.0161, 0.0326]
-    """
+    """Return P(Z > z) as `skewed_tail` has it, of arrays."""
     skew = np.maximum(skew, -THIN)
     is_normal = np.abs(skew) < _NORMAL
     shape = 4 / np.where(is_normal, 1.0, skew) ** 2

@@ -158,7 +158,7 @@ def delta(control: Estimate, treatment: Estimate, alpha: float = 0.05) -> Lift:
     """Compare two estimates as a lift with the symmetric interval of the delta method.
 
     Its two error rates differ for skewed metrics, and it may disagree with the absolute test;
-    `fieller` has neither problem. Arguments and refusals as in `fieller`.
+    `fieller` has neither problem. Refusals as in `fieller`.
 
     Example:
         >>> control, treatment = Estimate(10, 0.04, 100, 99), Estimate(11, 0.05, 100, 99)
@@ -172,15 +172,7 @@ def delta(control: Estimate, treatment: Estimate, alpha: float = 0.05) -> Lift:
 
 
 def delta_se(control: Estimate, treatment: Estimate) -> float:
-    """Return the standard error of treatment / |control| − 1 by the delta method.
-
-    Raises:
-        Refusal: `control_near_zero`, `zero_variance`, `not_finite`.
-
-    Example:
-        >>> round(delta_se(Estimate(10, 0.04, 100, 99), Estimate(11, 0.05, 100, 99)), 6)
-        0.031369
-    """
+    """Return the standard error of treatment / |control| − 1 by the delta method, or refuse."""
     total = total_variance(control, treatment)
     return _relative_se(treatment.value - control.value, total, -control.variance, control)
 
@@ -188,8 +180,7 @@ def delta_se(control: Estimate, treatment: Estimate) -> float:
 def delta_adjusted(adjusted: Adjusted, alpha: float = 0.05) -> Lift:
     """Divide an adjusted difference by the control, with the interval of the delta method.
 
-    The standard error includes the covariance of the observed control and the adjusted difference,
-    without which the interval would cover too little.
+    The standard error includes the covariance of the observed control and the adjusted difference.
 
     Raises:
         Refusal: `control_near_zero`.
@@ -222,15 +213,7 @@ def log_delta(control: Estimate, treatment: Estimate, alpha: float = 0.05) -> Li
 
 
 def log_se(control: Estimate, treatment: Estimate) -> float:
-    """Return the standard error of log(treatment / control).
-
-    Raises:
-        Refusal: As `log_delta`.
-
-    Example:
-        >>> round(log_se(Estimate(10, 0.04, 100, 99), Estimate(11, 0.05, 100, 99)), 6)
-        0.028517
-    """
+    """Return the standard error of log(treatment / control); refuses as `log_delta`."""
     total_variance(control, treatment)
     if _divide(treatment.value, control.value) <= 0:
         raise Refusal("not_applicable", "a logarithm needs two values of the same sign")

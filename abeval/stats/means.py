@@ -141,10 +141,6 @@ def gradient(mean: Floats, numerator: int = 0, denominator: int = 1) -> Floats:
 
     Raises:
         Refusal: `zero_denominator`.
-
-    Example:
-        >>> gradient(np.array([1.0, 4.0])).tolist()
-        [0.25, -0.0625]
     """
     divisor = float(mean[denominator])
     if divisor == 0:
@@ -158,12 +154,7 @@ def gradient(mean: Floats, numerator: int = 0, denominator: int = 1) -> Floats:
 
 
 def quadratic(weights: Floats, covariance: Floats) -> float:
-    """Return w'Σw; zero if only rounding error is left.
-
-    Example:
-        >>> quadratic(np.array([1.0, -0.1]), np.array([[0.01, 0.1], [0.1, 1.0]]))
-        0.0
-    """
+    """Return w'Σw; zero if only rounding error is left."""
     terms = weights[:, None] * covariance * weights
     value = float(terms.sum())
     return value if value > _ROUNDING * float(np.abs(terms).sum()) else 0.0

@@ -171,8 +171,6 @@ def dunnett_p_values(p_values: ArrayLike, loadings: ArrayLike, df: float = math.
 def dunnett_level(alpha: float, loadings: ArrayLike, df: float = math.inf) -> float:
     """Return the error rate of each interval such that all hold together at 1 - alpha.
 
-    Arguments as in `dunnett_p_values`.
-
     Example:
         >>> round(dunnett_level(0.05, [0.7071, 0.7071]), 4)
         0.027

@@ -51,12 +51,7 @@ class Step(NamedTuple):
 
 
 def place(n: int, level: float) -> float:
-    """Return where the quantile of n values is on the scale of `Step`: 2·n·level.
-
-    Example:
-        >>> place(50, 0.9)
-        90.0
-    """
+    """Return where the quantile of n values is on the scale of `Step`: 2·n·level."""
     if not 0 < level < 1:
         raise ValueError(f"a quantile level lies between 0 and 1, got {level}")
     return 2 * n * level
@@ -78,20 +73,13 @@ class Distribution(NamedTuple):
 
 
 def distribution_of(values: Floats) -> Distribution:
-    """Return the distribution of some values, shape (n,).
-
-    Example:
-        >>> distribution_of(np.array([7.0, 8.0, 7.0])).step(3)
-        Step(lower=7.0, lower_middle=2, upper=8.0, upper_middle=5)
-    """
+    """Return the distribution of some values, shape (n,)."""
     distinct, counts = np.unique(values, return_counts=True)
     return Distribution(distinct, 2 * np.cumsum(counts) - counts)
 
 
 MIN_TAIL = 10
-"""Independent values that have to be expected beyond a quantile, on its shorter side.
-
-With fewer, its interval would end among the last values (docs/calibration.md)."""
+"""Independent values beyond a quantile: with fewer, its interval ends among the last values."""
 
 _Z = two_sided_quantile(0.05)
 """The ends that give the standard errors are those of a 95 % interval, whatever the level."""
@@ -180,18 +168,12 @@ def tail_of(n: int, level: float, effect: float = 1.0) -> float:
     """Return the independent values expected beyond a quantile, on its shorter side.
 
     A design effect below 1, as ties give it, does not make them more.
-
-    Example:
-        >>> round(tail_of(400, 0.9, 2.0), 6), round(tail_of(400, 0.9, 0.5), 6)
-        (20.0, 40.0)
     """
     return n * min(level, 1 - level) / max(effect, 1.0)
 
 
 def from_ends(value: float, low: float, high: float, units: int) -> SidedEstimate:
-    """Give the quantile the errors that its ends say.
-
-    `low` and `high` are the quantiles at the levels of `ends`.
+    """Return a quantile with the standard errors that its ends, the quantiles at `ends`, say.
 
     Raises:
         Refusal: `zero_variance` where neither end differs from the quantile; `not_finite`.

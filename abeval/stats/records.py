@@ -101,13 +101,11 @@ class Adjusted(NamedTuple):
     """An effect with variance reduction.
 
     Attributes:
-        effect: The adjusted effect, with the adjusted value of each variant.
         theta: Coefficient of each covariate; empty for post-stratification.
         variance_removed: Share of the variance of the difference that the adjustment removed;
             may be negative.
         control: Denominator of a relative effect: as observed for CUPED and regression,
-            post-stratified for post-stratification.
-        treatment: The treatment, observed or post-stratified as the control is.
+            post-stratified for post-stratification; and so the treatment.
         covariance: Covariance of `effect.difference` and `control.value`.
     """
 

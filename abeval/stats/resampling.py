@@ -24,12 +24,7 @@ BATCH = 256
 
 
 def batches(count: int) -> list[int]:
-    """Cut `count` replicates into batches; return their sizes.
-
-    Example:
-        >>> batches(600)
-        [256, 256, 88]
-    """
+    """Cut `count` replicates into batches; return their sizes."""
     return [min(BATCH, count - start) for start in range(0, count, BATCH)]
 
 
@@ -40,10 +35,6 @@ def replicates(sums: ArrayLike, weights: ArrayLike, statistic: Statistic) -> Flo
 
     Raises:
         Refusal: `not_finite` if the statistic is not finite on some replicate.
-
-    Example:
-        >>> replicates([[2, 10], [1, 10]], [[1, 1], [2, 0]], lambda s: s[..., 0] / s[..., 1])
-        array([0.15, 0.2 ])
     """
     return _apply(statistic, np.asarray(weights, dtype=float) @ np.asarray(sums, dtype=float))
 
@@ -152,12 +143,7 @@ def permuted(effect: Effect, null: Floats, method: str) -> Effect:
 
 
 def permutation_p_value(null: Floats, observed: float) -> float:
-    """Return two-sided p-value (1 + b) / (1 + B) (Phipson & Smyth 2010).
-
-    Example:
-        >>> permutation_p_value(np.array([0.5, -2.0, 0.1]), 1.0)
-        0.5
-    """
+    """Return the two-sided (1 + b) / (1 + B) of a permutation test (Phipson & Smyth 2010)."""
     return (1 + int(np.count_nonzero(np.abs(null) >= abs(observed)))) / (1 + len(null))
 
 

@@ -127,14 +127,7 @@ def critical_of_sequence(fraction: float, alpha: float = 0.05) -> float:
 
 
 def tuning(alpha: float) -> float:
-    """Return ρ, the mixture that makes the sequence tightest at a fraction of 1.
-
-    Waudby-Smith et al. (arXiv:2103.06476), equation 161.
-
-    Example:
-        >>> round(tuning(0.05), 3)
-        2.817
-    """
+    """Return ρ, the mixture that makes the sequence tightest at a fraction of 1."""
     check_alpha(alpha)
     return math.sqrt(-2 * math.log(alpha) + math.log1p(-2 * math.log(alpha)))
 

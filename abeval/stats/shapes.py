@@ -186,23 +186,13 @@ class Fit(NamedTuple):
 
 
 def trend(times: ArrayLike) -> Shape:
-    """Draw a straight line: 0 at the first time, 1 a day later.
-
-    Example:
-        >>> trend([3, 4]).values
-        (0.0, 1.0)
-    """
+    """Draw a straight line: 0 at the first time, 1 a day later."""
     t = np.asarray(times, dtype=float)
     return Shape("trend", 0.0, tuple((t - t.min()).tolist()))
 
 
 def decays(times: ArrayLike, longest: float) -> tuple[Shape, ...]:
-    """Draw decays exp(-t / tau) for the candidate time constants tau up to `longest` days.
-
-    Example:
-        >>> [round(v, 3) for v in decays([0, 1, 2], 1)[0].values]
-        [1.0, 0.368, 0.135]
-    """
+    """Draw decays exp(-t / tau) for the candidate time constants tau up to `longest` days."""
     t = np.asarray(times, dtype=float)
     return tuple(
         Shape("decay", tau, tuple(np.exp(-t / tau).tolist())) for tau in DECAYS if tau <= longest
@@ -210,23 +200,13 @@ def decays(times: ArrayLike, longest: float) -> tuple[Shape, ...]:
 
 
 def shocks(times: ArrayLike) -> tuple[Shape, ...]:
-    """Draw one shock per time: 1 at that time, 0 elsewhere.
-
-    Example:
-        >>> shocks([0, 1])[1].values
-        (0.0, 1.0)
-    """
+    """Draw one shock per time: 1 at that time, 0 elsewhere."""
     t = np.asarray(times, dtype=float)
     return tuple(Shape("shock", float(at), tuple((t == at).astype(float).tolist())) for at in t)
 
 
 def rhythm(times: ArrayLike) -> Floats:
-    """Return weekday columns that sum to zero over a whole week, shape (times, 6).
-
-    Example:
-        >>> rhythm(np.arange(7)).sum(axis=0).tolist()
-        [0.0, 0.0, 0.0, 0.0, 0.0, 0.0]
-    """
+    """Return weekday columns that sum to zero over a whole week, shape (times, 6)."""
     weekday = np.asarray(times).astype(int) % 7
     columns = [(weekday == k).astype(float) - (weekday == 6) for k in range(6)]
     return np.stack(columns, axis=1)
@@ -264,14 +244,7 @@ def fit(
 
 
 def added_p_value(without: Fit, added: Fit, free: float = math.inf) -> float:
-    """Test columns, from the fits without and with them (Rao 1973, section 8c.4).
-
-    Example:
-        >>> effects, ones = [1.0, 3.0, 5.0], np.ones((3, 1))
-        >>> line = np.column_stack([ones, [0, 1, 2]])
-        >>> round(added_p_value(fit(effects, np.eye(3), ones), fit(effects, np.eye(3), line)), 4)
-        0.0047
-    """
+    """Test columns, from the fits without and with them (Rao 1973, section 8c.4)."""
     gain = max(without.q - added.q, 0.0)
     return _more(gain, added.q, without.df - added.df, without.df, free)
 

@@ -162,11 +162,6 @@ def spreads(effects: Floats, ses: Floats) -> Spreads:
 
     The variance is s² (1 / w − 1), with the share w of noise uniform on (0, 1) beforehand, and s²
     the harmonic mean of the squared errors.
-
-    Example:
-        >>> fit = spreads(np.array([1.0, -1.0, 3.0]), np.ones(3))
-        >>> round(float(fit.weight.sum()), 6)
-        1.0
     """
     rough = np.linspace(*_REACH, _NODES)
     log = _log_posterior(rough, effects, ses)[0]

@@ -30,8 +30,7 @@ _CELLS = 1 << 21
 """Units × days whose values are written out at once."""
 
 _SERIAL = 1 << 18
-"""Products of matrices that need fewer multiplications are not shared out to threads: to share them
-out costs more than to multiply."""
+"""Smaller products of matrices are not shared out to threads, which costs more than they do."""
 
 _BITS = 20
 """A part of a value is smaller than 2^20, so that 2^13 products are summed in doubles exactly."""
