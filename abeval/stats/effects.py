@@ -3,7 +3,7 @@
 import math
 from collections.abc import Sequence
 
-from abeval.stats.distributions import check_alpha, quantile, two_sided, two_sided_quantile
+from abeval.stats.distributions import two_sided, two_sided_quantile
 from abeval.stats.records import Adjusted, Effect, Estimate, Interval, Lift, Refusal
 
 
@@ -114,8 +114,7 @@ def interval(value: float, se: float, df: float = math.inf, alpha: float = 0.05)
         >>> round(low, 4), round(high, 4)
         (-1.96, 1.96)
     """
-    check_alpha(alpha)
-    half = -quantile(alpha / 2, df) * se
+    half = two_sided_quantile(alpha, df) * se
     return Interval(value - half, value + half)
 
 

@@ -41,12 +41,9 @@ SHOCKS = 2
 
 @dataclass(frozen=True)
 class Series:
-    """Daily effects that can be compared.
+    """Daily effects that can be compared, with their covariance and their places on the axis.
 
-    Attributes:
-        times: Their places on the axis.
-        windows: The effects with their covariance.
-        weeks: Whole weeks among the days: places within `times`.
+    `weeks` are whole weeks among the days, as places within `times`.
     """
 
     times: Integers
@@ -77,14 +74,11 @@ class Series:
 
 
 class Change(NamedTuple):
-    """How a series of effects changes.
+    """How a series of effects changes: the trend or decay that is significant, or None.
 
-    Attributes:
-        p_value: Of the best shape, before single days were left out.
-        shape: The trend or decay that is significant, or None.
-        matches: The last search's shapes.
-        shocks: Times of the single days that were left out.
-        design: Constant, rhythm and shocks.
+    `p_value` is of the best shape, before the single days in `shocks` were left out; `matches` are
+    the
+    shapes of the last search; `design` has constant, rhythm and shocks.
     """
 
     p_value: float
@@ -190,9 +184,7 @@ _FITS = 3.841458820694124
 class Decays(NamedTuple):
     """The decay over all units, then by cohort of entry.
 
-    Attributes:
-        rows: The fits; all units first.
-        z: Size of the decay of all units in standard errors, 0 if it is not significant.
+    `z` is the size of the first in standard errors, 0 if it is not significant.
     """
 
     rows: tuple[Novelty, ...]
@@ -200,12 +192,7 @@ class Decays(NamedTuple):
 
 
 def find_decays(course: Course, dates: Sequence[str]) -> Decays:
-    """Fit a decay over all units, then by cohort of entry: the first day's, then by week.
-
-    Args:
-        course: One metric in one variant, by days since entry.
-        dates: Date of each cohort.
-    """
+    """Fit a decay over all units, then by cohort of entry, dated: the first day, then by week."""
     bare = Novelty(course.metric.name, course.variant, "all", None, None, 0)
     try:
         series = series_of(course)
@@ -240,15 +227,10 @@ def _novelty(
     best: tuple[float, float],
     significant: bool,
 ) -> Novelty:
-    """Return the row of a decay.
+    """Return the row of a decay, from its fits, whose first coefficient is the long run.
 
-    Args:
-        bare: What it is of.
-        metric: Of which an effect that is first more in its good direction than later is novel.
-        series: The effects.
-        fits: Of the shapes that fit; the first coefficient is the long run.
-        best: Long run and height of the decay in the best fit.
-        significant: Whether there is a decay.
+    `best` has long run and height of the decay in the best fit. An effect that is first more in the
+    metric's good direction than later is novel.
     """
     level, height = best
     ends = [(float(fit.coefficients[0]), math.sqrt(fit.covariance[0, 0])) for fit in fits]
@@ -336,12 +318,7 @@ TOLERANCE = 0.05
 
 
 def stability_of(course: Course, decays: Decays) -> tuple[Stability, Series | None]:
-    """Judge one metric in one variant; return its daily effects too, None if it has none.
-
-    Args:
-        course: One metric in one variant, by day of the calendar.
-        decays: Its decays over days since entry.
-    """
+    """Judge one metric in one variant by calendar day; return its daily effects too, if any."""
     bare = Stability(course.metric.name, course.variant, "too_early", "")
     try:
         series = series_of(course)

@@ -211,8 +211,6 @@ class DaySums:
             days + 1) each.
         products: Of y and y, y and x, x and x on two days, shape (parts, cohorts + 1, days + 1,
             days + 1) each.
-        bits: See above.
-        steps: What every y, and every x, is a multiple of.
         scales: What one counted unit of y and of x is worth.
         per_unit: Whether the metric divides by units instead of by x.
     """
@@ -369,10 +367,9 @@ class Thirds:
 class Known(NamedTuple):
     """What is known of a metric's skewness in a variant and control.
 
-    Attributes:
-        windows: Moments of both in windows of the calendar: its days, whether units count from
-            entry on.
-        shape: How skewed values are in others.
+    `windows` are moments of both in windows of the calendar: its days, whether units count from
+    entry
+    on; `shape` says how skewed values are in others.
     """
 
     windows: Mapping[tuple[Span, bool], tuple[Moments, Moments]]

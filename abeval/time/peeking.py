@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from datetime import date, timedelta
 from itertools import dropwhile, takewhile
 from typing import NamedTuple
@@ -76,11 +77,8 @@ class Snapshot(NamedTuple):
 class Held(NamedTuple):
     """A look of the always-valid test.
 
-    Attributes:
-        snapshot: The data.
-        look: The interval and p-value.
-        information: Share of the planned information; without a plan, the information as a
-            multiple of that at which looks may begin.
+    `information` is the share of the planned one; without a plan, a multiple of that at which looks
+    may begin.
     """
 
     snapshot: Snapshot
@@ -108,13 +106,10 @@ def follow(
 ) -> list[Held]:
     """Infer with looks at any time; looks whose intervals lack an end are left out.
 
-    Args:
-        snapshots: The data at each look, in order.
-        alpha: Level over all looks together.
-        planned_share: Share of the planned days that the looks have covered. The interval is
-            tightest at the information that the plan comes to at the last look's pace, which
-            depends on variances and traffic, not on the effect. Without a plan, looks begin as
-            those of the scorecard do (`inference/looks.py`).
+    The interval is tightest at the information that the plan comes to at the last look's pace,
+    which
+    depends on variances and traffic, not on the effect; `planned_share` is the share of the planned
+    days that the looks have covered. Without a plan, looks begin as those of the scorecard do.
 
     Raises:
         Refusal: `too_few_units` without looks; `control_near_zero`; `zero_variance`.
@@ -156,40 +151,33 @@ def look_rows(
 ) -> tuple[Look, ...]:
     """Return one row per day; looks on planned days, from 1, have their bound."""
     bounds = planned_bounds(held, days, spending, alpha)
-    return tuple(_row(course, *one, bounds.get(one.snapshot.day + 1)) for one in held)
-
-
-def _row(
-    course: Course,
-    snapshot: Snapshot,
-    look: sequential.AlwaysValid,
-    share: float,
-    bound: float | None,
-) -> Look:
-    direction, effect = course.metric.direction, snapshot.effect
-    planned: Declared | None = None
-    if bound is not None:
-        try:
-            planned = declared(direction, *snapshot.interval(bound * effect.se))
-        except Refusal:
+    direction, rows = course.metric.direction, []
+    for snapshot, look, share in held:
+        effect, bound = snapshot.effect, bounds.get(snapshot.day + 1)
+        planned: Declared | None = None
+        if bound is not None:
             planned = "unclear"
-    return Look(
-        metric=course.metric.name,
-        variant=course.variant,
-        day=course.axis.labels[snapshot.day],
-        difference=effect.difference,
-        fixed_low=effect.low,
-        fixed_high=effect.high,
-        fixed_p_value=effect.p_value,
-        always_low=look.low,
-        always_high=look.high,
-        always_p_value=look.p_value,
-        information=share,
-        bound=None if bound is None or math.isinf(bound) else bound,
-        fixed_declares=declared(direction, effect.low, effect.high),
-        always_declares=declared(direction, look.low, look.high),
-        planned_declares=planned,
-    )
+            with suppress(Refusal):
+                planned = declared(direction, *snapshot.interval(bound * effect.se))
+        row = Look(
+            metric=course.metric.name,
+            variant=course.variant,
+            day=course.axis.labels[snapshot.day],
+            difference=effect.difference,
+            fixed_low=effect.low,
+            fixed_high=effect.high,
+            fixed_p_value=effect.p_value,
+            always_low=look.low,
+            always_high=look.high,
+            always_p_value=look.p_value,
+            information=share,
+            bound=None if bound is None or math.isinf(bound) else bound,
+            fixed_declares=declared(direction, effect.low, effect.high),
+            always_declares=declared(direction, look.low, look.high),
+            planned_declares=planned,
+        )
+        rows.append(row)
+    return tuple(rows)
 
 
 def length_of(period: Period) -> float:

@@ -73,13 +73,7 @@ class OpenLogs:
 def open_logs(
     run: Run, metrics: Sequence[Metric], of_rows: Sequence[Metric], by_day: bool = False
 ) -> OpenLogs:
-    """Read the logs.
-
-    Args:
-        run: The experiment and its engine.
-        metrics: The metrics.
-        of_rows: Those of them for which single impressions are read, if they need them.
-        by_day: Whether windows are computed.
+    """Read the logs, and for some metrics single impressions; with days if windows are computed.
 
     Raises:
         LogError: A log is missing, unreadable, or not what the file says.
@@ -108,11 +102,9 @@ By = Literal["hour", "weekday"]
 
 
 class SourceSums(NamedTuple):
-    """What units are in the columns of a source.
+    """What units are in the columns of a source: on each row of a `Panel`, and over the period.
 
-    Attributes:
-        by_day: On each row of a `Panel`; 0 where the source knows nothing of the day.
-        whole: Over the period, and before it.
+    A row is 0 where the source knows nothing of the day; the period comes with what was before it.
     """
 
     by_day: SourceValues
@@ -388,14 +380,9 @@ def growths_of(collected: Collected, metrics: Sequence[Metric]) -> dict[str, Gro
 
 
 def growth(metric: Metric, control: DaySums, entered: Mapping[str, Whole]) -> Growth | None:
-    """Return the growth of one metric, None where it has no spread.
+    """Return the growth of one metric from its sums in control, None where it has no spread.
 
     Days at the start without an estimate take that of the first day that has one.
-
-    Args:
-        metric: A mean or a ratio.
-        control: Its sums in control.
-        entered: Variant → units by day of entry.
     """
     days = control.presence.days
     windows = [(range(day + 1), (0, day)) for day in range(days)]

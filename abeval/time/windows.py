@@ -19,13 +19,9 @@ Strata = tuple[tuple[int, ...], ...]
 
 
 def strata_of(stretches: Stretches, days: Sequence[str]) -> Strata:
-    """Return the entry days of each stretch.
+    """Return the entry days of each stretch; one group of all days where the split did not change.
 
     A day within which the split changed, by a schedule, is a group of its own.
-
-    Args:
-        stretches: Those of the prepared logs; none where the split did not change.
-        days: Every day, ISO.
 
     Example:
         >>> from abeval.logs.placing import Stretch
@@ -111,12 +107,9 @@ class Axis:
 class Course:
     """One metric in one variant along an axis.
 
-    Attributes:
-        metric: The metric.
-        variant: The variant.
-        axis: The axis.
-        known: How skewed its values are, None where that is not known.
-        cohorts: The only cohorts that are compared; None for all.
+    `known` says how skewed its values are, None where that is not known; only `cohorts` are
+    compared,
+    all where None.
     """
 
     metric: Metric
@@ -160,10 +153,7 @@ class Course:
     ) -> list[tuple[Span, Comparison]]:
         """Return each window with the effect in it, or why there is none.
 
-        Args:
-            spans: The windows.
-            rule: How effects are judged.
-            entered: Whether units count from their entry on, instead of those active in it.
+        If `entered`, units count from their entry on, instead of those active in it.
         """
         windows = self.axis.windows(tuple(spans), self.strata, entered)
         return [
