@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from reference_vectors import quick, vector
 
-from abeval.stats import distributions, effects, quantiles
+from abeval.stats import distributions, quantiles
 from abeval.stats.records import Refusal
 from benchmarks.calibration import quantiles as arrays
 
