@@ -14,6 +14,7 @@ from abeval.aggregates.source_values import SourceValues
 from abeval.inference.aa import skewness_of
 from abeval.inference.comparison import Arms
 from abeval.inference.special_tests import Shape
+from abeval.logs.placing import Stretches
 from abeval.logs.unit_arrays import Units, Whole
 from abeval.metrics.definition import Metric
 from abeval.stats import skewed
@@ -25,6 +26,9 @@ Places = NDArray[np.int64]
 
 Span = tuple[int, int]
 """First and last day of a window, as places on its axis."""
+
+Strata = tuple[tuple[int, ...], ...]
+"""Places of entry days, in groups of one traffic split each: units are compared within them."""
 
 _CELLS = 1 << 21
 """Units × days whose values are written out at once."""
@@ -294,8 +298,26 @@ class MetricDays:
         return {n: one.sums(self.y, self.x, self.scales, self.per_unit) for n, one in by.items()}
 
 
-NO_DAYS = MetricDays({}, {}, np.zeros(0, np.int64), np.zeros(0, np.int64))
-"""Of a metric whose values do not add up over days."""
+def strata_of(stretches: Stretches, days: Sequence[str]) -> Strata:
+    """Return the entry days of each stretch; one group of all days where the split did not change.
+
+    A day within which the split changed, by a schedule, is a group of its own.
+
+    Example:
+        >>> from abeval.logs.placing import Stretch
+        >>> first = Stretch("2026-01-01", "2026-01-02", {}, None)
+        >>> second = Stretch("2026-01-03", "2026-01-03", {}, None)
+        >>> strata_of((first, second), ["2026-01-01", "2026-01-02", "2026-01-03"])
+        ((0, 1), (2,))
+    """
+    begins = [stretch.start for stretch in stretches[1:]]
+    groups: dict[tuple[int, int], list[int]] = {}
+    for place, day in enumerate(days):
+        # Local times sort after their day, so that a day which a split divides has two numbers.
+        at_dawn = sum(start <= day for start in begins)
+        at_night = sum(start[:10] <= day for start in begins)
+        groups.setdefault((at_dawn, at_night), []).append(place)
+    return tuple(tuple(places) for places in groups.values())
 
 
 def _parts(values: Whole, bits: int) -> list[Whole]:

@@ -4,7 +4,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import date, timedelta
 from functools import cached_property
-from typing import Literal, NamedTuple
+from typing import TYPE_CHECKING, Literal, NamedTuple
 
 import numpy as np
 
@@ -35,8 +35,11 @@ from abeval.progress import Step
 from abeval.results.trust import AAResult
 from abeval.stats.moments import Moments
 from abeval.stats.records import Refusal
-from abeval.time.day_sums import DaySums, Known, MetricDays, Panel, Presence, Thirds, known_of
-from abeval.time.windows import Strata, Window, strata_of
+from abeval.time import day_sums
+from abeval.time.day_sums import DaySums, MetricDays, Panel, Presence, Thirds
+
+if TYPE_CHECKING:
+    from abeval.time.windows import Window
 
 _DAY_MS = 86_400_000
 
@@ -189,23 +192,23 @@ class Timeline:
     thirds: Mapping[str, Thirds] = field(default_factory=dict)
     widths: Sequence[int] = ()
     looks: Sequence[int] = ()
-    cuts: Mapping[Key, Sequence[Window]] = field(default_factory=dict)
+    cuts: Mapping[Key, Sequence["Window"]] = field(default_factory=dict)
     clocks: Sequence[ClockSums] = ()
 
     @cached_property
-    def strata(self) -> Strata:
+    def strata(self) -> day_sums.Strata:
         """Groups of entry days whose traffic was split at the same shares."""
-        return strata_of(self.stretches, self.days)
+        return day_sums.strata_of(self.stretches, self.days)
 
     @property
     def rule(self) -> Rule:
         """Return how effects are judged: at a fixed horizon, without adjustment."""
         return Rule(self.experiment.alpha, self.experiment.inference.relative)
 
-    def known(self, metric: Metric, variant: str) -> Known | None:
+    def known(self, metric: Metric, variant: str) -> day_sums.Known | None:
         """Return how skewed a metric is in a variant and control, None where not known."""
         thirds, arms = self.thirds.get(metric.name), Arms(self.experiment.control, variant)
-        return None if thirds is None else known_of(metric, thirds, arms, self.days)
+        return None if thirds is None else day_sums.known_of(metric, thirds, arms, self.days)
 
 
 def timed(logs: OpenLogs, step: Step) -> TimedLogs:

@@ -7,37 +7,11 @@ from typing import Literal, NamedTuple
 from abeval.aggregates.sums import ByStretch
 from abeval.inference import means_and_ratios
 from abeval.inference.comparison import Arms, Comparison, Rule
-from abeval.logs.placing import Stretches
 from abeval.metrics.definition import Metric
 from abeval.results.windows import AxisName, WindowRow
 from abeval.stats.moments import Moments
 from abeval.stats.records import Refusal
-from abeval.time.day_sums import DaySums, Known, MetricDays, Span
-
-Strata = tuple[tuple[int, ...], ...]
-"""Places of entry days, in groups of one traffic split each: units are compared within them."""
-
-
-def strata_of(stretches: Stretches, days: Sequence[str]) -> Strata:
-    """Return the entry days of each stretch; one group of all days where the split did not change.
-
-    A day within which the split changed, by a schedule, is a group of its own.
-
-    Example:
-        >>> from abeval.logs.placing import Stretch
-        >>> first = Stretch("2026-01-01", "2026-01-02", {}, None)
-        >>> second = Stretch("2026-01-03", "2026-01-03", {}, None)
-        >>> strata_of((first, second), ["2026-01-01", "2026-01-02", "2026-01-03"])
-        ((0, 1), (2,))
-    """
-    begins = [stretch.start for stretch in stretches[1:]]
-    groups: dict[tuple[int, int], list[int]] = {}
-    for place, day in enumerate(days):
-        # Local times sort after their day, so that a day which a split divides has two numbers.
-        at_dawn = sum(start <= day for start in begins)
-        at_night = sum(start[:10] <= day for start in begins)
-        groups.setdefault((at_dawn, at_night), []).append(place)
-    return tuple(tuple(places) for places in groups.values())
+from abeval.time.day_sums import DaySums, Known, MetricDays, Span, Strata
 
 
 @dataclass(frozen=True)
