@@ -51,8 +51,8 @@ def cuped_ratio(
     """Adjust a difference of ratios by any covariates, none of them a ratio.
 
     The metric is linearised (Deng, Knoblich and Lu 2018): θ at the pooled means, variances at each
-    variant's own. Arguments and refusals as in `cuped_mean`, with moments of (numerator,
-    denominator, covariate, …); also `zero_denominator`.
+    variant's own. As `cuped_mean`, of (numerator, denominator, covariate, …); also
+    `zero_denominator`.
 
     Example:
         >>> control = Moments.of([1, 0, 2, 1], [4, 5, 6, 5], [1, 1, 2, 0])
@@ -171,9 +171,8 @@ def lin_mean(control: Moments, treatment: Moments, alpha: float = 0.05) -> Adjus
 def lin_ratio(control: Moments, treatment: Moments, alpha: float = 0.05) -> Adjusted:
     """Compare ratios as `lin_mean` does means, linearised at each variant's own means.
 
-    A unit's linearised ratio is R + (y − R x) / x̄. Its mean is R and its variance that of the
-    delta method (Deng, Knoblich and Lu 2018). Arguments and refusals as in `lin_mean`, with
-    moments of (numerator, denominator, covariate, …); also `zero_denominator`.
+    A unit's linearised ratio R + (y − R x) / x̄ has the mean R and the variance of the delta method
+    (Deng, Knoblich and Lu 2018). Refuses as `lin_mean`; also `zero_denominator`.
 
     Example:
         >>> control = Moments.of([1, 0, 2, 1], [4, 5, 6, 5], [1, 0, 2, 0])

@@ -203,10 +203,8 @@ def mix_shift(
 def reversal(within: Effect, overall: Effect) -> float:
     """Test whether the effect within segments and the overall effect point opposite ways.
 
-    Both have to differ from zero, with opposite signs (an intersection-union test, Berger 1982):
-    without an effect, two estimates have opposite signs by chance. The p-value is the larger of
-    both;
-    1 where the signs agree.
+    Both have to differ from zero (an intersection-union test, Berger 1982): without an effect, two
+    estimates have opposite signs by chance. The larger of both p-values; 1 where the signs agree.
 
     Example:
         >>> from abeval.stats.effects import from_difference

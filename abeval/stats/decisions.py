@@ -29,8 +29,7 @@ def gain(interval: tuple[float, float], direction: Direction = "increase") -> Ga
 def conclusive(p_value: float, interval: tuple[float, float], alpha: float = 0.05) -> bool:
     """Decide whether a difference is proven: by its p-value and by its interval.
 
-    An interval by one method and a p-value by another, or one adjusted for a family, may
-    disagree near alpha; then nothing is proven.
+    An interval by another method, or a p-value adjusted for a family, may disagree near alpha.
 
     Example:
         >>> conclusive(0.01, (0.2, 1.4)), conclusive(0.04, (-0.1, 1.4))

@@ -27,9 +27,7 @@ class _Levels(NamedTuple):
 def coverage(units_per_item: ArrayLike, units: int, at: int, catalogue_size: int) -> float:
     """Return the expected share of the catalogue shown to `at` units drawn from the variant.
 
-    Incidence-based rarefaction (Hurlbert 1971; Colwell et al. 2012). Unseen items may be absent
-    from
-    `units_per_item`, the distinct units shown each item.
+    Incidence-based rarefaction (Hurlbert 1971; Colwell et al. 2012); unseen items may be absent.
 
     Raises:
         Refusal: `too_few_units` for `at` outside [1, units]; `not_applicable` for counts outside

@@ -100,13 +100,12 @@ def _tested(q: float, weight: Floats, dfs: Floats) -> Heterogeneity:
 def against_rest(inside: Pair, outside: Pair, alpha: float = 0.05) -> Effect:
     """Test the effect in a segment against the effect in all other units, by z.
 
-    The effect's control is the difference outside the segment, its treatment that inside.
+    The effect's control is the difference outside the segment, its treatment that inside (Welch
+    1947;
+    Statsig, "differential impact detection").
 
     Raises:
         Refusal: `zero_variance`; `not_finite`.
-
-    Source:
-        Welch (1947) on the difference of differences; Statsig, "differential impact detection".
 
     Example:
         >>> value = lambda one: Estimate(one, 0.005, 900, 899.0)

@@ -230,9 +230,7 @@ def slope(fitted: Fit, alpha: float = 0.05) -> Association:
 
 
 def chance_positive(fitted: Fit, x: float, x_se: float) -> float:
-    """Return the probability that the true effect on `y` is above zero, given an estimate on `x`.
-
-    The estimate is of an experiment that is not in the fit.
+    """Return the probability of a true effect on `y` above zero, given a new estimate on `x`.
 
     Example:
         >>> x = [0.01, 0.02, -0.01, 0.00, 0.03, -0.02]

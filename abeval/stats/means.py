@@ -17,10 +17,7 @@ Smooth = Callable[[Floats], tuple[float, Floats]]
 
 
 def estimate_mean(moments: Moments) -> Estimate:
-    """Estimate the mean of variable 0, with the sampling variance s²/n.
-
-    Raises:
-        Refusal: `too_few_units` below two units.
+    """Estimate the mean of variable 0, variance s²/n; refuses fewer than two units.
 
     Example:
         >>> e = estimate_mean(Moments.of([1, 2, 3, 4]))

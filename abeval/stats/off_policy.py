@@ -47,14 +47,12 @@ class Rows(NamedTuple):
     """A log, and what the evaluated policy would do there, one entry per row, shape (n,) each.
 
     Attributes:
-        reward: Reward of each row, such as a click (0 or 1).
         logging: Probability of the logged action under the logging policy, in (0, 1].
         evaluation: Its probability under the evaluated policy, in [0, 1].
         clusters: Integer ids of units whose rows are not independent; None if all rows are.
         predicted: Predicted reward q of the logged action, not fitted to the row.
         expected: Σ_a π(a)·q(a) in the context of the row.
-        refit: `CrossFit.influence`: with it, standard errors include the error of the predictions;
-            without, predictions count as known.
+        refit: `CrossFit.influence`: with it, standard errors include the error of the predictions.
     """
 
     reward: ArrayLike
@@ -244,13 +242,7 @@ def _unskewed(t: float, a: float) -> float:
 
 
 class Policy(NamedTuple):
-    """Probabilities of actions by context, one entry per pair with a positive probability.
-
-    Attributes:
-        context: Codes from 0, shape (m,).
-        action: Codes from 0, shape (m,).
-        probability: Sums to 1 in each context, shape (m,).
-    """
+    """Probabilities of actions by context, as codes from 0, for each pair that has a probability."""
 
     context: Integers
     action: Integers

@@ -70,8 +70,7 @@ def importance_weights(logging: ArrayLike, evaluation: ArrayLike) -> Floats:
 
     Raises:
         Refusal: `too_few_units` without rows; `inconsistent` when lengths differ;
-            `invalid_propensity` for a logging probability outside (0, 1] or an evaluation
-            probability outside [0, 1], NaN included.
+            `invalid_propensity` for a logging probability outside (0, 1] or another outside [0, 1].
 
     Example:
         >>> importance_weights([0.5, 0.25], [0.25, 1.0]).tolist()
@@ -209,15 +208,12 @@ def diagnose(
     clusters: ArrayLike | None = None,
     unsupported: float | None = None,
 ) -> Diagnostics:
-    """Return all diagnostics of a log for an evaluated policy.
+    """Return all diagnostics of a log for an evaluated policy; refuses as `columns` and `spread`.
 
     The mean weight is tested against t with clusters − 1 degrees of freedom (Saito et al. 2020; Li
     et al. 2015); without variance its p-value is 1 for a mean of 1, else 0. `unsupported` is None
     if
     the policy is known for logged actions only.
-
-    Raises:
-        Refusal: As `columns` and `spread`.
 
     Example:
         >>> diagnostics = diagnose([1, 0, 0, 1], [0.5, 1.5, 0.5, 1.5])

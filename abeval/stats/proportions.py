@@ -158,7 +158,7 @@ def exact(control: Count, treatment: Count, alpha: float = 0.05) -> Effect:
     """Test two proportions by Fisher's mid-p, with the interval that agrees (Lancaster 1961).
 
     Two-sided as twice the smaller tail. Its error rate is near `alpha` or below at any rate and any
-    split (docs/calibration.md). The standard error is that of one common rate.
+    split. The standard error is that of one common rate.
 
     Raises:
         Refusal: `too_few_units`; `zero_variance` when nobody or everybody succeeds.

@@ -108,9 +108,7 @@ def design_effect(counts: Moments, level: float) -> float:
     The variance, between units, of the share of values below the quantile (delta method) over the
     ν(1 − ν)/n of independent values without ties (Deng, Knoblich and Lu 2018). Moments over units
     are
-    of (values below the quantile, values); a value at either neighbour of the quantile counts in
-    part,
-    as `Step.weights` has it.
+    of (values below the quantile, values), with the weights of `Step.weights`.
 
     Raises:
         Refusal: `too_few_units`, `zero_denominator`.
@@ -191,12 +189,7 @@ def from_ends(value: float, low: float, high: float, units: int) -> SidedEstimat
 
 
 def beyond(n: int, level: float) -> Refusal:
-    """Explain why a quantile, or an end of its interval, is not between two values that occur.
-
-    Example:
-        >>> beyond(20, 0.9).reason, beyond(2_000, 0.9).reason
-        ('too_few_units', 'tied_quantile')
-    """
+    """Explain why a quantile, or an end of its interval, is not between two values that occur."""
     if tail_of(n, level) < MIN_TAIL:
         return Refusal("too_few_units", f"{n} values are too few for the quantile {level:g}")
     message = f"so many values are the lowest or the highest that the quantile {level:g} is not"
@@ -207,13 +200,7 @@ Pair = tuple[Estimate, Estimate]
 
 
 def sides(control: SidedEstimate, treatment: SidedEstimate) -> tuple[Pair, Pair]:
-    """Pair the estimates that give the lower and those that give the higher end of a difference.
-
-    Example:
-        >>> low, high = sides(SidedEstimate(10, 1, 2, 9), SidedEstimate(12, 3, 4, 9))
-        >>> [one.variance for one in low], [one.variance for one in high]
-        ([4, 9], [1, 16])
-    """
+    """Pair the estimates that give the lower and those that give the higher end of a difference."""
     return (
         (control.towards(control.above), treatment.towards(treatment.below)),
         (control.towards(control.below), treatment.towards(treatment.above)),

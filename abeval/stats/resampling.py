@@ -82,9 +82,8 @@ def jackknife(
 ) -> Adjusted:
     """Test by the jackknife: each sub-bucket is left out of both variants in turn.
 
-    By t with buckets - 1 degrees of freedom (Efron & Stein 1981; Chamandy et al. 2012). Arguments
-    and refusals as in `bootstrap`; the buckets of both variants must be the same, else
-    `not_applicable`.
+    By t with buckets - 1 degrees of freedom (Efron & Stein 1981; Chamandy et al. 2012). Refuses as
+    `bootstrap`, and `not_applicable` if the buckets of the variants differ.
 
     Example:
         >>> rng = np.random.default_rng(0)

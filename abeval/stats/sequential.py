@@ -22,13 +22,12 @@ class AlwaysValid(NamedTuple):
 def information(ses: ArrayLike, scale: ArrayLike = 1.0) -> Floats:
     """Return the information of looks, `(scale / se)^2`, shape (looks,).
 
-    The scale is 1, or for totals per unit the metric's pooled mean at each look.
+    The scale is 1, or for totals per unit the metric's pooled mean at each look (Jennison &
+    Turnbull
+    1999, chapter 11).
 
     Raises:
         Refusal: `zero_variance`; `not_finite`; `control_near_zero` for a scale of zero.
-
-    Source:
-        Jennison & Turnbull (1999), chapter 11 (information-based monitoring).
 
     Example:
         >>> information([0.5, 0.25]).tolist()
@@ -105,23 +104,13 @@ def from_start(difference: float, se: float, growth: float, alpha: float = 0.05)
 
 
 def critical_from_start(growth: float, alpha: float = 0.05) -> float:
-    """Return the critical value of |z| of `from_start`.
-
-    Example:
-        >>> [round(critical_from_start(growth), 3) for growth in (1, 100, 10_000)]
-        [2.795, 3.524, 4.126]
-    """
+    """Return the critical value of |z| of `from_start`."""
     check_alpha(alpha)
     return math.sqrt(float(special.chdtri(3, alpha)) + math.log(growth))
 
 
 def critical_of_sequence(fraction: float, alpha: float = 0.05) -> float:
-    """Return the critical value of |z| of `confidence_sequence`.
-
-    Example:
-        >>> [round(critical_of_sequence(fraction), 3) for fraction in (0.25, 1, 4)]
-        [3.264, 3.035, 3.127]
-    """
+    """Return the critical value of |z| of `confidence_sequence`."""
     clock = tuning(alpha) ** 2 * fraction
     return math.sqrt(2 * (clock + 1) / clock * (0.5 * math.log1p(clock) - math.log(alpha)))
 
@@ -169,14 +158,8 @@ def spent(fraction: float, alpha: float = 0.05, spending: Spending = "obrien_fle
     """Return the two-sided alpha spent by an information fraction; from 1 on all of it.
 
     `obrien_fleming` is one function of alpha / 2 per side (as gsDesign and ldbounds),
-    `obrien_fleming_total` one function of the total alpha; `pocock`; `power` is the fraction's
-    square.
-
-    Raises:
-        Refusal: `not_applicable` for an unknown function or a negative fraction.
-
-    Source:
-        Lan & DeMets (Biometrika 1983); Kim & DeMets (1987) for the power family.
+    `obrien_fleming_total` one of the total alpha; `pocock`; `power` is the fraction's square (Lan &
+    DeMets 1983; Kim & DeMets 1987). Refuses an unknown function and a negative fraction.
 
     Example:
         >>> round(spent(0.6), 6), spent(1.0)
@@ -263,12 +246,9 @@ def repeated_p_value(
     spending: Spending = "obrien_fleming",
     spent_at: ArrayLike | None = None,
 ) -> RepeatedPValue:
-    """Return the p-value of one look, with statistic z, that holds over all looks so far.
+    """Return the p-value of one look that holds over all looks so far (Jennison & Turnbull 1989).
 
-    Looks are those of `bounds`, which refuses alike.
-
-    Source:
-        Jennison & Turnbull (JRSS B 1989), section 4.
+    `z` is the statistic of the last look; looks are those of `bounds`, which refuses alike.
 
     Example:
         >>> fractions = [0.5, 1.0]

@@ -279,13 +279,10 @@ def search(
 ) -> Search:
     """Find the shape that fits a change best, and test whether there is a change.
 
-    Columns of `nuisance`, such as a constant, do not count as a change; other arguments as in
-    `fit`.
-    The p-value of the best shape is adjusted for all shapes: by Monte Carlo with a fixed seed, or
-    Bonferroni's if that is smaller (Hothorn, Bretz & Westfall 2008).
-
-    Raises:
-        Refusal: As `fit`; `not_applicable` if all shapes depend linearly on the nuisance.
+    Columns of `nuisance` do not count as a change. The p-value of the best shape is adjusted for
+    all:
+    by Monte Carlo with a fixed seed, or Bonferroni's if that is smaller (Hothorn, Bretz & Westfall
+    2008). Refuses as `fit`, and `not_applicable` if all shapes depend linearly on the nuisance.
 
     Example:
         >>> t = np.arange(10)
