@@ -242,7 +242,7 @@ def _unskewed(t: float, a: float) -> float:
 
 
 class Policy(NamedTuple):
-    """Probabilities of actions by context, as codes from 0, for each pair that has a probability."""
+    """Probabilities of actions by context, both as codes from 0, where they are positive."""
 
     context: Integers
     action: Integers
