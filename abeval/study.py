@@ -32,8 +32,7 @@ from abeval.results.analysis import Result
 from abeval.results.replay import ReplayResult, of_metrics
 from abeval.results.study import InputFile, Provenance, Study
 from abeval.time.analysis import windows
-from abeval.time.open import OpenLogs, aa
-from abeval.time.time_sums import growths_of
+from abeval.time.time_sums import OpenLogs, aa, growths_of
 from abeval.version import __version__
 
 _LIBRARIES = ("duckdb", "numpy", "scipy", "statsmodels", "pandas")

@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from abeval.results.study import Study
     from abeval.results.trust import AAResult, AuditResult
     from abeval.results.windows import TimeResult
-    from abeval.time.cut import By
+    from abeval.time.time_sums import By
 
 
 @dataclass(frozen=True)
@@ -284,7 +284,7 @@ class LoadedExperiment:
         """
         from abeval.experiment.metrics import named_metrics
         from abeval.logs.run import opened
-        from abeval.time.open import aa
+        from abeval.time.time_sums import aa
 
         check_between("runs", runs, 1, MAX_REPLAYS)
         check_seed(seed)

@@ -13,7 +13,7 @@ from abeval.experiment.model import Experiment
 from abeval.experiment.sections import Period, moment
 from abeval.logs.accounting import DayRows
 from abeval.stats import effects, sequential
-from abeval.stats.distributions import tail, two_sided_quantile
+from abeval.stats.distributions import two_sided, two_sided_quantile
 from abeval.stats.records import Effect, Refusal
 
 _NEAR = 0.01
@@ -278,12 +278,11 @@ def _of_sequence(
     )
     look = follow(effect.difference, effect.se, information, alpha)
     half = (look.high - effect.difference) / effect.se
-    level, _ = tail(half, effect.df)
+    level = two_sided(half, effect.df)
     valid = effect._replace(
         low=look.low,
         high=look.high,
         p_value=look.p_value,
-        log10_p_value=look.log10_p_value,
         method=f"always_valid_{effect.method.removesuffix('_t')}",
     )
     z = effect.difference / effect.se
@@ -301,7 +300,6 @@ def _planned(effect: Effect, looks: Planned, alpha: float) -> EffectAtLook:
         low=ends.low,
         high=ends.high,
         p_value=p_value.value,
-        log10_p_value=p_value.log10,
         method=f"group_sequential_{effect.method.removesuffix('_t')}",
     )
     signed = z if effect.difference >= 0 else -z

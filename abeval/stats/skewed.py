@@ -279,10 +279,10 @@ def effect(compared: Skewed, alpha: float = 0.05) -> Effect:
     test = at(compared, 1.0 if compared.scaled else 0.0)
     low, high = interval(compared, alpha)
     one_side = min((test.lower, test.upper), key=lambda side: side[1])
-    p_value, log10 = min(1.0, 2 * one_side[0]), min(0.0, one_side[1] + math.log10(2))
+    p_value = min(1.0, 2 * one_side[0])
     difference = compared.treatment - compared.control
     values = (compared.control, compared.treatment, difference, test.se, math.inf)
-    return Effect(*values, low, high, test.z, p_value, log10, METHOD)
+    return Effect(*values, low, high, test.z, p_value, METHOD)
 
 
 def interval(compared: Skewed, alpha: float = 0.05) -> Interval:

@@ -12,7 +12,7 @@ from abeval.inference.trust.finding import CLICK_COLUMNS, Finding, Limits, skipp
 from abeval.logs.accounting import other_variants
 from abeval.results import format as fmt
 from abeval.stats import means
-from abeval.stats.distributions import tail
+from abeval.stats.distributions import two_sided
 from abeval.stats.moments import Moments
 from abeval.stats.records import Refusal
 
@@ -267,7 +267,7 @@ def same_share(control: Moments | None, treatment: Moments | None) -> float:
     difference, variance = second.value - first.value, first.variance + second.variance
     if variance == 0:
         return 1.0 if difference == 0 else 0.0
-    return tail(difference / math.sqrt(variance)).p_value
+    return two_sided(difference / math.sqrt(variance))
 
 
 def variant_spelling(analysis: Analysis) -> list[Finding]:
