@@ -125,7 +125,7 @@ def collect_prepared(
         run.step(source.title)
         sums.add(source)
     lacking = lacking_sums(logs) if prepared.lacking else []
-    cuts = cut_sums(logs, wanted.metrics)
+    cut_rows, cut_notes = cut_sums(logs, wanted.metrics)
     if wanted.quantiles or wanted.spreads:
         run.step(QUANTILE.title)
     quantiles = collect_quantiles(logs, wanted.quantiles, wanted.spreads)
@@ -133,7 +133,7 @@ def collect_prepared(
     counted = accounts(prepared, engine)
     items = listed_items(logs) | {*rows.catalogue.reach.items} if shows_items else None
     aggregates = Aggregates(
-        moments=[*sums.rows, *sums.days, *lacking, *cuts.rows],
+        moments=[*sums.rows, *sums.days, *lacking, *cut_rows],
         caps=sums.caps,
         catalogue_size=None if items is None else len(items),
         units=units,
@@ -147,7 +147,7 @@ def collect_prepared(
         group_units=rows.catalogue.group_units(),
         entered=placed.entered,
         stretches=placed.stretches,
-        notes=(*prepared.notes, *cuts.notes),
+        notes=(*prepared.notes, *cut_notes),
         audits=audit_sums(run, prepared),
         extremes=sums.extremes,
         unit_values=sums.values,

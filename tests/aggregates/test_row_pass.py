@@ -15,7 +15,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import abeval
-from abeval.aggregates import row_pass
 from abeval.aggregates.collect import run_median
 from abeval.aggregates.kernels import rows
 from abeval.aggregates.kernels.reach import NO_CATALOGUE, Reach, Sizes
@@ -346,7 +345,7 @@ def test_a_window_is_what_a_log_of_its_days_is(drawn):
 
 
 def test_a_window_over_several_blocks_is_what_a_log_of_its_days_is(monkeypatch):
-    monkeypatch.setattr(row_pass, "BLOCK", 900)
+    monkeypatch.setattr(rows, "BLOCK", 900)
     assert_days(many(3000), rows=3000)
 
 
@@ -379,8 +378,8 @@ def many(count: int, decimals: int | None = None) -> pd.DataFrame:
 @pytest.mark.parametrize(("block", "memory"), [(900, 1 << 29), (900, 0), (10**6, 0)])
 @pytest.mark.parametrize("decimals", [None, 3])
 def test_chunks_and_blocks_of_any_size_give_the_same(block, memory, decimals, monkeypatch):
-    monkeypatch.setattr(row_pass, "BLOCK", block)
-    monkeypatch.setattr(row_pass, "room_of", lambda options: rows.Room(memory))
+    monkeypatch.setattr(rows, "BLOCK", block)
+    monkeypatch.setattr(rows, "room_of", lambda options: rows.Room(memory))
     with held(many(5000, decimals), "bigint") as engine:
         assert_as_queries(engine, shape(by_item=False, own_category=True), rows=5000)
 
@@ -413,7 +412,7 @@ class Elsewhere(DuckDBEngine):
 
 @pytest.mark.parametrize("decimals", [None, 3])
 def test_parts_on_other_machines_give_the_same(decimals, monkeypatch):
-    monkeypatch.setattr(row_pass, "BLOCK", 900)
+    monkeypatch.setattr(rows, "BLOCK", 900)
     with held(many(5000, decimals), "bigint", kind=Elsewhere) as engine:
         assert_as_queries(engine, shape(by_item=False, own_category=True), rows=5000)
         assert not engine.opened.is_open
@@ -421,10 +420,10 @@ def test_parts_on_other_machines_give_the_same(decimals, monkeypatch):
 
 def test_what_does_not_fit_into_memory_lies_where_it_is_told_to(tmp_path):
     kept = rows.Blocks(1, rows.Room(0, str(tmp_path / "new")))
-    kept.add([np.arange(3), np.zeros(3)], [0, 3])
-    kept.add([np.arange(300, 302), np.ones(2)], [0, 2])
+    kept.add({"item": np.arange(3), "score": np.zeros(3)}, [0, 3])
+    kept.add({"item": np.arange(300, 302), "score": np.ones(2)}, [0, 2])
     assert (tmp_path / "new").is_dir()
-    assert kept.read(0, [0])[0].tolist() == [0, 1, 2, 300, 301]
+    assert kept.read(0)["item"].tolist() == [0, 1, 2, 300, 301]
     kept.close()
     assert list((tmp_path / "new").iterdir()) == []
 
