@@ -15,7 +15,7 @@ from abeval.logs.joins import Coverage, local_ms, relation
 from abeval.logs.prepare import Prepared
 from abeval.logs.run import Run
 from abeval.logs.shape import UNITS, LogShape
-from abeval.logs.unit_arrays import NO_DAY, UnitDays, Units, Whole, narrow
+from abeval.logs.unit_arrays import NO_DAY, UnitDays, Units, Whole
 from abeval.metrics.definition import UNIT_DAY, Metric, PerUnit, RowValue, Source
 
 _PREFIX = {"any": "max", "max": "max", "first": "max", "sum": "sum", "count_distinct": "distinct"}
@@ -80,13 +80,8 @@ class ReadLogs:
 
     def values(self, days: UnitDays) -> SourceValues:
         """Return what the days of a source add up to, of each unit."""
-        now, before = (
-            {
-                name: narrow(column)
-                for name, column in totals(days, part, len(self.units.hash)).items()
-            }
-            for part in (True, False)
-        )
+        size = len(self.units.hash)
+        now, before = (totals(days, part, size) for part in (True, False))
         return SourceValues(self.experiment, self.shape, self.units, now, before)
 
 
