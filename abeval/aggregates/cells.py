@@ -3,9 +3,10 @@
 from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
+from operator import itemgetter
 from typing import NamedTuple
 
-from abeval.aggregates.aggregates import Aggregates
+from abeval.aggregates.aggregates import Aggregates, grouped
 from abeval.aggregates.sums import CELL, LABELS, METRIC, SEGMENT, SLICE, Row
 from abeval.engines.protocol import Engine, whole
 from abeval.engines.sql import query, quoted
@@ -29,15 +30,15 @@ def joined_cells(aggregates: Aggregates, min_units: int | None) -> Aggregates:
         aggregates: Complete ones.
         min_units: The fewest units of a variant in a cell that is shown; None for no such limit.
     """
-    notes, by_slice = list[str](), _by(SLICE, aggregates.moments)
+    notes, by_slice = list[str](), grouped(aggregates.moments, itemgetter(SLICE))
     for name in (name for name in by_slice if name.startswith(SEGMENT)):
         sizes, small = Counter[str](), frozenset[str]()
-        for rows in _by(METRIC, by_slice[name]).values():
+        for rows in grouped(by_slice[name], itemgetter(METRIC)).values():
             sizes |= Counter({cell: own.total() for cell, own in _units(rows).items()})
         beyond = beyond_limit(sizes)
         by_slice[name] = _named_other(by_slice[name], beyond)
         if min_units is not None:
-            of_metrics, by_slice[name] = _by(METRIC, by_slice[name]), []
+            of_metrics, by_slice[name] = grouped(by_slice[name], itemgetter(METRIC)), []
             for rows in of_metrics.values():
                 few = small_cells(_units(rows), min_units)
                 by_slice[name] += _named_other(rows, few)
@@ -48,14 +49,6 @@ def joined_cells(aggregates: Aggregates, min_units: int | None) -> Aggregates:
         return aggregates
     moments = [row for rows in by_slice.values() for row in rows]
     return replace(aggregates, moments=moments, notes=(*aggregates.notes, *notes))
-
-
-def _by(label: int, rows: Iterable[Row]) -> dict[str, list[Row]]:
-    """Return the rows by one of their labels."""
-    by_label: dict[str, list[Row]] = {}
-    for row in rows:
-        by_label.setdefault(str(row[label]), []).append(row)
-    return by_label
 
 
 def _units(rows: Sequence[Row]) -> dict[str, Counter[str]]:
@@ -145,7 +138,7 @@ class CutCells(NamedTuple):
     """
 
     cell_of: Mapping[str, str]
-    notes: Sequence[str]
+    notes: tuple[str, ...]
 
     @property
     def names(self) -> list[str]:
@@ -174,7 +167,7 @@ def cut_cells(
     joined = beyond | small
     cell_of = {value: OTHER if value in joined else value for value in sizes}
     notes = _notes(f"Cut {cut}", len(sizes), beyond, small, min_units, limit)
-    return CutCells(cell_of, notes)
+    return CutCells(cell_of, tuple(notes))
 
 
 def write_cut_sums(engine: Engine, shape: LogShape, cut: str) -> None:

@@ -108,8 +108,8 @@ class Categories(NamedTuple):
             f"(select try_cast(item_id as {kind}) as item_id, category from items) as i "
             "where category is not null and item_id is not null"
         )
-        number, words = (np.asarray(column, dtype=np.int64) for column in listed.values())
-        index, number = HashIndex(np.unique(np.append(hashes, words))), items.numbers(number)
+        item, words = (np.asarray(column, dtype=np.int64) for column in listed.values())
+        index, number = HashIndex(np.unique(np.append(hashes, words))), items.numbers(item)
         of_item = np.full(len(items.ids) + 1, -1, dtype=np.int32)
         of_item[number[number >= 0]] = index.places(words[number >= 0])
         return cls(index, of_item)

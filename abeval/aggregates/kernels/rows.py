@@ -77,15 +77,15 @@ class Blocks:
     def __init__(self, count: int, room: Room | None = None) -> None:
         self.count, self._room = count, room or Room()
         self._held, self._filed = list[_Chunk](), list[_Chunk]()
-        self._files = ExitStack()
+        self._bytes, self._files = 0, ExitStack()
         self._remove = finalize(self, self._files.close)
 
     def add(self, columns: Columns, edges: Sequence[int]) -> None:
         """Keep a chunk whose rows are sorted by block; its types may differ from other chunks'."""
         narrow = {name: unit_arrays.narrow(column) for name, column in columns.items()}
         self._held.append(_Chunk(narrow, edges))
-        held = (column.nbytes for chunk in self._held for column in chunk.columns.values())
-        if sum(held) > self._room.memory:
+        self._bytes += sum(column.nbytes for column in narrow.values())
+        if self._bytes > self._room.memory:
             self._write()
 
     def read(self, number: int, names: Collection[str] | None = None) -> dict[str, Column]:
@@ -125,6 +125,7 @@ class Blocks:
         edges = np.sum([chunk.edges for chunk in self._held], axis=0).tolist()
         self._filed.append(_Chunk(columns, edges))
         self._held.clear()
+        self._bytes = 0
 
 
 Result = TypeVar("Result")
