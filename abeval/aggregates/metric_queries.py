@@ -15,7 +15,7 @@ from abeval.logs.joins import Coverage, local_ms, relation
 from abeval.logs.prepare import Prepared
 from abeval.logs.run import Run
 from abeval.logs.shape import UNITS, LogShape
-from abeval.logs.unit_arrays import NO_DAY, UnitDays, Units, Whole
+from abeval.logs.unit_arrays import NO_DAY, UnitDays, Units
 from abeval.metrics.definition import UNIT_DAY, Metric, PerUnit, RowValue, Source
 
 _PREFIX = {"any": "max", "max": "max", "first": "max", "sum": "sum", "count_distinct": "distinct"}
@@ -72,11 +72,9 @@ class ReadLogs:
         if source.events is not None:
             _write_unit_event(self, metrics)
             self.engine.table(source.name, query(source.query))
-            return days_of(self.engine, source.name)
-        days = self.rows.gauc_days if by_day and source.of_days else self.rows.days[source]
-        if days is None:
-            raise ValueError(f"the days of {source} were not read")
-        return days
+            return _days_of(self.engine, source.name)
+        rows = self.rows.by_day if by_day and source.of_days else self.rows.days
+        return rows[source]
 
     def values(self, days: UnitDays) -> SourceValues:
         """Return what the days of a source add up to, of each unit."""
@@ -85,23 +83,19 @@ class ReadLogs:
         return SourceValues(self.experiment, self.shape, self.units, now, before)
 
 
-def days_of(engine: Engine, relation: str) -> UnitDays:
-    """Fetch a relation of `unit_id, in_period`, perhaps `day`, and sums `c_…`, as arrays."""
+def _days_of(engine: Engine, relation: str) -> UnitDays:
+    """Fetch a relation of `unit_id, in_period` and sums `c_…`, as arrays without days."""
     arrays = engine.arrays(f"select * from {relation}")
     unit = np.ma.filled(arrays["unit_id"], 0).astype(np.int32)
     in_period = np.asarray(arrays["in_period"], dtype=bool)
-    day = np.full(len(unit), NO_DAY, dtype=np.int32)
-    if "day" in arrays:
-        known = ~np.ma.getmaskarray(arrays["day"])
-        dates = np.ma.getdata(arrays["day"])[known].astype("datetime64[D]")
-        day[known] = dates.astype(np.int64)
-    order = np.lexsort((day, in_period, unit))
-    columns: dict[str, Whole] = {
+    order = np.lexsort((in_period, unit))
+    columns = {
         name: np.ma.filled(column, 0).astype(np.int64)[order]
         for name, column in arrays.items()
         if name.startswith("c_")
     }
-    return UnitDays(unit[order], in_period[order], day[order], columns)
+    day = np.full(len(unit), NO_DAY, dtype=np.int32)
+    return UnitDays(unit[order], in_period[order], day, columns)
 
 
 def scored_rows(shape: LogShape, columns: Sequence[str]) -> str:

@@ -157,16 +157,16 @@ class RowSums:
         days: Source → its sums by unit, phase and day, in the fewest bytes.
         catalogue: Who was shown what, where something asks for it.
         values: Columns of values by variant → the impressions of the period that have one.
-        gauc_days: GAUC of each unit's days, where windows ask for it.
+        by_day: GAUC of each unit's days, where windows ask for it.
     """
 
     days: Mapping[Source, UnitDays]
     catalogue: reach.Catalogue
     values: Mapping[tuple[str, ...], values.Events]
-    gauc_days: UnitDays | None = None
+    by_day: Mapping[Source, UnitDays]
 
 
-NO_ROWS = RowSums({}, reach.NO_CATALOGUE, {})
+NO_ROWS = RowSums({}, reach.NO_CATALOGUE, {}, {})
 """Of logs of which no source needs single impressions."""
 
 
@@ -208,7 +208,7 @@ class RowPass:
             catalogue = self._catalogue(read) if CATALOGUE in self.sources else reach.NO_CATALOGUE
         of_values = [values.Events(variants, self._arm, self.units.stretch, *own) for own in events]
         known = dict(zip(self.values, of_values, strict=True))
-        return RowSums(days, catalogue, known, _joined(of_days) if of_days else None)
+        return RowSums(days, catalogue, known, {GAUC: _joined(of_days)} if of_days else {})
 
     @property
     def _scan(self) -> rows.Scan:

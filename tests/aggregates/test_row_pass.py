@@ -315,7 +315,6 @@ def assert_days(frame: pd.DataFrame, rows: int = 3_000_000) -> None:
     with held(frame) as engine:
         found = summed(engine, of, sources, rows, span=span)
     assert found.catalogue is not None
-    assert found.gauc_days is not None
     (events,) = found.values.values()
     for first, last in {span, (span[0], span[0]), (span[0], span[1] - 1), (span[1], span[1])}:
         with held(frame[(number >= first) & (number <= last)]) as engine:
@@ -329,7 +328,7 @@ def assert_days(frame: pd.DataFrame, rows: int = 3_000_000) -> None:
         assert of_days.spans == own.spans
         assert of_days.unit.tolist() == own.unit.tolist()
         if first == last:
-            of_day, whole = found.gauc_days, alone.days[GAUC]
+            of_day, whole = found.by_day[GAUC], alone.days[GAUC]
             rows_of_day = of_day.day == first
             assert of_day.unit[rows_of_day].tolist() == whole.unit.tolist()
             for name, column in whole.columns.items():
