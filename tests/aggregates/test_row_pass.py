@@ -223,17 +223,20 @@ def assert_quantiles(found: RowSums, engine: DuckDBEngine, of: LogShape) -> None
     """The values that occur, what stands next to each place, and each unit's values below."""
     run_median(experiment(), of, engine, P50)
     levels = engine.frame("select * from quantile_level order by variant, value")
-    mine = found.values["v_1", "v_1", "v_1"]
-    assert set(mine.spans) == set(levels.variant)
+    mine = found.values["v_1", "v_1", "v_1"].by_variant
+    assert set(mine) == set(levels.variant)
     medians = {}
     for name, own in levels.groupby("variant"):
-        assert mine.spans[name] == (own.events.sum(), own.value.iloc[0], own.value.iloc[-1])
+        ranked = mine[name].levels
+        assert len(mine[name].value) == own.events.sum()
+        assert ranked.values[[0, -1]].tolist() == [own.value.iloc[0], own.value.iloc[-1]]
         between = own.iloc[:-1][["value", "middle", "next_value", "next_middle"]]
-        places = [(name, int(row.middle)) for row in between.itertuples()]
-        steps = dict(zip(places, between.astype("int64").itertuples(index=False), strict=True))
-        assert mine.steps([*places, (name, int(own.middle.iloc[-1]))]) == steps
-        medians |= mine.steps([(name, place(mine.spans[name].events, 0.5))])
-    assert_moments(mine.below(medians), engine.frame("select * from quantile_below"))
+        for row in between.astype("int64").itertuples(index=False):
+            assert ranked.step(int(row.middle)) == row
+        assert ranked.step(int(own.middle.iloc[-1])) is None
+        medians[name] = mine[name].below(place(len(mine[name].value), 0.5))
+    known = {name: one for name, one in medians.items() if one is not None}
+    assert_moments(known, engine.frame("select * from quantile_below"))
 
 
 def assert_moments(found: Mapping[str, Moments], of_units: pd.DataFrame) -> None:
@@ -325,7 +328,7 @@ def assert_days(frame: pd.DataFrame, rows: int = 3_000_000) -> None:
         )
         (own,) = alone.values.values()
         of_days = events.of_days(np.arange(len(events.arm)), first, last)
-        assert of_days.spans == own.spans
+        assert of_days.value.tolist() == own.value.tolist()
         assert of_days.unit.tolist() == own.unit.tolist()
         if first == last:
             of_day, whole = found.by_day[GAUC], alone.days[GAUC]

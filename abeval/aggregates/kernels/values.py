@@ -1,6 +1,6 @@
 """Compute values of units from their rows: sessions, lists, and values of quantiles."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import cached_property, reduce
 from math import log2
@@ -15,7 +15,7 @@ from abeval.aggregates.sums import exact_sums
 from abeval.logs import unit_arrays
 from abeval.logs.unit_arrays import NO_DAY, Groups, Places, UnitDays, Whole, added, heads, key_of
 from abeval.stats.moments import Moments
-from abeval.stats.quantiles import PARTS, Distribution, Step, distribution_of
+from abeval.stats.quantiles import PARTS, Distribution, distribution_of
 
 
 def sessions(block: Block, gap_ms: int) -> UnitDays:
@@ -171,16 +171,39 @@ def _gains(position: Whole) -> Whole:
     return unit_arrays.half_away(gains)[place]
 
 
-Place = tuple[str, float]
-"""A variant, and a place on the scale of the middles of its values."""
+@dataclass(frozen=True)
+class Ranked:
+    """The impressions of one variant that have a value.
 
+    Attributes:
+        stretch: Number of the stretch of each unit of the variant, shape (units,).
+        unit: Place of the unit of each impression among these, shape (impressions,).
+        value: Its value, a whole number.
+    """
 
-class Span(NamedTuple):
-    """The values of a variant's impressions: how many, and the outermost."""
+    stretch: NDArray[np.int16]
+    unit: NDArray[np.int32]
+    value: Whole
 
-    events: int
-    lowest: int
-    highest: int
+    @cached_property
+    def levels(self) -> Distribution:
+        """Return the values that occur."""
+        # As whole numbers, which doubles could not tell apart beyond 2^53.
+        values: NDArray[Any] = self.value
+        return distribution_of(values)
+
+    def below(self, at: float) -> Moments | None:
+        """Return moments over units of the values below a place, and of all; None beyond them."""
+        step, size = self.levels.step(at), len(self.stretch)
+        if step is None:
+            return None
+        parts = (self.value < step.lower) * PARTS
+        for neighbour, weight in zip((step.lower, step.upper), step.weights(at), strict=True):
+            parts[self.value == neighbour] = weight
+        below = np.bincount(self.unit, parts, size).astype(np.int64)
+        counts = np.bincount(self.unit, minlength=size)
+        of_stretches = (self.stretch == one for one in np.unique(self.stretch))
+        return reduce(add, (_moments_of(below[own], counts[own]) for own in of_stretches))
 
 
 @dataclass(frozen=True)
@@ -211,52 +234,18 @@ class Events:
         own = self.arm[units], self.stretch[units], place[self.unit[rows]], self.value[rows]
         return Events(self.variants, *own)
 
-    @property
-    def spans(self) -> dict[str, Span]:
-        """Variant → how many values it has, and the outermost."""
-        return {
-            name: Span(len(self._rows[name]), int(levels.values[0]), int(levels.values[-1]))
-            for name, levels in self._levels.items()
-        }
-
-    def steps(self, places: Sequence[Place]) -> dict[Place, Step]:
-        """Return the neighbouring values of each place that lies between two."""
-        steps = {(name, at): self._levels[name].step(at) for name, at in places}
-        return {place: step for place, step in steps.items() if step is not None}
-
-    def below(self, steps: Mapping[Place, Step]) -> dict[str, Moments]:
-        """Variant → moments over units of the values below its quantile, and of all."""
-        return {n: self._moments(n, step, step.weights(at)) for (n, at), step in steps.items()}
-
     @cached_property
-    def _rows(self) -> dict[str, NDArray[np.intp]]:
+    def by_variant(self) -> dict[str, Ranked]:
         """Variant → its impressions; none of a variant without one."""
-        arms = self.arm[self.unit]
-        rows = {name: np.flatnonzero(arms == i) for i, name in enumerate(self.variants)}
-        return {name: own for name, own in rows.items() if len(own)}
-
-    @cached_property
-    def _levels(self) -> dict[str, Distribution]:
-        # As whole numbers, which doubles could not tell apart beyond 2^53.
-        values: dict[str, NDArray[Any]] = {n: self.value[own] for n, own in self._rows.items()}
-        return {name: distribution_of(own) for name, own in values.items()}
-
-    @cached_property
-    def _counts(self) -> Whole:
-        """Return how many values each unit has."""
-        return np.bincount(self.unit, minlength=len(self.arm))
-
-    def _moments(self, variant: str, step: Step, weights: tuple[int, int]) -> Moments:
-        rows = self._rows[variant]
-        value = self.value[rows]
-        parts = (value < step.lower) * PARTS
-        for neighbour, weight in zip((step.lower, step.upper), weights, strict=True):
-            parts[value == neighbour] = weight
-        below = np.bincount(self.unit[rows], parts, len(self.arm)).astype(np.int64)
-        own = np.flatnonzero(self.arm == self.variants.index(variant))
-        stretch = self.stretch[own]
-        of_stretches = (own[stretch == one] for one in np.unique(stretch))
-        return reduce(add, (_moments_of(below[at], self._counts[at]) for at in of_stretches))
+        ranked, arms = dict[str, Ranked](), self.arm[self.unit]
+        place = np.zeros(len(self.arm), dtype=np.int32)
+        for number, name in enumerate(self.variants):
+            rows, units = np.flatnonzero(arms == number), np.flatnonzero(self.arm == number)
+            place[units] = np.arange(len(units))
+            if len(rows):
+                own = place[self.unit[rows]], self.value[rows]
+                ranked[name] = Ranked(self.stretch[units], *own)
+        return ranked
 
 
 def _moments_of(below: Whole, events: Whole) -> Moments:
