@@ -10,7 +10,7 @@ import numpy as np
 
 from abeval.aggregates import sums
 from abeval.aggregates.kernels.reach import NO_REACH, GroupUnits, Reach
-from abeval.aggregates.sums import BySlice, ByStretch, Group, Row
+from abeval.aggregates.sums import BySlice, ByStretch, Group
 from abeval.assignment import SUB_BUCKETS
 from abeval.engines.protocol import Cell
 from abeval.logs.accounting import DayRows, LogRows, SeenUnits
@@ -301,13 +301,11 @@ class Aggregates:
             metric: Its name.
             scales: What one counted unit of each variable is worth.
         """
-        pairs: dict[Group, dict[tuple[int, int], Row]] = {}
-        for cell, groups in self._slices[metric, sums.COVARIATES].items():
-            first, second = cell.split(",")
-            for group, row in groups.items():
-                pairs.setdefault(group, {})[int(first), int(second)] = row
+        slices = self._slices[metric, sums.COVARIATES]
+        pairs = {tuple(map(int, cell.split(","))): groups for cell, groups in slices.items()}
         moments: list[dict[str, Moments]] = [{} for _ in self.places]
-        for group, of_group in pairs.items():
+        for group in next(iter(slices.values())):
+            of_group = {pair: groups[group] for pair, groups in pairs.items()}
             moments[group.stretch][group.variant] = sums.joined(of_group, scales)
         return moments
 

@@ -115,7 +115,7 @@ def collect_prepared(
     rows = row_sums(run, prepared, wanted, bucket, further.by_day)
     logs = ReadLogs(run, prepared, rows)
     sums = _UnitSums(logs, wanted, bucket, replays, by_units)
-    for source in sums.sources:
+    for source in (source for source in wanted.sources if source.per_unit):
         run.step(source.title)
         sums.add(source)
     lacking = lacking_sums(logs) if prepared.lacking else []
@@ -180,22 +180,6 @@ class _UnitSums:
     values: list[UnitValue] = field(default_factory=list)
     unit_aucs: list[UnitsByAuc] = field(default_factory=list)
 
-    @property
-    def _balanced(self) -> Sequence[Metric]:
-        """Covariates of the table of units, which are balanced or not."""
-        return covariate_means(self.logs.experiment)
-
-    @property
-    def _counted(self) -> list[Metric]:
-        """Metrics without a value per unit, of which units leave something out."""
-        return [m for m in self.wanted.metrics if not m.source.per_unit and m.left_out]
-
-    @property
-    def sources(self) -> list[Source]:
-        """Return the sources that have values per unit."""
-        more = [UNIT_DAY] if self._balanced or self._counted else []
-        return [s for s in dict.fromkeys([*self.wanted.sources, *more]) if s.per_unit]
-
     def add(self, source: Source) -> None:
         """Add the sums of the metrics of a source."""
         logs, experiment = self.logs, self.logs.experiment
@@ -206,8 +190,8 @@ class _UnitSums:
         slices = [one for metric in metrics for one in of.slices(metric)]
         slices += [of.in_buckets(metric, self.bucket) for metric in resampled]
         if source is UNIT_DAY:
-            slices += [of.balance(metric) for metric in self._balanced]
-            slices += [one for metric in self._counted for one in of.left_out(metric)]
+            slices += [of.balance(metric) for metric in self.wanted.balanced]
+            slices += [one for metric in self.wanted.counted for one in of.left_out(metric)]
         self.rows += sums_of(slices, of.groups)
         if source.daily and experiment.period is not None and logs.shape.has_time:
             self.days += day_rows(of, days, metrics, logs.prepared.days)
@@ -271,8 +255,8 @@ def lacking_sums(logs: ReadLogs) -> list[Row]:
             continue
         engine.view("file_rows", " union all ".join(selects))
         if experiment.unit == ROW_UNIT:
-            arm = numbered(variant_of(experiment, "logged_id"), variants)
-            read = engine.arrays(f"select coalesce({arm}, -1) as arm, lacks from file_rows")
+            number = numbered(variant_of(experiment, "logged_id"), variants)
+            read = engine.arrays(f"select coalesce({number}, -1) as arm, lacks from file_rows")
             arm, y = (np.asarray(column, dtype=np.int64) for column in read.values())
             x = np.ones_like(y)
         else:

@@ -74,10 +74,6 @@ class Items(NamedTuple):
         index = HashIndex(known["hash"].to_numpy(np.int64))
         return cls(_hash_of(engine, "item_id"), index, known["item_id"].to_numpy())
 
-    def numbers(self, words: Whole) -> NDArray[np.integer]:
-        """Return the number of each word, -1 for no known item."""
-        return words if self.known is None else _places(self.known, words)
-
 
 class Categories(NamedTuple):
     """Numbers of categories, from 0.
@@ -109,7 +105,8 @@ class Categories(NamedTuple):
             "where category is not null and item_id is not null"
         )
         item, words = (np.asarray(column, dtype=np.int64) for column in listed.values())
-        index, number = HashIndex(np.unique(np.append(hashes, words))), items.numbers(item)
+        index = HashIndex(np.unique(np.append(hashes, words)))
+        number = item if items.known is None else _places(items.known, item)
         of_item = np.full(len(items.ids) + 1, -1, dtype=np.int32)
         of_item[number[number >= 0]] = index.places(words[number >= 0])
         return cls(index, of_item)
@@ -133,14 +130,10 @@ def _hash_of(engine: Engine, column: str) -> str:
     return f"case when {column} is null then {NONE} else {engine.hash64([column])} end"
 
 
-def _numbered(items: Items | None, categories: Categories | None, columns: Columns) -> Columns:
-    """Return rows whose items and categories are numbers."""
-    numbered = dict(columns)
-    if items is not None:
-        numbered["item"] = items.numbers(numbered["item"])
-    if "category" in numbered and categories is not None:
-        numbered["category"] = _places(categories.known, numbered["category"])
-    return numbered
+def _numbered(known: Mapping[str, HashIndex | None], columns: Columns) -> Columns:
+    """Return rows whose items and categories are numbers, by the places of their hashes."""
+    hashed = [(name, index) for name, index in known.items() if index and name in columns]
+    return {**columns, **{name: _places(index, columns[name]) for name, index in hashed}}
 
 
 LISTS = (PAGE_VIEWS, SERVED_RANKING, CATEGORY_DIVERSITY)
@@ -216,13 +209,17 @@ class RowPass:
         if self._is_scored:
             of_variant = [self.shape.score_of.get(v, "") for v in self.experiment.variants]
             choices["score"] = self._choice(of_variant)._replace(none=np.nan)
+        known = {
+            "item": self._items and self._items.known,
+            "category": self._categories and self._categories.known,
+        }
         return rows.Scan(
             sql=self._sql,
             hashes=self.units.hash,
             count=min(max(1, self.impressions // rows.BLOCK), max(1, len(self.units.hash))),
             slot_ms=self._gap_ms if SESSIONS in self.sources else 1,
             choices=choices,
-            numbered=partial(_numbered, self._items, self._categories),
+            numbered=partial(_numbered, known),
             room=rows.room_of(self.experiment.engine),
             dated=self.span is not None,
         )

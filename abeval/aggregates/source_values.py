@@ -334,8 +334,7 @@ def rows_of(days: UnitDays, unit: NDArray[np.int32], day: NDArray[np.int32]) -> 
     """Return the row of each unit and day in the period; -1 where there is none."""
     rows = np.flatnonzero(days.in_period)
     known = days.unit[rows].astype(np.int64) * 2**32 + days.day[rows]
+    known, rows = np.append(known, np.iinfo(np.int64).max), np.append(rows, -1)
     wanted = unit.astype(np.int64) * 2**32 + day
-    if not len(known):
-        return np.full(len(wanted), -1)
-    place = np.minimum(np.searchsorted(known, wanted), len(known) - 1)
+    place = np.searchsorted(known, wanted)
     return np.where(known[place] == wanted, rows[place], -1)

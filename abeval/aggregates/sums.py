@@ -231,7 +231,7 @@ def _moments(row: Row, scales: tuple[float, float], width: int) -> Moments:
     )
 
 
-def joined(pairs: Mapping[tuple[int, int], Row], scales: Sequence[float]) -> Moments:
+def joined(pairs: Mapping[tuple[int, ...], Row], scales: Sequence[float]) -> Moments:
     """Make moments of y, x, every covariate and newness from those of pairs of covariates."""
     count = 1 + max(second for _, second in pairs)
     variables: list[str | int] = ["y", "x", *range(count), "z"]

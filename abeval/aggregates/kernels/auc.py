@@ -16,17 +16,8 @@ from numpy.typing import NDArray
 
 from abeval.aggregates.kernels.rows import Block, UnitRows
 from abeval.aggregates.kernels.values import narrow_days
-from abeval.logs.unit_arrays import (
-    NO_DAY,
-    Floats,
-    Groups,
-    Places,
-    UnitDays,
-    Whole,
-    added,
-    half_away,
-    heads,
-)
+from abeval.logs import unit_arrays
+from abeval.logs.unit_arrays import Floats, Places, UnitDays, Whole, added, half_away, heads
 from abeval.metrics.definition import AUC, GAUC, Source
 
 _DIGITS = 7
@@ -222,7 +213,10 @@ def gauc_of(pairs: UnitPairs) -> UnitDays:
 
 
 def _of_period(unit: NDArray[Any], **columns: Whole) -> UnitDays:
-    days, in_period = np.full(len(unit), NO_DAY, dtype=np.int32), np.ones(len(unit), dtype=bool)
+    days, in_period = (
+        np.full(len(unit), unit_arrays.NO_DAY, dtype=np.int32),
+        np.ones(len(unit), dtype=bool),
+    )
     return narrow_days(UnitDays(unit, in_period, days, columns))
 
 
@@ -258,7 +252,7 @@ def score_sums(
         halves = worth.ravel()[own.results(levels)]
         # Impressions of a unit lie together, so that few sums are left to sort.
         start = heads(own.unit)
-        return Groups.of(own.unit[start].astype(np.int64)).sum(added(halves, start))
+        return unit_arrays.Groups.of(own.unit[start].astype(np.int64)).sum(added(halves, start))
 
     halves = np.concatenate([*rows.each(won, "score", "click")])
     columns = [*map(np.concatenate, zip(*of_blocks, strict=True))]

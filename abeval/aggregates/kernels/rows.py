@@ -75,7 +75,7 @@ class Blocks:
     """
 
     def __init__(self, count: int, room: Room | None = None) -> None:
-        self.count, self._room = count, room or Room()
+        self._count, self._room = count, room or Room()
         self._held, self._filed = list[_Chunk](), list[_Chunk]()
         self._bytes, self._files = 0, ExitStack()
         self._remove = finalize(self, self._files.close)
@@ -97,10 +97,8 @@ class Blocks:
             if names is None or name in names
         }
 
-    @property
-    def is_empty(self) -> bool:
-        """Tell whether no chunk was added."""
-        return not (self._filed or self._held)
+    def __len__(self) -> int:
+        return self._count if self._filed or self._held else 0
 
     def close(self) -> None:
         """Forget the rows, and remove the files."""
@@ -117,7 +115,7 @@ class Blocks:
         file = self._files.enter_context(opened)
         columns, lock = dict[str, Column | _Filed](), Lock()
         for name in self._held[0].columns:
-            parts = [chunk.read(i, name) for i in range(self.count) for chunk in self._held]
+            parts = [chunk.read(i, name) for i in range(self._count) for chunk in self._held]
             column = np.concatenate(parts)
             columns[name] = _Filed(file, lock, column.dtype, file.tell())
             file.write(column.tobytes())
@@ -316,7 +314,7 @@ class UnitBlocks:
         def of(number: int) -> Result:
             return work(Block(self._runs.read(number), self._rows.read(number, columns)))
 
-        yield from in_threads(of, range(0 if self._runs.is_empty else self._runs.count))
+        yield from in_threads(of, range(len(self._runs)))
         give_back()
 
     def close(self) -> None:
