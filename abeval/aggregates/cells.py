@@ -24,12 +24,7 @@ Units = Mapping[str, int]
 
 
 def joined_cells(aggregates: Aggregates, min_units: int | None) -> Aggregates:
-    """Join cells of segments that are too many, or of too few units.
-
-    Args:
-        aggregates: Complete ones.
-        min_units: The fewest units of a variant in a cell that is shown; None for no such limit.
-    """
+    """Join cells of segments that are too many, or that have fewer units in a variant than this."""
     notes, by_slice = list[str](), grouped(aggregates.moments, itemgetter(SLICE))
     for name in (name for name in by_slice if name.startswith(SEGMENT)):
         sizes, small = Counter[str](), frozenset[str]()
@@ -76,10 +71,6 @@ def small_cells(cells: Mapping[str, Units], min_units: int) -> frozenset[str]:
     """Return the cells of few units, and as many more of the smallest as their sum needs.
 
     Without the latter a single small cell would be shown under another name.
-
-    Args:
-        cells: Cell → variant → units.
-        min_units: The fewest units of a variant in a cell that is shown.
 
     Example:
         >>> units = {"x": {"a": 3, "b": 40}, "y": {"a": 20, "b": 30}, "z": {"a": 99, "b": 99}}
@@ -130,12 +121,7 @@ def _notes(
 
 
 class CutCells(NamedTuple):
-    """The cells of a cut.
-
-    Attributes:
-        cell_of: Value → its cell, which several values may share.
-        notes: What a reader of the result must know.
-    """
+    """The cell of each value of a cut, and what a reader of the result must know."""
 
     cell_of: Mapping[str, str]
     notes: tuple[str, ...]

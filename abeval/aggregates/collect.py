@@ -7,18 +7,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from abeval.aggregates.aggregates import (
-    FEW_UNITS,
-    FEW_VALUES,
-    Aggregates,
-    BucketSums,
-    ExtremeUnit,
-    UnitsByAuc,
-    UnitValue,
-    VariantUnits,
-    deals_units,
-    grouped,
-)
+from abeval.aggregates import aggregates
+from abeval.aggregates.aggregates import Aggregates, UnitsByAuc, VariantUnits, grouped
 from abeval.aggregates.audits import audit_sums
 from abeval.aggregates.cells import joined_cells
 from abeval.aggregates.cuts import cut_sums
@@ -67,11 +57,7 @@ class Collected(NamedTuple):
 
 
 def collect(run: Run, metrics: Sequence[Metric]) -> Aggregates:
-    """Aggregate the logs of an experiment.
-
-    Args:
-        run: The experiment and its engine.
-        metrics: The metrics of the scorecard.
+    """Aggregate the logs of an experiment for the metrics of its scorecard.
 
     Raises:
         LogError: A log is missing, unreadable, or not what the experiment file says.
@@ -89,8 +75,8 @@ def collect_prepared(
     """Aggregate the logs as `collect` does, and keep what was read of them.
 
     Args:
-        run: As of `collect`.
-        metrics: As of `collect`.
+        run: The experiment and its engine.
+        metrics: Those of the scorecard.
         by_bucket: `buckets` has every metric by sub-bucket, however few the units are: the same
             units are in a sub-bucket of each metric, which values of single units do not say.
         further: What else will be read of the logs.
@@ -107,7 +93,7 @@ def collect_prepared(
     wanted, placed = wanted_of(experiment, metrics, prepared), prepared.placed
     units = unit_counts(experiment, placed.units)
     replays = by_bucket or bool(experiment.trust.aa_runs)
-    by_units = not by_bucket and deals_units(sum(one.units for one in units))
+    by_units = not by_bucket and aggregates.deals_units(sum(one.units for one in units))
     shows_items = CATALOGUE in wanted.sources
     bucket = np.zeros(0, dtype=np.int16)
     if wanted.resampled or shows_items or (replays and not by_units):
@@ -126,7 +112,7 @@ def collect_prepared(
     run.step("catalogue" if shows_items else "accounting")
     counted = accounting.accounts(prepared, engine)
     items = listed_items(logs) | {*rows.catalogue.reach.items} if shows_items else None
-    aggregates = Aggregates(
+    collected = Aggregates(
         moments=[*sums.rows, *sums.days, *lacking, *cut_rows],
         caps=sums.caps,
         catalogue_size=None if items is None else len(items),
@@ -149,7 +135,7 @@ def collect_prepared(
         unit_aucs=sums.unit_aucs,
     )
     accounting.check_all_counted(prepared, counted)
-    return Collected(joined_cells(aggregates, experiment.privacy.min_units), logs)
+    return Collected(joined_cells(collected, experiment.privacy.min_units), logs)
 
 
 @dataclass
@@ -159,12 +145,9 @@ class _UnitSums:
     A source's values are dropped before those of the next one are read.
 
     Attributes:
-        logs: What was read.
-        wanted: The metrics.
         bucket: The sub-bucket of each unit, where sums by them are taken.
         replays: Whether sums for A/A replays are taken of every metric.
         by_units: Whether they are of single units, for the units are few.
-        rows: Rows of `MOMENT_COLUMNS`; those of days are in `days`, the rest as in `Aggregates`.
     """
 
     logs: ReadLogs
@@ -175,9 +158,9 @@ class _UnitSums:
     rows: list[Row] = field(default_factory=list)
     days: list[Row] = field(default_factory=list)
     caps: dict[str, Caps] = field(default_factory=dict)
-    buckets: dict[str, BucketSums] = field(default_factory=dict)
-    extremes: list[ExtremeUnit] = field(default_factory=list)
-    values: list[UnitValue] = field(default_factory=list)
+    buckets: dict[str, aggregates.BucketSums] = field(default_factory=dict)
+    extremes: list[aggregates.ExtremeUnit] = field(default_factory=list)
+    values: list[aggregates.UnitValue] = field(default_factory=list)
     unit_aucs: list[UnitsByAuc] = field(default_factory=list)
 
     def add(self, source: Source) -> None:
@@ -203,10 +186,10 @@ class _UnitSums:
             self.unit_aucs += _unit_aucs(logs, of)
         if experiment.privacy.min_units is not None:
             return
-        is_few = len(logs.units.hash) <= FEW_UNITS and not logs.prepared.placed.stretches
+        is_few = len(logs.units.hash) <= aggregates.FEW_UNITS and not logs.prepared.placed.stretches
         for metric in (metric for metric in metrics if metric.is_mean_or_ratio):
             self.extremes += of.extremes(metric)
-            self.values += of.few_values(metric, FEW_VALUES) if is_few else []
+            self.values += of.few_values(metric, aggregates.FEW_VALUES) if is_few else []
 
 
 def _unit_aucs(logs: ReadLogs, of: SourceValues) -> list[UnitsByAuc]:
@@ -238,11 +221,7 @@ def listed_items(logs: ReadLogs) -> set[str]:
 
 
 def lacking_sums(logs: ReadLogs) -> list[Row]:
-    """Sum impressions of files that lack a column which others have, by variant.
-
-    Returns:
-        Rows of `MOMENT_COLUMNS` for each column that is read and that files lack.
-    """
+    """Sum impressions of files that lack a column which others have, by column and variant."""
     experiment, engine, files = logs.experiment, logs.engine, logs.prepared.files
     # The rows of a query are not those of a file.
     lacking = logs.prepared.lacking if experiment.logs.rows.query is None else ()

@@ -38,11 +38,7 @@ INFLUENCE_STEP = 1e-7
 
 
 def cut_sums(logs: ReadLogs, metrics: Sequence[Metric]) -> tuple[list[Row], list[str]]:
-    """Sum the metrics in every cell of every cut of the experiment.
-
-    Args:
-        logs: What was read; its `impressions` have the cuts' columns.
-        metrics: Metrics of the scorecard; those without cuts are left out.
+    """Sum the metrics that have cuts in every cell of every cut of the experiment.
 
     Returns:
         Rows of `MOMENT_COLUMNS`, and what a reader of the result must know.
@@ -69,9 +65,7 @@ class Totals:
     """The sums of each analysed unit in each cell in which it has an impression.
 
     Attributes:
-        logs: What was read.
         name: Of the cut.
-        cells: Its cells.
         unit: Place of the unit of each row; rows are sorted by unit and cell.
         cell: Number of its cell.
         columns: Component → its sums.

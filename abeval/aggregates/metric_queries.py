@@ -29,10 +29,7 @@ _NOTHING = ("0 as sum_no_sum", "0 as max_no_max", "0 as distinct_no_count")
 class ReadLogs:
     """Logs that are prepared, and read as far as metrics need it.
 
-    Attributes:
-        run: The experiment and its engine.
-        prepared: What is known of the logs.
-        rows: What kernels computed of single impressions.
+    `rows` is what kernels computed of single impressions.
     """
 
     run: Run

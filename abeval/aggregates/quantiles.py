@@ -19,11 +19,8 @@ def collect_quantiles(
 ) -> dict[str, Mapping[str, Quantile]]:
     """Compute quantiles of every metric over the period, with one sort for those of a value.
 
-    Args:
-        logs: What was read.
-        metrics: Quantile metrics.
-        spreads: Values whose distribution is wanted (`wanted.spread_metrics`): quantiles at the
-            levels of `CURVE`, those of `COMPARED` with their ends.
+    Values whose distribution is wanted (`wanted.spread_metrics`) have quantiles at the levels of
+    `CURVE`, those of `COMPARED` with their ends.
     """
     every = [*metrics, *(at_level(one, level) for one in spreads for level in COMPARED)]
     bare = [at_level(one, lv) for one in spreads for lv in CURVE if lv not in COMPARED]

@@ -65,14 +65,14 @@ class Items(NamedTuple):
             if last - first < _SPAN:
                 number = f"case when {id_} between {first} and {last} then {id_} - {first} else -1"
                 return cls(f"{number} end", None, np.arange(first, last + 1))
-        known = engine.frame(
+        known = engine.arrays(
             f"select item_id, {engine.hash64(['item_id'])} as hash from "
             "(select distinct item_id from logged where item_id is not null) order by 2"
         )
-        if known["hash"].duplicated().any():
+        ids, hashes = np.asarray(known["item_id"]), np.asarray(known["hash"], dtype=np.int64)
+        if not np.diff(hashes).all():
             raise ValueError("two items have the same hash of 64 bits")
-        index = HashIndex(known["hash"].to_numpy(np.int64))
-        return cls(_hash_of(engine, "item_id"), index, known["item_id"].to_numpy())
+        return cls(_hash_of(engine, "item_id"), HashIndex(hashes), ids)
 
 
 class Categories(NamedTuple):
@@ -165,14 +165,9 @@ NO_ROWS = RowSums({}, reach.NO_CATALOGUE, {}, {})
 
 @dataclass(frozen=True)
 class RowPass:
-    """The scan of the impressions for some sources.
+    """The scan of the impressions (`logged`) for some sources.
 
     Attributes:
-        experiment: The experiment.
-        shape: Columns of its logs.
-        engine: With the view `logged`.
-        units: The analysed units.
-        sources: What is computed.
         values: Columns of the values of each variant, for each value that is ranked.
         impressions: About how many there are.
         bucket: The sub-bucket of each unit, where the catalogue is among the sources.
@@ -326,7 +321,7 @@ def row_sums(
         run: The experiment and its engine.
         prepared: What is known of the logs.
         wanted: The metrics.
-        bucket: The sub-bucket of each unit, where the catalogue is among their sources.
+        bucket: As of `RowPass`.
         by_day: Whether windows are computed of the sums.
 
     Raises:

@@ -35,9 +35,6 @@ class SourceValues:
     """The values of one source of every analysed unit.
 
     Attributes:
-        experiment: What is analysed.
-        shape: What its logs have.
-        units: The units.
         now: Columns of the source → what a unit's days of the period add up to, perhaps in few
             bytes.
         before: What those before the period add up to.
@@ -315,7 +312,7 @@ def day_rows(
     Args:
         values: Of the source.
         days: The source by unit and day; a unit has 0 on a day that it lacks.
-        metrics: Metrics of the source.
+        metrics: Of the source.
         active: Days of the units, with an impression.
     """
     rows = np.flatnonzero(active.in_period & (active.day != NO_DAY))

@@ -269,14 +269,9 @@ class Terms(NamedTuple):
 
 
 class Slice(NamedTuple):
-    """What one metric sums in the cells of one slice.
+    """What one metric sums in the cells of one slice: one cell of all units, or that of each.
 
-    Attributes:
-        metric: Its name.
-        name: Of the slice.
-        terms: Values of the units.
-        cell: The cell of all units, or of each.
-        of: Which units are summed; None for all.
+    `of` says which units are summed; None for all.
     """
 
     metric: str
@@ -293,13 +288,7 @@ class Slice(NamedTuple):
 
 
 class Groups(NamedTuple):
-    """The group of each unit that is summed.
-
-    Attributes:
-        variant: Place of its variant in `variants`, shape (units,).
-        stretch: Number of the stretch in which it entered.
-        variants: Names of the variants.
-    """
+    """The place of each unit's variant among the names, and the number of its stretch."""
 
     variant: NDArray[np.integer]
     stretch: NDArray[np.integer]

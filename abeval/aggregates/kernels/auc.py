@@ -33,12 +33,7 @@ Days = tuple[int, int]
 
 
 class Levels(NamedTuple):
-    """Whole numbers for scores.
-
-    Attributes:
-        edges: Where the levels of each variant begin, and the end.
-        of: Returns the level of each score, from the scores and their variants.
-    """
+    """Where the levels of each variant begin, and the end; the level of each score of a variant."""
 
     edges: Sequence[int]
     of: Callable[[Floats, Arms], Whole]
@@ -114,14 +109,9 @@ def _levels(rows: UnitRows, arm: Arms, arms: int) -> Levels:
 
 
 class Scored(NamedTuple):
-    """The scored impressions of the period.
+    """The scored impressions of the period, their units, variants and clicks.
 
-    Attributes:
-        unit: Place of the unit, shape (impressions,).
-        arm: Its variant.
-        score: Of the served model, finite.
-        click: Whether it was clicked.
-        rows: Which impressions of the block they are.
+    `rows` says which impressions of the block they are.
     """
 
     unit: NDArray[np.int32]
@@ -162,11 +152,7 @@ class UnitPairs(NamedTuple):
 
 
 def unit_pairs(unit: NDArray[np.integer], result: Whole) -> UnitPairs:
-    """Return what `units/gauc` counts for each unit.
-
-    Args:
-        unit: Place of the unit of each impression.
-        result: Twice its level, and one more where it was clicked.
+    """Return what `units/gauc` counts for each unit, from results (`Scored`) of its impressions.
 
     Example:
         >>> unit_pairs(np.array([5, 5, 6]), np.array([3, 0, 2])).halves.tolist()
@@ -233,17 +219,19 @@ def score_sums(
     """
     levels = _levels(rows, arm, arms)
 
-    def counted(block: Block) -> tuple[UnitPairs, Places, Whole]:
+    def counted(block: Block) -> tuple[UnitPairs, Places, Whole, list[UnitDays]]:
         own = scored(block, arm)
         result = own.results(levels)
         times = np.bincount(result)
         met = np.flatnonzero(times)
-        return unit_pairs(own.unit, result), met, times[met]
+        by_day = [_of_days(block, own, result, days)] if days else []
+        return unit_pairs(own.unit, result), met, times[met], by_day
 
-    of_blocks = list[UnitPairs]()
+    of_blocks, of_days = list[UnitPairs](), list[UnitDays]()
     counts = np.zeros((levels.edges[-1], 2), dtype=np.int64)
-    for paired, met, times in rows.each(counted, "score", "click"):
+    for paired, met, times, by_day in rows.each(counted, "score", "click"):
         of_blocks.append(paired)
+        of_days += by_day
         counts.ravel()[met] += times
     worth = _worth(counts, levels.edges)
 
@@ -259,27 +247,21 @@ def score_sums(
     # Blocks of another machine have units from here and there.
     order = np.argsort(columns[0], kind="stable")
     pairs = UnitPairs(*(column[order] for column in columns))
-    of_days = _gauc_days(rows, arm, levels, days) if days else []
     starts = levels.edges[:-1]
     of_arms = np.add.reduceat(counts, starts), np.add.reduceat(counts[:, 1] * worth[:, 1], starts)
     return {GAUC: gauc_of(pairs), AUC: auc_of(pairs, halves[order], arm, *of_arms)}, of_days
 
 
-def _gauc_days(rows: UnitRows, arm: Arms, levels: Levels, days: Days) -> list[UnitDays]:
+def _of_days(block: Block, own: Scored, result: Whole, days: Days) -> UnitDays:
     """Return GAUC with a day of a unit in place of a unit; rows without a day are of none."""
     first, last = days
     size = np.int64(last - first + 1)
-
-    def paired(block: Block) -> UnitDays:
-        own = scored(block, arm)
-        day = block.of_run(block.runs["day"])[own.rows]
-        dated = np.flatnonzero(day >= first)
-        unit_day = own.unit[dated] * size + (day[dated] - first)
-        of_days = gauc_of(unit_pairs(unit_day, own.results(levels)[dated]))
-        unit, place = np.divmod(of_days.unit, size)
-        return of_days._replace(unit=unit.astype(np.int32), day=(place + first).astype(np.int32))
-
-    return [*rows.each(paired, "score", "click")]
+    day = block.of_run(block.runs["day"])[own.rows]
+    dated = np.flatnonzero(day >= first)
+    unit_day = own.unit[dated] * size + (day[dated] - first)
+    of_days = gauc_of(unit_pairs(unit_day, result[dated]))
+    unit, place = np.divmod(of_days.unit, size)
+    return of_days._replace(unit=unit.astype(np.int32), day=(place + first).astype(np.int32))
 
 
 def _worth(counts: Whole, edges: Sequence[int]) -> Whole:

@@ -61,7 +61,7 @@ def shown(
         rows: With `item`: the number of the item, -1 without one; with `day` if days are asked.
         group: Of each unit.
         item: What stands for each item, in whose order entries of a group are to be.
-        sizes: They fit.
+        sizes: They fit into one number.
         room: Where to keep the counts.
 
     Returns:

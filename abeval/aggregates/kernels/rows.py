@@ -24,12 +24,7 @@ Columns = Mapping[str, Column]
 
 
 class Room(NamedTuple):
-    """Where rows are kept.
-
-    Attributes:
-        memory: Bytes of them that stay in memory.
-        folder: Where files lie, which nobody else sees; None for the system's folder.
-    """
+    """Bytes of rows that stay in memory, and the folder of files; None for the system's."""
 
     memory: int = 1 << 29
     folder: str | None = None
@@ -61,11 +56,7 @@ class _Chunk(NamedTuple):
 
 
 class Blocks:
-    """Columns of rows by block: added in chunks, then read a block at a time.
-
-    Args:
-        count: Of blocks, below 65,536.
-        room: Where to keep them.
+    """Columns of rows by up to 65,535 blocks: added in chunks, then read a block at a time.
 
     Example:
         >>> blocks = Blocks(2)
@@ -193,13 +184,7 @@ class HashIndex:
 
 
 class Choice(NamedTuple):
-    """A column that is another one for each kind of unit.
-
-    Attributes:
-        columns: Those of a chunk that it may be.
-        of_unit: Which of them each unit has, -1 for none.
-        none: The value then.
-    """
+    """One of some columns of a chunk: which, by the place of each unit; `none` for -1."""
 
     columns: Sequence[str]
     of_unit: NDArray[np.int16]
@@ -213,14 +198,6 @@ class Choice(NamedTuple):
             own = self.none if number < 0 else chunk[self.columns[number]]
             np.copyto(values, own, where=np.repeat(kind == number, length))
         return values
-
-
-class Placed(NamedTuple):
-    """Impressions in the order of their blocks, and where those begin, in runs and in rows."""
-
-    block: Block
-    runs: Sequence[int]
-    rows: Sequence[int]
 
 
 @dataclass(frozen=True)
@@ -251,8 +228,12 @@ class Scan:
     def _index(self) -> HashIndex:
         return HashIndex(self.hashes)
 
-    def place(self, columns: Columns) -> Placed:
-        """Put the impressions of analysed units, of those in a chunk, in the order of blocks."""
+    def place(self, columns: Columns) -> tuple[Block, Sequence[int], Sequence[int]]:
+        """Put the impressions of analysed units, of those in a chunk, in the order of blocks.
+
+        Returns:
+            The impressions, and where the blocks begin in their runs and in their rows.
+        """
         chunk = dict(self.numbered(columns))
         start = _starts(chunk, self.slot_ms)
         unit, length = self._index.places(chunk["unit"][start]), len(chunk["unit"])
@@ -272,7 +253,7 @@ class Scan:
         edges = np.searchsorted(np.sort(block), np.arange(self.count + 1))
         row_edges = np.append(0, np.cumsum(lengths[order]))[edges]
         placed = Block(runs, {name: column[at] for name, column in rows.items()})
-        return Placed(placed, edges.tolist(), row_edges.tolist())
+        return placed, edges.tolist(), row_edges.tolist()
 
 
 def _starts(chunk: Columns, slot_ms: int) -> Places:
@@ -292,21 +273,18 @@ def _ranges(start: Places, length: Places) -> Places:
 
 
 class UnitBlocks:
-    """All impressions of some units in blocks; none of the units of a block is in another.
-
-    Args:
-        count: Of blocks.
-        room: Where to keep them.
-    """
+    """All impressions of some units in blocks; none of the units of a block is in another."""
 
     def __init__(self, count: int, room: Room | None = None) -> None:
         self._runs, self._rows = Blocks(count, room), Blocks(count, room)
 
-    def add(self, placed: Placed, without: Collection[str]) -> None:
-        """Keep placed impressions, without some of their columns; in any order."""
-        rows = {name: own for name, own in placed.block.rows.items() if name not in without}
-        self._runs.add(placed.block.runs, placed.runs)
-        self._rows.add(rows, placed.rows)
+    def add(
+        self, block: Block, runs: Sequence[int], rows: Sequence[int], without: Collection[str]
+    ) -> None:
+        """Keep placed impressions (`Scan.place`), without some columns of their rows."""
+        columns = {name: own for name, own in block.rows.items() if name not in without}
+        self._runs.add(block.runs, runs)
+        self._rows.add(columns, rows)
 
     def each(self, work: Callable[[Block], Result], *columns: str) -> Iterator[Result]:
         """Give what the work returns for each block, of whose rows it reads some columns."""
@@ -333,7 +311,7 @@ class SpreadRows(NamedTuple):
     def each(self, work: Callable[[Block], Result], *columns: str) -> Iterator[Result]:
         """Give what the work returns for each block, which has all columns."""
         scan = self.scan
-        yield from self.spread.each(lambda rows: work(scan.place(rows).block))
+        yield from self.spread.each(lambda rows: work(scan.place(rows)[0]))
 
 
 UnitRows = UnitBlocks | SpreadRows
@@ -351,10 +329,7 @@ def unit_rows(
 ) -> Iterator[tuple[UnitRows, list[Values]]]:
     """Run a scan; give its rows, and the unit and the value of each impression that has one.
 
-    Args:
-        engine: It runs the query.
-        scan: The query, and the units.
-        values: Columns of values, which are not kept among the rows.
+    Columns of values are not kept among the rows.
     """
     look = partial(_values, values, scan.dated)
     if isinstance(engine, SpreadEngine):
@@ -365,9 +340,9 @@ def unit_rows(
     with closing(UnitBlocks(scan.count, scan.room)) as blocks:
         parts = []
         for chunk in cast(ArrayEngine, engine).chunks(scan.sql):
-            placed = scan.place(chunk)
-            parts.append(look(placed.block))
-            blocks.add(placed, without=values)
+            block, of_runs, of_rows = scan.place(chunk)
+            parts.append(look(block))
+            blocks.add(block, of_runs, of_rows, without=values)
         yield blocks, _together(parts, values, scan.dated)
 
 

@@ -19,11 +19,9 @@ from abeval.stats.quantiles import PARTS, Distribution, distribution_of
 
 
 def sessions(block: Block, gap_ms: int) -> UnitDays:
-    """Count sessions, and add up how long they were.
+    """Count sessions, which end with a pause longer than the gap, and add up how long they were.
 
-    Args:
-        block: Its runs are no longer than the gap, so that the ends of a run are enough.
-        gap_ms: A longer pause ends a session.
+    Runs of the block are no longer than the gap, so that their ends are enough.
     """
     runs = block.runs
     timed = np.flatnonzero(runs["first_ms"] != NONE)
@@ -45,14 +43,7 @@ def sessions(block: Block, gap_ms: int) -> UnitDays:
 
 
 class Lists(NamedTuple):
-    """The lists of a block.
-
-    Attributes:
-        of_run: The number of each run's list, -1 without a request, shape (runs,).
-        unit: Place of the unit, shape (lists,).
-        in_period: Phase.
-        day: Of its first impression.
-    """
+    """The number of each run's list, -1 without a request; unit, phase and first day of a list."""
 
     of_run: Places
     unit: NDArray[np.int32]
@@ -80,10 +71,7 @@ def page_views(lists: Lists) -> UnitDays:
 def category_diversity(block: Block, lists: Lists, category: Column) -> UnitDays:
     """Sum the share of pairs of a list's impressions that differ in their category.
 
-    Args:
-        block: The impressions.
-        lists: Of the block.
-        category: Of each impression: a number from 0, -1 where there is none.
+    Categories are numbers from 0, -1 for none.
     """
     bits = (int(category.max(initial=0)) + 1).bit_length()
     small = len(lists.unit) << bits <= np.iinfo(np.int32).max
@@ -115,9 +103,7 @@ def category_diversity(block: Block, lists: Lists, category: Column) -> UnitDays
 def served_ranking(block: Block, lists: Lists) -> UnitDays:
     """Sum nDCG, reciprocal rank and average precision of the lists with a click.
 
-    Args:
-        block: With `click` and `position`, which is `NONE` where it is not known.
-        lists: Of the block.
+    A `position` that is not known is `NONE`.
     """
     hits = np.flatnonzero(block.rows["click"])
     run, position = block.run[hits], block.rows["position"][hits].astype(np.int64)
