@@ -120,12 +120,9 @@ def _counted(keys: Whole, sizes: Sizes) -> dict[str, Column]:
         order = np.argsort(key)
         key, times = key[order], times[order]
     first = heads(key)
-    met_by = np.diff(first, append=key.size).astype(np.int32)
-    return {
-        "key": key[first],
-        "units": met_by,
-        "impressions": added(times, first).astype(np.int32),
-    }
+    met_by, times = np.diff(first, append=key.size), added(times, first)
+    counts = {"units": met_by.astype(np.int32), "impressions": times.astype(np.int32)}
+    return {"key": key[first], **counts}
 
 
 class GroupUnits(NamedTuple):
