@@ -8,27 +8,9 @@ from abeval.experiment.model import Experiment
 from abeval.experiment.problems import suggestion
 from abeval.experiment.sections import AbsoluteMargin, MetricChoice, Range, Step
 from abeval.experiment.sources import Covariate
+from abeval.metrics import definition
 from abeval.metrics.builtin import builtin_metrics
-from abeval.metrics.definition import (
-    DECREASE,
-    FUNCTION,
-    INCREASE,
-    QUANTILE,
-    ColumnTerm,
-    Combine,
-    Direction,
-    Margin,
-    Metric,
-    Need,
-    PerUnit,
-    RowTerm,
-    RowValue,
-    Term,
-    UnitTerm,
-    events_of,
-    own_terms,
-    span_ms,
-)
+from abeval.metrics.definition import ColumnTerm, Metric, Need, PerUnit, RowTerm, RowValue, Term
 from abeval.metrics.row_text import columns_of, names_of
 
 IMPRESSIONS, CLICKS, UNITS = "impressions", "clicks", "units"
@@ -117,7 +99,7 @@ def covariate_means(experiment: Experiment) -> tuple[Metric, ...]:
 def _unit_term(experiment: Experiment, text: str, step: float) -> Term:
     if experiment.of_units:
         return RowTerm(text, step, step, of_unit=True)
-    return UnitTerm(text, step)
+    return definition.UnitTerm(text, step)
 
 
 def _covariates(
@@ -125,7 +107,9 @@ def _covariates(
 ) -> list[Term]:
     """List what is known of a unit before: sums of the pre-period, or columns of a table."""
     if not experiment.of_units:
-        of_metrics = [term for name in choice.covariates or () for term in own_terms(known[name])]
+        of_metrics = [
+            term for name in choice.covariates or () for term in definition.own_terms(known[name])
+        ]
         return [*of_metrics, *_of_table(experiment, known[choice.name])]
     if not known[choice.name].is_mean_or_ratio or experiment.inference.adjust == "none":
         return []
@@ -139,18 +123,17 @@ def _of_table(experiment: Experiment, metric: Metric) -> list[Term]:
     adjusts = experiment.inference.adjust in ("cuped", "regression")
     if experiment.unit_table is None or not adjusts or not metric.is_mean_or_ratio:
         return []
-    return [
-        _unit_term(experiment, text, step) for text, step in _table_covariates(experiment).items()
-    ]
+    return [definition.UnitTerm(text, step) for text, step in _table_covariates(experiment).items()]
 
 
 def _chosen(choice: MetricChoice, known: Mapping[str, Metric], experiment: Experiment) -> Metric:
     metric = known[choice.name]
-    covariates, own = _covariates(experiment, choice, known), own_terms(metric)
+    covariates, own = _covariates(experiment, choice, known), definition.own_terms(metric)
+    directions = {"increase": definition.INCREASE, "decrease": definition.DECREASE}
     return replace(
         metric,
         role=choice.role or metric.role,
-        direction=_direction(choice, metric.direction),
+        direction=directions.get(choice.direction or "", metric.direction),
         unit=metric.unit if choice.unit is None else choice.unit,
         covariates=tuple(term for term in dict.fromkeys(covariates) if term not in own),
         margin=_margin(choice),
@@ -162,8 +145,8 @@ def _chosen(choice: MetricChoice, known: Mapping[str, Metric], experiment: Exper
 def _function(name: str, text: str, known: Mapping[str, Metric]) -> Metric:
     parts = tuple(known[part] for part in names_of(text))
     needs = frozenset(need for part in parts for need in part.needs)
-    own = Metric(name, "function", text, role="goal", source=FUNCTION, parts=parts, needs=needs)
-    return replace(own, function=text)
+    own = Metric(name, "function", text, role="goal", source=definition.FUNCTION)
+    return replace(own, function=text, parts=parts, needs=needs)
 
 
 def _own(choice: MetricChoice, *, of_unit: bool) -> Metric:
@@ -191,7 +174,7 @@ def _own(choice: MetricChoice, *, of_unit: bool) -> Metric:
         metric,
         kind="quantile",
         formula=f"{choice.quantile:g} quantile of {choice.value} over {rows}",
-        source=QUANTILE,
+        source=definition.QUANTILE,
         level=choice.quantile,
         left_out=missing,
         zeros=(),
@@ -236,7 +219,7 @@ def _since_exposure(number: int, choice: MetricChoice) -> Metric:
         _formula(choice),
         unit="share" if is_any and not is_ratio else "",
         role="goal",
-        source=events_of("" if per_unit.is_funnel else per_unit.logs[0]),
+        source=definition.events_of("" if per_unit.is_funnel else per_unit.logs[0]),
         value=column("value", step),
         per=column("under", step) if is_ratio else None,
         needs=_needs(texts) | needs,
@@ -273,7 +256,7 @@ def _summed(choice: MetricChoice) -> Metric:
 
 def _per_unit(number: int, choice: MetricChoice) -> PerUnit:
     """Say what each row is worth to a unit, and how its rows are combined."""
-    within = None if choice.within is None else span_ms(choice.within)
+    within = None if choice.within is None else definition.span_ms(choice.within)
     if choice.funnel is not None:
         steps = tuple(_row_value(step, "1") for step in choice.funnel)
         return PerUnit(number, steps, within_ms=within, is_funnel=True)
@@ -294,7 +277,11 @@ def _per_unit(number: int, choice: MetricChoice) -> PerUnit:
 
 
 def _row_value(
-    rows: Step, worth: str, combine: Combine = "any", step: float | None = None, also: str = ""
+    rows: Step,
+    worth: str,
+    combine: definition.Combine = "any",
+    step: float | None = None,
+    also: str = "",
 ) -> RowValue:
     """Give the rows that count a worth; clicks are impressions, at the time of the impression."""
     log = IMPRESSIONS if rows.log == CLICKS else rows.log
@@ -327,21 +314,11 @@ def _formula(choice: MetricChoice) -> str:
     return f"{what}{window} / units"
 
 
-def _direction(choice: MetricChoice, default: Direction) -> Direction:
-    match choice.direction:
-        case None:
-            return default
-        case "increase":
-            return INCREASE
-        case "decrease":
-            return DECREASE
-
-
-def _margin(choice: MetricChoice) -> Margin | None:
+def _margin(choice: MetricChoice) -> definition.Margin | None:
     match choice.margin:
         case AbsoluteMargin(absolute=size):
-            return Margin(size, relative=False)
+            return definition.Margin(size, relative=False)
         case float(size):
-            return Margin(size, relative=True)
+            return definition.Margin(size, relative=True)
         case _:
             return None

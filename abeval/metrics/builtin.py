@@ -3,18 +3,11 @@
 from dataclasses import replace
 from typing import Any
 
+from abeval.metrics import definition
 from abeval.metrics.definition import (
-    AUC,
-    CATALOGUE,
-    CATEGORY_DIVERSITY,
-    DECREASE,
-    GAUC,
-    PAGE_VIEWS,
     QUANTILE,
-    SERVED_RANKING,
     SESSIONS,
     ColumnTerm,
-    Direction,
     Kind,
     Metric,
     Need,
@@ -92,7 +85,7 @@ _CLICKS_AND_VISITS = (
         "distinct requests / units",
         "unit request_id",
         ColumnTerm("c_page_views"),
-        source=PAGE_VIEWS,
+        source=definition.PAGE_VIEWS,
     ),
     _mean(
         "active_days_per_user",
@@ -169,7 +162,7 @@ _MODELS = (
         "unit score click",
         _value("c_weighted_auc"),
         ColumnTerm("c_impressions"),
-        source=GAUC,
+        source=definition.GAUC,
         left_out=_left_out(
             units="units with one class only",
             impressions="impressions of units with one class only",
@@ -184,7 +177,7 @@ _MODELS = (
         _value("c_auc"),
         ColumnTerm("c_scored_units"),
         "auc",
-        source=AUC,
+        source=definition.AUC,
     ),
     _ratio(
         "q_ctr",
@@ -192,7 +185,7 @@ _MODELS = (
         "score click",
         _SCORES,
         _SCORED_CLICKS,
-        direction=Direction(toward=1.0),
+        direction=definition.Direction(toward=1.0),
         left_out=(_UNSCORED,),
     ),
 )
@@ -202,7 +195,9 @@ _MODELS = (
 def _served(name: str, formula: str) -> Metric:
     value, per = _value(f"c_{name}"), ColumnTerm("c_clicked_lists")
     words = f"{formula}, over lists with a click"
-    return _ratio(name, words, "request_id position click", value, per, source=SERVED_RANKING)
+    return _ratio(
+        name, words, "request_id position click", value, per, source=definition.SERVED_RANKING
+    )
 
 
 _LISTS = (
@@ -215,7 +210,7 @@ _LISTS = (
         "request_id category",
         _value("c_diversity"),
         ColumnTerm("c_lists"),
-        source=CATEGORY_DIVERSITY,
+        source=definition.CATEGORY_DIVERSITY,
         left_out=_left_out(
             lists="lists of fewer than two items with a category",
             impressions="impressions without a category",
@@ -226,7 +221,7 @@ _LISTS = (
 
 def _of_catalogue(name: str, formula: str, **more: Any) -> Metric:  # noqa: ANN401
     needs = frozenset[Need]({"unit", "item_id"})
-    return Metric(name, "catalogue", formula, needs=needs, source=CATALOGUE, **more)
+    return Metric(name, "catalogue", formula, needs=needs, source=definition.CATALOGUE, **more)
 
 
 _EQUAL = "at equal numbers of units"
@@ -237,7 +232,9 @@ _CATALOGUE = (
         unit="share",
     ),
     _of_catalogue(
-        "gini", f"Gini index of impressions over the catalogue, {_EQUAL}", direction=DECREASE
+        "gini",
+        f"Gini index of impressions over the catalogue, {_EQUAL}",
+        direction=definition.DECREASE,
     ),
     _of_catalogue("entropy", f"Shannon entropy of impressions over items, {_EQUAL}", unit="nats"),
 )

@@ -8,17 +8,9 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple
 
 from abeval.report.tables import TextTable
-from abeval.results import codes
+from abeval.results import codes, replay
 from abeval.results import format as fmt
-from abeval.results.replay import (
-    POOLED,
-    CutByValue,
-    ModelCoverage,
-    PairRow,
-    ReplayCutPair,
-    ReplayResult,
-    ReplayRow,
-)
+from abeval.results.replay import POOLED, PairRow, ReplayResult, ReplayRow
 
 _SHORT = ("auc", "gauc[impressions]", "q_ctr", "log_loss")
 """Metrics that the terminal shows, as far as the replay has them."""
@@ -50,7 +42,7 @@ def cut_text(result: ReplayResult) -> Iterator[TextTable]:
         )
 
 
-def _value_difference(pair: ReplayCutPair) -> str:
+def _value_difference(pair: replay.ReplayCutPair) -> str:
     shown = fmt.difference(pair.difference, pair.low, pair.high)
     return codes.reason(pair.reason) if shown is None or pair.low is None else shown.text
 
@@ -267,7 +259,7 @@ def _gaps(result: ReplayResult) -> TextTable:
     )
 
 
-def _by_value(cut: CutByValue) -> TextTable:
+def _by_value(cut: replay.CutByValue) -> TextTable:
     ks = ", ".join(f"{value} {k}" for value, k in cut.ks)
     return TextTable(
         f"k by {cut.column}",
@@ -278,7 +270,7 @@ def _by_value(cut: CutByValue) -> TextTable:
     )
 
 
-def _coverage_line(model: ModelCoverage) -> str:
+def _coverage_line(model: replay.ModelCoverage) -> str:
     shares = (
         (model.scored_requests, model.requests, "requests"),
         (model.scored_units, model.units, "units"),

@@ -12,17 +12,9 @@ from markupsafe import Markup
 from abeval.offline.metrics import OfflineMetric, parse_metric
 from abeval.report import glyph
 from abeval.report.effects import EffectView, full
-from abeval.results import codes
+from abeval.results import codes, replay
 from abeval.results import format as fmt
-from abeval.results.replay import (
-    POOLED,
-    Gap,
-    PairRow,
-    ReplayCutPair,
-    ReplayCutRow,
-    ReplayResult,
-    ReplayRow,
-)
+from abeval.results.replay import POOLED, Gap, PairRow, ReplayResult, ReplayRow
 
 _REQUESTS = ("list", "tied")
 _BEYOND = ("beyond", "catalogue")
@@ -374,12 +366,12 @@ def _metrics(result: ReplayResult) -> dict[str, None]:
     return dict.fromkeys(row.metric for row in result.cut_rows)
 
 
-def _row(row: ReplayCutRow) -> ReplayRow:
+def _row(row: replay.ReplayCutRow) -> ReplayRow:
     numbers = row.value, row.low, row.high, row.units, row.counted
     return ReplayRow(row.model, row.traffic, row.metric, *numbers, (), row.reason)
 
 
-def _pair(pair: ReplayCutPair) -> PairRow:
+def _pair(pair: replay.ReplayCutPair) -> PairRow:
     head = pair.control, pair.model, pair.traffic, pair.metric
     numbers = pair.value_control, pair.value, pair.difference, pair.low, pair.high
     return PairRow(*head, *numbers, pair.p_adjusted, pair.units, pair.reason)

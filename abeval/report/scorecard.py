@@ -8,18 +8,7 @@ from dataclasses import dataclass
 
 from markupsafe import Markup
 
-from abeval.report import glyph
-from abeval.report.effects import (
-    TONES,
-    EffectView,
-    anchors,
-    could_see,
-    definitions,
-    effect_view,
-    full,
-    metric_note,
-    row_mark,
-)
+from abeval.report import effects, glyph
 from abeval.report.tables import ROLES, Printed, decisive_p, printed
 from abeval.results import MetricInfo, Row, codes
 from abeval.results import format as fmt
@@ -44,7 +33,7 @@ class RowView:
     control: str
     treatment: str
     units: str
-    effect: EffectView
+    effect: effects.EffectView
     mde: str
     p: str
     p_exact: str
@@ -81,9 +70,9 @@ def role_views(result: Result) -> tuple[RoleView, ...]:
 
 def row_views(result: Result, rows: Sequence[Row]) -> tuple[Markup, tuple[RowView, ...]]:
     """The scale of the axis that rows share, and the rows."""
-    metrics = definitions(result, rows)
-    ids, shown = anchors(result.metrics), printed(result, rows)
-    marks = [row_mark(one.row, metrics[one.row.metric], one.level) for one in shown]
+    metrics = effects.definitions(result, rows)
+    ids, shown = effects.anchors(result.metrics), printed(result, rows)
+    marks = [effects.row_mark(one.row, metrics[one.row.metric], one.level) for one in shown]
     axis = glyph.shared_axis([mark for mark in marks if mark])
     digits = _digits([one.row for one in shown], metrics)
     views = tuple(
@@ -114,17 +103,17 @@ def _row(
         metric=row.metric,
         role=row.role,
         anchor=anchor,
-        note=metric_note(metric),
+        note=effects.metric_note(metric),
         variant=row.variant,
         control=fmt.mean(row.control, metric.unit, digits),
         treatment=fmt.mean(row.treatment, metric.unit, digits) + shown.mark,
         units=f"{fmt.count(row.units_control)} and {fmt.count(row.units)} units",
-        effect=effect_view(row, metric, mark, axis),
-        mde=could_see(row),
+        effect=effects.effect_view(row, metric, mark, axis),
+        mde=effects.could_see(row),
         p=fmt.p_value(decisive_p(row)),
-        p_exact=f"p {full(row.p_value)}, adjusted {full(row.p_adjusted)}",
+        p_exact=f"p {effects.full(row.p_value)}, adjusted {effects.full(row.p_adjusted)}",
         status=codes.status(row.status, row.reason),
-        tone=TONES.get(row.status, "plain"),
+        tone=effects.TONES.get(row.status, "plain"),
         reason=shown.reason,
         lift=_sortable(row.lift),
         p_value=_sortable(decisive_p(row)),

@@ -9,15 +9,8 @@ from typing import Any
 
 from markupsafe import Markup
 
-from abeval.report import glyph
-from abeval.report.effects import (
-    EffectView,
-    anchors,
-    definitions,
-    effect_view,
-    metric_note,
-    slice_mark,
-)
+from abeval.report import effects, glyph
+from abeval.report.effects import EffectView, effect_view, slice_mark
 from abeval.report.tables import ROLES, TextTable, units_of
 from abeval.results import MetricInfo, SliceRow, codes
 from abeval.results import format as fmt
@@ -80,7 +73,7 @@ def segment_views(result: Result) -> tuple[SegmentView, ...]:
 def slice_views(result: Result, rows: Sequence[SliceRow]) -> tuple[SegmentView, ...]:
     """Every dimension of some rows in their order, diagnostics in a view of their own."""
     views = []
-    metrics = definitions(result, rows)
+    metrics = effects.definitions(result, rows)
     for name in dict.fromkeys(row.slice for row in rows):
         for main in (True, False):
             own = [
@@ -101,8 +94,8 @@ def _segment(result: Result, name: str, main: bool, rows: Sequence[SliceRow]) ->
 def _slices(
     result: Result, rows: Sequence[SliceRow], axis: glyph.Axis | None
 ) -> tuple[SliceView, ...]:
-    metrics = definitions(result, rows)
-    ids = anchors(result.metrics)
+    metrics = effects.definitions(result, rows)
+    ids = effects.anchors(result.metrics)
     order = [role for role, _, _ in ROLES]
     names = sorted(
         dict.fromkeys(row.metric for row in rows), key=lambda n: order.index(metrics[n].role)
@@ -121,7 +114,9 @@ def _slice(
 ) -> SliceView:
     own = [row for row in rows if row.metric == metric.name]
     cells = tuple(_cell(result, row, metric, axis) for row in own)
-    return SliceView(metric.name, anchor, metric.role, metric_note(metric), _takeaway(own), cells)
+    return SliceView(
+        metric.name, anchor, metric.role, effects.metric_note(metric), _takeaway(own), cells
+    )
 
 
 def _cell(result: Result, row: SliceRow, metric: MetricInfo, axis: glyph.Axis | None) -> CellView:

@@ -11,17 +11,10 @@ from rich.console import Console
 from rich.padding import Padding
 from rich.text import Text
 
+from abeval.report import tables
 from abeval.report.layout import Column, Group, Kind, cell, laid_out, plain
 from abeval.report.slices import cut_tables
-from abeval.report.tables import (
-    ROLES,
-    Printed,
-    TextTable,
-    decisive_p,
-    printed,
-    segment_tables,
-    tables,
-)
+from abeval.report.tables import ROLES, Printed, TextTable, decisive_p, printed
 from abeval.results import Check, Decision, LeftOut, Row, codes
 from abeval.results import format as fmt
 from abeval.results.analysis import Result
@@ -118,7 +111,7 @@ def print_result(result: Result, console: Console) -> None:
 
 
 def _tables(result: Result) -> tuple[TextTable, ...]:
-    return (*tables(result), *segment_tables(result), *cut_tables(result))
+    return (*tables.tables(result), *tables.segment_tables(result), *cut_tables(result))
 
 
 def _verdicts(result: Result) -> Iterator[Text]:
