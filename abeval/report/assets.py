@@ -150,6 +150,11 @@ def render(template: str, **values: object) -> str:
     return _environment().get_template(template).render(**values).translate(_DIRECTIONS)
 
 
+def block(template: str, **values: object) -> Markup:
+    """A filled template of this folder, as a block of a part."""
+    return Markup(render(template, **values))  # noqa: S704 (the template escapes)
+
+
 def render_page(template: str, *, draws: bool, **values: object) -> str:
     """A whole page with styles, scripts and their policy; Plotly only if it draws figures."""
     return pack(whole_page(template, draws=draws, **values))

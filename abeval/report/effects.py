@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 from markupsafe import Markup
 
-from abeval.report import glyph
+from abeval.report import glyph, tables
 from abeval.results import MetricInfo, Row, SliceRow, codes
 from abeval.results import format as fmt
 from abeval.results.analysis import Result
@@ -35,6 +35,11 @@ class EffectView:
     absolute: str
     exact: str
     glyph: Markup
+
+    @property
+    def text(self) -> str:
+        """The estimate and its interval."""
+        return f"{self.estimate} {self.interval}".strip()
 
 
 def anchors(metrics: Sequence[MetricInfo]) -> dict[str, str]:
@@ -86,12 +91,10 @@ def effect_view(
     row: Row | SliceRow, metric: MetricInfo, mark: glyph.Mark | None, axis: glyph.Axis | None
 ) -> EffectView:
     """The effect of a row, drawn if it has a lift and there is an axis."""
-    lift = fmt.lift(row.lift, row.lift_low, row.lift_high)
-    absolute = fmt.difference(row.difference, row.difference_low, row.difference_high, metric.unit)
-    shown = lift or absolute
+    lift, absolute = tables.shown_lift(row), tables.shown_difference(row, metric.unit)
     return EffectView(
-        estimate=shown.estimate if shown else fmt.MISSING,
-        interval=shown.interval if shown else "",
+        estimate=tables.estimate_of(lift or absolute),
+        interval=tables.interval_of(lift or absolute),
         absolute=absolute.text if absolute and lift else "",
         exact=f"lift {full(row.lift)} [{full(row.lift_low)}, {full(row.lift_high)}]",
         glyph=glyph.draw(mark, axis) if mark and axis else Markup(),
@@ -124,7 +127,7 @@ def slice_mark(result: Result, row: SliceRow) -> glyph.Mark | None:
 
 
 def _spoken_label(level: str, row: Row | SliceRow, name: str, status: str) -> str:
-    shown = fmt.lift(row.lift, row.lift_low, row.lift_high)
+    shown = tables.shown_lift(row)
     numbers = f"{shown.estimate}, {level} interval {shown.span}" if shown else fmt.MISSING
     return f"{name}: lift {numbers}, {status}"
 

@@ -14,6 +14,7 @@ from typing import Any
 from markupsafe import Markup
 
 from abeval.report import assets
+from abeval.report.tables import Interval as Interval
 from abeval.report.tables import TextTable
 from abeval.results import MetricInfo
 from abeval.results.study import Study
@@ -33,7 +34,7 @@ TOOLTIP: Mapping[str, object] = {
 }
 """Colours of a label that shows on hovering: the same on every mark and in both modes."""
 
-EFFECT_AXIS: Mapping[str, object] = {
+EFFECT_AXIS: Mapping[str, Any] = {
     "tickformat": "+~g",
     "zeroline": True,
     "zerolinewidth": 1.5,
@@ -43,8 +44,6 @@ EFFECT_AXIS: Mapping[str, object] = {
 }
 """Style of an axis of effects: signed numbers, and a strong line at zero."""
 
-Interval = tuple[float | None, float | None, float | None]
-"""A value and the ends of its interval."""
 
 Figure = dict[str, Any]
 """Its traces as `data`, and its `layout`."""
@@ -62,9 +61,8 @@ class FigureView:
         title: Its heading.
         takeaway: What it shows, in one sentence; may be empty.
         figure: The figure.
+        table: Its numbers.
         pooled: Whether it is about all traffic together.
-        heads: Headers of the table.
-        rows: Cells of the table.
         note: What stands beside the heading.
         key: How `figures` of a result calls it, such as `("cumulative", "ctr")`.
     """
@@ -73,9 +71,8 @@ class FigureView:
     title: str
     takeaway: str
     figure: Figure
+    table: TextTable
     pooled: bool = False
-    heads: tuple[str, ...] = ()
-    rows: tuple[tuple[str, ...], ...] = ()
     note: str = ""
     key: tuple[str, ...] = ()
 
@@ -184,6 +181,39 @@ def scatter(said: Sequence[str] | None = None, **entries: object) -> Trace:
     # Names of the user go in as data: inside a template, `%{x}` in a name would be replaced.
     hover = {"customdata": list(map(label, said)), "hovertemplate": "%{customdata}<extra></extra>"}
     return {"type": "scatter", **hover, **entries}
+
+
+def series(
+    place: int,
+    name: str,
+    x: Sequence[object],
+    y: Sequence[object],
+    said: Sequence[str],
+    width: float = 1.6,
+    size: int = 6,
+    **more: object,
+) -> Trace:
+    """One of several lines with points, by its place among them; `more` stands before its mode."""
+    return scatter(
+        x=x,
+        y=y,
+        **more,
+        mode="lines+markers",
+        name=label(name),
+        line={"color": colour(place), "width": width},
+        marker={"symbol": symbol(place), "size": size},
+        said=said,
+    )
+
+
+def axis(title: str, standoff: int = 8, **more: object) -> dict[str, object]:
+    """An axis with a title."""
+    return {"title": {"text": title, "standoff": standoff}, **more}
+
+
+def value_axis(title: str, **more: object) -> dict[str, object]:
+    """An axis of values with a grid, and no line at zero."""
+    return {**axis(title), "gridcolor": GRID, "zeroline": False, "nticks": 7, **more}
 
 
 def line_at(

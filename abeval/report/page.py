@@ -7,13 +7,13 @@ import re
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from markupsafe import Markup
 
 from abeval.report import analysis_parts, assets, daily_page, time_page
 from abeval.report.agreement_page import causes_part, quadrant_part, traffics_part
-from abeval.report.analysis_parts import aa_part, position_part, power_part
+from abeval.report.analysis_parts import aa_part, multiplicity_part, position_part, power_part
 from abeval.report.figures import Figure, Section, figures_of
 from abeval.report.first_part import verdict_part
 from abeval.report.methods_part import methods_part
@@ -40,46 +40,48 @@ class Part:
         id: Of its section, for links.
         short: Its name in the navigation.
         title: Its heading; empty without one.
-        build: Its content, or None where the study has no data for it.
+        of: The field of the study that it is built from; empty for all of the study.
+        build: Its content, or None where there is no data for it.
         is_printed: Whether it is on paper beside an analysis; alone, every part is.
     """
 
     id: str
     short: str
     title: str
-    build: Callable[[Study], Section | None]
+    of: str
+    build: Callable[[Any], Section | None]
     is_printed: bool = True
 
 
 PARTS = (
-    Part("verdict", "Verdict", "", verdict_part),
-    Part("scorecard", "Scorecard", "Scorecard", analysis_parts.scorecard_part),
-    Part("trust", "Trust", "Trust checks", analysis_parts.trust_part),
-    Part("forest", "Forest", "All lifts together", analysis_parts.forest_part, False),
-    Part("cumulative", "Over time", "Effect up to each day", time_page.cumulative_part),
-    Part("daily", "By day", "Effect by day", daily_page.daily_part),
-    Part("pvalue", "p-values", "P-values by day", time_page.pvalue_part, False),
-    Part("stability", "Stability", "Stability", time_page.stability_part, False),
-    Part("windows", "Windows", "Windows", time_page.windows_part, False),
-    Part("segments", "Segments", "Segments", analysis_parts.segments_part),
-    Part("cuts", "Cuts", "Cuts", analysis_parts.cuts_part),
-    Part("power", "Power", "What it can see", power_part),
-    Part("srm", "Split", "Split over time", daily_page.srm_part, False),
-    Part("before", "Before", "Before the experiment", daily_page.before_part, False),
-    Part("quality", "Data", "Data quality", analysis_parts.quality_part),
-    Part("aa", "A/A", "A/A replays", aa_part, False),
-    Part("offline", "Offline", "Offline replay", offline_part, False),
-    Part("causes", "Agreement", "Offline meets online", causes_part),
-    Part("quadrant", "Quadrant", "Offline against online", quadrant_part),
-    Part("traffics", "Traffics", "Models on traffics", traffics_part),
-    Part("position", "Position", "Clicks by position", position_part, False),
-    Part("calibration", "Calibration", "Calibration", calibration_part, False),
-    Part("dwell", "Dwell", "Distribution of dwell", dwell_part, False),
-    Part("gauc", "GAUC", "GAUC by unit", gauc_part, False),
-    Part("catalog", "Catalogue", "Use of the catalogue", catalog_part, False),
-    Part("multiplicity", "Families", "Families of tests", analysis_parts.multiplicity_part),
-    Part("methods", "Methods", "Methods and definitions", methods_part, False),
-    Part("glossary", "Glossary", "Glossary", analysis_parts.glossary_part, False),
+    Part("verdict", "Verdict", "", "", verdict_part),
+    Part("scorecard", "Scorecard", "Scorecard", "analysis", analysis_parts.scorecard_part),
+    Part("trust", "Trust", "Trust checks", "analysis", analysis_parts.trust_part),
+    Part("forest", "Forest", "All lifts together", "analysis", analysis_parts.forest_part, False),
+    Part("cumulative", "Over time", "Effect up to each day", "", time_page.cumulative_part),
+    Part("daily", "By day", "Effect by day", "", daily_page.daily_part),
+    Part("pvalue", "p-values", "P-values by day", "", time_page.pvalue_part, False),
+    Part("stability", "Stability", "Stability", "time", time_page.stability_part, False),
+    Part("windows", "Windows", "Windows", "", time_page.windows_part, False),
+    Part("segments", "Segments", "Segments", "analysis", analysis_parts.segments_part),
+    Part("cuts", "Cuts", "Cuts", "analysis", analysis_parts.cuts_part),
+    Part("power", "Power", "What it can see", "outlook", power_part),
+    Part("srm", "Split", "Split over time", "", daily_page.srm_part, False),
+    Part("before", "Before", "Before the experiment", "", daily_page.before_part, False),
+    Part("quality", "Data", "Data quality", "analysis", analysis_parts.quality_part),
+    Part("aa", "A/A", "A/A replays", "", aa_part, False),
+    Part("offline", "Offline", "Offline replay", "replay", offline_part, False),
+    Part("causes", "Agreement", "Offline meets online", "agreement", causes_part),
+    Part("quadrant", "Quadrant", "Offline against online", "agreement", quadrant_part),
+    Part("traffics", "Traffics", "Models on traffics", "agreement", traffics_part),
+    Part("position", "Position", "Clicks by position", "agreement", position_part, False),
+    Part("calibration", "Calibration", "Calibration", "replay", calibration_part, False),
+    Part("dwell", "Dwell", "Distribution of dwell", "analysis", dwell_part, False),
+    Part("gauc", "GAUC", "GAUC by unit", "analysis", gauc_part, False),
+    Part("catalog", "Catalogue", "Use of the catalogue", "analysis", catalog_part, False),
+    Part("multiplicity", "Families", "Families of tests", "analysis", multiplicity_part),
+    Part("methods", "Methods", "Methods and definitions", "", methods_part, False),
+    Part("glossary", "Glossary", "Glossary", "", analysis_parts.glossary_part, False),
 )
 
 
@@ -90,8 +92,7 @@ _WORDY = 14
 """Letters of a variant's name that fit its usual column."""
 
 
-@dataclass(frozen=True)
-class BuiltPart:
+class BuiltPart(NamedTuple):
     """A part that has data."""
 
     id: str
@@ -135,7 +136,8 @@ def _width(study: Study) -> str:
 
 def _built(study: Study) -> Iterator[BuiltPart]:
     for part in PARTS:
-        section = part.build(study)
+        source = getattr(study, part.of) if part.of else study
+        section = None if source is None else part.build(source)
         if section is not None:
             is_printed = part.is_printed or study.analysis is None
             yield BuiltPart(part.id, part.short, part.title, section, is_printed)

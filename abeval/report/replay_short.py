@@ -7,7 +7,7 @@ import re
 from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple
 
-from abeval.report.tables import TextTable
+from abeval.report.tables import TextTable, table
 from abeval.results import codes, replay
 from abeval.results import format as fmt
 from abeval.results.replay import POOLED, PairRow, ReplayResult, ReplayRow
@@ -22,29 +22,23 @@ def cut_text(result: ReplayResult) -> Iterator[TextTable]:
     shown = POOLED if POOLED in traffics else next(iter(traffics), "")
     rows = [p for p in result.cut_pairs if p.traffic == shown and p.metric in _SHORT]
     if rows:
-        words = "all traffic" if shown == POOLED else f"traffic of {shown}"
-        yield TextTable(
-            f"Models by cut, {words}",
+        yield table(
+            f"Models by cut, {_words(shown)}",
             "differences paired by unit; p is Holm's over the cells of a cut.",
-            ("cut", "cell", "metric", "model", "value", "difference", "p"),
-            tuple(
-                (
-                    pair.cut,
-                    pair.cell or "(none)",
-                    pair.metric,
-                    pair.model,
-                    fmt.MISSING if pair.value is None else f"{pair.value:.4g}",
-                    _value_difference(pair),
-                    fmt.p_value(pair.p_adjusted),
-                )
-                for pair in rows
-            ),
+            rows,
+            "cut",
+            ("cell", lambda pair: pair.cell or "(none)"),
+            *("metric", "model"),
+            ("value", lambda p: fmt.MISSING if p.value is None else f"{p.value:.4g}"),
+            ("difference", lambda pair: _change(pair, codes.reason(pair.reason))),
+            ("p", lambda pair: fmt.p_value(pair.p_adjusted)),
         )
 
 
-def _value_difference(pair: replay.ReplayCutPair) -> str:
-    shown = fmt.difference(pair.difference, pair.low, pair.high)
-    return codes.reason(pair.reason) if shown is None or pair.low is None else shown.text
+def _change(row: replay.ReplayCutPair | PairRow | replay.Gap, missing: str) -> str:
+    """Write the difference of two models, or what stands in place of one without an interval."""
+    shown = fmt.difference(row.difference, row.low, row.high)
+    return missing if shown is None or row.low is None else shown.text
 
 
 ROWS = 12
@@ -227,10 +221,7 @@ def _value(row: ReplayRow | None, places: int | None) -> str:
 def _difference(pair: PairRow | None) -> str:
     if pair is None:
         return ""
-    shown = fmt.difference(pair.difference, pair.low, pair.high)
-    if shown is None or pair.low is None:
-        return codes.words(str(pair.reason)) if pair.reason else fmt.MISSING
-    return shown.text
+    return _change(pair, codes.reason(pair.reason) or fmt.MISSING)
 
 
 def _extras(result: ReplayResult) -> Iterator[TextTable | str]:
@@ -246,27 +237,23 @@ def _extras(result: ReplayResult) -> Iterator[TextTable | str]:
 
 
 def _gaps(result: ReplayResult) -> TextTable:
-    rows = []
-    for gap in result.gaps:
-        shown = fmt.difference(gap.difference, gap.low, gap.high)
-        change = codes.words(str(gap.reason)) if shown is None or gap.low is None else shown.text
-        rows.append((gap.metric, gap.model, gap.traffic, f"{gap.first} - {gap.other}", change))
-    return TextTable(
+    return table(
         "Gaps between splits",
         "paired by unit.",
-        ("metric", "model", "traffic", "splits", "gap"),
-        tuple(rows),
+        result.gaps,
+        *("metric", "model", "traffic"),
+        ("splits", lambda gap: f"{gap.first} - {gap.other}"),
+        ("gap", lambda gap: _change(gap, codes.words(str(gap.reason)))),
     )
 
 
 def _by_value(cut: replay.CutByValue) -> TextTable:
-    ks = ", ".join(f"{value} {k}" for value, k in cut.ks)
-    return TextTable(
+    return table(
         f"k by {cut.column}",
-        ks,
-        ("metric", "model", "traffic", "value"),
-        tuple((r.metric, r.model, r.traffic, _value(r, None)) for r in cut.rows),
-        ("name", "name", "name", "number"),
+        ", ".join(f"{value} {k}" for value, k in cut.ks),
+        cut.rows,
+        *("metric", "model", "traffic"),
+        ("value", lambda row: _value(row, None), "number"),
     )
 
 

@@ -3,15 +3,15 @@
 `page.py` hands over a `Result`; the page shows the rows.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, fields
 from typing import Any
 
 from markupsafe import Markup
 
-from abeval.report import effects, glyph
+from abeval.report import effects, glyph, tables
 from abeval.report.effects import EffectView, effect_view, slice_mark
-from abeval.report.tables import ROLES, TextTable, units_of
+from abeval.report.tables import ROLES, TextTable, estimate_of, interval, table, text_of, units_of
 from abeval.results import MetricInfo, SliceRow, codes
 from abeval.results import format as fmt
 from abeval.results.analysis import Result
@@ -197,24 +197,17 @@ def _cells(result: Result) -> TextTable:
         for row in _largest([r for r in rows if (r.cut, r.metric, r.variant) == key])
     ]
     more = "" if len(shown) == len(rows) else f" The {CELLS} that most units saw."
-    return TextTable(
+    return table(
         "Cuts",
         "effects in parts of the traffic, of which a unit may see several; p is Holm's over the "
         f"cells of a cut.{more}",
-        ("cut", "cell", "metric", "variant", f"lift [{level}]", "p", "share"),
-        tuple(
-            (
-                row.cut,
-                row.cell or "(none)",
-                row.metric,
-                row.variant,
-                _effect(row, units.get(row.metric, "")),
-                fmt.p_value(row.p_adjusted),
-                _shares(row),
-            )
-            for row in shown
-        ),
-        ("name", "name", "name", "name", "words", "name", "spare"),
+        shown,
+        "cut",
+        ("cell", lambda row: row.cell or "(none)"),
+        *("metric", "variant"),
+        (f"lift [{level}]", lambda row: _effect(row, units.get(row.metric, "")), "words"),
+        ("p", lambda row: fmt.p_value(row.p_adjusted)),
+        ("share", _shares, "spare"),
     )
 
 
@@ -224,10 +217,8 @@ def _largest(rows: Sequence[CutRow]) -> list[CutRow]:
 
 def _effect(row: CutRow, unit: str) -> str:
     """The lift, else the difference, else why there is neither."""
-    lift = fmt.lift(row.lift, row.lift_low, row.lift_high)
-    difference = fmt.difference(row.difference, row.difference_low, row.difference_high, unit)
-    shown = lift or difference
-    return codes.reason(row.reason) if shown is None else shown.text
+    shown = tables.shown_lift(row) or tables.shown_difference(row, unit)
+    return text_of(shown, codes.reason(row.reason))
 
 
 def _shares(row: CutRow) -> str:
@@ -238,44 +229,36 @@ def _shares(row: CutRow) -> str:
 
 def _splits(result: Result) -> TextTable:
     units = units_of(result)
-    return TextTable(
+
+    def part(split: CutSplit, name: str) -> str:
+        value, low, high = interval(split, name)
+        shown = fmt.difference(value, low, high, units.get(split.metric, ""))
+        if shown is not None and low is not None:
+            return shown.text
+        return f"{estimate_of(shown)} {codes.reason(split.reason)}"
+
+    def whole(split: CutSplit) -> str:
+        unit = units.get(split.metric, "")
+        return estimate_of(fmt.difference(split.difference, None, None, unit))
+
+    return table(
         "Within cuts, and by their mix",
         "the difference of each ratio is what changed within the cells plus what the variants' mix "
         "of cells did.",
-        ("cut", "metric", "variant", "cells", "difference", "within", "mix"),
-        tuple(
-            (
-                split.cut,
-                split.metric,
-                split.variant,
-                str(split.cells),
-                *_parts(split, units.get(split.metric, "")),
-            )
-            for split in result.cut_splits
-        ),
-        ("name", "name", "name", "spare", "words", "words", "words"),
+        result.cut_splits,
+        *("cut", "metric", "variant"),
+        ("cells", lambda split: str(split.cells), "spare"),
+        ("difference", whole, "words"),
+        ("within", lambda split: part(split, "within"), "words"),
+        ("mix", lambda split: part(split, "mix"), "words"),
     )
 
 
-def _parts(split: CutSplit, unit: str) -> Iterator[str]:
-    whole = fmt.difference(split.difference, None, None, unit)
-    yield fmt.MISSING if whole is None else whole.estimate
-    for value, low, high in (
-        (split.within, split.within_low, split.within_high),
-        (split.mix, split.mix_low, split.mix_high),
-    ):
-        shown = fmt.difference(value, low, high, unit)
-        if shown is None or low is None:
-            yield f"{fmt.MISSING if shown is None else shown.estimate} {codes.reason(split.reason)}"
-        else:
-            yield shown.text
-
-
 def _without(result: Result) -> TextTable:
-    return TextTable(
+    return table(
         "Without cuts",
         "metrics that parts of the traffic do not have.",
-        ("metric", "why"),
-        tuple((one.metric, one.reason) for one in result.without_cuts),
-        ("name", "words"),
+        result.without_cuts,
+        "metric",
+        ("why", lambda one: one.reason, "words"),
     )

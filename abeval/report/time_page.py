@@ -1,18 +1,13 @@
-"""The parts of the page that windows fill: stability, effects up to each day, p-values, windows.
-
-`registry.py` lists them. `time_views.py` has the tables of a metric, `windows_figures.py`,
-`p_value_figures.py` and `effect_figures.py` draw.
-"""
+"""Build the parts of the page that windows fill: effects up to each day, stability, p-values."""
 
 from collections.abc import Sequence
-from datetime import date, datetime, time
-
-from markupsafe import Markup
+from datetime import datetime, timedelta
 
 from abeval.report import assets, effect_figures, time_views
 from abeval.report import figures as fig
 from abeval.report.effect_figures import windows_heat_map
 from abeval.report.figures import FigureView, Section, by_role, info_of
+from abeval.report.tables import interval, numbers, text_of
 from abeval.report.time_views import Cell, cells
 from abeval.results import codes
 from abeval.results import format as fmt
@@ -52,16 +47,16 @@ def windows_figure(rows: Sequence[WindowRow], looks: Sequence[Look], unit: str =
 
 def _final(row: WindowRow, unit: str) -> fig.Trace:
     """The interval of the whole period, half a day after its end."""
-    numbers = (row.difference, row.difference_low, row.difference_high)
-    after = datetime.combine(date.fromisoformat(row.end), time(12))
+    ends = interval(row, "difference")
+    after = datetime.fromisoformat(row.end) + timedelta(hours=12)
     return fig.scatter(
         x=[after.isoformat()],
         y=[row.difference],
-        error_y=fig.error_bars([numbers], fig.BLUE, 4),
+        error_y=fig.error_bars([ends], fig.BLUE, 4),
         mode="markers",
         name="the whole period",
         marker={"color": fig.BLUE, "size": 10, "symbol": "diamond"},
-        said=[_hover("whole period", unit, *numbers)],
+        said=[_hover("whole period", unit, *ends)],
     )
 
 
@@ -112,12 +107,11 @@ def recurring_figure(rows: Sequence[WindowRow], unit: str = "") -> fig.Figure:
 
 def _hover(day: str, unit: str, value: float | None, low: float | None, high: float | None) -> str:
     """A day, its effect and the interval of it."""
-    shown = fmt.difference(value, low, high, unit)
-    return f"{day}: {fmt.typographic(shown.text) if shown else fmt.MISSING}"
+    return f"{day}: {fmt.typographic(text_of(fmt.difference(value, low, high, unit)))}"
 
 
 def _days(rows: Sequence[WindowRow], partial: bool, unit: str) -> fig.Trace:
-    values = [(r.difference, r.difference_low, r.difference_high) for r in rows]
+    values = [interval(row, "difference") for row in rows]
     return fig.scatter(
         x=[fig.label(r.start) for r in rows],
         y=[r.difference for r in rows],
@@ -151,15 +145,11 @@ def _line(rows: Sequence[WindowRow], name: str, unit: str) -> fig.Trace:
         mode="lines",
         name=name,
         line={"color": fig.BLUE, "width": 2.2},
-        said=[
-            _hover(f"up to {r.end}", unit, r.difference, r.difference_low, r.difference_high)
-            for r in rows
-        ],
+        said=[_hover(f"up to {row.end}", unit, *interval(row, "difference")) for row in rows],
     )
 
 
 def _always_valid(looks: Sequence[Look], unit: str) -> list[fig.Trace]:
-    days = [look.day for look in looks]
     hovers = [
         _hover(f"up to {look.day}", unit, look.difference, look.always_low, look.always_high)
         for look in looks
@@ -167,7 +157,7 @@ def _always_valid(looks: Sequence[Look], unit: str) -> list[fig.Trace]:
     ends = [look.always_low for look in looks], [look.always_high for look in looks]
     return [
         fig.scatter(
-            x=days,
+            x=[look.day for look in looks],
             y=values,
             mode="lines",
             name="always valid, for every look",
@@ -192,7 +182,7 @@ def _effect_axis(rows: Sequence[WindowRow], unit: str) -> dict[str, object]:
     whole = [r for r in rows if not (r.partial and r.kind == "daily")]
     fitted = [r for r in whole if r.kind != "cumulative"] or whole
     ends = [e for r in fitted for e in (r.difference_low, r.difference_high) if e is not None]
-    axis: dict[str, object] = {"title": {"text": _title(unit), "standoff": 8}, **fig.EFFECT_AXIS}
+    axis = fig.axis(_title(unit), **fig.EFFECT_AXIS)
     if unit in fmt.RATE_UNITS:
         axis["tickformat"] = "+~%"
     if bounds := fig.axis_range(ends, 0.08):
@@ -203,14 +193,13 @@ def _effect_axis(rows: Sequence[WindowRow], unit: str) -> dict[str, object]:
 _TONES = {"stable": "pass", "settling": "warn", "drifting": "fail", "too_early": "skipped"}
 
 
-def stability_part(study: Study) -> Section | None:
-    """Whether the effect is the same on all days."""
-    time = study.time
-    if time is None or not time.stability:
+def stability_part(time: TimeResult) -> Section | None:
+    """Show whether the effect is the same on all days."""
+    if not time.stability:
         return None
     lead = "Whether the effect is the same on all days, and how many days are needed to trust it."
     links = {(c.metric, c.variant): f"cumulative-{c.slug}" for c in cells(time)}
-    html = assets.render(
+    html = assets.block(
         "stability.html",
         rows=time.stability,
         tones=_TONES,
@@ -218,7 +207,7 @@ def stability_part(study: Study) -> Section | None:
         several=len({row.variant for row in time.stability}) > 1,
         notes=(*time.notes, *(f"{n} is not shown: {why}" for n, why in time.refused.items())),
     )
-    return Section(lead, (Markup(html),), gated=True)  # noqa: S704 (the template escapes)
+    return Section(lead, (html,), gated=True)
 
 
 def cumulative_part(study: Study) -> Section | None:
@@ -248,16 +237,14 @@ def _cumulative(
     unit = info_of(study, cell.metric).unit
     days = [row for row in cell.rows if row.axis == "calendar"]
     word = "" if verdict is None else codes.words(verdict.verdict)
-    heads, rows = time_views.looks_table(cell.looks, unit)
-    if not rows:
-        heads, rows = time_views.windows_table([r for r in days if r.kind == "cumulative"], unit)
+    cumulative = [row for row in days if row.kind == "cumulative"]
+    by_window = time_views.windows_table(cumulative, unit)
     return FigureView(
         anchor=f"cumulative-{cell.slug}",
         title=cell.title,
         takeaway=time_views.looks_sentence(cell.looks),
         figure=windows_figure(days, cell.looks, unit),
-        heads=heads,
-        rows=rows,
+        table=time_views.looks_table(cell.looks, unit) if cell.looks else by_window,
         note=", ".join(part for part in (cell.note, word) if part),
         key=("cumulative", *cell.key),
     )
@@ -276,10 +263,11 @@ def pvalue_part(study: Study) -> Section | None:
                 title=cell.title,
                 takeaway=time_views.looks_sentence(cell.looks),
                 figure=effect_figures.p_values_figure(cell.looks, time.alpha),
-                heads=("Day", "p of one look", "p always valid"),
-                rows=tuple(
-                    (k.day, fmt.p_value(k.fixed_p_value), fmt.p_value(k.always_p_value))
-                    for k in cell.looks
+                table=numbers(
+                    cell.looks,
+                    ("Day", lambda look: look.day),
+                    ("p of one look", lambda look: fmt.p_value(look.fixed_p_value)),
+                    ("p always valid", lambda look: fmt.p_value(look.always_p_value)),
                 ),
                 note=cell.note,
                 key=("pvalue", *cell.key),
@@ -305,14 +293,12 @@ def windows_part(study: Study) -> Section | None:
         rows = [r for r in cell.rows if r.axis == "calendar" and r.kind in ("daily", "rolling")]
         if any(row.lift is not None for row in rows):
             info = info_of(study, cell.metric)
-            heads, lines = time_views.windows_table(rows, info.unit)
             view = FigureView(
                 anchor=f"windows-{cell.slug}",
                 title=cell.title,
                 takeaway=_windows_sentence(rows),
                 figure=windows_heat_map(rows, info.direction != "decrease"),
-                heads=heads,
-                rows=lines,
+                table=time_views.windows_table(rows, info.unit),
                 note=cell.note,
                 key=("windows", *cell.key),
             )
