@@ -198,19 +198,13 @@ _CLOCKS = (("hour", "by hour of the day"), ("weekday", "by weekday"))
 
 def daily_part(study: Study) -> Section | None:
     """The effect by calendar day, by days since entry, and by the clock."""
-    calendar = [*_calendar(study)]
-    entry = [*_since_entry(study)]
-    clocks = [*_by_clock(study)]
-    if not (calendar or entry or clocks):
+    blocks: list[Block] = [*by_role(study, _calendar(study), "Diagnostics by day")]
+    if entry := by_role(study, _since_entry(study), "Diagnostics by days since entry"):
+        blocks += [Heading("Days since entry", "does the effect wear off, or grow?"), *entry]
+    if clocks := by_role(study, _by_clock(study), "Diagnostics by the clock"):
+        blocks += [Heading("By the clock"), *clocks]
+    if not blocks:
         return None
-    blocks: list[Block] = []
-    blocks += by_role(study, calendar, "Diagnostics by day")
-    if entry:
-        blocks.append(Heading("Days since entry", "does the effect wear off, or grow?"))
-        blocks += by_role(study, entry, "Diagnostics by days since entry")
-    if clocks:
-        blocks.append(Heading("By the clock"))
-        blocks += by_role(study, clocks, "Diagnostics by the clock")
     lead = (
         f"Each day on its own, with its {fmt.level(study.alpha)} interval; the dashed line is the "
         "effect over the whole period. Shaded: Saturday and Sunday. Hollow: the log covers only "
@@ -251,18 +245,9 @@ def _since_entry(study: Study) -> Iterator[tuple[str, FigureView]]:
         if not any(row.lift is not None for row in rows):
             continue
         fit = fits.get((cell.metric, cell.variant))
-        yield (
-            cell.metric,
-            FigureView(
-                anchor=f"entry-{cell.slug}",
-                title=cell.title,
-                takeaway=_novelty_sentence(fit),
-                figure=effect_figures.entry_figure(rows, fit),
-                table=time_views.windows_table(rows, info_of(study, cell.metric).unit),
-                note=cell.note,
-                key=("entry", *cell.key),
-            ),
-        )
+        figure = effect_figures.entry_figure(rows, fit)
+        table = time_views.windows_table(rows, info_of(study, cell.metric).unit)
+        yield cell.view("entry", _novelty_sentence(fit), figure, table)
 
 
 def _novelty_sentence(fit: Novelty | None) -> str:
@@ -282,24 +267,14 @@ def _by_clock(study: Study) -> Iterator[tuple[str, FigureView]]:
         return
     for cell in cells(time):
         unit = info_of(study, cell.metric).unit
-        for axis, title in _CLOCKS:
+        tests = [t for t in time.rhythms if (t.metric, t.variant) == (cell.metric, cell.variant)]
+        for axis, words in _CLOCKS:
             rows = [row for row in cell.rows if row.axis == axis]
             if rows:
-                tests = [
-                    t for t in time.rhythms if (t.metric, t.variant, t.by) == (*cell[:2], axis)
-                ]
-                yield (
-                    cell.metric,
-                    FigureView(
-                        anchor=f"{axis}-{cell.slug}",
-                        title=f"{cell.title} {title}",
-                        takeaway=time_views.rhythm_sentence(tests),
-                        figure=time_page.recurring_figure(rows, unit),
-                        table=time_views.windows_table(rows, unit),
-                        note=cell.note,
-                        key=(axis, *cell.key),
-                    ),
-                )
+                said = time_views.rhythm_sentence([test for test in tests if test.by == axis])
+                figure = time_page.recurring_figure(rows, unit)
+                table = time_views.windows_table(rows, unit)
+                yield cell.view(axis, said, figure, table, words)
 
 
 def before_part(study: Study) -> Section | None:

@@ -4,7 +4,7 @@
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import NamedTuple, TypeVar
 
 from markupsafe import Markup
@@ -12,6 +12,7 @@ from markupsafe import Markup
 from abeval.offline.metrics import OfflineMetric, parse_metric
 from abeval.report import glyph
 from abeval.report.effects import EffectView, full
+from abeval.report.tables import estimate_of, interval_of
 from abeval.results import codes, replay
 from abeval.results import format as fmt
 from abeval.results.replay import POOLED, Gap, PairRow, ReplayResult, ReplayRow
@@ -68,13 +69,16 @@ class GroupView:
     main: bool
 
 
+Change = PairRow | Gap | replay.ReplayCutPair
+
+
 class Line(NamedTuple):
     """The records of a row before it is drawn, as `replay_views.py` chooses them."""
 
     metric: str
     label: str
-    values: tuple[ReplayRow | None, ...]
-    change: PairRow | Gap | None
+    values: tuple[ReplayRow | replay.ReplayCutRow | None, ...]
+    change: Change | None
 
 
 def kind_of(metric: OfflineMetric) -> str:
@@ -110,20 +114,16 @@ def _table_row(line: Line, mark: glyph.Mark | None, axis: glyph.Axis) -> Compare
     if change is None:
         return ComparedView(line.metric, line.label, values, None, "")
     drawing = glyph.draw(mark, axis) if mark else Markup()
-    effect = replace(_effect(change), glyph=drawing)
-    return ComparedView(line.metric, line.label, values, effect, fmt.p_value(change.p_value))
-
-
-def _effect(change: PairRow | Gap) -> EffectView:
     shown = fmt.difference(change.difference, change.low, change.high)
-    ends = f"{full(change.difference)} [{full(change.low)}, {full(change.high)}]"
-    return EffectView(
-        estimate=shown.estimate if shown else fmt.MISSING,
-        interval=shown.interval if shown and change.low is not None else "",
+    effect = EffectView(
+        estimate=estimate_of(shown),
+        interval="" if change.low is None else interval_of(shown),
         absolute=codes.reason(change.reason),
-        exact=ends,
-        glyph=Markup(),
+        exact=f"{full(change.difference)} [{full(change.low)}, {full(change.high)}]",
+        glyph=drawing,
     )
+    p = change.p_adjusted if isinstance(change, replay.ReplayCutPair) else change.p_value
+    return ComparedView(line.metric, line.label, values, effect, fmt.p_value(p))
 
 
 def _mark(line: Line, level: str) -> glyph.Mark | None:
@@ -143,13 +143,13 @@ def _mark(line: Line, level: str) -> glyph.Mark | None:
 
 
 def _baseline(line: Line) -> float | None:
-    if isinstance(line.change, PairRow):
+    if isinstance(line.change, PairRow | replay.ReplayCutPair):
         return line.change.value_control
     row = line.values[0]
     return None if row is None else row.value
 
 
-def value_view(row: ReplayRow | None, places: int = 0) -> ValueView:
+def value_view(row: ReplayRow | replay.ReplayCutRow | None, places: int = 0) -> ValueView:
     """The value of a row as printed, with at least some decimals: those of the values beside it."""
     if row is None:
         return ValueView(fmt.MISSING, "", "")
@@ -332,22 +332,20 @@ def _by_key(rows: Iterable[AnyRow]) -> Mapping[Key, AnyRow]:
 
 def cut_views(result: ReplayResult) -> tuple[TrafficView, ...]:
     """Every metric in every cell, a table for each cut and model, with p after Holm."""
-    return tuple(
-        TrafficView(
-            traffic, traffic == POOLED, units_of(result, traffic), tuple(_groups(result, traffic))
-        )
-        for traffic in dict.fromkeys(row.traffic for row in result.cut_rows)
-    )
+    shown = dict.fromkeys(row.traffic for row in result.cut_rows)
+    return tuple(_view(result, name, tuple(_groups(result, name))) for name in shown)
 
 
 def _groups(result: ReplayResult, traffic: str) -> Iterator[GroupView]:
     rows = [row for row in result.cut_rows if row.traffic == traffic]
     pairs = [pair for pair in result.cut_pairs if pair.traffic == traffic]
     first, *others = plain_models(result) or [""]
+    metrics = list(dict.fromkeys(row.metric for row in result.cut_rows))
     for cut in dict.fromkeys(row.cut for row in rows):
-        values = {(r.cell, r.metric, r.model): _row(r) for r in rows if r.cut == cut}
-        changes = {(p.cell, p.metric, p.model): _pair(p) for p in pairs if p.cut == cut}
-        places = dict.fromkeys((metric, cell) for cell, metric, _ in values)
+        values = {(r.cell, r.metric, r.model): r for r in rows if r.cut == cut}
+        changes = {(p.cell, p.metric, p.model): p for p in pairs if p.cut == cut}
+        listed = dict.fromkeys((metric, cell) for cell, metric, _ in values)
+        places = sorted(listed, key=lambda place: metrics.index(place[0]))
         for other in others or [""]:
             heads = (first, other) if other else (first,)
             lines = [
@@ -357,21 +355,6 @@ def _groups(result: ReplayResult, traffic: str) -> Iterator[GroupView]:
                     tuple(values.get((cell, metric, model)) for model in heads),
                     changes.get((cell, metric, other)),
                 )
-                for metric, cell in sorted(places, key=lambda p: list(_metrics(result)).index(p[0]))
+                for metric, cell in places
             ]
             yield group_of(f"By {cut}", heads, "Cell", lines, fmt.level(result.alpha), True)
-
-
-def _metrics(result: ReplayResult) -> dict[str, None]:
-    return dict.fromkeys(row.metric for row in result.cut_rows)
-
-
-def _row(row: replay.ReplayCutRow) -> ReplayRow:
-    numbers = row.value, row.low, row.high, row.units, row.counted
-    return ReplayRow(row.model, row.traffic, row.metric, *numbers, (), row.reason)
-
-
-def _pair(pair: replay.ReplayCutPair) -> PairRow:
-    head = pair.control, pair.model, pair.traffic, pair.metric
-    numbers = pair.value_control, pair.value, pair.difference, pair.low, pair.high
-    return PairRow(*head, *numbers, pair.p_adjusted, pair.units, pair.reason)

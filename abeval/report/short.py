@@ -6,9 +6,10 @@ A result shows them when it is displayed, and a command when it has run.
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, TypeAlias
 
+from abeval.report import tables
 from abeval.report.agreement_short import agreement_tables
 from abeval.report.history_short import added_parts, history_tables, prior_parts
-from abeval.report.tables import WHY_NOT, TextTable, aa_table, decisive_p, difference_of, table
+from abeval.report.tables import WHY_NOT, TextTable, decisive_p, difference_of, table
 from abeval.report.time_short import time_tables
 from abeval.results import codes
 from abeval.results import format as fmt
@@ -62,7 +63,7 @@ def _replay(result: "ReplayResult", whole: bool) -> tuple[Part, ...]:
 def _aa(result: "AAResult", whole: bool) -> tuple[Part, ...]:
     off = result.off()
     rows = [row for i, row in enumerate(result.metrics) if whole or i < ROWS or row.metric in off]
-    replays = aa_table(
+    replays = tables.aa_table(
         f"A/A replays of {fmt.count(result.units)} units",
         f"how often each test rejects at {result.alpha:g} when nothing differs.",
         rows,
@@ -214,14 +215,7 @@ def _checks(result: "CheckResult", whole: bool) -> tuple[Part, ...]:
     passed = sum(one.status == "pass" for one in result.trust)
     units = ", ".join(f"{v.name} {fmt.count(v.units)}" for v in result.experiment.variants)
     first = f"{result.experiment.name}: {passed} of {len(result.trust)} checks passed; {units}"
-    checks = table(
-        "Checks",
-        "What was measured, and what to do.",
-        shown,
-        ("check", lambda one: one.name),
-        "status",
-        ("result", codes.check_text, "words"),
-    )
+    checks = tables.checks_table("Checks", "What was measured, and what to do.", shown)
     return (first, checks) if shown else (first,)
 
 

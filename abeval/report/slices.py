@@ -149,14 +149,9 @@ def _days_clause(rows: Sequence[SliceRow]) -> str:
     if not full:
         return "no full day has an effect"
     above = sum(1 for row in full if (row.difference or 0.0) > 0)
-    clear = sum(1 for row in full if _clear(row))
+    clear = sum(map(tables.excludes_zero, full))
     days = f"{len(full)} full {'day' if len(full) == 1 else 'days'}"
     return f"above control on {above} of {days}, with an interval that excludes zero on {clear}"
-
-
-def _clear(row: SliceRow) -> bool:
-    low, high = row.difference_low, row.difference_high
-    return low is not None and high is not None and not low <= 0 <= high
 
 
 def cut_views(result: Result) -> tuple[SegmentView, ...]:

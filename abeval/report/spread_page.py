@@ -4,18 +4,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from abeval.report import figures as fig
+from abeval.report import tables
 from abeval.report.figures import Block, Closed, FigureView, Section
-from abeval.report.tables import (
-    TextTable,
-    interval,
-    lift_of,
-    numbers,
-    share_of,
-    shown_difference,
-    shown_lift,
-    table,
-    text_of,
-)
+from abeval.report.tables import TextTable, interval, lift_of, numbers, share_of, table, text_of
 from abeval.results import codes
 from abeval.results import format as fmt
 from abeval.results.analysis import Result
@@ -195,7 +186,7 @@ def moved_sentences(result: Result) -> Iterator[tuple[str, str]]:
     """
     for value in dict.fromkeys(one.value for one in result.quantile_effects):
         effects = [one for one in result.quantile_effects if one.value == value]
-        if any(map(_excludes_zero, effects)):
+        if any(map(tables.excludes_zero, effects)):
             yield f"Quantiles of {value}", _moved(effects)
     if any(row.metric == "gauc" and row.role != "diagnostic" for row in result.scorecard):
         yield from (("GAUC", _kept(result.unit_aucs)) for _ in result.unit_aucs[:1])
@@ -275,25 +266,20 @@ def _quantiles(spreads: Sequence[Spread]) -> TextTable:
 
 def _moved(effects: Sequence[QuantileEffect]) -> str:
     """Which quantiles moved, one test at a time."""
-    clear = [one for one in effects if _excludes_zero(one)]
+    clear = [one for one in effects if tables.excludes_zero(one)]
     several = len({one.variant for one in effects}) > 1
     if not clear:
         return "No interval excludes zero."
     said = []
     for one in clear:
-        shown = shown_lift(one)
+        shown = tables.shown_lift(one)
         name = f"{level_words(one.level)}{f' of {one.variant}' if several else ''}"
         said.append(name if shown is None else f"{name} {shown.estimate}")
     return f"Intervals that exclude zero: {fmt.listing(said)}."
 
 
-def _excludes_zero(one: QuantileEffect) -> bool:
-    low, high = one.difference_low, one.difference_high
-    return low is not None and high is not None and not low <= 0 <= high
-
-
 def _difference(one: QuantileEffect, unit: str) -> str:
-    return text_of(shown_difference(one, unit), codes.reason(one.reason) or fmt.MISSING)
+    return text_of(tables.shown_difference(one, unit), codes.reason(one.reason) or fmt.MISSING)
 
 
 def gauc_part(result: Result) -> Section | None:

@@ -12,7 +12,7 @@ from abeval.report.layout import Kind
 from abeval.results import Adjustment, FamilyInterval, Row, SegmentContrast, SegmentTest, codes
 from abeval.results import format as fmt
 from abeval.results.analysis import Pair, Result
-from abeval.results.trust import AAMetric
+from abeval.results.trust import AAMetric, Check
 
 ROLES = (
     ("goal", "Goals", "what the experiment is meant to move"),
@@ -83,6 +83,12 @@ def scaled(scale: float, *numbers: float | None) -> Interval:
 def share_of(part: int, whole: int) -> str:
     """Write a share in per cent; none of nothing."""
     return fmt.percent(part / whole) if whole else fmt.MISSING
+
+
+def excludes_zero(row: object) -> bool:
+    """Say whether the interval of a difference excludes zero."""
+    _, low, high = interval(row, "difference")
+    return low is not None and high is not None and not low <= 0 <= high
 
 
 def shown_lift(row: object) -> fmt.Shown | None:
@@ -166,6 +172,12 @@ def _printed(row: Row, level: str, adjusted: bool, wide: FamilyInterval | None) 
         row = replace(row, lift=lift, **{name: getattr(wide, name) for name in _ENDS})
         reason = ": ".join(filter(None, (reason, f"{own} interval")))
     return Printed(row, mark, reason, own)
+
+
+def checks_table(title: str, lead: str, checks: Iterable[Check]) -> TextTable:
+    """Tabulate what trust checks measured, and what to do."""
+    result: Column[Check] = ("result", codes.check_text, "words")
+    return table(title, lead, checks, ("check", lambda check: check.name), "status", result)
 
 
 def tables(result: Result) -> tuple[TextTable, ...]:

@@ -15,7 +15,7 @@ from abeval.report import tables
 from abeval.report.layout import Column, Group, Kind, cell, laid_out, plain
 from abeval.report.slices import cut_tables
 from abeval.report.tables import ROLES, Printed, TextTable, decisive_p, printed
-from abeval.results import Check, Decision, LeftOut, Row, codes
+from abeval.results import Decision, LeftOut, Row, codes
 from abeval.results import format as fmt
 from abeval.results.analysis import Result
 
@@ -140,20 +140,7 @@ def _trust(result: Result, width: int) -> Iterator[Text | Padding]:
     yield _heading(f"Trust: {passed} of {len(result.trust)} checks passed")
     rest = [check for check in result.trust if check.status != "pass"]
     if rest:
-        yield from _check_table(rest, width)
-
-
-def _check_table(checks: Sequence[Check], width: int) -> Iterator[Padding | Text]:
-    columns = (Column("check"), Column("status"), Column("result", "words"))
-    rows = [
-        (
-            cell(check.name),
-            Text(check.status, _STATUS_STYLE.get(check.status, "")),
-            cell(codes.check_text(check)),
-        )
-        for check in checks
-    ]
-    return laid_out(columns, [Group("", rows)], width)
+        yield from text_table(tables.checks_table("", "", rest), width)
 
 
 def _family(result: Result) -> str:

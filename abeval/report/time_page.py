@@ -12,7 +12,7 @@ from abeval.report.time_views import Cell, cells
 from abeval.results import codes
 from abeval.results import format as fmt
 from abeval.results.study import Study
-from abeval.results.windows import Look, Stability, TimeResult, WindowRow
+from abeval.results.windows import Look, TimeResult, WindowRow
 
 _BAND = "rgba(0,114,178,0.18)"
 
@@ -215,39 +215,29 @@ def cumulative_part(study: Study) -> Section | None:
     time = study.time
     if time is None:
         return None
-    verdicts = {(row.metric, row.variant): row for row in time.stability}
-    views = [
-        (cell.metric, _cumulative(study, time, cell, verdicts.get((cell.metric, cell.variant))))
-        for cell in cells(time)
-    ]
-    if not views:
-        return None
+    verdicts = {(row.metric, row.variant): codes.words(row.verdict) for row in time.stability}
+    views = []
+    for cell in cells(time):
+        notes = (cell.note, verdicts.get((cell.metric, cell.variant), ""))
+        noted = cell._replace(note=", ".join(filter(None, notes)))
+        views.append(_cumulative(noted, info_of(study, cell.metric).unit))
     level = fmt.level(time.alpha)
     lead = (
         f"Line and band: all days up to it, with the {level} interval for one look. Dashed: the "
         "band that is valid however often you look. At the right end: the final interval. "
         "Dots: one day; hollow where the log covers it in part."
     )
-    return Section(lead, by_role(study, views), gated=True)
+    return Section(lead, by_role(study, views), gated=True) if views else None
 
 
-def _cumulative(
-    study: Study, time: TimeResult, cell: Cell, verdict: Stability | None
-) -> FigureView:
-    unit = info_of(study, cell.metric).unit
+def _cumulative(cell: Cell, unit: str) -> tuple[str, FigureView]:
     days = [row for row in cell.rows if row.axis == "calendar"]
-    word = "" if verdict is None else codes.words(verdict.verdict)
-    cumulative = [row for row in days if row.kind == "cumulative"]
-    by_window = time_views.windows_table(cumulative, unit)
-    return FigureView(
-        anchor=f"cumulative-{cell.slug}",
-        title=cell.title,
-        takeaway=time_views.looks_sentence(cell.looks),
-        figure=windows_figure(days, cell.looks, unit),
-        table=time_views.looks_table(cell.looks, unit) if cell.looks else by_window,
-        note=", ".join(part for part in (cell.note, word) if part),
-        key=("cumulative", *cell.key),
-    )
+    table = time_views.looks_table(cell.looks, unit)
+    if not cell.looks:
+        cumulative = [row for row in days if row.kind == "cumulative"]
+        table = time_views.windows_table(cumulative, unit)
+    figure = windows_figure(days, cell.looks, unit)
+    return cell.view("cumulative", time_views.looks_sentence(cell.looks), figure, table)
 
 
 def pvalue_part(study: Study) -> Section | None:
@@ -255,27 +245,16 @@ def pvalue_part(study: Study) -> Section | None:
     time = study.time
     if time is None or not time.looks:
         return None
-    views = [
-        (
-            cell.metric,
-            FigureView(
-                anchor=f"pvalue-{cell.slug}",
-                title=cell.title,
-                takeaway=time_views.looks_sentence(cell.looks),
-                figure=effect_figures.p_values_figure(cell.looks, time.alpha),
-                table=numbers(
-                    cell.looks,
-                    ("Day", lambda look: look.day),
-                    ("p of one look", lambda look: fmt.p_value(look.fixed_p_value)),
-                    ("p always valid", lambda look: fmt.p_value(look.always_p_value)),
-                ),
-                note=cell.note,
-                key=("pvalue", *cell.key),
-            ),
+    views = []
+    for cell in (each for each in cells(time) if each.looks):
+        table = numbers(
+            cell.looks,
+            ("Day", lambda look: look.day),
+            ("p of one look", lambda look: fmt.p_value(look.fixed_p_value)),
+            ("p always valid", lambda look: fmt.p_value(look.always_p_value)),
         )
-        for cell in cells(time)
-        if cell.looks
-    ]
+        figure = effect_figures.p_values_figure(cell.looks, time.alpha)
+        views.append(cell.view("pvalue", time_views.looks_sentence(cell.looks), figure, table))
     lead = (
         "Why one must not stop at the first small p: the thin line is the p-value of a single "
         "look, which is not valid for stopping. The thick one may be looked at every day."
@@ -293,23 +272,14 @@ def windows_part(study: Study) -> Section | None:
         rows = [r for r in cell.rows if r.axis == "calendar" and r.kind in ("daily", "rolling")]
         if any(row.lift is not None for row in rows):
             info = info_of(study, cell.metric)
-            view = FigureView(
-                anchor=f"windows-{cell.slug}",
-                title=cell.title,
-                takeaway=_windows_sentence(rows),
-                figure=windows_heat_map(rows, info.direction != "decrease"),
-                table=time_views.windows_table(rows, info.unit),
-                note=cell.note,
-                key=("windows", *cell.key),
-            )
-            views.append((cell.metric, view))
-    if not views:
-        return None
+            figure = windows_heat_map(rows, info.direction != "decrease")
+            table = time_views.windows_table(rows, info.unit)
+            views.append(cell.view("windows", _windows_sentence(rows), figure, table))
     lead = (
         "Each cell is a window: its first day across, its length up. Colour: the lift, blue where "
         "it is good. A dot: the interval excludes zero."
     )
-    return Section(lead, by_role(study, views), gated=True)
+    return Section(lead, by_role(study, views), gated=True) if views else None
 
 
 def _windows_sentence(rows: Sequence[WindowRow]) -> str:

@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from abeval.report.effects import slugs
+from abeval.report.figures import Figure, FigureView
 from abeval.report.slices import CellView
 from abeval.report.tables import Column, TextTable, difference_of, numbers, text_of
 from abeval.results import codes
@@ -122,6 +123,15 @@ class Cell(NamedTuple):
     key: tuple[str, ...]
     rows: tuple[WindowRow, ...]
     looks: tuple[Look, ...]
+
+    def view(
+        self, part: str, takeaway: str, figure: Figure, table: TextTable, words: str = ""
+    ) -> tuple[str, FigureView]:
+        """Return its metric and its figure in a part; `words` follow the title."""
+        anchor, key = f"{part}-{self.slug}", (part, *self.key)
+        title = f"{self.title} {words}".rstrip()
+        shown = FigureView(anchor, title, takeaway, figure, table, note=self.note, key=key)
+        return self.metric, shown
 
 
 def cells(time: TimeResult) -> tuple[Cell, ...]:
