@@ -105,8 +105,8 @@ _HOME = {
 VIEWS.update(
     text="abeval.report.terminal:as_text",
     summary="abeval.report:summary_html",
-    figures="abeval.report:figures_by_key",
-    markdown="abeval.report:markdown_text",
+    figures="abeval.report.page:Figures",
+    markdown="abeval.report.markdown:markdown",
     page="abeval.report:write_report",
     comparison="abeval.agreement.compare:compare",
 )

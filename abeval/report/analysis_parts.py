@@ -8,10 +8,9 @@ from abeval.report import assets, effect_figures, tables
 from abeval.report import figures as fig
 from abeval.report.daily_page import count_figure
 from abeval.report.effect_figures import forest_figure, outlook_figure
-from abeval.report.effects import either_way, slugs
+from abeval.report.effects import either_way, role_views, slugs
 from abeval.report.figures import Block, Closed, FigureView, Section, by_role
 from abeval.report.first_part import size_words
-from abeval.report.scorecard import role_views
 from abeval.report.slices import SegmentView, cut_views, segment_views, split_tables
 from abeval.report.tables import WHY_NOT, TextTable, aa_table, numbers, scaled, share_of, shown_lift
 from abeval.results import AAMetric, Row, codes

@@ -11,9 +11,8 @@ from datetime import datetime, timedelta
 
 from abeval.report import assets
 from abeval.report.agreement_page import conflicts
-from abeval.report.effects import either_way
+from abeval.report.effects import either_way, row_views
 from abeval.report.figures import Section
-from abeval.report.scorecard import row_views
 from abeval.report.tables import ROLES
 from abeval.results import Check, Decision, MetricInfo, Row, Verdict, codes
 from abeval.results import format as fmt

@@ -14,11 +14,11 @@ from markupsafe import Markup
 from abeval.report import analysis_parts, assets, daily_page, time_page
 from abeval.report.agreement_page import causes_part, quadrant_part, traffics_part
 from abeval.report.analysis_parts import aa_part, multiplicity_part, position_part, power_part
+from abeval.report.effects import role_views
 from abeval.report.figures import Figure, Section, figures_of
 from abeval.report.first_part import verdict_part
 from abeval.report.methods_part import methods_part
 from abeval.report.replay_page import calibration_part, offline_part, replay_figure_views
-from abeval.report.scorecard import role_views
 from abeval.report.short import Brief, notes, parts
 from abeval.report.spread_page import catalog_part, dwell_part, gauc_part
 from abeval.results import format as fmt

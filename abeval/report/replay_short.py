@@ -54,9 +54,6 @@ _FIRST = (
 _DEFINITIONS = frozenset({"lin", "min", "mean", "impressions", "width", "self_information", ""})
 """Of several definitions of one metric, the one that a short table shows."""
 
-Key = tuple[str, str, str]
-"""Model, traffic and metric."""
-
 
 class _Id(NamedTuple):
     """A metric's id in its parts: `map@10[min]`."""
@@ -142,72 +139,46 @@ def _words(traffic: str) -> str:
 
 
 def _table(result: ReplayResult, title: str, traffic: str, metrics: Sequence[str]) -> TextTable:
-    models = [model.name for model in result.models]
-    rows = {(r.model, r.traffic, r.metric): r for r in result.rows if r.traffic == traffic}
-    pairs = [pair for pair in result.pairs if pair.traffic == traffic]
-    if len(models) == 2 and len({(pair.control, pair.model) for pair in pairs}) == 1:
-        return _side_by_side(title, rows, pairs, metrics)
-    return _one_below_the_other(title, models, rows, pairs, metrics)
-
-
-def _side_by_side(
-    title: str, rows: dict[Key, ReplayRow], pairs: Sequence[PairRow], metrics: Sequence[str]
-) -> TextTable:
-    """Two models."""
-    by_metric = {pair.metric: pair for pair in pairs}
-    control, model, traffic = pairs[0].control, pairs[0].model, pairs[0].traffic
-    cells = []
+    """Two models side by side; one, or more than two, below each other, each with its control."""
+    rows = {(r.model, r.metric): r for r in result.rows if r.traffic == traffic}
+    pairs = {(p.model, p.metric): p for p in result.pairs if p.traffic == traffic}
+    lines = []
     for metric in metrics:
-        two = [rows.get((name, traffic, metric)) for name in (control, model)]
-        places = _places(two)
-        cells.append(
-            (metric, *(_value(row, places) for row in two), _difference(by_metric.get(metric)))
+        values = _values([(one.name, rows.get((one.name, metric))) for one in result.models])
+        lines += [(metric, model, values, pairs.get((model, metric))) for model in values]
+    compared = {(pair.control, pair.model) for pair in pairs.values()}
+    if len(result.models) == 2 and len(compared) == 1:
+        ((control, model),) = compared
+        return table(
+            title,
+            f"{model} - {control}, paired by unit.",
+            [line for line in lines if line[1] == model],
+            ("metric", lambda line: line[0]),
+            (control, lambda line: line[2][control], "number"),
+            (model, lambda line: line[2][model], "number"),
+            ("difference", lambda line: _difference(line[3])),
         )
-    return TextTable(
-        title,
-        f"{model} - {control}, paired by unit.",
-        ("metric", control, model, "difference"),
-        tuple(cells),
-        ("name", "number", "number", "name"),
-    )
-
-
-def _one_below_the_other(
-    title: str,
-    models: Sequence[str],
-    rows: dict[Key, ReplayRow],
-    pairs: Sequence[PairRow],
-    metrics: Sequence[str],
-) -> TextTable:
-    """One model, or more than two, of which each is compared with its own control."""
-    by_key = {(pair.model, pair.metric): pair for pair in pairs}
-    traffic = next((key[1] for key in rows), "")
-    cells = []
-    for metric in metrics:
-        of_metric = {model: rows.get((model, traffic, metric)) for model in models}
-        places = _places(list(of_metric.values()))
-        for model, row in of_metric.items():
-            pair = by_key.get((model, metric))
-            against = "" if pair is None else pair.control
-            change = "" if pair is None else _difference(pair)
-            cells.append((metric, model, _value(row, places), against, change))
-    return TextTable(
+    return table(
         title,
         "differences paired by unit.",
-        ("metric", "model", "value", "against", "difference"),
-        tuple(cells),
-        ("name", "name", "number", "name", "name"),
+        lines,
+        ("metric", lambda line: line[0]),
+        ("model", lambda line: line[1]),
+        ("value", lambda line: line[2][line[1]], "number"),
+        ("against", lambda line: "" if line[3] is None else line[3].control),
+        ("difference", lambda line: _difference(line[3])),
     )
 
 
-def _places(rows: Sequence[ReplayRow | None]) -> int | None:
-    """Decimals for the values of one metric, by the narrowest interval."""
+def _values(rows: Sequence[tuple[str, ReplayRow | None]]) -> dict[str, str]:
+    """Write one metric of each model, with decimals by the narrowest interval."""
     widths = [
         (row.high - row.low) / 2
-        for row in rows
+        for _, row in rows
         if row is not None and row.low is not None and row.high is not None and row.high > row.low
     ]
-    return min(fmt.decimals(min(widths)) + 1, 12) if widths else None
+    places = min(fmt.decimals(min(widths)) + 1, 12) if widths else None
+    return {model: _value(row, places) for model, row in rows}
 
 
 def _value(row: ReplayRow | None, places: int | None) -> str:

@@ -3,7 +3,7 @@
 `replay_parts.py` hands over a `ReplayResult`; `replay_tables.py` formats the rows chosen here.
 """
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple, TypeVar
 
@@ -207,21 +207,15 @@ def compared(result: ReplayResult) -> tuple[TrafficView, ...]:
         return ()
     first, *others = models
     several = len(others) > 1
+
+    def lines(traffic: str, metric: str) -> Iterator[Line]:
+        for other in others or [""]:
+            values = (rows.get((model, traffic, metric)) for model in (first, other) if model)
+            change = pairs.get((other, traffic, metric))
+            yield Line(metric, other if several else "", tuple(values), change)
+
     heads = (first, "Model") if several else tuple(models)
-    views = []
-    for traffic in traffics(result):
-        lines = [
-            Line(
-                metric,
-                other if several else "",
-                tuple(rows.get((model, traffic, metric)) for model in (first, other) if model),
-                pairs.get((other, traffic, metric)),
-            )
-            for metric in metrics_of(result)
-            for other in others or [""]
-        ]
-        views.append(_traffic(result, traffic, heads, "Model" if several else "", lines))
-    return tuple(views)
+    return _traffics(result, heads, "Model" if several else "", lines)
 
 
 def staged(result: ReplayResult) -> tuple[TrafficView, ...]:
@@ -231,23 +225,15 @@ def staged(result: ReplayResult) -> tuple[TrafficView, ...]:
         if model.stage is not None:
             stages.setdefault(model.stage, []).append(model.name)
     rows, pairs = _by_key(result.rows), _by_key(result.pairs)
-    views = []
-    for traffic in traffics(result) if stages else ():
-        lines = [
-            Line(
-                metric,
-                model,
-                (rows.get((model, traffic, metric)),),
-                pair
-                if (pair := pairs.get((model, traffic, metric))) and pair.control in models
-                else None,
-            )
-            for metric in metrics_of(result)
-            for models in stages.values()
-            for model in models
-        ]
-        views.append(_traffic(result, traffic, ("Value",), "Stage and model", lines))
-    return tuple(views)
+
+    def lines(traffic: str, metric: str) -> Iterator[Line]:
+        for models in stages.values():
+            for key in ((model, traffic, metric) for model in models):
+                pair = pairs.get(key)
+                change = pair if pair and pair.control in models else None
+                yield Line(metric, key[0], (rows.get(key),), change)
+
+    return _traffics(result, ("Value",), "Stage and model", lines) if stages else ()
 
 
 def split_views(result: ReplayResult) -> tuple[TrafficView, ...]:
@@ -257,18 +243,15 @@ def split_views(result: ReplayResult) -> tuple[TrafficView, ...]:
     by_split = [_by_key(split.rows) for split in result.splits]
     heads = tuple(split.name for split in result.splits)
     gaps = {(g.model, g.traffic, g.metric, g.other): g for g in result.gaps}
-    views = []
-    for traffic in traffics(result):
-        lines = []
-        for metric in metrics_of(result):
-            for model in (m.name for m in result.models):
-                key = (model, traffic, metric)
-                values = tuple(rows.get(key) for rows in by_split)
-                for other in heads[1:] or heads:
-                    label = model if len(heads) < 3 else f"{model}, {heads[0]} - {other}"
-                    lines.append(Line(metric, label, values, gaps.get((*key, other))))
-        views.append(_traffic(result, traffic, heads, "Model", lines))
-    return tuple(views)
+
+    def lines(traffic: str, metric: str) -> Iterator[Line]:
+        for key in ((model.name, traffic, metric) for model in result.models):
+            values = tuple(rows.get(key) for rows in by_split)
+            for other in heads[1:] or heads:
+                label = key[0] if len(heads) < 3 else f"{key[0]}, {heads[0]} - {other}"
+                yield Line(metric, label, values, gaps.get((*key, other)))
+
+    return _traffics(result, heads, "Model", lines)
 
 
 def by_value_views(result: ReplayResult) -> tuple[TrafficView, ...]:
@@ -308,18 +291,26 @@ def drawn_metrics(result: ReplayResult) -> list[str]:
     return [metric.id for metric in deepest.values()]
 
 
-def _traffic(
-    result: ReplayResult, traffic: str, heads: tuple[str, ...], label: str, lines: Sequence[Line]
-) -> TrafficView:
-    by_title: dict[str, list[Line]] = {}
-    for line in lines:
-        by_title.setdefault(kind_of(parse_metric(line.metric)), []).append(line)
-    level, drawn = fmt.level(result.alpha), set(drawn_metrics(result))
-    groups = (
-        group_of(title, heads, label, own, level, any(line.metric in drawn for line in own))
-        for title, own in by_title.items()
-    )
-    return _view(result, traffic, tuple(groups))
+def _traffics(
+    result: ReplayResult,
+    heads: tuple[str, ...],
+    label: str,
+    lines: Callable[[str, str], Iterable[Line]],
+) -> tuple[TrafficView, ...]:
+    """Lay out the lines of each traffic and metric: a table for each kind of metric."""
+    level, drawn, views = fmt.level(result.alpha), set(drawn_metrics(result)), []
+    for traffic in traffics(result):
+        by_title: dict[str, list[Line]] = {}
+        for metric in metrics_of(result):
+            own = by_title.setdefault(kind_of(parse_metric(metric)), [])
+            own.extend(lines(traffic, metric))
+        groups = tuple(
+            group_of(title, heads, label, own, level, any(line.metric in drawn for line in own))
+            for title, own in by_title.items()
+            if own
+        )
+        views.append(_view(result, traffic, groups))
+    return tuple(views)
 
 
 def _view(result: ReplayResult, traffic: str, groups: tuple[GroupView, ...]) -> TrafficView:
