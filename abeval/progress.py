@@ -27,16 +27,13 @@ class Steps:
     name: str | None = None
     _began: float = 0.0
 
-    def __call__(self, name: str) -> None:
-        """Begin a step."""
-        self._next(name)
-
     def end(self) -> None:
         """End the last step."""
-        self._next(None)
+        self(None)
         self.fraction = _unknown
 
-    def _next(self, name: str | None) -> None:
+    def __call__(self, name: str | None) -> None:
+        """Begin a step; None ends the last."""
         now = time.perf_counter()
         if self.name is not None:
             self.seconds.append((self.name, now - self._began))

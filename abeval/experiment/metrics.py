@@ -10,7 +10,7 @@ from abeval.experiment.sections import AbsoluteMargin, MetricChoice, Range, Step
 from abeval.experiment.sources import Covariate
 from abeval.metrics import definition
 from abeval.metrics.builtin import builtin_metrics
-from abeval.metrics.definition import ColumnTerm, Metric, Need, PerUnit, RowTerm, RowValue, Term
+from abeval.metrics.definition import ColumnTerm, Combine, Metric, Need, PerUnit, RowTerm, RowValue
 from abeval.metrics.row_text import columns_of, names_of
 
 IMPRESSIONS, CLICKS, UNITS = "impressions", "clicks", "units"
@@ -96,7 +96,7 @@ def covariate_means(experiment: Experiment) -> tuple[Metric, ...]:
     )
 
 
-def _unit_term(experiment: Experiment, text: str, step: float) -> Term:
+def _unit_term(experiment: Experiment, text: str, step: float) -> definition.Term:
     if experiment.of_units:
         return RowTerm(text, step, step, of_unit=True)
     return definition.UnitTerm(text, step)
@@ -104,7 +104,7 @@ def _unit_term(experiment: Experiment, text: str, step: float) -> Term:
 
 def _covariates(
     experiment: Experiment, choice: MetricChoice, known: Mapping[str, Metric]
-) -> list[Term]:
+) -> list[definition.Term]:
     """List what is known of a unit before: sums of the pre-period, or columns of a table."""
     if not experiment.of_units:
         of_metrics = [
@@ -118,7 +118,7 @@ def _covariates(
     return [_unit_term(experiment, n, every.get(n, choice.resolution)) for n in names]
 
 
-def _of_table(experiment: Experiment, metric: Metric) -> list[Term]:
+def _of_table(experiment: Experiment, metric: Metric) -> list[definition.Term]:
     """List covariates from the table of units beside the impressions, for means and ratios."""
     adjusts = experiment.inference.adjust in ("cuped", "regression")
     if experiment.unit_table is None or not adjusts or not metric.is_mean_or_ratio:
@@ -277,11 +277,7 @@ def _per_unit(number: int, choice: MetricChoice) -> PerUnit:
 
 
 def _row_value(
-    rows: Step,
-    worth: str,
-    combine: definition.Combine = "any",
-    step: float | None = None,
-    also: str = "",
+    rows: Step, worth: str, combine: Combine = "any", step: float | None = None, also: str = ""
 ) -> RowValue:
     """Give the rows that count a worth; clicks are impressions, at the time of the impression."""
     log = IMPRESSIONS if rows.log == CLICKS else rows.log

@@ -67,7 +67,10 @@ def add_dirt_to_clicks(
     plan: Plan, requests: Requests, rows: RowDirt, clean: Clicks, rng: np.random.Generator
 ) -> DirtyClicks:
     """Add late, orphan and duplicate clicks to clean ones, and remove some dwell times."""
-    duplicates, null_dwell = _pick_clicks(plan, len(clean.at), rng)
+    twice = _count(clean, plan.dirt.duplicate_clicks)
+    null = _count(clean, plan.dirt.null_dwell_clicks)
+    chosen = rng.choice(len(clean.at), twice + null, replace=False)
+    duplicates, null_dwell = chosen[:twice], chosen[twice:]
     clean.dwell[null_dwell] = -1
     late = _late_clicks(plan, requests, rows, clean, rng)
     orphans = _orphan_clicks(_count(clean, plan.dirt.orphan_clicks), rng)
@@ -88,13 +91,6 @@ def draw_dwell(patience: np.ndarray, rng: np.random.Generator) -> Ints:
 
 def _count(clicks: Clicks, share: float) -> int:
     return max(2, round(len(clicks.at) * share))
-
-
-def _pick_clicks(plan: Plan, n: int, rng: np.random.Generator) -> tuple[Ints, Ints]:
-    twice = max(2, round(n * plan.dirt.duplicate_clicks))
-    null = max(2, round(n * plan.dirt.null_dwell_clicks))
-    chosen = rng.choice(n, twice + null, replace=False)
-    return chosen[:twice], chosen[twice:]
 
 
 def _late_clicks(

@@ -122,10 +122,8 @@ def _check(folder: Path, names: tuple[str, ...]) -> None:
         raise ExperimentError(f"{folder} is a file", hint="name a folder")
     foreign = [name for name in names if (folder / name).exists()]
     if foreign and "truth.json" not in foreign:
-        raise ExperimentError(
-            f"{folder} contains {foreign[0]}, which simulate did not write",
-            hint="name a new folder",
-        )
+        what = f"{folder} contains {foreign[0]}, which simulate did not write"
+        raise ExperimentError(what, hint="name a new folder")
 
 
 def _replace(new: Path, old: Path) -> None:
