@@ -59,7 +59,7 @@ def check_page(path: Path) -> None:
 
 
 def summary_html(result: "Result | Study | Brief") -> str:
-    """The result as inline HTML without scripts, for notebooks."""
+    """Write a result as inline HTML without scripts, for notebooks."""
     from abeval.report.page import brief, summary
     from abeval.results.study import Study
 

@@ -18,14 +18,7 @@ _STANDINGS = ("conflict", "agree", "offline only", "online only", "inconclusive"
 
 
 def quadrant_figure(rows: Sequence[AgreementRow]) -> fig.Figure:
-    """Every offline metric against every online metric, both in half-widths of their intervals.
-
-    Points in the upper right are better on both sides; inside the dashed lines an interval
-    contains zero.
-
-    Args:
-        rows: Those with a strength on both sides are drawn.
-    """
+    """Draw offline against online metrics that have a strength on both sides, in half-widths."""
     return fig.figure(
         [_points(i, name, rows) for i, name in enumerate(_STANDINGS) if _of(rows, name)],
         380,
@@ -68,7 +61,7 @@ class CauseView:
 
 
 def conflicts(study: Study) -> tuple[str, ...]:
-    """A line for each variant whose offline and online results contradict each other."""
+    """Write a line for each variant whose offline and online results contradict each other."""
     if study.agreement is None or not study.trusted:
         return ()
     agreement = study.agreement
@@ -90,7 +83,7 @@ def _cause_words(cause: Cause) -> str:
 
 
 def causes_part(result: Agreement) -> Section:
-    """What the results say together, and every cause."""
+    """Show what the results say together, and every cause."""
     lead = (
         "Whether offline and online say the same, and why not. Causes that were found come first, "
         "by the share of the gap that closes without them; p after Holm over all causes checked."
@@ -107,13 +100,13 @@ def causes_part(result: Agreement) -> Section:
 
 
 def _heads(result: Agreement) -> tuple[str, ...]:
-    """What the results say, without the causes that were found: each follows with its evidence."""
+    """Return what the results say, without the causes: each follows with its evidence."""
     causes = {f"{cause.rank}. {cause.message}" for cause in result.found}
     return tuple(s for s in sentences(result) if not any(cause in s for cause in causes))
 
 
 def quadrant_part(result: Agreement) -> Section | None:
-    """Every offline metric against every online metric."""
+    """Show every offline metric against every online metric."""
     if not result.rows:
         return None
     lead = (
@@ -128,7 +121,7 @@ def quadrant_part(result: Agreement) -> Section | None:
 
 
 def _quadrants(result: Agreement) -> Iterator[FigureView]:
-    """A figure for each variant: every offline metric against the goals."""
+    """Draw every offline metric against the goals, a figure for each variant."""
     for i, variant in enumerate(dict.fromkeys(row.variant for row in result.rows)):
         own = [row for row in result.rows if row.variant == variant]
         shown = [row for row in own if row.role == "goal"] or own
@@ -155,7 +148,7 @@ def _half_widths(strength: float | None) -> str:
 
 
 def traffics_part(result: Agreement) -> Section | None:
-    """Both models on both variants' traffic, the logged difference, off-policy backtests."""
+    """Show both models on both variants' traffic, the logged difference, off-policy backtests."""
     tables = model_tables(result, whole=True)
     lead = (
         "The logged difference is what dashboards show: each model on its own traffic. It is the "

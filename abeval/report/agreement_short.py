@@ -1,7 +1,4 @@
-"""An agreement as short tables: the explanation, the table, the models on both traffics, causes.
-
-`short.py` asks for them.
-"""
+"""Tabulate an agreement: the explanation, offline against online, models on traffics, causes."""
 
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
@@ -15,7 +12,7 @@ if TYPE_CHECKING:
 
 
 def agreement_tables(result: "Agreement", whole: bool) -> tuple[TextTable | str, ...]:
-    """Sentences first, then tables; with `whole`, every online metric and every cause's needs."""
+    """List sentences, then tables; with `whole`, every online metric and every cause's needs."""
     pairs, models = pair_table(result, whole), model_tables(result, whole)
     hidden = 0 if whole else sum(row.role != "goal" for row in result.rows)
     more = (f"{fmt.count(hidden)} more pairs of metrics: --all",) if hidden else ()
@@ -24,7 +21,7 @@ def agreement_tables(result: "Agreement", whole: bool) -> tuple[TextTable | str,
 
 
 def sentences(result: "Agreement") -> tuple[str, ...]:
-    """What the results say together, a sentence each."""
+    """List what the results say together."""
     several = len(result.explanations) > 1
     return tuple(
         f"{f'{said.variant}: ' if several else ''}{sentence}"
@@ -34,12 +31,12 @@ def sentences(result: "Agreement") -> tuple[str, ...]:
 
 
 def model_tables(result: "Agreement", whole: bool) -> tuple[TextTable, ...]:
-    """Models on traffics, the logged difference, backtests; with `whole`, every estimator."""
+    """Tabulate models on traffics and backtests; with `whole`, every estimator."""
     return (*_matrix(result), *_backtests(result, whole))
 
 
 def pair_table(result: "Agreement", whole: bool) -> TextTable:
-    """Every pair of an offline and an online metric; of the goals only, without `whole`."""
+    """Pair offline and online metrics: goals only, without `whole`."""
     return table(
         "Offline against online",
         f"offline on control's traffic, online as lift, with {fmt.level(result.alpha)} intervals.",
@@ -56,7 +53,7 @@ def pair_table(result: "Agreement", whole: bool) -> TextTable:
 def number(
     value: float | None, low: float | None, high: float | None, *, signed: bool = False
 ) -> str:
-    """A number with its interval.
+    """Write a number with its interval.
 
     Example:
         >>> number(0.0316, 0.0211, 0.042, signed=True)

@@ -27,7 +27,7 @@ _MANY_ROWS = 12
 
 
 def trust_part(result: Result) -> Section:
-    """Every trust check."""
+    """Show every trust check."""
     checks = result.trust
     order = ("fail", "warn", "skipped")
     failed = sorted(
@@ -44,7 +44,7 @@ def trust_part(result: Result) -> Section:
 
 
 def scorecard_part(result: Result) -> Section:
-    """All rows, by role."""
+    """Show all rows, by role."""
     level = fmt.level(result.experiment.alpha)
     margin = any(metric.margin is not None for metric in result.metrics)
     lead = (
@@ -67,12 +67,12 @@ def scorecard_part(result: Result) -> Section:
 
 
 def several(result: Result) -> bool:
-    """Whether more than one variant is compared with control."""
+    """Tell whether more than one variant is compared with control."""
     return len({row.variant for row in result.scorecard}) > 1
 
 
 def forest_part(result: Result) -> Section | None:
-    """All rows of the scorecard with a lift, in one drawing for each role."""
+    """Draw all lifts of the scorecard, a figure for each role."""
     drawn = [row for row in result.scorecard if row.lift is not None]
     blocks: list[Block] = []
     for role, title, _ in tables.ROLES:
@@ -107,7 +107,7 @@ def _decided_sentence(rows: Sequence[Row]) -> str:
 
 
 def segments_part(result: Result) -> Section | None:
-    """Effects by segment."""
+    """Show effects by segment."""
     lead = (
         "Exploratory: many looks at the same data, without adjustment. A difference between "
         "segments here is a question, not an answer."
@@ -116,7 +116,7 @@ def segments_part(result: Result) -> Section | None:
 
 
 def cuts_part(result: Result) -> Section | None:
-    """Effects in parts of the traffic, of which a unit may see several."""
+    """Show effects in parts of the traffic, of which one unit may see several."""
     lead = (
         "Parts of the traffic: a unit counts in every part of which it has an impression, and p "
         "is Holm's over the cells of a cut."
@@ -138,7 +138,7 @@ def _by_cell(
 
 
 def quality_part(result: Result) -> Section | None:
-    """Rows read, used and set aside; units by day and variant."""
+    """Count rows read, used and set aside, and units by day and variant."""
     if not (result.accounting or result.daily):
         return None
     blocks: list[Block] = []
@@ -170,7 +170,7 @@ def _units_view(series: Mapping[str, Mapping[str, int]]) -> FigureView:
 
 
 def multiplicity_part(result: Result) -> Section | None:
-    """The families of tests, with raw and adjusted p-values."""
+    """Show families of tests, with raw and adjusted p-values."""
     tested = [row for row in result.scorecard if row.p_adjusted is not None]
     if not tested:
         return None
@@ -191,7 +191,7 @@ def multiplicity_part(result: Result) -> Section | None:
 
 
 def glossary_part(study: Study) -> Section | None:
-    """A line for every metric."""
+    """Define every metric."""
     if study.analysis is None and study.replay is None:
         return None
     blocks: list[Block] = []
@@ -215,7 +215,7 @@ _CURVES = 12
 
 
 def power_part(outlook: PowerOutlook) -> Section | None:
-    """The effect that can be seen against days."""
+    """Draw the detectable effect against days."""
     if not outlook.metrics:
         return None
     several = len({one.variant for one in outlook.metrics}) > 1
@@ -250,7 +250,7 @@ def _name(one: MetricOutlook, several: bool) -> str:
 
 
 def _sentence(one: MetricOutlook, several: bool) -> str:
-    """What can be seen today, and how long a smaller effect takes."""
+    """Say what can be seen today, and how long a smaller effect takes."""
     seen = f"{_name(one, several)}: {either_way(one.mde)} so far"
     size = size_words(one)
     return f"{seen}." if size is None else f"{seen}, {either_way(one.target)} in about {size}."
@@ -261,7 +261,7 @@ def _days_in_all(days: float | None) -> str:
 
 
 def position_part(agreement: Agreement) -> Section | None:
-    """Click rates by position, of each variant."""
+    """Compare click rates of the variants by position."""
     if not agreement.positions:
         return None
     rates = tuple(dict.fromkeys(agreement.positions))
@@ -304,7 +304,7 @@ def _first_last(rates: tuple[PositionRate, ...]) -> str:
 
 
 def position_figure(rates: tuple[PositionRate, ...]) -> fig.Figure:
-    """CTR by position with intervals, a line for each variant."""
+    """Draw CTR by position with intervals, a line for each variant."""
     traces = []
     for i, name in enumerate(dict.fromkeys(rate.variant for rate in rates)):
         own = [rate for rate in rates if rate.variant == name]
@@ -322,7 +322,7 @@ def position_figure(rates: tuple[PositionRate, ...]) -> fig.Figure:
 
 
 def aa_part(study: Study) -> Section | None:
-    """Every metric's replays."""
+    """Show the replays of every metric."""
     aa = study.aa
     if aa is None or not aa.metrics:
         return None

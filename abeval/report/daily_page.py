@@ -42,16 +42,7 @@ class _Style(NamedTuple):
 def daily_effect(
     metric: MetricInfo, rows: Sequence[SliceRow], overall: Sequence[Row] = ()
 ) -> fig.Figure:
-    """The effect of one metric day by day, with intervals, each variant in its own shape.
-
-    Args:
-        metric: The metric.
-        rows: Its daily rows, of all variants.
-        overall: The scorecard rows of the metric; if there is one, its effect is drawn as a line.
-
-    Returns:
-        A transparent figure. Days only partly in the log are hollow, weekends shaded.
-    """
+    """Draw a metric's effect by day, and that of the whole period if it has one row."""
     scale = _scale_of(metric, rows)
     variants = tuple(dict.fromkeys(row.variant for row in rows))
     traces = [
@@ -79,7 +70,7 @@ def _style(index: int, count: int) -> _Style:
 
 
 def _scale_of(metric: MetricInfo, rows: Sequence[SliceRow]) -> _Scale:
-    """Lifts if any day has one, else differences in the metric's unit."""
+    """Choose lifts if any day has one, else differences in the metric's unit."""
     if any(row.lift is not None for row in rows):
         return _Scale(True, 100.0, "%", "lift")
     if metric.unit in fmt.RATE_UNITS:
@@ -130,7 +121,7 @@ def _day_axis(days: Sequence[date]) -> dict[str, object]:
 
 
 def _effect_axis(scale: _Scale, rows: Sequence[SliceRow]) -> dict[str, object]:
-    """The y axis: room for the intervals of full days, and for the values of partial ones."""
+    """Make room for the intervals of full days, and for the values of partial ones."""
     axis = fig.axis(scale.title, ticksuffix=fig.label(scale.suffix), **fig.EFFECT_AXIS)
     full = [row for row in rows if not row.partial] or list(rows)
     ends = [end for row in full for end in _numbers(scale, row) if end is not None]
@@ -141,7 +132,7 @@ def _effect_axis(scale: _Scale, rows: Sequence[SliceRow]) -> dict[str, object]:
 
 
 def _numbers(scale: _Scale, row: SliceRow | Row) -> fig.Interval:
-    """Value and interval of a row, in the figure's scale."""
+    """Return value and interval of a row, in the figure's scale."""
     return interval(row, "lift" if scale.relative else "difference", scale.factor)
 
 
@@ -172,12 +163,7 @@ def _edge(day: date, side: int) -> str:
 
 
 def count_figure(series: Mapping[str, Mapping[str, int]], title: str) -> fig.Figure:
-    """Counts by day, a line for each name.
-
-    Args:
-        series: Name → day → count.
-        title: What is counted.
-    """
+    """Draw counts by day, a line for each name."""
     traces = []
     for i, (name, counts) in enumerate(series.items()):
         said = [f"{day}, {name}: {fmt.count(count)}" for day, count in counts.items()]
@@ -197,7 +183,7 @@ _CLOCKS = (("hour", "by hour of the day"), ("weekday", "by weekday"))
 
 
 def daily_part(study: Study) -> Section | None:
-    """The effect by calendar day, by days since entry, and by the clock."""
+    """Show effects by calendar day, by days since entry, and by the clock."""
     blocks: list[Block] = [*by_role(study, _calendar(study), "Diagnostics by day")]
     if entry := by_role(study, _since_entry(study), "Diagnostics by days since entry"):
         blocks += [Heading("Days since entry", "does the effect wear off, or grow?"), *entry]
@@ -278,7 +264,7 @@ def _by_clock(study: Study) -> Iterator[tuple[str, FigureView]]:
 
 
 def before_part(study: Study) -> Section | None:
-    """The same groups before the experiment."""
+    """Compare the same groups before the experiment."""
     time = study.time
     if time is None or not time.before:
         return None
@@ -299,7 +285,7 @@ def before_part(study: Study) -> Section | None:
 
 
 def srm_part(study: Study) -> Section | None:
-    """Units that entered by each day, by variant."""
+    """Count the units that entered by each day, by variant."""
     time = study.time
     control = "control" if study.analysis is None else study.analysis.experiment.control
     entered = None if time is None else time_views.entries(time, control)

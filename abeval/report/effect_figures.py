@@ -18,11 +18,7 @@ _DIVERGING = ((0.0, "#B34700"), (0.5, "#F2F2F2"), (1.0, "#0072B2"))
 
 
 def forest_figure(rows: Sequence[Row]) -> fig.Figure:
-    """Lifts with intervals, a row for each metric, the variants beside each other.
-
-    Args:
-        rows: Rows with a lift, of one role.
-    """
+    """Draw rows of one role with a lift: a line for each metric, variants beside each other."""
     metrics = list(dict.fromkeys(row.metric for row in rows))
     variants = list(dict.fromkeys(row.variant for row in rows))
     traces = []
@@ -79,12 +75,7 @@ def _said(row: Row) -> str:
 
 
 def windows_heat_map(rows: Sequence[WindowRow], rising_is_good: bool = True) -> fig.Figure:
-    """Lifts of windows by their first day and length; a dot where the interval excludes zero.
-
-    Args:
-        rows: Daily, rolling and cumulative windows of one metric in one variant.
-        rising_is_good: Blue is good; without, falling is.
-    """
+    """Draw lifts by first day and length of a window; blue is good, a dot excludes zero."""
     starts = sorted({row.start for row in rows})
     lengths = sorted({row.days for row in rows})
     cells = {(row.days, row.start): row for row in rows}
@@ -144,12 +135,7 @@ def _cell_said(row: WindowRow | None) -> str:
 def outlook_figure(
     curves: Mapping[str, Sequence[tuple[float, float]]], here: float | None
 ) -> fig.Figure:
-    """The effect that could be seen after a number of days, a line for each metric.
-
-    Args:
-        curves: Metric → days and relative effect.
-        here: Days of the log.
-    """
+    """Draw the detectable effect against days, a line for each metric; `here` marks today."""
     traces = []
     for i, (name, points) in enumerate(curves.items()):
         days, effects = [days for days, _ in points], [100 * effect for _, effect in points]
@@ -176,12 +162,7 @@ _SMALLEST_P = 1e-6
 
 
 def p_values_figure(looks: Sequence[Look], alpha: float) -> Figure:
-    """P-values by day on a logarithmic scale: of one look, and valid at every look.
-
-    Args:
-        looks: Of one metric in one variant.
-        alpha: The level, drawn as a line.
-    """
+    """Draw p-values by day on a logarithmic scale: of one look, and valid at every look."""
     days = [look.day for look in looks]
     fixed, always = [k.fixed_p_value for k in looks], [k.always_p_value for k in looks]
     lines = (
@@ -210,11 +191,7 @@ def p_values_figure(looks: Sequence[Look], alpha: float) -> Figure:
 
 
 def histogram_figure(counts: Sequence[int]) -> Figure:
-    """P-values of A/A replays: flat if the test keeps its level.
-
-    Args:
-        counts: P-values in each of some bins of equal width from 0 to 1.
-    """
+    """Draw p-values of A/A replays in bins of equal width: flat if the test keeps its level."""
     width = 1 / len(counts)
     bars = {
         "type": "bar",
@@ -236,12 +213,7 @@ def histogram_figure(counts: Sequence[int]) -> Figure:
 
 
 def entry_figure(rows: Sequence[WindowRow], fit: Novelty | None) -> fig.Figure:
-    """Lifts by days since entry, with the fit of their decay where there is one.
-
-    Args:
-        rows: One-day windows of one metric in one variant.
-        fit: Its novelty; drawn if it has a word for it and is of lifts.
-    """
+    """Draw lifts by days since entry, with the fit of their decay where it has a word."""
     shown = [row for row in rows if row.lift is not None]
     numbers = [interval(row, "lift", 100) for row in shown]
     points = fig.scatter(
@@ -266,7 +238,7 @@ def entry_figure(rows: Sequence[WindowRow], fit: Novelty | None) -> fig.Figure:
 
 
 def _decay(rows: Sequence[WindowRow], fit: Novelty | None) -> list[fig.Trace]:
-    """The fitted a + b exp(-t / tau), of logarithms of relative effects."""
+    """Draw the fitted a + b exp(-t / tau), of logarithms of relative effects."""
     if fit is None or fit.word is None or fit.scale != "relative":
         return []
     if fit.start is None or fit.long_run is None or not fit.tau:

@@ -1,7 +1,4 @@
-"""Metrics and effects as text and glyphs, for the scorecard, the days and the segments.
-
-`scorecard.py` and `slices.py` hand over rows of a `Result`; `replay_tables.py` shares `EffectView`.
-"""
+"""Show metrics and effects as text and glyphs, and the scorecard by role."""
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
@@ -39,12 +36,12 @@ class EffectView:
 
     @property
     def text(self) -> str:
-        """The estimate and its interval."""
+        """Return the estimate and its interval."""
         return f"{self.estimate} {self.interval}".strip()
 
 
 def anchors(metrics: Sequence[MetricInfo]) -> dict[str, str]:
-    """Metric → its id for deep links, the same on every run.
+    """Name metrics for deep links, the same on every run.
 
     Example:
         >>> info = MetricInfo("Dwell / click", "ratio", "", "s", "increase", "goal", None, None)
@@ -55,7 +52,7 @@ def anchors(metrics: Sequence[MetricInfo]) -> dict[str, str]:
 
 
 def slugs(names: Sequence[str]) -> dict[str, str]:
-    """Name → the same in letters and digits, each another.
+    """Write names in letters and digits, each another.
 
     Example:
         >>> slugs(["a b", "a-b"])
@@ -71,7 +68,7 @@ def slugs(names: Sequence[str]) -> dict[str, str]:
 
 
 def metric_note(metric: MetricInfo) -> str:
-    """Unit and direction, as shown under a metric's name."""
+    """Write unit and direction, as shown under a metric's name."""
     unit = f"{metric.unit}, " if metric.unit and metric.unit not in fmt.RATE_UNITS else ""
     return f"{unit}{codes.direction_words(metric.direction)}"
 
@@ -79,7 +76,7 @@ def metric_note(metric: MetricInfo) -> str:
 def definitions(
     result: Result, rows: Sequence[Row] | Sequence[SliceRow]
 ) -> Mapping[str, MetricInfo]:
-    """Definitions by name; a row without one gets an empty definition, so that it still shows."""
+    """Map definitions by name; a row without one gets an empty one, so that it still shows."""
     known = {metric.name: metric for metric in result.metrics}
     blanks = {
         row.metric: MetricInfo(row.metric, "mean", "", "", "increase", "diagnostic", None, None)
@@ -91,7 +88,7 @@ def definitions(
 def effect_view(
     row: Row | SliceRow, metric: MetricInfo, mark: glyph.Mark | None, axis: glyph.Axis | None
 ) -> EffectView:
-    """The effect of a row, drawn if it has a lift and there is an axis."""
+    """Show the effect of a row, drawn if it has a lift and there is an axis."""
     lift, absolute = tables.shown_lift(row), tables.shown_difference(row, metric.unit)
     return EffectView(
         estimate=tables.estimate_of(lift or absolute),
@@ -103,7 +100,7 @@ def effect_view(
 
 
 def row_mark(row: Row, metric: MetricInfo, level: str) -> glyph.Mark | None:
-    """The glyph of a row of the scorecard; None without a lift."""
+    """Draw a row of the scorecard; None without a lift."""
     if row.lift is None:
         return None
     status = codes.status(row.status, row.reason)
@@ -119,7 +116,7 @@ def row_mark(row: Row, metric: MetricInfo, level: str) -> glyph.Mark | None:
 
 
 def slice_mark(result: Result, row: SliceRow) -> glyph.Mark | None:
-    """The glyph of a day or segment: exploratory, so without colour and with a solid bar."""
+    """Draw a day or segment: exploratory, so without colour and with a solid bar."""
     if row.lift is None:
         return None
     level, name = fmt.level(result.experiment.alpha), f"{row.metric}, {row.cell}, {row.variant}"
@@ -134,7 +131,7 @@ def _spoken_label(level: str, row: Row | SliceRow, name: str, status: str) -> st
 
 
 def _margins(row: Row, metric: MetricInfo) -> Iterator[float]:
-    """The margin as lifts: on the harmful side of a guardrail, else on both sides."""
+    """Return the margin as lifts: on the harmful side of a guardrail, else on both sides."""
     size = metric.margin
     if size is not None and not metric.margin_relative:
         size = size / abs(row.control) if row.control else None
@@ -145,7 +142,7 @@ def _margins(row: Row, metric: MetricInfo) -> Iterator[float]:
 
 
 def either_way(lift: float | None) -> str:
-    """A relative effect of either sign.
+    """Write a relative effect of either sign.
 
     Example:
         >>> either_way(0.0953)
@@ -157,12 +154,12 @@ def either_way(lift: float | None) -> str:
 
 
 def could_see(row: Row) -> str:
-    """The smallest lift that a test finds; none where there is too little data to trust it."""
+    """Write the smallest detectable lift; none where there is too little data to trust it."""
     return either_way(None if row.status == "too_little_data" else row.mde)
 
 
 def full(value: float | None) -> str:
-    """A number with every digit."""
+    """Write every digit of a number."""
     return fmt.MISSING if value is None else repr(value)
 
 
@@ -209,7 +206,7 @@ class RoleView:
 
 
 def role_views(result: Result) -> tuple[RoleView, ...]:
-    """The scorecard by role."""
+    """Show the scorecard by role."""
     views = []
     for role, title, hint in ROLES:
         rows = [row for row in result.scorecard if row.role == role]
@@ -220,7 +217,7 @@ def role_views(result: Result) -> tuple[RoleView, ...]:
 
 
 def row_views(result: Result, rows: Sequence[Row]) -> tuple[Markup, tuple[RowView, ...]]:
-    """The scale of the axis that rows share, and the rows."""
+    """Draw rows on one axis, and return its scale before them."""
     metrics = definitions(result, rows)
     ids, shown = anchors(result.metrics), printed(result, rows)
     marks = [row_mark(one.row, metrics[one.row.metric], one.level) for one in shown]
@@ -234,7 +231,7 @@ def row_views(result: Result, rows: Sequence[Row]) -> tuple[Markup, tuple[RowVie
 
 
 def _digits(rows: Sequence[Row], metrics: Mapping[str, MetricInfo]) -> Mapping[str, int]:
-    """Digits by metric: a control is printed alike beside every variant."""
+    """Choose digits by metric: a control is printed alike beside every variant."""
     values = {row.metric: [row.control] for row in rows}
     for row in rows:
         values[row.metric] += [row.control, row.treatment]

@@ -1,7 +1,4 @@
-"""A history of experiments as one HTML file that works offline.
-
-The `HistoryReport` comes from `write_report` (`report/__init__.py`).
-"""
+"""Write a history of experiments as one HTML file that works offline."""
 
 from collections.abc import Sequence
 
@@ -20,12 +17,7 @@ _ROW = 26
 def scatter_figure(
     row: Prediction, pairs: Sequence[tuple[HistoryEffect, HistoryEffect]]
 ) -> fig.Figure:
-    """Every experiment by its effects on two metrics, turned so that more is better.
-
-    Args:
-        row: Their prediction, whose slope is drawn.
-        pairs: Effects on the predictor and on the target, of the same variant each.
-    """
+    """Draw experiments by effects on predictor and target, turned so that more is better."""
     x, y = [_turned(one, 1.0) for one, _ in pairs], [_turned(other, 100.0) for _, other in pairs]
     points = fig.scatter(
         x=[value for value, _, _ in x],
@@ -54,18 +46,14 @@ def scatter_figure(
 def _line(
     slope: float, across: Sequence[float], x: Sequence[fig.Interval], y: Sequence[fig.Interval]
 ) -> fig.Trace:
-    """The line of true effects, through the mean of the estimates."""
+    """Draw the line of true effects, through the mean of the estimates."""
     middle_x, middle_y = (sum(value or 0.0 for value, _, _ in ends) / len(ends) for ends in (x, y))
     up = [middle_y + slope * (end - middle_x) for end in across]
     return fig.dashed(across, up, fig.colour(1), 1.8)
 
 
 def forest_figure(effects: Sequence[HistoryEffect]) -> fig.Figure:
-    """Every effect on one metric, as measured and as shrunk, largest on top.
-
-    Args:
-        effects: Of one metric, with shrunken ones.
-    """
+    """Draw every effect on one metric, as measured and as shrunk, largest on top."""
     ordered = sorted(effects, key=lambda one: one.effect)
     several = len({one.variant for one in ordered}) > 1
     names = [_named(one, several) for one in ordered]
@@ -106,7 +94,7 @@ def _named(one: HistoryEffect, several: bool) -> str:
 
 
 def _turned(one: HistoryEffect, scale: float) -> fig.Interval:
-    """The effect with its interval, so that more is better."""
+    """Turn an effect with its interval so that more is better."""
     if one.direction == "decrease":
         return -scale * one.effect, -scale * one.high, -scale * one.low
     return scale * one.effect, scale * one.low, scale * one.high
@@ -117,7 +105,7 @@ def _percent(value: float | None) -> float | None:
 
 
 def history_page_html(result: HistoryReport) -> str:
-    """The whole page."""
+    """Write the page."""
     return assets.render_page(
         "history.html",
         draws=True,
@@ -132,7 +120,7 @@ def history_page_html(result: HistoryReport) -> str:
 
 
 def _scatters(result: HistoryReport) -> tuple[FigureView, ...]:
-    """One a target: its best predictor, or the one with the highest correlation."""
+    """Draw one a target: its best predictor, or the one with the highest correlation."""
     views = []
     for i, row in enumerate(_drawn(result)):
         pairs = _pairs(result.effects, row)

@@ -1,7 +1,4 @@
-"""A history of experiments as short tables: what predicts what, what moves, what was gained.
-
-`short.py` asks for them; `history_page.py` shares the words.
-"""
+"""Tabulate a history of experiments: what predicts what, what moves, what was gained."""
 
 from typing import TYPE_CHECKING
 
@@ -23,7 +20,7 @@ SIDES = {"offline": "Offline against online", "early": "First against last days"
 
 
 def added_parts(result: "Added") -> tuple[str, ...]:
-    """One line a result, and how large the history is."""
+    """Write one line a result, and how large the history is."""
     return (
         *(_added(result, i) for i in range(len(result.sources))),
         f"{result.history} has {result.experiments} experiment{'s' * (result.experiments != 1)}",
@@ -42,7 +39,7 @@ def _added(result: "Added", i: int) -> str:
 
 
 def prior_parts(result: "HistoryPrior") -> tuple[str, ...]:
-    """The entry of an experiment file, and how sure it is."""
+    """Write the entry of an experiment file, and how sure it is."""
     shown = (text_of(fmt.lift(*interval(result, name))) for name in ("mean", "sd"))
     mean, sd = (one.replace("+", "") for one in shown)
     lifts = f"{result.metric}: {result.effects} lifts of {result.experiments} experiments"
@@ -50,7 +47,7 @@ def prior_parts(result: "HistoryPrior") -> tuple[str, ...]:
 
 
 def history_tables(result: "HistoryReport") -> tuple[TextTable | str, ...]:
-    """Choices in words, then every table that has rows."""
+    """List choices in words, then every table that has rows."""
     predictions = (prediction_table(result, side) for side in SIDES)
     filled = (one for one in predictions if one.rows)
     sentences = (choice.sentence for choice in result.choices)

@@ -148,7 +148,7 @@ OWN_LIFT = "from the same test as the difference, which has an interval for the 
 
 
 def words_of(code: str) -> Method:
-    """A method in words; one without words of its own is in `docs/statistics.md`.
+    """Say a method in words; one without words of its own is in `docs/statistics.md`.
 
     Example:
         >>> words_of("cuped_welch_t").words[:40]
@@ -188,7 +188,7 @@ class RowSetting(NamedTuple):
 
 
 def methods_part(study: Study) -> Section | None:
-    """Definitions, methods, settings, the experiment file, SQL, versions and inputs."""
+    """Show definitions, methods, settings, the experiment file, SQL, versions and inputs."""
     result, provenance = study.analysis, study.provenance
     if result is None and provenance is None:
         return None
@@ -217,7 +217,7 @@ def _used(result: Result, metric: MetricInfo) -> tuple[str, ...]:
 
 
 def _methods(result: Result) -> tuple[Method, ...]:
-    """The methods that rows name."""
+    """List the methods that rows name."""
     methods = dict.fromkeys(row.method for row in result.scorecard if row.method)
     return tuple(words_of(code) for code in methods)
 
@@ -260,7 +260,7 @@ def _row_settings(result: Result) -> Iterator[RowSetting]:
 
 
 def _decided(row: Row, result: Result) -> str:
-    """The p-value or the interval that the status follows."""
+    """Say which p-value or interval the status follows."""
     alpha = f"{result.experiment.alpha:g}"
     if row.role == "guardrail":
         holm = "" if result.experiment.family == "none" else " after holm over guardrails"
@@ -271,6 +271,6 @@ def _decided(row: Row, result: Result) -> str:
 
 
 def _lift_words(result: Result) -> tuple[tuple[str, str], ...]:
-    """How each interval of a lift that the rows have is computed, and why so."""
+    """Say how each interval of a lift is computed, and why so."""
     names = dict.fromkeys(row.lift_method for row in result.scorecard if row.lift_method)
     return tuple((name, LIFT_WORDS.get(name, OWN_LIFT)) for name in names)

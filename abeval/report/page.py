@@ -1,7 +1,4 @@
-"""The results of an experiment as one HTML file that works offline and runs only its own scripts.
-
-A `Study` comes from `write_report` (`report/__init__.py`); the parts are listed in `registry.py`.
-"""
+"""Write the results of an experiment as one HTML file that works offline."""
 
 import re
 from collections.abc import Callable, Iterator, Mapping
@@ -111,7 +108,7 @@ class Download(NamedTuple):
 
 
 def page_html(study: Study) -> str:
-    """The whole page."""
+    """Write the page."""
     built = tuple(_built(study))
     return assets.render_page(
         "study.html",
@@ -126,7 +123,7 @@ def page_html(study: Study) -> str:
 
 
 def _width(study: Study) -> str:
-    """Classes of a page whose tables need more room: for a column of variants, for long names."""
+    """Widen a page whose tables need room: for a column of variants, for long names."""
     rows = () if study.analysis is None else study.analysis.scorecard
     names = {row.variant for row in rows}
     if len(names) < 2:
@@ -154,7 +151,7 @@ def _kicker(study: Study) -> str:
 
 
 def _downloads(study: Study) -> Iterator[Download]:
-    """Every result as JSON, from which the page can be made again; scorecard and values as CSV."""
+    """Offer every result as JSON, from which the page can be made again; rows as CSV."""
     stem = re.sub(r"[^A-Za-z0-9_-]+", "-", study.name) or "experiment"
     if study.analysis is not None:
         csv = assets.packed_url(study.analysis.to_csv())
@@ -170,7 +167,7 @@ def _downloads(study: Study) -> Iterator[Download]:
 
 
 def _kept(study: Study) -> tuple[Study, str]:
-    """What the page has of a study as JSON, and the words for it."""
+    """Return what the page has of a study as JSON, and the words for it."""
     if study.time is None or len(study.time.windows) <= _MOST_WINDOWS:
         return study, "everything (JSON)"
     time = replace(study.time, windows=(), looks=())
@@ -194,7 +191,7 @@ class Figures(Mapping[tuple[str, ...], "go.Figure"]):
         self._study = study_of(result)
 
     def __getitem__(self, key: tuple[str, ...] | str) -> "go.Figure":
-        """The figure of a key.
+        """Return the figure of a key.
 
         Raises:
             KeyError: There is none; it says which there are.
@@ -218,7 +215,7 @@ class Figures(Mapping[tuple[str, ...], "go.Figure"]):
 
     @cached_property
     def _drawn(self) -> Mapping[tuple[str, ...], Figure]:
-        """Every figure, drawn once."""
+        """Draw every figure, once."""
         of_parts = [
             view for part in _built(self._study) for view in figures_of(part.section.blocks)
         ]
@@ -227,7 +224,7 @@ class Figures(Mapping[tuple[str, ...], "go.Figure"]):
 
 
 def summary(result: Result) -> str:
-    """The verdict and the scorecard for a notebook's output cell."""
+    """Write the verdict and the scorecard for a notebook's output cell."""
     return assets.render(
         "summary.html",
         result=result,
@@ -239,7 +236,7 @@ def summary(result: Result) -> str:
 
 
 def brief(result: Brief) -> str:
-    """The short tables of a result for a notebook's output cell."""
+    """Write the short tables of a result for a notebook's output cell."""
     shown = (*parts(result), *notes(result))
     return assets.render("brief.html", parts=shown, style=_summary_style())
 

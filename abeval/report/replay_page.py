@@ -22,11 +22,7 @@ Point = tuple[float | str, fig.Interval]
 
 
 def curve_figure(curves: Sequence[Curve]) -> fig.Figure:
-    """A metric at every cut-off, a line per model, a ring around each elbow.
-
-    Args:
-        curves: Of one metric on one traffic, one per model.
-    """
+    """Draw one metric by cut-off, a line per model, a ring around each elbow."""
     traces = []
     for i, curve in enumerate(curves):
         points: list[Point] = [(p.k, (p.value, p.low, p.high)) for p in curve.points]
@@ -36,11 +32,7 @@ def curve_figure(curves: Sequence[Curve]) -> fig.Figure:
 
 
 def calibration_figure(bins: Sequence[CalibrationBin]) -> fig.Figure:
-    """Click rate against predicted score; dashed: perfect calibration.
-
-    Args:
-        bins: All bins of one traffic and one way of binning.
-    """
+    """Draw click rate against predicted score, in bins; dashed: perfect calibration."""
     series: dict[str, list[Point]] = {b.model: [] for b in bins}
     for b in sorted((b for b in bins if b.rows), key=lambda b: b.mean_score):
         series[b.model].append((b.mean_score, (b.clicks / b.rows, b.low, b.high)))
@@ -53,7 +45,7 @@ def calibration_figure(bins: Sequence[CalibrationBin]) -> fig.Figure:
 
 
 def _weight(trace: fig.Trace, bins: Sequence[CalibrationBin]) -> fig.Trace:
-    """Points as large as their rows are many, which they name."""
+    """Size points by their rows, which they name."""
     ordered = sorted(bins, key=lambda b: b.mean_score)
     most = max(b.rows for b in bins)
     size = [_SMALLEST + (_LARGEST - _SMALLEST) * sqrt(b.rows / most) for b in ordered]
@@ -66,11 +58,7 @@ def _weight(trace: fig.Trace, bins: Sequence[CalibrationBin]) -> fig.Trace:
 
 
 def blend_figure(rows: Sequence[tuple[float, ReplayRow]]) -> fig.Figure:
-    """A metric of α·model + (1 − α)·base, a line per traffic.
-
-    Args:
-        rows: α and the row of that blend; α 0 is the base and 1 the model.
-    """
+    """Draw a metric of α·model + (1 − α)·base by α, a line per traffic."""
     series: dict[str, list[Point]] = {row.traffic: [] for _, row in rows}
     for share, row in sorted(rows, key=lambda item: item[0]):
         series[row.traffic].append((share, (row.value, row.low, row.high)))
@@ -78,11 +66,7 @@ def blend_figure(rows: Sequence[tuple[float, ReplayRow]]) -> fig.Figure:
 
 
 def stage_figure(rows: Sequence[tuple[str, str, ReplayRow]]) -> fig.Figure:
-    """A metric from stage to stage, a line per model.
-
-    Args:
-        rows: Stage, model without its stage, and the row.
-    """
+    """Draw a metric from stage to stage, a line per model; rows are stage, model and value."""
     series: dict[str, list[Point]] = {model: [] for _, model, _ in rows}
     for stage, model, row in rows:
         series[model].append((fig.label(stage), (row.value, row.low, row.high)))
@@ -95,7 +79,7 @@ def lines(
     up: str,
     axis: Mapping[str, object] | None = None,
 ) -> fig.Figure:
-    """A line per series, with the intervals of its points."""
+    """Draw a line per series, with the intervals of its points."""
     traces = [_line(i, name, points) for i, (name, points) in enumerate(series.items())]
     return _drawn(traces, across, up, axis or {})
 
@@ -142,7 +126,7 @@ _BINNED = {"mass": "bins of equal counts", "width": "bins of equal widths"}
 
 
 def offline_part(result: ReplayResult) -> Section:
-    """The models offline, side by side."""
+    """Show the models offline, side by side."""
     html = assets.block(
         "offline.html",
         result=result,
@@ -162,14 +146,14 @@ def offline_part(result: ReplayResult) -> Section:
 
 
 def replay_figure_views(study: Study) -> Iterator[FigureView]:
-    """Every figure inside the part `offline`, which its template lays out."""
+    """List every figure inside the part `offline`, which its template lays out."""
     if study.replay is not None:
         for make in (_curves, _blends, _stages):
             yield from make(study.replay)
 
 
 def calibration_part(result: ReplayResult) -> Section | None:
-    """Click rate against predicted score."""
+    """Show click rate against predicted score."""
     if not result.calibration:
         return None
     lead = (
@@ -181,7 +165,7 @@ def calibration_part(result: ReplayResult) -> Section | None:
 
 
 def _curves(result: ReplayResult) -> Iterator[FigureView]:
-    """A figure for each metric and traffic."""
+    """Draw a figure for each metric and traffic."""
     keys = dict.fromkeys((curve.metric, curve.traffic) for curve in result.curves)
     for i, (metric, traffic) in enumerate(keys):
         own = [c for c in result.curves if (c.metric, c.traffic) == (metric, traffic)]
@@ -206,7 +190,7 @@ def _elbows(curves: Sequence[Curve]) -> str:
 
 
 def _calibration(result: ReplayResult) -> Iterator[FigureView]:
-    """A figure for each traffic and way of binning."""
+    """Draw a figure for each traffic and way of binning."""
     keys = dict.fromkeys((b.traffic, b.kind) for b in result.calibration)
     for i, (traffic, kind) in enumerate(keys):
         own = [b for b in result.calibration if (b.traffic, b.kind) == (traffic, kind)]
@@ -234,7 +218,7 @@ def _rate(b: CalibrationBin) -> tuple[str, str]:
 
 
 def _blends(result: ReplayResult) -> Iterator[FigureView]:
-    """A figure for each metric and model that is blended with control's."""
+    """Draw a figure for each metric and model that is blended with control's."""
     blends = [m.blend for m in result.models if m.blend is not None]
     for i, (model, base) in enumerate(dict.fromkeys((b.model, b.base) for b in blends)):
         shares = {base: 0.0, model: 1.0}
@@ -253,7 +237,7 @@ def _of(result: ReplayResult, metric: str) -> list[ReplayRow]:
 
 
 def _largest(rows: Sequence[tuple[float, ReplayRow]]) -> str:
-    """The share with the largest value on each traffic; whether large is good is left open."""
+    """Say which share is largest on each traffic; whether large is good is left open."""
     largest = []
     for traffic in dict.fromkeys(row.traffic for _, row in rows):
         known = [(r.value, a) for a, r in rows if r.traffic == traffic and r.value is not None]
@@ -263,7 +247,7 @@ def _largest(rows: Sequence[tuple[float, ReplayRow]]) -> str:
 
 
 def _blend_table(rows: Sequence[tuple[float, ReplayRow]]) -> TextTable:
-    """A row for each share, a column for each traffic."""
+    """Tabulate a row for each share, a column for each traffic."""
     traffics = list(dict.fromkeys(row.traffic for _, row in rows))
     cells = {(share, row.traffic): _value(row) for share, row in rows}
     shares = sorted({share for share, _ in rows})
@@ -272,7 +256,7 @@ def _blend_table(rows: Sequence[tuple[float, ReplayRow]]) -> TextTable:
 
 
 def _stages(result: ReplayResult) -> Iterator[FigureView]:
-    """A figure for each metric and traffic: its value at each stage."""
+    """Draw a figure for each metric and traffic: its value at each stage."""
     stages = {m.name: m.stage for m in result.models if m.stage is not None}
     keys = [(m, t) for m in views.drawn_metrics(result) for t in views.traffics(result)]
     for i, (metric, traffic) in enumerate(keys if stages else ()):

@@ -1,7 +1,4 @@
-"""A replay as short tables: some metrics a cut-off, models side by side, and their difference.
-
-`short.py` asks for them.
-"""
+"""Tabulate a replay: some metrics a cut-off, models side by side, and their difference."""
 
 import re
 from collections.abc import Iterable, Iterator, Sequence
@@ -17,7 +14,7 @@ _SHORT = ("auc", "gauc[impressions]", "q_ctr", "log_loss")
 
 
 def cut_text(result: ReplayResult) -> Iterator[TextTable]:
-    """Models in pairs by cell, over all traffic together."""
+    """Tabulate models in pairs by cell, over all traffic together."""
     traffics = list(dict.fromkeys(pair.traffic for pair in result.cut_pairs))
     shown = POOLED if POOLED in traffics else next(iter(traffics), "")
     rows = [p for p in result.cut_pairs if p.traffic == shown and p.metric in _SHORT]
@@ -64,13 +61,13 @@ class _Id(NamedTuple):
 
     @classmethod
     def of(cls, text: str) -> "_Id":
-        """The parts that the id has; others are empty."""
+        """Take an id apart; parts that it does not have are empty."""
         match = re.fullmatch(r"([^@\[]+)(?:@(\d+))?(?:@?\[?(.*?)\]?)", text)
         return cls(*(part or "" for part in match.groups())) if match else cls(text, "", "")
 
 
 def replay_tables(result: ReplayResult, whole: bool) -> tuple[TextTable | str, ...]:
-    """The models on all traffic together; with `whole`, every metric, on each traffic too."""
+    """Tabulate models on all traffic; with `whole`, every metric, on each traffic too."""
     tables: list[TextTable | str] = []
     metrics = list(dict.fromkeys(row.metric for row in result.rows))
     shown = metrics if whole else chosen(metrics, _pooled(result))
@@ -114,7 +111,7 @@ def _quoted(names: Sequence[str]) -> list[str]:
 
 
 def _by_cut(metrics: Sequence[str]) -> list[tuple[str, list[str]]]:
-    """The metrics of each cut-off, and those without one."""
+    """Group the metrics of each cut-off, and those without one."""
     groups: dict[str, list[str]] = {}
     for name in metrics:
         k = _Id.of(name).k
@@ -139,7 +136,7 @@ def _words(traffic: str) -> str:
 
 
 def _table(result: ReplayResult, title: str, traffic: str, metrics: Sequence[str]) -> TextTable:
-    """Two models side by side; one, or more than two, below each other, each with its control."""
+    """Put two models side by side; one, or three, below each other, each with its control."""
     rows = {(r.model, r.metric): r for r in result.rows if r.traffic == traffic}
     pairs = {(p.model, p.metric): p for p in result.pairs if p.traffic == traffic}
     lines = []
@@ -196,7 +193,7 @@ def _difference(pair: PairRow | None) -> str:
 
 
 def _extras(result: ReplayResult) -> Iterator[TextTable | str]:
-    """Gaps between splits, elbows of curves, cut-offs by value, models by cut."""
+    """List gaps between splits, elbows of curves, cut-offs by value, models by cut."""
     if result.gaps:
         yield _gaps(result)
     for curve in result.curves:

@@ -1,7 +1,4 @@
-"""A replay as its page shows it: models side by side, stages and splits, formatted as text.
-
-`replay_parts.py` hands over a `ReplayResult`; `replay_tables.py` formats the rows chosen here.
-"""
+"""Lay out a replay on its page: models side by side, stages and splits, as text."""
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -82,7 +79,7 @@ class Line(NamedTuple):
 
 
 def kind_of(metric: OfflineMetric) -> str:
-    """Title of the table of a metric."""
+    """Title the table of a metric."""
     family = metric.definition.family
     if family in _BEYOND:
         return f"Beyond accuracy at k = {metric.k}"
@@ -99,7 +96,7 @@ def group_of(
     level: str,
     main: bool,
 ) -> GroupView:
-    """A table of lines; `level` is the level of their intervals, as text."""
+    """Lay lines out as a table; `level` is the level of their intervals, as text."""
     marks = [_mark(line, level) for line in lines]
     drawn = [mark for mark in marks if mark is not None]
     axis = glyph.shared_axis(drawn)
@@ -127,7 +124,7 @@ def _table_row(line: Line, mark: glyph.Mark | None, axis: glyph.Axis) -> Compare
 
 
 def _mark(line: Line, level: str) -> glyph.Mark | None:
-    """The glyph of a difference, as a share of the baseline."""
+    """Draw a difference as a share of the baseline."""
     change = line.change
     if change is None or change.difference is None or change.low is None or change.high is None:
         return None
@@ -150,7 +147,7 @@ def _baseline(line: Line) -> float | None:
 
 
 def value_view(row: ReplayRow | replay.ReplayCutRow | None, places: int = 0) -> ValueView:
-    """The value of a row as printed, with at least some decimals: those of the values beside it."""
+    """Write a value with at least some decimals: those of the values beside it."""
     if row is None:
         return ValueView(fmt.MISSING, "", "")
     text, interval = fmt.estimate(row.value, row.low, row.high, places)
@@ -184,24 +181,24 @@ class TrafficView:
 
 
 def traffics(result: ReplayResult) -> tuple[str, ...]:
-    """The traffic of each variant, then all traffic together."""
+    """List the traffic of each variant, then all traffic together."""
     return tuple(dict.fromkeys(row.traffic for row in result.rows))
 
 
 def units_of(result: ReplayResult, traffic: str) -> int:
-    """Number of units of a traffic."""
+    """Count the units of a traffic."""
     return next((row.units for row in result.rows if row.traffic == traffic), 0)
 
 
 def plain_models(result: ReplayResult) -> list[str]:
-    """Models that are neither blends nor stages; the baseline of the comparisons first."""
+    """List models that are neither blends nor stages, the baseline of comparisons first."""
     names = [m.name for m in result.models if m.stage is None and m.blend is None]
     controls = [pair.control for pair in result.pairs if pair.control in names]
     return list(dict.fromkeys([*controls[:1], *names]))
 
 
 def compared(result: ReplayResult) -> tuple[TrafficView, ...]:
-    """The models side by side on every traffic."""
+    """Compare the models side by side on every traffic."""
     models, rows, pairs = plain_models(result), _by_key(result.rows), _by_key(result.pairs)
     if not models:
         return ()
@@ -219,7 +216,7 @@ def compared(result: ReplayResult) -> tuple[TrafficView, ...]:
 
 
 def staged(result: ReplayResult) -> tuple[TrafficView, ...]:
-    """The models side by side at each stage, in the order of the stages."""
+    """Compare the models at each stage, in the order of the stages."""
     stages: dict[str, list[str]] = {}
     for model in result.models:
         if model.stage is not None:
@@ -237,7 +234,7 @@ def staged(result: ReplayResult) -> tuple[TrafficView, ...]:
 
 
 def split_views(result: ReplayResult) -> tuple[TrafficView, ...]:
-    """Each metric in every split, and the gap from the first to each other."""
+    """Show each metric in every split, and the gap from the first to each other."""
     if not result.splits:
         return ()
     by_split = [_by_key(split.rows) for split in result.splits]
@@ -255,7 +252,7 @@ def split_views(result: ReplayResult) -> tuple[TrafficView, ...]:
 
 
 def by_value_views(result: ReplayResult) -> tuple[TrafficView, ...]:
-    """Metrics whose cut-off depends on the value of a column."""
+    """Show metrics whose cut-off depends on the value of a column."""
     cut = result.by_value
     if cut is None:
         return ()
@@ -276,12 +273,12 @@ def by_value_views(result: ReplayResult) -> tuple[TrafficView, ...]:
 
 
 def metrics_of(result: ReplayResult) -> list[str]:
-    """The ids of the metrics, in order."""
+    """List the ids of the metrics, in order."""
     return [metric for metric, _ in result.definitions]
 
 
 def drawn_metrics(result: ReplayResult) -> list[str]:
-    """The metrics with figures: all if they are few, else those most teams quote, at one k."""
+    """Choose metrics with figures: all if they are few, else those most teams quote, at one k."""
     known = [parse_metric(metric) for metric in metrics_of(result)]
     if len(known) <= _FEW:
         return [metric.id for metric in known]
@@ -322,7 +319,7 @@ def _by_key(rows: Iterable[AnyRow]) -> Mapping[Key, AnyRow]:
 
 
 def cut_views(result: ReplayResult) -> tuple[TrafficView, ...]:
-    """Every metric in every cell, a table for each cut and model, with p after Holm."""
+    """Show metrics in every cell, a table for each cut and model, with p after Holm."""
     shown = dict.fromkeys(row.traffic for row in result.cut_rows)
     return tuple(_view(result, name, tuple(_groups(result, name))) for name in shown)
 

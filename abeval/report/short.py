@@ -1,7 +1,4 @@
-"""Every other result as short tables: what was asked, the numbers that decide, and the reasons.
-
-A result shows them when it is displayed, and a command when it has run.
-"""
+"""Tabulate every other result: what was asked, the numbers that decide, and the reasons."""
 
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, TypeAlias
@@ -38,18 +35,13 @@ ROWS = 20
 
 
 def parts(result: "Brief", whole: bool = False) -> tuple[Part, ...]:
-    """The tables and sentences of a result, in the order of reading.
-
-    Args:
-        result: What a call of the API returned.
-        whole: Every metric and every column, instead of those that decide.
-    """
+    """List tables and sentences in the order of reading; with `whole`, metrics in full."""
     # By name, so that no record of another kind is imported.
     return _PARTS[type(result).__name__](result, whole)
 
 
 def notes(result: "Brief") -> tuple[str, ...]:
-    """What the reader must know beside the tables: what was left out, and why."""
+    """List what the reader must know beside the tables: what was left out, and why."""
     said = _NOTES.get(type(result).__name__)
     return () if said is None else said(result)
 
@@ -107,7 +99,7 @@ def _digits(value: float | None, digits: int = 4) -> str:
 
 
 def _decision(plan: "DecisionPlan") -> str:
-    """How often the plan ends in each decision."""
+    """Say how often the plan ends in each decision."""
     metrics = f"{plan.goals} goal{'s' * (plan.goals > 1)}"
     if plan.guardrails:
         metrics += f" and {plan.guardrails} guardrail{'s' * (plan.guardrails > 1)}"
@@ -208,7 +200,7 @@ def _independence(p: float | None) -> str:
 
 
 def _checks(result: "CheckResult", whole: bool) -> tuple[Part, ...]:
-    """How many passed, and the rest, worst first."""
+    """Count those that passed, and list the rest, worst first."""
     order = ("fail", "warn", "skipped", "pass")
     shown = [one for one in result.trust if whole or one.status != "pass"]
     shown.sort(key=lambda one: order.index(one.status))

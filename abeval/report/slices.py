@@ -1,7 +1,4 @@
-"""Days and segments as the page shows them, formatted as text.
-
-`page.py` hands over a `Result`; the page shows the rows.
-"""
+"""Show days, segments and cuts, formatted as text."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, fields
@@ -61,17 +58,17 @@ class SegmentView:
 
 
 def daily_views(result: Result) -> tuple[SliceView, ...]:
-    """Every metric with days, goals and guardrails first."""
+    """Show every metric with days, goals and guardrails first."""
     return _slices(result, result.daily, axis=None)
 
 
 def segment_views(result: Result) -> tuple[SegmentView, ...]:
-    """Every segment dimension in the result's order, diagnostics in a view of their own."""
+    """Show every segment dimension in order, diagnostics in a view of their own."""
     return slice_views(result, result.segments)
 
 
 def slice_views(result: Result, rows: Sequence[SliceRow]) -> tuple[SegmentView, ...]:
-    """Every dimension of some rows in their order, diagnostics in a view of their own."""
+    """Show every dimension of some rows in order, diagnostics in a view of their own."""
     views = []
     metrics = effects.definitions(result, rows)
     for name in dict.fromkeys(row.slice for row in rows):
@@ -136,7 +133,7 @@ def _cell(result: Result, row: SliceRow, metric: MetricInfo, axis: glyph.Axis | 
 
 
 def _takeaway(rows: Sequence[SliceRow]) -> str:
-    """One sentence on the days of a metric: signs and intervals, without a verdict."""
+    """Say in one sentence what days show: signs and intervals, without a verdict."""
     variants = tuple(dict.fromkeys(row.variant for row in rows))
     clauses = [_days_clause([r for r in rows if r.variant == name]) for name in variants]
     if len(variants) == 1:
@@ -155,7 +152,7 @@ def _days_clause(rows: Sequence[SliceRow]) -> str:
 
 
 def cut_views(result: Result) -> tuple[SegmentView, ...]:
-    """Every cut as a segment is shown, with p after Holm; diagnostics in a view of their own."""
+    """Show cuts as segments are shown, with p after Holm."""
     return slice_views(result, [_as_slice(row) for row in result.cuts])
 
 
@@ -171,12 +168,12 @@ CELLS = 8
 
 
 def split_tables(result: Result) -> tuple[TextTable, ...]:
-    """What changed within cells and by their mix, and which metrics have no cuts."""
+    """Tabulate what changed within cells and by their mix, and which metrics have no cuts."""
     return tuple(table for table in (_splits(result), _without(result)) if table.rows)
 
 
 def cut_tables(result: Result) -> tuple[TextTable, ...]:
-    """The same, after the largest cells of goals and guardrails."""
+    """Tabulate the same, after the largest cells of goals and guardrails."""
     cells = _cells(result)
     return (*((cells,) if cells.rows else ()), *split_tables(result))
 
@@ -211,7 +208,7 @@ def _largest(rows: Sequence[CutRow]) -> list[CutRow]:
 
 
 def _effect(row: CutRow, unit: str) -> str:
-    """The lift, else the difference, else why there is neither."""
+    """Write the lift, else the difference, else why there is neither."""
     shown = tables.shown_lift(row) or tables.shown_difference(row, unit)
     return text_of(shown, codes.reason(row.reason))
 

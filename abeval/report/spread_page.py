@@ -23,11 +23,7 @@ class Point(NamedTuple):
 
 
 def distribution_figure(spreads: Sequence[Spread]) -> fig.Figure:
-    """The share of impressions below a value, a line for each variant; a log axis where it can be.
-
-    Args:
-        spreads: Of one value, one for each variant.
-    """
+    """Draw the share of impressions below a value, a line for each variant."""
     lines = {
         one.variant: [
             Point(value, 100 * level, f"{fmt.percent(level)} are below {fmt.mean(value, one.unit)}")
@@ -47,7 +43,7 @@ def distribution_figure(spreads: Sequence[Spread]) -> fig.Figure:
 
 
 def quantile_figure(effects: Sequence[QuantileEffect]) -> fig.Figure:
-    """The lift of each quantile with its interval, a line for each variant."""
+    """Draw the lift of each quantile with its interval, a line for each variant."""
     lines: dict[str, list[Point]] = {}
     for one in effects:
         lift, level = interval(one, "lift", 100), level_words(one.level)
@@ -64,7 +60,7 @@ def quantile_figure(effects: Sequence[QuantileEffect]) -> fig.Figure:
 
 
 def level_words(level: float) -> str:
-    """A level as its percentile.
+    """Write a level as its percentile.
 
     Example:
         >>> level_words(0.95), level_words(0.5)
@@ -74,12 +70,7 @@ def level_words(level: float) -> str:
 
 
 def unit_auc_figure(aucs: Sequence[UnitAucs], unit: str) -> fig.Figure:
-    """The share of a variant's judged units in each range of AUC; a dashed line at chance.
-
-    Args:
-        aucs: One for each variant.
-        unit: What is randomised.
-    """
+    """Draw the share of a variant's judged units by AUC; a dashed line at chance."""
     lines = {
         one.variant: [
             Point(
@@ -103,12 +94,7 @@ def unit_auc_figure(aucs: Sequence[UnitAucs], unit: str) -> fig.Figure:
 
 
 def coverage_figure(uses: Sequence[CatalogueUse], unit: str) -> fig.Figure:
-    """Coverage by the number of units, a line for each variant.
-
-    Args:
-        uses: One for each variant.
-        unit: What is randomised.
-    """
+    """Draw coverage by the number of units, a line for each variant."""
     lines = {
         one.variant: [
             Point(at, 100 * share, f"{fmt.count(at)} units: {fmt.percent(share)}")
@@ -121,7 +107,7 @@ def coverage_figure(uses: Sequence[CatalogueUse], unit: str) -> fig.Figure:
 
 
 def lorenz_figure(uses: Sequence[CatalogueUse]) -> fig.Figure:
-    """The share of impressions of the least shown items, a line for each variant; dashed: equal."""
+    """Draw the share of impressions of the least shown items; dashed: equal."""
     lines = {
         one.variant: [
             Point(100 * items, 100 * shown, f"{fmt.percent(items)} have {fmt.percent(shown)}")
@@ -180,10 +166,7 @@ _WHY = {
 
 
 def moved_sentences(result: Result) -> Iterator[tuple[str, str]]:
-    """What the Markdown says of distributions: what it is about, and the sentence.
-
-    Quantiles whose interval excludes zero; who has no AUC, where GAUC is judged.
-    """
+    """Name quantiles whose interval excludes zero, and who has no AUC where GAUC is judged."""
     for value in dict.fromkeys(one.value for one in result.quantile_effects):
         effects = [one for one in result.quantile_effects if one.value == value]
         if any(map(tables.excludes_zero, effects)):
@@ -193,7 +176,7 @@ def moved_sentences(result: Result) -> Iterator[tuple[str, str]]:
 
 
 def dwell_part(result: Result) -> Section | None:
-    """Distributions of dwell, and of what quantile metrics are of."""
+    """Show distributions of dwell, and of what quantile metrics are of."""
     if not result.spreads:
         return None
     blocks: list[Block] = []
@@ -265,7 +248,7 @@ def _quantiles(spreads: Sequence[Spread]) -> TextTable:
 
 
 def _moved(effects: Sequence[QuantileEffect]) -> str:
-    """Which quantiles moved, one test at a time."""
+    """Say which quantiles moved, one test at a time."""
     clear = [one for one in effects if tables.excludes_zero(one)]
     several = len({one.variant for one in effects}) > 1
     if not clear:
@@ -283,7 +266,7 @@ def _difference(one: QuantileEffect, unit: str) -> str:
 
 
 def gauc_part(result: Result) -> Section | None:
-    """The AUCs of single units, and who has none."""
+    """Show the AUCs of single units, and who has none."""
     if not result.unit_aucs:
         return None
     aucs, unit = result.unit_aucs, result.experiment.unit
@@ -335,7 +318,7 @@ def _below_chance(aucs: Sequence[UnitAucs]) -> str:
 
 
 def _totals(one: UnitAucs) -> tuple[int, int]:
-    """Units and impressions of a variant, with an AUC or without."""
+    """Count units and impressions of a variant, with an AUC or without."""
     units = one.units + sum(lost.units for lost in one.without)
     return units, one.impressions + sum(lost.impressions for lost in one.without)
 
@@ -371,7 +354,7 @@ def _fates(one: UnitAucs) -> Iterator[_Fate]:
 
 
 def catalog_part(result: Result) -> Section | None:
-    """How the variants use the catalogue."""
+    """Show how the variants use the catalogue."""
     if not result.catalogue_uses:
         return None
     uses, unit = result.catalogue_uses, result.experiment.unit

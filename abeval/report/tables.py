@@ -1,7 +1,4 @@
-"""Tables of text that the terminal and the page share, beside the scorecard.
-
-`terminal.py` and `page.py` hand over a `Result`, and lay out what comes back.
-"""
+"""Make tables of text, and write the effects that stand in them."""
 
 from collections.abc import Callable, Collection, Iterable
 from dataclasses import replace
@@ -127,7 +124,7 @@ def difference_of(row: object, unit: str = "") -> str:
 
 
 def decisive_p(row: Row | Pair) -> float | None:
-    """The p-value that the status of a row follows: adjusted for goals."""
+    """Return the p-value that the status of a row follows: adjusted for goals."""
     return row.p_value if row.p_adjusted is None else row.p_adjusted
 
 
@@ -149,7 +146,7 @@ class Printed(NamedTuple):
 
 
 def printed(result: Result, rows: Iterable[Row]) -> list[Printed]:
-    """Rows as they are printed; the JSON has the observed value and the uncorrected interval."""
+    """Fit rows for print; the JSON has the observed value and the uncorrected interval."""
     adjusted = {(one.metric, one.variant) for one in result.adjustments if one.method != "cap"}
     wide = {(one.metric, one.variant): one for one in result.family_intervals}
     level = fmt.level(result.experiment.alpha)
@@ -181,12 +178,12 @@ def checks_table(title: str, lead: str, checks: Iterable[Check]) -> TextTable:
 
 
 def tables(result: Result) -> tuple[TextTable, ...]:
-    """The tables that have rows."""
+    """List the tables that have rows."""
     return _filled(result, _adjustments, _boundaries, _beliefs)
 
 
 def segment_tables(result: Result) -> tuple[TextTable, ...]:
-    """The tables about segments that have rows."""
+    """List the tables about segments that have rows."""
     return _filled(result, _segment_tests, _contrasts)
 
 
@@ -195,7 +192,7 @@ def _filled(result: Result, *makers: Callable[[Result], TextTable]) -> tuple[Tex
 
 
 def units_of(result: Result) -> dict[str, str]:
-    """Metric → the unit of its value."""
+    """Map metrics to the unit of their value."""
     return {metric.name: metric.unit for metric in result.metrics}
 
 
@@ -220,7 +217,7 @@ def _adjustments(result: Result) -> TextTable:
 
 
 def changes(change: Adjustment, unit: str) -> str:
-    """What an adjustment removed, its coefficients, and caps."""
+    """Say what an adjustment removed, its coefficients, and caps."""
     parts = []
     if change.variance_removed is not None:
         parts.append(f"{fmt.percent(change.variance_removed)} of the variance removed")
@@ -288,7 +285,7 @@ def _segment_tests(result: Result) -> TextTable:
 
 
 def _tested(test: SegmentTest) -> str:
-    """How many cells were tested, and of how many if not of all."""
+    """Count the cells that were tested, and of how many if not of all."""
     every = test.cells + test.cells_left_out
     return str(test.cells) if test.cells == every else f"{test.cells} of {every}"
 

@@ -18,13 +18,7 @@ _BAND = "rgba(0,114,178,0.18)"
 
 
 def windows_figure(rows: Sequence[WindowRow], looks: Sequence[Look], unit: str = "") -> fig.Figure:
-    """The effect of each day and of all days up to it, with fixed and always-valid bands.
-
-    Args:
-        rows: Calendar windows of one metric in one variant.
-        looks: Its looks.
-        unit: Of the metric.
-    """
+    """Draw the effect of each day and up to it, with fixed and always-valid bands."""
     daily = [r for r in rows if r.kind == "daily" and r.difference is not None]
     cumulative = [r for r in rows if r.kind == "cumulative" and r.difference is not None]
     traces = [
@@ -46,7 +40,7 @@ def windows_figure(rows: Sequence[WindowRow], looks: Sequence[Look], unit: str =
 
 
 def _final(row: WindowRow, unit: str) -> fig.Trace:
-    """The interval of the whole period, half a day after its end."""
+    """Draw the interval of the whole period, half a day after its end."""
     ends = interval(row, "difference")
     after = datetime.fromisoformat(row.end) + timedelta(hours=12)
     return fig.scatter(
@@ -61,7 +55,7 @@ def _final(row: WindowRow, unit: str) -> fig.Trace:
 
 
 def _add_lifts(figure: fig.Figure, row: WindowRow) -> None:
-    """A second axis: the same differences as a share of control's value at the end."""
+    """Add a second axis: differences as a share of control's value at the end."""
     layout = figure["layout"]
     bounds = layout["yaxis"].get("range")
     if not row.control or not bounds:
@@ -94,7 +88,7 @@ def _add_lifts(figure: fig.Figure, row: WindowRow) -> None:
 
 
 def recurring_figure(rows: Sequence[WindowRow], unit: str = "") -> fig.Figure:
-    """The effect in each hour, or on each weekday."""
+    """Draw the effect in each hour, or on each weekday."""
     shown = [r for r in rows if r.difference is not None]
     return fig.figure(
         [_days(shown, partial=False, unit=unit)],
@@ -106,7 +100,7 @@ def recurring_figure(rows: Sequence[WindowRow], unit: str = "") -> fig.Figure:
 
 
 def _hover(day: str, unit: str, value: float | None, low: float | None, high: float | None) -> str:
-    """A day, its effect and the interval of it."""
+    """Write a day, its effect and the interval of it."""
     return f"{day}: {fmt.typographic(text_of(fmt.difference(value, low, high, unit)))}"
 
 
@@ -124,7 +118,7 @@ def _days(rows: Sequence[WindowRow], partial: bool, unit: str) -> fig.Trace:
 
 
 def _band(rows: Sequence[WindowRow]) -> fig.Trace:
-    """One closed path: forward along the lower ends, back along the upper ends."""
+    """Close one path: forward along the lower ends, back along the upper ends."""
     days = [r.end for r in rows]
     return fig.scatter(
         x=[*days, *reversed(days)],
@@ -171,14 +165,14 @@ def _always_valid(looks: Sequence[Look], unit: str) -> list[fig.Trace]:
 
 
 def _title(unit: str) -> str:
-    """What the axis measures. Per cent of a rate are points: they are differences."""
+    """Say what the axis measures. Per cent of a rate are points: they are differences."""
     if unit in fmt.RATE_UNITS:
         return "difference, in points"
     return fig.label(f"difference, {unit}") if unit else "difference"
 
 
 def _effect_axis(rows: Sequence[WindowRow], unit: str) -> dict[str, object]:
-    """Space for every whole day; the first looks and partial days may leave the figure."""
+    """Make room for every whole day; first looks and partial days may leave the figure."""
     whole = [r for r in rows if not (r.partial and r.kind == "daily")]
     fitted = [r for r in whole if r.kind != "cumulative"] or whole
     ends = [e for r in fitted for e in (r.difference_low, r.difference_high) if e is not None]
@@ -211,7 +205,7 @@ def stability_part(time: TimeResult) -> Section | None:
 
 
 def cumulative_part(study: Study) -> Section | None:
-    """The effect of all days up to each day, with the band that is valid at every look."""
+    """Draw effects up to each day, with the band that is valid at every look."""
     time = study.time
     if time is None:
         return None
@@ -241,7 +235,7 @@ def _cumulative(cell: Cell, unit: str) -> tuple[str, FigureView]:
 
 
 def pvalue_part(study: Study) -> Section | None:
-    """Fixed against always-valid p-values, day by day."""
+    """Draw fixed against always-valid p-values, day by day."""
     time = study.time
     if time is None or not time.looks:
         return None
@@ -263,7 +257,7 @@ def pvalue_part(study: Study) -> Section | None:
 
 
 def windows_part(study: Study) -> Section | None:
-    """All windows of all lengths, as heat maps."""
+    """Draw windows of all lengths, as heat maps."""
     time = study.time
     if time is None:
         return None

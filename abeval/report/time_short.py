@@ -1,7 +1,4 @@
-"""Effects over time as short tables: is each effect stable, and how large is it a day.
-
-`short.py` asks for them.
-"""
+"""Tabulate effects over time: is each effect stable, and how large is it a day."""
 
 import math
 from collections.abc import Callable
@@ -23,7 +20,7 @@ _CHANGES = ("settling", "drifting")
 
 
 def time_tables(result: "TimeResult", whole: bool) -> tuple[TextTable | str, ...]:
-    """The stability of effects; with `whole`, all of its evidence."""
+    """Tabulate the stability of effects; with `whole`, all of its evidence."""
     rows = [
         row
         for i, row in enumerate(result.stability)
@@ -51,7 +48,7 @@ def _short(result: "TimeResult", rows: "list[Stability]") -> TextTable:
 
 
 def _evidence(result: "TimeResult", rows: "list[Stability]") -> TextTable:
-    """Every test of stability."""
+    """Tabulate every test of stability."""
     return table(
         "Stability",
         f"the mean daily effect with {fmt.level(result.alpha)} interval, and the tests of change.",
@@ -88,7 +85,7 @@ def _effect(row: "Stability", alpha: float) -> str:
 
 
 def _in_scale(scale: str | None, value: float | None, low: float | None, high: float | None) -> str:
-    """An effect as a lift where it is a logarithm of a ratio, else as a difference."""
+    """Write an effect as a lift where it is a logarithm of a ratio, else as a difference."""
     if value is None:
         return ""
     if scale != "relative":

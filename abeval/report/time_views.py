@@ -13,7 +13,7 @@ from abeval.results.windows import Look, Rhythm, TimeResult, WindowRow
 
 
 def looks_table(looks: Sequence[Look], unit: str) -> TextTable:
-    """What would have been declared on each day."""
+    """Tabulate what would have been declared on each day."""
 
     def effect(look: Look, kind: str) -> str:
         ends = getattr(look, f"{kind}_low"), getattr(look, f"{kind}_high")
@@ -35,7 +35,7 @@ def looks_table(looks: Sequence[Look], unit: str) -> TextTable:
 
 
 def windows_table(windows: Sequence[WindowRow], unit: str) -> TextTable:
-    """Effects by window."""
+    """Tabulate effects by window."""
     return numbers(
         windows,
         ("Window", lambda w: w.start if w.end == w.start else f"{w.start} to {w.end}"),
@@ -54,7 +54,7 @@ def _note(*parts: str) -> str:
 
 
 def days_table(days: Sequence[CellView], level: str, several: bool) -> TextTable:
-    """Effects on a metric by day; with a column of variants where there are several."""
+    """Tabulate a metric's effects by day; with variants where there are several."""
     variant: tuple[Column[CellView], ...] = (("Variant", lambda day: day.variant),)
     return numbers(
         days,
@@ -70,7 +70,7 @@ def days_table(days: Sequence[CellView], level: str, several: bool) -> TextTable
 
 
 def looks_sentence(looks: Sequence[Look]) -> str:
-    """What daily looks would have declared."""
+    """Say what daily looks would have declared."""
     if not looks:
         return ""
     naive = next((look.day for look in looks if look.fixed_declares != "unclear"), None)
@@ -81,7 +81,7 @@ def looks_sentence(looks: Sequence[Look]) -> str:
 
 
 def rhythm_sentence(tests: Sequence[Rhythm]) -> str:
-    """Whether hours, or weekdays, share one effect."""
+    """Say whether hours, or weekdays, share one effect."""
     whole = "One effect in all {0.parts} of them: p {1}."
     return " ".join(
         f"Not tested: {test.reason}."
@@ -135,7 +135,7 @@ class Cell(NamedTuple):
 
 
 def cells(time: TimeResult) -> tuple[Cell, ...]:
-    """Every metric in every variant, in the order of the result."""
+    """List every metric in every variant, in the order of the result."""
     rows: dict[tuple[str, str], list[WindowRow]] = {}
     for row in time.windows:
         rows.setdefault((row.metric, row.variant), []).append(row)
