@@ -16,10 +16,8 @@ def _unknown() -> None:
 class Steps:
     """Receives the name of each step as it begins, and shows it with its progress.
 
-    Attributes:
-        fraction: Returns how much of the running statement is done, None if unknown.
-        seconds: Name and duration of every step that has ended.
-        name: The running step.
+    `fraction` returns how much of the running statement is done, None if unknown; `seconds` has
+    every step that has ended.
     """
 
     fraction: Fraction = _unknown
@@ -78,8 +76,4 @@ Step = Callable[[str], None]
 
 
 def silent(_: str) -> None:
-    """Report no progress.
-
-    Example:
-        >>> silent("requests")
-    """
+    """Report no progress."""

@@ -24,9 +24,6 @@ class Guess:
 
     Attributes:
         entry: What it is taken for: `unit`, `variant`, `ts`, `click`, `outcome`, `covariate`, …
-        column: The column; None where the table has none.
-        certainty: How sure.
-        reason: Why, in words.
     """
 
     entry: str
@@ -41,9 +38,7 @@ class Arms:
 
     Attributes:
         units: Value → units, most first.
-        control: The value that is compared with.
-        certainty: How sure that is.
-        reason: Why.
+        certainty: How sure the control is.
         joined: Value → its spellings, itself first, where it has several.
     """
 
@@ -121,12 +116,7 @@ def variant_guess(
 
 
 def arms(units: Mapping[str, int], joined: Mapping[str, tuple[str, ...]]) -> Arms:
-    """Return the variants with their units, and guess the control.
-
-    Args:
-        units: Variant → units, most first.
-        joined: Variant → its spellings, where it has several.
-    """
+    """Return the variants with their units and spellings, and guess the control."""
     likely = [value for value in units if _names_control(value)]
     if len(likely) == 1:
         return Arms(units, likely[0], "likely", "by its name", joined)
@@ -337,7 +327,6 @@ class Other:
     """A table beside the main one.
 
     Attributes:
-        table: The table.
         kind: What it is; None where that is not clear, and it is not used.
         columns: Entries of its log → its columns: `unit_id`, `ts`, `variant`.
         outcomes: Its columns that are sums of a unit.

@@ -18,13 +18,7 @@ from abeval.metrics.builtin import builtin_metrics
 
 @dataclass(frozen=True)
 class Draft:
-    """An experiment file, and what it was guessed from.
-
-    Attributes:
-        text: The file, with a comment on every guess.
-        guesses: What each column was taken for.
-        questions: What is not sure and only a person can say.
-    """
+    """An experiment file with a comment on every guess, and questions that a person must answer."""
 
     text: str
     guesses: tuple[Guess, ...]

@@ -1,7 +1,4 @@
-"""Write guesses as an experiment file, with a comment on each.
-
-What is not sure is a comment: no number comes from it before a person has decided.
-"""
+"""Write guesses as an experiment file; what is not sure is a comment, until a person decides."""
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -27,9 +24,7 @@ class Tables:
     """The tables that the file names.
 
     Attributes:
-        main: The one that is analysed.
         paths: Relation → its files; empty for a frame.
-        others: Those beside it.
         one_row: Whether each unit has one row.
         of_units: Whether rows are units, whose date is not when they came.
     """

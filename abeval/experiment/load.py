@@ -21,10 +21,7 @@ _TOML_HINT = "put text in quotes, begin a table with [name], and use each key on
 
 
 def load_experiment(path: str | Path) -> Experiment:
-    """Read and validate an experiment file.
-
-    Args:
-        path: A TOML file; relative paths of logs in it start from its folder.
+    """Read and validate an experiment file; relative paths in it start from its folder.
 
     Raises:
         ExperimentError: The file is missing, is not TOML, or has mistakes; all of them are named.

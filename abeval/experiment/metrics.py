@@ -81,10 +81,7 @@ def _table_covariates(experiment: Experiment) -> dict[str, float]:
 
 
 def covariate_means(experiment: Experiment) -> tuple[Metric, ...]:
-    """Return each covariate of the table as a mean per unit, whether or not metrics use it.
-
-    The term is a covariate of the mean, which has no value of its own.
-    """
+    """Return covariates of the table as means per unit: of means without a value of their own."""
     every = _table_covariates(experiment)
     if experiment.of_units:
         for choice in experiment.metrics:
@@ -235,10 +232,7 @@ def _since_exposure(number: int, choice: MetricChoice) -> Metric:
 
 
 def _summed(choice: MetricChoice) -> Metric:
-    """Make a sum over the whole period one of impressions, whose other rows are worth 0.
-
-    Its days add up.
-    """
+    """Make a sum over the whole period one of impressions, whose other rows are worth 0."""
     counts = choice.rows.condition
     parts = {
         key: text if counts == "true" else f"case when {counts} then ({text}) else 0 end"

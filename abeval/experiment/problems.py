@@ -141,12 +141,7 @@ def _models(annotation: object) -> list[type[Any]]:
 
 
 def folded(name: str) -> str:
-    """Return a name in lower case, without spaces around it.
-
-    Example:
-        >>> folded(" Control") == folded("control")
-        True
-    """
+    """Return a name in lower case, without spaces around it."""
     return name.strip().casefold()
 
 
@@ -166,10 +161,7 @@ def spelled_alike(names: Iterable[str]) -> list[tuple[str, ...]]:
 def check_spelled_once(what: str, units: Mapping[str, int], remedy: str) -> None:
     """Refuse variants in several spellings: the units of one would be in several.
 
-    Args:
-        what: What holds the names, for the message.
-        units: Variant → its units.
-        remedy: How to join them, with `{}` for the line of an experiment file.
+    The message says `what` holds the names, and how to join them: `{}` in `remedy` is the line.
 
     Raises:
         LogError: Two names differ only in capitals or in spaces around them.

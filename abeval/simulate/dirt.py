@@ -96,11 +96,7 @@ def _count(clicks: Clicks, share: float) -> int:
 def _late_clicks(
     plan: Plan, requests: Requests, rows: RowDirt, clean: Clicks, rng: np.random.Generator
 ) -> Clicks:
-    """Draw clicks 24 to 72 hours late, on tested impressions without another click.
-
-    All of them happen before the end of the period, so that lateness is the only reason to exclude
-    them.
-    """
+    """Draw clicks 24 to 72 hours late, inside the period, on impressions without another click."""
     tested = np.flatnonzero(requests.in_test & ~requests.anonymous)
     tested = tested[requests.at[tested] < (DAYS - 3) * DAY_MS]
     drawn = rng.choice(tested, 2 * (count := _count(clean, plan.dirt.late_clicks)) + 20)
@@ -133,8 +129,6 @@ class Truth:
     """The true values that an analysis of the simulated log should reproduce.
 
     Attributes:
-        schema: version of this record.
-        seed: seed of the simulation.
         impressions: number of impressions before duplicates were added.
         lift: true relative lift of treatment over control, by metric.
         expected: expected CTR, by variant, if it had served all requests of the test period.

@@ -57,11 +57,7 @@ copy (
 
 @contextmanager
 def filled_folder(folder: Path, names: tuple[str, ...] = WRITTEN) -> Iterator[Path]:
-    """Open a temporary folder whose files, of these names, move into ``folder`` at the end.
-
-    If the simulation fails, ``folder`` is unchanged. Files of an earlier simulation are replaced;
-    other files of the same names are an error.
-    """
+    """Open a temporary folder whose files replace those of an earlier simulation at the end."""
     _check(folder, names)
     folder.mkdir(parents=True, exist_ok=True)
     with closing(Scratch(folder, ".simulating-")) as scratch:

@@ -169,11 +169,7 @@ _SCORE_DIGITS = 5
 
 @dataclass(frozen=True, slots=True)
 class Model:
-    """A ranking model: it observes an item's appeal with noise and predicts click probabilities.
-
-    ``exposure`` is the mean position effect on the model's own lists, so that scores add up to
-    about the number of clicks.
-    """
+    """A ranking model: it sees an item's appeal with noise, and the mean effect of positions."""
 
     noise: float
     exposure: float
@@ -198,11 +194,7 @@ CANDIDATE = Model(noise=0.8, exposure=0.38)
 
 @dataclass(frozen=True, slots=True)
 class ServedLists:
-    """Lists of some requests, one row per request and one column per position.
-
-    ``expected_clicks`` are those in the test period if the baseline, and if the candidate, had
-    served all requests.
-    """
+    """Lists by request and position, and the clicks expected of baseline and candidate alone."""
 
     item: Ints
     score_baseline: Floats

@@ -50,10 +50,7 @@ class DirtRates:
 class Plan:
     """A simulation, determined by its size and seed.
 
-    Args:
-        impressions: Impressions before duplicates are added, with the pre-period; the log has
-            `requests` times 20 of them.
-        seed: The same seed gives the same rows.
+    `impressions` are those before duplicates are added, with the pre-period.
 
     >>> plan = Plan(200_000)
     >>> plan.requests, plan.users, plan.items
