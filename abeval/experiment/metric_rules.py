@@ -15,8 +15,8 @@ from abeval.metrics.row_text import columns_of, expression_problem, function_pro
 Found = Iterator[tuple[str | int, ...]]
 """Keys below a section, and at the end what is wrong there."""
 
-_Known = Mapping[str, Metric | MetricChoice]
-"""Metrics that others may name: built-in ones, and the file's own."""
+_Known = dict[str, list[Metric | MetricChoice]]
+"""Metrics that others may name: built-in ones, and the file's own, which may be several."""
 
 _DAY_MS = 86_400_000
 _NO_TIMES = "a table of units has no times"
@@ -30,8 +30,10 @@ def expression(text: str | None, *where: str | int) -> Found:
 
 def metric_rules(experiment: Experiment, builtin: Mapping[str, Metric]) -> Found:
     """Check each metric of the file."""
-    own = {choice.name: choice for choice in experiment.metrics if choice.is_own}
-    known: _Known = {**builtin, **own}
+    known: _Known = {name: [metric] for name, metric in builtin.items()}
+    for choice in experiment.metrics:
+        if choice.is_own:
+            known.setdefault(choice.name, []).append(choice)
     for i, choice in enumerate(experiment.metrics):
         for wrong in _metric(choice, experiment, builtin, known):
             yield i, *wrong
@@ -62,7 +64,8 @@ def _metric(
         if inference.resample is not None:
             yield "cap", "cannot be used with [inference] resample"
     if choice.covariates is not None:
-        yield from _covariates(choice, experiment, known)
+        own = choice if choice.is_own or builtin is None else builtin
+        yield from _covariates(choice, own, experiment, known)
     if choice.weight is not None and inference.family != "weighted":
         yield "weight", 'is used only with [inference] family = "weighted"'
     if choice.weight is not None and choice.role not in (None, "goal"):
@@ -174,7 +177,7 @@ def _rows(choice: MetricChoice, experiment: Experiment) -> Found:
 
 def _function(text: str, known: _Known) -> Found:
     """Check that a function names means and ratios, built-in ones or the file's own."""
-    means = [name for name, one in known.items() if _is_mean(one)]
+    means = [name for name, ones in known.items() if any(map(_is_mean, ones))]
     for name in names_of(text) if function_problem(text) is None else ():
         if name not in known:
             yield "function", f"{name!r} is not a metric{suggestion(name, means)}"
@@ -182,7 +185,9 @@ def _function(text: str, known: _Known) -> Found:
             yield "function", f"{name!r} is not a mean or a ratio"
 
 
-def _covariates(choice: MetricChoice, experiment: Experiment, known: _Known) -> Found:
+def _covariates(
+    choice: MetricChoice, own: Metric | MetricChoice, experiment: Experiment, known: _Known
+) -> Found:
     """Check that covariates are used, and, as metrics, are sums over impressions."""
     if experiment.inference.adjust not in ("cuped", "regression"):
         yield "covariates", 'needs [inference] adjust = "cuped" or "regression"'
@@ -191,12 +196,12 @@ def _covariates(choice: MetricChoice, experiment: Experiment, known: _Known) -> 
     if experiment.of_units:
         # They are columns of the table.
         return
-    if not _is_sum(choice if choice.is_own else known.get(choice.name, choice)):
+    if not _is_sum(own):
         yield "covariates", f"{choice.name} is not made of sums over impressions"
     for name in choice.covariates or ():
         if name not in known:
             yield "covariates", f"no metric is called {name!r}{suggestion(name, known)}"
-        elif not _is_sum(known[name]):
+        elif not any(map(_is_sum, known[name])):
             yield "covariates", f"{name!r} is not made of sums over impressions"
 
 
