@@ -63,7 +63,9 @@ def filled_folder(folder: Path, names: tuple[str, ...] = WRITTEN) -> Iterator[Pa
     with closing(Scratch(folder, ".simulating-")) as scratch:
         yield scratch.path
         for name in names:
-            _replace(scratch.path / name, folder / name)
+            if (folder / name).is_dir():
+                shutil.rmtree(folder / name)
+            (scratch.path / name).replace(folder / name)
 
 
 def write_impressions(
@@ -120,12 +122,6 @@ def _check(folder: Path, names: tuple[str, ...]) -> None:
     if foreign and "truth.json" not in foreign:
         what = f"{folder} contains {foreign[0]}, which simulate did not write"
         raise ExperimentError(what, hint="name a new folder")
-
-
-def _replace(new: Path, old: Path) -> None:
-    if old.is_dir():
-        shutil.rmtree(old)
-    new.replace(old)
 
 
 def timestamps(at: Ints) -> np.ndarray[tuple[int], np.dtype[np.datetime64]]:
