@@ -100,10 +100,6 @@ def _turned(one: HistoryEffect, scale: float) -> fig.Interval:
     return scale * one.effect, scale * one.low, scale * one.high
 
 
-def _percent(value: float | None) -> float | None:
-    return None if value is None else 100 * value
-
-
 def history_page_html(result: HistoryReport) -> str:
     """Write the page."""
     return assets.render_page(
