@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 
 from abeval.errors import ExperimentError
 from abeval.experiment.model import Experiment
@@ -51,8 +52,7 @@ def chosen_metrics(experiment: Experiment) -> tuple[Metric, ...]:
             known[choice.name] = _since_exposure(number, choice)
         elif choice.texts:
             known[choice.name] = _own(choice, of_unit=experiment.of_units)
-    functions = {c.name: _function(c.name, c.function, known) for c in choices if c.function}
-    known |= functions
+    known |= {c.name: _function(c.name, c.function, known) for c in choices if c.function}
     return tuple(_chosen(choice, known, experiment) for choice in choices)
 
 
@@ -155,27 +155,15 @@ def _own(choice: MetricChoice, *, of_unit: bool) -> Metric:
         (_no_number(rows, text), RowTerm(_counts_no_number(text), of_unit=of_unit))
         for text in dict.fromkeys(texts)
     )
-    metric = Metric(
-        choice.name,
-        "mean" if len(texts) == 1 else "ratio",
-        f"Σ {texts[0]} / {'units' if len(texts) == 1 else f'Σ {texts[1]}'}",
-        role="goal",
-        value=terms[0],
-        per=terms[1] if len(texts) > 1 else None,
-        needs=frozenset() if of_unit else _needs(texts),
-        zeros=missing,
-    )
-    if choice.quantile is None:
-        return metric
-    return replace(
-        metric,
-        kind="quantile",
-        formula=f"{choice.quantile:g} quantile of {choice.value} over {rows}",
-        source=definition.QUANTILE,
-        level=choice.quantile,
-        left_out=missing,
-        zeros=(),
-    )
+    needs = frozenset[Need]() if of_unit else _needs(texts)
+    own = partial(Metric, choice.name, role="goal", value=terms[0], needs=needs)
+    if choice.quantile is not None:
+        formula = f"{choice.quantile:g} quantile of {choice.value} over {rows}"
+        level, source = choice.quantile, definition.QUANTILE
+        return own("quantile", formula, source=source, level=level, left_out=missing)
+    if len(texts) == 1:
+        return own("mean", f"Σ {texts[0]} / units", zeros=missing)
+    return own("ratio", f"Σ {texts[0]} / Σ {texts[1]}", per=terms[1], zeros=missing)
 
 
 def _needs(texts: Iterable[str]) -> frozenset[Need]:

@@ -48,8 +48,7 @@ def _ratio(
     **more: Any,  # noqa: ANN401 (fields of a metric)
 ) -> Metric:
     wanted: list[Any] = needs.split()
-    own = Metric(name, kind, formula, value=value, per=per, needs=frozenset(wanted))
-    return replace(own, **more)
+    return Metric(name, kind, formula, value=value, per=per, needs=frozenset(wanted), **more)
 
 
 def _mean(name: str, formula: str, needs: str, value: Term, **more: Any) -> Metric:  # noqa: ANN401

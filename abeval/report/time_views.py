@@ -82,13 +82,13 @@ def looks_sentence(looks: Sequence[Look]) -> str:
 
 def rhythm_sentence(tests: Sequence[Rhythm]) -> str:
     """Say whether hours, or weekdays, share one effect."""
-    whole = "One effect in all {0.parts} of them: p {1}."
-    return " ".join(
+    words = [
         f"Not tested: {test.reason}."
         if test.p_value is None
-        else whole.format(test, fmt.p_value(test.p_value))
+        else f"One effect in all {test.parts} of them: p {fmt.p_value(test.p_value)}."
         for test in tests
-    )
+    ]
+    return " ".join(words)
 
 
 def entries(time: TimeResult, control: str) -> dict[str, dict[str, int]]:
@@ -110,7 +110,6 @@ class Cell(NamedTuple):
 
     Attributes:
         slug: The end of the ids of its figures.
-        title: The metric.
         note: The variant, where there are several.
         key: The end of the keys of its figures.
     """
@@ -118,7 +117,6 @@ class Cell(NamedTuple):
     metric: str
     variant: str
     slug: str
-    title: str
     note: str
     key: tuple[str, ...]
     rows: tuple[WindowRow, ...]
@@ -129,7 +127,7 @@ class Cell(NamedTuple):
     ) -> tuple[str, FigureView]:
         """Return its metric and its figure in a part; `words` follow the title."""
         anchor, key = f"{part}-{self.slug}", (part, *self.key)
-        title = f"{self.title} {words}".rstrip()
+        title = f"{self.metric} {words}".rstrip()
         shown = FigureView(anchor, title, takeaway, figure, table, note=self.note, key=key)
         return self.metric, shown
 
@@ -149,7 +147,6 @@ def cells(time: TimeResult) -> tuple[Cell, ...]:
             metric,
             variant,
             f"{metrics[metric]}-{variants[variant]}" if several else metrics[metric],
-            metric,
             variant if several else "",
             (metric, variant) if several else (metric,),
             tuple(own),
