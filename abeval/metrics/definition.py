@@ -67,30 +67,19 @@ class Source:
         return self.name
 
 
-_LISTS = "it needs whole lists, and a cut takes rows out of them"
-_SESSIONS = "it needs whole sessions, and a cut takes rows out of them"
+def _by_day(name: str, title: str, *reads: str, whole: str = "lists") -> Source:
+    """Make a source whose days add up, and which needs things that a cut would take apart."""
+    no_cuts = f"it needs whole {whole}, and a cut takes rows out of them"
+    return Source(name, title, ("in_period", "day", *reads), daily=True, no_cuts=no_cuts)
+
 
 UNIT_DAY = Source("unit_day", "sums per unit", daily=True)
-PAGE_VIEWS = Source(
-    "page_views", "page views", ("in_period", "day", "request_id"), daily=True, no_cuts=_LISTS
+PAGE_VIEWS = _by_day("page_views", "page views", "request_id")
+SERVED_RANKING = _by_day(
+    "served_ranking", "served lists", "request_id", "position", "item_id", "click"
 )
-SERVED_RANKING = Source(
-    "served_ranking",
-    "served lists",
-    ("in_period", "day", "request_id", "position", "item_id", "click"),
-    daily=True,
-    no_cuts=_LISTS,
-)
-CATEGORY_DIVERSITY = Source(
-    "category_diversity",
-    "category diversity",
-    ("in_period", "day", "request_id", "category"),
-    daily=True,
-    no_cuts=_LISTS,
-)
-SESSIONS = Source(
-    "sessions", "sessions", ("in_period", "day", "time_ms"), daily=True, no_cuts=_SESSIONS
-)
+CATEGORY_DIVERSITY = _by_day("category_diversity", "category diversity", "request_id", "category")
+SESSIONS = _by_day("sessions", "sessions", "time_ms", whole="sessions")
 GAUC = Source("gauc", "GAUC", ("in_period", "day", "click"), scored=True, of_days=True)
 AUC = Source(
     "auc",
