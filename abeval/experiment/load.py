@@ -93,7 +93,8 @@ def parse_experiment(
     """
     if raw.get("include") is not None and "overrides" not in raw:
         notes: list[str] = []
-        raw = {**_merged(raw, Path(folder), source, notes), "overrides": notes}
+        shared = _included(raw, Path(folder), (source,), notes)
+        raw = {**_joined(shared, raw, source, notes, keeps=False), "overrides": notes}
     problems: list[Problem] = []
     try:
         experiment = Experiment.model_validate({**raw, "folder": Path(folder)})
@@ -111,21 +112,21 @@ def parse_experiment(
     return experiment
 
 
-def _merged(raw: Entries, folder: Path, source: str, notes: list[str]) -> dict[str, Any]:
-    """Join the entries of a file with those that it includes; its own replace those of others.
+def _joined(
+    first: Entries, second: Entries, source: str, notes: list[str], *, keeps: bool
+) -> dict[str, Any]:
+    """Join the entries of two files; those of the second replace others, which `notes` gets.
 
-    Metrics of other files are definitions: the file's own `[[metrics]]` choose from them, by name,
-    and without any they are all chosen. `notes` gets which entries replace others.
+    Metrics of the first are definitions: those of the second choose from them, by name, and without
+    any they are all chosen. It `keeps` the others where the second is included itself.
     """
-    shared = _included(raw, folder, (source,), notes)
-    own = {name: value for name, value in raw.items() if name != "metrics"}
-    entries = _together(shared, own, source, notes)
-    library, chosen = shared.get("metrics", []), raw.get("metrics")
-    if isinstance(chosen, list) and isinstance(library, list):
-        entries["metrics"] = _chosen(library, chosen, source, notes)
-    elif chosen is not None:
-        entries["metrics"] = chosen
-    return entries
+    library, chosen = first.get("metrics", []), second.get("metrics")
+    if not isinstance(chosen, list) or not isinstance(library, list):
+        return _together(first, second, source, notes)
+    own = {name: value for name, value in second.items() if name != "metrics"}
+    entries, names = _together(first, own, source, notes), {_name(one) for one in chosen}
+    others = [one for one in library if keeps and _name(one) not in names]
+    return {**entries, "metrics": [*others, *_chosen(library, chosen, source, notes)]}
 
 
 def _included(
@@ -139,7 +140,7 @@ def _included(
     entries: dict[str, Any] = {}
     for name in names:
         one = _file(folder / name, chain, notes)
-        entries = _together(entries, one, name, notes, lists=True)
+        entries = _joined(entries, one, name, notes, keeps=True)
     return entries
 
 
@@ -156,7 +157,7 @@ def _file(file: Path, chain: tuple[str, ...], notes: list[str]) -> dict[str, Any
             if isinstance(log, dict) and "path" in log:
                 log["path"] = _from_folder(log["path"], file.parent)
     shared = _included(raw, file.parent, (*chain, name), notes)
-    return _together(shared, own, file.name, notes, lists=True)
+    return _joined(shared, own, file.name, notes, keeps=True)
 
 
 def _from_folder(paths: object, folder: Path) -> object:
@@ -169,27 +170,14 @@ def _from_folder(paths: object, folder: Path) -> object:
 
 
 def _together(
-    first: Entries,
-    second: Entries,
-    source: str,
-    notes: list[str],
-    path: str = "",
-    *,
-    lists: bool = False,
+    first: Entries, second: Entries, source: str, notes: list[str], path: str = ""
 ) -> dict[str, Any]:
-    """Join two tables of entries, and note what the second says in place of the first.
-
-    With `lists`, lists of metrics are joined by name.
-    """
+    """Join two tables of entries, and note what the second says in place of the first."""
     entries = dict(first)
     for name, value in second.items():
         before, where = entries.get(name), f"{path}{name}"
         if isinstance(before, dict) and isinstance(value, dict):
             entries[name] = _together(before, value, source, notes, f"{where}.")
-        elif lists and where == "metrics" and isinstance(before, list) and isinstance(value, list):
-            chosen = {_name(one) for one in value}
-            others = [one for one in before if _name(one) not in chosen]
-            entries[name] = [*others, *_chosen(before, value, source, notes)]
         else:
             entries[name] = value
             if before is not None and before != value:
