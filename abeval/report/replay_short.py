@@ -135,35 +135,43 @@ def _words(traffic: str) -> str:
     return "all traffic" if traffic == POOLED else f"traffic of {traffic}"
 
 
+class _Line(NamedTuple):
+    """A metric of one model, with its values by model and its comparison."""
+
+    metric: str
+    model: str
+    values: dict[str, str]
+    pair: PairRow | None
+
+
 def _table(result: ReplayResult, title: str, traffic: str, metrics: Sequence[str]) -> TextTable:
-    """Put two models side by side; one, or three, below each other, each with its control."""
+    """Put two models side by side; more, or one, below each other, each with its control."""
     rows = {(r.model, r.metric): r for r in result.rows if r.traffic == traffic}
     pairs = {(p.model, p.metric): p for p in result.pairs if p.traffic == traffic}
     lines = []
     for metric in metrics:
         values = _values([(one.name, rows.get((one.name, metric))) for one in result.models])
-        lines += [(metric, model, values, pairs.get((model, metric))) for model in values]
+        lines += [_Line(metric, model, values, pairs.get((model, metric))) for model in values]
     compared = {(pair.control, pair.model) for pair in pairs.values()}
     if len(result.models) == 2 and len(compared) == 1:
         ((control, model),) = compared
         return table(
             title,
             f"{model} - {control}, paired by unit.",
-            [line for line in lines if line[1] == model],
-            ("metric", lambda line: line[0]),
-            (control, lambda line: line[2][control], "number"),
-            (model, lambda line: line[2][model], "number"),
-            ("difference", lambda line: _difference(line[3])),
+            [line for line in lines if line.model == model],
+            "metric",
+            (control, lambda line: line.values[control], "number"),
+            (model, lambda line: line.values[model], "number"),
+            ("difference", lambda line: _difference(line.pair)),
         )
     return table(
         title,
         "differences paired by unit.",
         lines,
-        ("metric", lambda line: line[0]),
-        ("model", lambda line: line[1]),
-        ("value", lambda line: line[2][line[1]], "number"),
-        ("against", lambda line: "" if line[3] is None else line[3].control),
-        ("difference", lambda line: _difference(line[3])),
+        *("metric", "model"),
+        ("value", lambda line: line.values[line.model], "number"),
+        ("against", lambda line: "" if line.pair is None else line.pair.control),
+        ("difference", lambda line: _difference(line.pair)),
     )
 
 

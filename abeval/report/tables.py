@@ -198,21 +198,23 @@ def units_of(result: Result) -> dict[str, str]:
 
 def _adjustments(result: Result) -> TextTable:
     units = units_of(result)
-    changed = [
-        (change, result[change.metric, change.variant], units.get(change.metric, ""))
-        for change in result.adjustments
-    ]
+
+    def unit(change: Adjustment) -> str:
+        return units.get(change.metric, "")
+
+    def row(change: Adjustment) -> Row:
+        return result[change.metric, change.variant]
+
     return table(
         "Adjustments",
         "each difference without variance reduction and caps, and with them.",
-        changed,
-        ("metric", lambda c: c[0].metric),
-        ("variant", lambda c: c[0].variant),
-        ("by", lambda c: c[0].method, "words"),
-        ("without", lambda c: difference_of(c[0], c[2])),
-        ("with", lambda c: difference_of(c[1], c[2])),
-        ("p without, with", lambda c: ", ".join(fmt.p_value(one.p_value) for one in c[:2])),
-        ("what changed", lambda c: changes(c[0], c[2]), "words"),
+        result.adjustments,
+        *("metric", "variant"),
+        ("by", lambda change: change.method, "words"),
+        ("without", lambda change: difference_of(change, unit(change))),
+        ("with", lambda change: difference_of(row(change), unit(change))),
+        ("p without, with", lambda c: f"{fmt.p_value(c.p_value)}, {fmt.p_value(row(c).p_value)}"),
+        ("what changed", lambda change: changes(change, unit(change)), "words"),
     )
 
 
