@@ -1,4 +1,4 @@
-"""Hold everything that the statistics know of the logs: small, typed, exact; it can be saved."""
+"""Hold everything that the statistics know of the logs: small, typed, exact."""
 
 from collections import Counter
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
