@@ -44,7 +44,7 @@ class Files:
 
     @property
     def are_local(self) -> bool:
-        """Whether all of them are files of this machine."""
+        """Tell whether all of them are files of this machine."""
         return not any("://" in file for file in self.read)
 
 

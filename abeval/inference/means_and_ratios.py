@@ -1,8 +1,8 @@
 """Compare means and ratios of two variants by their moments: the test that fits, adjusted or not.
 
 Where the traffic split changed, treatment's units entered at other times than control's. Moments
-are then taken within the stretches of entry days of `logs/stretches.py`, and each stretch weighs
-in both variants what its share of all units is (post-stratification).
+are then taken within the stretches of entry days, and each stretch weighs in both variants what its
+share of all units is (post-stratification).
 """
 
 from collections.abc import Mapping, Sequence

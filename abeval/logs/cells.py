@@ -86,12 +86,12 @@ class Cells:
 
     @cached_property
     def counts(self) -> NDArray[np.bool_]:
-        """Whether the impressions of each cell count."""
+        """Tell whether the impressions of each cell count."""
         return np.array([kind.set_aside is None for kind in self.kinds], dtype=bool)[self.kind]
 
     @cached_property
     def in_period(self) -> NDArray[np.bool_]:
-        """Whether each cell is of the period."""
+        """Tell whether each cell is of the period."""
         return np.array([kind.phase == IN_PERIOD for kind in self.kinds], dtype=bool)[self.kind]
 
 

@@ -74,7 +74,7 @@ class LogColumns:
 
     @property
     def listed(self) -> str:
-        """The hint of an error that names a column which the log does not have."""
+        """Return the hint of an error that names a column which the log does not have."""
         return f"the log has: {', '.join(self.types)}"
 
 

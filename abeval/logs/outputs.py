@@ -29,7 +29,7 @@ class Place(NamedTuple):
 
     @property
     def files(self) -> list[Path]:
-        """The file; of a folder, one for each glob."""
+        """Return the file; of a folder, one for each glob."""
         names = (name.replace("**", "0").translate(_ANY) for name in self.holds)
         return [self.path / name for name in names] if self.holds else [self.path]
 

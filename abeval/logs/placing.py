@@ -204,7 +204,7 @@ class Logged(NamedTuple):
 
     @property
     def crosses(self) -> NDArray[np.bool_]:
-        """Whether the log shows a unit in more than one variant."""
+        """Tell whether the log shows a unit in more than one variant."""
         return np.not_equal(self.low, self.high)
 
 

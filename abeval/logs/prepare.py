@@ -49,7 +49,7 @@ class Prepared:
 
     @cached_property
     def days(self) -> UnitDays:
-        """The sums of analysed units by day."""
+        """Return the sums of analysed units by day."""
         return days_of_units(self.cells, self.placed.unit_of)
 
 

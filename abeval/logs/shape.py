@@ -85,38 +85,38 @@ class LogShape:
 
     @property
     def names_variant(self) -> bool:
-        """Whether impressions have a variant."""
+        """Tell whether impressions have a variant."""
         return "variant" in self.impressions
 
     @property
     def tells_variant(self) -> bool:
-        """Whether impressions or exposures say which variant a unit was in."""
+        """Tell whether impressions or exposures say which variant a unit was in."""
         of_exposures = self.exposures is not None and "variant" in self.exposures
         return self.names_variant or of_exposures
 
     @property
     def knows_entries(self) -> bool:
-        """Whether impressions or exposures say when a unit entered."""
+        """Tell whether impressions or exposures say when a unit entered."""
         return self.has_time or (self.exposures is not None and "ts" in self.exposures)
 
     @property
     def has_time(self) -> bool:
-        """Whether impressions have a time."""
+        """Tell whether impressions have a time."""
         return "ts" in self.impressions
 
     @property
     def has_item_categories(self) -> bool:
-        """Whether categories come from the item log."""
+        """Tell whether categories come from the item log."""
         return self.items is not None and "category" in self.items and "item_id" in self.impressions
 
     @property
     def clicks_component(self) -> str:
-        """The summed column that counts clicks."""
+        """Return the summed column that counts clicks."""
         return self.components[summed_sql(CLICKED)]
 
     @property
     def scored_components(self) -> list[str]:
-        """The summed columns that count impressions with a served model's score.
+        """Return the summed columns that count impressions with a served model's score.
 
         Empty if no metric reads a score: the columns of scores are not read just to count them.
         """

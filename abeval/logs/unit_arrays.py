@@ -199,12 +199,12 @@ class Groups(NamedTuple):
 
     @property
     def first(self) -> Places:
-        """The place of one row of each group."""
+        """Return the place of one row of each group."""
         return self.order[self.start]
 
     @property
     def numbers(self) -> Places:
-        """The number of each row's group, shape (rows,)."""
+        """Return the number of each row's group, shape (rows,)."""
         number = np.empty(len(self.order), dtype=np.intp)
         number[self.order] = runs(self.start, len(self.order))
         return number

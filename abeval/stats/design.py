@@ -123,7 +123,7 @@ def value_at(values: Sequence[float], days: float) -> float:
 
 
 def _slope(values: Sequence[float]) -> float:
-    """The power of time by which the last week grew: value ~ day^b, never above 1 for long."""
+    """Return the power of time by which the last week grew: day^b, never above 1 for long."""
     if len(values) < 2:
         raise Refusal("too_few_units", "growth needs at least two days")
     days, last = _last_week(values)
@@ -131,14 +131,14 @@ def _slope(values: Sequence[float]) -> float:
 
 
 def _falls(information: Sequence[float]) -> float:
-    """The b of a + b / days, which the variance of the last week follows; a is not negative."""
+    """Return b of a + b / days, which the last week's variance follows; a is not negative."""
     days, last = _last_week(information)
     slope = float(np.polyfit(1 / days, 1 / last, 1)[0])
     return min(slope, len(information) / float(last[-1]))
 
 
 def _last_week(values: Sequence[float]) -> tuple[Floats, Floats]:
-    """The numbers of the last days, and their values."""
+    """Return the numbers of the last days, and their values."""
     last = np.asarray(values, dtype=np.float64)[-WEEK:]
     if not last.min() > 0:
         raise Refusal("not_applicable", "no units on some of the last days")

@@ -1,8 +1,4 @@
-"""Moments of several variables over units: sufficient statistics of nearly every test.
-
-`aggregates/aggregates.py` and `time/day_sums.py` build them from exact sums; `inference/` and
-`time/` hand them to the tests.
-"""
+"""Keep moments of several variables over units: sufficient statistics of nearly every test."""
 
 from __future__ import annotations
 
@@ -276,7 +272,7 @@ def _third(
 
 
 def _merged_third(one: Moments, other: Moments, step: Floats) -> Floats | None:
-    """The third moments of two sets of units together, `step` their difference in means."""
+    """Return the third moments of two sets of units together, `step` their difference in means."""
     if one.third is None or other.third is None:
         return None
     n = one.n + other.n

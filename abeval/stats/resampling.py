@@ -184,7 +184,7 @@ def _apply(statistic: Statistic, sums: Floats) -> Floats:
 def _joint(
     arms: tuple[Floats, Floats], statistic: Statistic, spread: Floats, alpha: float, method: str
 ) -> Adjusted:
-    """The effect, from the covariance of the two values."""
+    """Return the effect, from the covariance of the two values."""
     control, treatment = (float(_apply(statistic, arm.sum(axis=0))) for arm in arms)
     se = float(np.sqrt(max(spread[0, 0] + spread[1, 1] - 2 * spread[0, 1], 0.0)))
     if se <= 1e-12 * (abs(control) + abs(treatment)):

@@ -311,13 +311,13 @@ def search(
 
 
 def _match(shape: Shape, size: float, z: float, rest: float, df: int, free: float) -> Match:
-    """A shape by its whitened size, its z there, and the q of the `df` contrasts beside it."""
+    """Match a shape by its whitened size, its z there, and q of the `df` contrasts beside it."""
     wider = math.sqrt(_inflation(max(rest, 0.0), df, free))
     return Match(shape, z / size, wider / size, _normal_score(z / wider, free - df))
 
 
 def _normal_score(t: float, df: float) -> float:
-    """The z with the p-value of a t."""
+    """Return the z with the p-value of a t."""
     if math.isinf(df):
         return t
     return math.copysign(quantile(max(float(special.stdtr(max(df, 1.0), -abs(t))), 1e-300)), t)

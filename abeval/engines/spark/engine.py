@@ -283,7 +283,7 @@ class SparkEngine(Engine):
 
     @property
     def _is_local(self) -> bool:
-        """Whether the executors can read this machine's files."""
+        """Tell whether the executors can read this machine's files."""
         from pyspark.sql.utils import is_remote
 
         master = str(self._session.conf.get("spark.master", ""))
