@@ -1,4 +1,4 @@
-"""Hold everything that the statistics know of the logs: small, typed, exact; it can be saved."""
+"""Hold everything that the statistics know of the logs: small, typed, exact."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace

@@ -32,16 +32,11 @@ class LoadedTable(LoadedExperiment):
         self.engine.close()
         return super().replace(**entries)
 
-    def analyze(
-        self,
-        *,
-        save_aggregates: str | Path | None = None,
-        **inputs: "Unpack[Inputs]",
-    ) -> "Result":
+    def analyze(self, **inputs: "Unpack[Inputs]") -> "Result":
         """Analyse it as any experiment, and close the engine."""
         from abeval.pipeline import analyze_logs
 
-        return analyze_logs(self.experiment, inputs, save_aggregates, self.engine)
+        return analyze_logs(self.experiment, inputs, self.engine)
 
 
 def load_table(table: object, options: "TableOptions") -> LoadedExperiment:
@@ -164,13 +159,10 @@ def analyze_sums(
         >>> result["spent"].control, result["spent"].treatment
         (2.0, 3.5)
     """
-    from abeval.pipeline import judged_summaries
-    from abeval.store.summaries import name_of, read_sums
-    from abeval.table.read import sums_experiment
+    from abeval.table.sums import judged_sums, read_sums, sums_experiment
 
     rows = read_sums(sums)
-    experiment = sums_experiment(rows, sums, control, weights, entries)
-    return judged_summaries(experiment, rows, name_of(sums))
+    return judged_sums(sums_experiment(rows, sums, control, weights, entries), rows, sums)
 
 
 def define(

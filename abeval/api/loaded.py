@@ -18,7 +18,6 @@ from abeval.errors import ExperimentError
 from abeval.experiment.load import parse_experiment
 from abeval.experiment.model import Experiment
 from abeval.files import real
-from abeval.progress import Step, silent
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -64,27 +63,19 @@ class LoadedExperiment:
             own["overrides"] = self.experiment.overrides
         return LoadedExperiment(parse_experiment({**own, **entries}, self.experiment.folder))
 
-    def analyze(
-        self,
-        *,
-        save_aggregates: str | Path | None = None,
-        **inputs: "Unpack[Inputs]",
-    ) -> "Result":
+    def analyze(self, **inputs: "Unpack[Inputs]") -> "Result":
         """Aggregate the logs, and judge.
 
         Args:
-            save_aggregates: A folder for what the result is judged by, which `from_aggregates`
-                judges without a log.
             **inputs: `logs`, `connection`, `engine`, `step`, as `abeval.logs.run.Inputs` has them.
 
         Raises:
             LogError: A log is missing, unreadable, or not what the file says.
             QueryError: The engine could not run a query.
-            ExperimentError: The folder cannot be written, or would replace an input.
         """
         from abeval.pipeline import analyze_logs
 
-        return analyze_logs(self.experiment, inputs, save_aggregates)
+        return analyze_logs(self.experiment, inputs)
 
     def study(self, **inputs: "Unpack[Inputs]") -> "Study":
         """Compute analysis, effects over time, A/A replays and replay, as far as the logs allow.
@@ -99,22 +90,6 @@ class LoadedExperiment:
 
         return study(self.experiment, inputs)
 
-    def from_aggregates(self, folder: str | Path, *, step: Step | None = None) -> "Result":
-        """Judge what `analyze(save_aggregates=folder)` wrote: no log is read, no engine started.
-
-        Alpha, families, looks, roles, margins and directions may be other than they were.
-
-        Args:
-            folder: Where the aggregates are.
-            step: Called with the name of each step as it begins.
-
-        Raises:
-            ExperimentError: They are not there, not whole, or were made by other definitions.
-        """
-        from abeval.pipeline import judged_folder
-
-        return judged_folder(self.experiment, Path(folder), step or silent)
-
     def from_sums(self, sums: object) -> "Result":
         """Judge sums by metric, variant and day, as a warehouse has them: no log is read.
 
@@ -127,10 +102,9 @@ class LoadedExperiment:
             LogError: A row is no sum, or of another variant.
             ExperimentError: The experiment asks for what sums cannot give, which is named.
         """
-        from abeval.pipeline import judged_summaries
-        from abeval.store.summaries import name_of, read_sums
+        from abeval.table.sums import judged_sums, read_sums
 
-        return judged_summaries(self.experiment, read_sums(sums), name_of(sums))
+        return judged_sums(self.experiment, read_sums(sums), sums)
 
     def compare(
         self,

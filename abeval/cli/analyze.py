@@ -17,7 +17,6 @@ from abeval.cli.options import (
     console,
     engine_of,
     flag,
-    folder,
     is_toml,
     on_engine,
     output_file,
@@ -84,8 +83,7 @@ def _load(file: Path | None, flags: Mapping[str, Any]) -> "LoadedExperiment":
 def _of_sums(sums: Path | None, control: str | None, given: list[str]) -> "LoadedExperiment":
     """Return the experiment that a table of sums is of."""
     from abeval.api import LoadedExperiment
-    from abeval.store.summaries import read_sums
-    from abeval.table.read import sums_experiment
+    from abeval.table.sums import read_sums, sums_experiment
 
     if sums is None:
         raise ExperimentError("nothing to analyse", "name an experiment file, a table, or --sums")
@@ -114,12 +112,6 @@ on_table_or_file = partial(
 _EXIT_CODES: Mapping[str, int] = {"ship": 0, "do_not_trust": 3, "do_not_ship": 4, "keep_running": 5}
 
 
-def _kept() -> tuple[str, ...]:
-    from abeval.store.saved import KEPT
-
-    return KEPT
-
-
 def analyze(
     loaded: "LoadedExperiment",
     json_file: JsonFile = None,
@@ -133,16 +125,6 @@ def analyze(
     profile: Annotated[
         bool, typer.Option("--profile", help="Print the time of each step, on stderr.")
     ] = False,
-    save_aggregates: Annotated[
-        Path | None,
-        folder("Write the aggregates behind the result, for --aggregates."),
-        Writes(holds=_kept),
-    ] = None,
-    aggregates: Annotated[
-        Path | None,
-        folder("Compute the result from saved aggregates, without the log."),
-        Reads(holds=_kept),
-    ] = None,
     sums: Annotated[
         Path | None,
         typer.Option(help="Judge sums by metric, variant and day instead of logs.", metavar="FILE"),
@@ -154,17 +136,8 @@ def analyze(
     from abeval.progress import steps
     from abeval.report.terminal import print_result
 
-    if aggregates is not None and save_aggregates is not None:
-        raise ExperimentError("--aggregates reads no log: remove --save-aggregates")
-    if sums is not None and (aggregates or save_aggregates):
-        raise ExperimentError("--sums reads no log: remove --aggregates and --save-aggregates")
     with steps(profile=profile) as step:
-        if sums is not None:
-            result = loaded.from_sums(sums)
-        elif aggregates is None:
-            result = loaded.analyze(step=step, save_aggregates=save_aggregates)
-        else:
-            result = loaded.from_aggregates(aggregates, step=step)
+        result = loaded.analyze(step=step) if sums is None else loaded.from_sums(sums)
         step("writing")
         write_json(json_file, result)
         if csv is not None:

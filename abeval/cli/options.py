@@ -122,27 +122,21 @@ class Reads(NamedTuple):
 
     Attributes:
         name: What messages call it, where it has no flag.
-        holds: Of a folder: gives globs of the files in it that are read.
         path: Of its value.
         is_experiment: Tells an experiment file, whose logs are read too.
     """
 
     name: str = ""
-    holds: Callable[[], tuple[str, ...]] = tuple
     path: Callable[[Any], Path] = Path
     is_experiment: Callable[[Path], bool] = lambda _: False
 
     def places(self, name: str, value: object) -> "Iterator[Place]":
         """Give what is read by a value of the option."""
         from abeval.experiment.load import load_experiment
-        from abeval.logs.outputs import Place, matched, reads_of
+        from abeval.logs.outputs import matched, reads_of
 
         path = self.path(value)
-        if holds := self.holds():
-            yield Place(name, path, holds)
-            yield from (Place(name, file) for glob in holds for file in path.glob(glob))
-        else:
-            yield from matched(name, Path(), str(path))
+        yield from matched(name, Path(), str(path))
         if self.is_experiment(path):
             yield from reads_of(load_experiment(path))
 
@@ -152,13 +146,13 @@ class Writes(NamedTuple):
 
     Attributes:
         name: What messages call it, where it has no flag.
-        holds: Of a folder: gives globs of the files that are written into it.
+        holds: Of a folder: globs of the files that are written into it.
         beside: Ends of the names of other files that are made beside it.
         check: Raises what else writing the file would raise.
     """
 
     name: str = ""
-    holds: Callable[[], tuple[str, ...]] = tuple
+    holds: tuple[str, ...] = ()
     beside: tuple[str, ...] = ()
     check: Callable[[Path], None] | None = None
 
@@ -168,7 +162,7 @@ class Writes(NamedTuple):
         from abeval.logs.outputs import Place
 
         path = Path(str(value))
-        yield Place(name, path, self.holds())
+        yield Place(name, path, self.holds)
         yield from (Place(name, Path(f"{real(path)}{end}")) for end in self.beside)
 
 
@@ -199,7 +193,7 @@ def protected(command: Command) -> Command:
             from abeval.logs.outputs import check_apart
 
             for _, mark, file in written:
-                if not mark.holds():
+                if not mark.holds:
                     check_writable(file)
             read = (each for each in named if isinstance(each[1], Reads))
             check_apart(
@@ -232,11 +226,6 @@ def place(text: str) -> Path:
 def output_file(flag: str, text: str) -> Any:  # noqa: ANN401 (typer's own type is Any)
     """Make a flag for a file to write, with its help."""
     return typer.Option(flag, help=text, metavar="FILE", parser=place)
-
-
-def folder(text: str) -> Any:  # noqa: ANN401
-    """Make a flag for a folder, with its help."""
-    return typer.Option(help=text, metavar="FOLDER", parser=place)
 
 
 def check_page(file: Path) -> None:
@@ -376,7 +365,7 @@ _of_engine = partial(flag, rich_help_panel="Engine")
 _SPARK = "Spark address: local[4], spark://…, yarn, sc://… (Spark Connect)."
 _TEMPORARY = "Folder for data that does not fit into memory."
 _REMOTE = "Read logs at s3://… and https://…; DuckDB downloads its extension for it."
-_HELD = Writes(holds=lambda: ("abeval-run-*/*",))
+_HELD = Writes(holds=("abeval-run-*/*",))
 _ENGINE = (
     _of_engine("engine", str, "duckdb or spark.", metavar="NAME"),
     _of_engine("address", str, _SPARK, metavar="ADDRESS"),

@@ -47,9 +47,7 @@ logs.impressions.path = "log"
 """
 
 COMMANDS = (
-    "analyze e.toml --json out/a.json --csv out/a.csv --report out/a.html "
-    "--save-aggregates out/kept",
-    "analyze e.toml --json out/b.json --aggregates out/kept",
+    "analyze e.toml --json out/a.json --csv out/a.csv --report out/a.html",
     "analyze e.toml --json out/e.json --memory-limit 500MB --temp-directory out/temporary",
     "compare e.toml --metric ctr --json out/f.json",
     "power e.toml --mde 0.02 --json out/g.json",
