@@ -193,7 +193,7 @@ def protected(command: Command) -> Command:
             from abeval.logs.outputs import check_apart
 
             for _, mark, file in written:
-                if not mark.holds:
+                if not getattr(mark, "holds", ()):
                     check_writable(file)
             read = (each for each in named if isinstance(each[1], Reads))
             check_apart(

@@ -79,10 +79,12 @@ def cell_rows(
     for row in estimates.rows():
         few = units[row.traffic] < MIN_UNITS
         yield ReplayCutRow(
-            *(cut, cell, row.model, row.traffic, row.metric),
+            *(row.model, row.traffic, row.metric),
             *((None, None, None) if few else (row.value, row.low, row.high)),
             units=units[row.traffic],
             counted=row.counted,
+            cut=cut,
+            cell=cell,
             reason="too_few_units" if few else row.reason,
         )
 
@@ -95,12 +97,14 @@ def cell_pairs(
         few = units[pair.traffic] < MIN_UNITS
         numbers = (pair.value_control, pair.value, pair.difference, pair.low, pair.high)
         yield ReplayCutPair(
-            *(cut, cell, pair.control, pair.model, pair.traffic, pair.metric),
+            *(pair.control, pair.model, pair.traffic, pair.metric),
             *((None,) * 5 if few else numbers),
             p_value=None if few else pair.p_value,
-            p_adjusted=None,
             units=units[pair.traffic],
             reason="too_few_units" if few else pair.reason,
+            cut=cut,
+            cell=cell,
+            p_adjusted=None,
         )
 
 

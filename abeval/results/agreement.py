@@ -5,9 +5,9 @@
 """
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
-from abeval.results.record import DrawnRecord, frame, named, read_back
+from abeval.results.record import DrawnRecord, Tabled, named, read_back
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -211,7 +211,7 @@ class Explanation:
 
 
 @dataclass(frozen=True, repr=False)
-class Agreement(DrawnRecord):
+class Agreement(Tabled, DrawnRecord):
     """Whether offline and online results agree, and if not, why.
 
     Attributes:
@@ -225,6 +225,8 @@ class Agreement(DrawnRecord):
         positions: Click rates by position.
         notes: What a reader must know.
     """
+
+    ROWS: ClassVar = "rows"
 
     schema_version: str
     name: str
@@ -240,7 +242,7 @@ class Agreement(DrawnRecord):
 
     def __getitem__(self, cause: str) -> Cause:
         """Return the first cause of a name."""
-        return named(self.causes, "name", cause)
+        return named(self.causes, cause, "name")
 
     @property
     def found(self) -> tuple[Cause, ...]:
@@ -249,11 +251,11 @@ class Agreement(DrawnRecord):
 
     def to_frame(self) -> "pd.DataFrame":
         """Return one row per offline and online metric."""
-        return frame(self.rows, AgreementRow).drop(columns="others")
+        return super().to_frame().drop(columns="others")
 
     def causes_frame(self) -> "pd.DataFrame":
         """Return one row per cause."""
-        return frame(self.causes, Cause)
+        return self._frame("causes")
 
 
 def agreement_from_dict(raw: dict[str, Any]) -> Agreement:

@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
@@ -15,6 +15,7 @@ from abeval.results.effects import (
     CutSplit,
     FamilyInterval,
     NoCut,
+    OfVariant,
     QuantileEffect,
     RangeRow,
     Row,
@@ -24,7 +25,7 @@ from abeval.results.effects import (
     Spread,
     UnitAucs,
 )
-from abeval.results.record import DrawnRecord, Record, csv_text, frame, named, read_back
+from abeval.results.record import DrawnRecord, Record, Tabled, csv_text, named, read_back
 from abeval.results.trust import AAMetric, Check, Influence, SplitDay, SplitPlace, Verdict
 from abeval.views import view
 
@@ -100,7 +101,7 @@ class MetricInfo:
 
 
 @dataclass(frozen=True)
-class LeftOut:
+class LeftOut(OfVariant):
     """Count of what a metric's definition leaves out in a variant, or counts as 0.
 
     Attributes:
@@ -109,8 +110,6 @@ class LeftOut:
         as_zero: Whether they count as 0; if so, a mean still divides by their units.
     """
 
-    metric: str
-    variant: str
     what: str
     count: int
     as_zero: bool = False
@@ -130,8 +129,10 @@ SCHEMA_VERSION = "1"
 
 
 @dataclass(frozen=True, repr=False)
-class Result(DrawnRecord):
+class Result(Tabled, DrawnRecord):
     """Everything that an analysis computes and its report shows."""
+
+    ROWS: ClassVar = "scorecard"
 
     schema_version: str
     experiment: ExperimentInfo
@@ -172,17 +173,11 @@ class Result(DrawnRecord):
 
     def __getitem__(self, key: str | tuple[str, str]) -> Row:
         """Return the row of a metric, or of a metric and variant where there are several."""
-        metric, variant = (key, None) if isinstance(key, str) else key
-        rows = [row for row in self.scorecard if variant in (None, row.variant)]
-        return named(rows, "metric", metric)
-
-    def to_frame(self) -> "pd.DataFrame":
-        """Return the scorecard, one row per metric and variant."""
-        return frame(self.scorecard, Row)
+        return named(self.scorecard, key, "metric", "variant")
 
     def cuts_frame(self) -> "pd.DataFrame":
         """Return the effects by cut, one row per metric, variant and cell."""
-        return frame(self.cuts, CutRow)
+        return self._frame("cuts")
 
     def to_csv(self) -> str:
         """Return the scorecard as CSV text, in which no cell is a formula."""
@@ -217,7 +212,7 @@ def result_from_dict(raw: dict[str, Any]) -> Result:
 
 
 @dataclass(frozen=True, repr=False)
-class CheckResult(Record):
+class CheckResult(Tabled, Record):
     """What the trust checks say, without a scorecard.
 
     Attributes:
@@ -228,6 +223,8 @@ class CheckResult(Record):
         split_days: Units by day of entry, and the test of the split that may be read every day.
         split_places: Days, hours and segments by how plainly the split differs within them.
     """
+
+    ROWS: ClassVar = "trust"
 
     experiment: ExperimentInfo
     trust: tuple[Check, ...]
@@ -243,11 +240,7 @@ class CheckResult(Record):
 
     def __getitem__(self, name: str) -> Check:
         """Return the check of a name."""
-        return named(self.trust, "name", name)
-
-    def to_frame(self) -> "pd.DataFrame":
-        """Return one row per check."""
-        return frame(self.trust, Check)
+        return named(self.trust, name, "name")
 
 
 @dataclass(frozen=True)
@@ -277,7 +270,7 @@ class Pair:
 
 
 @dataclass(frozen=True, repr=False)
-class Pairwise(Record):
+class Pairwise(Tabled, Record):
     """All pairs of variants on one metric.
 
     Attributes:
@@ -286,6 +279,8 @@ class Pairwise(Record):
         pairs: Every pair once, in the order of the file.
         trust: The trust checks.
     """
+
+    ROWS: ClassVar = "pairs"
 
     metric: str
     values: tuple[tuple[str, float | None], ...]
@@ -296,9 +291,7 @@ class Pairwise(Record):
 
     def __getitem__(self, key: str | tuple[str, str]) -> Pair:
         """Return the first pair with a variant compared; or the pair `(variant, base)`."""
-        variant, base = (key, None) if isinstance(key, str) else key
-        pairs = [pair for pair in self.pairs if base in (None, pair.base)]
-        return named(pairs, "variant", variant)
+        return named(self.pairs, key, "variant", "base")
 
     def matrix(self) -> "pd.DataFrame":
         """Adjusted p-values, variants × variants, empty on the diagonal."""
@@ -311,7 +304,3 @@ class Pairwise(Record):
                 table.loc[pair.base, pair.variant] = pair.p_adjusted
                 table.loc[pair.variant, pair.base] = pair.p_adjusted
         return table
-
-    def to_frame(self) -> "pd.DataFrame":
-        """Return one row per pair."""
-        return frame(self.pairs, Pair)

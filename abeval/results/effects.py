@@ -20,6 +20,14 @@ Status = Literal[
 ]
 
 
+@dataclass(frozen=True)
+class OfVariant:
+    """A record of one metric in one variant."""
+
+    metric: str
+    variant: str
+
+
 @dataclass(frozen=True, kw_only=True)
 class Values:
     """Two values, their difference and the lift; None where there is none.
@@ -169,7 +177,7 @@ class QuantileEffect(Values):
 
 
 @dataclass(frozen=True)
-class SegmentTest:
+class SegmentTest(OfVariant):
     """Whether the cells of a segment share one effect, and how their mix changes it.
 
     Attributes:
@@ -191,8 +199,6 @@ class SegmentTest:
             cells of fewer units count together as one.
     """
 
-    metric: str
-    variant: str
     segment: str
     cells: int
     scale: Literal["lift", "difference"]
@@ -210,7 +216,7 @@ class SegmentTest:
 
 
 @dataclass(frozen=True)
-class SegmentContrast:
+class SegmentContrast(OfVariant):
     """The effect in one cell of a segment against the effect in all others.
 
     Attributes:
@@ -222,8 +228,6 @@ class SegmentContrast:
         p_adjusted: Holm over the cells of the segment.
     """
 
-    metric: str
-    variant: str
     segment: str
     cell: str
     scale: Literal["lift", "difference"]
@@ -238,7 +242,7 @@ class SegmentContrast:
 
 
 @dataclass(frozen=True)
-class Adjustment:
+class Adjustment(OfVariant):
     """One row of the scorecard without variance reduction and caps, and what they changed.
 
     Attributes:
@@ -253,8 +257,6 @@ class Adjustment:
         cap_denominator: Cap on those of the denominator.
     """
 
-    metric: str
-    variant: str
     method: str
     difference: float | None
     difference_low: float | None
@@ -267,7 +269,7 @@ class Adjustment:
 
 
 @dataclass(frozen=True)
-class Boundary:
+class Boundary(OfVariant):
     """The boundary of a row of the scorecard at this look, if there are several looks.
 
     Attributes:
@@ -278,8 +280,6 @@ class Boundary:
         crossed: Whether abs(z) reaches it.
     """
 
-    metric: str
-    variant: str
     information: float
     z: float
     boundary: float
@@ -287,7 +287,7 @@ class Boundary:
 
 
 @dataclass(frozen=True)
-class Belief:
+class Belief(OfVariant):
     """Posterior of a lift, from the normal prior of the experiment.
 
     Attributes:
@@ -299,8 +299,6 @@ class Belief:
         expected_loss_of_control: Expected loss of staying with control.
     """
 
-    metric: str
-    variant: str
     prior_mean: float
     prior_sd: float
     lift: float
@@ -312,7 +310,7 @@ class Belief:
 
 
 @dataclass(frozen=True)
-class RangeRow:
+class RangeRow(OfVariant):
     """The value of a guardrail whose margin is a range.
 
     Attributes:
@@ -324,8 +322,6 @@ class RangeRow:
         p_value: Two-sided, of a value that is no farther out than the nearer bound; 1 inside.
     """
 
-    metric: str
-    variant: str
     low: float
     high: float
     value: float
@@ -335,15 +331,13 @@ class RangeRow:
 
 
 @dataclass(frozen=True)
-class FamilyInterval:
+class FamilyInterval(OfVariant):
     """The interval of a goal's difference that matches its adjusted p-value.
 
     Attributes:
         level: Its level, such as 0.99.
     """
 
-    metric: str
-    variant: str
     level: float
     difference_low: float
     difference_high: float
@@ -352,7 +346,7 @@ class FamilyInterval:
 
 
 @dataclass(frozen=True)
-class CutSplit:
+class CutSplit(OfVariant):
     """A difference split into what changed within the cells of a cut, and what their mix did.
 
     Both parts are the mean over the two orders in which they can change, and sum to the difference.
@@ -367,8 +361,6 @@ class CutSplit:
         mix_p_value: Two-sided, of no part by the mix.
     """
 
-    metric: str
-    variant: str
     cut: str
     cells: int
     difference: float | None = None

@@ -6,9 +6,9 @@ missing, else it is None.
 """
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, ClassVar, Literal
 
-from abeval.results.record import PageRecord, Record, frame, named
+from abeval.results.record import PageRecord, Record, Tabled, named
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -104,7 +104,7 @@ class AddedSource:
 
 
 @dataclass(frozen=True, repr=False)
-class Added(Record):
+class Added(Tabled, Record):
     """What a call of `History.add` changed.
 
     Attributes:
@@ -113,14 +113,12 @@ class Added(Record):
         experiments: Experiments that the history now has.
     """
 
+    ROWS: ClassVar = "sources"
+
     history: str
     experiment: str
     sources: tuple[AddedSource, ...]
     experiments: int
-
-    def to_frame(self) -> "pd.DataFrame":
-        """Return one row per result."""
-        return frame(self.sources, AddedSource)
 
 
 @dataclass(frozen=True, repr=False)
@@ -317,7 +315,7 @@ class Gained:
 
 
 @dataclass(frozen=True, repr=False)
-class HistoryReport(PageRecord):
+class HistoryReport(Tabled, PageRecord):
     """What a history of experiments says.
 
     Attributes:
@@ -331,6 +329,8 @@ class HistoryReport(PageRecord):
         left_out: What was not used, and how many rows.
         notes: What a reader must know that no number shows.
     """
+
+    ROWS: ClassVar = "predictions"
 
     schema_version: str
     history: str
@@ -346,14 +346,8 @@ class HistoryReport(PageRecord):
 
     def __getitem__(self, key: tuple[str, str]) -> Prediction:
         """Return the prediction of a target by a predictor."""
-        predictor, target = key
-        rows = [row for row in self.predictions if row.target == target]
-        return named(rows, "predictor", predictor)
-
-    def to_frame(self) -> "pd.DataFrame":
-        """Return one row per predictor and target."""
-        return frame(self.predictions, Prediction)
+        return named(self.predictions, key, "predictor", "target")
 
     def effects_frame(self) -> "pd.DataFrame":
         """Return one row per experiment, variant and metric."""
-        return frame(self.effects, HistoryEffect)
+        return self._frame("effects")

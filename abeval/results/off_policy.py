@@ -4,12 +4,9 @@
 """
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import ClassVar
 
-from abeval.results.record import Record, frame, named
-
-if TYPE_CHECKING:
-    import pandas as pd
+from abeval.results.record import Record, Tabled, named
 
 
 @dataclass(frozen=True)
@@ -92,7 +89,7 @@ class Realised:
 
 
 @dataclass(frozen=True, repr=False)
-class OffPolicyResult(Record):
+class OffPolicyResult(Tabled, Record):
     """The value of a policy, from the log of another variant.
 
     Attributes:
@@ -104,6 +101,8 @@ class OffPolicyResult(Record):
         set_aside: Impressions of the source that were left out because they have no item.
         notes: What a reader must know.
     """
+
+    ROWS: ClassVar = "rows"
 
     experiment: str
     source: str
@@ -117,8 +116,4 @@ class OffPolicyResult(Record):
 
     def __getitem__(self, estimator: str) -> OffPolicyRow:
         """Return the row of an estimator."""
-        return named(self.rows, "estimator", estimator)
-
-    def to_frame(self) -> "pd.DataFrame":
-        """Return one row per estimator."""
-        return frame(self.rows, OffPolicyRow)
+        return named(self.rows, estimator, "estimator")

@@ -1,12 +1,9 @@
 """Hold the smallest effects that an experiment can detect, and how long it needs."""
 
-from dataclasses import asdict, dataclass
-from typing import TYPE_CHECKING
+from dataclasses import dataclass
+from typing import ClassVar
 
-from abeval.results.record import Record, named
-
-if TYPE_CHECKING:
-    import pandas as pd
+from abeval.results.record import Record, Tabled, named
 
 
 @dataclass(frozen=True)
@@ -71,8 +68,10 @@ class DecisionPlan:
 
 
 @dataclass(frozen=True, repr=False)
-class Plans(Record):
+class Plans(Tabled, Record):
     """The plans of several metrics, at one level and power, and of the decision on all of them."""
+
+    ROWS: ClassVar = "plans"
 
     alpha: float
     power: float
@@ -82,13 +81,7 @@ class Plans(Record):
 
     def __getitem__(self, metric: str) -> Plan:
         """Return the plan of a metric."""
-        return named(self.plans, "metric", metric)
-
-    def to_frame(self) -> "pd.DataFrame":
-        """Return one row per metric."""
-        import pandas as pd
-
-        return pd.DataFrame([asdict(plan) for plan in self.plans])
+        return named(self.plans, metric, "metric")
 
 
 @dataclass(frozen=True)
@@ -140,7 +133,7 @@ class PowerOutlook:
 
     def __getitem__(self, metric: str) -> MetricOutlook:
         """Return the outlook of a metric, in the first variant beside control."""
-        return named(self.metrics, "metric", metric)
+        return named(self.metrics, metric, "metric")
 
     def of(self, metric: str, variant: str) -> MetricOutlook | None:
         """Return the outlook of a row of the scorecard."""

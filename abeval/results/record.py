@@ -3,10 +3,10 @@
 import csv
 import io
 import json
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, fields, is_dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, TypeVar, get_args
 
 from pydantic import TypeAdapter
 
@@ -31,14 +31,14 @@ class Record:
 
     def to_json(self) -> str:
         """Return the result as JSON text, the same on every run; missing numbers are null."""
-        return json.dumps(self.to_dict(), indent=2, ensure_ascii=False, allow_nan=False) + "\n"
+        return self._json(indent=2) + "\n"
 
     def to_compact_json(self) -> str:
         """Return the same JSON in one line."""
-        separators = (",", ":")
-        return json.dumps(
-            self.to_dict(), ensure_ascii=False, allow_nan=False, separators=separators
-        )
+        return self._json(separators=(",", ":"))
+
+    def _json(self, **form: Any) -> str:  # noqa: ANN401 (settings of json.dumps)
+        return json.dumps(self.to_dict(), ensure_ascii=False, allow_nan=False, **form)
 
     def __str__(self) -> str:
         text: str = view("text")(self)
@@ -50,6 +50,22 @@ class Record:
     def _repr_html_(self) -> str:
         html: str = view("summary")(self)
         return html
+
+
+@dataclass(frozen=True, repr=False)
+class Tabled:
+    """A result whose main rows are those of its field `ROWS`."""
+
+    ROWS: ClassVar[str]
+
+    def to_frame(self) -> "pd.DataFrame":
+        """Return its main rows as a table, one column per field."""
+        return self._frame(self.ROWS)
+
+    def _frame(self, name: str) -> "pd.DataFrame":
+        """Return the records of a field as a table."""
+        (kind,) = (get_args(field.type)[0] for field in fields(self) if field.name == name)
+        return frame(getattr(self, name), kind)
 
 
 @dataclass(frozen=True, repr=False)
@@ -118,16 +134,25 @@ def frame(rows: Sequence[Any], kind: type[Any]) -> "pd.DataFrame":
     return pd.DataFrame([plain(row) for row in rows], columns=columns_of(kind))
 
 
-def named(rows: Sequence[Row], field: str, name: str | None) -> Row:
-    """Return the first row of this name.
+def named(rows: Iterable[Row], key: str | tuple[str | None, ...], field: str, *more: str) -> Row:
+    """Return the first row whose field has a name, and further fields what else the key has.
+
+    Args:
+        rows: Where to look.
+        key: The name; or the name and values of `more`, of which None fits all rows.
+        field: That has the name.
+        *more: Further fields.
 
     Raises:
         KeyError: There is none; it says which there are.
     """
-    for row in rows:
+    name, *values = (key,) if isinstance(key, str) else key
+    wanted = [(f, value) for f, value in zip(more, values, strict=False) if value is not None]
+    fitting = [row for row in rows if all(getattr(row, f) == value for f, value in wanted)]
+    for row in fitting:
         if getattr(row, field) == name:
             return row
-    there = ", ".join(dict.fromkeys(str(getattr(row, field)) for row in rows))
+    there = ", ".join(dict.fromkeys(str(getattr(row, field)) for row in fitting))
     raise KeyError(f"{name!r}; there are {there or 'none'}")
 
 

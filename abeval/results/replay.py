@@ -8,67 +8,12 @@ that served the units, or `pooled`.
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from operator import attrgetter
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, ClassVar, TypeVar
 
-from abeval.results.record import DrawnRecord, frame, named
+from abeval.results.record import DrawnRecord, Tabled, columns_of, named
 
 if TYPE_CHECKING:
     import pandas as pd
-
-
-@dataclass(frozen=True)
-class ReplayCutRow:
-    """One metric of one model on the impressions of one cell of a cut.
-
-    Attributes:
-        value: The metric over the cell; None if it has no value, for `reason`.
-        units: Units of the traffic with an impression in the cell.
-        counted: The denominator: impressions, clicks, pairs or units.
-    """
-
-    cut: str
-    cell: str
-    model: str
-    traffic: str
-    metric: str
-    value: float | None
-    low: float | None
-    high: float | None
-    units: int
-    counted: float
-    reason: str | None
-
-
-@dataclass(frozen=True)
-class ReplayCutPair:
-    """A model compared with control's on the impressions of one cell, in pairs by unit.
-
-    Attributes:
-        control: The model of control.
-        model: The model that is compared with it.
-        value_control: The metric of the model of control.
-        value: The metric of the model.
-        difference: `value - value_control`.
-        p_value: Two-sided, of no difference.
-        p_adjusted: Holm over the cells of the cut, for these models, traffic and metric.
-        units: Units of the traffic with an impression in the cell.
-    """
-
-    cut: str
-    cell: str
-    control: str
-    model: str
-    traffic: str
-    metric: str
-    value_control: float | None
-    value: float | None
-    difference: float | None
-    low: float | None
-    high: float | None
-    p_value: float | None
-    p_adjusted: float | None
-    units: int
-    reason: str | None
 
 
 REPLAY_SCHEMA_VERSION = "1"
@@ -107,17 +52,15 @@ class ReplayModel:
 
 
 @dataclass(frozen=True)
-class ReplayRow:
-    """One metric of one model on one variant's traffic.
+class Measured:
+    """One metric of one model on one variant's traffic, or a part of it.
 
     Attributes:
         value: The metric; None if it has no value, for `reason`.
         low: Lower end of its interval, clustered by unit; of a share with few hits or few misses,
             and one request a unit, Wilson's (1927).
-        units: Units in the traffic.
+        units: Units in the traffic; of a cell of a cut, those with an impression in it.
         counted: The denominator: requests, impressions, clicks, pairs, lists or units.
-        left_out: Requests, units or rows that the definition leaves out, counted.
-        reason: A code from `docs/offline-metrics.md` if the value or its interval is missing.
     """
 
     model: str
@@ -128,7 +71,28 @@ class ReplayRow:
     high: float | None
     units: int
     counted: float
+
+
+@dataclass(frozen=True)
+class ReplayRow(Measured):
+    """One metric of one model on one variant's traffic.
+
+    Attributes:
+        left_out: Requests, units or rows that the definition leaves out, counted.
+    """
+
     left_out: tuple[tuple[str, int], ...]
+    reason: str | None
+
+
+@dataclass(frozen=True)
+class ReplayCutRow(Measured):
+    """One metric of one model on the impressions of one cell of a cut."""
+
+    FIRST: ClassVar = ("cut", "cell")
+
+    cut: str
+    cell: str
     reason: str | None
 
 
@@ -158,6 +122,21 @@ class PairRow:
     p_value: float | None
     units: int
     reason: str | None
+
+
+@dataclass(frozen=True)
+class ReplayCutPair(PairRow):
+    """A model compared with control's on the impressions of one cell, in pairs by unit.
+
+    Attributes:
+        p_adjusted: Holm over the cells of the cut, for these models, traffic and metric.
+    """
+
+    FIRST: ClassVar = ("cut", "cell", *columns_of(PairRow)[:-2], "p_adjusted")
+
+    cut: str
+    cell: str
+    p_adjusted: float | None
 
 
 @dataclass(frozen=True)
@@ -278,7 +257,7 @@ class CutByValue:
 
 
 @dataclass(frozen=True, repr=False)
-class ReplayResult(DrawnRecord):
+class ReplayResult(Tabled, DrawnRecord):
     """The result of a replay.
 
     Attributes:
@@ -297,6 +276,8 @@ class ReplayResult(DrawnRecord):
         cut_rows: Cut × cell × model × traffic × metric, without those that need whole lists.
         cut_pairs: The same of two models.
     """
+
+    ROWS: ClassVar = "rows"
 
     schema_version: str
     name: str
@@ -319,14 +300,7 @@ class ReplayResult(DrawnRecord):
 
     def __getitem__(self, key: str | tuple[str | None, ...]) -> ReplayRow:
         """Return the row of a metric; or of a metric and model; or of these and a traffic."""
-        metric, *rest = (key,) if isinstance(key, str) else key
-        model, traffic = (*rest, None, None)[:2]
-        rows = [
-            row
-            for row in self.rows
-            if model in (None, row.model) and traffic in (None, row.traffic)
-        ]
-        return named(rows, "metric", metric)
+        return named(self.rows, key, "metric", "model", "traffic")
 
     def row(self, metric: str, model: str | None = None, traffic: str | None = None) -> ReplayRow:
         """Return the first row of a metric, and of a model and a traffic if they are named.
@@ -342,18 +316,11 @@ class ReplayResult(DrawnRecord):
         Raises:
             KeyError: There is none.
         """
-        for pair in self.pairs:
-            if pair.metric == metric and traffic in (None, pair.traffic):
-                return pair
-        raise KeyError((metric, traffic))
-
-    def to_frame(self) -> "pd.DataFrame":
-        """Return one row per model, traffic and metric."""
-        return frame(self.rows, ReplayRow)
+        return named(self.pairs, (metric, traffic), "metric", "traffic")
 
     def pairs_frame(self) -> "pd.DataFrame":
         """Return one row per two models, traffic and metric."""
-        return frame(self.pairs, PairRow)
+        return self._frame("pairs")
 
 
 Row = TypeVar("Row", ReplayRow, PairRow, ReplayCutRow, ReplayCutPair)

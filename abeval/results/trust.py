@@ -2,15 +2,13 @@
 
 import math
 from collections.abc import Iterable, Mapping
-from dataclasses import asdict, dataclass
-from typing import TYPE_CHECKING, Literal
+from dataclasses import dataclass
+from typing import ClassVar, Literal
 
 from abeval.assignment import SUB_BUCKETS
 from abeval.assignment.randomness import Independence
-from abeval.results.record import DrawnRecord, Record, frame, named
-
-if TYPE_CHECKING:
-    import pandas as pd
+from abeval.results.effects import OfVariant
+from abeval.results.record import DrawnRecord, Record, Tabled, named
 
 CheckStatus = Literal["pass", "warn", "fail", "skipped"]
 Decision = Literal["ship", "do_not_ship", "keep_running", "do_not_trust"]
@@ -92,7 +90,7 @@ class SplitPlace:
 
 
 @dataclass(frozen=True)
-class Influence:
+class Influence(OfVariant):
     """An effect with and without the units that move it most; they are counted, not named.
 
     Attributes:
@@ -104,8 +102,6 @@ class Influence:
             without a lift.
     """
 
-    metric: str
-    variant: str
     units: int
     units_in_variant: int
     lift: float
@@ -132,7 +128,7 @@ class AAMetric:
 
 
 @dataclass(frozen=True)
-class Balance:
+class Balance(OfVariant):
     """One metric of one variant against control before the period.
 
     Attributes:
@@ -144,8 +140,6 @@ class Balance:
         reason: Why it could not be compared, else None.
     """
 
-    metric: str
-    variant: str
     control: float | None
     treatment: float | None
     difference: float | None
@@ -164,7 +158,7 @@ class Verdict:
 
 
 @dataclass(frozen=True, repr=False)
-class AAResult(DrawnRecord):
+class AAResult(Tabled, DrawnRecord):
     """A/A replays of an experiment's metrics on its own logs.
 
     Attributes:
@@ -180,6 +174,8 @@ class AAResult(DrawnRecord):
         seed: Of the re-splits.
     """
 
+    ROWS: ClassVar = "metrics"
+
     alpha: float
     share: float
     dealt: str
@@ -192,7 +188,7 @@ class AAResult(DrawnRecord):
 
     def __getitem__(self, metric: str) -> AAMetric:
         """Return the row of a metric."""
-        return named(self.metrics, "metric", metric)
+        return named(self.metrics, metric, "metric")
 
     def off(self) -> tuple[str, ...]:
         """Name metrics whose rejection rate is more than three standard errors above alpha.
@@ -242,12 +238,6 @@ class AAResult(DrawnRecord):
             for name, errors in self.errors().items()
         }
 
-    def to_frame(self) -> "pd.DataFrame":
-        """Return one row per metric."""
-        import pandas as pd
-
-        return pd.DataFrame([asdict(row) for row in self.metrics])
-
 
 def _density(z: float) -> float:
     return math.exp(-z * z / 2) / math.sqrt(2 * math.pi)
@@ -284,7 +274,7 @@ class AuditDay:
 
 
 @dataclass(frozen=True, repr=False)
-class AuditResult(Record):
+class AuditResult(Tabled, Record):
     """Whether a log's variants are those that the rule of assignment gives.
 
     Attributes:
@@ -299,6 +289,8 @@ class AuditResult(Record):
         uniformity: P-value of the units being spread evenly over the slots of the last draw.
     """
 
+    ROWS: ClassVar = "matrix"
+
     experiment: str
     scheme: str | None
     units: int
@@ -311,7 +303,3 @@ class AuditResult(Record):
     days: tuple[AuditDay, ...]
     pairs: tuple[Independence, ...]
     uniformity: float | None
-
-    def to_frame(self) -> "pd.DataFrame":
-        """Return the table of logged against expected variants, one row a pair of them."""
-        return frame(self.matrix, Reassigned)

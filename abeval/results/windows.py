@@ -11,8 +11,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar, Literal
 
 from abeval.results import Balance, Ramp
-from abeval.results.effects import Numbers
-from abeval.results.record import DrawnRecord, frame, named
+from abeval.results.effects import Numbers, OfVariant
+from abeval.results.record import DrawnRecord, Tabled, named
 from abeval.results.trust import AAResult
 from abeval.views import view
 
@@ -58,7 +58,7 @@ class WindowRow(Numbers):
 
 
 @dataclass(frozen=True)
-class Rhythm:
+class Rhythm(OfVariant):
     """Whether the effect is the same at all hours of the day, or on all weekdays.
 
     Attributes:
@@ -70,8 +70,6 @@ class Rhythm:
         p_value: Hotelling's test of one effect in all parts, with their covariance.
     """
 
-    metric: str
-    variant: str
     by: AxisName
     parts: int
     scale: str | None = None
@@ -82,7 +80,7 @@ class Rhythm:
 
 
 @dataclass(frozen=True)
-class Look:
+class Look(OfVariant):
     """What a reader would have seen, and declared, at the end of a day.
 
     Attributes:
@@ -97,8 +95,6 @@ class Look:
         planned_declares: Conclusion of the planned look, None on other days.
     """
 
-    metric: str
-    variant: str
     day: str
     difference: float
     fixed_low: float
@@ -115,7 +111,7 @@ class Look:
 
 
 @dataclass(frozen=True)
-class Stability:
+class Stability(OfVariant):
     """Whether an effect stays the same over time, with the evidence. Its tests are at 1 %.
 
     Attributes:
@@ -143,8 +139,6 @@ class Stability:
             traffic.
     """
 
-    metric: str
-    variant: str
     verdict: StabilityVerdict
     reason: str
     scale: str | None = None
@@ -170,7 +164,7 @@ class Stability:
 
 
 @dataclass(frozen=True)
-class Novelty:
+class Novelty(OfVariant):
     """Whether an effect decays with the days since a unit's entry: a + b exp(-t / tau).
 
     Attributes:
@@ -184,8 +178,6 @@ class Novelty:
         tau: Time constant in days.
     """
 
-    metric: str
-    variant: str
     cohort: str
     word: Literal["novelty", "primacy"] | None
     p_value: float | None
@@ -200,7 +192,7 @@ class Novelty:
 
 
 @dataclass(frozen=True)
-class EventRow:
+class EventRow(OfVariant):
     """The effect inside a calendar event against outside.
 
     Attributes:
@@ -213,8 +205,6 @@ class EventRow:
         p_value: Of no difference.
     """
 
-    metric: str
-    variant: str
     event: str
     days: int
     scale: str | None = None
@@ -229,7 +219,7 @@ class EventRow:
 
 
 @dataclass(frozen=True, repr=False)
-class TimeResult(DrawnRecord):
+class TimeResult(Tabled, DrawnRecord):
     """Effects over time: by window, their stability and novelty, and daily looks.
 
     Attributes:
@@ -248,6 +238,8 @@ class TimeResult(DrawnRecord):
         before: The same groups compared in the pre-period, before anything differed.
         units: Metric → its unit.
     """
+
+    ROWS: ClassVar = "stability"
 
     schema_version: str
     name: str
@@ -268,21 +260,15 @@ class TimeResult(DrawnRecord):
 
     def __getitem__(self, key: str | tuple[str, str]) -> Stability:
         """Return the stability of a metric, or of a metric and variant where there are several."""
-        metric, variant = (key, None) if isinstance(key, str) else key
-        rows = [row for row in self.stability if variant in (None, row.variant)]
-        return named(rows, "metric", metric)
-
-    def to_frame(self) -> "pd.DataFrame":
-        """Return verdicts and their evidence, one row per metric and variant."""
-        return frame(self.stability, Stability)
+        return named(self.stability, key, "metric", "variant")
 
     def windows_frame(self) -> "pd.DataFrame":
         """Return one row per metric, variant and window."""
-        return frame(self.windows, WindowRow)
+        return self._frame("windows")
 
     def looks_frame(self) -> "pd.DataFrame":
         """Return one row per metric, variant and day."""
-        return frame(self.looks, Look)
+        return self._frame("looks")
 
     def report(self, path: str | Path, aa: AAResult | None = None) -> Path:
         """Write everything as one self-contained HTML file, with A/A replays if there are any."""
