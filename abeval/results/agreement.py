@@ -23,9 +23,7 @@ class OfflineDifference:
     """The paired difference of a variant's model and control's on one traffic, beside an effect.
 
     Attributes:
-        traffic: The variant that served the rows, or `pooled`.
         difference: `candidate - baseline`, in the metric's unit.
-        standing: How it stands to the effect online.
     """
 
     traffic: str
@@ -40,14 +38,11 @@ class AgreementRow:
     """One offline metric against one online metric; offline on control's traffic.
 
     Attributes:
-        offline: Id of the offline metric.
-        online: Id of the online metric.
         role: Of the online metric: `goal`, `guardrail` or `diagnostic`.
         difference: `candidate - baseline` on control's traffic, as known before the launch.
         lift: The relative effect online; None where it has none.
         standing: `conflict` only if both intervals exclude zero with opposite signs, and `agree`
             only if both exclude it with the same; lower is better for some metrics.
-        reason: A code if one side has no interval or no good direction, else None.
         others: The same on the other traffics.
         offline_strength: The difference in half-widths of its interval, positive where better:
             beyond 1 the interval excludes zero. None without an interval or a good direction.
@@ -90,7 +85,6 @@ class Decomposition:
     """The logged difference (each model on its own traffic) as model + traffic.
 
     Attributes:
-        metric: Id of the offline metric.
         logged: The candidate on its own traffic minus the baseline on control's.
         model: The candidate minus the baseline, mean over both traffics.
         traffic: The variant's traffic minus control's, mean over both models.
@@ -115,9 +109,7 @@ class Backtest:
     """An off-policy estimate of one variant from the log of the other, against what happened.
 
     Attributes:
-        source: The variant whose log is used.
         target: The variant whose clicks per impression are estimated.
-        estimator: Id of the estimator.
         value: The estimate; None if refused, for `reason`.
         realised: What the target had.
         z: `(value - realised)` over the standard error of both.
@@ -153,8 +145,6 @@ class Evidence:
     """A number that a cause rests on.
 
     Attributes:
-        name: What it is, in words.
-        value: The number; None if it could not be computed.
         where: The variant, day or cut that it is of; empty where it is of everything.
     """
 
@@ -172,14 +162,10 @@ class Cause:
     Attributes:
         name: Its id, such as `position`.
         status: `found` only if its size passes the threshold and its test, after Holm, the level.
-        message: What was seen, in words.
-        evidence: The numbers that it rests on.
         threshold: What its deciding number has to reach.
-        threshold_reason: Why.
         p_value: That there is nothing of it; None where it is no test.
         p_adjusted: Holm over all causes checked for the variant.
         accounts_for: Share of the gap that closes without it, from 0 to 1; None where unknown.
-        remedy: What to do.
         needs: Columns or results that would make it checkable.
         rank: Place among those found, from 1; None for others.
     """
@@ -215,15 +201,9 @@ class Agreement(Tabled, DrawnRecord):
     """Whether offline and online results agree, and if not, why.
 
     Attributes:
-        alpha: Level of the intervals and of the causes' tests.
-        explanations: One per variant.
-        rows: Offline metric × online metric.
         matrix: Both models on both variants' traffic.
         decompositions: The logged difference as model + traffic.
         backtests: Off-policy estimates against what happened; empty without propensities.
-        causes: Every cause; those found first, by rank.
-        positions: Click rates by position.
-        notes: What a reader must know.
     """
 
     ROWS: ClassVar = "rows"

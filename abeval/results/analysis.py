@@ -105,8 +105,6 @@ class LeftOut(OfVariant):
     """Count of what a metric's definition leaves out in a variant, or counts as 0.
 
     Attributes:
-        what: In words.
-        count: How many.
         as_zero: Whether they count as 0; if so, a mean still divides by their units.
     """
 
@@ -213,16 +211,7 @@ def result_from_dict(raw: dict[str, Any]) -> Result:
 
 @dataclass(frozen=True, repr=False)
 class CheckResult(Tabled, Record):
-    """What the trust checks say, without a scorecard.
-
-    Attributes:
-        experiment: What was checked, and its units by variant.
-        trust: Every check.
-        accounting: What became of every row that was read.
-        notes: What a reader must know beside them.
-        split_days: Units by day of entry, and the test of the split that may be read every day.
-        split_places: Days, hours and segments by how plainly the split differs within them.
-    """
+    """What the trust checks say, without a scorecard."""
 
     ROWS: ClassVar = "trust"
 
@@ -248,10 +237,6 @@ class Pair:
     """One variant against another, on one metric; raw sign, `variant - base`.
 
     Attributes:
-        base: The variant compared with.
-        units_base: Units behind the base's value.
-        units: Units behind the variant's.
-        difference: In the metric's unit.
         lift: `difference / abs(base)`.
         p_adjusted: Over all pairs.
     """
@@ -276,8 +261,6 @@ class Pairwise(Tabled, Record):
     Attributes:
         values: Variant → its value, None where it has none.
         family: How p-values are adjusted.
-        pairs: Every pair once, in the order of the file.
-        trust: The trust checks.
     """
 
     ROWS: ClassVar = "pairs"

@@ -37,8 +37,6 @@ class Values:
 
     Attributes:
         control: Value in control, in the metric's unit.
-        treatment: Value in the variant.
-        difference: `treatment - control`.
         lift: `difference / abs(control)`, as a fraction; an end of its interval without a bound
             is None.
         p_value: Two-sided, of no difference.
@@ -73,11 +71,9 @@ class Row(Numbers):
 
     Attributes:
         kind: `mean`, `ratio`, `quantile`, `function`, `auc` or `catalogue`.
-        role: `goal`, `guardrail` or `diagnostic`.
         direction: `increase`, `decrease` or `toward VALUE`.
         p_adjusted: Of goals, over goals × variants, by the experiment's family (Holm); of
             guardrails, Holm over the guardrails of the variant; else None.
-        method: Id of the test.
         status: The conclusion; that of goals, and whether a guardrail is worse, follows
             `p_adjusted`.
         units_needed: Units of the smaller variant with which a test would hold, where the metric
@@ -86,8 +82,6 @@ class Row(Numbers):
             fraction; None without a lift.
         lift_method: What the interval of the lift is by: `fieller`, `delta`, `log_delta`,
             `jackknife`, or the id of a test that has one of its own.
-        draws: Random draws behind the numbers, None where there are none.
-        seed: Of these draws.
     """
 
     FIRST: ClassVar = ("metric", "kind", "role", "direction", "variant", *Numbers.FIRST)
@@ -115,7 +109,6 @@ class SliceRow(Numbers):
     Attributes:
         slice: `day`, or the name of a segment.
         cell: The day (ISO) or the segment's value.
-        partial: Whether the log covers the day only in part.
         reason: As in every row, or `too_few_units` beside an effect that is not judged, of fewer
             than 30 units in a variant.
     """
@@ -140,7 +133,6 @@ class CutRow(Numbers):
 
     Attributes:
         share_control: The cell's share of control's denominator; None but for ratios of sums.
-        share: Its share of the variant's.
         p_adjusted: Holm over the cells of the cut, for this metric and variant.
     """
 
@@ -184,7 +176,6 @@ class SegmentTest(OfVariant):
         cells: Number of cells that are tested: of 30 units or more in each variant, with an effect.
         scale: Of Q, its p-values and I²: `lift` (one relative effect in all cells), or
             `difference` (one difference) where values of control are near zero or negative.
-        q: Cochran's Q.
         p_value: Of one effect in all cells.
         p_adjusted: Holm over all metrics, variants and segments.
         i_squared: Share of the variation between cells that is not noise.
@@ -220,7 +211,6 @@ class SegmentContrast(OfVariant):
     """The effect in one cell of a segment against the effect in all others.
 
     Attributes:
-        cell: The segment's value.
         scale: Of the p-values: `lift`, or `difference` where a value is not positive.
         difference: The cell's difference minus that of the rest, in the metric's unit.
         lift: (1 + the cell's lift) / (1 + that of the rest) − 1; None without a lift.
@@ -247,8 +237,6 @@ class Adjustment(OfVariant):
 
     Attributes:
         method: `cuped`, `regression` or `stratify`; `cap`; or both, as in `cap+cuped`.
-        difference: The unadjusted difference.
-        p_value: Its p-value.
         theta: Coefficient of each covariate: the value before, for ratios also the denominator
             before, further covariates and, if some units are new, being new. For a regression,
             first control's coefficients, then how much the variant's differ. Strata have none.
@@ -277,7 +265,6 @@ class Boundary(OfVariant):
             the first look.
         z: The difference over its standard error.
         boundary: Critical value of abs(z) at this look, unadjusted for other metrics.
-        crossed: Whether abs(z) reaches it.
     """
 
     information: float
@@ -291,12 +278,9 @@ class Belief(OfVariant):
     """Posterior of a lift, from the normal prior of the experiment.
 
     Attributes:
-        prior_mean: Mean of the prior of the lift.
-        prior_sd: Its standard deviation.
         lift: Posterior mean, as a fraction, with its central credible interval at `1 - alpha`.
         chance_to_beat_control: Probability that the variant is better in the metric's direction.
         expected_loss: Expected loss of choosing the variant, as a fraction of control.
-        expected_loss_of_control: Expected loss of staying with control.
     """
 
     prior_mean: float
@@ -314,8 +298,6 @@ class RangeRow(OfVariant):
     """The value of a guardrail whose margin is a range.
 
     Attributes:
-        low: The least value that is allowed.
-        high: The largest.
         value: The variant's value, unadjusted, with its interval at the look of the row. The
             guardrail holds where the interval lies within the range (two one-sided tests;
             Schuirmann 1987).
@@ -332,11 +314,7 @@ class RangeRow(OfVariant):
 
 @dataclass(frozen=True)
 class FamilyInterval(OfVariant):
-    """The interval of a goal's difference that matches its adjusted p-value.
-
-    Attributes:
-        level: Its level, such as 0.99.
-    """
+    """The interval of a goal's difference that matches its adjusted p-value."""
 
     level: float
     difference_low: float
@@ -354,11 +332,8 @@ class CutSplit(OfVariant):
     Attributes:
         metric: A ratio of sums over impressions.
         cells: Number of its cells, small ones too.
-        difference: Of the whole, in the metric's unit.
         within: Part due to the differences within cells.
-        within_p_value: Two-sided, of no part within.
         mix: Part due to the variants' different mixes of cells.
-        mix_p_value: Two-sided, of no part by the mix.
     """
 
     cut: str
@@ -393,7 +368,6 @@ class Spread:
 
     Attributes:
         value: What it is of: `dwell of clicks`, or the expression of a quantile metric.
-        events: Impressions that have the value.
         levels: Shares of the impressions.
         quantiles: The value below which each share lies, shape as `levels`.
     """
@@ -423,9 +397,7 @@ class WithoutAuc:
     Attributes:
         reason: `no_score` (no impression with a score), `single_impression`, `no_click`, or
             `only_clicks`; of a single impression it is always the second.
-        units: How many.
         impressions: Their impressions with a score.
-        clicks: Clicks on these.
     """
 
     reason: Fate
@@ -439,7 +411,6 @@ class UnitAucs:
     """How the AUCs of single units, whose weighted mean is GAUC, are distributed in a variant.
 
     Attributes:
-        units: Units that have an AUC.
         impressions: Theirs, with a score: the weights of GAUC.
         bins: By AUC, ascending; bins without units are not there.
         without: Units that have none, by reason.
@@ -458,8 +429,6 @@ class CatalogueUse:
 
     Attributes:
         items: Items that could have been shown.
-        shown: Items that were.
-        impressions: Of these.
         gini: Of all its impressions over all items; that of the scorecard is at equal traffic.
         units: Numbers of units at which coverage is given.
         coverage: Expected share of the catalogue shown to so many units drawn from the variant.

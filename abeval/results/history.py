@@ -33,21 +33,12 @@ class HistoryRow:
         traffic: The variant whose traffic an offline metric is of, or `pooled`; else None.
         window: Such as `first 3 days`; None for the whole experiment.
         start: First day (ISO), if known.
-        end: Last day, if known; of an analysis, the day after.
-        role: Of an online metric; None for an offline one.
         direction: Which way is better: `increase`, `decrease`, `toward VALUE`, or None.
         scale: Of the effect: `lift` (a fraction of control) or `difference`.
-        value_control: The metric's value in control.
-        value: Its value in the variant.
-        effect: Its effect, raw sign.
         se: Its standard error, from the interval.
         p_value: Two-sided, of no effect.
-        alpha: Of the interval.
-        units_control: Units of control.
         units: Units of the variant; of a replay, of the traffic.
         trusted: Whether no failed check touches the metric.
-        reason: Why numbers are missing; else None.
-        decision: Of the verdict on the variant; None without one.
         shipped: Whether the variant was shipped: by the verdict, or as stated when it was added.
         shared: Measure of the same experiment → correlation of its error with that of this one.
     """
@@ -89,7 +80,6 @@ class AddedSource:
     """One result that was added.
 
     Attributes:
-        source: `analysis`, `replay`, `windows` or `noise`.
         change: `added`; `replaced`, if the history had other rows of it; `unchanged`.
         rows: Rows of the result.
         replaced: Rows that they took the place of.
@@ -105,13 +95,7 @@ class AddedSource:
 
 @dataclass(frozen=True, repr=False)
 class Added(Tabled, Record):
-    """What a call of `History.add` changed.
-
-    Attributes:
-        history: The file.
-        sources: The results that were added.
-        experiments: Experiments that the history now has.
-    """
+    """What a call of `History.add` changed."""
 
     ROWS: ClassVar = "sources"
 
@@ -128,8 +112,6 @@ class HistoryPrior(Record):
     Attributes:
         mean: Mean of true lifts, as a fraction.
         sd: Standard deviation of the next true lift.
-        effects: Lifts that it was fitted to.
-        experiments: Their experiments.
     """
 
     metric: str
@@ -158,12 +140,9 @@ class Sensitivity:
     Attributes:
         measure: The metric, with its days if it is not over the whole experiment.
         side: As in `HistoryRow`.
-        experiments: Experiments that have it.
-        effects: Their variants.
         moved: Effects whose p-value is below alpha.
         share: `moved / effects`.
         spread: Standard deviation of true effects; None with a `reason`.
-        se: Median standard error.
         signal: Share of true effects in the variance of the estimates.
     """
 
@@ -191,15 +170,12 @@ class Prediction:
         predictor: The metric known before: offline, or online in the first days.
         target: The online metric, over the whole experiment or its last days.
         side: `offline` or `early`: of the predictor.
-        experiments: Experiments that have both.
-        effects: Their variants.
         naive: Correlation of the estimates.
         correlation: Correlation of true effects, corrected for noise in both; None with a `reason`.
         slope: True effect on the target by one of the predictor.
         shared: Correlation of the errors that was taken into account: the mean of what was
             measured, else what was assumed.
         shared_known: Effects whose shared noise was measured.
-        agree: Effects whose signs agree.
         agree_share: `agree / effects`.
         step: A typical gain of the predictor: the median size of its effects.
         chance: Probability that the true effect on the target is a gain, after one of `step`.
@@ -242,7 +218,6 @@ class Choice:
     """The predictor of a target that does best on experiments left out.
 
     Attributes:
-        target: The online metric.
         side: `offline` or `early`: of the predictors.
         predictors: Number of predictors compared.
         experiments: Experiments that have the target and all these predictors.
@@ -250,7 +225,6 @@ class Choice:
         chosen: Experiments without which it is still the best.
         gain: Share of the squared error that the choice takes away, of experiments that had no
             part in it.
-        sentence: The same in words.
     """
 
     target: str
@@ -270,9 +244,7 @@ class HistoryEffect:
     Attributes:
         measure: As in `Sensitivity`.
         side: As in `HistoryRow`, like `direction`.
-        effect: The estimate, raw sign.
         shrunk: Shrunk by the spread of past effects; None without a prior, as for offline metrics.
-        shipped: Whether the variant was shipped.
     """
 
     experiment: str
@@ -295,11 +267,8 @@ class Gained:
 
     Attributes:
         shipped: Variants that were shipped.
-        effects: All variants, whose spread is the prior.
         naive: Sum of the lifts of what was shipped.
         gained: Sum of the shrunken ones; None with a `reason`.
-        prior_mean: Mean of the prior.
-        prior_sd: Its standard deviation.
     """
 
     metric: str
@@ -319,15 +288,7 @@ class HistoryReport(Tabled, PageRecord):
     """What a history of experiments says.
 
     Attributes:
-        history: The file.
-        experiments: Experiments in the history, by name.
-        predictions: Every predictor with every target.
-        choices: The best predictor of each target.
-        sensitivity: How often each online metric moves.
-        gained: What was really gained, by metric.
-        effects: Every effect behind these, with its shrunken one.
         left_out: What was not used, and how many rows.
-        notes: What a reader must know that no number shows.
     """
 
     ROWS: ClassVar = "predictions"

@@ -16,7 +16,6 @@ class OffPolicyRow:
     Attributes:
         estimator: Id with its options, such as `clipped_ips[10]`.
         value: Clicks (rewards) per impression that the policy would have had; None if refused.
-        se: Standard error; None if unknown.
         method: Id of the interval's method.
         z: Against the realised value: `(value − realised) / sqrt(se² + se_realised²)`.
         reason: Code of why the value or its interval is missing, else None.
@@ -38,15 +37,10 @@ class Support:
     """How well the log supports the policy.
 
     Attributes:
-        rows: Impressions of the log that were used.
         clicks: Impressions with a click (a reward).
         mean_weight: Mean weight, 1 if the propensities are right.
-        mean_weight_se: Its standard error, clustered by unit.
         mean_weight_p: Two-sided p-value of a mean of 1.
-        max_weight: The largest weight.
-        weight_p99: The 99th percentile of the weights.
         ess: Effective sample size of the impressions.
-        ess_share: `ess / rows`.
         ess_units: Effective number of units.
         accepted: Rows that rejection sampling would keep on average.
         unsupported: Share of the policy's probability on items never shown at the position; None
@@ -76,9 +70,7 @@ class Realised:
     """The target variant's own value in the same experiment.
 
     Attributes:
-        value: Clicks (rewards) per impression.
         se: Standard error, clustered by unit.
-        units: Units of the variant.
     """
 
     value: float
@@ -93,13 +85,10 @@ class OffPolicyResult(Tabled, Record):
     """The value of a policy, from the log of another variant.
 
     Attributes:
-        source: The variant whose log is used.
         policy: `variant NAME`, `column NAME` or `table`.
         support: Diagnostics; None if the propensities are not probabilities.
         realised: The target variant's own value; None unless the policy is a variant.
-        rows: One per estimator.
         set_aside: Impressions of the source that were left out because they have no item.
-        notes: What a reader must know.
     """
 
     ROWS: ClassVar = "rows"

@@ -11,7 +11,6 @@ class Plan:
     """The units and days that one metric needs.
 
     Attributes:
-        role: What it is in the verdict.
         baseline: Its value in control, after the days of the plan.
         sd: Standard deviation between units then, of the value or of the linearised ratio; after
             CUPED, strata or caps where the experiment uses them.
@@ -19,7 +18,6 @@ class Plan:
             Of a guardrail with a margin, the loss that is ruled out with `power` if nothing moves:
             its margin, or that of `days`.
         units_control: Units of control that this needs.
-        units: Units of a variant.
         days: Days that this needs at the traffic of the log, from the start of the period.
     """
 
@@ -39,18 +37,13 @@ class DecisionPlan:
     """How often an experiment ends in each decision, with all of its goals and guardrails.
 
     Attributes:
-        goals: Number of goals.
-        guardrails: Number of guardrails.
         family: The correction over goals × variants.
         looks: Number of planned looks at which it may end; 1 for one look at the end.
         mde: Relative effect on every goal, in its good direction; no guardrail moves.
-        units: Units of all variants.
-        days: Days.
         ship: How often it ends in ship with that effect.
         ship_one: The same where the first goal alone has the effect.
         ship_none: How often it ends in ship where nothing moves.
         stop_none: How often it ends in do not ship where nothing moves.
-        reason: Why there is no plan, else None.
     """
 
     goals: int
@@ -94,7 +87,6 @@ class MetricOutlook:
         points: Days → relative effect that could be seen then.
         target: The margin of a guardrail; of another metric, a round effect smaller than `mde`.
         target_days: Days until it could be seen, from the start; None beyond a thousand.
-        reason: Why there are no numbers, else None.
         target_units: Units of all variants by then.
     """
 

@@ -41,7 +41,6 @@ class ReplayModel:
     """A model by its name in the rows of a result.
 
     Attributes:
-        name: Its name there.
         stage: Its stage in the scores log, or `served`; None without stages.
         blend: The models it is blended from; None for others.
     """
@@ -101,11 +100,7 @@ class PairRow:
     """A model compared with control's on the same requests, in pairs by unit.
 
     Attributes:
-        control: The model of control.
-        model: The model that is compared with it.
         traffic: As in `ReplayRow`, like `metric` and `units`.
-        value_control: The metric of the model of control.
-        value: The metric of the model.
         difference: `value - value_control`.
         p_value: Two-sided, of no difference; unadjusted.
     """
@@ -144,11 +139,8 @@ class ModelCoverage:
     """How much of the log a model scores.
 
     Attributes:
-        requests: Requests of the log.
         scored_requests: Those with at least one score of the model.
-        rows: Items of all requests.
         unscored_rows: Items without a usable score: null, NaN or infinite.
-        units: Units of the log.
         scored_units: Those with at least one score of the model.
     """
 
@@ -181,11 +173,7 @@ class CalibrationBin:
 
 @dataclass(frozen=True)
 class Split:
-    """Every metric over one part of the log.
-
-    Attributes:
-        name: Such as `train`.
-    """
+    """Every metric over one part of the log."""
 
     name: str
     rows: tuple[ReplayRow, ...]
@@ -196,8 +184,6 @@ class Gap:
     """The difference of a metric between two splits: overfitting, if the first is training.
 
     Attributes:
-        first: The split that the other is subtracted from.
-        other: The split that is subtracted.
         difference: `first - other`.
         p_value: Two-sided, of no difference; unadjusted.
     """
@@ -261,14 +247,8 @@ class ReplayResult(Tabled, DrawnRecord):
     """The result of a replay.
 
     Attributes:
-        alpha: Level of the intervals.
-        models: The models, with their stages and blends.
         definitions: Metric id → its formula.
         policy: How cases that definitions leave open were treated.
-        coverage: How much each model scores.
-        accounting: Rows and requests that were left out or merged, by reason.
-        calibration: The calibration curves.
-        notes: What a reader must know.
         splits: The same rows by part of the log; empty without splits.
         gaps: The first split compared with each other.
         curves: Metrics at every cut-off; empty unless requested.

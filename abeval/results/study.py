@@ -24,7 +24,6 @@ class InputFile:
     """A file that was read.
 
     Attributes:
-        log: Which log it belongs to.
         path: Its path, as the experiment file's folder sees it.
         size: Bytes.
         sha256: Of its content, in hexadecimal.
@@ -44,7 +43,6 @@ class Provenance:
 
     Attributes:
         experiment: The entries of the experiment file, with those that it includes, as TOML.
-        inputs: Files that were read.
         queries: Name → SQL, as `abeval sql NAME` prints it.
         versions: Package → version.
     """
@@ -137,11 +135,6 @@ class Study(DrawnRecord):
     """The results of one experiment that its page shows; None where one was not computed.
 
     Attributes:
-        analysis: Verdict, trust and scorecard.
-        time: Effects over time.
-        aa: A/A replays.
-        replay: Models offline.
-        agreement: Offline beside online, and why they differ.
         outlook: What the experiment could see after more days.
         provenance: The experiment file, its inputs, SQL and versions.
         left_out: What was not computed, and why.

@@ -19,12 +19,9 @@ class Check:
     """One check of whether the numbers can be trusted.
 
     Attributes:
-        name: Its id, such as `srm`.
         status: `pass`, `warn`, `fail`, or `skipped` if the logs cannot show it.
         value: What was measured: a p-value, adjusted over the tests of its family, or a number.
         threshold: From here on it fails: p-values below, numbers above; None if it never does.
-        message: What was measured, in words.
-        warn_threshold: From here on it warns.
         threshold_reason: Why the thresholds are what they are.
         remedy: What to do where it did not pass.
         metrics: Whose rows are not to be trusted where it fails; None for all of them.
@@ -57,8 +54,6 @@ class SplitDay:
     """Units that entered on one day, and the running test of the split.
 
     Attributes:
-        day: The local date.
-        units: Variant → units that entered on it.
         p_value: Of all units until then against the weights, valid however often it is read
             (Lindon & Malek 2022); it never rises.
     """
@@ -75,7 +70,6 @@ class SplitPlace:
     Attributes:
         dimension: `entry day`, `entry hour`, `hour of the day`, or a segment.
         p_value: That the split is the same in all its cells, Holm over dimensions.
-        cells: Their number.
         worst: The cell that fits the weights least.
         worst_p_value: Of its units, Holm over the cells of all dimensions.
         p_value_without: Of all other cells together against the weights.
@@ -114,7 +108,6 @@ class AAMetric:
     """The A/A replay of one metric.
 
     Attributes:
-        runs: Replays.
         rejection_rate: Share of p-values below alpha; should be alpha.
         uniformity_p_value: Of uniform p-values (Kolmogorov and Smirnov).
     """
@@ -132,12 +125,7 @@ class Balance(OfVariant):
     """One metric of one variant against control before the period.
 
     Attributes:
-        control: Value in control, over the analysed units.
-        treatment: Value in the variant.
-        difference: `treatment - control`.
-        p_value: Two-sided, of no difference.
         p_adjusted: Holm over metrics × variants.
-        reason: Why it could not be compared, else None.
     """
 
     control: float | None
@@ -162,16 +150,12 @@ class AAResult(Tabled, DrawnRecord):
     """A/A replays of an experiment's metrics on its own logs.
 
     Attributes:
-        alpha: Level of the tests.
         share: Share of units that a replay assigns to treatment: the smallest share among the
             variants compared with control.
         dealt: What is assigned at random: `sub_buckets` or `units`.
-        units: Analysed units.
-        metrics: One row per metric.
         histograms: Metric → number of p-values in each of `BINS` equal bins.
         refused: Metric → why it is not replayed.
         notes: How the tests that are replayed differ from those of the rows.
-        seed: Of the re-splits.
     """
 
     ROWS: ClassVar = "metrics"
@@ -248,9 +232,7 @@ class Reassigned:
     """Units by their variant in the log and by the rule.
 
     Attributes:
-        logged: Variant in the log.
         expected: Variant by the rule; None where it leaves the unit out of the experiment.
-        units: How many.
     """
 
     logged: str
@@ -264,7 +246,6 @@ class AuditDay:
 
     Attributes:
         day: Local day of their first impression; None without times.
-        units: Units whose variant the log names.
         mismatches: Those that the rule puts elsewhere.
     """
 
@@ -279,12 +260,7 @@ class AuditResult(Tabled, Record):
 
     Attributes:
         scheme: The platform, or `abeval`; None where the file has no [assignment].
-        units: Units whose variant the log names.
-        mismatches: Those that the rule puts elsewhere.
-        rate: `mismatches / units`; None without units.
         since: First day from which on mismatches are more frequent than before, if there is one.
-        matrix: Units by logged and expected variant.
-        days: By the day on which units came.
         pairs: This experiment and others, two by two.
         uniformity: P-value of the units being spread evenly over the slots of the last draw.
     """

@@ -64,9 +64,7 @@ class Rhythm(OfVariant):
     Attributes:
         by: `hour` or `weekday`.
         parts: Number of hours or weekdays compared.
-        scale: `relative` or `absolute`.
         effect: Mean effect, by generalised least squares.
-        effect_se: Its standard error.
         p_value: Hotelling's test of one effect in all parts, with their covariance.
     """
 
@@ -84,8 +82,6 @@ class Look(OfVariant):
     """What a reader would have seen, and declared, at the end of a day.
 
     Attributes:
-        difference: Effect on the data up to that day.
-        fixed_p_value: Its p-value.
         always_p_value: Always-valid p-value; at most alpha when that interval excludes 0.
         information: Share of the plan; without a plan, the information as a multiple of that at
             the first look.
@@ -115,19 +111,13 @@ class Stability(OfVariant):
     """Whether an effect stays the same over time, with the evidence. Its tests are at 1 %.
 
     Attributes:
-        verdict: `stable`, `settling`, `drifting` or `too_early`.
-        reason: Why, in words.
         scale: `relative`: effects are log(treatment / control); `absolute`: differences.
-        days: Whole days that were compared.
         weeks: Whole weeks among them.
         effect: Mean daily effect, by generalised least squares.
-        effect_se: Its standard error.
         wald_p_value: Hotelling's test of one effect on all days, but for a weekly rhythm.
         slope: Change per day.
-        slope_p_value: Its p-value.
         late_less_early: Effect of the late whole weeks minus that of as many early ones; with
             fewer than two whole weeks, of the later half minus the earlier.
-        late_less_early_p_value: Its p-value.
         change_p_value: Of the shape of change that fits best, over all shapes tested.
         change: `trend`, `decay`, or None without a change.
         shocks: Single days that differ from the others.
@@ -171,8 +161,6 @@ class Novelty(OfVariant):
         cohort: `all`, or the entry days of the units.
         word: `novelty` (it wears off), `primacy` (it grows), or None without a decay.
         p_value: Of no decay, over all time constants tried; of a cohort, at the constant of all.
-        days: Days since entry that were compared.
-        scale: `relative` or `absolute`.
         start: Fitted effect on the day of entry: a + b.
         long_run: Long-run effect: a; its interval covers all time constants that fit.
         tau: Time constant in days.
@@ -197,12 +185,8 @@ class EventRow(OfVariant):
 
     Attributes:
         days: Whole days inside it.
-        scale: `relative` or `absolute`.
         inside: Mean daily effect during the event.
-        outside: Mean daily effect on the other days.
         overall: Mean daily effect on all days.
-        difference: `inside - outside`.
-        p_value: Of no difference.
     """
 
     event: str
@@ -223,20 +207,11 @@ class TimeResult(Tabled, DrawnRecord):
     """Effects over time: by window, their stability and novelty, and daily looks.
 
     Attributes:
-        alpha: Level of intervals and looks.
-        days: Every day from the first to the last.
         partial: Days that the log covers only in part.
-        stability: One row per metric and variant.
-        novelty: One row per metric, variant and cohort.
-        windows: Effects by window.
-        looks: What each day's reader would have seen.
-        events: Effects inside and outside `[[events]]`.
         ramps: Stretches of entry days with the same shares; one stretch if they never changed.
         refused: Metric → why it has no windows.
-        notes: What a reader must know that no number shows.
         rhythms: Whether hours and weekdays share one effect, if requested.
         before: The same groups compared in the pre-period, before anything differed.
-        units: Metric → its unit.
     """
 
     ROWS: ClassVar = "stability"
