@@ -4,7 +4,7 @@ import hashlib
 import json
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import fields, replace
+from dataclasses import asdict, replace
 from itertools import groupby
 from pathlib import Path
 from typing import Any, cast
@@ -17,7 +17,7 @@ from abeval.history.measures import Case, cases_of, name_of
 from abeval.history.table import Table, changing
 from abeval.results.analysis import Result
 from abeval.results.effects import Row
-from abeval.results.history import Added, AddedSource, HistoryRow
+from abeval.results.history import Added, AddedSource, HistoryRow, Side
 from abeval.results.replay import ReplayResult
 from abeval.results.study import ANALYSIS, REPLAY, TIME, Wanted, read_result
 from abeval.results.windows import TimeResult, WindowRow
@@ -44,13 +44,6 @@ _NUMBERS: Mapping[str, Any] = {
     **{"digest": "", "units": 0, "trusted": True, "shipped": False},
 }
 """Of a row without its numbers."""
-
-_BLANK: Mapping[str, Any] = {
-    **_NUMBERS,
-    **dict.fromkeys(("model", "traffic", "window", "start", "end", "role", "direction")),
-    **{"control": "", "scale": "lift"},
-}
-"""Of a row that no result says otherwise of."""
 
 
 def add(
@@ -141,7 +134,7 @@ def rows_of(result: Addable, shipped: frozenset[str] | None) -> tuple[HistoryRow
             rows = tuple(_of_windows(result))
     text = json.dumps(said, sort_keys=True, default=str)
     digest = _digest(text.encode("utf-8", "backslashreplace"))
-    return tuple(replace(row, digest=digest, **_writable(row)) for row in rows)
+    return tuple(replace(row, **_writable(row) | {"digest": digest}) for row in rows)
 
 
 def _digest(content: bytes) -> str:
@@ -149,14 +142,9 @@ def _digest(content: bytes) -> str:
 
 
 def _writable(row: HistoryRow) -> dict[str, Any]:
-    """Return the texts of a row that are no UTF-8, which JSON can hold and a file cannot."""
-    texts = {f.name: text for f in fields(row) if isinstance(text := getattr(row, f.name), str)}
-    plain = {name: text.encode("utf-8", "replace").decode() for name, text in texts.items()}
-    return {name: text for name, text in plain.items() if text != texts[name]}
-
-
-def _row(**known: Any) -> HistoryRow:  # noqa: ANN401
-    return HistoryRow(**{**_BLANK, **known})
+    """Return the texts of a row as UTF-8: JSON can hold what is none, and a file cannot."""
+    texts = {name: text for name, text in vars(row).items() if isinstance(text, str)}
+    return {name: text.encode("utf-8", "replace").decode() for name, text in texts.items()}
 
 
 def _lift(row: Row | WindowRow, alpha: float, boundary: float | None = None) -> dict[str, Any]:
@@ -201,7 +189,7 @@ def _of_analysis(result: Result, shipped: frozenset[str] | None) -> Iterator[His
     bounds = {(b.metric, b.variant): b.boundary for b in result.boundaries}
     for row in result.scorecard:
         decision = decisions.get(row.variant)
-        yield _row(
+        yield HistoryRow(
             **_lift(row, info.alpha, bounds.get((row.metric, row.variant))),
             experiment=info.name,
             source="analysis",
@@ -223,27 +211,18 @@ def _of_replay(result: ReplayResult) -> Iterator[HistoryRow]:
     plain = {model.name for model in result.models if model.blend is None}
     for pair in result.pairs:
         if pair.model in plain:
-            yield _row(
+            numbers = asdict(pair)
+            yield HistoryRow(
+                effect=numbers.pop("difference"),
+                **numbers,
                 experiment=result.name,
                 source="replay",
                 variant=pair.model,
-                control=pair.control,
-                model=pair.model,
-                metric=pair.metric,
                 side="offline",
-                traffic=pair.traffic,
                 direction=_direction(pair.metric),
                 scale="difference",
-                value_control=pair.value_control,
-                value=pair.value,
-                effect=pair.difference,
-                low=pair.low,
-                high=pair.high,
                 se=_se(pair.difference, pair.low, pair.high, critical),
-                p_value=pair.p_value,
                 alpha=result.alpha,
-                units=pair.units,
-                reason=pair.reason,
             )
 
 
@@ -260,7 +239,7 @@ def _of_windows(result: TimeResult) -> Iterator[HistoryRow]:
     whole = [row for row in result.windows if row.axis == "calendar" and not row.partial]
     if not days or partial & {days[0], days[-1]}:
         return
-    ends = [
+    ends: list[tuple[int, Side, str]] = [
         *((n, "early", "first") for n in EARLY if n + min(LATE) <= len(days)),
         *((n, "late", "last") for n in LATE if n + min(EARLY) <= len(days)),
     ]
@@ -269,7 +248,7 @@ def _of_windows(result: TimeResult) -> Iterator[HistoryRow]:
             is_early = row.kind == "cumulative" and side == "early"
             is_late = row.kind == "rolling" and side == "late" and row.end == days[-1]
             if row.days == length and (is_early or is_late):
-                yield _row(
+                yield HistoryRow(
                     **_lift(row, result.alpha),
                     experiment=result.name,
                     source="windows",

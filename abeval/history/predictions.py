@@ -84,7 +84,6 @@ def predicted(
         agree_low=low,
         agree_high=high,
         base=float(np.mean(y > 0)),
-        **dict.fromkeys(_FITTED),
     )
     try:
         fitted = latent.fit(x, x_se, y, y_se, shared, groups)
@@ -111,12 +110,6 @@ def predicted(
     )
     by_case = (dict(zip(cases, v.tolist(), strict=True)) for v in (held_out.gain, error))
     return Predicted(row, correlation.p_value, *by_case)
-
-
-_FITTED = (
-    *("correlation", "low", "high", "slope", "slope_low", "slope_high"),
-    *("step", "chance", "chance_loss", "explained", "quality", "reason"),
-)
 
 
 def _is_before(early: Effect, late: Effect) -> bool:

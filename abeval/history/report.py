@@ -60,14 +60,16 @@ def report(
     before = _offline(history, offline)
     wanted = {measure.metric for measure in online}
     ends = [m for m in history.of("early", "late") if m.metric in wanted]
+    early, late = ([m for m in ends if m.side == side] for side in ("early", "late"))
     predictions = [
         one
-        for target in online + [m for m in ends if m.side == "late"]
-        for predictor in (before if target.side == "online" else _early(ends))
+        for target in (*online, *late)
+        for predictor in (before if target.side == "online" else early)
         if predictor.sign and target.sign
         if (one := predicted(predictor, target, history, options)) is not None
     ]
     shown = (*before, *online, *ends)
+    unsigned = () if kept.is_signed else (_UNSIGNED,)
     return HistoryReport(
         schema_version=HISTORY_SCHEMA_VERSION,
         history=str(path),
@@ -79,10 +81,7 @@ def report(
         gained=tuple(_gained(m, history, options.alpha) for m in online),
         effects=tuple(e for m in shown for e in _effects(m, history, options.alpha)),
         left_out=tuple(history.left_out.items()),
-        notes=(
-            *_notes(history, before, online, predictions, options),
-            *(() if kept.is_signed else (_UNSIGNED,)),
-        ),
+        notes=(*_notes(history, before, online, predictions, options), *unsigned),
     )
 
 
@@ -128,10 +127,6 @@ def _offline(history: Measures, names: Sequence[str] | None) -> list[Measure]:
     return [known[name] for name in (*_OFFLINE, *at_k) if name in known] or measures
 
 
-def _early(ends: Sequence[Measure]) -> list[Measure]:
-    return [measure for measure in ends if measure.side == "early"]
-
-
 def _choices(predictions: Sequence[Predicted], alpha: float) -> list[Choice]:
     groups = groupby(predictions, key=lambda one: (one.row.target, one.row.side))
     each = (chosen([*group], alpha) for _, group in groups)
@@ -144,31 +139,29 @@ def _notes(
     online: Sequence[Measure],
     predictions: Sequence[Predicted],
     options: Options,
-) -> list[str]:
-    notes = []
+) -> Iterable[str]:
     unknown = [one.row for one in predictions if not one.row.shared_known]
     if unknown:
         assumed = f"{options.shared:g}" if options.shared else "none"
-        notes.append(
+        yield (
             "noise that two metrics share because the same units are behind both was not measured "
             f"for {len(unknown)} of {len(predictions)} predictions; assumed correlation of their "
             f"errors: {assumed}. It makes correlations too high if it is positive"
         )
     hidden = len(history.of("offline")) - len(before)
     if hidden > 0:
-        notes.append(f"{hidden} more offline metrics are in the history: name them to see them")
+        yield f"{hidden} more offline metrics are in the history: name them to see them"
     sideless = [m.name for m in (*before, *online) if not m.sign]
     if sideless:
-        notes.append(f"not compared, as neither more nor less is better: {', '.join(sideless)}")
-    notes.append(
+        yield f"not compared, as neither more nor less is better: {', '.join(sideless)}"
+    yield (
         "what was gained, and the prior, are those of normal true effects: their intervals are too "
         "narrow where most experiments do nothing and few do much"
     )
     if not before:
-        notes.append("no offline metrics: add the JSON of abeval replay with that of analyze")
+        yield "no offline metrics: add the JSON of abeval replay with that of analyze"
     if not history.of("early"):
-        notes.append("no early and late days: add the JSON of abeval windows")
-    return notes
+        yield "no early and late days: add the JSON of abeval windows"
 
 
 def prior(measure: Measure, alpha: float) -> HistoryPrior:
@@ -191,11 +184,11 @@ def _gained(measure: Measure, history: Measures, alpha: float) -> Gained:
     naive = float(values[shipped].sum())
     counts = int(shipped.sum()), len(values)
     if measure.experiments < FEWEST:
-        return Gained(measure.name, *counts, naive, *(None,) * 5, "too_few_units")
+        return Gained(measure.name, *counts, naive, reason="too_few_units")
     fitted = shrinkage.prior(values, ses, alpha)
     total = shrinkage.total(values, ses, shipped, alpha)
     numbers = total.value, total.low, total.high, fitted.mean, fitted.sd
-    return Gained(measure.name, *counts, naive, *numbers, None)
+    return Gained(measure.name, *counts, naive, *numbers)
 
 
 def _effects(measure: Measure, history: Measures, alpha: float) -> Iterable[HistoryEffect]:

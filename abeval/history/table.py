@@ -5,9 +5,9 @@ import json
 import shutil
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
-from dataclasses import asdict
+from dataclasses import asdict, fields
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, get_args
 
 import duckdb
 
@@ -21,20 +21,12 @@ from abeval.scratch import Scratch
 TABLE = "abeval_history"
 """Its name in a DuckDB file, which may have other tables too."""
 
-_TEXT, _NUMBER = "varchar", "double"
+_TYPES = {float: "double", int: "bigint", bool: "boolean"}
 _COLUMNS: Mapping[str, str] = {
-    **dict.fromkeys(("experiment", "source", "digest", "variant", "control", "model"), _TEXT),
-    **dict.fromkeys(("metric", "side", "traffic", "window", "start", "end"), _TEXT),
-    **dict.fromkeys(("role", "direction", "scale"), _TEXT),
-    **dict.fromkeys(("value_control", "value", "effect", "low", "high", "se"), _NUMBER),
-    **dict.fromkeys(("p_value", "alpha"), _NUMBER),
-    **dict.fromkeys(("units_control", "units"), "bigint"),
-    "trusted": "boolean",
-    **dict.fromkeys(("reason", "decision"), _TEXT),
-    "shipped": "boolean",
+    **{f.name: _TYPES.get((*get_args(f.type), f.type)[0], "varchar") for f in fields(HistoryRow)},
     "shared": "map(varchar, double)",
 }
-"""Of `HistoryRow`, in its order."""
+"""Name → type, of the fields of `HistoryRow` in their order."""
 
 WAIT = 60.0
 """Seconds that a run waits for another one that changes the same history."""

@@ -46,7 +46,7 @@ class AgreementRow:
         others: The same on the other traffics.
         offline_strength: The difference in half-widths of its interval, positive where better:
             beyond 1 the interval excludes zero. None without an interval or a good direction.
-        online_strength: The same of the effect online.
+        online_strength: The effect online in half-widths of its interval.
     """
 
     variant: str

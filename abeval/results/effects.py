@@ -156,7 +156,7 @@ class QuantileEffect(Values):
     """A quantile of a value in a variant against control.
 
     Attributes:
-        value: As in `Spread`.
+        value: What it is of, as `Spread` has it.
         level: Share of the impressions that lie below; no adjustment for the number of levels.
     """
 
@@ -397,7 +397,7 @@ class WithoutAuc:
     Attributes:
         reason: `no_score` (no impression with a score), `single_impression`, `no_click`, or
             `only_clicks`; of a single impression it is always the second.
-        impressions: Their impressions with a score.
+        impressions: Impressions of these units with a score.
     """
 
     reason: Fate
@@ -411,7 +411,7 @@ class UnitAucs:
     """How the AUCs of single units, whose weighted mean is GAUC, are distributed in a variant.
 
     Attributes:
-        impressions: Theirs, with a score: the weights of GAUC.
+        impressions: Of units with an AUC, with a score: the weights of GAUC.
         bins: By AUC, ascending; bins without units are not there.
         without: Units that have none, by reason.
     """

@@ -18,7 +18,7 @@ Change = Literal["added", "replaced", "unchanged"]
 Side = Literal["offline", "online", "early", "late"]
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class HistoryRow:
     """One metric of one variant in one experiment, as the history file keeps it.
 
@@ -35,7 +35,7 @@ class HistoryRow:
         start: First day (ISO), if known.
         direction: Which way is better: `increase`, `decrease`, `toward VALUE`, or None.
         scale: Of the effect: `lift` (a fraction of control) or `difference`.
-        se: Its standard error, from the interval.
+        se: Standard error of the effect, from its interval.
         p_value: Two-sided, of no effect.
         units: Units of the variant; of a replay, of the traffic.
         trusted: Whether no failed check touches the metric.
@@ -45,33 +45,33 @@ class HistoryRow:
 
     experiment: str
     source: Source
-    digest: str
+    digest: str = ""
     variant: str
-    control: str
-    model: str | None
+    control: str = ""
+    model: str | None = None
     metric: str
     side: Side
-    traffic: str | None
-    window: str | None
-    start: str | None
-    end: str | None
-    role: str | None
-    direction: str | None
-    scale: Literal["lift", "difference"]
-    value_control: float | None
-    value: float | None
-    effect: float | None
-    low: float | None
-    high: float | None
-    se: float | None
-    p_value: float | None
+    traffic: str | None = None
+    window: str | None = None
+    start: str | None = None
+    end: str | None = None
+    role: str | None = None
+    direction: str | None = None
+    scale: Literal["lift", "difference"] = "lift"
+    value_control: float | None = None
+    value: float | None = None
+    effect: float | None = None
+    low: float | None = None
+    high: float | None = None
+    se: float | None = None
+    p_value: float | None = None
     alpha: float
-    units_control: int | None
-    units: int
-    trusted: bool
-    reason: str | None
-    decision: str | None
-    shipped: bool
+    units_control: int | None = None
+    units: int = 0
+    trusted: bool = True
+    reason: str | None = None
+    decision: str | None = None
+    shipped: bool = False
     shared: tuple[tuple[str, float], ...] = ()
 
 
@@ -133,7 +133,7 @@ class HistoryPrior(Record):
 HISTORY_SCHEMA_VERSION = "1"
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Sensitivity:
     """How often a metric moves at all.
 
@@ -154,13 +154,13 @@ class Sensitivity:
     share: float
     low: float
     high: float
-    spread: float | None
+    spread: float | None = None
     se: float
-    signal: float | None
-    reason: str | None
+    signal: float | None = None
+    reason: str | None = None
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Prediction:
     """How true effects on a metric go together with those on another that is known before.
 
@@ -179,7 +179,7 @@ class Prediction:
         agree_share: `agree / effects`.
         step: A typical gain of the predictor: the median size of its effects.
         chance: Probability that the true effect on the target is a gain, after one of `step`.
-        chance_loss: The same after a loss of `step`.
+        chance_loss: Probability of a gain after a loss of `step`.
         base: Share of past effects on the target that were gains, by its estimate.
         explained: Share of the squared error of a prediction that the predictor takes away, of
             experiments that were left out; below zero where it does harm.
@@ -192,25 +192,25 @@ class Prediction:
     experiments: int
     effects: int
     naive: float | None
-    correlation: float | None
-    low: float | None
-    high: float | None
-    slope: float | None
-    slope_low: float | None
-    slope_high: float | None
+    correlation: float | None = None
+    low: float | None = None
+    high: float | None = None
+    slope: float | None = None
+    slope_low: float | None = None
+    slope_high: float | None = None
     shared: float
     shared_known: int
     agree: int
     agree_share: float
     agree_low: float
     agree_high: float
-    step: float | None
-    chance: float | None
-    chance_loss: float | None
+    step: float | None = None
+    chance: float | None = None
+    chance_loss: float | None = None
     base: float | None
-    explained: float | None
-    quality: float | None
-    reason: str | None
+    explained: float | None = None
+    quality: float | None = None
+    reason: str | None = None
 
 
 @dataclass(frozen=True)
@@ -275,12 +275,12 @@ class Gained:
     shipped: int
     effects: int
     naive: float
-    gained: float | None
-    low: float | None
-    high: float | None
-    prior_mean: float | None
-    prior_sd: float | None
-    reason: str | None
+    gained: float | None = None
+    low: float | None = None
+    high: float | None = None
+    prior_mean: float | None = None
+    prior_sd: float | None = None
+    reason: str | None = None
 
 
 @dataclass(frozen=True, repr=False)

@@ -41,7 +41,7 @@ class DecisionPlan:
         looks: Number of planned looks at which it may end; 1 for one look at the end.
         mde: Relative effect on every goal, in its good direction; no guardrail moves.
         ship: How often it ends in ship with that effect.
-        ship_one: The same where the first goal alone has the effect.
+        ship_one: How often it ships where the first goal alone has the effect.
         ship_none: How often it ends in ship where nothing moves.
         stop_none: How often it ends in do not ship where nothing moves.
     """

@@ -100,7 +100,6 @@ class PairRow:
     """A model compared with control's on the same requests, in pairs by unit.
 
     Attributes:
-        traffic: As in `ReplayRow`, like `metric` and `units`.
         difference: `value - value_control`.
         p_value: Two-sided, of no difference; unadjusted.
     """
@@ -139,9 +138,9 @@ class ModelCoverage:
     """How much of the log a model scores.
 
     Attributes:
-        scored_requests: Those with at least one score of the model.
+        scored_requests: Requests with at least one score of the model.
         unscored_rows: Items without a usable score: null, NaN or infinite.
-        scored_units: Those with at least one score of the model.
+        scored_units: Units with at least one score of the model.
     """
 
     model: str
@@ -254,7 +253,7 @@ class ReplayResult(Tabled, DrawnRecord):
         curves: Metrics at every cut-off; empty unless requested.
         by_value: Metrics with a cut-off by a column's value; None unless requested.
         cut_rows: Cut × cell × model × traffic × metric, without those that need whole lists.
-        cut_pairs: The same of two models.
+        cut_pairs: Comparisons of two models in a cell of a cut.
     """
 
     ROWS: ClassVar = "rows"

@@ -246,7 +246,7 @@ class AuditDay:
 
     Attributes:
         day: Local day of their first impression; None without times.
-        mismatches: Those that the rule puts elsewhere.
+        mismatches: Units that the rule puts elsewhere.
     """
 
     day: str | None
