@@ -139,21 +139,17 @@ def measures_of(rows: Sequence[HistoryRow]) -> Measures:
     """
     analyses = _Analyses(rows)
     left_out: Counter[str] = Counter()
-    effects: dict[HistoryRow, dict[Case, Effect]] = {}
-    first: dict[tuple[Side, str], HistoryRow] = {}
+    groups: dict[tuple[Side, str], tuple[HistoryRow, dict[Case, Effect]]] = {}
     for row in rows:
         if row.source != "noise" and not analyses.is_other_traffic(row):
-            found = analyses.effect(row)
-            if isinstance(found, str):
-                left_out[found] += 1
+            answer = analyses.effect(row)
+            if isinstance(answer, str):
+                left_out[answer] += 1
                 continue
-            case, effect = found
-            known = first.setdefault((row.side, name_of(row)), row)
-            effects.setdefault(known, {})[case] = effect
+            case, effect = answer
+            groups.setdefault((row.side, name_of(row)), (row, {}))[1][case] = effect
     last = {row.metric: row for row in analyses.rows}
-    measures = tuple(
-        _measure(row, last.get(row.metric), of_cases) for row, of_cases in effects.items()
-    )
+    measures = tuple(_measure(row, last.get(row.metric), own) for row, own in groups.values())
     shipped = frozenset((r.experiment, r.variant) for r in analyses.rows if r.shipped)
     return Measures(measures, shipped, _shared(rows, analyses), left_out)
 
@@ -169,10 +165,9 @@ def cases_of(rows: Sequence[HistoryRow]) -> Iterator[tuple[HistoryRow, Case]]:
 
 def _measure(row: HistoryRow, judged: HistoryRow | None, effects: Mapping[Case, Effect]) -> Measure:
     """Return the measure of a row; an online one is turned as the last analysis has it."""
-    if row.side == "offline" or judged is None:
-        direction = row.direction if row.side == "offline" else None
-        return Measure(name_of(row), row.metric, row.side, direction, None, effects)
-    return Measure(name_of(row), row.metric, row.side, judged.direction, judged.role, effects)
+    source = row if row.side == "offline" else judged
+    direction, role = (None, None) if source is None else (source.direction, source.role)
+    return Measure(name_of(row), row.metric, row.side, direction, role, effects)
 
 
 def name_of(row: HistoryRow) -> str:

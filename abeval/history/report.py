@@ -193,25 +193,16 @@ def _gained(measure: Measure, history: Measures, alpha: float) -> Gained:
 
 def _effects(measure: Measure, history: Measures, alpha: float) -> Iterable[HistoryEffect]:
     """Return every effect, with its shrunken one where it is over the whole experiment."""
-    posterior = None
+    shrunk: Sequence[Sequence[float | None]] = [(None, None, None)] * len(measure.effects)
     if measure.side == "online" and measure.experiments >= FEWEST:
         posterior = shrinkage.shrink(measure.values, measure.ses, alpha)
+        shrunk = np.stack([posterior.value, posterior.low, posterior.high], axis=1).tolist()
     reach = two_sided_quantile(alpha)
-    for i, (case, effect) in enumerate(measure.effects.items()):
+    for (case, effect), (value, low, high) in zip(measure.effects.items(), shrunk, strict=True):
         half = reach * effect.se
-        yield HistoryEffect(
-            *case,
-            measure=measure.name,
-            side=measure.side,
-            direction=measure.direction,
-            effect=effect.value,
-            low=effect.value - half,
-            high=effect.value + half,
-            shrunk=None if posterior is None else float(posterior.value[i]),
-            shrunk_low=None if posterior is None else float(posterior.low[i]),
-            shrunk_high=None if posterior is None else float(posterior.high[i]),
-            shipped=case in history.shipped,
-        )
+        measured = effect.value, effect.value - half, effect.value + half
+        head = (*case, measure.name, measure.side, measure.direction, *measured)
+        yield HistoryEffect(*head, value, low, high, case in history.shipped)
 
 
 def _sensitivity(measure: Measure, alpha: float) -> Sensitivity:
