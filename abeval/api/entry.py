@@ -9,10 +9,10 @@ from abeval.api.loaded import LoadedExperiment
 from abeval.errors import ExperimentError
 from abeval.experiment.load import load_experiment, parse_experiment
 from abeval.experiment.sections import EngineOptions
+from abeval.logs.run import Inputs
 
 if TYPE_CHECKING:
     from abeval.engines.protocol import Engine
-    from abeval.logs.run import Inputs
     from abeval.results.analysis import Result
     from abeval.table.columns import Metrics, TableOptions
 
@@ -32,7 +32,7 @@ class LoadedTable(LoadedExperiment):
         self.engine.close()
         return super().replace(**entries)
 
-    def analyze(self, **inputs: "Unpack[Inputs]") -> "Result":
+    def analyze(self, **inputs: Unpack[Inputs]) -> "Result":
         """Analyse it as any experiment, and close the engine."""
         from abeval.pipeline import analyze_logs
 

@@ -5,25 +5,18 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Unpack
 
-from abeval.bounds import (
-    MAX_DAYS,
-    MAX_EFFECT,
-    MAX_REPLAYS,
-    MIN_DAYS,
-    MIN_EFFECT,
-    check_between,
-    check_seed,
-)
+from abeval import bounds
 from abeval.errors import ExperimentError
 from abeval.experiment.load import parse_experiment
+from abeval.experiment.metrics import named_metrics
 from abeval.experiment.model import Experiment
 from abeval.files import real
+from abeval.logs.run import Inputs, opened
 
 if TYPE_CHECKING:
     import pandas as pd
 
     from abeval.assignment.draws import Rule
-    from abeval.logs.run import Inputs
     from abeval.offline.metrics import NoRelevant, Ties
     from abeval.results.agreement import Agreement
     from abeval.results.analysis import CheckResult, Pairwise, Result
@@ -63,7 +56,7 @@ class LoadedExperiment:
             own["overrides"] = self.experiment.overrides
         return LoadedExperiment(parse_experiment({**own, **entries}, self.experiment.folder))
 
-    def analyze(self, **inputs: "Unpack[Inputs]") -> "Result":
+    def analyze(self, **inputs: Unpack[Inputs]) -> "Result":
         """Aggregate the logs, and judge.
 
         Args:
@@ -77,7 +70,7 @@ class LoadedExperiment:
 
         return analyze_logs(self.experiment, inputs)
 
-    def study(self, **inputs: "Unpack[Inputs]") -> "Study":
+    def study(self, **inputs: Unpack[Inputs]) -> "Study":
         """Compute analysis, effects over time, A/A replays and replay, as far as the logs allow.
 
         Args:
@@ -106,11 +99,7 @@ class LoadedExperiment:
 
         return judged_sums(self.experiment, read_sums(sums), sums)
 
-    def compare(
-        self,
-        metric: str,
-        **inputs: "Unpack[Inputs]",
-    ) -> "Pairwise":
+    def compare(self, metric: str, **inputs: Unpack[Inputs]) -> "Pairwise":
         """Compare every two variants on one metric, p-values adjusted over all pairs.
 
         Args:
@@ -121,9 +110,7 @@ class LoadedExperiment:
             ExperimentError: There is no such metric.
         """
         from abeval.aggregates.collect import collect
-        from abeval.experiment.metrics import named_metrics
         from abeval.inference.judge import pairwise
-        from abeval.logs.run import opened
 
         metrics = named_metrics(self.experiment, [metric])
         with opened(self.experiment, inputs) as run:
@@ -137,7 +124,7 @@ class LoadedExperiment:
         days: float | None = None,
         power: float = 0.8,
         metrics: Sequence[str] | None = None,
-        **inputs: "Unpack[Inputs]",
+        **inputs: Unpack[Inputs],
     ) -> "Plans":
         """Plan by its own logs what the experiment can see, or how long it needs.
 
@@ -152,9 +139,7 @@ class LoadedExperiment:
             ExperimentError: There is no such metric, or a number makes no sense.
         """
         from abeval.aggregates.collect import Further, collect_prepared
-        from abeval.experiment.metrics import named_metrics
         from abeval.inference.power import plan
-        from abeval.logs.run import opened
         from abeval.time.time_sums import growths_of
 
         if mde is not None and days is not None:
@@ -162,9 +147,9 @@ class LoadedExperiment:
         if not self.experiment.alpha < power < 1:
             raise ExperimentError(f"power {power} must lie between alpha and 1")
         if mde is not None:
-            check_between("mde", mde, MIN_EFFECT, MAX_EFFECT)
+            bounds.check_between("mde", mde, bounds.MIN_EFFECT, bounds.MAX_EFFECT)
         if days is not None:
-            check_between("days", days, MIN_DAYS, MAX_DAYS)
+            bounds.check_between("days", days, bounds.MIN_DAYS, bounds.MAX_DAYS)
         chosen = named_metrics(self.experiment, metrics)
         if not metrics:
             chosen = [m for m in chosen if m.role != "diagnostic"]
@@ -181,7 +166,7 @@ class LoadedExperiment:
         widths: Sequence[int] = (3, 7),
         looks: Sequence[int] | None = None,
         by: Sequence["By"] = (),
-        **inputs: "Unpack[Inputs]",
+        **inputs: Unpack[Inputs],
     ) -> "TimeResult":
         """Estimate effects by window, their stability, and what daily looks would have said.
 
@@ -196,8 +181,6 @@ class LoadedExperiment:
             ExperimentError: There is no such metric, or a number makes no sense.
             LogError: The log has no time.
         """
-        from abeval.experiment.metrics import named_metrics
-        from abeval.logs.run import opened
         from abeval.time.analysis import windows
         from abeval.time.cut import CLOCKS
 
@@ -211,7 +194,7 @@ class LoadedExperiment:
         with opened(self.experiment, inputs) as run:
             return windows(run, chosen, widths, looks or (), by)
 
-    def check(self, **inputs: "Unpack[Inputs]") -> "CheckResult":
+    def check(self, **inputs: Unpack[Inputs]) -> "CheckResult":
         """Check the split and the logs, without a scorecard.
 
         Args:
@@ -229,7 +212,6 @@ class LoadedExperiment:
         """
         from abeval.aggregates.collect import collect
         from abeval.inference.trust.checks import check, checked_metrics, without_replays
-        from abeval.logs.run import opened
 
         metrics = checked_metrics(self.experiment)
         with opened(without_replays(self.experiment), inputs) as run:
@@ -243,7 +225,7 @@ class LoadedExperiment:
         runs: int = 10_000,
         seed: int = 0,
         metrics: Sequence[str] | None = None,
-        **inputs: "Unpack[Inputs]",
+        **inputs: Unpack[Inputs],
     ) -> "AAResult":
         """Replay A/A tests on the experiment's own logs: does each metric's test keep its level?
 
@@ -256,12 +238,10 @@ class LoadedExperiment:
         Raises:
             ExperimentError: There is no such metric, or `runs` is less than 1.
         """
-        from abeval.experiment.metrics import named_metrics
-        from abeval.logs.run import opened
         from abeval.time.open import aa
 
-        check_between("runs", runs, 1, MAX_REPLAYS)
-        check_seed(seed)
+        bounds.check_between("runs", runs, 1, bounds.MAX_REPLAYS)
+        bounds.check_seed(seed)
         chosen = named_metrics(self.experiment, metrics)
         with opened(self.experiment, inputs) as run:
             return aa(run, chosen, runs, seed)
@@ -270,7 +250,7 @@ class LoadedExperiment:
         self,
         *,
         others: "Mapping[str, LoadedExperiment | pd.Series[str]] | None" = None,
-        **inputs: "Unpack[Inputs]",
+        **inputs: Unpack[Inputs],
     ) -> "AuditResult":
         """Compare the log's variants with those that [assignment] gives, unit by unit.
 
@@ -283,7 +263,6 @@ class LoadedExperiment:
             ExperimentError: The file has no [assignment], and there are no others.
         """
         from abeval.audit import audit
-        from abeval.logs.run import opened
 
         rules: dict[str, Rule | pd.Series[str]] = {}
         for name, other in (others or {}).items():
@@ -309,7 +288,7 @@ class LoadedExperiment:
         switch: Sequence[float] = (10.0,),
         shrink: Sequence[float] = (100.0,),
         min_ess: float = 100.0,
-        **inputs: "Unpack[Inputs]",
+        **inputs: Unpack[Inputs],
     ) -> "OffPolicyResult":
         """Estimate what a policy would have had on the traffic of a variant with propensities.
 
@@ -331,7 +310,6 @@ class LoadedExperiment:
             ExperimentError: A variant is unknown, or not one policy is given.
             LogError: The log has no propensity, or the table is no policy.
         """
-        from abeval.logs.run import opened
         from abeval.off_policy.log import PolicyChoice
         from abeval.off_policy.run import OffPolicyOptions, off_policy
 
@@ -359,7 +337,7 @@ class LoadedExperiment:
         split: str | Mapping[str, tuple[str, str]] | None = None,
         curve: int | None = None,
         k_by: tuple[str, Mapping[str, int]] | None = None,
-        **inputs: "Unpack[Inputs]",
+        **inputs: Unpack[Inputs],
     ) -> "ReplayResult":
         """Score every model offline, on this experiment's log, and compare them in pairs.
 
@@ -385,7 +363,6 @@ class LoadedExperiment:
             ExperimentError: An unknown metric, preset or model.
             LogError: The logs do not have what a replay needs.
         """
-        from abeval.logs.run import opened
         from abeval.offline.options import ReplayOptions
         from abeval.offline.replay import replay
 
@@ -412,7 +389,7 @@ class LoadedExperiment:
         *,
         k: Sequence[int] = (1, 5, 10),
         metrics: Sequence[str] | None = None,
-        **inputs: "Unpack[Inputs]",
+        **inputs: Unpack[Inputs],
     ) -> "Agreement":
         """Set the models' offline differences beside the effects online, and check why they differ.
 
@@ -435,8 +412,6 @@ class LoadedExperiment:
         """
         from abeval.aggregates.collect import Further, collect_prepared
         from abeval.agreement.agree import OFFLINE, joined, offline_columns, read_offline
-        from abeval.experiment.metrics import named_metrics
-        from abeval.logs.run import opened
         from abeval.offline.options import ReplayOptions
         from abeval.pipeline import judged
 

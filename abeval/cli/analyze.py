@@ -189,7 +189,6 @@ def report(
 
 def _study(files: list[Path], engine: Mapping[str, object]) -> "Study":
     """Run an experiment file, or read results."""
-    from abeval.api import load
     from abeval.progress import steps
     from abeval.results.study import read_results
 
@@ -199,6 +198,8 @@ def _study(files: list[Path], engine: Mapping[str, object]) -> "Study":
             f"{experiments[0]} is an experiment file", "name it alone, or name results only"
         )
     if experiments:
+        from abeval.api import load
+
         loaded = engine_of(load(experiments[0]), engine)
         with steps() as step:
             return loaded.study(step=step)
