@@ -8,20 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from abeval.cli.options import (
-    JsonFile,
-    Reads,
-    ReportFile,
-    Writes,
-    check_page,
-    console,
-    engine_of,
-    flag,
-    is_toml,
-    on_engine,
-    output_file,
-    write_json,
-)
+from abeval.cli import options
 from abeval.errors import ExperimentError
 
 if TYPE_CHECKING:
@@ -30,7 +17,7 @@ if TYPE_CHECKING:
     from abeval.results.study import Study
 
 
-_column = partial(flag, rich_help_panel="Table of one row a unit", metavar="COLUMN")
+_column = partial(options.flag, rich_help_panel="Table of one row a unit", metavar="COLUMN")
 _FLAGS = (
     _column("unit", str, "The unit; without it each row is one."),
     _column("variant", str, "The variant."),
@@ -65,8 +52,8 @@ def _load(file: Path | None, flags: Mapping[str, Any]) -> "LoadedExperiment":
         from abeval.api.entry import load_table
         from abeval.table.columns import TableOptions
 
-        options = {one.keyword: v for one in _FLAGS if (v := named[one.parameter.name])}
-        loaded = load_table(file, TableOptions(**options))
+        columns = {one.keyword: v for one in _FLAGS if (v := named[one.parameter.name])}
+        loaded = load_table(file, TableOptions(**columns))
     elif given:
         raise ExperimentError(f"--{given[0]} is for a table", "name its --variant too")
     elif is_table(file):
@@ -101,7 +88,7 @@ def _say_control(experiment: "Experiment", named: str | None) -> None:
 
 
 on_table_or_file = partial(
-    on_engine,
+    options.on_engine,
     load=_load,
     flags=_FLAGS,
     text="The experiment file (TOML), or a table with --variant.",
@@ -114,10 +101,10 @@ _EXIT_CODES: Mapping[str, int] = {"ship": 0, "do_not_trust": 3, "do_not_ship": 4
 
 def analyze(
     loaded: "LoadedExperiment",
-    json_file: JsonFile = None,
-    report: ReportFile = None,
+    json_file: options.JsonFile = None,
+    report: options.ReportFile = None,
     csv: Annotated[
-        Path | None, output_file("--csv", "Write the scorecard as CSV."), Writes()
+        Path | None, options.output_file("--csv", "Write the scorecard as CSV."), options.Writes()
     ] = None,
     gate: Annotated[
         bool, typer.Option("--gate", help="Exit with 3, 4 or 5 unless the verdict is to ship.")
@@ -128,7 +115,7 @@ def analyze(
     sums: Annotated[
         Path | None,
         typer.Option(help="Judge sums by metric, variant and day instead of logs.", metavar="FILE"),
-        Reads(),
+        options.Reads(),
     ] = None,
 ) -> None:
     """Analyse an experiment: verdict, trust checks, scorecard."""
@@ -139,12 +126,12 @@ def analyze(
     with steps(profile=profile) as step:
         result = loaded.analyze(step=step) if sums is None else loaded.from_sums(sums)
         step("writing")
-        write_json(json_file, result)
+        options.write_json(json_file, result)
         if csv is not None:
             write_text(csv, result.to_csv())
         if report is not None:
             result.report(report)
-    print_result(result, console())
+    print_result(result, options.console())
     if gate:
         raise typer.Exit(max((_EXIT_CODES[v.decision] for v in result.verdicts), default=0))
 
@@ -158,15 +145,17 @@ def report(
         typer.Argument(
             help="An experiment file (TOML), or results as --json wrote them.", metavar="FILE..."
         ),
-        Reads("the file to report", is_experiment=is_toml),
+        options.Reads("the file to report", is_experiment=options.is_toml),
     ],
     output: Annotated[
-        Path | None, output_file("--output", "Write the page, or the Markdown."), Writes()
+        Path | None,
+        options.output_file("--output", "Write the page, or the Markdown."),
+        options.Writes(),
     ] = None,
     format: Annotated[
         Format, typer.Option("--format", help="html, or md for a pull request or a chat.")
     ] = Format.html,
-    json_file: JsonFile = None,
+    json_file: options.JsonFile = None,
     *,
     engine: Mapping[str, object],
 ) -> None:
@@ -176,9 +165,9 @@ def report(
     if format is Format.html:
         if output is None:
             raise ExperimentError("a page needs a file", "name it: --output report.html")
-        check_page(output)
+        options.check_page(output)
     study = _study(files, engine)
-    write_json(json_file, study)
+    options.write_json(json_file, study)
     if format is Format.html and output is not None:
         study.report(output)
     elif output is not None:
@@ -192,7 +181,7 @@ def _study(files: list[Path], engine: Mapping[str, object]) -> "Study":
     from abeval.progress import steps
     from abeval.results.study import read_results
 
-    experiments = [file for file in files if is_toml(file)]
+    experiments = [file for file in files if options.is_toml(file)]
     if experiments and len(files) > 1:
         raise ExperimentError(
             f"{experiments[0]} is an experiment file", "name it alone, or name results only"
@@ -200,7 +189,7 @@ def _study(files: list[Path], engine: Mapping[str, object]) -> "Study":
     if experiments:
         from abeval.api import load
 
-        loaded = engine_of(load(experiments[0]), engine)
+        loaded = options.engine_of(load(experiments[0]), engine)
         with steps() as step:
             return loaded.study(step=step)
     if engine:

@@ -11,15 +11,7 @@ from abeval.experiment.problems import suggestion
 from abeval.history.measures import Measure, Measures, measures_of
 from abeval.history.predictions import Options, Predicted, chosen, predicted, signal
 from abeval.history.table import Kept
-from abeval.results.history import (
-    HISTORY_SCHEMA_VERSION,
-    Choice,
-    Gained,
-    HistoryEffect,
-    HistoryPrior,
-    HistoryReport,
-    Sensitivity,
-)
+from abeval.results import history as records
 from abeval.stats import shrinkage
 from abeval.stats.distributions import two_sided_quantile
 from abeval.stats.proportions import Count, interval
@@ -40,7 +32,7 @@ def report(
     metrics: Sequence[str] | None,
     offline: Sequence[str] | None,
     options: Options,
-) -> HistoryReport:
+) -> records.HistoryReport:
     """Report what a history says.
 
     Args:
@@ -70,8 +62,8 @@ def report(
     ]
     shown = (*before, *online, *ends)
     unsigned = () if kept.is_signed else (_UNSIGNED,)
-    return HistoryReport(
-        schema_version=HISTORY_SCHEMA_VERSION,
+    return records.HistoryReport(
+        schema_version=records.HISTORY_SCHEMA_VERSION,
         history=str(path),
         alpha=options.alpha,
         experiments=names,
@@ -127,7 +119,7 @@ def _offline(history: Measures, names: Sequence[str] | None) -> list[Measure]:
     return [known[name] for name in (*_OFFLINE, *at_k) if name in known] or measures
 
 
-def _choices(predictions: Sequence[Predicted], alpha: float) -> list[Choice]:
+def _choices(predictions: Sequence[Predicted], alpha: float) -> list[records.Choice]:
     groups = groupby(predictions, key=lambda one: (one.row.target, one.row.side))
     each = (chosen([*group], alpha) for _, group in groups)
     return [choice for choice in each if choice is not None]
@@ -164,7 +156,7 @@ def _notes(
         yield "no early and late days: add the JSON of abeval windows"
 
 
-def prior(measure: Measure, alpha: float) -> HistoryPrior:
+def prior(measure: Measure, alpha: float) -> records.HistoryPrior:
     """Fit the normal distribution of a metric's true lifts.
 
     Raises:
@@ -174,24 +166,24 @@ def prior(measure: Measure, alpha: float) -> HistoryPrior:
         what = f"{measure.name} has an effect in {measure.experiments} experiments of the history"
         raise ExperimentError(what, f"a prior needs {FEWEST} or more: add their results")
     fitted = shrinkage.prior(measure.values, measure.ses, alpha)
-    return HistoryPrior(measure.name, *fitted, measure.experiments)
+    return records.HistoryPrior(measure.name, *fitted, measure.experiments)
 
 
-def _gained(measure: Measure, history: Measures, alpha: float) -> Gained:
+def _gained(measure: Measure, history: Measures, alpha: float) -> records.Gained:
     """Add up what was shipped, as estimated and as shrunk."""
     values, ses = measure.values, measure.ses
     shipped = np.array([case in history.shipped for case in measure.effects], dtype=bool)
     naive = float(values[shipped].sum())
     counts = int(shipped.sum()), len(values)
     if measure.experiments < FEWEST:
-        return Gained(measure.name, *counts, naive, reason="too_few_units")
+        return records.Gained(measure.name, *counts, naive, reason="too_few_units")
     fitted = shrinkage.prior(values, ses, alpha)
     total = shrinkage.total(values, ses, shipped, alpha)
     numbers = total.value, total.low, total.high, fitted.mean, fitted.sd
-    return Gained(measure.name, *counts, naive, *numbers)
+    return records.Gained(measure.name, *counts, naive, *numbers)
 
 
-def _effects(measure: Measure, history: Measures, alpha: float) -> Iterable[HistoryEffect]:
+def _effects(measure: Measure, history: Measures, alpha: float) -> Iterable[records.HistoryEffect]:
     """Return every effect, with its shrunken one where it is over the whole experiment."""
     shrunk: Sequence[Sequence[float | None]] = [(None, None, None)] * len(measure.effects)
     if measure.side == "online" and measure.experiments >= FEWEST:
@@ -202,10 +194,10 @@ def _effects(measure: Measure, history: Measures, alpha: float) -> Iterable[Hist
         half = reach * effect.se
         measured = effect.value, effect.value - half, effect.value + half
         head = (*case, measure.name, measure.side, measure.direction, *measured)
-        yield HistoryEffect(*head, value, low, high, case in history.shipped)
+        yield records.HistoryEffect(*head, value, low, high, case in history.shipped)
 
 
-def _sensitivity(measure: Measure, alpha: float) -> Sensitivity:
+def _sensitivity(measure: Measure, alpha: float) -> records.Sensitivity:
     """Count how often a metric moves, and estimate how far true effects spread."""
     p_values = [effect.p_value for effect in measure.effects.values()]
     tested = [p for p in p_values if p is not None]
@@ -213,7 +205,7 @@ def _sensitivity(measure: Measure, alpha: float) -> Sensitivity:
     low, high = interval(Count(moved, len(tested)), alpha) if tested else (0.0, 1.0)
     values, ses = measure.values, measure.ses
     enough = measure.experiments >= FEWEST
-    return Sensitivity(
+    return records.Sensitivity(
         measure=measure.name,
         side=measure.side,
         experiments=measure.experiments,

@@ -6,25 +6,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
-from abeval.results.effects import (
-    Adjustment,
-    Belief,
-    Boundary,
-    CatalogueUse,
-    CutRow,
-    CutSplit,
-    FamilyInterval,
-    NoCut,
-    OfVariant,
-    QuantileEffect,
-    RangeRow,
-    Row,
-    SegmentContrast,
-    SegmentTest,
-    SliceRow,
-    Spread,
-    UnitAucs,
-)
+from abeval.results import effects
 from abeval.results.record import DrawnRecord, Record, Tabled, csv_text, named, read_back
 from abeval.results.trust import AAMetric, Check, Influence, SplitDay, SplitPlace, Verdict
 from abeval.views import view
@@ -101,7 +83,7 @@ class MetricInfo:
 
 
 @dataclass(frozen=True)
-class LeftOut(OfVariant):
+class LeftOut(effects.OfVariant):
     """Count of what a metric's definition leaves out in a variant, or counts as 0.
 
     Attributes:
@@ -136,32 +118,32 @@ class Result(Tabled, DrawnRecord):
     experiment: ExperimentInfo
     verdicts: tuple[Verdict, ...]
     trust: tuple[Check, ...]
-    scorecard: tuple[Row, ...]
+    scorecard: tuple[effects.Row, ...]
     metrics: tuple[MetricInfo, ...]
-    daily: tuple[SliceRow, ...]
-    segments: tuple[SliceRow, ...]
+    daily: tuple[effects.SliceRow, ...]
+    segments: tuple[effects.SliceRow, ...]
     left_out: tuple[LeftOut, ...]
     accounting: tuple[Account, ...]
     notes: tuple[str, ...]
-    adjustments: tuple[Adjustment, ...] = ()
-    segment_tests: tuple[SegmentTest, ...] = ()
-    segment_contrasts: tuple[SegmentContrast, ...] = ()
-    boundaries: tuple[Boundary, ...] = ()
-    beliefs: tuple[Belief, ...] = ()
-    family_intervals: tuple[FamilyInterval, ...] = ()
+    adjustments: tuple[effects.Adjustment, ...] = ()
+    segment_tests: tuple[effects.SegmentTest, ...] = ()
+    segment_contrasts: tuple[effects.SegmentContrast, ...] = ()
+    boundaries: tuple[effects.Boundary, ...] = ()
+    beliefs: tuple[effects.Belief, ...] = ()
+    family_intervals: tuple[effects.FamilyInterval, ...] = ()
     aa: tuple[AAMetric, ...] = ()
     ramps: tuple[Ramp, ...] = ()
     influence: tuple[Influence, ...] = ()
     split_days: tuple[SplitDay, ...] = ()
     split_places: tuple[SplitPlace, ...] = ()
-    cuts: tuple[CutRow, ...] = ()
-    cut_splits: tuple[CutSplit, ...] = ()
-    without_cuts: tuple[NoCut, ...] = ()
-    spreads: tuple[Spread, ...] = ()
-    quantile_effects: tuple[QuantileEffect, ...] = ()
-    unit_aucs: tuple[UnitAucs, ...] = ()
-    catalogue_uses: tuple[CatalogueUse, ...] = ()
-    ranges: tuple[RangeRow, ...] = ()
+    cuts: tuple[effects.CutRow, ...] = ()
+    cut_splits: tuple[effects.CutSplit, ...] = ()
+    without_cuts: tuple[effects.NoCut, ...] = ()
+    spreads: tuple[effects.Spread, ...] = ()
+    quantile_effects: tuple[effects.QuantileEffect, ...] = ()
+    unit_aucs: tuple[effects.UnitAucs, ...] = ()
+    catalogue_uses: tuple[effects.CatalogueUse, ...] = ()
+    ranges: tuple[effects.RangeRow, ...] = ()
 
     @property
     def trusted(self) -> bool:
@@ -169,7 +151,7 @@ class Result(Tabled, DrawnRecord):
         judged = {row.metric for row in self.scorecard if row.role != "diagnostic"}
         return not any(check.status == "fail" and check.touches(judged) for check in self.trust)
 
-    def __getitem__(self, key: str | tuple[str, str]) -> Row:
+    def __getitem__(self, key: str | tuple[str, str]) -> effects.Row:
         """Return the row of a metric, or of a metric and variant where there are several."""
         return named(self.scorecard, key, "metric", "variant")
 
@@ -179,7 +161,7 @@ class Result(Tabled, DrawnRecord):
 
     def to_csv(self) -> str:
         """Return the scorecard as CSV text, in which no cell is a formula."""
-        return csv_text(self.scorecard, Row)
+        return csv_text(self.scorecard, effects.Row)
 
     def compare(self, replay: "ReplayResult") -> "Agreement":
         """Set this analysis beside a replay of the same experiment.
