@@ -19,11 +19,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class LoadedTable(LoadedExperiment):
-    """The experiment of a table, on the engine that has read it; to be analysed once.
-
-    Attributes:
-        engine: Open until the analysis ends.
-    """
+    """The experiment of a table, on the engine that has read it; to be analysed once."""
 
     engine: "Engine"
 
@@ -40,12 +36,7 @@ class LoadedTable(LoadedExperiment):
 
 
 def load_table(table: object, options: "TableOptions") -> LoadedExperiment:
-    """Make the experiment of a file or frame.
-
-    Raises:
-        LogError: The table cannot be read, or lacks a column.
-        ExperimentError: A metric is none, or there are no two variants.
-    """
+    """Make the experiment of a file or frame."""
     from abeval.table.read import read_table
 
     experiment, engine = read_table(table, options)

@@ -33,8 +33,8 @@ if TYPE_CHECKING:
 class LoadedExperiment:
     """An experiment ready to be analysed.
 
-    Attributes:
-        experiment: What its file says.
+    Methods that read logs take `logs`, `connection`, `engine` and `step` as `Inputs`
+    (`abeval.logs.run`) has them.
     """
 
     experiment: Experiment
@@ -59,9 +59,6 @@ class LoadedExperiment:
     def analyze(self, **inputs: Unpack[Inputs]) -> "Result":
         """Aggregate the logs, and judge.
 
-        Args:
-            **inputs: `logs`, `connection`, `engine`, `step`, as `abeval.logs.run.Inputs` has them.
-
         Raises:
             LogError: A log is missing, unreadable, or not what the file says.
             QueryError: The engine could not run a query.
@@ -72,9 +69,6 @@ class LoadedExperiment:
 
     def study(self, **inputs: Unpack[Inputs]) -> "Study":
         """Compute analysis, effects over time, A/A replays and replay, as far as the logs allow.
-
-        Args:
-            **inputs: As for `analyze`.
 
         Raises:
             LogError: As `analyze`; what only other parts need is in `left_out` instead.
@@ -104,10 +98,6 @@ class LoadedExperiment:
 
         Args:
             metric: One of the experiment's metrics, or a built-in one.
-            **inputs: As for `analyze`.
-
-        Raises:
-            ExperimentError: There is no such metric.
         """
         from abeval.aggregates.collect import collect
         from abeval.inference.judge import pairwise
@@ -133,10 +123,9 @@ class LoadedExperiment:
             days: Length of the experiment; the smallest effect follows.
             power: Wanted probability of finding it.
             metrics: Some of the metrics; without, goals and guardrails.
-            **inputs: As for `analyze`.
 
         Raises:
-            ExperimentError: There is no such metric, or a number makes no sense.
+            ExperimentError: A metric is unknown, or a number makes no sense.
         """
         from abeval.aggregates.collect import Further, collect_prepared
         from abeval.inference.power import plan
@@ -175,7 +164,6 @@ class LoadedExperiment:
             widths: Days of the rolling windows.
             looks: Days (1, 2, ...) of planned looks, for group-sequential bounds.
             by: `hour` and `weekday`: effects by these too.
-            **inputs: As for `analyze`.
 
         Raises:
             ExperimentError: There is no such metric, or a number makes no sense.
@@ -196,13 +184,6 @@ class LoadedExperiment:
 
     def check(self, **inputs: Unpack[Inputs]) -> "CheckResult":
         """Check the split and the logs, without a scorecard.
-
-        Args:
-            **inputs: As for `analyze`.
-
-        Raises:
-            LogError: A log is missing, unreadable, or not what the file says.
-            QueryError: The engine could not run a query.
 
         Example:
             >>> import abeval
@@ -233,10 +214,9 @@ class LoadedExperiment:
             runs: Replays.
             seed: Of the re-splits.
             metrics: Some of the metrics; without, all of the scorecard.
-            **inputs: As for `analyze`.
 
         Raises:
-            ExperimentError: There is no such metric, or `runs` is less than 1.
+            ExperimentError: A metric is unknown, or `runs` is less than 1.
         """
         from abeval.time.open import aa
 
@@ -257,7 +237,6 @@ class LoadedExperiment:
         Args:
             others: Name of another experiment → it, or the variant of each unit by unit id: are
                 the two assigned independently?
-            **inputs: As for `analyze`.
 
         Raises:
             ExperimentError: The file has no [assignment], and there are no others.
@@ -304,7 +283,6 @@ class LoadedExperiment:
             switch: Thresholds of SwitchDR.
             shrink: λ of DRos.
             min_ess: Effective sample size below which nothing is estimated.
-            **inputs: As for `analyze`.
 
         Raises:
             ExperimentError: A variant is unknown, or not one policy is given.
@@ -357,7 +335,6 @@ class LoadedExperiment:
             split: A column that names the split of each impression, or name → first and last day.
             curve: The largest cut-off of curves over 1, 2, …
             k_by: A column of the impressions, and its value → the cut-off there.
-            **inputs: As for `analyze`.
 
         Raises:
             ExperimentError: An unknown metric, preset or model.
@@ -398,7 +375,6 @@ class LoadedExperiment:
         Args:
             k: Cut-offs.
             metrics: Ids of offline metrics; without, those of `abeval.agreement.agree.OFFLINE`.
-            **inputs: As for `analyze`.
 
         Raises:
             ExperimentError: An unknown metric or model.

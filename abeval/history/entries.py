@@ -49,11 +49,7 @@ _NUMBERS: Mapping[str, Any] = {
 def add(
     path: Path, results: Sequence[Addable | str | Path], shipped: frozenset[str] | None
 ) -> Added:
-    """Put the rows of results in the place of those that the history had of them.
-
-    Raises:
-        ExperimentError: A file is no result, or they are of different experiments.
-    """
+    """Put the rows of results in the place of those that the history had of them."""
     read = _read(results)
     parts = [rows_of(result, shipped) for result in read]
     sources = [rows[0].source for rows in parts if rows]
@@ -65,11 +61,7 @@ def add(
 
 
 def add_noise(path: Path, results: Sequence[Addable | str | Path]) -> Added:
-    """Put the noise that metrics share, measured by parts of an experiment's units, into a history.
-
-    Raises:
-        ExperimentError: A file is no result, they are of different experiments, or too few.
-    """
+    """Put the noise that metrics share, measured on parts of the units, into a history."""
     read = _read(results)
     rows = shared_rows(read)
     digest = _digest(repr(rows).encode("utf-8", "replace"))
@@ -114,15 +106,7 @@ def experiment_of(result: Addable) -> str:
 
 
 def rows_of(result: Addable, shipped: frozenset[str] | None) -> tuple[HistoryRow, ...]:
-    """Return the rows of a result.
-
-    Args:
-        result: Of an analysis, a replay or of windows.
-        shipped: The variants that were shipped; None to go by the verdict.
-
-    Raises:
-        ExperimentError: A shipped variant is none of the experiment.
-    """
+    """Return the rows of a result; without `shipped` variants the verdict says which were."""
     said: dict[str, Any] = {"result": result.to_dict()}
     match result:
         case Result():
@@ -264,13 +248,6 @@ def shared_rows(results: Sequence[Addable]) -> tuple[HistoryRow, ...]:
 
     All parts have the same true effects, so what two metrics have in common from part to part is
     noise; the correlation is the same on all units.
-
-    Args:
-        results: Of `analyze`, and of `replay` or `windows`, as many of each: the first of each kind
-            is of the first part, and so on.
-
-    Raises:
-        ExperimentError: There are too few parts, or not as many of each kind.
     """
     read = filter(None, (rows_of(result, None) for result in results))
     by_source = sorted(read, key=lambda rows: rows[0].source)

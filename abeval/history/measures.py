@@ -14,15 +14,7 @@ Case = tuple[str, str]
 
 
 class Effect(NamedTuple):
-    """One effect with its error.
-
-    Attributes:
-        value: The estimate, raw sign.
-        se: Its standard error, positive.
-        p_value: Two-sided, of no effect; None if the result has none.
-        start: First day, if known.
-        end: Last day, if known.
-    """
+    """One effect with its error."""
 
     value: float
     se: float
@@ -35,12 +27,8 @@ class Measure(NamedTuple):
     """A metric, offline or over some days, and its effect in every experiment.
 
     Attributes:
-        name: The metric, and its days where they are not all.
-        metric: Its id.
         side: `offline`, `online`, `early` or `late`.
         direction: Which way is better; None if no row says, as `increase`.
-        role: Of an online metric.
-        effects: Its effects by experiment and variant.
     """
 
     name: str
@@ -52,22 +40,22 @@ class Measure(NamedTuple):
 
     @property
     def values(self) -> Floats:
-        """Its effects, raw sign."""
+        """Return its effects, raw sign."""
         return np.array([effect.value for effect in self.effects.values()])
 
     @property
     def ses(self) -> Floats:
-        """Their standard errors."""
+        """Return the standard errors of its effects."""
         return np.array([effect.se for effect in self.effects.values()])
 
     @property
     def experiments(self) -> int:
-        """The number of experiments that have it."""
+        """Count the experiments that have it."""
         return len({experiment for experiment, _ in self.effects})
 
     @property
     def sign(self) -> int:
-        """1 where more is better, −1 where less is, 0 where neither."""
+        """Return 1 where more is better, −1 where less is, 0 where neither."""
         if self.direction is not None and self.direction.startswith("toward"):
             return 0
         return -1 if self.direction == "decrease" else 1
@@ -77,8 +65,6 @@ class Measures(NamedTuple):
     """What a history has.
 
     Attributes:
-        measures: Every measure, in the order of the rows.
-        shipped: The variants that were shipped.
         shared: Case and names of two measures → correlation of their errors.
         left_out: Why rows are not used → how many.
     """

@@ -19,7 +19,6 @@ class Options(NamedTuple):
     """How a history is read.
 
     Attributes:
-        alpha: Level of intervals.
         shared: Correlation of errors that is assumed where it was not measured.
     """
 
@@ -31,7 +30,6 @@ class Predicted(NamedTuple):
     """A prediction, and how each case was predicted without its experiment.
 
     Attributes:
-        row: What the report shows.
         p_value: Of no association; 1 with a reason.
         gain: Case → how much smaller the predictor makes the squared error; empty with a reason.
         error: Case → the squared error without the predictor, less the noise.

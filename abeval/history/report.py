@@ -33,18 +33,7 @@ def report(
     offline: Sequence[str] | None,
     options: Options,
 ) -> records.HistoryReport:
-    """Report what a history says.
-
-    Args:
-        path: Of the history.
-        kept: Its rows.
-        metrics: Online metrics; None for goals and guardrails.
-        offline: Offline metrics; None for those that most teams quote.
-        options: Level, and the shared noise that is assumed where none was measured.
-
-    Raises:
-        ExperimentError: The history has too few experiments, or lacks a metric.
-    """
+    """Report what a history says, as `History.report` asks for it."""
     history = measures_of(kept.rows)
     names = tuple(dict.fromkeys(row.experiment for row in kept.rows))
     _check(path, names, history)
@@ -88,11 +77,7 @@ def _check(path: Path, names: Sequence[str], history: Measures) -> None:
 
 
 def named(measures: Sequence[Measure], names: Sequence[str], kind: str) -> list[Measure]:
-    """Return the measures of some metrics.
-
-    Raises:
-        ExperimentError: The history lacks one.
-    """
+    """Return the measures of some metrics; refuse one that the history lacks."""
     known = {measure.metric: measure for measure in measures}
     for name in names:
         if name not in known:
@@ -157,11 +142,7 @@ def _notes(
 
 
 def prior(measure: Measure, alpha: float) -> records.HistoryPrior:
-    """Fit the normal distribution of a metric's true lifts.
-
-    Raises:
-        ExperimentError: Too few experiments have the metric.
-    """
+    """Fit the normal distribution of a metric's true lifts."""
     if measure.experiments < FEWEST:
         what = f"{measure.name} has an effect in {measure.experiments} experiments of the history"
         raise ExperimentError(what, f"a prior needs {FEWEST} or more: add their results")

@@ -37,11 +37,7 @@ _ORDER = "order by experiment, source, side, variant, traffic, metric, start"
 
 
 def kind_of(path: Path) -> str:
-    """Return what a history file is, by its suffix.
-
-    Raises:
-        ExperimentError: It is neither.
-    """
+    """Return what a history file is, by its suffix; refuse others."""
     kinds = {".parquet": "parquet", ".duckdb": "duckdb", ".db": "duckdb"}
     if path.suffix.lower() not in kinds:
         what = f"a history is a Parquet or DuckDB file, but {path} is not named so"
@@ -50,23 +46,14 @@ def kind_of(path: Path) -> str:
 
 
 class Kept(NamedTuple):
-    """What a history file has.
-
-    Attributes:
-        rows: In a fixed order.
-        is_signed: Whether a digest says that they are those that were written.
-    """
+    """The rows of a file in a fixed order, and whether a digest says that they were written so."""
 
     rows: tuple[HistoryRow, ...]
     is_signed: bool
 
 
 def read_rows(path: Path) -> Kept:
-    """Read all rows; none where the file does not exist.
-
-    Raises:
-        ExperimentError: It is no history, is damaged, or is in use.
-    """
+    """Read all rows; none where the file does not exist."""
     kind_of(path)
     if not path.exists():
         return Kept((), True)
@@ -80,10 +67,6 @@ def changing(path: Path) -> Iterator["Table"]:
 
     Nothing is written if the block fails, or nothing changed. One run at a time has it; another
     waits for it.
-
-    Raises:
-        ExperimentError: It is no history, is damaged, or stays in use.
-        AbevalError: It cannot be written there.
     """
     kind, target = kind_of(path), real(path)
     with (

@@ -45,12 +45,7 @@ def control_of(named: str | None, variants: Sequence[str]) -> str:
 
 
 def is_usual_control(variant: str) -> bool:
-    """Say whether a variant is called as controls are.
-
-    Example:
-        >>> is_usual_control("Control"), is_usual_control("gate_30")
-        (True, False)
-    """
+    """Tell whether a variant is called as controls are."""
     return folded(variant) in _CONTROLS
 
 

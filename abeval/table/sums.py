@@ -181,18 +181,7 @@ def sums_experiment(
     weights: Mapping[str, float] | None = None,
     entries: Mapping[str, Any] | None = None,
 ) -> Experiment:
-    """Make the experiment of a table of sums; metrics are goals unless `entries` differ.
-
-    Args:
-        rows: The sums.
-        source: Where they are from.
-        control: The variant that the others are compared with; None for one that is called so.
-        weights: Variant → intended share; None for equal ones, if the shares are near them.
-        entries: More top-level entries of an experiment.
-
-    Raises:
-        ExperimentError: A name is none, or there are no two variants.
-    """
+    """Make the experiment of sums as `abeval.analyze_sums` has them; metrics are goals."""
     counts = dict(sorted(_units(rows).items()))
     check_spelled_once("the table of sums", counts, "give both one name and add their sums")
     shares, whence = weights_of(weights, counts)
@@ -218,12 +207,7 @@ def sums_experiment(
 
 
 def judged_sums(experiment: Experiment, rows: Sequence[Summary], source: object) -> Result:
-    """Judge sums by metric, variant and day.
-
-    Raises:
-        ExperimentError: The experiment asks for what sums cannot give.
-        LogError: The sums are of other variants.
-    """
+    """Judge sums by metric, variant and day."""
     metrics, aggregates = of_experiment(
         experiment, named_metrics(experiment), rows, name_of(source)
     )
