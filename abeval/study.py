@@ -38,7 +38,6 @@ from abeval.time.time_sums import growths_of
 from abeval.version import __version__
 
 _LIBRARIES = ("duckdb", "numpy", "scipy", "statsmodels", "pandas")
-_BLOCK = 1 << 20
 
 
 def provenance_of(experiment: Experiment, inputs: Inputs, queries: Iterable[str]) -> Provenance:
@@ -96,13 +95,10 @@ def _rows_of(log: str, source: LogSource, folder: Path) -> Mapping[str, int | No
 
 
 def _input(log: str, file: Path, folder: Path, rows: int | None) -> InputFile:
-    digest = hashlib.sha256()
     with file.open("rb") as opened:
-        while block := opened.read(_BLOCK):
-            digest.update(block)
-    inside = file.is_relative_to(folder)
-    path = file.relative_to(folder) if inside else file
-    return InputFile(log, path.as_posix(), file.stat().st_size, digest.hexdigest(), rows)
+        digest = hashlib.file_digest(opened, "sha256").hexdigest()
+    path = file.relative_to(folder) if file.is_relative_to(folder) else file
+    return InputFile(log, path.as_posix(), file.stat().st_size, digest, rows)
 
 
 WIDTHS = (3, 7)

@@ -1,38 +1,17 @@
 """Make a `LoadedExperiment` of a file, a frame, sums or Python entries, or ask one at once."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Unpack
+from typing import TYPE_CHECKING, Any
 
 from abeval.api.loaded import LoadedExperiment
 from abeval.errors import ExperimentError
 from abeval.experiment.load import load_experiment, parse_experiment
 from abeval.experiment.sections import EngineOptions
-from abeval.logs.run import Inputs
 
 if TYPE_CHECKING:
-    from abeval.engines.protocol import Engine
     from abeval.results.analysis import Result
     from abeval.table.columns import Metrics, TableOptions
-
-
-@dataclass(frozen=True)
-class LoadedTable(LoadedExperiment):
-    """The experiment of a table, on the engine that has read it; to be analysed once."""
-
-    engine: "Engine"
-
-    def replace(self, **entries: Any) -> LoadedExperiment:  # noqa: ANN401
-        """Return the experiment with other entries, whose engine reads the table anew."""
-        self.engine.close()
-        return super().replace(**entries)
-
-    def analyze(self, **inputs: Unpack[Inputs]) -> "Result":
-        """Analyse it as any experiment, and close the engine."""
-        from abeval.pipeline import analyze_logs
-
-        return analyze_logs(self.experiment, inputs, self.engine)
 
 
 def load_table(table: object, options: "TableOptions") -> LoadedExperiment:
@@ -41,7 +20,7 @@ def load_table(table: object, options: "TableOptions") -> LoadedExperiment:
 
     experiment, engine = read_table(table, options)
     if experiment.engine == EngineOptions():
-        return LoadedTable(experiment, engine)
+        return LoadedExperiment(experiment, engine)
     engine.close()
     return LoadedExperiment(experiment)
 
@@ -106,16 +85,8 @@ def analyze(
     from abeval.engines.duckdb_logs import table_of
     from abeval.table.columns import TableOptions
 
-    options = TableOptions(
-        variant=variant,
-        unit=unit,
-        metrics=metrics,
-        covariates=covariates,
-        segments=segments,
-        control=control,
-        weights=weights,
-        entries=entries,
-    )
+    columns = (variant, unit, metrics, covariates, segments)
+    options = TableOptions(*columns, control, weights, entries)
     if connection is not None:
         table = table_of(connection, str(table))
     loaded = load_table(table, options)

@@ -1,7 +1,7 @@
 """Ask an experiment: most methods hand a `Run` (`logs/run.py`) to the room that answers."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Unpack
 
@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     import pandas as pd
 
     from abeval.assignment.draws import Rule
+    from abeval.engines.protocol import Engine
     from abeval.offline.metrics import NoRelevant, Ties
     from abeval.results.agreement import Agreement
     from abeval.results.analysis import CheckResult, Pairwise, Result
@@ -35,9 +36,14 @@ class LoadedExperiment:
 
     Methods that read logs take `logs`, `connection`, `engine` and `step` as `Inputs`
     (`abeval.logs.run`) has them.
+
+    Attributes:
+        experiment: What its file says.
+        engine: The open engine that has read a table; `analyze` uses and closes it.
     """
 
     experiment: Experiment
+    engine: "Engine | None" = field(default=None, repr=False, compare=False)
 
     def replace(self, **entries: Any) -> "LoadedExperiment":  # noqa: ANN401
         """Return the experiment with other top-level entries, validated anew.
@@ -50,6 +56,8 @@ class LoadedExperiment:
             >>> abeval.load("sample_logs/experiment.toml").replace(alpha=0.01).experiment.alpha
             0.01
         """
+        if self.engine is not None:
+            self.engine.close()
         own = self.experiment.model_dump(exclude_unset=True, exclude={"folder"})
         if "include" not in entries:
             # What they include stands in the entries already.
@@ -65,7 +73,7 @@ class LoadedExperiment:
         """
         from abeval.pipeline import analyze_logs
 
-        return analyze_logs(self.experiment, inputs)
+        return analyze_logs(self.experiment, inputs, self.engine)
 
     def study(self, **inputs: Unpack[Inputs]) -> "Study":
         """Compute analysis, effects over time, A/A replays and replay, as far as the logs allow.
@@ -343,21 +351,8 @@ class LoadedExperiment:
         from abeval.offline.options import ReplayOptions
         from abeval.offline.replay import replay
 
-        options = ReplayOptions(
-            k=k,
-            metrics=metrics,
-            compat=compat,
-            relevance=relevance,
-            ties=ties,
-            no_relevant=no_relevant,
-            threshold=threshold,
-            kept_negatives=kept_negatives,
-            blend=blend,
-            bins=bins,
-            split=split,
-            curve=curve,
-            k_by=k_by,
-        )
+        policy = (k, metrics, compat, relevance, ties, no_relevant, threshold, kept_negatives)
+        options = ReplayOptions(*policy, blend, bins, split, curve, k_by)
         with opened(self.experiment, inputs) as run:
             return replay(run, options)
 

@@ -32,6 +32,8 @@ _NAMES = frozenset(
 )
 """What the system says of a name that somebody gave."""
 
+_CHECKED = "the names and permissions of files, and the space on the disks, stdout's too"
+
 _HOME = Path(__file__).parents[1]
 
 
@@ -43,29 +45,20 @@ def guarded(work: Callable[[], None]) -> None:
         finally:
             # Not at the end of the process, where an error of the disk is a traceback.
             sys.stdout.flush()
-    except AbevalError as error:
-        _stop(INPUT, str(error))
     except BrokenPipeError:
         # Whoever read the output has enough of it.
         _close_stdout()
         sys.exit(FAULT)
-    except OSError as error:
-        _stop(INPUT if error.errno in _NAMES else FAULT, _of_the_machine(error))
-    except MemoryError as error:
-        _stop(FAULT, _of_memory(error))
     except Exception as error:
-        _stop(FAULT, _of_abeval(error))
-
-
-def _stop(code: int, message: str) -> None:
-    if (stopped := exit_code()) is not None:
-        # DuckDB makes an error of the exit that a signal raises within it.
-        sys.exit(stopped)
-    if "--debug" in sys.argv:
-        traceback.print_exc()
-    _close_stdout()
-    typer.echo(f"error: {_printable(message)}", err=True)
-    sys.exit(code)
+        if (stopped := exit_code()) is not None:
+            # DuckDB makes an error of the exit that a signal raises within it.
+            sys.exit(stopped)
+        if "--debug" in sys.argv:
+            traceback.print_exc()
+        _close_stdout()
+        code, message = _ending(error)
+        typer.echo(f"error: {_printable(message)}", err=True)
+        sys.exit(code)
 
 
 def _close_stdout() -> None:
@@ -77,31 +70,35 @@ def _close_stdout() -> None:
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
-def _of_the_machine(error: OSError) -> str:
-    where = f" ({error.filename})" if error.filename else ""
-    return (
-        f"the system refused: {error.strerror or error}{where}\n"
-        "  hint: check the names and permissions of files, and the space on the disks, stdout's too"
-    )
+def _ending(error: Exception) -> tuple[int, str]:
+    """Return the exit code of an error, and its message."""
+    match error:
+        case AbevalError():
+            return INPUT, str(error)
+        case OSError():
+            where = f" ({error.filename})" if error.filename else ""
+            what = f"the system refused: {error.strerror or error}{where}"
+            code = INPUT if error.errno in _NAMES else FAULT
+            hint = f"check {_CHECKED}"
+        case MemoryError():
+            what = f"memory ran out{f': {error}' if str(error) else ''}"
+            code, hint = FAULT, "analyse fewer rows, or raise [engine] memory_limit"
+        case _:
+            what = f"abeval failed, which it should not: {type(error).__name__}: {_place(error)}"
+            code, hint = (
+                FAULT,
+                "please report this line, the command and what it prints with --debug",
+            )
+    return code, f"{what}\n  hint: {hint}"
 
 
-def _of_memory(error: MemoryError) -> str:
-    said = f": {error}" if str(error) else ""
-    return f"memory ran out{said}\n  hint: analyse fewer rows, or raise [engine] memory_limit"
-
-
-def _of_abeval(error: Exception) -> str:
-    """Describe an error and where it was raised: a report needs both."""
+def _place(error: Exception) -> str:
+    """Return what an error says, and where it was raised: a report needs both."""
     frames = traceback.extract_tb(error.__traceback__)
     own = [frame for frame in frames if _HOME in Path(frame.filename).parents]
     place = (own or frames)[-1]
     file = Path(place.filename).relative_to(_HOME) if own else place.filename
-    said = " ".join(str(error).split())[:300]
-    return (
-        f"abeval failed, which it should not: {type(error).__name__}: {said} "
-        f"({file}, line {place.lineno})\n"
-        "  hint: please report this line, the command and what it prints with --debug"
-    )
+    return f"{' '.join(str(error).split())[:300]} ({file}, line {place.lineno})"
 
 
 def _printable(text: str) -> str:
@@ -154,7 +151,7 @@ class Writes(NamedTuple):
     name: str = ""
     holds: tuple[str, ...] = ()
     beside: tuple[str, ...] = ()
-    check: Callable[[Path], None] | None = None
+    check: Callable[[Path], None] = lambda _: None
 
     def places(self, name: str, value: object) -> "Iterator[Place]":
         """Give what is written by a value of the option."""
@@ -187,21 +184,19 @@ def protected(command: Command) -> Command:
     def run(debug: bool = False, **values: Any) -> None:  # noqa: ANN401 (typer's values)
         lists = {n: v if isinstance(v, list) else [v] for n, v in values.items() if v is not None}
         named = [(*marks[n], value) for n in marks for value in lists.get(n, ())]
-        written = [each for each in named if isinstance(each[1], Writes)]
+        written = [(mark, value) for _, mark, value in named if isinstance(mark, Writes)]
         if written:
             from abeval.files import check_writable
-            from abeval.logs.outputs import check_apart
+            from abeval.logs.outputs import Place, check_apart
 
-            for _, mark, file in written:
-                if not getattr(mark, "holds", ()):
+            for mark, file in written:
+                if not mark.holds:
                     check_writable(file)
-            read = (each for each in named if isinstance(each[1], Reads))
-            check_apart(
-                [place for name, mark, value in read for place in mark.places(name, value)],
-                [place for name, mark, value in written for place in mark.places(name, value)],
-            )
-        for _, mark, file in written:
-            if isinstance(mark, Writes) and mark.check is not None:
+            places: dict[type, list[Place]] = {Reads: [], Writes: []}
+            for name, one, value in named:
+                places[type(one)] += one.places(name, value)
+            check_apart(places[Reads], places[Writes])
+            for mark, file in written:
                 mark.check(file)
         command(**values)
 
