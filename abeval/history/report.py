@@ -49,6 +49,8 @@ def report(
         if predictor.sign and target.sign
         if (one := predicted(predictor, target, history, options)) is not None
     ]
+    of_targets = groupby(predictions, key=lambda one: (one.row.target, one.row.side))
+    choices = [chosen([*group], options.alpha) for _, group in of_targets]
     shown = (*before, *online, *ends)
     unsigned = () if kept.is_signed else (_UNSIGNED,)
     return records.HistoryReport(
@@ -57,7 +59,7 @@ def report(
         alpha=options.alpha,
         experiments=names,
         predictions=tuple(one.row for one in predictions),
-        choices=tuple(_choices(predictions, options.alpha)),
+        choices=tuple(choice for choice in choices if choice is not None),
         sensitivity=tuple(_sensitivity(m, options.alpha) for m in (*online, *ends)),
         gained=tuple(_gained(m, history, options.alpha) for m in online),
         effects=tuple(e for m in shown for e in _effects(m, history, options.alpha)),
@@ -102,12 +104,6 @@ def _offline(history: Measures, names: Sequence[str] | None) -> list[Measure]:
     cuts = [int(k) for m in known if (k := m.partition("@")[2].partition("[")[0]).isdigit()]
     at_k = [name.format(k=max(cuts, default=0)) for name in _OFFLINE_AT_K]
     return [known[name] for name in (*_OFFLINE, *at_k) if name in known] or measures
-
-
-def _choices(predictions: Sequence[Predicted], alpha: float) -> list[records.Choice]:
-    groups = groupby(predictions, key=lambda one: (one.row.target, one.row.side))
-    each = (chosen([*group], alpha) for _, group in groups)
-    return [choice for choice in each if choice is not None]
 
 
 def _notes(
