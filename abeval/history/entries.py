@@ -71,17 +71,17 @@ def add_noise(path: Path, results: Sequence[Addable | str | Path]) -> Added:
 def _put(path: Path, name: str, parts: Sequence[Sequence[HistoryRow]]) -> Added:
     with changing(path) as table:
         sources = tuple(_put_source(table, rows) for rows in parts if rows)
-        return Added(str(path), name, sources, table.experiments())
+        return Added(str(path), name, sources, len({row.experiment for row in table.rows}))
 
 
 def _put_source(table: Table, rows: Sequence[HistoryRow]) -> AddedSource:
     experiment, source, digest = rows[0].experiment, rows[0].source, rows[0].digest
-    before, count = table.digests(experiment).get(source, ("", 0))
+    before = table.of(experiment, source)
     bare = sum(row.se is None and not row.shared for row in rows)
-    if before == digest:
+    if digest in {row.digest for row in before}:
         return AddedSource(source, "unchanged", len(rows), 0, bare)
     table.replace(experiment, source, rows)
-    return AddedSource(source, "replaced" if count else "added", len(rows), count, bare)
+    return AddedSource(source, "replaced" if before else "added", len(rows), len(before), bare)
 
 
 def _read(results: Sequence[Addable | str | Path]) -> list[Addable]:
