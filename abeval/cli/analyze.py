@@ -39,11 +39,11 @@ _FLAGS = (
 )
 
 
-def _load(file: Path | None, flags: Mapping[str, Any]) -> "LoadedExperiment":
+def _load(file: Path | None, flags: dict[str, Any]) -> "LoadedExperiment":
     from abeval.api import load
     from abeval.engines.sources import is_table
 
-    named = {one.parameter.name: flags[one.parameter.name] for one in _FLAGS}
+    named = {one.parameter.name: flags.pop(one.parameter.name) for one in _FLAGS}
     given = [name for name, value in named.items() if value]
     control = named["control"]
     if file is None:

@@ -32,7 +32,8 @@ _NAMES = frozenset(
 )
 """What the system says of a name that somebody gave."""
 
-_CHECKED = "the names and permissions of files, and the space on the disks, stdout's too"
+_REFUSED = "check the names and permissions of files, and the space on the disks, stdout's too"
+_FAILED = "please report this line, the command and what it prints with --debug"
 
 _HOME = Path(__file__).parents[1]
 
@@ -78,17 +79,13 @@ def _ending(error: Exception) -> tuple[int, str]:
         case OSError():
             where = f" ({error.filename})" if error.filename else ""
             what = f"the system refused: {error.strerror or error}{where}"
-            code = INPUT if error.errno in _NAMES else FAULT
-            hint = f"check {_CHECKED}"
+            code, hint = INPUT if error.errno in _NAMES else FAULT, _REFUSED
         case MemoryError():
             what = f"memory ran out{f': {error}' if str(error) else ''}"
             code, hint = FAULT, "analyse fewer rows, or raise [engine] memory_limit"
         case _:
             what = f"abeval failed, which it should not: {type(error).__name__}: {_place(error)}"
-            code, hint = (
-                FAULT,
-                "please report this line, the command and what it prints with --debug",
-            )
+            code, hint = FAULT, _FAILED
     return code, f"{what}\n  hint: {hint}"
 
 
@@ -251,10 +248,6 @@ Whole = Annotated[
 ]
 
 
-def _as_typed(value: object) -> object:
-    return value
-
-
 class Flag(NamedTuple):
     """An option of a command.
 
@@ -266,7 +259,7 @@ class Flag(NamedTuple):
 
     parameter: inspect.Parameter
     keyword: str = ""
-    read: Callable[[Any], object] = _as_typed
+    read: Callable[[Any], object] = lambda value: value
 
 
 NEEDED = inspect.Parameter.empty
@@ -280,7 +273,7 @@ def flag(
     default: object = None,
     *spellings: str,
     to: str = "",
-    read: Callable[[Any], object] = _as_typed,
+    read: Callable[[Any], object] = lambda value: value,
     marks: Sequence[Reads | Writes] = (),
     **shown: Any,  # noqa: ANN401 (typer's settings)
 ) -> Flag:
@@ -374,7 +367,7 @@ _ENGINE = (
 
 def on_engine(
     command: Command,
-    load: Callable[[Any, Mapping[str, Any]], "LoadedExperiment"] = _of_file,
+    load: Callable[[Any, dict[str, Any]], "LoadedExperiment"] = _of_file,
     flags: Sequence[Flag] = (),
     text: str = "The experiment file (TOML).",
     *,
@@ -384,7 +377,7 @@ def on_engine(
 
     Args:
         command: Its first parameter is the loaded experiment.
-        load: Loads the experiment of the argument, of `flags` and of the command's own flags.
+        load: Loads the experiment of the argument and of all flags, of which it takes `flags` out.
         flags: What only `load` asks for.
         text: Help of the argument.
         is_needed: Whether the argument cannot be left out.
@@ -396,10 +389,7 @@ def on_engine(
         engine: Mapping[str, object],
         **values: Any,  # noqa: ANN401 (typer's values)
     ) -> None:
-        loaded = engine_of(load(experiment, values), engine)
-        for one in flags:
-            del values[one.parameter.name]
-        command(loaded, **values)
+        command(engine_of(load(experiment, values), engine), **values)
 
     own = list(inspect.signature(command).parameters.values())[1:]
     kind = Path if is_needed else Path | None

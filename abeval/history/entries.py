@@ -18,6 +18,7 @@ from abeval.history.table import Table, changing
 from abeval.results.analysis import Result
 from abeval.results.effects import Row
 from abeval.results.history import Added, AddedSource, HistoryRow, Side
+from abeval.results.record import columns_of
 from abeval.results.replay import ReplayResult
 from abeval.results.study import ANALYSIS, REPLAY, TIME, Wanted, read_result
 from abeval.results.windows import TimeResult, WindowRow
@@ -44,6 +45,13 @@ _NUMBERS: Mapping[str, Any] = {
     **{"digest": "", "units": 0, "trusted": True, "shipped": False},
 }
 """Of a row without its numbers."""
+
+_FIELDS = columns_of(HistoryRow)
+_OF_LIFT = {
+    **{"control": "value_control", "treatment": "value"},
+    **{"lift": "effect", "lift_low": "low", "lift_high": "high"},
+}
+"""Field of an effect → that of a row of a history; others have the same name."""
 
 
 def add(
@@ -135,21 +143,10 @@ def _lift(row: Row | WindowRow, alpha: float, boundary: float | None = None) -> 
     """Return the numbers of a lift; at looks its interval is wider, by their boundary."""
     df = max(row.units_control + row.units - 2, 1)
     critical = -quantile(alpha / 2, df) if boundary is None else boundary
-    return {
-        "metric": row.metric,
-        "variant": row.variant,
-        "value_control": row.control,
-        "value": row.treatment,
-        "effect": row.lift,
-        "low": row.lift_low,
-        "high": row.lift_high,
-        "se": _se(row.lift, row.lift_low, row.lift_high, critical),
-        "p_value": row.p_value,
-        "alpha": alpha,
-        "units_control": row.units_control,
-        "units": row.units,
-        "reason": row.reason,
-    }
+    named = {_OF_LIFT.get(name, name): value for name, value in vars(row).items()}
+    numbers = {name: value for name, value in named.items() if name in _FIELDS}
+    se = _se(row.lift, row.lift_low, row.lift_high, critical)
+    return {**numbers, "alpha": alpha, "se": se}
 
 
 def _se(
@@ -182,8 +179,6 @@ def _of_analysis(result: Result, shipped: frozenset[str] | None) -> Iterator[His
             side="online",
             start=info.start,
             end=info.end,
-            role=row.role,
-            direction=row.direction,
             trusted=row.status != "untrusted",
             decision=decision,
             shipped=decision == "ship" if shipped is None else row.variant in shipped,
@@ -238,8 +233,6 @@ def _of_windows(result: TimeResult) -> Iterator[HistoryRow]:
                     source="windows",
                     side=side,
                     window=f"{words} {length} days",
-                    start=row.start,
-                    end=row.end,
                 )
 
 
