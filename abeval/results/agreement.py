@@ -4,10 +4,9 @@
 `variant` is the variant compared with control. `reason` is a code if a number is missing.
 """
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
-from abeval.results.record import DrawnRecord, Tabled, named, read_back
+from abeval.results.record import DrawnRecord, Frozen, Tabled, named, read_back
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -18,8 +17,7 @@ Standing = Literal["agree", "conflict", "offline only", "online only", "inconclu
 CauseStatus = Literal["found", "not found", "cannot be checked"]
 
 
-@dataclass(frozen=True)
-class OfflineDifference:
+class OfflineDifference(Frozen):
     """The paired difference of a variant's model and control's on one traffic, beside an effect.
 
     Attributes:
@@ -33,8 +31,7 @@ class OfflineDifference:
     standing: Standing
 
 
-@dataclass(frozen=True)
-class AgreementRow:
+class AgreementRow(Frozen):
     """One offline metric against one online metric; offline on control's traffic.
 
     Attributes:
@@ -66,8 +63,7 @@ class AgreementRow:
     online_strength: float | None = None
 
 
-@dataclass(frozen=True)
-class MatrixCell:
+class MatrixCell(Frozen):
     """A metric of one model on one variant's traffic, with its interval."""
 
     variant: str
@@ -80,8 +76,7 @@ class MatrixCell:
     reason: str | None
 
 
-@dataclass(frozen=True)
-class Decomposition:
+class Decomposition(Frozen):
     """The logged difference (each model on its own traffic) as model + traffic.
 
     Attributes:
@@ -104,8 +99,7 @@ class Decomposition:
     reason: str | None
 
 
-@dataclass(frozen=True)
-class Backtest:
+class Backtest(Frozen):
     """An off-policy estimate of one variant from the log of the other, against what happened.
 
     Attributes:
@@ -127,8 +121,7 @@ class Backtest:
     reason: str | None
 
 
-@dataclass(frozen=True)
-class PositionRate:
+class PositionRate(Frozen):
     """Click rate of a variant at one position, with its interval, clustered by unit."""
 
     variant: str
@@ -140,8 +133,7 @@ class PositionRate:
     high: float | None
 
 
-@dataclass(frozen=True)
-class Evidence:
+class Evidence(Frozen):
     """A number that a cause rests on.
 
     Attributes:
@@ -155,8 +147,7 @@ class Evidence:
     where: str = ""
 
 
-@dataclass(frozen=True)
-class Cause:
+class Cause(Frozen):
     """Why offline and online could differ, checked for one variant.
 
     Attributes:
@@ -185,8 +176,7 @@ class Cause:
     rank: int | None = None
 
 
-@dataclass(frozen=True)
-class Explanation:
+class Explanation(Frozen):
     """What the causes say of one variant, in sentences, most likely cause first."""
 
     variant: str
@@ -196,7 +186,6 @@ class Explanation:
     sentences: tuple[str, ...]
 
 
-@dataclass(frozen=True, repr=False)
 class Agreement(Tabled, DrawnRecord):
     """Whether offline and online results agree, and if not, why.
 

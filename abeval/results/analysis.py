@@ -1,13 +1,12 @@
 """Hold the result of an analysis, of its checks alone, and of a comparison of all pairs."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
 from abeval.results import effects
-from abeval.results.record import DrawnRecord, Record, Tabled, csv_text, named, read_back
+from abeval.results.record import DrawnRecord, Frozen, Tabled, csv_text, named, read_back
 from abeval.results.trust import AAMetric, Check, Influence, SplitDay, SplitPlace, Verdict
 from abeval.views import view
 
@@ -18,8 +17,7 @@ if TYPE_CHECKING:
     from abeval.results.replay import ReplayResult
 
 
-@dataclass(frozen=True)
-class VariantInfo:
+class VariantInfo(Frozen):
     """A variant: its intended share, the model it serves, and the units that were analysed."""
 
     name: str
@@ -28,8 +26,7 @@ class VariantInfo:
     units: int
 
 
-@dataclass(frozen=True)
-class ExperimentInfo:
+class ExperimentInfo(Frozen):
     """The experiment; `family`, `looks` and `adjust` are as in its file."""
 
     name: str
@@ -47,8 +44,7 @@ class ExperimentInfo:
     adjust: str = "none"
 
 
-@dataclass(frozen=True)
-class Ramp:
+class Ramp(Frozen):
     """Consecutive entry days with the same traffic split.
 
     Attributes:
@@ -64,8 +60,7 @@ class Ramp:
     weights: Mapping[str, float] | None = None
 
 
-@dataclass(frozen=True)
-class MetricInfo:
+class MetricInfo(Frozen):
     """The definition of a metric.
 
     `within` is the margin of a guardrail whose value must lie in a range, else None.
@@ -82,7 +77,6 @@ class MetricInfo:
     within: tuple[float, float] | None = None
 
 
-@dataclass(frozen=True)
 class LeftOut(effects.OfVariant):
     """Count of what a metric's definition leaves out in a variant, or counts as 0.
 
@@ -95,8 +89,7 @@ class LeftOut(effects.OfVariant):
     as_zero: bool = False
 
 
-@dataclass(frozen=True)
-class Account:
+class Account(Frozen):
     """Rows of one log: `read = used + the sum of set_aside`."""
 
     log: str
@@ -108,7 +101,6 @@ class Account:
 SCHEMA_VERSION = "1"
 
 
-@dataclass(frozen=True, repr=False)
 class Result(Tabled, DrawnRecord):
     """Everything that an analysis computes and its report shows."""
 
@@ -191,8 +183,7 @@ def result_from_dict(raw: dict[str, Any]) -> Result:
     return read_back(raw, Result, SCHEMA_VERSION)
 
 
-@dataclass(frozen=True, repr=False)
-class CheckResult(Tabled, Record):
+class CheckResult(Tabled):
     """What the trust checks say, without a scorecard."""
 
     ROWS: ClassVar = "trust"
@@ -214,8 +205,7 @@ class CheckResult(Tabled, Record):
         return named(self.trust, name, "name")
 
 
-@dataclass(frozen=True)
-class Pair:
+class Pair(Frozen):
     """One variant against another, on one metric; raw sign, `variant - base`.
 
     Attributes:
@@ -236,8 +226,7 @@ class Pair:
     reason: str | None
 
 
-@dataclass(frozen=True, repr=False)
-class Pairwise(Tabled, Record):
+class Pairwise(Tabled):
     """All pairs of variants on one metric.
 
     Attributes:

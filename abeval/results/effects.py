@@ -6,8 +6,9 @@ Effects keep their raw sign. `reason` is a code from `docs/results.md` if a numb
 limited, else None.
 """
 
-from dataclasses import dataclass
 from typing import ClassVar, Literal
+
+from abeval.results.record import Frozen
 
 Status = Literal[
     "better",
@@ -20,16 +21,14 @@ Status = Literal[
 ]
 
 
-@dataclass(frozen=True)
-class OfVariant:
+class OfVariant(Frozen):
     """A record of one metric in one variant."""
 
     metric: str
     variant: str
 
 
-@dataclass(frozen=True, kw_only=True)
-class Values:
+class Values(Frozen, kw_only=True):
     """Two values, their difference and the lift; None where there is none.
 
     `FIRST` of a record names the fields that its JSON and its table have before the others
@@ -55,8 +54,7 @@ class Values:
     p_value: float | None
 
 
-@dataclass(frozen=True, kw_only=True)
-class Numbers(Values):
+class Numbers(Values, kw_only=True):
     """The numbers of an effect: its values, and the units behind control's and the variant's."""
 
     FIRST: ClassVar[tuple[str, ...]] = ("units_control", "units")
@@ -65,8 +63,7 @@ class Numbers(Values):
     units: int
 
 
-@dataclass(frozen=True, kw_only=True)
-class Row(Numbers):
+class Row(Numbers, kw_only=True):
     """One metric in one variant against control.
 
     Attributes:
@@ -102,8 +99,7 @@ class Row(Numbers):
     seed: int | None = None
 
 
-@dataclass(frozen=True, kw_only=True)
-class SliceRow(Numbers):
+class SliceRow(Numbers, kw_only=True):
     """The effect of a metric on one day, or in one segment.
 
     Attributes:
@@ -123,8 +119,7 @@ class SliceRow(Numbers):
     reason: str | None
 
 
-@dataclass(frozen=True, kw_only=True)
-class CutRow(Numbers):
+class CutRow(Numbers, kw_only=True):
     """The effect of a metric on the impressions of one cell of a cut.
 
     Of a ratio, a value is over the cell's impressions; of a mean per unit, it is the cell's sum
@@ -151,8 +146,7 @@ class CutRow(Numbers):
     reason: str | None
 
 
-@dataclass(frozen=True, kw_only=True)
-class QuantileEffect(Values):
+class QuantileEffect(Values, kw_only=True):
     """A quantile of a value in a variant against control.
 
     Attributes:
@@ -168,7 +162,6 @@ class QuantileEffect(Values):
     reason: str | None
 
 
-@dataclass(frozen=True)
 class SegmentTest(OfVariant):
     """Whether the cells of a segment share one effect, and how their mix changes it.
 
@@ -206,7 +199,6 @@ class SegmentTest(OfVariant):
     cells_left_out: int = 0
 
 
-@dataclass(frozen=True)
 class SegmentContrast(OfVariant):
     """The effect in one cell of a segment against the effect in all others.
 
@@ -231,7 +223,6 @@ class SegmentContrast(OfVariant):
     p_adjusted: float
 
 
-@dataclass(frozen=True)
 class Adjustment(OfVariant):
     """One row of the scorecard without variance reduction and caps, and what they changed.
 
@@ -256,7 +247,6 @@ class Adjustment(OfVariant):
     cap_denominator: float | None
 
 
-@dataclass(frozen=True)
 class Boundary(OfVariant):
     """The boundary of a row of the scorecard at this look, if there are several looks.
 
@@ -273,7 +263,6 @@ class Boundary(OfVariant):
     crossed: bool
 
 
-@dataclass(frozen=True)
 class Belief(OfVariant):
     """Posterior of a lift, from the normal prior of the experiment.
 
@@ -293,7 +282,6 @@ class Belief(OfVariant):
     expected_loss_of_control: float
 
 
-@dataclass(frozen=True)
 class RangeRow(OfVariant):
     """The value of a guardrail whose margin is a range.
 
@@ -312,7 +300,6 @@ class RangeRow(OfVariant):
     p_value: float
 
 
-@dataclass(frozen=True)
 class FamilyInterval(OfVariant):
     """The interval of a goal's difference that matches its adjusted p-value."""
 
@@ -323,7 +310,6 @@ class FamilyInterval(OfVariant):
     lift_high: float | None = None
 
 
-@dataclass(frozen=True)
 class CutSplit(OfVariant):
     """A difference split into what changed within the cells of a cut, and what their mix did.
 
@@ -350,8 +336,7 @@ class CutSplit(OfVariant):
     reason: str | None = None
 
 
-@dataclass(frozen=True)
-class NoCut:
+class NoCut(Frozen):
     """A metric without effects by cut, and why, in words."""
 
     metric: str
@@ -362,8 +347,7 @@ Fate = Literal["no_score", "single_impression", "no_click", "only_clicks"]
 """Why a unit has no AUC."""
 
 
-@dataclass(frozen=True)
-class Spread:
+class Spread(Frozen):
     """The distribution of a value of impressions in one variant.
 
     Attributes:
@@ -380,8 +364,7 @@ class Spread:
     quantiles: tuple[float, ...]
 
 
-@dataclass(frozen=True)
-class AucBin:
+class AucBin(Frozen):
     """Units whose own AUC lies in [low, high), and their impressions; 1 is in the last bin."""
 
     low: float
@@ -390,8 +373,7 @@ class AucBin:
     impressions: int
 
 
-@dataclass(frozen=True)
-class WithoutAuc:
+class WithoutAuc(Frozen):
     """Units of a variant that GAUC leaves out for one reason.
 
     Attributes:
@@ -406,8 +388,7 @@ class WithoutAuc:
     clicks: int
 
 
-@dataclass(frozen=True)
-class UnitAucs:
+class UnitAucs(Frozen):
     """How the AUCs of single units, whose weighted mean is GAUC, are distributed in a variant.
 
     Attributes:
@@ -423,8 +404,7 @@ class UnitAucs:
     without: tuple[WithoutAuc, ...]
 
 
-@dataclass(frozen=True)
-class CatalogueUse:
+class CatalogueUse(Frozen):
     """How impressions of a variant spread over the catalogue.
 
     Attributes:

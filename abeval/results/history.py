@@ -5,10 +5,10 @@
 missing, else it is None.
 """
 
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import TYPE_CHECKING, ClassVar, Literal
 
-from abeval.results.record import PageRecord, Record, Tabled, named
+from abeval.results.record import Frozen, PageRecord, Record, Tabled, named
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -18,8 +18,7 @@ Change = Literal["added", "replaced", "unchanged"]
 Side = Literal["offline", "online", "early", "late"]
 
 
-@dataclass(frozen=True, kw_only=True)
-class HistoryRow:
+class HistoryRow(Frozen, kw_only=True):
     """One metric of one variant in one experiment, as the history file keeps it.
 
     Attributes:
@@ -75,8 +74,7 @@ class HistoryRow:
     shared: tuple[tuple[str, float], ...] = ()
 
 
-@dataclass(frozen=True)
-class AddedSource:
+class AddedSource(Frozen):
     """One result that was added.
 
     Attributes:
@@ -93,8 +91,7 @@ class AddedSource:
     without_effect: int
 
 
-@dataclass(frozen=True, repr=False)
-class Added(Tabled, Record):
+class Added(Tabled):
     """What a call of `History.add` changed."""
 
     ROWS: ClassVar = "sources"
@@ -105,7 +102,6 @@ class Added(Tabled, Record):
     experiments: int
 
 
-@dataclass(frozen=True, repr=False)
 class HistoryPrior(Record):
     """The normal prior of a lift that past experiments give.
 
@@ -133,8 +129,7 @@ class HistoryPrior(Record):
 HISTORY_SCHEMA_VERSION = "1"
 
 
-@dataclass(frozen=True, kw_only=True)
-class Sensitivity:
+class Sensitivity(Frozen, kw_only=True):
     """How often a metric moves at all.
 
     Attributes:
@@ -160,8 +155,7 @@ class Sensitivity:
     reason: str | None = None
 
 
-@dataclass(frozen=True, kw_only=True)
-class Prediction:
+class Prediction(Frozen, kw_only=True):
     """How true effects on a metric go together with those on another that is known before.
 
     Effects are turned so that more is better, by the direction of either metric.
@@ -213,8 +207,7 @@ class Prediction:
     reason: str | None = None
 
 
-@dataclass(frozen=True)
-class Choice:
+class Choice(Frozen):
     """The predictor of a target that does best on experiments left out.
 
     Attributes:
@@ -237,8 +230,7 @@ class Choice:
     sentence: str
 
 
-@dataclass(frozen=True)
-class HistoryEffect:
+class HistoryEffect(Frozen):
     """One effect, as it was measured and as the others let one expect it.
 
     Attributes:
@@ -261,8 +253,7 @@ class HistoryEffect:
     shipped: bool
 
 
-@dataclass(frozen=True)
-class Gained:
+class Gained(Frozen):
     """What the shipped variants gained together on a metric.
 
     Attributes:
@@ -283,7 +274,6 @@ class Gained:
     reason: str | None = None
 
 
-@dataclass(frozen=True, repr=False)
 class HistoryReport(Tabled, PageRecord):
     """What a history of experiments says.
 

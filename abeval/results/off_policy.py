@@ -3,14 +3,12 @@
 `low` and `high` are the ends of the interval of the value before them.
 """
 
-from dataclasses import dataclass
 from typing import ClassVar
 
-from abeval.results.record import Record, Tabled, named
+from abeval.results.record import Frozen, Tabled, named
 
 
-@dataclass(frozen=True)
-class OffPolicyRow:
+class OffPolicyRow(Frozen):
     """The value of one estimator, or the reason why there is none.
 
     Attributes:
@@ -32,8 +30,7 @@ class OffPolicyRow:
     message: str | None
 
 
-@dataclass(frozen=True)
-class Support:
+class Support(Frozen):
     """How well the log supports the policy.
 
     Attributes:
@@ -65,8 +62,7 @@ class Support:
     message: str | None
 
 
-@dataclass(frozen=True)
-class Realised:
+class Realised(Frozen):
     """The target variant's own value in the same experiment.
 
     Attributes:
@@ -80,8 +76,7 @@ class Realised:
     units: int
 
 
-@dataclass(frozen=True, repr=False)
-class OffPolicyResult(Tabled, Record):
+class OffPolicyResult(Tabled):
     """The value of a policy, from the log of another variant.
 
     Attributes:

@@ -1,13 +1,11 @@
 """Hold the smallest effects that an experiment can detect, and how long it needs."""
 
-from dataclasses import dataclass
 from typing import ClassVar
 
-from abeval.results.record import Record, Tabled, named
+from abeval.results.record import Frozen, Tabled, named
 
 
-@dataclass(frozen=True)
-class Plan:
+class Plan(Frozen):
     """The units and days that one metric needs.
 
     Attributes:
@@ -32,8 +30,7 @@ class Plan:
     reason: str | None
 
 
-@dataclass(frozen=True)
-class DecisionPlan:
+class DecisionPlan(Frozen):
     """How often an experiment ends in each decision, with all of its goals and guardrails.
 
     Attributes:
@@ -60,8 +57,7 @@ class DecisionPlan:
     reason: str | None
 
 
-@dataclass(frozen=True, repr=False)
-class Plans(Tabled, Record):
+class Plans(Tabled):
     """The plans of several metrics, at one level and power, and of the decision on all of them."""
 
     ROWS: ClassVar = "plans"
@@ -77,8 +73,7 @@ class Plans(Tabled, Record):
         return named(self.plans, metric, "metric")
 
 
-@dataclass(frozen=True)
-class MetricOutlook:
+class MetricOutlook(Frozen):
     """The smallest effect of one metric after any number of days, with the power of the plan.
 
     Attributes:
@@ -108,8 +103,7 @@ class MetricOutlook:
         return max(self.target_days - self.days, 0.0)
 
 
-@dataclass(frozen=True)
-class PowerOutlook:
+class PowerOutlook(Frozen):
     """What the goals and guardrails of an experiment can still show, at one level and power.
 
     Attributes:

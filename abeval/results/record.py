@@ -4,9 +4,9 @@ import csv
 import io
 import json
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass, fields, is_dataclass
+from dataclasses import Field, dataclass, fields, is_dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar, TypeVar, get_args
+from typing import TYPE_CHECKING, Any, ClassVar, TypeVar, dataclass_transform, get_args
 
 from pydantic import TypeAdapter
 
@@ -20,9 +20,22 @@ Row = TypeVar("Row")
 Read = TypeVar("Read")
 
 
-@dataclass(frozen=True, repr=False)
-class Record:
+@dataclass_transform(frozen_default=True)
+class Frozen:
+    """A record of plain values: a frozen dataclass, as each class below it is."""
+
+    __dataclass_fields__: ClassVar[dict[str, Field[Any]]]
+
+    def __init_subclass__(cls, **options: bool) -> None:
+        super().__init_subclass__()
+        dataclass(frozen=True, **options)(cls)
+
+
+class Record(Frozen, repr=False):
     """A result that can be written as JSON, and that displays itself as the terminal shows it."""
+
+    def __init_subclass__(cls, **options: bool) -> None:
+        super().__init_subclass__(repr=False, **options)
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain values only, as the JSON file has them."""
@@ -52,8 +65,7 @@ class Record:
         return html
 
 
-@dataclass(frozen=True, repr=False)
-class Tabled:
+class Tabled(Record):
     """A result whose main rows are those of its field `ROWS`."""
 
     ROWS: ClassVar[str]
@@ -68,7 +80,6 @@ class Tabled:
         return frame(getattr(self, name), kind)
 
 
-@dataclass(frozen=True, repr=False)
 class PageRecord(Record):
     """A result with a page."""
 
@@ -78,7 +89,6 @@ class PageRecord(Record):
         return written
 
 
-@dataclass(frozen=True, repr=False)
 class DrawnRecord(PageRecord):
     """A result with a page and its figures."""
 

@@ -6,11 +6,11 @@ that served the units, or `pooled`.
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from operator import attrgetter
 from typing import TYPE_CHECKING, ClassVar, TypeVar
 
-from abeval.results.record import DrawnRecord, Tabled, columns_of, named
+from abeval.results.record import DrawnRecord, Frozen, Tabled, columns_of, named
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -22,8 +22,7 @@ POOLED = "pooled"
 """The traffic of all variants together."""
 
 
-@dataclass(frozen=True)
-class Blend:
+class Blend(Frozen):
     """One more model: α of a model and 1 − α of another."""
 
     model: str
@@ -36,8 +35,7 @@ class Blend:
         return f"{self.alpha:g}·{self.model} + {1 - self.alpha:g}·{self.base}"
 
 
-@dataclass(frozen=True)
-class ReplayModel:
+class ReplayModel(Frozen):
     """A model by its name in the rows of a result.
 
     Attributes:
@@ -50,8 +48,7 @@ class ReplayModel:
     blend: Blend | None = None
 
 
-@dataclass(frozen=True)
-class Measured:
+class Measured(Frozen):
     """One metric of one model on one variant's traffic, or a part of it.
 
     Attributes:
@@ -72,7 +69,6 @@ class Measured:
     counted: float
 
 
-@dataclass(frozen=True)
 class ReplayRow(Measured):
     """One metric of one model on one variant's traffic.
 
@@ -84,7 +80,6 @@ class ReplayRow(Measured):
     reason: str | None
 
 
-@dataclass(frozen=True)
 class ReplayCutRow(Measured):
     """One metric of one model on the impressions of one cell of a cut."""
 
@@ -95,8 +90,7 @@ class ReplayCutRow(Measured):
     reason: str | None
 
 
-@dataclass(frozen=True)
-class PairRow:
+class PairRow(Frozen):
     """A model compared with control's on the same requests, in pairs by unit.
 
     Attributes:
@@ -118,7 +112,6 @@ class PairRow:
     reason: str | None
 
 
-@dataclass(frozen=True)
 class ReplayCutPair(PairRow):
     """A model compared with control's on the impressions of one cell, in pairs by unit.
 
@@ -133,8 +126,7 @@ class ReplayCutPair(PairRow):
     p_adjusted: float | None
 
 
-@dataclass(frozen=True)
-class ModelCoverage:
+class ModelCoverage(Frozen):
     """How much of the log a model scores.
 
     Attributes:
@@ -152,8 +144,7 @@ class ModelCoverage:
     scored_units: int
 
 
-@dataclass(frozen=True)
-class CalibrationBin:
+class CalibrationBin(Frozen):
     """A bin of the calibration curve: click rate against predicted score.
 
     The interval of clicks / rows is Wilson's (1927), as if rows were independent.
@@ -170,16 +161,14 @@ class CalibrationBin:
     high: float | None = None
 
 
-@dataclass(frozen=True)
-class Split:
+class Split(Frozen):
     """Every metric over one part of the log."""
 
     name: str
     rows: tuple[ReplayRow, ...]
 
 
-@dataclass(frozen=True)
-class Gap:
+class Gap(Frozen):
     """The difference of a metric between two splits: overfitting, if the first is training.
 
     Attributes:
@@ -199,8 +188,7 @@ class Gap:
     reason: str | None
 
 
-@dataclass(frozen=True)
-class CurvePoint:
+class CurvePoint(Frozen):
     """A metric at one cut-off."""
 
     k: int
@@ -210,8 +198,7 @@ class CurvePoint:
     reason: str | None
 
 
-@dataclass(frozen=True)
-class Curve:
+class Curve(Frozen):
     """A metric at every cut-off from 1 on.
 
     Attributes:
@@ -226,8 +213,7 @@ class Curve:
     elbow: int | None
 
 
-@dataclass(frozen=True)
-class CutByValue:
+class CutByValue(Frozen):
     """Metrics whose cut-off depends on the value of a column, over all requests that have one.
 
     Attributes:
@@ -241,7 +227,6 @@ class CutByValue:
     pairs: tuple[PairRow, ...]
 
 
-@dataclass(frozen=True, repr=False)
 class ReplayResult(Tabled, DrawnRecord):
     """The result of a replay.
 

@@ -2,7 +2,7 @@
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -12,15 +12,14 @@ from abeval.errors import ExperimentError, LogError
 from abeval.results.agreement import AGREEMENT_SCHEMA_VERSION, Agreement
 from abeval.results.analysis import SCHEMA_VERSION, ExperimentInfo, Result
 from abeval.results.power import PowerOutlook
-from abeval.results.record import DrawnRecord, Record, read_back
+from abeval.results.record import DrawnRecord, Frozen, Record, read_back
 from abeval.results.replay import REPLAY_SCHEMA_VERSION, ReplayResult
 from abeval.results.trust import AAResult
 from abeval.results.windows import TIME_SCHEMA_VERSION, TimeResult
 from abeval.views import view
 
 
-@dataclass(frozen=True)
-class InputFile:
+class InputFile(Frozen):
     """A file that was read.
 
     Attributes:
@@ -37,8 +36,7 @@ class InputFile:
     rows: int | None = None
 
 
-@dataclass(frozen=True)
-class Provenance:
+class Provenance(Frozen):
     """The experiment file, the inputs, the SQL that ran, and the versions that ran it.
 
     Attributes:
@@ -130,7 +128,6 @@ def _raw(file: Path, wanted: Wanted) -> Mapping[str, object]:
 STUDY_SCHEMA_VERSION = "1"
 
 
-@dataclass(frozen=True, repr=False)
 class Study(DrawnRecord):
     """The results of one experiment that its page shows; None where one was not computed.
 

@@ -2,20 +2,18 @@
 
 import math
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 from typing import ClassVar, Literal
 
 from abeval.assignment import SUB_BUCKETS
 from abeval.assignment.randomness import Independence
 from abeval.results.effects import OfVariant
-from abeval.results.record import DrawnRecord, Record, Tabled, named
+from abeval.results.record import DrawnRecord, Frozen, Tabled, named
 
 CheckStatus = Literal["pass", "warn", "fail", "skipped"]
 Decision = Literal["ship", "do_not_ship", "keep_running", "do_not_trust"]
 
 
-@dataclass(frozen=True)
-class Check:
+class Check(Frozen):
     """One check of whether the numbers can be trusted.
 
     Attributes:
@@ -49,8 +47,7 @@ class Check:
         return self.metrics is None or not set(self.metrics).isdisjoint(metrics)
 
 
-@dataclass(frozen=True)
-class SplitDay:
+class SplitDay(Frozen):
     """Units that entered on one day, and the running test of the split.
 
     Attributes:
@@ -63,8 +60,7 @@ class SplitDay:
     p_value: float
 
 
-@dataclass(frozen=True)
-class SplitPlace:
+class SplitPlace(Frozen):
     """How plainly the split differs between the cells of one dimension.
 
     Attributes:
@@ -83,7 +79,6 @@ class SplitPlace:
     p_value_without: float
 
 
-@dataclass(frozen=True)
 class Influence(OfVariant):
     """An effect with and without the units that move it most; they are counted, not named.
 
@@ -103,8 +98,7 @@ class Influence(OfVariant):
     share: float | None
 
 
-@dataclass(frozen=True)
-class AAMetric:
+class AAMetric(Frozen):
     """The A/A replay of one metric.
 
     Attributes:
@@ -120,7 +114,6 @@ class AAMetric:
     uniformity_p_value: float
 
 
-@dataclass(frozen=True)
 class Balance(OfVariant):
     """One metric of one variant against control before the period.
 
@@ -136,8 +129,7 @@ class Balance(OfVariant):
     reason: str | None
 
 
-@dataclass(frozen=True)
-class Verdict:
+class Verdict(Frozen):
     """The decision on one variant, in one sentence."""
 
     variant: str
@@ -145,7 +137,6 @@ class Verdict:
     sentence: str
 
 
-@dataclass(frozen=True, repr=False)
 class AAResult(Tabled, DrawnRecord):
     """A/A replays of an experiment's metrics on its own logs.
 
@@ -227,8 +218,7 @@ def _density(z: float) -> float:
     return math.exp(-z * z / 2) / math.sqrt(2 * math.pi)
 
 
-@dataclass(frozen=True)
-class Reassigned:
+class Reassigned(Frozen):
     """Units by their variant in the log and by the rule.
 
     Attributes:
@@ -240,8 +230,7 @@ class Reassigned:
     units: int
 
 
-@dataclass(frozen=True)
-class AuditDay:
+class AuditDay(Frozen):
     """Units that came on one day.
 
     Attributes:
@@ -254,8 +243,7 @@ class AuditDay:
     mismatches: int
 
 
-@dataclass(frozen=True, repr=False)
-class AuditResult(Tabled, Record):
+class AuditResult(Tabled):
     """Whether a log's variants are those that the rule of assignment gives.
 
     Attributes:

@@ -6,7 +6,7 @@ says why numbers are missing; it is None when they are there.
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar, Literal
 
@@ -26,8 +26,7 @@ StabilityVerdict = Literal["stable", "settling", "drifting", "too_early"]
 Declared = Literal["better", "worse", "different", "unclear"]
 
 
-@dataclass(frozen=True, kw_only=True)
-class WindowRow(Numbers):
+class WindowRow(Numbers, kw_only=True):
     """The effect of a metric in one window, at a fixed horizon.
 
     Units are those active in the window; in a cumulative window, those entered by its end.
@@ -57,7 +56,6 @@ class WindowRow(Numbers):
     reason: str | None
 
 
-@dataclass(frozen=True)
 class Rhythm(OfVariant):
     """Whether the effect is the same at all hours of the day, or on all weekdays.
 
@@ -77,7 +75,6 @@ class Rhythm(OfVariant):
     reason: str | None = None
 
 
-@dataclass(frozen=True)
 class Look(OfVariant):
     """What a reader would have seen, and declared, at the end of a day.
 
@@ -106,7 +103,6 @@ class Look(OfVariant):
     planned_declares: Declared | None
 
 
-@dataclass(frozen=True)
 class Stability(OfVariant):
     """Whether an effect stays the same over time, with the evidence. Its tests are at 1 %.
 
@@ -153,7 +149,6 @@ class Stability(OfVariant):
     days_needed: float | None = None
 
 
-@dataclass(frozen=True)
 class Novelty(OfVariant):
     """Whether an effect decays with the days since a unit's entry: a + b exp(-t / tau).
 
@@ -179,7 +174,6 @@ class Novelty(OfVariant):
     reason: str | None = None
 
 
-@dataclass(frozen=True)
 class EventRow(OfVariant):
     """The effect inside a calendar event against outside.
 
@@ -202,7 +196,6 @@ class EventRow(OfVariant):
     reason: str | None = None
 
 
-@dataclass(frozen=True, repr=False)
 class TimeResult(Tabled, DrawnRecord):
     """Effects over time: by window, their stability and novelty, and daily looks.
 
