@@ -1,10 +1,9 @@
 """Answer `abeval analyze` and `report`: of an experiment file, a table of units, or results."""
 
 from collections.abc import Mapping
-from enum import StrEnum
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
@@ -136,9 +135,6 @@ def analyze(
         raise typer.Exit(max((_EXIT_CODES[v.decision] for v in result.verdicts), default=0))
 
 
-Format = StrEnum("Format", ["html", "md"])
-
-
 def report(
     files: Annotated[
         list[Path],
@@ -153,8 +149,9 @@ def report(
         options.Writes(),
     ] = None,
     format: Annotated[
-        Format, typer.Option("--format", help="html, or md for a pull request or a chat.")
-    ] = Format.html,
+        Literal["html", "md"],
+        typer.Option("--format", help="html, or md for a pull request or a chat."),
+    ] = "html",
     json_file: options.JsonFile = None,
     *,
     engine: Mapping[str, object],
@@ -162,13 +159,13 @@ def report(
     """Report all that is known of an experiment on one page: results, time, A/A, models offline."""
     from abeval.files import write_text
 
-    if format is Format.html:
+    if format == "html":
         if output is None:
             raise ExperimentError("a page needs a file", "name it: --output report.html")
         options.check_page(output)
     study = _study(files, engine)
     options.write_json(json_file, study)
-    if format is Format.html and output is not None:
+    if format == "html" and output is not None:
         study.report(output)
     elif output is not None:
         write_text(output, study.to_markdown())

@@ -94,30 +94,28 @@ def read_sums(source: object) -> list[Summary]:
 
 
 def _check_columns(known: Mapping[str, str], name: str) -> None:
-    missing = [column for column in _NEEDED if column not in known]
-    if missing:
-        hint = suggestion(missing[0], known)
-        raise LogError(f"{name} has no column {missing[0]!r}{hint}", f"its columns: {_FORM}")
-    unknown = [column for column in known if column not in COLUMNS]
-    if unknown:
-        hint = suggestion(unknown[0], COLUMNS)
-        raise LogError(
-            f"{name} has a column {unknown[0]!r} that sums do not have{hint}",
-            f"its columns: {_FORM}; of values before the period {', '.join(BEFORE)}",
-        )
+    for column in _NEEDED:
+        if column not in known:
+            what = f"{name} has no column {column!r}{suggestion(column, known)}"
+            raise LogError(what, f"its columns: {_FORM}")
+    for column in known:
+        if column not in COLUMNS:
+            hint = suggestion(column, COLUMNS)
+            what = f"{name} has a column {column!r} that sums do not have{hint}"
+            before = f"of values before the period {', '.join(BEFORE)}"
+            raise LogError(what, f"its columns: {_FORM}; {before}")
     for group in (DENOMINATOR, BEFORE):
         lacking = [column for column in group if column not in known]
         if 0 < len(lacking) < len(group):
-            raise LogError(
-                f"{name} has no column {lacking[0]!r}", f"{', '.join(group)} go together"
-            )
+            what = f"{name} has no column {lacking[0]!r}"
+            raise LogError(what, f"{', '.join(group)} go together")
 
 
 def _summary(row: Mapping[str, object], where: str) -> Summary:
-    names = {name: str(row[name] or "").strip() for name in ("metric", "variant")}
-    for name, text in names.items():
-        if not text:
-            raise LogError(f"{where}: {name} is empty", "name each row's metric and variant")
+    metric, variant = (str(row[name] or "").strip() for name in ("metric", "variant"))
+    if not (metric and variant):
+        empty = "variant" if metric else "metric"
+        raise LogError(f"{where}: {empty} is empty", "name each row's metric and variant")
     units = _number(row, "n", where)
     if units is None or units < 0 or units.denominator != 1:
         raise LogError(f"{where}: n is {row['n']!r}, not a number of units")
@@ -132,7 +130,7 @@ def _summary(row: Mapping[str, object], where: str) -> Summary:
                 f"{where}: {square} is smaller than {total}² / n, which no values have",
                 f"{square} is the sum of the squares of each unit's own total",
             )
-    return Summary(names["metric"], names["variant"], _day(row, where), int(units), sums)
+    return Summary(metric, variant, _day(row, where), int(units), sums)
 
 
 def _number(row: Mapping[str, object], name: str, where: str) -> Fraction | None:
@@ -262,25 +260,19 @@ def _check_supported(
     }
     refused = [name for name, is_there in needs.items() if is_there]
     if refused:
-        raise ExperimentError(
-            f"sums cannot give: {', '.join(refused)}", "remove it, or analyse the logs"
-        )
+        what = f"sums cannot give: {', '.join(refused)}"
+        raise ExperimentError(what, "remove it, or analyse the logs")
 
 
 def _check_variants(experiment: Experiment, rows: Sequence[Summary], source: str) -> None:
     there = {row.variant for row in rows}
     for name in experiment.variants:
         if name not in there:
-            raise LogError(
-                f"{source} has no sums of variant {name!r}{suggestion(name, there)}",
-                f"it has: {', '.join(sorted(there))}",
-            )
-    others = sorted(there - {*experiment.variants})
-    if others:
-        raise LogError(
-            f"{source} has sums of {others[0]!r}, which the experiment does not name",
-            "name it in [variants], or leave its rows out",
-        )
+            what = f"{source} has no sums of variant {name!r}{suggestion(name, there)}"
+            raise LogError(what, f"it has: {', '.join(sorted(there))}")
+    for name in sorted(there - {*experiment.variants}):
+        what = f"{source} has sums of {name!r}, which the experiment does not name"
+        raise LogError(what, "name it in [variants], or leave its rows out")
 
 
 def _of_sums(metric: Metric, rows: Sequence[Summary]) -> Metric | None:
