@@ -14,7 +14,7 @@ import numpy as np
 from abeval.agreement.standing import CALIBRATED_AT, LOWER_IS_BETTER
 from abeval.errors import ExperimentError
 from abeval.history.measures import Case, cases_of, name_of
-from abeval.history.table import Table, changing
+from abeval.history.table import changing
 from abeval.results.analysis import Result
 from abeval.results.effects import Row
 from abeval.results.history import Added, AddedSource, HistoryRow, Side
@@ -77,19 +77,22 @@ def add_noise(path: Path, results: Sequence[Addable | str | Path]) -> Added:
 
 
 def _put(path: Path, name: str, parts: Sequence[Sequence[HistoryRow]]) -> Added:
-    with changing(path) as table:
-        sources = tuple(_put_source(table, rows) for rows in parts if rows)
-        return Added(str(path), name, sources, len({row.experiment for row in table.rows}))
+    with changing(path) as rows:
+        sources = tuple(_put_source(rows, new) for new in parts if new)
+        return Added(str(path), name, sources, len({row.experiment for row in rows}))
 
 
-def _put_source(table: Table, rows: Sequence[HistoryRow]) -> AddedSource:
-    experiment, source, digest = rows[0].experiment, rows[0].source, rows[0].digest
-    before = table.of(experiment, source)
-    bare = sum(row.se is None and not row.shared for row in rows)
-    if digest in {row.digest for row in before}:
-        return AddedSource(source, "unchanged", len(rows), 0, bare)
-    table.replace(experiment, source, rows)
-    return AddedSource(source, "replaced" if before else "added", len(rows), len(before), bare)
+def _put_source(rows: list[HistoryRow], new: Sequence[HistoryRow]) -> AddedSource:
+    """Put rows in the place of those of the same experiment and source."""
+    key = new[0].experiment, new[0].source
+    others = [row for row in rows if (row.experiment, row.source) != key]
+    digests = {row.digest for row in rows if (row.experiment, row.source) == key}
+    bare = sum(row.se is None and not row.shared for row in new)
+    if new[0].digest in digests:
+        return AddedSource(key[1], "unchanged", len(new), 0, bare)
+    replaced = len(rows) - len(others)
+    rows[:] = [*others, *new]
+    return AddedSource(key[1], "replaced" if replaced else "added", len(new), replaced, bare)
 
 
 def _read(results: Sequence[Addable | str | Path]) -> list[Addable]:

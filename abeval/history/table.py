@@ -58,24 +58,8 @@ def read_rows(path: Path) -> Kept:
         return kept
 
 
-class Table:
-    """The rows of an open history."""
-
-    def __init__(self, rows: Sequence[HistoryRow]) -> None:
-        self.rows, self.changed = [*rows], False
-
-    def of(self, experiment: str, source: str) -> list[HistoryRow]:
-        """Return the rows of an experiment and source."""
-        return [row for row in self.rows if (row.experiment, row.source) == (experiment, source)]
-
-    def replace(self, experiment: str, source: str, rows: Sequence[HistoryRow]) -> None:
-        """Put rows in the place of those of the same experiment and source."""
-        others = (r for r in self.rows if (r.experiment, r.source) != (experiment, source))
-        self.rows, self.changed = [*others, *rows], True
-
-
 @contextmanager
-def changing(path: Path) -> Iterator[Table]:
+def changing(path: Path) -> Iterator[list[HistoryRow]]:
     """Open the rows of a history; what the block changes is written when it ends.
 
     Nothing is written if the block fails, or nothing changed. One run at a time has it; another
@@ -86,13 +70,15 @@ def changing(path: Path) -> Iterator[Table]:
         held(target.with_name(f"{target.name}.lock"), str(path), WAIT),
         closing(Scratch(None, "abeval-history-")) as scratch,
     ):
+        written = scratch.path / f"history.{kind_of(path)}"
         with _opened(path, scratch) as (connection, kept):
-            table = Table(kept.rows)
-            yield table
-            if table.changed:
-                _write(connection, scratch.path / f"history.{kind_of(path)}", table.rows)
-        if table.changed:
-            write_bytes(path, (scratch.path / f"history.{kind_of(path)}").read_bytes())
+            rows = [*kept.rows]
+            yield rows
+            is_changed = rows != [*kept.rows]
+            if is_changed:
+                _write(connection, written, rows)
+        if is_changed:
+            write_bytes(path, written.read_bytes())
 
 
 def _write(connection: duckdb.DuckDBPyConnection, copy: Path, rows: Sequence[HistoryRow]) -> None:
