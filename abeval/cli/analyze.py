@@ -12,7 +12,6 @@ from abeval.errors import ExperimentError
 
 if TYPE_CHECKING:
     from abeval.api import LoadedExperiment
-    from abeval.experiment.model import Experiment
     from abeval.results.study import Study
 
 
@@ -42,19 +41,18 @@ def _load(file: Path | None, flags: dict[str, Any]) -> "LoadedExperiment":
     from abeval.api import load
     from abeval.engines.sources import is_table
 
-    named = {one.parameter.name: flags.pop(one.parameter.name) for one in _FLAGS}
-    given = [name for name, value in named.items() if value]
-    control = named["control"]
+    used = [(one, value) for one in _FLAGS if (value := flags.pop(one.parameter.name))]
+    columns = {one.keyword: value for one, value in used}
+    names = [one.parameter.name for one, _ in used]
     if file is None:
-        loaded = _of_sums(flags["sums"], control, given)
-    elif named["variant"]:
+        loaded = _of_sums(flags["sums"], columns.get("control"), names)
+    elif "variant" in columns:
         from abeval.api.entry import load_table
         from abeval.table.columns import TableOptions
 
-        columns = {one.keyword: v for one in _FLAGS if (v := named[one.parameter.name])}
         loaded = load_table(file, TableOptions(**columns))
-    elif given:
-        raise ExperimentError(f"--{given[0]} is for a table", "name its --variant too")
+    elif names:
+        raise ExperimentError(f"--{names[0]} is for a table", "name its --variant too")
     elif is_table(file):
         raise ExperimentError(
             f"{file} is a table, not an experiment file",
@@ -62,27 +60,27 @@ def _load(file: Path | None, flags: dict[str, Any]) -> "LoadedExperiment":
         )
     else:
         return load(file)
-    _say_control(loaded.experiment, control)
+    if "control" not in columns:
+        _say_control(loaded.experiment.control)
     return loaded
 
 
-def _of_sums(sums: Path | None, control: str | None, given: list[str]) -> "LoadedExperiment":
+def _of_sums(sums: Path | None, control: str | None, names: list[str]) -> "LoadedExperiment":
     """Return the experiment that a table of sums is of."""
     from abeval.api import LoadedExperiment
     from abeval.table.sums import read_sums, sums_experiment
 
     if sums is None:
         raise ExperimentError("nothing to analyse", "name an experiment file, a table, or --sums")
-    if others := [name for name in given if name != "control"]:
+    if others := [name for name in names if name != "control"]:
         raise ExperimentError(f"--{others[0]} is for a table", "sums name their own columns")
     return LoadedExperiment(sums_experiment(read_sums(sums), sums, control))
 
 
-def _say_control(experiment: "Experiment", named: str | None) -> None:
+def _say_control(control: str) -> None:
     from abeval.table.read import is_usual_control
 
-    control = experiment.control
-    if named is None and not is_usual_control(control):
+    if not is_usual_control(control):
         typer.echo(f"control is {control}, the first by name; --control names another", err=True)
 
 

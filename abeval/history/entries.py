@@ -118,16 +118,16 @@ def experiment_of(result: Addable) -> str:
 
 def rows_of(result: Addable, shipped: frozenset[str] | None) -> tuple[HistoryRow, ...]:
     """Return the rows of a result; without `shipped` variants the verdict says which were."""
-    said: dict[str, Any] = {"result": result.to_dict()}
+    content: dict[str, Any] = {"result": result.to_dict()}
     match result:
         case Result():
             rows = tuple(_of_analysis(result, shipped))
-            said |= {} if shipped is None else {"shipped": sorted(shipped)}
+            content |= {} if shipped is None else {"shipped": sorted(shipped)}
         case ReplayResult():
             rows = tuple(_of_replay(result))
         case TimeResult():
             rows = tuple(_of_windows(result))
-    text = json.dumps(said, sort_keys=True, default=str)
+    text = json.dumps(content, sort_keys=True, default=str)
     digest = _digest(text.encode("utf-8", "backslashreplace"))
     return tuple(replace(row, **_writable(row) | {"digest": digest}) for row in rows)
 
