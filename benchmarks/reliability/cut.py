@@ -56,7 +56,7 @@ COMMANDS = (
     "replay e.toml --json out/j.json --report out/j.html",
     "off-policy e.toml --from a --to b --json out/k.json",
     "sql units/logged_sums --experiment e.toml --dialect duckdb",
-    "sql units/unit_day --experiment e.toml --dialect bigquery",
+    "sql units/sessions --experiment e.toml --dialect bigquery",
     "assign ids.csv --salt s --variants a=1,b=1 --json out/l.json",
     "simulate out/simulated --impressions 5000",
     "metrics",
