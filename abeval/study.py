@@ -8,7 +8,7 @@ from dataclasses import replace
 from datetime import date, time
 from importlib.metadata import version
 from pathlib import Path
-from typing import Any, NamedTuple, TypeVar, cast
+from typing import Any, TypeVar, cast
 
 import tomlkit
 
@@ -36,7 +36,6 @@ from abeval.time.time_sums import OpenLogs, aa, growths_of
 from abeval.version import __version__
 
 _LIBRARIES = ("duckdb", "numpy", "scipy", "statsmodels", "pandas")
-_BLOCK = 1 << 20
 
 
 def provenance_of(experiment: Experiment, inputs: Inputs, queries: Iterable[str]) -> Provenance:
@@ -94,13 +93,10 @@ def _rows_of(log: str, source: LogSource, folder: Path) -> Mapping[str, int | No
 
 
 def _input(log: str, file: Path, folder: Path, rows: int | None) -> InputFile:
-    digest = hashlib.sha256()
     with file.open("rb") as opened:
-        while block := opened.read(_BLOCK):
-            digest.update(block)
-    inside = file.is_relative_to(folder)
-    path = file.relative_to(folder) if inside else file
-    return InputFile(log, path.as_posix(), file.stat().st_size, digest.hexdigest(), rows)
+        digest = hashlib.file_digest(opened, "sha256").hexdigest()
+    path = file.relative_to(folder) if file.is_relative_to(folder) else file
+    return InputFile(log, path.as_posix(), file.stat().st_size, digest, rows)
 
 
 WIDTHS = (3, 7)
@@ -132,15 +128,15 @@ def study(experiment: Experiment, inputs: Inputs) -> Study:
             "effects over time", lambda: windows(run, metrics, WIDTHS, (), logs=logs)
         )
         replays, no_aa = _tried("A/A replays", lambda: aa(run, metrics, _REPLAYS, _SEED, logs))
-        models = _models(run, shape)
+        replayed, offline, no_models = _models(run, shape)
     return replace(
         first,
         time=time,
         aa=replays,
-        replay=models.replay,
-        agreement=models.offline and joined(analysis, models.offline, experiment),
+        replay=replayed,
+        agreement=offline and joined(analysis, offline, experiment),
         provenance=provenance_of(experiment, inputs, names),
-        left_out=(*first.left_out, *no_time, *no_aa, *models.left_out),
+        left_out=(*first.left_out, *no_time, *no_aa, *no_models),
     )
 
 
@@ -171,21 +167,15 @@ def _tried(what: str, make: Callable[[], Made]) -> tuple[Made | None, LeftOut]:
         return None, ((what, error.what),)
 
 
-class _Models(NamedTuple):
-    """What is known of the models offline, and why the rest is not."""
-
-    replay: ReplayResult | None
-    offline: Offline | None
-    left_out: LeftOut
-
-
-def _models(run: Run, shape: LogShape | None) -> _Models:
-    """Replay models with what an agreement reads, or alone."""
+def _models(
+    run: Run, shape: LogShape | None
+) -> tuple[ReplayResult | None, Offline | None, LeftOut]:
+    """Replay models with what an agreement reads, or alone; say why the rest is not known."""
     # With the metrics of a replay and those of an agreement.
     options = ReplayOptions(metrics=tuple(dict.fromkeys((*_DEFAULT, *OFFLINE))))
     offline, no_agreement = _tried("agreement", lambda: read_offline(run, options, shape))
     if offline is None or offline.replay is None:
         replayed, no_replay = _tried("offline replay", lambda: replay(run, ReplayOptions()))
-        return _Models(replayed, offline, (*no_replay, *no_agreement))
+        return replayed, offline, (*no_replay, *no_agreement)
     own = offline._replace(replay=of_metrics(offline.replay, OFFLINE))
-    return _Models(of_metrics(offline.replay, _DEFAULT), own, ())
+    return of_metrics(offline.replay, _DEFAULT), own, ()

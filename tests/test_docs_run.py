@@ -247,7 +247,7 @@ def prepare(world: Path) -> None:
     policy = rows.assign(variant=np.where(rows.user_id % 2, "bts", "random"), propensity=1 / 40)
     policy.to_parquet(world / "policy.parquet", index=False)
     (world / "policy.toml").write_text(POLICY, encoding="utf-8")
-    (sums,) = [block for _, block in blocks(DOCS["docs/store.md"]) if block.startswith("select ")]
+    (sums,) = [block for _, block in blocks(DOCS["docs/sums.md"]) if block.startswith("select ")]
     impressions = rows  # noqa: F841 (the query of the page reads it by this name)
     duckdb.sql(sums).df().to_csv(world / "weekly.csv", index=False)
 

@@ -21,7 +21,7 @@ ORDER = (
     ("study",),
     ("report", "pipeline", "history"),
     ("agreement",),
-    ("store", "time"),
+    ("time",),
     ("inference", "offline", "off_policy", "audit", "drafts"),
     ("aggregates",),
     ("logs",),

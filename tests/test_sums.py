@@ -236,7 +236,6 @@ def test_mistakes_of_the_command(
         ((), "name an experiment file, a table, or --sums"),
         (("--sums", file, "--metric", "m"), "--metric is for a table"),
         (("--sums", file, "--json", file), "would replace --sums"),
-        (("--sums", file, "--save-aggregates", tmp_path / "kept"), "--sums reads no log"),
     ):
         assert call(monkeypatch, "analyze", *flags) == 2
         assert says in " ".join(capsys.readouterr().err.split())

@@ -1,9 +1,8 @@
 """Make a `LoadedExperiment` of a file, a frame, sums or Python entries, or ask one at once."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Unpack
+from typing import TYPE_CHECKING, Any
 
 from abeval.api.loaded import LoadedExperiment
 from abeval.errors import ExperimentError
@@ -11,51 +10,17 @@ from abeval.experiment.load import load_experiment, parse_experiment
 from abeval.experiment.sections import EngineOptions
 
 if TYPE_CHECKING:
-    from abeval.engines.protocol import Engine
-    from abeval.logs.run import Inputs
     from abeval.results.analysis import Result
     from abeval.table.columns import Metrics, TableOptions
 
 
-@dataclass(frozen=True)
-class LoadedTable(LoadedExperiment):
-    """The experiment of a table, on the engine that has read it; to be analysed once.
-
-    Attributes:
-        engine: Open until the analysis ends.
-    """
-
-    engine: "Engine"
-
-    def replace(self, **entries: Any) -> LoadedExperiment:  # noqa: ANN401
-        """Return the experiment with other entries, whose engine reads the table anew."""
-        self.engine.close()
-        return super().replace(**entries)
-
-    def analyze(
-        self,
-        *,
-        save_aggregates: str | Path | None = None,
-        **inputs: "Unpack[Inputs]",
-    ) -> "Result":
-        """Analyse it as any experiment, and close the engine."""
-        from abeval.pipeline import analyze_logs
-
-        return analyze_logs(self.experiment, inputs, save_aggregates, self.engine)
-
-
 def load_table(table: object, options: "TableOptions") -> LoadedExperiment:
-    """Make the experiment of a file or frame.
-
-    Raises:
-        LogError: The table cannot be read, or lacks a column.
-        ExperimentError: A metric is none, or there are no two variants.
-    """
+    """Make the experiment of a file or frame."""
     from abeval.table.read import read_table
 
     experiment, engine = read_table(table, options)
     if experiment.engine == EngineOptions():
-        return LoadedTable(experiment, engine)
+        return LoadedExperiment(experiment, engine)
     engine.close()
     return LoadedExperiment(experiment)
 
@@ -120,16 +85,8 @@ def analyze(
     from abeval.engines.duckdb_logs import table_of
     from abeval.table.columns import TableOptions
 
-    options = TableOptions(
-        variant=variant,
-        unit=unit,
-        metrics=metrics,
-        covariates=covariates,
-        segments=segments,
-        control=control,
-        weights=weights,
-        entries=entries,
-    )
+    columns = (variant, unit, metrics, covariates, segments)
+    options = TableOptions(*columns, control, weights, entries)
     if connection is not None:
         table = table_of(connection, str(table))
     loaded = load_table(table, options)
@@ -164,13 +121,10 @@ def analyze_sums(
         >>> result["spent"].control, result["spent"].treatment
         (2.0, 3.5)
     """
-    from abeval.pipeline import judged_summaries
-    from abeval.store.summaries import name_of, read_sums
-    from abeval.table.read import sums_experiment
+    from abeval.table.sums import judged_sums, read_sums, sums_experiment
 
     rows = read_sums(sums)
-    experiment = sums_experiment(rows, sums, control, weights, entries)
-    return judged_summaries(experiment, rows, name_of(sums))
+    return judged_sums(sums_experiment(rows, sums, control, weights, entries), rows, sums)
 
 
 def define(

@@ -1,30 +1,23 @@
 """Ask an experiment: most methods hand a `Run` (`logs/run.py`) to the room that answers."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Unpack
 
-from abeval.bounds import (
-    MAX_DAYS,
-    MAX_EFFECT,
-    MAX_REPLAYS,
-    MIN_DAYS,
-    MIN_EFFECT,
-    check_between,
-    check_seed,
-)
+from abeval import bounds
 from abeval.errors import ExperimentError
 from abeval.experiment.load import parse_experiment
+from abeval.experiment.metrics import named_metrics
 from abeval.experiment.model import Experiment
 from abeval.files import real
-from abeval.progress import Step, silent
+from abeval.logs.run import Inputs, opened
 
 if TYPE_CHECKING:
     import pandas as pd
 
     from abeval.assignment.draws import Rule
-    from abeval.logs.run import Inputs
+    from abeval.engines.protocol import Engine
     from abeval.offline.metrics import NoRelevant, Ties
     from abeval.results.agreement import Agreement
     from abeval.results.analysis import CheckResult, Pairwise, Result
@@ -41,11 +34,16 @@ if TYPE_CHECKING:
 class LoadedExperiment:
     """An experiment ready to be analysed.
 
+    Methods that read logs take `logs`, `connection`, `engine` and `step` as `Inputs`
+    (`abeval.logs.run`) has them.
+
     Attributes:
         experiment: What its file says.
+        engine: The open engine that has read a table; `analyze` uses and closes it.
     """
 
     experiment: Experiment
+    engine: "Engine | None" = field(default=None, repr=False, compare=False)
 
     def replace(self, **entries: Any) -> "LoadedExperiment":  # noqa: ANN401
         """Return the experiment with other top-level entries, validated anew.
@@ -58,39 +56,27 @@ class LoadedExperiment:
             >>> abeval.load("sample_logs/experiment.toml").replace(alpha=0.01).experiment.alpha
             0.01
         """
+        if self.engine is not None:
+            self.engine.close()
         own = self.experiment.model_dump(exclude_unset=True, exclude={"folder"})
         if "include" not in entries:
             # What they include stands in the entries already.
             own["overrides"] = self.experiment.overrides
         return LoadedExperiment(parse_experiment({**own, **entries}, self.experiment.folder))
 
-    def analyze(
-        self,
-        *,
-        save_aggregates: str | Path | None = None,
-        **inputs: "Unpack[Inputs]",
-    ) -> "Result":
+    def analyze(self, **inputs: Unpack[Inputs]) -> "Result":
         """Aggregate the logs, and judge.
-
-        Args:
-            save_aggregates: A folder for what the result is judged by, which `from_aggregates`
-                judges without a log.
-            **inputs: `logs`, `connection`, `engine`, `step`, as `abeval.logs.run.Inputs` has them.
 
         Raises:
             LogError: A log is missing, unreadable, or not what the file says.
             QueryError: The engine could not run a query.
-            ExperimentError: The folder cannot be written, or would replace an input.
         """
         from abeval.pipeline import analyze_logs
 
-        return analyze_logs(self.experiment, inputs, save_aggregates)
+        return analyze_logs(self.experiment, inputs, self.engine)
 
-    def study(self, **inputs: "Unpack[Inputs]") -> "Study":
+    def study(self, **inputs: Unpack[Inputs]) -> "Study":
         """Compute analysis, effects over time, A/A replays and replay, as far as the logs allow.
-
-        Args:
-            **inputs: As for `analyze`.
 
         Raises:
             LogError: As `analyze`; what only other parts need is in `left_out` instead.
@@ -98,22 +84,6 @@ class LoadedExperiment:
         from abeval.study import study
 
         return study(self.experiment, inputs)
-
-    def from_aggregates(self, folder: str | Path, *, step: Step | None = None) -> "Result":
-        """Judge what `analyze(save_aggregates=folder)` wrote: no log is read, no engine started.
-
-        Alpha, families, looks, roles, margins and directions may be other than they were.
-
-        Args:
-            folder: Where the aggregates are.
-            step: Called with the name of each step as it begins.
-
-        Raises:
-            ExperimentError: They are not there, not whole, or were made by other definitions.
-        """
-        from abeval.pipeline import judged_folder
-
-        return judged_folder(self.experiment, Path(folder), step or silent)
 
     def from_sums(self, sums: object) -> "Result":
         """Judge sums by metric, variant and day, as a warehouse has them: no log is read.
@@ -127,29 +97,18 @@ class LoadedExperiment:
             LogError: A row is no sum, or of another variant.
             ExperimentError: The experiment asks for what sums cannot give, which is named.
         """
-        from abeval.pipeline import judged_summaries
-        from abeval.store.summaries import name_of, read_sums
+        from abeval.table.sums import judged_sums, read_sums
 
-        return judged_summaries(self.experiment, read_sums(sums), name_of(sums))
+        return judged_sums(self.experiment, read_sums(sums), sums)
 
-    def compare(
-        self,
-        metric: str,
-        **inputs: "Unpack[Inputs]",
-    ) -> "Pairwise":
+    def compare(self, metric: str, **inputs: Unpack[Inputs]) -> "Pairwise":
         """Compare every two variants on one metric, p-values adjusted over all pairs.
 
         Args:
             metric: One of the experiment's metrics, or a built-in one.
-            **inputs: As for `analyze`.
-
-        Raises:
-            ExperimentError: There is no such metric.
         """
         from abeval.aggregates.collect import collect
-        from abeval.experiment.metrics import named_metrics
         from abeval.inference.judge import pairwise
-        from abeval.logs.run import opened
 
         metrics = named_metrics(self.experiment, [metric])
         with opened(self.experiment, inputs) as run:
@@ -163,7 +122,7 @@ class LoadedExperiment:
         days: float | None = None,
         power: float = 0.8,
         metrics: Sequence[str] | None = None,
-        **inputs: "Unpack[Inputs]",
+        **inputs: Unpack[Inputs],
     ) -> "Plans":
         """Plan by its own logs what the experiment can see, or how long it needs.
 
@@ -172,15 +131,12 @@ class LoadedExperiment:
             days: Length of the experiment; the smallest effect follows.
             power: Wanted probability of finding it.
             metrics: Some of the metrics; without, goals and guardrails.
-            **inputs: As for `analyze`.
 
         Raises:
-            ExperimentError: There is no such metric, or a number makes no sense.
+            ExperimentError: A metric is unknown, or a number makes no sense.
         """
         from abeval.aggregates.collect import Further, collect_prepared
-        from abeval.experiment.metrics import named_metrics
         from abeval.inference.power import plan
-        from abeval.logs.run import opened
         from abeval.time.time_sums import growths_of
 
         if mde is not None and days is not None:
@@ -188,9 +144,9 @@ class LoadedExperiment:
         if not self.experiment.alpha < power < 1:
             raise ExperimentError(f"power {power} must lie between alpha and 1")
         if mde is not None:
-            check_between("mde", mde, MIN_EFFECT, MAX_EFFECT)
+            bounds.check_between("mde", mde, bounds.MIN_EFFECT, bounds.MAX_EFFECT)
         if days is not None:
-            check_between("days", days, MIN_DAYS, MAX_DAYS)
+            bounds.check_between("days", days, bounds.MIN_DAYS, bounds.MAX_DAYS)
         chosen = named_metrics(self.experiment, metrics)
         if not metrics:
             chosen = [m for m in chosen if m.role != "diagnostic"]
@@ -207,7 +163,7 @@ class LoadedExperiment:
         widths: Sequence[int] = (3, 7),
         looks: Sequence[int] | None = None,
         by: Sequence["By"] = (),
-        **inputs: "Unpack[Inputs]",
+        **inputs: Unpack[Inputs],
     ) -> "TimeResult":
         """Estimate effects by window, their stability, and what daily looks would have said.
 
@@ -216,14 +172,11 @@ class LoadedExperiment:
             widths: Days of the rolling windows.
             looks: Days (1, 2, ...) of planned looks, for group-sequential bounds.
             by: `hour` and `weekday`: effects by these too.
-            **inputs: As for `analyze`.
 
         Raises:
             ExperimentError: There is no such metric, or a number makes no sense.
             LogError: The log has no time.
         """
-        from abeval.experiment.metrics import named_metrics
-        from abeval.logs.run import opened
         from abeval.time.analysis import windows
         from abeval.time.cut import CLOCKS
 
@@ -237,15 +190,8 @@ class LoadedExperiment:
         with opened(self.experiment, inputs) as run:
             return windows(run, chosen, widths, looks or (), by)
 
-    def check(self, **inputs: "Unpack[Inputs]") -> "CheckResult":
+    def check(self, **inputs: Unpack[Inputs]) -> "CheckResult":
         """Check the split and the logs, without a scorecard.
-
-        Args:
-            **inputs: As for `analyze`.
-
-        Raises:
-            LogError: A log is missing, unreadable, or not what the file says.
-            QueryError: The engine could not run a query.
 
         Example:
             >>> import abeval
@@ -255,7 +201,6 @@ class LoadedExperiment:
         """
         from abeval.aggregates.collect import collect
         from abeval.inference.trust.checks import check, checked_metrics, without_replays
-        from abeval.logs.run import opened
 
         metrics = checked_metrics(self.experiment)
         with opened(without_replays(self.experiment), inputs) as run:
@@ -269,7 +214,7 @@ class LoadedExperiment:
         runs: int = 10_000,
         seed: int = 0,
         metrics: Sequence[str] | None = None,
-        **inputs: "Unpack[Inputs]",
+        **inputs: Unpack[Inputs],
     ) -> "AAResult":
         """Replay A/A tests on the experiment's own logs: does each metric's test keep its level?
 
@@ -277,17 +222,14 @@ class LoadedExperiment:
             runs: Replays.
             seed: Of the re-splits.
             metrics: Some of the metrics; without, all of the scorecard.
-            **inputs: As for `analyze`.
 
         Raises:
-            ExperimentError: There is no such metric, or `runs` is less than 1.
+            ExperimentError: A metric is unknown, or `runs` is less than 1.
         """
-        from abeval.experiment.metrics import named_metrics
-        from abeval.logs.run import opened
         from abeval.time.time_sums import aa
 
-        check_between("runs", runs, 1, MAX_REPLAYS)
-        check_seed(seed)
+        bounds.check_between("runs", runs, 1, bounds.MAX_REPLAYS)
+        bounds.check_seed(seed)
         chosen = named_metrics(self.experiment, metrics)
         with opened(self.experiment, inputs) as run:
             return aa(run, chosen, runs, seed)
@@ -296,20 +238,18 @@ class LoadedExperiment:
         self,
         *,
         others: "Mapping[str, LoadedExperiment | pd.Series[str]] | None" = None,
-        **inputs: "Unpack[Inputs]",
+        **inputs: Unpack[Inputs],
     ) -> "AuditResult":
         """Compare the log's variants with those that [assignment] gives, unit by unit.
 
         Args:
             others: Name of another experiment → it, or the variant of each unit by unit id: are
                 the two assigned independently?
-            **inputs: As for `analyze`.
 
         Raises:
             ExperimentError: The file has no [assignment], and there are no others.
         """
         from abeval.audit import audit
-        from abeval.logs.run import opened
 
         rules: dict[str, Rule | pd.Series[str]] = {}
         for name, other in (others or {}).items():
@@ -335,7 +275,7 @@ class LoadedExperiment:
         switch: Sequence[float] = (10.0,),
         shrink: Sequence[float] = (100.0,),
         min_ess: float = 100.0,
-        **inputs: "Unpack[Inputs]",
+        **inputs: Unpack[Inputs],
     ) -> "OffPolicyResult":
         """Estimate what a policy would have had on the traffic of a variant with propensities.
 
@@ -351,13 +291,11 @@ class LoadedExperiment:
             switch: Thresholds of SwitchDR.
             shrink: λ of DRos.
             min_ess: Effective sample size below which nothing is estimated.
-            **inputs: As for `analyze`.
 
         Raises:
             ExperimentError: A variant is unknown, or not one policy is given.
             LogError: The log has no propensity, or the table is no policy.
         """
-        from abeval.logs.run import opened
         from abeval.off_policy.log import PolicyChoice
         from abeval.off_policy.run import OffPolicyOptions, off_policy
 
@@ -385,7 +323,7 @@ class LoadedExperiment:
         split: str | Mapping[str, tuple[str, str]] | None = None,
         curve: int | None = None,
         k_by: tuple[str, Mapping[str, int]] | None = None,
-        **inputs: "Unpack[Inputs]",
+        **inputs: Unpack[Inputs],
     ) -> "ReplayResult":
         """Score every model offline, on this experiment's log, and compare them in pairs.
 
@@ -405,30 +343,15 @@ class LoadedExperiment:
             split: A column that names the split of each impression, or name → first and last day.
             curve: The largest cut-off of curves over 1, 2, …
             k_by: A column of the impressions, and its value → the cut-off there.
-            **inputs: As for `analyze`.
 
         Raises:
             ExperimentError: An unknown metric, preset or model.
             LogError: The logs do not have what a replay needs.
         """
-        from abeval.logs.run import opened
         from abeval.offline.replay import ReplayOptions, replay
 
-        options = ReplayOptions(
-            k=k,
-            metrics=metrics,
-            compat=compat,
-            relevance=relevance,
-            ties=ties,
-            no_relevant=no_relevant,
-            threshold=threshold,
-            kept_negatives=kept_negatives,
-            blend=blend,
-            bins=bins,
-            split=split,
-            curve=curve,
-            k_by=k_by,
-        )
+        policy = (k, metrics, compat, relevance, ties, no_relevant, threshold, kept_negatives)
+        options = ReplayOptions(*policy, blend, bins, split, curve, k_by)
         with opened(self.experiment, inputs) as run:
             return replay(run, options)
 
@@ -437,7 +360,7 @@ class LoadedExperiment:
         *,
         k: Sequence[int] = (1, 5, 10),
         metrics: Sequence[str] | None = None,
-        **inputs: "Unpack[Inputs]",
+        **inputs: Unpack[Inputs],
     ) -> "Agreement":
         """Set the models' offline differences beside the effects online, and check why they differ.
 
@@ -446,7 +369,6 @@ class LoadedExperiment:
         Args:
             k: Cut-offs.
             metrics: Ids of offline metrics; without, those of `abeval.agreement.agree.OFFLINE`.
-            **inputs: As for `analyze`.
 
         Raises:
             ExperimentError: An unknown metric or model.
@@ -460,8 +382,6 @@ class LoadedExperiment:
         """
         from abeval.aggregates.collect import Further, collect_prepared
         from abeval.agreement.agree import OFFLINE, joined, offline_columns, read_offline
-        from abeval.experiment.metrics import named_metrics
-        from abeval.logs.run import opened
         from abeval.offline.replay import ReplayOptions
         from abeval.pipeline import judged
 

@@ -1,37 +1,21 @@
 """Answer `abeval analyze` and `report`: of an experiment file, a table of units, or results."""
 
 from collections.abc import Mapping
-from enum import StrEnum
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
-from abeval.cli.options import (
-    JsonFile,
-    Reads,
-    ReportFile,
-    Writes,
-    check_page,
-    console,
-    engine_of,
-    flag,
-    folder,
-    is_toml,
-    on_engine,
-    output_file,
-    write_json,
-)
+from abeval.cli import options
 from abeval.errors import ExperimentError
 
 if TYPE_CHECKING:
     from abeval.api import LoadedExperiment
-    from abeval.experiment.model import Experiment
     from abeval.results.study import Study
 
 
-_column = partial(flag, rich_help_panel="Table of one row a unit", metavar="COLUMN")
+_column = partial(options.flag, rich_help_panel="Table of one row a unit", metavar="COLUMN")
 _FLAGS = (
     _column("unit", str, "The unit; without it each row is one."),
     _column("variant", str, "The variant."),
@@ -53,23 +37,22 @@ _FLAGS = (
 )
 
 
-def _load(file: Path | None, flags: Mapping[str, Any]) -> "LoadedExperiment":
+def _load(file: Path | None, flags: dict[str, Any]) -> "LoadedExperiment":
     from abeval.api import load
     from abeval.engines.sources import is_table
 
-    named = {one.parameter.name: flags[one.parameter.name] for one in _FLAGS}
-    given = [name for name, value in named.items() if value]
-    control = named["control"]
+    used = [(one, value) for one in _FLAGS if (value := flags.pop(one.parameter.name))]
+    columns = {one.keyword: value for one, value in used}
+    names = [one.parameter.name for one, _ in used]
     if file is None:
-        loaded = _of_sums(flags["sums"], control, given)
-    elif named["variant"]:
+        loaded = _of_sums(flags["sums"], columns.get("control"), names)
+    elif "variant" in columns:
         from abeval.api.entry import load_table
         from abeval.table.columns import TableOptions
 
-        options = {one.keyword: v for one in _FLAGS if (v := named[one.parameter.name])}
-        loaded = load_table(file, TableOptions(**options))
-    elif given:
-        raise ExperimentError(f"--{given[0]} is for a table", "name its --variant too")
+        loaded = load_table(file, TableOptions(**columns))
+    elif names:
+        raise ExperimentError(f"--{names[0]} is for a table", "name its --variant too")
     elif is_table(file):
         raise ExperimentError(
             f"{file} is a table, not an experiment file",
@@ -77,33 +60,32 @@ def _load(file: Path | None, flags: Mapping[str, Any]) -> "LoadedExperiment":
         )
     else:
         return load(file)
-    _say_control(loaded.experiment, control)
+    if "control" not in columns:
+        _say_control(loaded.experiment.control)
     return loaded
 
 
-def _of_sums(sums: Path | None, control: str | None, given: list[str]) -> "LoadedExperiment":
+def _of_sums(sums: Path | None, control: str | None, names: list[str]) -> "LoadedExperiment":
     """Return the experiment that a table of sums is of."""
     from abeval.api import LoadedExperiment
-    from abeval.store.summaries import read_sums
-    from abeval.table.read import sums_experiment
+    from abeval.table.sums import read_sums, sums_experiment
 
     if sums is None:
         raise ExperimentError("nothing to analyse", "name an experiment file, a table, or --sums")
-    if others := [name for name in given if name != "control"]:
+    if others := [name for name in names if name != "control"]:
         raise ExperimentError(f"--{others[0]} is for a table", "sums name their own columns")
     return LoadedExperiment(sums_experiment(read_sums(sums), sums, control))
 
 
-def _say_control(experiment: "Experiment", named: str | None) -> None:
+def _say_control(control: str) -> None:
     from abeval.table.read import is_usual_control
 
-    control = experiment.control
-    if named is None and not is_usual_control(control):
+    if not is_usual_control(control):
         typer.echo(f"control is {control}, the first by name; --control names another", err=True)
 
 
 on_table_or_file = partial(
-    on_engine,
+    options.on_engine,
     load=_load,
     flags=_FLAGS,
     text="The experiment file (TOML), or a table with --variant.",
@@ -114,18 +96,12 @@ on_table_or_file = partial(
 _EXIT_CODES: Mapping[str, int] = {"ship": 0, "do_not_trust": 3, "do_not_ship": 4, "keep_running": 5}
 
 
-def _kept() -> tuple[str, ...]:
-    from abeval.store.saved import KEPT
-
-    return KEPT
-
-
 def analyze(
     loaded: "LoadedExperiment",
-    json_file: JsonFile = None,
-    report: ReportFile = None,
+    json_file: options.JsonFile = None,
+    report: options.ReportFile = None,
     csv: Annotated[
-        Path | None, output_file("--csv", "Write the scorecard as CSV."), Writes()
+        Path | None, options.output_file("--csv", "Write the scorecard as CSV."), options.Writes()
     ] = None,
     gate: Annotated[
         bool, typer.Option("--gate", help="Exit with 3, 4 or 5 unless the verdict is to ship.")
@@ -133,20 +109,10 @@ def analyze(
     profile: Annotated[
         bool, typer.Option("--profile", help="Print the time of each step, on stderr.")
     ] = False,
-    save_aggregates: Annotated[
-        Path | None,
-        folder("Write the aggregates behind the result, for --aggregates."),
-        Writes(holds=_kept),
-    ] = None,
-    aggregates: Annotated[
-        Path | None,
-        folder("Compute the result from saved aggregates, without the log."),
-        Reads(holds=_kept),
-    ] = None,
     sums: Annotated[
         Path | None,
         typer.Option(help="Judge sums by metric, variant and day instead of logs.", metavar="FILE"),
-        Reads(),
+        options.Reads(),
     ] = None,
 ) -> None:
     """Analyse an experiment: verdict, trust checks, scorecard."""
@@ -154,29 +120,17 @@ def analyze(
     from abeval.progress import steps
     from abeval.report.terminal import print_result
 
-    if aggregates is not None and save_aggregates is not None:
-        raise ExperimentError("--aggregates reads no log: remove --save-aggregates")
-    if sums is not None and (aggregates or save_aggregates):
-        raise ExperimentError("--sums reads no log: remove --aggregates and --save-aggregates")
     with steps(profile=profile) as step:
-        if sums is not None:
-            result = loaded.from_sums(sums)
-        elif aggregates is None:
-            result = loaded.analyze(step=step, save_aggregates=save_aggregates)
-        else:
-            result = loaded.from_aggregates(aggregates, step=step)
+        result = loaded.analyze(step=step) if sums is None else loaded.from_sums(sums)
         step("writing")
-        write_json(json_file, result)
+        options.write_json(json_file, result)
         if csv is not None:
             write_text(csv, result.to_csv())
         if report is not None:
             result.report(report)
-    print_result(result, console())
+    print_result(result, options.console())
     if gate:
         raise typer.Exit(max((_EXIT_CODES[v.decision] for v in result.verdicts), default=0))
-
-
-Format = StrEnum("Format", ["html", "md"])
 
 
 def report(
@@ -185,28 +139,31 @@ def report(
         typer.Argument(
             help="An experiment file (TOML), or results as --json wrote them.", metavar="FILE..."
         ),
-        Reads("the file to report", is_experiment=is_toml),
+        options.Reads("the file to report", is_experiment=options.is_toml),
     ],
     output: Annotated[
-        Path | None, output_file("--output", "Write the page, or the Markdown."), Writes()
+        Path | None,
+        options.output_file("--output", "Write the page, or the Markdown."),
+        options.Writes(),
     ] = None,
     format: Annotated[
-        Format, typer.Option("--format", help="html, or md for a pull request or a chat.")
-    ] = Format.html,
-    json_file: JsonFile = None,
+        Literal["html", "md"],
+        typer.Option("--format", help="html, or md for a pull request or a chat."),
+    ] = "html",
+    json_file: options.JsonFile = None,
     *,
     engine: Mapping[str, object],
 ) -> None:
     """Report all that is known of an experiment on one page: results, time, A/A, models offline."""
     from abeval.files import write_text
 
-    if format is Format.html:
+    if format == "html":
         if output is None:
             raise ExperimentError("a page needs a file", "name it: --output report.html")
-        check_page(output)
+        options.check_page(output)
     study = _study(files, engine)
-    write_json(json_file, study)
-    if format is Format.html and output is not None:
+    options.write_json(json_file, study)
+    if format == "html" and output is not None:
         study.report(output)
     elif output is not None:
         write_text(output, study.to_markdown())
@@ -216,17 +173,18 @@ def report(
 
 def _study(files: list[Path], engine: Mapping[str, object]) -> "Study":
     """Run an experiment file, or read results."""
-    from abeval.api import load
     from abeval.progress import steps
     from abeval.results.study import read_results
 
-    experiments = [file for file in files if is_toml(file)]
+    experiments = [file for file in files if options.is_toml(file)]
     if experiments and len(files) > 1:
         raise ExperimentError(
             f"{experiments[0]} is an experiment file", "name it alone, or name results only"
         )
     if experiments:
-        loaded = engine_of(load(experiments[0]), engine)
+        from abeval.api import load
+
+        loaded = options.engine_of(load(experiments[0]), engine)
         with steps() as step:
             return loaded.study(step=step)
     if engine:

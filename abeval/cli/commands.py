@@ -1,9 +1,9 @@
 """Answer the commands that are twins of a method of `LoadedExperiment`, as rows of options."""
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from enum import StrEnum
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
@@ -17,20 +17,12 @@ if TYPE_CHECKING:
     from abeval.api import LoadedExperiment
 
 By = StrEnum("By", ["hour", "weekday"])
-Ties = StrEnum("Ties", ["item", "text", "position"])
-NoRelevant = StrEnum("NoRelevant", ["drop", "zero", "one"])
+Ties = Literal["item", "text", "position"]
+NoRelevant = Literal["drop", "zero", "one"]
 
 
-def _values(members: Iterable[StrEnum] | None) -> list[str]:
-    return [member.value for member in members or ()]
-
-
-def _or(*default: float) -> Callable[[list[float] | None], tuple[float, ...]]:
-    return lambda given: tuple(given or default)
-
-
-def _value(member: StrEnum | None) -> str | None:
-    return None if member is None else member.value
+def _or(*default: object) -> Callable[[list[object] | None], tuple[object, ...]]:
+    return lambda typed: tuple(typed or default)
 
 
 def _fraction(text: str | None) -> float | None:
@@ -178,7 +170,7 @@ windows = twin(
         read=_or(3, 7),
     ),
     flag("look", list[int], "Day of a planned look; repeat for more.", to="looks"),
-    flag("by", list[By], "Also effects by hour or weekday; repeat for both.", read=_values),
+    flag("by", list[By], "Also effects by hour or weekday; repeat for both.", read=_or()),
     *(ALL, JSON, REPORT),
     beside=lambda loaded, metrics, step, **_: loaded.aa(metrics=metrics, step=step),
 )
@@ -250,8 +242,8 @@ replay = twin(
         "click, long_click, dwell, similarity, truth, or an expression of the impression.",
         "click",
     ),
-    flag("ties", Ties, "Order of items with equal scores.", read=_value),
-    flag("no_relevant", NoRelevant, "Value of a request without a relevant item.", read=_value),
+    flag("ties", Ties, "Order of items with equal scores."),
+    flag("no_relevant", NoRelevant, "Value of a request without a relevant item."),
     flag("threshold", float, "Lowest score that predicts a click."),
     flag(
         "kept_negatives",

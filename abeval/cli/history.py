@@ -5,16 +5,7 @@ from typing import Annotated
 
 import typer
 
-from abeval.cli.options import (
-    JsonFile,
-    Reads,
-    ReportFile,
-    Whole,
-    Writes,
-    output_file,
-    protected,
-    show,
-)
+from abeval.cli import options
 
 history = typer.Typer(
     name="history",
@@ -27,12 +18,12 @@ history = typer.Typer(
 _File = Annotated[
     Path,
     typer.Option("--history", help="The history: a .parquet or .duckdb file.", metavar="FILE"),
-    Reads(),
+    options.Reads(),
 ]
 _Written = Annotated[
     Path,
-    output_file("--history", "The .parquet or .duckdb file; created if missing."),
-    Writes(beside=(".lock",)),
+    options.output_file("--history", "The .parquet or .duckdb file; created if missing."),
+    options.Writes(beside=(".lock",)),
 ]
 
 
@@ -40,7 +31,7 @@ def add(
     results: Annotated[
         list[Path],
         typer.Argument(help="JSON of one experiment: of analyze, replay, windows.", metavar="JSON"),
-        Reads("the result"),
+        options.Reads("the result"),
     ],
     history: _Written,
     shipped: Annotated[
@@ -50,7 +41,7 @@ def add(
             metavar="VARIANT",
         ),
     ] = None,
-    json_file: JsonFile = None,
+    json_file: options.JsonFile = None,
 ) -> None:
     """Add the results of one experiment; adding them twice changes nothing.
 
@@ -60,7 +51,7 @@ def add(
 
     # `none` alone says that nothing was shipped.
     named = [] if shipped == ["none"] else shipped
-    show(History(history).add(*results, shipped=named), json_file)
+    options.show(History(history).add(*results, shipped=named), json_file)
 
 
 def noise(
@@ -69,10 +60,10 @@ def noise(
         typer.Argument(
             help="JSON of analyze and replay on parts of one experiment's units.", metavar="JSON"
         ),
-        Reads("the result"),
+        options.Reads("the result"),
     ],
     history: _Written,
-    json_file: JsonFile = None,
+    json_file: options.JsonFile = None,
 ) -> None:
     """Add the noise that offline and online metrics share, measured on parts of the units.
 
@@ -80,7 +71,7 @@ def noise(
     """
     from abeval.history.history import History
 
-    show(History(history).add_noise(*results), json_file)
+    options.show(History(history).add_noise(*results), json_file)
 
 
 def report(
@@ -100,27 +91,27 @@ def report(
             metavar="R",
         ),
     ] = 0.0,
-    whole: Whole = False,
-    json_file: JsonFile = None,
-    report: ReportFile = None,
+    whole: options.Whole = False,
+    json_file: options.JsonFile = None,
+    report: options.ReportFile = None,
 ) -> None:
     """Say which metric predicts which, how often each moves, and what was really gained."""
     from abeval.history.history import History
 
     result = History(history).report(metrics=metric, offline=offline, shared=shared_noise)
-    show(result, json_file, report, whole=whole)
+    options.show(result, json_file, report, whole=whole)
 
 
 def prior(
     history: _File,
     metric: Annotated[str, typer.Option(help="The online metric.")],
-    json_file: JsonFile = None,
+    json_file: options.JsonFile = None,
 ) -> None:
     """Print the prior of a metric's lifts, for the section inference of an experiment file."""
     from abeval.history.history import History
 
-    show(History(history).prior(metric), json_file)
+    options.show(History(history).prior(metric), json_file)
 
 
 for _command in (add, noise, report, prior):
-    history.command()(protected(_command))
+    history.command()(options.protected(_command))

@@ -32,6 +32,9 @@ _NAMES = frozenset(
 )
 """What the system says of a name that somebody gave."""
 
+_REFUSED = "check the names and permissions of files, and the space on the disks, stdout's too"
+_FAILED = "please report this line, the command and what it prints with --debug"
+
 _HOME = Path(__file__).parents[1]
 
 
@@ -43,29 +46,20 @@ def guarded(work: Callable[[], None]) -> None:
         finally:
             # Not at the end of the process, where an error of the disk is a traceback.
             sys.stdout.flush()
-    except AbevalError as error:
-        _stop(INPUT, str(error))
     except BrokenPipeError:
         # Whoever read the output has enough of it.
         _close_stdout()
         sys.exit(FAULT)
-    except OSError as error:
-        _stop(INPUT if error.errno in _NAMES else FAULT, _of_the_machine(error))
-    except MemoryError as error:
-        _stop(FAULT, _of_memory(error))
     except Exception as error:
-        _stop(FAULT, _of_abeval(error))
-
-
-def _stop(code: int, message: str) -> None:
-    if (stopped := exit_code()) is not None:
-        # DuckDB makes an error of the exit that a signal raises within it.
-        sys.exit(stopped)
-    if "--debug" in sys.argv:
-        traceback.print_exc()
-    _close_stdout()
-    typer.echo(f"error: {_printable(message)}", err=True)
-    sys.exit(code)
+        if (stopped := exit_code()) is not None:
+            # DuckDB makes an error of the exit that a signal raises within it.
+            sys.exit(stopped)
+        if "--debug" in sys.argv:
+            traceback.print_exc()
+        _close_stdout()
+        code, message = _ending(error)
+        typer.echo(f"error: {_printable(message)}", err=True)
+        sys.exit(code)
 
 
 def _close_stdout() -> None:
@@ -77,31 +71,31 @@ def _close_stdout() -> None:
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
-def _of_the_machine(error: OSError) -> str:
-    where = f" ({error.filename})" if error.filename else ""
-    return (
-        f"the system refused: {error.strerror or error}{where}\n"
-        "  hint: check the names and permissions of files, and the space on the disks, stdout's too"
-    )
+def _ending(error: Exception) -> tuple[int, str]:
+    """Return the exit code of an error, and its message."""
+    match error:
+        case AbevalError():
+            return INPUT, str(error)
+        case OSError():
+            where = f" ({error.filename})" if error.filename else ""
+            what = f"the system refused: {error.strerror or error}{where}"
+            code, hint = INPUT if error.errno in _NAMES else FAULT, _REFUSED
+        case MemoryError():
+            what = f"memory ran out{f': {error}' if str(error) else ''}"
+            code, hint = FAULT, "analyse fewer rows, or raise [engine] memory_limit"
+        case _:
+            what = f"abeval failed, which it should not: {type(error).__name__}: {_place(error)}"
+            code, hint = FAULT, _FAILED
+    return code, f"{what}\n  hint: {hint}"
 
 
-def _of_memory(error: MemoryError) -> str:
-    said = f": {error}" if str(error) else ""
-    return f"memory ran out{said}\n  hint: analyse fewer rows, or raise [engine] memory_limit"
-
-
-def _of_abeval(error: Exception) -> str:
-    """Describe an error and where it was raised: a report needs both."""
+def _place(error: Exception) -> str:
+    """Return what an error says, and where it was raised: a report needs both."""
     frames = traceback.extract_tb(error.__traceback__)
     own = [frame for frame in frames if _HOME in Path(frame.filename).parents]
     place = (own or frames)[-1]
     file = Path(place.filename).relative_to(_HOME) if own else place.filename
-    said = " ".join(str(error).split())[:300]
-    return (
-        f"abeval failed, which it should not: {type(error).__name__}: {said} "
-        f"({file}, line {place.lineno})\n"
-        "  hint: please report this line, the command and what it prints with --debug"
-    )
+    return f"{' '.join(str(error).split())[:300]} ({file}, line {place.lineno})"
 
 
 def _printable(text: str) -> str:
@@ -122,27 +116,21 @@ class Reads(NamedTuple):
 
     Attributes:
         name: What messages call it, where it has no flag.
-        holds: Of a folder: gives globs of the files in it that are read.
         path: Of its value.
         is_experiment: Tells an experiment file, whose logs are read too.
     """
 
     name: str = ""
-    holds: Callable[[], tuple[str, ...]] = tuple
     path: Callable[[Any], Path] = Path
     is_experiment: Callable[[Path], bool] = lambda _: False
 
     def places(self, name: str, value: object) -> "Iterator[Place]":
         """Give what is read by a value of the option."""
         from abeval.experiment.load import load_experiment
-        from abeval.logs.outputs import Place, matched, reads_of
+        from abeval.logs.outputs import matched, reads_of
 
         path = self.path(value)
-        if holds := self.holds():
-            yield Place(name, path, holds)
-            yield from (Place(name, file) for glob in holds for file in path.glob(glob))
-        else:
-            yield from matched(name, Path(), str(path))
+        yield from matched(name, Path(), str(path))
         if self.is_experiment(path):
             yield from reads_of(load_experiment(path))
 
@@ -152,15 +140,15 @@ class Writes(NamedTuple):
 
     Attributes:
         name: What messages call it, where it has no flag.
-        holds: Of a folder: gives globs of the files that are written into it.
+        holds: Of a folder: globs of the files that are written into it.
         beside: Ends of the names of other files that are made beside it.
         check: Raises what else writing the file would raise.
     """
 
     name: str = ""
-    holds: Callable[[], tuple[str, ...]] = tuple
+    holds: tuple[str, ...] = ()
     beside: tuple[str, ...] = ()
-    check: Callable[[Path], None] | None = None
+    check: Callable[[Path], None] = lambda _: None
 
     def places(self, name: str, value: object) -> "Iterator[Place]":
         """Give what is written by a value of the option."""
@@ -168,7 +156,7 @@ class Writes(NamedTuple):
         from abeval.logs.outputs import Place
 
         path = Path(str(value))
-        yield Place(name, path, self.holds())
+        yield Place(name, path, self.holds)
         yield from (Place(name, Path(f"{real(path)}{end}")) for end in self.beside)
 
 
@@ -193,21 +181,19 @@ def protected(command: Command) -> Command:
     def run(debug: bool = False, **values: Any) -> None:  # noqa: ANN401 (typer's values)
         lists = {n: v if isinstance(v, list) else [v] for n, v in values.items() if v is not None}
         named = [(*marks[n], value) for n in marks for value in lists.get(n, ())]
-        written = [each for each in named if isinstance(each[1], Writes)]
+        written = [(mark, value) for _, mark, value in named if isinstance(mark, Writes)]
         if written:
             from abeval.files import check_writable
-            from abeval.logs.outputs import check_apart
+            from abeval.logs.outputs import Place, check_apart
 
-            for _, mark, file in written:
-                if not mark.holds():
+            for mark, file in written:
+                if not mark.holds:
                     check_writable(file)
-            read = (each for each in named if isinstance(each[1], Reads))
-            check_apart(
-                [place for name, mark, value in read for place in mark.places(name, value)],
-                [place for name, mark, value in written for place in mark.places(name, value)],
-            )
-        for _, mark, file in written:
-            if isinstance(mark, Writes) and mark.check is not None:
+            places: dict[type, list[Place]] = {Reads: [], Writes: []}
+            for name, one, value in named:
+                places[type(one)] += one.places(name, value)
+            check_apart(places[Reads], places[Writes])
+            for mark, file in written:
                 mark.check(file)
         command(**values)
 
@@ -232,11 +218,6 @@ def place(text: str) -> Path:
 def output_file(flag: str, text: str) -> Any:  # noqa: ANN401 (typer's own type is Any)
     """Make a flag for a file to write, with its help."""
     return typer.Option(flag, help=text, metavar="FILE", parser=place)
-
-
-def folder(text: str) -> Any:  # noqa: ANN401
-    """Make a flag for a folder, with its help."""
-    return typer.Option(help=text, metavar="FOLDER", parser=place)
 
 
 def check_page(file: Path) -> None:
@@ -267,10 +248,6 @@ Whole = Annotated[
 ]
 
 
-def _as_typed(value: object) -> object:
-    return value
-
-
 class Flag(NamedTuple):
     """An option of a command.
 
@@ -282,7 +259,7 @@ class Flag(NamedTuple):
 
     parameter: inspect.Parameter
     keyword: str = ""
-    read: Callable[[Any], object] = _as_typed
+    read: Callable[[Any], object] = lambda value: value
 
 
 NEEDED = inspect.Parameter.empty
@@ -296,7 +273,7 @@ def flag(
     default: object = None,
     *spellings: str,
     to: str = "",
-    read: Callable[[Any], object] = _as_typed,
+    read: Callable[[Any], object] = lambda value: value,
     marks: Sequence[Reads | Writes] = (),
     **shown: Any,  # noqa: ANN401 (typer's settings)
 ) -> Flag:
@@ -376,7 +353,7 @@ _of_engine = partial(flag, rich_help_panel="Engine")
 _SPARK = "Spark address: local[4], spark://…, yarn, sc://… (Spark Connect)."
 _TEMPORARY = "Folder for data that does not fit into memory."
 _REMOTE = "Read logs at s3://… and https://…; DuckDB downloads its extension for it."
-_HELD = Writes(holds=lambda: ("abeval-run-*/*",))
+_HELD = Writes(holds=("abeval-run-*/*",))
 _ENGINE = (
     _of_engine("engine", str, "duckdb or spark.", metavar="NAME"),
     _of_engine("address", str, _SPARK, metavar="ADDRESS"),
@@ -390,7 +367,7 @@ _ENGINE = (
 
 def on_engine(
     command: Command,
-    load: Callable[[Any, Mapping[str, Any]], "LoadedExperiment"] = _of_file,
+    load: Callable[[Any, dict[str, Any]], "LoadedExperiment"] = _of_file,
     flags: Sequence[Flag] = (),
     text: str = "The experiment file (TOML).",
     *,
@@ -400,7 +377,7 @@ def on_engine(
 
     Args:
         command: Its first parameter is the loaded experiment.
-        load: Loads the experiment of the argument, of `flags` and of the command's own flags.
+        load: Loads the experiment of the argument and of all flags, of which it takes `flags` out.
         flags: What only `load` asks for.
         text: Help of the argument.
         is_needed: Whether the argument cannot be left out.
@@ -412,10 +389,7 @@ def on_engine(
         engine: Mapping[str, object],
         **values: Any,  # noqa: ANN401 (typer's values)
     ) -> None:
-        loaded = engine_of(load(experiment, values), engine)
-        for one in flags:
-            del values[one.parameter.name]
-        command(loaded, **values)
+        command(engine_of(load(experiment, values), engine), **values)
 
     own = list(inspect.signature(command).parameters.values())[1:]
     kind = Path if is_needed else Path | None

@@ -4,7 +4,7 @@ import hashlib
 import json
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import fields, replace
+from dataclasses import asdict, replace
 from itertools import groupby
 from pathlib import Path
 from typing import Any, cast
@@ -13,11 +13,12 @@ import numpy as np
 
 from abeval.errors import ExperimentError
 from abeval.history.measures import Case, cases_of, name_of
-from abeval.history.table import Table, changing
+from abeval.history.table import changing
 from abeval.offline.metrics import direction_of
 from abeval.results.analysis import Result
 from abeval.results.effects import Row
-from abeval.results.history import Added, AddedSource, HistoryRow
+from abeval.results.history import Added, AddedSource, HistoryRow, Side
+from abeval.results.record import columns_of
 from abeval.results.replay import ReplayResult
 from abeval.results.study import ANALYSIS, REPLAY, TIME, Wanted, read_result
 from abeval.results.windows import TimeResult, WindowRow
@@ -45,22 +46,18 @@ _NUMBERS: Mapping[str, Any] = {
 }
 """Of a row without its numbers."""
 
-_BLANK: Mapping[str, Any] = {
-    **_NUMBERS,
-    **dict.fromkeys(("model", "traffic", "window", "start", "end", "role", "direction")),
-    **{"control": "", "scale": "lift"},
+_FIELDS = columns_of(HistoryRow)
+_OF_LIFT = {
+    **{"control": "value_control", "treatment": "value"},
+    **{"lift": "effect", "lift_low": "low", "lift_high": "high"},
 }
-"""Of a row that no result says otherwise of."""
+"""Field of an effect → that of a row of a history; others have the same name."""
 
 
 def add(
     path: Path, results: Sequence[Addable | str | Path], shipped: frozenset[str] | None
 ) -> Added:
-    """Put the rows of results in the place of those that the history had of them.
-
-    Raises:
-        ExperimentError: A file is no result, or they are of different experiments.
-    """
+    """Put the rows of results in the place of those that the history had of them."""
     read = _read(results)
     parts = [rows_of(result, shipped) for result in read]
     sources = [rows[0].source for rows in parts if rows]
@@ -72,11 +69,7 @@ def add(
 
 
 def add_noise(path: Path, results: Sequence[Addable | str | Path]) -> Added:
-    """Put the noise that metrics share, measured by parts of an experiment's units, into a history.
-
-    Raises:
-        ExperimentError: A file is no result, they are of different experiments, or too few.
-    """
+    """Put the noise that metrics share, measured on parts of the units, into a history."""
     read = _read(results)
     rows = shared_rows(read)
     digest = _digest(repr(rows).encode("utf-8", "replace"))
@@ -84,19 +77,22 @@ def add_noise(path: Path, results: Sequence[Addable | str | Path]) -> Added:
 
 
 def _put(path: Path, name: str, parts: Sequence[Sequence[HistoryRow]]) -> Added:
-    with changing(path) as table:
-        sources = tuple(_put_source(table, rows) for rows in parts if rows)
-        return Added(str(path), name, sources, table.experiments())
+    with changing(path) as rows:
+        sources = tuple(_put_source(rows, new) for new in parts if new)
+        return Added(str(path), name, sources, len({row.experiment for row in rows}))
 
 
-def _put_source(table: Table, rows: Sequence[HistoryRow]) -> AddedSource:
-    experiment, source, digest = rows[0].experiment, rows[0].source, rows[0].digest
-    before, count = table.digests(experiment).get(source, ("", 0))
-    bare = sum(row.se is None and not row.shared for row in rows)
-    if before == digest:
-        return AddedSource(source, "unchanged", len(rows), 0, bare)
-    table.replace(experiment, source, rows)
-    return AddedSource(source, "replaced" if count else "added", len(rows), count, bare)
+def _put_source(rows: list[HistoryRow], new: Sequence[HistoryRow]) -> AddedSource:
+    """Put rows in the place of those of the same experiment and source."""
+    key = new[0].experiment, new[0].source
+    others = [row for row in rows if (row.experiment, row.source) != key]
+    digests = {row.digest for row in rows if (row.experiment, row.source) == key}
+    bare = sum(row.se is None and not row.shared for row in new)
+    if new[0].digest in digests:
+        return AddedSource(key[1], "unchanged", len(new), 0, bare)
+    replaced = len(rows) - len(others)
+    rows[:] = [*others, *new]
+    return AddedSource(key[1], "replaced" if replaced else "added", len(new), replaced, bare)
 
 
 def _read(results: Sequence[Addable | str | Path]) -> list[Addable]:
@@ -121,27 +117,19 @@ def experiment_of(result: Addable) -> str:
 
 
 def rows_of(result: Addable, shipped: frozenset[str] | None) -> tuple[HistoryRow, ...]:
-    """Return the rows of a result.
-
-    Args:
-        result: Of an analysis, a replay or of windows.
-        shipped: The variants that were shipped; None to go by the verdict.
-
-    Raises:
-        ExperimentError: A shipped variant is none of the experiment.
-    """
-    said: dict[str, Any] = {"result": result.to_dict()}
+    """Return the rows of a result; without `shipped` variants the verdict says which were."""
+    content: dict[str, Any] = {"result": result.to_dict()}
     match result:
         case Result():
             rows = tuple(_of_analysis(result, shipped))
-            said |= {} if shipped is None else {"shipped": sorted(shipped)}
+            content |= {} if shipped is None else {"shipped": sorted(shipped)}
         case ReplayResult():
             rows = tuple(_of_replay(result))
         case TimeResult():
             rows = tuple(_of_windows(result))
-    text = json.dumps(said, sort_keys=True, default=str)
+    text = json.dumps(content, sort_keys=True, default=str)
     digest = _digest(text.encode("utf-8", "backslashreplace"))
-    return tuple(replace(row, digest=digest, **_writable(row)) for row in rows)
+    return tuple(replace(row, **_writable(row) | {"digest": digest}) for row in rows)
 
 
 def _digest(content: bytes) -> str:
@@ -149,35 +137,19 @@ def _digest(content: bytes) -> str:
 
 
 def _writable(row: HistoryRow) -> dict[str, Any]:
-    """Return the texts of a row that are no UTF-8, which JSON can hold and a file cannot."""
-    texts = {f.name: text for f in fields(row) if isinstance(text := getattr(row, f.name), str)}
-    plain = {name: text.encode("utf-8", "replace").decode() for name, text in texts.items()}
-    return {name: text for name, text in plain.items() if text != texts[name]}
-
-
-def _row(**known: Any) -> HistoryRow:  # noqa: ANN401
-    return HistoryRow(**{**_BLANK, **known})
+    """Return the texts of a row as UTF-8: JSON can hold what is none, and a file cannot."""
+    texts = {name: text for name, text in vars(row).items() if isinstance(text, str)}
+    return {name: text.encode("utf-8", "replace").decode() for name, text in texts.items()}
 
 
 def _lift(row: Row | WindowRow, alpha: float, boundary: float | None = None) -> dict[str, Any]:
     """Return the numbers of a lift; at looks its interval is wider, by their boundary."""
     df = max(row.units_control + row.units - 2, 1)
     critical = -quantile(alpha / 2, df) if boundary is None else boundary
-    return {
-        "metric": row.metric,
-        "variant": row.variant,
-        "value_control": row.control,
-        "value": row.treatment,
-        "effect": row.lift,
-        "low": row.lift_low,
-        "high": row.lift_high,
-        "se": _se(row.lift, row.lift_low, row.lift_high, critical),
-        "p_value": row.p_value,
-        "alpha": alpha,
-        "units_control": row.units_control,
-        "units": row.units,
-        "reason": row.reason,
-    }
+    named = {_OF_LIFT.get(name, name): value for name, value in vars(row).items()}
+    numbers = {name: value for name, value in named.items() if name in _FIELDS}
+    se = _se(row.lift, row.lift_low, row.lift_high, critical)
+    return {**numbers, "alpha": alpha, "se": se}
 
 
 def _se(
@@ -201,7 +173,7 @@ def _of_analysis(result: Result, shipped: frozenset[str] | None) -> Iterator[His
     bounds = {(b.metric, b.variant): b.boundary for b in result.boundaries}
     for row in result.scorecard:
         decision = decisions.get(row.variant)
-        yield _row(
+        yield HistoryRow(
             **_lift(row, info.alpha, bounds.get((row.metric, row.variant))),
             experiment=info.name,
             source="analysis",
@@ -210,8 +182,6 @@ def _of_analysis(result: Result, shipped: frozenset[str] | None) -> Iterator[His
             side="online",
             start=info.start,
             end=info.end,
-            role=row.role,
-            direction=row.direction,
             trusted=row.status != "untrusted",
             decision=decision,
             shipped=decision == "ship" if shipped is None else row.variant in shipped,
@@ -223,27 +193,18 @@ def _of_replay(result: ReplayResult) -> Iterator[HistoryRow]:
     plain = {model.name for model in result.models if model.blend is None}
     for pair in result.pairs:
         if pair.model in plain:
-            yield _row(
+            numbers = asdict(pair)
+            yield HistoryRow(
+                effect=numbers.pop("difference"),
+                **numbers,
                 experiment=result.name,
                 source="replay",
                 variant=pair.model,
-                control=pair.control,
-                model=pair.model,
-                metric=pair.metric,
                 side="offline",
-                traffic=pair.traffic,
                 direction=direction_of(pair.metric),
                 scale="difference",
-                value_control=pair.value_control,
-                value=pair.value,
-                effect=pair.difference,
-                low=pair.low,
-                high=pair.high,
                 se=_se(pair.difference, pair.low, pair.high, critical),
-                p_value=pair.p_value,
                 alpha=result.alpha,
-                units=pair.units,
-                reason=pair.reason,
             )
 
 
@@ -253,7 +214,7 @@ def _of_windows(result: TimeResult) -> Iterator[HistoryRow]:
     whole = [row for row in result.windows if row.axis == "calendar" and not row.partial]
     if not days or partial & {days[0], days[-1]}:
         return
-    ends = [
+    ends: list[tuple[int, Side, str]] = [
         *((n, "early", "first") for n in EARLY if n + min(LATE) <= len(days)),
         *((n, "late", "last") for n in LATE if n + min(EARLY) <= len(days)),
     ]
@@ -262,14 +223,12 @@ def _of_windows(result: TimeResult) -> Iterator[HistoryRow]:
             is_early = row.kind == "cumulative" and side == "early"
             is_late = row.kind == "rolling" and side == "late" and row.end == days[-1]
             if row.days == length and (is_early or is_late):
-                yield _row(
+                yield HistoryRow(
                     **_lift(row, result.alpha),
                     experiment=result.name,
                     source="windows",
                     side=side,
                     window=f"{words} {length} days",
-                    start=row.start,
-                    end=row.end,
                 )
 
 
@@ -278,13 +237,6 @@ def shared_rows(results: Sequence[Addable]) -> tuple[HistoryRow, ...]:
 
     All parts have the same true effects, so what two metrics have in common from part to part is
     noise; the correlation is the same on all units.
-
-    Args:
-        results: Of `analyze`, and of `replay` or `windows`, as many of each: the first of each kind
-            is of the first part, and so on.
-
-    Raises:
-        ExperimentError: There are too few parts, or not as many of each kind.
     """
     read = filter(None, (rows_of(result, None) for result in results))
     by_source = sorted(read, key=lambda rows: rows[0].source)

@@ -7,13 +7,16 @@ from typing import TYPE_CHECKING
 from abeval.bounds import check_between
 from abeval.errors import ExperimentError
 from abeval.files import check_writable
+from abeval.history.entries import Addable, add, add_noise
+from abeval.history.measures import measures_of
+from abeval.history.predictions import Options
+from abeval.history.report import named, prior, report
+from abeval.history.table import Kept, kind_of, read_rows
+from abeval.results.history import Added, HistoryPrior, HistoryReport, HistoryRow
+from abeval.results.record import frame
 
 if TYPE_CHECKING:
     import pandas as pd
-
-    from abeval.history.entries import Addable
-    from abeval.history.table import Kept
-    from abeval.results.history import Added, HistoryPrior, HistoryReport, HistoryRow
 
 
 class History:
@@ -37,8 +40,6 @@ class History:
     """
 
     def __init__(self, path: str | Path) -> None:
-        from abeval.history.table import kind_of
-
         self.path = Path(path)
         kind_of(self.path)
 
@@ -46,8 +47,8 @@ class History:
         return f"History({str(self.path)!r})"
 
     def add(
-        self, *results: "Addable | str | Path", shipped: str | Iterable[str] | None = None
-    ) -> "Added":
+        self, *results: Addable | str | Path, shipped: str | Iterable[str] | None = None
+    ) -> Added:
         """Add results of one experiment; rows of the same experiment and kind are replaced.
 
         What was added before with the same content changes nothing.
@@ -62,13 +63,11 @@ class History:
                 the history is none, is damaged, or stays in use for a minute.
             AbevalError: The history cannot be written.
         """
-        from abeval.history.entries import add
-
         check_writable(self.path)
-        stated = None if shipped is None else _names(shipped)
-        return add(self.path, results, stated)
+        named = (shipped,) if isinstance(shipped, str) else shipped
+        return add(self.path, results, None if named is None else frozenset(named))
 
-    def add_noise(self, *results: "Addable | str | Path") -> "Added":
+    def add_noise(self, *results: Addable | str | Path) -> Added:
         """Add the noise that metrics share because the same units are behind both.
 
         It is measured by what metrics have in common from part to part of the units of one
@@ -83,22 +82,15 @@ class History:
                 parts.
             AbevalError: The history cannot be written.
         """
-        from abeval.history.entries import add_noise
-
         check_writable(self.path)
         return add_noise(self.path, results)
 
-    def rows(self) -> tuple["HistoryRow", ...]:
+    def rows(self) -> tuple[HistoryRow, ...]:
         """Return every row of the file; none if it does not exist yet."""
-        from abeval.history.table import read_rows
-
         return read_rows(self.path).rows
 
     def to_frame(self) -> "pd.DataFrame":
         """Return every row of the file, as a frame."""
-        from abeval.results.history import HistoryRow
-        from abeval.results.record import frame
-
         return frame(self.rows(), HistoryRow)
 
     def report(
@@ -108,7 +100,7 @@ class History:
         offline: Sequence[str] | None = None,
         shared: float = 0.0,
         alpha: float = 0.05,
-    ) -> "HistoryReport":
+    ) -> HistoryReport:
         """Report which metric predicts which, how often each moves, and what was really gained.
 
         Args:
@@ -120,14 +112,11 @@ class History:
         Raises:
             ExperimentError: There are too few experiments, or no such metric.
         """
-        from abeval.history.predictions import Options
-        from abeval.history.report import report
-
         check_between("alpha", alpha, 0.0001, 0.5)
         check_between("shared", shared, -0.99, 0.99)
         return report(self.path, self._filled(), metrics, offline, Options(alpha, shared))
 
-    def prior(self, metric: str, *, alpha: float = 0.05) -> "HistoryPrior":
+    def prior(self, metric: str, *, alpha: float = 0.05) -> HistoryPrior:
         """Fit the normal prior of a metric's lifts, as `[inference] prior` takes it.
 
         Args:
@@ -137,23 +126,14 @@ class History:
         Raises:
             ExperimentError: There are too few experiments, or no such metric.
         """
-        from abeval.history.measures import measures_of
-        from abeval.history.report import named, prior
-
         check_between("alpha", alpha, 0.0001, 0.5)
         measures = measures_of(self._filled().rows).of("online")
         return prior(named(measures, [metric], "online")[0], alpha)
 
-    def _filled(self) -> "Kept":
-        from abeval.history.table import read_rows
-
+    def _filled(self) -> Kept:
         if not self.path.exists():
             raise ExperimentError(
                 f"there is no history {self.path}",
                 "abeval history add writes it, from the JSON of abeval analyze",
             )
         return read_rows(self.path)
-
-
-def _names(shipped: str | Iterable[str]) -> frozenset[str]:
-    return frozenset((shipped,) if isinstance(shipped, str) else shipped)

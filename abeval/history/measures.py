@@ -14,15 +14,7 @@ Case = tuple[str, str]
 
 
 class Effect(NamedTuple):
-    """One effect with its error.
-
-    Attributes:
-        value: The estimate, raw sign.
-        se: Its standard error, positive.
-        p_value: Two-sided, of no effect; None if the result has none.
-        start: First day, if known.
-        end: Last day, if known.
-    """
+    """One effect with its error."""
 
     value: float
     se: float
@@ -35,12 +27,8 @@ class Measure(NamedTuple):
     """A metric, offline or over some days, and its effect in every experiment.
 
     Attributes:
-        name: The metric, and its days where they are not all.
-        metric: Its id.
         side: `offline`, `online`, `early` or `late`.
         direction: Which way is better; None if no row says, as `increase`.
-        role: Of an online metric.
-        effects: Its effects by experiment and variant.
     """
 
     name: str
@@ -52,22 +40,22 @@ class Measure(NamedTuple):
 
     @property
     def values(self) -> Floats:
-        """Its effects, raw sign."""
+        """Return its effects, raw sign."""
         return np.array([effect.value for effect in self.effects.values()])
 
     @property
     def ses(self) -> Floats:
-        """Their standard errors."""
+        """Return the standard errors of its effects."""
         return np.array([effect.se for effect in self.effects.values()])
 
     @property
     def experiments(self) -> int:
-        """The number of experiments that have it."""
+        """Count the experiments that have it."""
         return len({experiment for experiment, _ in self.effects})
 
     @property
     def sign(self) -> int:
-        """1 where more is better, −1 where less is, 0 where neither."""
+        """Return 1 where more is better, −1 where less is, 0 where neither."""
         if self.direction is not None and self.direction.startswith("toward"):
             return 0
         return -1 if self.direction == "decrease" else 1
@@ -77,8 +65,6 @@ class Measures(NamedTuple):
     """What a history has.
 
     Attributes:
-        measures: Every measure, in the order of the rows.
-        shipped: The variants that were shipped.
         shared: Case and names of two measures → correlation of their errors.
         left_out: Why rows are not used → how many.
     """
@@ -139,21 +125,17 @@ def measures_of(rows: Sequence[HistoryRow]) -> Measures:
     """
     analyses = _Analyses(rows)
     left_out: Counter[str] = Counter()
-    effects: dict[HistoryRow, dict[Case, Effect]] = {}
-    first: dict[tuple[Side, str], HistoryRow] = {}
+    groups: dict[tuple[Side, str], tuple[HistoryRow, dict[Case, Effect]]] = {}
     for row in rows:
         if row.source != "noise" and not analyses.is_other_traffic(row):
-            found = analyses.effect(row)
-            if isinstance(found, str):
-                left_out[found] += 1
+            answer = analyses.effect(row)
+            if isinstance(answer, str):
+                left_out[answer] += 1
                 continue
-            case, effect = found
-            known = first.setdefault((row.side, name_of(row)), row)
-            effects.setdefault(known, {})[case] = effect
+            case, effect = answer
+            groups.setdefault((row.side, name_of(row)), (row, {}))[1][case] = effect
     last = {row.metric: row for row in analyses.rows}
-    measures = tuple(
-        _measure(row, last.get(row.metric), of_cases) for row, of_cases in effects.items()
-    )
+    measures = tuple(_measure(row, last.get(row.metric), own) for row, own in groups.values())
     shipped = frozenset((r.experiment, r.variant) for r in analyses.rows if r.shipped)
     return Measures(measures, shipped, _shared(rows, analyses), left_out)
 
@@ -169,10 +151,9 @@ def cases_of(rows: Sequence[HistoryRow]) -> Iterator[tuple[HistoryRow, Case]]:
 
 def _measure(row: HistoryRow, judged: HistoryRow | None, effects: Mapping[Case, Effect]) -> Measure:
     """Return the measure of a row; an online one is turned as the last analysis has it."""
-    if row.side == "offline" or judged is None:
-        direction = row.direction if row.side == "offline" else None
-        return Measure(name_of(row), row.metric, row.side, direction, None, effects)
-    return Measure(name_of(row), row.metric, row.side, judged.direction, judged.role, effects)
+    source = row if row.side == "offline" else judged
+    direction, role = (None, None) if source is None else (source.direction, source.role)
+    return Measure(name_of(row), row.metric, row.side, direction, role, effects)
 
 
 def name_of(row: HistoryRow) -> str:

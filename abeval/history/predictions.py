@@ -19,7 +19,6 @@ class Options(NamedTuple):
     """How a history is read.
 
     Attributes:
-        alpha: Level of intervals.
         shared: Correlation of errors that is assumed where it was not measured.
     """
 
@@ -31,7 +30,6 @@ class Predicted(NamedTuple):
     """A prediction, and how each case was predicted without its experiment.
 
     Attributes:
-        row: What the report shows.
         p_value: Of no association; 1 with a reason.
         gain: Case → how much smaller the predictor makes the squared error; empty with a reason.
         error: Case → the squared error without the predictor, less the noise.
@@ -84,7 +82,6 @@ def predicted(
         agree_low=low,
         agree_high=high,
         base=float(np.mean(y > 0)),
-        **dict.fromkeys(_FITTED),
     )
     try:
         fitted = latent.fit(x, x_se, y, y_se, shared, groups)
@@ -111,12 +108,6 @@ def predicted(
     )
     by_case = (dict(zip(cases, v.tolist(), strict=True)) for v in (held_out.gain, error))
     return Predicted(row, correlation.p_value, *by_case)
-
-
-_FITTED = (
-    *("correlation", "low", "high", "slope", "slope_low", "slope_high"),
-    *("step", "chance", "chance_loss", "explained", "quality", "reason"),
-)
 
 
 def _is_before(early: Effect, late: Effect) -> bool:

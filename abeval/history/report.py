@@ -11,15 +11,7 @@ from abeval.experiment.problems import suggestion
 from abeval.history.measures import Measure, Measures, measures_of
 from abeval.history.predictions import Options, Predicted, chosen, predicted, signal
 from abeval.history.table import Kept
-from abeval.results.history import (
-    HISTORY_SCHEMA_VERSION,
-    Choice,
-    Gained,
-    HistoryEffect,
-    HistoryPrior,
-    HistoryReport,
-    Sensitivity,
-)
+from abeval.results import history as records
 from abeval.stats import shrinkage
 from abeval.stats.distributions import two_sided_quantile
 from abeval.stats.proportions import Count, interval
@@ -40,19 +32,8 @@ def report(
     metrics: Sequence[str] | None,
     offline: Sequence[str] | None,
     options: Options,
-) -> HistoryReport:
-    """Report what a history says.
-
-    Args:
-        path: Of the history.
-        kept: Its rows.
-        metrics: Online metrics; None for goals and guardrails.
-        offline: Offline metrics; None for those that most teams quote.
-        options: Level, and the shared noise that is assumed where none was measured.
-
-    Raises:
-        ExperimentError: The history has too few experiments, or lacks a metric.
-    """
+) -> records.HistoryReport:
+    """Report what a history says, as `History.report` asks for it."""
     history = measures_of(kept.rows)
     names = tuple(dict.fromkeys(row.experiment for row in kept.rows))
     _check(path, names, history)
@@ -60,29 +41,30 @@ def report(
     before = _offline(history, offline)
     wanted = {measure.metric for measure in online}
     ends = [m for m in history.of("early", "late") if m.metric in wanted]
+    early, late = ([m for m in ends if m.side == side] for side in ("early", "late"))
     predictions = [
         one
-        for target in online + [m for m in ends if m.side == "late"]
-        for predictor in (before if target.side == "online" else _early(ends))
+        for target in (*online, *late)
+        for predictor in (before if target.side == "online" else early)
         if predictor.sign and target.sign
         if (one := predicted(predictor, target, history, options)) is not None
     ]
+    of_targets = groupby(predictions, key=lambda one: (one.row.target, one.row.side))
+    choices = [chosen([*group], options.alpha) for _, group in of_targets]
     shown = (*before, *online, *ends)
-    return HistoryReport(
-        schema_version=HISTORY_SCHEMA_VERSION,
+    unsigned = () if kept.is_signed else (_UNSIGNED,)
+    return records.HistoryReport(
+        schema_version=records.HISTORY_SCHEMA_VERSION,
         history=str(path),
         alpha=options.alpha,
         experiments=names,
         predictions=tuple(one.row for one in predictions),
-        choices=tuple(_choices(predictions, options.alpha)),
+        choices=tuple(choice for choice in choices if choice is not None),
         sensitivity=tuple(_sensitivity(m, options.alpha) for m in (*online, *ends)),
         gained=tuple(_gained(m, history, options.alpha) for m in online),
         effects=tuple(e for m in shown for e in _effects(m, history, options.alpha)),
         left_out=tuple(history.left_out.items()),
-        notes=(
-            *_notes(history, before, online, predictions, options),
-            *(() if kept.is_signed else (_UNSIGNED,)),
-        ),
+        notes=(*_notes(history, before, online, predictions, options), *unsigned),
     )
 
 
@@ -97,11 +79,7 @@ def _check(path: Path, names: Sequence[str], history: Measures) -> None:
 
 
 def named(measures: Sequence[Measure], names: Sequence[str], kind: str) -> list[Measure]:
-    """Return the measures of some metrics.
-
-    Raises:
-        ExperimentError: The history lacks one.
-    """
+    """Return the measures of some metrics; refuse one that the history lacks."""
     known = {measure.metric: measure for measure in measures}
     for name in names:
         if name not in known:
@@ -128,100 +106,75 @@ def _offline(history: Measures, names: Sequence[str] | None) -> list[Measure]:
     return [known[name] for name in (*_OFFLINE, *at_k) if name in known] or measures
 
 
-def _early(ends: Sequence[Measure]) -> list[Measure]:
-    return [measure for measure in ends if measure.side == "early"]
-
-
-def _choices(predictions: Sequence[Predicted], alpha: float) -> list[Choice]:
-    groups = groupby(predictions, key=lambda one: (one.row.target, one.row.side))
-    each = (chosen([*group], alpha) for _, group in groups)
-    return [choice for choice in each if choice is not None]
-
-
 def _notes(
     history: Measures,
     before: Sequence[Measure],
     online: Sequence[Measure],
     predictions: Sequence[Predicted],
     options: Options,
-) -> list[str]:
-    notes = []
+) -> Iterable[str]:
     unknown = [one.row for one in predictions if not one.row.shared_known]
     if unknown:
         assumed = f"{options.shared:g}" if options.shared else "none"
-        notes.append(
+        yield (
             "noise that two metrics share because the same units are behind both was not measured "
             f"for {len(unknown)} of {len(predictions)} predictions; assumed correlation of their "
             f"errors: {assumed}. It makes correlations too high if it is positive"
         )
     hidden = len(history.of("offline")) - len(before)
     if hidden > 0:
-        notes.append(f"{hidden} more offline metrics are in the history: name them to see them")
+        yield f"{hidden} more offline metrics are in the history: name them to see them"
     sideless = [m.name for m in (*before, *online) if not m.sign]
     if sideless:
-        notes.append(f"not compared, as neither more nor less is better: {', '.join(sideless)}")
-    notes.append(
+        yield f"not compared, as neither more nor less is better: {', '.join(sideless)}"
+    yield (
         "what was gained, and the prior, are those of normal true effects: their intervals are too "
         "narrow where most experiments do nothing and few do much"
     )
     if not before:
-        notes.append("no offline metrics: add the JSON of abeval replay with that of analyze")
+        yield "no offline metrics: add the JSON of abeval replay with that of analyze"
     if not history.of("early"):
-        notes.append("no early and late days: add the JSON of abeval windows")
-    return notes
+        yield "no early and late days: add the JSON of abeval windows"
 
 
-def prior(measure: Measure, alpha: float) -> HistoryPrior:
-    """Fit the normal distribution of a metric's true lifts.
-
-    Raises:
-        ExperimentError: Too few experiments have the metric.
-    """
+def prior(measure: Measure, alpha: float) -> records.HistoryPrior:
+    """Fit the normal distribution of a metric's true lifts."""
     if measure.experiments < FEWEST:
         what = f"{measure.name} has an effect in {measure.experiments} experiments of the history"
         raise ExperimentError(what, f"a prior needs {FEWEST} or more: add their results")
     fitted = shrinkage.prior(measure.values, measure.ses, alpha)
-    return HistoryPrior(measure.name, *fitted, measure.experiments)
+    return records.HistoryPrior(measure.name, *fitted, measure.experiments)
 
 
-def _gained(measure: Measure, history: Measures, alpha: float) -> Gained:
+def _gained(measure: Measure, history: Measures, alpha: float) -> records.Gained:
     """Add up what was shipped, as estimated and as shrunk."""
     values, ses = measure.values, measure.ses
     shipped = np.array([case in history.shipped for case in measure.effects], dtype=bool)
     naive = float(values[shipped].sum())
     counts = int(shipped.sum()), len(values)
     if measure.experiments < FEWEST:
-        return Gained(measure.name, *counts, naive, *(None,) * 5, "too_few_units")
+        return records.Gained(measure.name, *counts, naive, reason="too_few_units")
     fitted = shrinkage.prior(values, ses, alpha)
     total = shrinkage.total(values, ses, shipped, alpha)
     numbers = total.value, total.low, total.high, fitted.mean, fitted.sd
-    return Gained(measure.name, *counts, naive, *numbers, None)
+    return records.Gained(measure.name, *counts, naive, *numbers)
 
 
-def _effects(measure: Measure, history: Measures, alpha: float) -> Iterable[HistoryEffect]:
+def _effects(measure: Measure, history: Measures, alpha: float) -> Iterable[records.HistoryEffect]:
     """Return every effect, with its shrunken one where it is over the whole experiment."""
-    posterior = None
+    shrunk: Sequence[Sequence[float | None]] = [(None, None, None)] * len(measure.effects)
     if measure.side == "online" and measure.experiments >= FEWEST:
         posterior = shrinkage.shrink(measure.values, measure.ses, alpha)
+        shrunk = np.stack([posterior.value, posterior.low, posterior.high], axis=1).tolist()
     reach = two_sided_quantile(alpha)
-    for i, (case, effect) in enumerate(measure.effects.items()):
+    for (case, effect), (value, low, high) in zip(measure.effects.items(), shrunk, strict=True):
         half = reach * effect.se
-        yield HistoryEffect(
-            *case,
-            measure=measure.name,
-            side=measure.side,
-            direction=measure.direction,
-            effect=effect.value,
-            low=effect.value - half,
-            high=effect.value + half,
-            shrunk=None if posterior is None else float(posterior.value[i]),
-            shrunk_low=None if posterior is None else float(posterior.low[i]),
-            shrunk_high=None if posterior is None else float(posterior.high[i]),
-            shipped=case in history.shipped,
-        )
+        measured = effect.value, effect.value - half, effect.value + half
+        head = (*case, measure.name, measure.side, measure.direction, *measured)
+        yield records.HistoryEffect(*head, value, low, high, case in history.shipped)
 
 
-def _sensitivity(measure: Measure, alpha: float) -> Sensitivity:
+def _sensitivity(measure: Measure, alpha: float) -> records.Sensitivity:
     """Count how often a metric moves, and estimate how far true effects spread."""
     p_values = [effect.p_value for effect in measure.effects.values()]
     tested = [p for p in p_values if p is not None]
@@ -229,7 +182,7 @@ def _sensitivity(measure: Measure, alpha: float) -> Sensitivity:
     low, high = interval(Count(moved, len(tested)), alpha) if tested else (0.0, 1.0)
     values, ses = measure.values, measure.ses
     enough = measure.experiments >= FEWEST
-    return Sensitivity(
+    return records.Sensitivity(
         measure=measure.name,
         side=measure.side,
         experiments=measure.experiments,

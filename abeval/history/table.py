@@ -5,9 +5,9 @@ import json
 import shutil
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
-from dataclasses import asdict
+from dataclasses import asdict, fields
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, get_args
 
 import duckdb
 
@@ -21,20 +21,12 @@ from abeval.scratch import Scratch
 TABLE = "abeval_history"
 """Its name in a DuckDB file, which may have other tables too."""
 
-_TEXT, _NUMBER = "varchar", "double"
+_TYPES = {float: "double", int: "bigint", bool: "boolean"}
 _COLUMNS: Mapping[str, str] = {
-    **dict.fromkeys(("experiment", "source", "digest", "variant", "control", "model"), _TEXT),
-    **dict.fromkeys(("metric", "side", "traffic", "window", "start", "end"), _TEXT),
-    **dict.fromkeys(("role", "direction", "scale"), _TEXT),
-    **dict.fromkeys(("value_control", "value", "effect", "low", "high", "se"), _NUMBER),
-    **dict.fromkeys(("p_value", "alpha"), _NUMBER),
-    **dict.fromkeys(("units_control", "units"), "bigint"),
-    "trusted": "boolean",
-    **dict.fromkeys(("reason", "decision"), _TEXT),
-    "shipped": "boolean",
+    **{f.name: _TYPES.get((*get_args(f.type), f.type)[0], "varchar") for f in fields(HistoryRow)},
     "shared": "map(varchar, double)",
 }
-"""Of `HistoryRow`, in its order."""
+"""Name → type, of the fields of `HistoryRow` in their order."""
 
 WAIT = 60.0
 """Seconds that a run waits for another one that changes the same history."""
@@ -45,11 +37,7 @@ _ORDER = "order by experiment, source, side, variant, traffic, metric, start"
 
 
 def kind_of(path: Path) -> str:
-    """Return what a history file is, by its suffix.
-
-    Raises:
-        ExperimentError: It is neither.
-    """
+    """Return what a history file is, by its suffix; refuse others."""
     kinds = {".parquet": "parquet", ".duckdb": "duckdb", ".db": "duckdb"}
     if path.suffix.lower() not in kinds:
         what = f"a history is a Parquet or DuckDB file, but {path} is not named so"
@@ -58,107 +46,64 @@ def kind_of(path: Path) -> str:
 
 
 class Kept(NamedTuple):
-    """What a history file has.
-
-    Attributes:
-        rows: In a fixed order.
-        is_signed: Whether a digest says that they are those that were written.
-    """
+    """The rows of a file in a fixed order, and whether a digest says that they were written so."""
 
     rows: tuple[HistoryRow, ...]
     is_signed: bool
 
 
 def read_rows(path: Path) -> Kept:
-    """Read all rows; none where the file does not exist.
-
-    Raises:
-        ExperimentError: It is no history, is damaged, or is in use.
-    """
-    kind_of(path)
-    if not path.exists():
-        return Kept((), True)
-    with closing(Scratch(None, "abeval-history-")) as scratch, _opened(path, scratch) as table:
-        return Kept(tuple(map(_row, table.values())), table.is_signed)
+    """Read all rows; none where the file does not exist."""
+    with closing(Scratch(None, "abeval-history-")) as scratch, _opened(path, scratch) as (_, kept):
+        return kept
 
 
 @contextmanager
-def changing(path: Path) -> Iterator["Table"]:
+def changing(path: Path) -> Iterator[list[HistoryRow]]:
     """Open the rows of a history; what the block changes is written when it ends.
 
     Nothing is written if the block fails, or nothing changed. One run at a time has it; another
     waits for it.
-
-    Raises:
-        ExperimentError: It is no history, is damaged, or stays in use.
-        AbevalError: It cannot be written there.
     """
-    kind, target = kind_of(path), real(path)
+    target = real(path)
     with (
         held(target.with_name(f"{target.name}.lock"), str(path), WAIT),
         closing(Scratch(None, "abeval-history-")) as scratch,
     ):
-        written = scratch.path / f"history.{kind}"
-        with _opened(path, scratch) as table:
-            yield table
-            if table.changed:
-                table.sign(written if kind == "parquet" else None)
-        if table.changed:
+        written = scratch.path / f"history.{kind_of(path)}"
+        with _opened(path, scratch) as (connection, kept):
+            rows = [*kept.rows]
+            yield rows
+            is_changed = rows != [*kept.rows]
+            if is_changed:
+                _write(connection, written, rows)
+        if is_changed:
             write_bytes(path, written.read_bytes())
 
 
-class Table:
-    """The rows of an open history."""
-
-    def __init__(
-        self, connection: duckdb.DuckDBPyConnection, folder: Path, is_signed: bool
-    ) -> None:
-        self._connection, self._folder = connection, folder
-        self.is_signed, self.changed = is_signed, False
-
-    def values(self) -> list[dict[str, Any]]:
-        """Return the values of each row, by column."""
-        return _values(self._connection)
-
-    def sign(self, parquet: Path | None) -> None:
-        """Write the rows with their digest into a Parquet file, or comment the table with it."""
-        digest = literal(_digest(self.values()))
-        if parquet is None:
-            self._connection.execute(f"comment on table {TABLE} is {digest}")
-            return
-        rows = f"select {_LISTED} from {TABLE} {_ORDER}"
-        options = f"format parquet, kv_metadata {{{_KEY}: {digest}}}"
-        self._connection.execute(f"copy ({rows}) to {literal(str(parquet))} ({options})")
-
-    def digests(self, experiment: str) -> dict[str, tuple[str, int]]:
-        """Return source → digest of its rows, and their number."""
-        query = f"select source, min(digest), count(*) from {TABLE} where experiment = ? group by 1"
-        answer = self._connection.execute(query, [experiment]).fetchall()
-        return {source: (digest, count) for source, digest, count in answer}
-
-    def replace(self, experiment: str, source: str, rows: Sequence[HistoryRow]) -> None:
-        """Put rows in the place of those of the same experiment and source."""
-        where = "where experiment = ? and source = ?"
-        self._connection.execute(f"delete from {TABLE} {where}", [experiment, source])
-        file = self._folder / "rows.json"
-        texts = (json.dumps({**asdict(row), "shared": dict(row.shared)}) for row in rows)
-        file.write_text("\n".join(texts), encoding="utf-8", errors="backslashreplace")
-        types = ", ".join(f"{quoted(name)}: {literal(kind)}" for name, kind in _COLUMNS.items())
-        read = f"read_json(?, format = 'newline_delimited', columns = {{{types}}})"
-        if rows:
-            insert = f"insert into {TABLE} by name select {_LISTED} from {read}"
-            self._connection.execute(insert, [str(file)])
-        self.changed = True
-
-    def experiments(self) -> int:
-        """Return the number of experiments."""
-        query = f"select count(distinct experiment) from {TABLE}"
-        return int(self._connection.execute(query).fetchall()[0][0])
+def _write(connection: duckdb.DuckDBPyConnection, copy: Path, rows: Sequence[HistoryRow]) -> None:
+    """Write rows with their digest into a Parquet file, or into the database of the connection."""
+    file = copy.with_name("rows.json")
+    texts = (json.dumps({**asdict(row), "shared": dict(row.shared)}) for row in rows)
+    file.write_text("\n".join(texts), encoding="utf-8", errors="backslashreplace")
+    types = ", ".join(f"{quoted(name)}: {literal(kind)}" for name, kind in _COLUMNS.items())
+    read = f"read_json(?, format = 'newline_delimited', columns = {{{types}}})"
+    connection.execute(f"delete from {TABLE}")
+    if rows:
+        insert = f"insert into {TABLE} by name select {_LISTED} from {read}"
+        connection.execute(insert, [str(file)])
+    digest = literal(_digest(_values(connection)))
+    if kind_of(copy) == "duckdb":
+        connection.execute(f"comment on table {TABLE} is {digest}")
+        return
+    options = f"format parquet, kv_metadata {{{_KEY}: {digest}}}"
+    listed = f"select {_LISTED} from {TABLE} {_ORDER}"
+    connection.execute(f"copy ({listed}) to {literal(str(copy))} ({options})")
 
 
 @contextmanager
-def _opened(path: Path, scratch: Scratch) -> Iterator[Table]:
-    """Open a copy of a history, on a connection that opens nothing else."""
+def _opened(path: Path, scratch: Scratch) -> Iterator[tuple[duckdb.DuckDBPyConnection, Kept]]:
+    """Open a copy of a history, on a connection that opens nothing else, and read its rows."""
     kind = kind_of(path)
     copy = scratch.path / f"history.{kind}"
     try:
@@ -186,10 +131,12 @@ def _opened(path: Path, scratch: Scratch) -> Iterator[Table]:
                 signature = f"select decode(value) {listed}"
             answer = connection.execute(signature).fetchall()
             signatures = {digest for (digest,) in answer if digest}
-            if not signatures <= {_digest(_values(connection))}:
+            values = _values(connection)
+            if not signatures <= {_digest(values)}:
                 what = f"{path} is damaged or was changed: its rows are not those that were written"
                 raise ExperimentError(what, "restore it, or add its results to a new history")
-            yield Table(connection, scratch.path, bool(signatures) or not path.exists())
+            is_signed = bool(signatures) or not path.exists()
+            yield connection, Kept(tuple(map(_row, values)), is_signed)
         except (duckdb.Error, UnicodeDecodeError) as error:
             what = f"{path} is no history of abeval: {message(error)}"
             raise ExperimentError(what, _MEND) from error

@@ -53,24 +53,6 @@ _ANY = str.maketrans("*?", "00")
 _OTHER = "name another file or folder"
 
 
-def check_named(name: str, path: str | Path) -> None:
-    """Refuse an empty name, which would mean the working directory.
-
-    Raises:
-        ExperimentError: It is empty.
-
-    Example:
-        >>> check_named("save_aggregates", "")
-        Traceback (most recent call last):
-        abeval.errors.ExperimentError: save_aggregates: the name is empty
-          hint: name a file or a folder; `.` is the working directory
-    """
-    if not str(path):
-        raise ExperimentError(
-            f"{name}: the name is empty", "name a file or a folder; `.` is the working directory"
-        )
-
-
 def check_apart(reads: Sequence[Place], writes: Sequence[Place]) -> None:
     """Refuse to write what is read, or one file twice.
 

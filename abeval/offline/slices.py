@@ -209,7 +209,7 @@ def cell_rows(
     for row in estimates.rows():
         fields = _in_cell(row, units[row.traffic], ("value", "low", "high"))
         del fields["left_out"]
-        yield replay.ReplayCutRow(cut, cell, **fields)
+        yield replay.ReplayCutRow(**fields, cut=cut, cell=cell)
 
 
 def cell_pairs(
@@ -219,7 +219,7 @@ def cell_pairs(
     known = ("value_control", "value", "difference", "low", "high", "p_value")
     for pair in pairs(estimates, control):
         fields = _in_cell(pair, units[pair.traffic], known)
-        yield replay.ReplayCutPair(cut, cell, **fields, p_adjusted=None)
+        yield replay.ReplayCutPair(**fields, cut=cut, cell=cell, p_adjusted=None)
 
 
 def _in_cell(row: ReplayRow | PairRow, units: int, known: Sequence[str]) -> dict[str, Any]:

@@ -4,10 +4,9 @@
 `variant` is the variant compared with control. `reason` is a code if a number is missing.
 """
 
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
-from abeval.results.record import DrawnRecord, frame, named, read_back
+from abeval.results.record import DrawnRecord, Frozen, Tabled, named, read_back
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -18,14 +17,11 @@ Standing = Literal["agree", "conflict", "offline only", "online only", "inconclu
 CauseStatus = Literal["found", "not found", "cannot be checked"]
 
 
-@dataclass(frozen=True)
-class OfflineDifference:
+class OfflineDifference(Frozen):
     """The paired difference of a variant's model and control's on one traffic, beside an effect.
 
     Attributes:
-        traffic: The variant that served the rows, or `pooled`.
         difference: `candidate - baseline`, in the metric's unit.
-        standing: How it stands to the effect online.
     """
 
     traffic: str
@@ -35,23 +31,19 @@ class OfflineDifference:
     standing: Standing
 
 
-@dataclass(frozen=True)
-class AgreementRow:
+class AgreementRow(Frozen):
     """One offline metric against one online metric; offline on control's traffic.
 
     Attributes:
-        offline: Id of the offline metric.
-        online: Id of the online metric.
         role: Of the online metric: `goal`, `guardrail` or `diagnostic`.
         difference: `candidate - baseline` on control's traffic, as known before the launch.
         lift: The relative effect online; None where it has none.
         standing: `conflict` only if both intervals exclude zero with opposite signs, and `agree`
             only if both exclude it with the same; lower is better for some metrics.
-        reason: A code if one side has no interval or no good direction, else None.
         others: The same on the other traffics.
         offline_strength: The difference in half-widths of its interval, positive where better:
             beyond 1 the interval excludes zero. None without an interval or a good direction.
-        online_strength: The same of the effect online.
+        online_strength: The effect online in half-widths of its interval.
     """
 
     variant: str
@@ -71,8 +63,7 @@ class AgreementRow:
     online_strength: float | None = None
 
 
-@dataclass(frozen=True)
-class MatrixCell:
+class MatrixCell(Frozen):
     """A metric of one model on one variant's traffic, with its interval."""
 
     variant: str
@@ -85,12 +76,10 @@ class MatrixCell:
     reason: str | None
 
 
-@dataclass(frozen=True)
-class Decomposition:
+class Decomposition(Frozen):
     """The logged difference (each model on its own traffic) as model + traffic.
 
     Attributes:
-        metric: Id of the offline metric.
         logged: The candidate on its own traffic minus the baseline on control's.
         model: The candidate minus the baseline, mean over both traffics.
         traffic: The variant's traffic minus control's, mean over both models.
@@ -110,14 +99,11 @@ class Decomposition:
     reason: str | None
 
 
-@dataclass(frozen=True)
-class Backtest:
+class Backtest(Frozen):
     """An off-policy estimate of one variant from the log of the other, against what happened.
 
     Attributes:
-        source: The variant whose log is used.
         target: The variant whose clicks per impression are estimated.
-        estimator: Id of the estimator.
         value: The estimate; None if refused, for `reason`.
         realised: What the target had.
         z: `(value - realised)` over the standard error of both.
@@ -135,8 +121,7 @@ class Backtest:
     reason: str | None
 
 
-@dataclass(frozen=True)
-class PositionRate:
+class PositionRate(Frozen):
     """Click rate of a variant at one position, with its interval, clustered by unit."""
 
     variant: str
@@ -148,13 +133,10 @@ class PositionRate:
     high: float | None
 
 
-@dataclass(frozen=True)
-class Evidence:
+class Evidence(Frozen):
     """A number that a cause rests on.
 
     Attributes:
-        name: What it is, in words.
-        value: The number; None if it could not be computed.
         where: The variant, day or cut that it is of; empty where it is of everything.
     """
 
@@ -165,21 +147,16 @@ class Evidence:
     where: str = ""
 
 
-@dataclass(frozen=True)
-class Cause:
+class Cause(Frozen):
     """Why offline and online could differ, checked for one variant.
 
     Attributes:
         name: Its id, such as `position`.
         status: `found` only if its size passes the threshold and its test, after Holm, the level.
-        message: What was seen, in words.
-        evidence: The numbers that it rests on.
         threshold: What its deciding number has to reach.
-        threshold_reason: Why.
         p_value: That there is nothing of it; None where it is no test.
         p_adjusted: Holm over all causes checked for the variant.
         accounts_for: Share of the gap that closes without it, from 0 to 1; None where unknown.
-        remedy: What to do.
         needs: Columns or results that would make it checkable.
         rank: Place among those found, from 1; None for others.
     """
@@ -199,8 +176,7 @@ class Cause:
     rank: int | None = None
 
 
-@dataclass(frozen=True)
-class Explanation:
+class Explanation(Frozen):
     """What the causes say of one variant, in sentences, most likely cause first."""
 
     variant: str
@@ -210,21 +186,16 @@ class Explanation:
     sentences: tuple[str, ...]
 
 
-@dataclass(frozen=True, repr=False)
-class Agreement(DrawnRecord):
+class Agreement(Tabled, DrawnRecord):
     """Whether offline and online results agree, and if not, why.
 
     Attributes:
-        alpha: Level of the intervals and of the causes' tests.
-        explanations: One per variant.
-        rows: Offline metric × online metric.
         matrix: Both models on both variants' traffic.
         decompositions: The logged difference as model + traffic.
         backtests: Off-policy estimates against what happened; empty without propensities.
-        causes: Every cause; those found first, by rank.
-        positions: Click rates by position.
-        notes: What a reader must know.
     """
+
+    ROWS: ClassVar = "rows"
 
     schema_version: str
     name: str
@@ -240,7 +211,7 @@ class Agreement(DrawnRecord):
 
     def __getitem__(self, cause: str) -> Cause:
         """Return the first cause of a name."""
-        return named(self.causes, "name", cause)
+        return named(self.causes, cause, "name")
 
     @property
     def found(self) -> tuple[Cause, ...]:
@@ -249,11 +220,11 @@ class Agreement(DrawnRecord):
 
     def to_frame(self) -> "pd.DataFrame":
         """Return one row per offline and online metric."""
-        return frame(self.rows, AgreementRow).drop(columns="others")
+        return super().to_frame().drop(columns="others")
 
     def causes_frame(self) -> "pd.DataFrame":
         """Return one row per cause."""
-        return frame(self.causes, Cause)
+        return self._frame("causes")
 
 
 def agreement_from_dict(raw: dict[str, Any]) -> Agreement:

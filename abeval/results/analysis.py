@@ -1,30 +1,12 @@
 """Hold the result of an analysis, of its checks alone, and of a comparison of all pairs."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
-from abeval.results.effects import (
-    Adjustment,
-    Belief,
-    Boundary,
-    CatalogueUse,
-    CutRow,
-    CutSplit,
-    FamilyInterval,
-    NoCut,
-    QuantileEffect,
-    RangeRow,
-    Row,
-    SegmentContrast,
-    SegmentTest,
-    SliceRow,
-    Spread,
-    UnitAucs,
-)
-from abeval.results.record import DrawnRecord, Record, csv_text, frame, named, read_back
+from abeval.results import effects
+from abeval.results.record import DrawnRecord, Frozen, Tabled, csv_text, named, read_back
 from abeval.results.trust import AAMetric, Check, Influence, SplitDay, SplitPlace, Verdict
 from abeval.views import view
 
@@ -35,8 +17,7 @@ if TYPE_CHECKING:
     from abeval.results.replay import ReplayResult
 
 
-@dataclass(frozen=True)
-class VariantInfo:
+class VariantInfo(Frozen):
     """A variant: its intended share, the model it serves, and the units that were analysed."""
 
     name: str
@@ -45,8 +26,7 @@ class VariantInfo:
     units: int
 
 
-@dataclass(frozen=True)
-class ExperimentInfo:
+class ExperimentInfo(Frozen):
     """The experiment; `family`, `looks` and `adjust` are as in its file."""
 
     name: str
@@ -64,8 +44,7 @@ class ExperimentInfo:
     adjust: str = "none"
 
 
-@dataclass(frozen=True)
-class Ramp:
+class Ramp(Frozen):
     """Consecutive entry days with the same traffic split.
 
     Attributes:
@@ -81,8 +60,7 @@ class Ramp:
     weights: Mapping[str, float] | None = None
 
 
-@dataclass(frozen=True)
-class MetricInfo:
+class MetricInfo(Frozen):
     """The definition of a metric.
 
     `within` is the margin of a guardrail whose value must lie in a range, else None.
@@ -99,25 +77,19 @@ class MetricInfo:
     within: tuple[float, float] | None = None
 
 
-@dataclass(frozen=True)
-class LeftOut:
+class LeftOut(effects.OfVariant):
     """Count of what a metric's definition leaves out in a variant, or counts as 0.
 
     Attributes:
-        what: In words.
-        count: How many.
         as_zero: Whether they count as 0; if so, a mean still divides by their units.
     """
 
-    metric: str
-    variant: str
     what: str
     count: int
     as_zero: bool = False
 
 
-@dataclass(frozen=True)
-class Account:
+class Account(Frozen):
     """Rows of one log: `read = used + the sum of set_aside`."""
 
     log: str
@@ -129,40 +101,41 @@ class Account:
 SCHEMA_VERSION = "1"
 
 
-@dataclass(frozen=True, repr=False)
-class Result(DrawnRecord):
+class Result(Tabled, DrawnRecord):
     """Everything that an analysis computes and its report shows."""
+
+    ROWS: ClassVar = "scorecard"
 
     schema_version: str
     experiment: ExperimentInfo
     verdicts: tuple[Verdict, ...]
     trust: tuple[Check, ...]
-    scorecard: tuple[Row, ...]
+    scorecard: tuple[effects.Row, ...]
     metrics: tuple[MetricInfo, ...]
-    daily: tuple[SliceRow, ...]
-    segments: tuple[SliceRow, ...]
+    daily: tuple[effects.SliceRow, ...]
+    segments: tuple[effects.SliceRow, ...]
     left_out: tuple[LeftOut, ...]
     accounting: tuple[Account, ...]
     notes: tuple[str, ...]
-    adjustments: tuple[Adjustment, ...] = ()
-    segment_tests: tuple[SegmentTest, ...] = ()
-    segment_contrasts: tuple[SegmentContrast, ...] = ()
-    boundaries: tuple[Boundary, ...] = ()
-    beliefs: tuple[Belief, ...] = ()
-    family_intervals: tuple[FamilyInterval, ...] = ()
+    adjustments: tuple[effects.Adjustment, ...] = ()
+    segment_tests: tuple[effects.SegmentTest, ...] = ()
+    segment_contrasts: tuple[effects.SegmentContrast, ...] = ()
+    boundaries: tuple[effects.Boundary, ...] = ()
+    beliefs: tuple[effects.Belief, ...] = ()
+    family_intervals: tuple[effects.FamilyInterval, ...] = ()
     aa: tuple[AAMetric, ...] = ()
     ramps: tuple[Ramp, ...] = ()
     influence: tuple[Influence, ...] = ()
     split_days: tuple[SplitDay, ...] = ()
     split_places: tuple[SplitPlace, ...] = ()
-    cuts: tuple[CutRow, ...] = ()
-    cut_splits: tuple[CutSplit, ...] = ()
-    without_cuts: tuple[NoCut, ...] = ()
-    spreads: tuple[Spread, ...] = ()
-    quantile_effects: tuple[QuantileEffect, ...] = ()
-    unit_aucs: tuple[UnitAucs, ...] = ()
-    catalogue_uses: tuple[CatalogueUse, ...] = ()
-    ranges: tuple[RangeRow, ...] = ()
+    cuts: tuple[effects.CutRow, ...] = ()
+    cut_splits: tuple[effects.CutSplit, ...] = ()
+    without_cuts: tuple[effects.NoCut, ...] = ()
+    spreads: tuple[effects.Spread, ...] = ()
+    quantile_effects: tuple[effects.QuantileEffect, ...] = ()
+    unit_aucs: tuple[effects.UnitAucs, ...] = ()
+    catalogue_uses: tuple[effects.CatalogueUse, ...] = ()
+    ranges: tuple[effects.RangeRow, ...] = ()
 
     @property
     def trusted(self) -> bool:
@@ -170,23 +143,17 @@ class Result(DrawnRecord):
         judged = {row.metric for row in self.scorecard if row.role != "diagnostic"}
         return not any(check.status == "fail" and check.touches(judged) for check in self.trust)
 
-    def __getitem__(self, key: str | tuple[str, str]) -> Row:
+    def __getitem__(self, key: str | tuple[str, str]) -> effects.Row:
         """Return the row of a metric, or of a metric and variant where there are several."""
-        metric, variant = (key, None) if isinstance(key, str) else key
-        rows = [row for row in self.scorecard if variant in (None, row.variant)]
-        return named(rows, "metric", metric)
-
-    def to_frame(self) -> "pd.DataFrame":
-        """Return the scorecard, one row per metric and variant."""
-        return frame(self.scorecard, Row)
+        return named(self.scorecard, key, "metric", "variant")
 
     def cuts_frame(self) -> "pd.DataFrame":
         """Return the effects by cut, one row per metric, variant and cell."""
-        return frame(self.cuts, CutRow)
+        return self._frame("cuts")
 
     def to_csv(self) -> str:
         """Return the scorecard as CSV text, in which no cell is a formula."""
-        return csv_text(self.scorecard, Row)
+        return csv_text(self.scorecard, effects.Row)
 
     def compare(self, replay: "ReplayResult") -> "Agreement":
         """Set this analysis beside a replay of the same experiment.
@@ -216,18 +183,10 @@ def result_from_dict(raw: dict[str, Any]) -> Result:
     return read_back(raw, Result, SCHEMA_VERSION)
 
 
-@dataclass(frozen=True, repr=False)
-class CheckResult(Record):
-    """What the trust checks say, without a scorecard.
+class CheckResult(Tabled):
+    """What the trust checks say, without a scorecard."""
 
-    Attributes:
-        experiment: What was checked, and its units by variant.
-        trust: Every check.
-        accounting: What became of every row that was read.
-        notes: What a reader must know beside them.
-        split_days: Units by day of entry, and the test of the split that may be read every day.
-        split_places: Days, hours and segments by how plainly the split differs within them.
-    """
+    ROWS: ClassVar = "trust"
 
     experiment: ExperimentInfo
     trust: tuple[Check, ...]
@@ -243,22 +202,13 @@ class CheckResult(Record):
 
     def __getitem__(self, name: str) -> Check:
         """Return the check of a name."""
-        return named(self.trust, "name", name)
-
-    def to_frame(self) -> "pd.DataFrame":
-        """Return one row per check."""
-        return frame(self.trust, Check)
+        return named(self.trust, name, "name")
 
 
-@dataclass(frozen=True)
-class Pair:
+class Pair(Frozen):
     """One variant against another, on one metric; raw sign, `variant - base`.
 
     Attributes:
-        base: The variant compared with.
-        units_base: Units behind the base's value.
-        units: Units behind the variant's.
-        difference: In the metric's unit.
         lift: `difference / abs(base)`.
         p_adjusted: Over all pairs.
     """
@@ -276,16 +226,15 @@ class Pair:
     reason: str | None
 
 
-@dataclass(frozen=True, repr=False)
-class Pairwise(Record):
+class Pairwise(Tabled):
     """All pairs of variants on one metric.
 
     Attributes:
         values: Variant → its value, None where it has none.
         family: How p-values are adjusted.
-        pairs: Every pair once, in the order of the file.
-        trust: The trust checks.
     """
+
+    ROWS: ClassVar = "pairs"
 
     metric: str
     values: tuple[tuple[str, float | None], ...]
@@ -296,9 +245,7 @@ class Pairwise(Record):
 
     def __getitem__(self, key: str | tuple[str, str]) -> Pair:
         """Return the first pair with a variant compared; or the pair `(variant, base)`."""
-        variant, base = (key, None) if isinstance(key, str) else key
-        pairs = [pair for pair in self.pairs if base in (None, pair.base)]
-        return named(pairs, "variant", variant)
+        return named(self.pairs, key, "variant", "base")
 
     def matrix(self) -> "pd.DataFrame":
         """Adjusted p-values, variants × variants, empty on the diagonal."""
@@ -311,7 +258,3 @@ class Pairwise(Record):
                 table.loc[pair.base, pair.variant] = pair.p_adjusted
                 table.loc[pair.variant, pair.base] = pair.p_adjusted
         return table
-
-    def to_frame(self) -> "pd.DataFrame":
-        """Return one row per pair."""
-        return frame(self.pairs, Pair)

@@ -6,8 +6,9 @@ Effects keep their raw sign. `reason` is a code from `docs/results.md` if a numb
 limited, else None.
 """
 
-from dataclasses import dataclass
 from typing import ClassVar, Literal
+
+from abeval.results.record import Frozen
 
 Status = Literal[
     "better",
@@ -20,8 +21,14 @@ Status = Literal[
 ]
 
 
-@dataclass(frozen=True, kw_only=True)
-class Values:
+class OfVariant(Frozen):
+    """A record of one metric in one variant."""
+
+    metric: str
+    variant: str
+
+
+class Values(Frozen, kw_only=True):
     """Two values, their difference and the lift; None where there is none.
 
     `FIRST` of a record names the fields that its JSON and its table have before the others
@@ -29,8 +36,6 @@ class Values:
 
     Attributes:
         control: Value in control, in the metric's unit.
-        treatment: Value in the variant.
-        difference: `treatment - control`.
         lift: `difference / abs(control)`, as a fraction; an end of its interval without a bound
             is None.
         p_value: Two-sided, of no difference.
@@ -49,8 +54,7 @@ class Values:
     p_value: float | None
 
 
-@dataclass(frozen=True, kw_only=True)
-class Numbers(Values):
+class Numbers(Values, kw_only=True):
     """The numbers of an effect: its values, and the units behind control's and the variant's."""
 
     FIRST: ClassVar[tuple[str, ...]] = ("units_control", "units")
@@ -59,17 +63,14 @@ class Numbers(Values):
     units: int
 
 
-@dataclass(frozen=True, kw_only=True)
-class Row(Numbers):
+class Row(Numbers, kw_only=True):
     """One metric in one variant against control.
 
     Attributes:
         kind: `mean`, `ratio`, `quantile`, `function`, `auc` or `catalogue`.
-        role: `goal`, `guardrail` or `diagnostic`.
         direction: `increase`, `decrease` or `toward VALUE`.
         p_adjusted: Of goals, over goals × variants, by the experiment's family (Holm); of
             guardrails, Holm over the guardrails of the variant; else None.
-        method: Id of the test.
         status: The conclusion; that of goals, and whether a guardrail is worse, follows
             `p_adjusted`.
         units_needed: Units of the smaller variant with which a test would hold, where the metric
@@ -78,8 +79,6 @@ class Row(Numbers):
             fraction; None without a lift.
         lift_method: What the interval of the lift is by: `fieller`, `delta`, `log_delta`,
             `jackknife`, or the id of a test that has one of its own.
-        draws: Random draws behind the numbers, None where there are none.
-        seed: Of these draws.
     """
 
     FIRST: ClassVar = ("metric", "kind", "role", "direction", "variant", *Numbers.FIRST)
@@ -100,14 +99,12 @@ class Row(Numbers):
     seed: int | None = None
 
 
-@dataclass(frozen=True, kw_only=True)
-class SliceRow(Numbers):
+class SliceRow(Numbers, kw_only=True):
     """The effect of a metric on one day, or in one segment.
 
     Attributes:
         slice: `day`, or the name of a segment.
         cell: The day (ISO) or the segment's value.
-        partial: Whether the log covers the day only in part.
         reason: As in every row, or `too_few_units` beside an effect that is not judged, of fewer
             than 30 units in a variant.
     """
@@ -122,8 +119,7 @@ class SliceRow(Numbers):
     reason: str | None
 
 
-@dataclass(frozen=True, kw_only=True)
-class CutRow(Numbers):
+class CutRow(Numbers, kw_only=True):
     """The effect of a metric on the impressions of one cell of a cut.
 
     Of a ratio, a value is over the cell's impressions; of a mean per unit, it is the cell's sum
@@ -132,7 +128,6 @@ class CutRow(Numbers):
 
     Attributes:
         share_control: The cell's share of control's denominator; None but for ratios of sums.
-        share: Its share of the variant's.
         p_adjusted: Holm over the cells of the cut, for this metric and variant.
     """
 
@@ -151,12 +146,11 @@ class CutRow(Numbers):
     reason: str | None
 
 
-@dataclass(frozen=True, kw_only=True)
-class QuantileEffect(Values):
+class QuantileEffect(Values, kw_only=True):
     """A quantile of a value in a variant against control.
 
     Attributes:
-        value: As in `Spread`.
+        value: What it is of, as `Spread` has it.
         level: Share of the impressions that lie below; no adjustment for the number of levels.
     """
 
@@ -168,15 +162,13 @@ class QuantileEffect(Values):
     reason: str | None
 
 
-@dataclass(frozen=True)
-class SegmentTest:
+class SegmentTest(OfVariant):
     """Whether the cells of a segment share one effect, and how their mix changes it.
 
     Attributes:
         cells: Number of cells that are tested: of 30 units or more in each variant, with an effect.
         scale: Of Q, its p-values and I²: `lift` (one relative effect in all cells), or
             `difference` (one difference) where values of control are near zero or negative.
-        q: Cochran's Q.
         p_value: Of one effect in all cells.
         p_adjusted: Holm over all metrics, variants and segments.
         i_squared: Share of the variation between cells that is not noise.
@@ -191,8 +183,6 @@ class SegmentTest:
             cells of fewer units count together as one.
     """
 
-    metric: str
-    variant: str
     segment: str
     cells: int
     scale: Literal["lift", "difference"]
@@ -209,12 +199,10 @@ class SegmentTest:
     cells_left_out: int = 0
 
 
-@dataclass(frozen=True)
-class SegmentContrast:
+class SegmentContrast(OfVariant):
     """The effect in one cell of a segment against the effect in all others.
 
     Attributes:
-        cell: The segment's value.
         scale: Of the p-values: `lift`, or `difference` where a value is not positive.
         difference: The cell's difference minus that of the rest, in the metric's unit.
         lift: (1 + the cell's lift) / (1 + that of the rest) − 1; None without a lift.
@@ -222,8 +210,6 @@ class SegmentContrast:
         p_adjusted: Holm over the cells of the segment.
     """
 
-    metric: str
-    variant: str
     segment: str
     cell: str
     scale: Literal["lift", "difference"]
@@ -237,14 +223,11 @@ class SegmentContrast:
     p_adjusted: float
 
 
-@dataclass(frozen=True)
-class Adjustment:
+class Adjustment(OfVariant):
     """One row of the scorecard without variance reduction and caps, and what they changed.
 
     Attributes:
         method: `cuped`, `regression` or `stratify`; `cap`; or both, as in `cap+cuped`.
-        difference: The unadjusted difference.
-        p_value: Its p-value.
         theta: Coefficient of each covariate: the value before, for ratios also the denominator
             before, further covariates and, if some units are new, being new. For a regression,
             first control's coefficients, then how much the variant's differ. Strata have none.
@@ -253,8 +236,6 @@ class Adjustment:
         cap_denominator: Cap on those of the denominator.
     """
 
-    metric: str
-    variant: str
     method: str
     difference: float | None
     difference_low: float | None
@@ -266,8 +247,7 @@ class Adjustment:
     cap_denominator: float | None
 
 
-@dataclass(frozen=True)
-class Boundary:
+class Boundary(OfVariant):
     """The boundary of a row of the scorecard at this look, if there are several looks.
 
     Attributes:
@@ -275,32 +255,23 @@ class Boundary:
             the first look.
         z: The difference over its standard error.
         boundary: Critical value of abs(z) at this look, unadjusted for other metrics.
-        crossed: Whether abs(z) reaches it.
     """
 
-    metric: str
-    variant: str
     information: float
     z: float
     boundary: float
     crossed: bool
 
 
-@dataclass(frozen=True)
-class Belief:
+class Belief(OfVariant):
     """Posterior of a lift, from the normal prior of the experiment.
 
     Attributes:
-        prior_mean: Mean of the prior of the lift.
-        prior_sd: Its standard deviation.
         lift: Posterior mean, as a fraction, with its central credible interval at `1 - alpha`.
         chance_to_beat_control: Probability that the variant is better in the metric's direction.
         expected_loss: Expected loss of choosing the variant, as a fraction of control.
-        expected_loss_of_control: Expected loss of staying with control.
     """
 
-    metric: str
-    variant: str
     prior_mean: float
     prior_sd: float
     lift: float
@@ -311,21 +282,16 @@ class Belief:
     expected_loss_of_control: float
 
 
-@dataclass(frozen=True)
-class RangeRow:
+class RangeRow(OfVariant):
     """The value of a guardrail whose margin is a range.
 
     Attributes:
-        low: The least value that is allowed.
-        high: The largest.
         value: The variant's value, unadjusted, with its interval at the look of the row. The
             guardrail holds where the interval lies within the range (two one-sided tests;
             Schuirmann 1987).
         p_value: Two-sided, of a value that is no farther out than the nearer bound; 1 inside.
     """
 
-    metric: str
-    variant: str
     low: float
     high: float
     value: float
@@ -334,16 +300,9 @@ class RangeRow:
     p_value: float
 
 
-@dataclass(frozen=True)
-class FamilyInterval:
-    """The interval of a goal's difference that matches its adjusted p-value.
+class FamilyInterval(OfVariant):
+    """The interval of a goal's difference that matches its adjusted p-value."""
 
-    Attributes:
-        level: Its level, such as 0.99.
-    """
-
-    metric: str
-    variant: str
     level: float
     difference_low: float
     difference_high: float
@@ -351,8 +310,7 @@ class FamilyInterval:
     lift_high: float | None = None
 
 
-@dataclass(frozen=True)
-class CutSplit:
+class CutSplit(OfVariant):
     """A difference split into what changed within the cells of a cut, and what their mix did.
 
     Both parts are the mean over the two orders in which they can change, and sum to the difference.
@@ -360,15 +318,10 @@ class CutSplit:
     Attributes:
         metric: A ratio of sums over impressions.
         cells: Number of its cells, small ones too.
-        difference: Of the whole, in the metric's unit.
         within: Part due to the differences within cells.
-        within_p_value: Two-sided, of no part within.
         mix: Part due to the variants' different mixes of cells.
-        mix_p_value: Two-sided, of no part by the mix.
     """
 
-    metric: str
-    variant: str
     cut: str
     cells: int
     difference: float | None = None
@@ -383,8 +336,7 @@ class CutSplit:
     reason: str | None = None
 
 
-@dataclass(frozen=True)
-class NoCut:
+class NoCut(Frozen):
     """A metric without effects by cut, and why, in words."""
 
     metric: str
@@ -395,13 +347,11 @@ Fate = Literal["no_score", "single_impression", "no_click", "only_clicks"]
 """Why a unit has no AUC."""
 
 
-@dataclass(frozen=True)
-class Spread:
+class Spread(Frozen):
     """The distribution of a value of impressions in one variant.
 
     Attributes:
         value: What it is of: `dwell of clicks`, or the expression of a quantile metric.
-        events: Impressions that have the value.
         levels: Shares of the impressions.
         quantiles: The value below which each share lies, shape as `levels`.
     """
@@ -414,8 +364,7 @@ class Spread:
     quantiles: tuple[float, ...]
 
 
-@dataclass(frozen=True)
-class AucBin:
+class AucBin(Frozen):
     """Units whose own AUC lies in [low, high), and their impressions; 1 is in the last bin."""
 
     low: float
@@ -424,16 +373,13 @@ class AucBin:
     impressions: int
 
 
-@dataclass(frozen=True)
-class WithoutAuc:
+class WithoutAuc(Frozen):
     """Units of a variant that GAUC leaves out for one reason.
 
     Attributes:
         reason: `no_score` (no impression with a score), `single_impression`, `no_click`, or
             `only_clicks`; of a single impression it is always the second.
-        units: How many.
-        impressions: Their impressions with a score.
-        clicks: Clicks on these.
+        impressions: Impressions of these units with a score.
     """
 
     reason: Fate
@@ -442,13 +388,11 @@ class WithoutAuc:
     clicks: int
 
 
-@dataclass(frozen=True)
-class UnitAucs:
+class UnitAucs(Frozen):
     """How the AUCs of single units, whose weighted mean is GAUC, are distributed in a variant.
 
     Attributes:
-        units: Units that have an AUC.
-        impressions: Theirs, with a score: the weights of GAUC.
+        impressions: Of units with an AUC, with a score: the weights of GAUC.
         bins: By AUC, ascending; bins without units are not there.
         without: Units that have none, by reason.
     """
@@ -460,14 +404,11 @@ class UnitAucs:
     without: tuple[WithoutAuc, ...]
 
 
-@dataclass(frozen=True)
-class CatalogueUse:
+class CatalogueUse(Frozen):
     """How impressions of a variant spread over the catalogue.
 
     Attributes:
         items: Items that could have been shown.
-        shown: Items that were.
-        impressions: Of these.
         gini: Of all its impressions over all items; that of the scorecard is at equal traffic.
         units: Numbers of units at which coverage is given.
         coverage: Expected share of the catalogue shown to so many units drawn from the variant.

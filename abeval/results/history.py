@@ -5,10 +5,10 @@
 missing, else it is None.
 """
 
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Literal
+from dataclasses import field
+from typing import TYPE_CHECKING, ClassVar, Literal
 
-from abeval.results.record import PageRecord, Record, frame, named
+from abeval.results.record import Frozen, PageRecord, Record, Tabled, named
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -18,8 +18,7 @@ Change = Literal["added", "replaced", "unchanged"]
 Side = Literal["offline", "online", "early", "late"]
 
 
-@dataclass(frozen=True)
-class HistoryRow:
+class HistoryRow(Frozen, kw_only=True):
     """One metric of one variant in one experiment, as the history file keeps it.
 
     Attributes:
@@ -33,63 +32,52 @@ class HistoryRow:
         traffic: The variant whose traffic an offline metric is of, or `pooled`; else None.
         window: Such as `first 3 days`; None for the whole experiment.
         start: First day (ISO), if known.
-        end: Last day, if known; of an analysis, the day after.
-        role: Of an online metric; None for an offline one.
         direction: Which way is better: `increase`, `decrease`, `toward VALUE`, or None.
         scale: Of the effect: `lift` (a fraction of control) or `difference`.
-        value_control: The metric's value in control.
-        value: Its value in the variant.
-        effect: Its effect, raw sign.
-        se: Its standard error, from the interval.
+        se: Standard error of the effect, from its interval.
         p_value: Two-sided, of no effect.
-        alpha: Of the interval.
-        units_control: Units of control.
         units: Units of the variant; of a replay, of the traffic.
         trusted: Whether no failed check touches the metric.
-        reason: Why numbers are missing; else None.
-        decision: Of the verdict on the variant; None without one.
         shipped: Whether the variant was shipped: by the verdict, or as stated when it was added.
         shared: Measure of the same experiment → correlation of its error with that of this one.
     """
 
     experiment: str
     source: Source
-    digest: str
+    digest: str = ""
     variant: str
-    control: str
-    model: str | None
+    control: str = ""
+    model: str | None = None
     metric: str
     side: Side
-    traffic: str | None
-    window: str | None
-    start: str | None
-    end: str | None
-    role: str | None
-    direction: str | None
-    scale: Literal["lift", "difference"]
-    value_control: float | None
-    value: float | None
-    effect: float | None
-    low: float | None
-    high: float | None
-    se: float | None
-    p_value: float | None
+    traffic: str | None = None
+    window: str | None = None
+    start: str | None = None
+    end: str | None = None
+    role: str | None = None
+    direction: str | None = None
+    scale: Literal["lift", "difference"] = "lift"
+    value_control: float | None = None
+    value: float | None = None
+    effect: float | None = None
+    low: float | None = None
+    high: float | None = None
+    se: float | None = None
+    p_value: float | None = None
     alpha: float
-    units_control: int | None
-    units: int
-    trusted: bool
-    reason: str | None
-    decision: str | None
-    shipped: bool
+    units_control: int | None = None
+    units: int = 0
+    trusted: bool = True
+    reason: str | None = None
+    decision: str | None = None
+    shipped: bool = False
     shared: tuple[tuple[str, float], ...] = ()
 
 
-@dataclass(frozen=True)
-class AddedSource:
+class AddedSource(Frozen):
     """One result that was added.
 
     Attributes:
-        source: `analysis`, `replay`, `windows` or `noise`.
         change: `added`; `replaced`, if the history had other rows of it; `unchanged`.
         rows: Rows of the result.
         replaced: Rows that they took the place of.
@@ -103,35 +91,23 @@ class AddedSource:
     without_effect: int
 
 
-@dataclass(frozen=True, repr=False)
-class Added(Record):
-    """What a call of `History.add` changed.
+class Added(Tabled):
+    """What a call of `History.add` changed."""
 
-    Attributes:
-        history: The file.
-        sources: The results that were added.
-        experiments: Experiments that the history now has.
-    """
+    ROWS: ClassVar = "sources"
 
     history: str
     experiment: str
     sources: tuple[AddedSource, ...]
     experiments: int
 
-    def to_frame(self) -> "pd.DataFrame":
-        """Return one row per result."""
-        return frame(self.sources, AddedSource)
 
-
-@dataclass(frozen=True, repr=False)
 class HistoryPrior(Record):
     """The normal prior of a lift that past experiments give.
 
     Attributes:
         mean: Mean of true lifts, as a fraction.
         sd: Standard deviation of the next true lift.
-        effects: Lifts that it was fitted to.
-        experiments: Their experiments.
     """
 
     metric: str
@@ -153,19 +129,15 @@ class HistoryPrior(Record):
 HISTORY_SCHEMA_VERSION = "1"
 
 
-@dataclass(frozen=True)
-class Sensitivity:
+class Sensitivity(Frozen, kw_only=True):
     """How often a metric moves at all.
 
     Attributes:
         measure: The metric, with its days if it is not over the whole experiment.
         side: As in `HistoryRow`.
-        experiments: Experiments that have it.
-        effects: Their variants.
         moved: Effects whose p-value is below alpha.
         share: `moved / effects`.
         spread: Standard deviation of true effects; None with a `reason`.
-        se: Median standard error.
         signal: Share of true effects in the variance of the estimates.
     """
 
@@ -177,14 +149,13 @@ class Sensitivity:
     share: float
     low: float
     high: float
-    spread: float | None
+    spread: float | None = None
     se: float
-    signal: float | None
-    reason: str | None
+    signal: float | None = None
+    reason: str | None = None
 
 
-@dataclass(frozen=True)
-class Prediction:
+class Prediction(Frozen, kw_only=True):
     """How true effects on a metric go together with those on another that is known before.
 
     Effects are turned so that more is better, by the direction of either metric.
@@ -193,19 +164,16 @@ class Prediction:
         predictor: The metric known before: offline, or online in the first days.
         target: The online metric, over the whole experiment or its last days.
         side: `offline` or `early`: of the predictor.
-        experiments: Experiments that have both.
-        effects: Their variants.
         naive: Correlation of the estimates.
         correlation: Correlation of true effects, corrected for noise in both; None with a `reason`.
         slope: True effect on the target by one of the predictor.
         shared: Correlation of the errors that was taken into account: the mean of what was
             measured, else what was assumed.
         shared_known: Effects whose shared noise was measured.
-        agree: Effects whose signs agree.
         agree_share: `agree / effects`.
         step: A typical gain of the predictor: the median size of its effects.
         chance: Probability that the true effect on the target is a gain, after one of `step`.
-        chance_loss: The same after a loss of `step`.
+        chance_loss: Probability of a gain after a loss of `step`.
         base: Share of past effects on the target that were gains, by its estimate.
         explained: Share of the squared error of a prediction that the predictor takes away, of
             experiments that were left out; below zero where it does harm.
@@ -218,33 +186,31 @@ class Prediction:
     experiments: int
     effects: int
     naive: float | None
-    correlation: float | None
-    low: float | None
-    high: float | None
-    slope: float | None
-    slope_low: float | None
-    slope_high: float | None
+    correlation: float | None = None
+    low: float | None = None
+    high: float | None = None
+    slope: float | None = None
+    slope_low: float | None = None
+    slope_high: float | None = None
     shared: float
     shared_known: int
     agree: int
     agree_share: float
     agree_low: float
     agree_high: float
-    step: float | None
-    chance: float | None
-    chance_loss: float | None
+    step: float | None = None
+    chance: float | None = None
+    chance_loss: float | None = None
     base: float | None
-    explained: float | None
-    quality: float | None
-    reason: str | None
+    explained: float | None = None
+    quality: float | None = None
+    reason: str | None = None
 
 
-@dataclass(frozen=True)
-class Choice:
+class Choice(Frozen):
     """The predictor of a target that does best on experiments left out.
 
     Attributes:
-        target: The online metric.
         side: `offline` or `early`: of the predictors.
         predictors: Number of predictors compared.
         experiments: Experiments that have the target and all these predictors.
@@ -252,7 +218,6 @@ class Choice:
         chosen: Experiments without which it is still the best.
         gain: Share of the squared error that the choice takes away, of experiments that had no
             part in it.
-        sentence: The same in words.
     """
 
     target: str
@@ -265,16 +230,13 @@ class Choice:
     sentence: str
 
 
-@dataclass(frozen=True)
-class HistoryEffect:
+class HistoryEffect(Frozen):
     """One effect, as it was measured and as the others let one expect it.
 
     Attributes:
         measure: As in `Sensitivity`.
         side: As in `HistoryRow`, like `direction`.
-        effect: The estimate, raw sign.
         shrunk: Shrunk by the spread of past effects; None without a prior, as for offline metrics.
-        shipped: Whether the variant was shipped.
     """
 
     experiment: str
@@ -291,46 +253,35 @@ class HistoryEffect:
     shipped: bool
 
 
-@dataclass(frozen=True)
-class Gained:
+class Gained(Frozen):
     """What the shipped variants gained together on a metric.
 
     Attributes:
         shipped: Variants that were shipped.
-        effects: All variants, whose spread is the prior.
         naive: Sum of the lifts of what was shipped.
         gained: Sum of the shrunken ones; None with a `reason`.
-        prior_mean: Mean of the prior.
-        prior_sd: Its standard deviation.
     """
 
     metric: str
     shipped: int
     effects: int
     naive: float
-    gained: float | None
-    low: float | None
-    high: float | None
-    prior_mean: float | None
-    prior_sd: float | None
-    reason: str | None
+    gained: float | None = None
+    low: float | None = None
+    high: float | None = None
+    prior_mean: float | None = None
+    prior_sd: float | None = None
+    reason: str | None = None
 
 
-@dataclass(frozen=True, repr=False)
-class HistoryReport(PageRecord):
+class HistoryReport(Tabled, PageRecord):
     """What a history of experiments says.
 
     Attributes:
-        history: The file.
-        experiments: Experiments in the history, by name.
-        predictions: Every predictor with every target.
-        choices: The best predictor of each target.
-        sensitivity: How often each online metric moves.
-        gained: What was really gained, by metric.
-        effects: Every effect behind these, with its shrunken one.
         left_out: What was not used, and how many rows.
-        notes: What a reader must know that no number shows.
     """
+
+    ROWS: ClassVar = "predictions"
 
     schema_version: str
     history: str
@@ -346,14 +297,8 @@ class HistoryReport(PageRecord):
 
     def __getitem__(self, key: tuple[str, str]) -> Prediction:
         """Return the prediction of a target by a predictor."""
-        predictor, target = key
-        rows = [row for row in self.predictions if row.target == target]
-        return named(rows, "predictor", predictor)
-
-    def to_frame(self) -> "pd.DataFrame":
-        """Return one row per predictor and target."""
-        return frame(self.predictions, Prediction)
+        return named(self.predictions, key, "predictor", "target")
 
     def effects_frame(self) -> "pd.DataFrame":
         """Return one row per experiment, variant and metric."""
-        return frame(self.effects, HistoryEffect)
+        return self._frame("effects")

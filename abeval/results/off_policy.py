@@ -3,23 +3,17 @@
 `low` and `high` are the ends of the interval of the value before them.
 """
 
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import ClassVar
 
-from abeval.results.record import Record, frame, named
-
-if TYPE_CHECKING:
-    import pandas as pd
+from abeval.results.record import Frozen, Tabled, named
 
 
-@dataclass(frozen=True)
-class OffPolicyRow:
+class OffPolicyRow(Frozen):
     """The value of one estimator, or the reason why there is none.
 
     Attributes:
         estimator: Id with its options, such as `clipped_ips[10]`.
         value: Clicks (rewards) per impression that the policy would have had; None if refused.
-        se: Standard error; None if unknown.
         method: Id of the interval's method.
         z: Against the realised value: `(value − realised) / sqrt(se² + se_realised²)`.
         reason: Code of why the value or its interval is missing, else None.
@@ -36,20 +30,14 @@ class OffPolicyRow:
     message: str | None
 
 
-@dataclass(frozen=True)
-class Support:
+class Support(Frozen):
     """How well the log supports the policy.
 
     Attributes:
-        rows: Impressions of the log that were used.
         clicks: Impressions with a click (a reward).
         mean_weight: Mean weight, 1 if the propensities are right.
-        mean_weight_se: Its standard error, clustered by unit.
         mean_weight_p: Two-sided p-value of a mean of 1.
-        max_weight: The largest weight.
-        weight_p99: The 99th percentile of the weights.
         ess: Effective sample size of the impressions.
-        ess_share: `ess / rows`.
         ess_units: Effective number of units.
         accepted: Rows that rejection sampling would keep on average.
         unsupported: Share of the policy's probability on items never shown at the position; None
@@ -74,14 +62,11 @@ class Support:
     message: str | None
 
 
-@dataclass(frozen=True)
-class Realised:
+class Realised(Frozen):
     """The target variant's own value in the same experiment.
 
     Attributes:
-        value: Clicks (rewards) per impression.
         se: Standard error, clustered by unit.
-        units: Units of the variant.
     """
 
     value: float
@@ -91,19 +76,17 @@ class Realised:
     units: int
 
 
-@dataclass(frozen=True, repr=False)
-class OffPolicyResult(Record):
+class OffPolicyResult(Tabled):
     """The value of a policy, from the log of another variant.
 
     Attributes:
-        source: The variant whose log is used.
         policy: `variant NAME`, `column NAME` or `table`.
         support: Diagnostics; None if the propensities are not probabilities.
         realised: The target variant's own value; None unless the policy is a variant.
-        rows: One per estimator.
         set_aside: Impressions of the source that were left out because they have no item.
-        notes: What a reader must know.
     """
+
+    ROWS: ClassVar = "rows"
 
     experiment: str
     source: str
@@ -117,8 +100,4 @@ class OffPolicyResult(Record):
 
     def __getitem__(self, estimator: str) -> OffPolicyRow:
         """Return the row of an estimator."""
-        return named(self.rows, "estimator", estimator)
-
-    def to_frame(self) -> "pd.DataFrame":
-        """Return one row per estimator."""
-        return frame(self.rows, OffPolicyRow)
+        return named(self.rows, estimator, "estimator")

@@ -1,20 +1,14 @@
 """Hold the smallest effects that an experiment can detect, and how long it needs."""
 
-from dataclasses import asdict, dataclass
-from typing import TYPE_CHECKING
+from typing import ClassVar
 
-from abeval.results.record import Record, named
-
-if TYPE_CHECKING:
-    import pandas as pd
+from abeval.results.record import Frozen, Tabled, named
 
 
-@dataclass(frozen=True)
-class Plan:
+class Plan(Frozen):
     """The units and days that one metric needs.
 
     Attributes:
-        role: What it is in the verdict.
         baseline: Its value in control, after the days of the plan.
         sd: Standard deviation between units then, of the value or of the linearised ratio; after
             CUPED, strata or caps where the experiment uses them.
@@ -22,7 +16,6 @@ class Plan:
             Of a guardrail with a margin, the loss that is ruled out with `power` if nothing moves:
             its margin, or that of `days`.
         units_control: Units of control that this needs.
-        units: Units of a variant.
         days: Days that this needs at the traffic of the log, from the start of the period.
     """
 
@@ -37,23 +30,17 @@ class Plan:
     reason: str | None
 
 
-@dataclass(frozen=True)
-class DecisionPlan:
+class DecisionPlan(Frozen):
     """How often an experiment ends in each decision, with all of its goals and guardrails.
 
     Attributes:
-        goals: Number of goals.
-        guardrails: Number of guardrails.
         family: The correction over goals × variants.
         looks: Number of planned looks at which it may end; 1 for one look at the end.
         mde: Relative effect on every goal, in its good direction; no guardrail moves.
-        units: Units of all variants.
-        days: Days.
         ship: How often it ends in ship with that effect.
-        ship_one: The same where the first goal alone has the effect.
+        ship_one: How often it ships where the first goal alone has the effect.
         ship_none: How often it ends in ship where nothing moves.
         stop_none: How often it ends in do not ship where nothing moves.
-        reason: Why there is no plan, else None.
     """
 
     goals: int
@@ -70,9 +57,10 @@ class DecisionPlan:
     reason: str | None
 
 
-@dataclass(frozen=True, repr=False)
-class Plans(Record):
+class Plans(Tabled):
     """The plans of several metrics, at one level and power, and of the decision on all of them."""
+
+    ROWS: ClassVar = "plans"
 
     alpha: float
     power: float
@@ -82,17 +70,10 @@ class Plans(Record):
 
     def __getitem__(self, metric: str) -> Plan:
         """Return the plan of a metric."""
-        return named(self.plans, "metric", metric)
-
-    def to_frame(self) -> "pd.DataFrame":
-        """Return one row per metric."""
-        import pandas as pd
-
-        return pd.DataFrame([asdict(plan) for plan in self.plans])
+        return named(self.plans, metric, "metric")
 
 
-@dataclass(frozen=True)
-class MetricOutlook:
+class MetricOutlook(Frozen):
     """The smallest effect of one metric after any number of days, with the power of the plan.
 
     Attributes:
@@ -101,7 +82,6 @@ class MetricOutlook:
         points: Days → relative effect that could be seen then.
         target: The margin of a guardrail; of another metric, a round effect smaller than `mde`.
         target_days: Days until it could be seen, from the start; None beyond a thousand.
-        reason: Why there are no numbers, else None.
         target_units: Units of all variants by then.
     """
 
@@ -123,8 +103,7 @@ class MetricOutlook:
         return max(self.target_days - self.days, 0.0)
 
 
-@dataclass(frozen=True)
-class PowerOutlook:
+class PowerOutlook(Frozen):
     """What the goals and guardrails of an experiment can still show, at one level and power.
 
     Attributes:
@@ -140,7 +119,7 @@ class PowerOutlook:
 
     def __getitem__(self, metric: str) -> MetricOutlook:
         """Return the outlook of a metric, in the first variant beside control."""
-        return named(self.metrics, "metric", metric)
+        return named(self.metrics, metric, "metric")
 
     def of(self, metric: str, variant: str) -> MetricOutlook | None:
         """Return the outlook of a row of the scorecard."""

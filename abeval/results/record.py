@@ -3,10 +3,10 @@
 import csv
 import io
 import json
-from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, fields, is_dataclass
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import Field, dataclass, fields, is_dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, TypeVar, dataclass_transform, get_args
 
 from pydantic import TypeAdapter
 
@@ -20,9 +20,22 @@ Row = TypeVar("Row")
 Read = TypeVar("Read")
 
 
-@dataclass(frozen=True, repr=False)
-class Record:
+@dataclass_transform(frozen_default=True)
+class Frozen:
+    """A record of plain values: a frozen dataclass, as each class below it is."""
+
+    __dataclass_fields__: ClassVar[dict[str, Field[Any]]]
+
+    def __init_subclass__(cls, **options: bool) -> None:
+        super().__init_subclass__()
+        dataclass(frozen=True, **options)(cls)
+
+
+class Record(Frozen, repr=False):
     """A result that can be written as JSON, and that displays itself as the terminal shows it."""
+
+    def __init_subclass__(cls, **options: bool) -> None:
+        super().__init_subclass__(repr=False, **options)
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain values only, as the JSON file has them."""
@@ -31,14 +44,14 @@ class Record:
 
     def to_json(self) -> str:
         """Return the result as JSON text, the same on every run; missing numbers are null."""
-        return json.dumps(self.to_dict(), indent=2, ensure_ascii=False, allow_nan=False) + "\n"
+        return self._json(indent=2) + "\n"
 
     def to_compact_json(self) -> str:
         """Return the same JSON in one line."""
-        separators = (",", ":")
-        return json.dumps(
-            self.to_dict(), ensure_ascii=False, allow_nan=False, separators=separators
-        )
+        return self._json(separators=(",", ":"))
+
+    def _json(self, **form: Any) -> str:  # noqa: ANN401 (settings of json.dumps)
+        return json.dumps(self.to_dict(), ensure_ascii=False, allow_nan=False, **form)
 
     def __str__(self) -> str:
         text: str = view("text")(self)
@@ -52,7 +65,21 @@ class Record:
         return html
 
 
-@dataclass(frozen=True, repr=False)
+class Tabled(Record):
+    """A result whose main rows are those of its field `ROWS`."""
+
+    ROWS: ClassVar[str]
+
+    def to_frame(self) -> "pd.DataFrame":
+        """Return its main rows as a table, one column per field."""
+        return self._frame(self.ROWS)
+
+    def _frame(self, name: str) -> "pd.DataFrame":
+        """Return the records of a field as a table."""
+        (kind,) = (get_args(field.type)[0] for field in fields(self) if field.name == name)
+        return frame(getattr(self, name), kind)
+
+
 class PageRecord(Record):
     """A result with a page."""
 
@@ -62,7 +89,6 @@ class PageRecord(Record):
         return written
 
 
-@dataclass(frozen=True, repr=False)
 class DrawnRecord(PageRecord):
     """A result with a page and its figures."""
 
@@ -118,16 +144,25 @@ def frame(rows: Sequence[Any], kind: type[Any]) -> "pd.DataFrame":
     return pd.DataFrame([plain(row) for row in rows], columns=columns_of(kind))
 
 
-def named(rows: Sequence[Row], field: str, name: str | None) -> Row:
-    """Return the first row of this name.
+def named(rows: Iterable[Row], key: str | tuple[str | None, ...], field: str, *more: str) -> Row:
+    """Return the first row whose field has a name, and further fields what else the key has.
+
+    Args:
+        rows: Where to look.
+        key: The name; or the name and values of `more`, of which None fits all rows.
+        field: That has the name.
+        *more: Further fields.
 
     Raises:
         KeyError: There is none; it says which there are.
     """
-    for row in rows:
+    name, *values = (key,) if isinstance(key, str) else key
+    wanted = [(f, value) for f, value in zip(more, values, strict=False) if value is not None]
+    fitting = [row for row in rows if all(getattr(row, f) == value for f, value in wanted)]
+    for row in fitting:
         if getattr(row, field) == name:
             return row
-    there = ", ".join(dict.fromkeys(str(getattr(row, field)) for row in rows))
+    there = ", ".join(dict.fromkeys(str(getattr(row, field)) for row in fitting))
     raise KeyError(f"{name!r}; there are {there or 'none'}")
 
 

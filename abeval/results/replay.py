@@ -6,69 +6,14 @@ that served the units, or `pooled`.
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from operator import attrgetter
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, ClassVar, TypeVar
 
-from abeval.results.record import DrawnRecord, frame, named
+from abeval.results.record import DrawnRecord, Frozen, Tabled, columns_of, named
 
 if TYPE_CHECKING:
     import pandas as pd
-
-
-@dataclass(frozen=True)
-class ReplayCutRow:
-    """One metric of one model on the impressions of one cell of a cut.
-
-    Attributes:
-        value: The metric over the cell; None if it has no value, for `reason`.
-        units: Units of the traffic with an impression in the cell.
-        counted: The denominator: impressions, clicks, pairs or units.
-    """
-
-    cut: str
-    cell: str
-    model: str
-    traffic: str
-    metric: str
-    value: float | None
-    low: float | None
-    high: float | None
-    units: int
-    counted: float
-    reason: str | None
-
-
-@dataclass(frozen=True)
-class ReplayCutPair:
-    """A model compared with control's on the impressions of one cell, in pairs by unit.
-
-    Attributes:
-        control: The model of control.
-        model: The model that is compared with it.
-        value_control: The metric of the model of control.
-        value: The metric of the model.
-        difference: `value - value_control`.
-        p_value: Two-sided, of no difference.
-        p_adjusted: Holm over the cells of the cut, for these models, traffic and metric.
-        units: Units of the traffic with an impression in the cell.
-    """
-
-    cut: str
-    cell: str
-    control: str
-    model: str
-    traffic: str
-    metric: str
-    value_control: float | None
-    value: float | None
-    difference: float | None
-    low: float | None
-    high: float | None
-    p_value: float | None
-    p_adjusted: float | None
-    units: int
-    reason: str | None
 
 
 REPLAY_SCHEMA_VERSION = "1"
@@ -77,8 +22,7 @@ POOLED = "pooled"
 """The traffic of all variants together."""
 
 
-@dataclass(frozen=True)
-class Blend:
+class Blend(Frozen):
     """One more model: α of a model and 1 − α of another."""
 
     model: str
@@ -91,12 +35,10 @@ class Blend:
         return f"{self.alpha:g}·{self.model} + {1 - self.alpha:g}·{self.base}"
 
 
-@dataclass(frozen=True)
-class ReplayModel:
+class ReplayModel(Frozen):
     """A model by its name in the rows of a result.
 
     Attributes:
-        name: Its name there.
         stage: Its stage in the scores log, or `served`; None without stages.
         blend: The models it is blended from; None for others.
     """
@@ -106,18 +48,15 @@ class ReplayModel:
     blend: Blend | None = None
 
 
-@dataclass(frozen=True)
-class ReplayRow:
-    """One metric of one model on one variant's traffic.
+class Measured(Frozen):
+    """One metric of one model on one variant's traffic, or a part of it.
 
     Attributes:
         value: The metric; None if it has no value, for `reason`.
         low: Lower end of its interval, clustered by unit; of a share with few hits or few misses,
             and one request a unit, Wilson's (1927).
-        units: Units in the traffic.
+        units: Units in the traffic; of a cell of a cut, those with an impression in it.
         counted: The denominator: requests, impressions, clicks, pairs, lists or units.
-        left_out: Requests, units or rows that the definition leaves out, counted.
-        reason: A code from `docs/offline-metrics.md` if the value or its interval is missing.
     """
 
     model: str
@@ -128,20 +67,33 @@ class ReplayRow:
     high: float | None
     units: int
     counted: float
+
+
+class ReplayRow(Measured):
+    """One metric of one model on one variant's traffic.
+
+    Attributes:
+        left_out: Requests, units or rows that the definition leaves out, counted.
+    """
+
     left_out: tuple[tuple[str, int], ...]
     reason: str | None
 
 
-@dataclass(frozen=True)
-class PairRow:
+class ReplayCutRow(Measured):
+    """One metric of one model on the impressions of one cell of a cut."""
+
+    FIRST: ClassVar = ("cut", "cell")
+
+    cut: str
+    cell: str
+    reason: str | None
+
+
+class PairRow(Frozen):
     """A model compared with control's on the same requests, in pairs by unit.
 
     Attributes:
-        control: The model of control.
-        model: The model that is compared with it.
-        traffic: As in `ReplayRow`, like `metric` and `units`.
-        value_control: The metric of the model of control.
-        value: The metric of the model.
         difference: `value - value_control`.
         p_value: Two-sided, of no difference; unadjusted.
     """
@@ -160,17 +112,27 @@ class PairRow:
     reason: str | None
 
 
-@dataclass(frozen=True)
-class ModelCoverage:
+class ReplayCutPair(PairRow):
+    """A model compared with control's on the impressions of one cell, in pairs by unit.
+
+    Attributes:
+        p_adjusted: Holm over the cells of the cut, for these models, traffic and metric.
+    """
+
+    FIRST: ClassVar = ("cut", "cell", *columns_of(PairRow)[:-2], "p_adjusted")
+
+    cut: str
+    cell: str
+    p_adjusted: float | None
+
+
+class ModelCoverage(Frozen):
     """How much of the log a model scores.
 
     Attributes:
-        requests: Requests of the log.
-        scored_requests: Those with at least one score of the model.
-        rows: Items of all requests.
+        scored_requests: Requests with at least one score of the model.
         unscored_rows: Items without a usable score: null, NaN or infinite.
-        units: Units of the log.
-        scored_units: Those with at least one score of the model.
+        scored_units: Units with at least one score of the model.
     """
 
     model: str
@@ -182,8 +144,7 @@ class ModelCoverage:
     scored_units: int
 
 
-@dataclass(frozen=True)
-class CalibrationBin:
+class CalibrationBin(Frozen):
     """A bin of the calibration curve: click rate against predicted score.
 
     The interval of clicks / rows is Wilson's (1927), as if rows were independent.
@@ -200,25 +161,17 @@ class CalibrationBin:
     high: float | None = None
 
 
-@dataclass(frozen=True)
-class Split:
-    """Every metric over one part of the log.
-
-    Attributes:
-        name: Such as `train`.
-    """
+class Split(Frozen):
+    """Every metric over one part of the log."""
 
     name: str
     rows: tuple[ReplayRow, ...]
 
 
-@dataclass(frozen=True)
-class Gap:
+class Gap(Frozen):
     """The difference of a metric between two splits: overfitting, if the first is training.
 
     Attributes:
-        first: The split that the other is subtracted from.
-        other: The split that is subtracted.
         difference: `first - other`.
         p_value: Two-sided, of no difference; unadjusted.
     """
@@ -235,8 +188,7 @@ class Gap:
     reason: str | None
 
 
-@dataclass(frozen=True)
-class CurvePoint:
+class CurvePoint(Frozen):
     """A metric at one cut-off."""
 
     k: int
@@ -246,8 +198,7 @@ class CurvePoint:
     reason: str | None
 
 
-@dataclass(frozen=True)
-class Curve:
+class Curve(Frozen):
     """A metric at every cut-off from 1 on.
 
     Attributes:
@@ -262,8 +213,7 @@ class Curve:
     elbow: int | None
 
 
-@dataclass(frozen=True)
-class CutByValue:
+class CutByValue(Frozen):
     """Metrics whose cut-off depends on the value of a column, over all requests that have one.
 
     Attributes:
@@ -277,26 +227,21 @@ class CutByValue:
     pairs: tuple[PairRow, ...]
 
 
-@dataclass(frozen=True, repr=False)
-class ReplayResult(DrawnRecord):
+class ReplayResult(Tabled, DrawnRecord):
     """The result of a replay.
 
     Attributes:
-        alpha: Level of the intervals.
-        models: The models, with their stages and blends.
         definitions: Metric id → its formula.
         policy: How cases that definitions leave open were treated.
-        coverage: How much each model scores.
-        accounting: Rows and requests that were left out or merged, by reason.
-        calibration: The calibration curves.
-        notes: What a reader must know.
         splits: The same rows by part of the log; empty without splits.
         gaps: The first split compared with each other.
         curves: Metrics at every cut-off; empty unless requested.
         by_value: Metrics with a cut-off by a column's value; None unless requested.
         cut_rows: Cut × cell × model × traffic × metric, without those that need whole lists.
-        cut_pairs: The same of two models.
+        cut_pairs: Comparisons of two models in a cell of a cut.
     """
+
+    ROWS: ClassVar = "rows"
 
     schema_version: str
     name: str
@@ -319,14 +264,7 @@ class ReplayResult(DrawnRecord):
 
     def __getitem__(self, key: str | tuple[str | None, ...]) -> ReplayRow:
         """Return the row of a metric; or of a metric and model; or of these and a traffic."""
-        metric, *rest = (key,) if isinstance(key, str) else key
-        model, traffic = (*rest, None, None)[:2]
-        rows = [
-            row
-            for row in self.rows
-            if model in (None, row.model) and traffic in (None, row.traffic)
-        ]
-        return named(rows, "metric", metric)
+        return named(self.rows, key, "metric", "model", "traffic")
 
     def row(self, metric: str, model: str | None = None, traffic: str | None = None) -> ReplayRow:
         """Return the first row of a metric, and of a model and a traffic if they are named.
@@ -342,18 +280,11 @@ class ReplayResult(DrawnRecord):
         Raises:
             KeyError: There is none.
         """
-        for pair in self.pairs:
-            if pair.metric == metric and traffic in (None, pair.traffic):
-                return pair
-        raise KeyError((metric, traffic))
-
-    def to_frame(self) -> "pd.DataFrame":
-        """Return one row per model, traffic and metric."""
-        return frame(self.rows, ReplayRow)
+        return named(self.pairs, (metric, traffic), "metric", "traffic")
 
     def pairs_frame(self) -> "pd.DataFrame":
         """Return one row per two models, traffic and metric."""
-        return frame(self.pairs, PairRow)
+        return self._frame("pairs")
 
 
 Row = TypeVar("Row", ReplayRow, PairRow, ReplayCutRow, ReplayCutPair)

@@ -2,7 +2,7 @@
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -10,21 +10,19 @@ from pydantic import ValidationError
 
 from abeval.errors import ExperimentError, LogError
 from abeval.results.agreement import AGREEMENT_SCHEMA_VERSION, Agreement
-from abeval.results.analysis import SCHEMA_VERSION, Result
+from abeval.results.analysis import SCHEMA_VERSION, ExperimentInfo, Result
 from abeval.results.power import PowerOutlook
-from abeval.results.record import DrawnRecord, Record, read_back
+from abeval.results.record import DrawnRecord, Frozen, Record, read_back
 from abeval.results.replay import REPLAY_SCHEMA_VERSION, ReplayResult
 from abeval.results.trust import AAResult
 from abeval.results.windows import TIME_SCHEMA_VERSION, TimeResult
 from abeval.views import view
 
 
-@dataclass(frozen=True)
-class InputFile:
+class InputFile(Frozen):
     """A file that was read.
 
     Attributes:
-        log: Which log it belongs to.
         path: Its path, as the experiment file's folder sees it.
         size: Bytes.
         sha256: Of its content, in hexadecimal.
@@ -38,13 +36,11 @@ class InputFile:
     rows: int | None = None
 
 
-@dataclass(frozen=True)
-class Provenance:
+class Provenance(Frozen):
     """The experiment file, the inputs, the SQL that ran, and the versions that ran it.
 
     Attributes:
         experiment: The entries of the experiment file, with those that it includes, as TOML.
-        inputs: Files that were read.
         queries: Name → SQL, as `abeval sql NAME` prints it.
         versions: Package → version.
     """
@@ -132,16 +128,10 @@ def _raw(file: Path, wanted: Wanted) -> Mapping[str, object]:
 STUDY_SCHEMA_VERSION = "1"
 
 
-@dataclass(frozen=True, repr=False)
 class Study(DrawnRecord):
     """The results of one experiment that its page shows; None where one was not computed.
 
     Attributes:
-        analysis: Verdict, trust and scorecard.
-        time: Effects over time.
-        aa: A/A replays.
-        replay: Models offline.
-        agreement: Offline beside online, and why they differ.
         outlook: What the experiment could see after more days.
         provenance: The experiment file, its inputs, SQL and versions.
         left_out: What was not computed, and why.
@@ -164,20 +154,22 @@ class Study(DrawnRecord):
         return tuple(result for result in every if result is not None)
 
     @property
+    def named(self) -> list[ExperimentInfo | TimeResult | ReplayResult | Agreement]:
+        """Return what has the experiment's name and level."""
+        own = None if self.analysis is None else self.analysis.experiment
+        every = (own, self.time, self.replay, self.agreement)
+        return [result for result in every if result is not None]
+
+    @property
     def name(self) -> str:
         """Return the experiment's name."""
-        if self.analysis is not None:
-            return self.analysis.experiment.name
-        named = (self.time, self.replay, self.agreement)
-        return next((result.name for result in named if result is not None), "experiment")
+        return next((result.name for result in self.named), "experiment")
 
     @property
     def alpha(self) -> float:
         """Return the level of its intervals."""
-        if self.analysis is not None:
-            return self.analysis.experiment.alpha
-        others = (self.time, self.replay, self.aa, self.agreement)
-        return next((result.alpha for result in others if result is not None), 0.05)
+        replays = () if self.aa is None else (self.aa,)
+        return next((result.alpha for result in (*self.named, *replays)), 0.05)
 
     @property
     def trusted(self) -> bool:
@@ -198,7 +190,7 @@ def read_results(files: Sequence[str | Path]) -> Study:
     """
     study = Study()
     for file in files:
-        part = _read(Path(file))
+        part = study_of(read_result(Path(file), _WANTED))
         for name in (*(kind.field for kind in KINDS), "outlook", "provenance"):
             value = getattr(part, name)
             if value is None:
@@ -207,9 +199,7 @@ def read_results(files: Sequence[str | Path]) -> Study:
                 raise LogError(f"{file} is a second result of {name}", "name one of each kind")
             study = replace(study, **{name: value})
         study = replace(study, left_out=(*study.left_out, *part.left_out))
-    named = (study.time, study.replay, study.agreement)
-    names = {r.name for r in named if r is not None}
-    names |= {study.analysis.experiment.name} if study.analysis is not None else set()
+    names = {result.name for result in study.named}
     if len(names) > 1:
         raise LogError(
             f"the results are of different experiments: {', '.join(sorted(names))}",
@@ -224,14 +214,10 @@ def study_of(*results: object) -> Study:
     Raises:
         TypeError: One is of a kind that has no page.
     """
-    study = Study()
-    for result in results:
-        if isinstance(result, Study):
-            study = result
-        elif result is not None:
-            part: dict[str, Any] = {_field_of(result): result}
-            study = replace(study, **part)
-    return study
+    study = next((result for result in results if isinstance(result, Study)), Study())
+    others = (one for one in results if one is not None and not isinstance(one, Study))
+    parts: dict[str, Any] = {_field_of(result): result for result in others}
+    return replace(study, **parts)
 
 
 def _field_of(result: object) -> str:
@@ -239,11 +225,6 @@ def _field_of(result: object) -> str:
         if isinstance(result, kind.record):
             return kind.field
     raise TypeError(f"{type(result).__name__} has no page")
-
-
-def _read(file: Path) -> Study:
-    result = read_result(file, _WANTED)
-    return result if isinstance(result, Study) else study_of(result)
 
 
 _WANTED = Wanted(

@@ -2,31 +2,24 @@
 
 import math
 from collections.abc import Iterable, Mapping
-from dataclasses import asdict, dataclass
-from typing import TYPE_CHECKING, Literal
+from typing import ClassVar, Literal
 
 from abeval.assignment import SUB_BUCKETS
 from abeval.assignment.randomness import Independence
-from abeval.results.record import DrawnRecord, Record, frame, named
-
-if TYPE_CHECKING:
-    import pandas as pd
+from abeval.results.effects import OfVariant
+from abeval.results.record import DrawnRecord, Frozen, Tabled, named
 
 CheckStatus = Literal["pass", "warn", "fail", "skipped"]
 Decision = Literal["ship", "do_not_ship", "keep_running", "do_not_trust"]
 
 
-@dataclass(frozen=True)
-class Check:
+class Check(Frozen):
     """One check of whether the numbers can be trusted.
 
     Attributes:
-        name: Its id, such as `srm`.
         status: `pass`, `warn`, `fail`, or `skipped` if the logs cannot show it.
         value: What was measured: a p-value, adjusted over the tests of its family, or a number.
         threshold: From here on it fails: p-values below, numbers above; None if it never does.
-        message: What was measured, in words.
-        warn_threshold: From here on it warns.
         threshold_reason: Why the thresholds are what they are.
         remedy: What to do where it did not pass.
         metrics: Whose rows are not to be trusted where it fails; None for all of them.
@@ -54,13 +47,10 @@ class Check:
         return self.metrics is None or not set(self.metrics).isdisjoint(metrics)
 
 
-@dataclass(frozen=True)
-class SplitDay:
+class SplitDay(Frozen):
     """Units that entered on one day, and the running test of the split.
 
     Attributes:
-        day: The local date.
-        units: Variant → units that entered on it.
         p_value: Of all units until then against the weights, valid however often it is read
             (Lindon & Malek 2022); it never rises.
     """
@@ -70,14 +60,12 @@ class SplitDay:
     p_value: float
 
 
-@dataclass(frozen=True)
-class SplitPlace:
+class SplitPlace(Frozen):
     """How plainly the split differs between the cells of one dimension.
 
     Attributes:
         dimension: `entry day`, `entry hour`, `hour of the day`, or a segment.
         p_value: That the split is the same in all its cells, Holm over dimensions.
-        cells: Their number.
         worst: The cell that fits the weights least.
         worst_p_value: Of its units, Holm over the cells of all dimensions.
         p_value_without: Of all other cells together against the weights.
@@ -91,8 +79,7 @@ class SplitPlace:
     p_value_without: float
 
 
-@dataclass(frozen=True)
-class Influence:
+class Influence(OfVariant):
     """An effect with and without the units that move it most; they are counted, not named.
 
     Attributes:
@@ -104,8 +91,6 @@ class Influence:
             without a lift.
     """
 
-    metric: str
-    variant: str
     units: int
     units_in_variant: int
     lift: float
@@ -113,12 +98,10 @@ class Influence:
     share: float | None
 
 
-@dataclass(frozen=True)
-class AAMetric:
+class AAMetric(Frozen):
     """The A/A replay of one metric.
 
     Attributes:
-        runs: Replays.
         rejection_rate: Share of p-values below alpha; should be alpha.
         uniformity_p_value: Of uniform p-values (Kolmogorov and Smirnov).
     """
@@ -131,21 +114,13 @@ class AAMetric:
     uniformity_p_value: float
 
 
-@dataclass(frozen=True)
-class Balance:
+class Balance(OfVariant):
     """One metric of one variant against control before the period.
 
     Attributes:
-        control: Value in control, over the analysed units.
-        treatment: Value in the variant.
-        difference: `treatment - control`.
-        p_value: Two-sided, of no difference.
         p_adjusted: Holm over metrics × variants.
-        reason: Why it could not be compared, else None.
     """
 
-    metric: str
-    variant: str
     control: float | None
     treatment: float | None
     difference: float | None
@@ -154,8 +129,7 @@ class Balance:
     reason: str | None
 
 
-@dataclass(frozen=True)
-class Verdict:
+class Verdict(Frozen):
     """The decision on one variant, in one sentence."""
 
     variant: str
@@ -163,22 +137,19 @@ class Verdict:
     sentence: str
 
 
-@dataclass(frozen=True, repr=False)
-class AAResult(DrawnRecord):
+class AAResult(Tabled, DrawnRecord):
     """A/A replays of an experiment's metrics on its own logs.
 
     Attributes:
-        alpha: Level of the tests.
         share: Share of units that a replay assigns to treatment: the smallest share among the
             variants compared with control.
         dealt: What is assigned at random: `sub_buckets` or `units`.
-        units: Analysed units.
-        metrics: One row per metric.
         histograms: Metric → number of p-values in each of `BINS` equal bins.
         refused: Metric → why it is not replayed.
         notes: How the tests that are replayed differ from those of the rows.
-        seed: Of the re-splits.
     """
+
+    ROWS: ClassVar = "metrics"
 
     alpha: float
     share: float
@@ -192,7 +163,7 @@ class AAResult(DrawnRecord):
 
     def __getitem__(self, metric: str) -> AAMetric:
         """Return the row of a metric."""
-        return named(self.metrics, "metric", metric)
+        return named(self.metrics, metric, "metric")
 
     def off(self) -> tuple[str, ...]:
         """Name metrics whose rejection rate is more than three standard errors above alpha.
@@ -242,25 +213,16 @@ class AAResult(DrawnRecord):
             for name, errors in self.errors().items()
         }
 
-    def to_frame(self) -> "pd.DataFrame":
-        """Return one row per metric."""
-        import pandas as pd
-
-        return pd.DataFrame([asdict(row) for row in self.metrics])
-
 
 def _density(z: float) -> float:
     return math.exp(-z * z / 2) / math.sqrt(2 * math.pi)
 
 
-@dataclass(frozen=True)
-class Reassigned:
+class Reassigned(Frozen):
     """Units by their variant in the log and by the rule.
 
     Attributes:
-        logged: Variant in the log.
         expected: Variant by the rule; None where it leaves the unit out of the experiment.
-        units: How many.
     """
 
     logged: str
@@ -268,14 +230,12 @@ class Reassigned:
     units: int
 
 
-@dataclass(frozen=True)
-class AuditDay:
+class AuditDay(Frozen):
     """Units that came on one day.
 
     Attributes:
         day: Local day of their first impression; None without times.
-        units: Units whose variant the log names.
-        mismatches: Those that the rule puts elsewhere.
+        mismatches: Units that the rule puts elsewhere.
     """
 
     day: str | None
@@ -283,21 +243,17 @@ class AuditDay:
     mismatches: int
 
 
-@dataclass(frozen=True, repr=False)
-class AuditResult(Record):
+class AuditResult(Tabled):
     """Whether a log's variants are those that the rule of assignment gives.
 
     Attributes:
         scheme: The platform, or `abeval`; None where the file has no [assignment].
-        units: Units whose variant the log names.
-        mismatches: Those that the rule puts elsewhere.
-        rate: `mismatches / units`; None without units.
         since: First day from which on mismatches are more frequent than before, if there is one.
-        matrix: Units by logged and expected variant.
-        days: By the day on which units came.
         pairs: This experiment and others, two by two.
         uniformity: P-value of the units being spread evenly over the slots of the last draw.
     """
+
+    ROWS: ClassVar = "matrix"
 
     experiment: str
     scheme: str | None
@@ -311,7 +267,3 @@ class AuditResult(Record):
     days: tuple[AuditDay, ...]
     pairs: tuple[Independence, ...]
     uniformity: float | None
-
-    def to_frame(self) -> "pd.DataFrame":
-        """Return the table of logged against expected variants, one row a pair of them."""
-        return frame(self.matrix, Reassigned)

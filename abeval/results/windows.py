@@ -6,13 +6,13 @@ says why numbers are missing; it is None when they are there.
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar, Literal
 
 from abeval.results import Balance, Ramp
-from abeval.results.effects import Numbers
-from abeval.results.record import DrawnRecord, frame, named
+from abeval.results.effects import Numbers, OfVariant
+from abeval.results.record import DrawnRecord, Tabled, named
 from abeval.results.trust import AAResult
 from abeval.views import view
 
@@ -26,8 +26,7 @@ StabilityVerdict = Literal["stable", "settling", "drifting", "too_early"]
 Declared = Literal["better", "worse", "different", "unclear"]
 
 
-@dataclass(frozen=True, kw_only=True)
-class WindowRow(Numbers):
+class WindowRow(Numbers, kw_only=True):
     """The effect of a metric in one window, at a fixed horizon.
 
     Units are those active in the window; in a cumulative window, those entered by its end.
@@ -57,21 +56,16 @@ class WindowRow(Numbers):
     reason: str | None
 
 
-@dataclass(frozen=True)
-class Rhythm:
+class Rhythm(OfVariant):
     """Whether the effect is the same at all hours of the day, or on all weekdays.
 
     Attributes:
         by: `hour` or `weekday`.
         parts: Number of hours or weekdays compared.
-        scale: `relative` or `absolute`.
         effect: Mean effect, by generalised least squares.
-        effect_se: Its standard error.
         p_value: Hotelling's test of one effect in all parts, with their covariance.
     """
 
-    metric: str
-    variant: str
     by: AxisName
     parts: int
     scale: str | None = None
@@ -81,13 +75,10 @@ class Rhythm:
     reason: str | None = None
 
 
-@dataclass(frozen=True)
-class Look:
+class Look(OfVariant):
     """What a reader would have seen, and declared, at the end of a day.
 
     Attributes:
-        difference: Effect on the data up to that day.
-        fixed_p_value: Its p-value.
         always_p_value: Always-valid p-value; at most alpha when that interval excludes 0.
         information: Share of the plan; without a plan, the information as a multiple of that at
             the first look.
@@ -97,8 +88,6 @@ class Look:
         planned_declares: Conclusion of the planned look, None on other days.
     """
 
-    metric: str
-    variant: str
     day: str
     difference: float
     fixed_low: float
@@ -114,24 +103,17 @@ class Look:
     planned_declares: Declared | None
 
 
-@dataclass(frozen=True)
-class Stability:
+class Stability(OfVariant):
     """Whether an effect stays the same over time, with the evidence. Its tests are at 1 %.
 
     Attributes:
-        verdict: `stable`, `settling`, `drifting` or `too_early`.
-        reason: Why, in words.
         scale: `relative`: effects are log(treatment / control); `absolute`: differences.
-        days: Whole days that were compared.
         weeks: Whole weeks among them.
         effect: Mean daily effect, by generalised least squares.
-        effect_se: Its standard error.
         wald_p_value: Hotelling's test of one effect on all days, but for a weekly rhythm.
         slope: Change per day.
-        slope_p_value: Its p-value.
         late_less_early: Effect of the late whole weeks minus that of as many early ones; with
             fewer than two whole weeks, of the later half minus the earlier.
-        late_less_early_p_value: Its p-value.
         change_p_value: Of the shape of change that fits best, over all shapes tested.
         change: `trend`, `decay`, or None without a change.
         shocks: Single days that differ from the others.
@@ -143,8 +125,6 @@ class Stability:
             traffic.
     """
 
-    metric: str
-    variant: str
     verdict: StabilityVerdict
     reason: str
     scale: str | None = None
@@ -169,23 +149,18 @@ class Stability:
     days_needed: float | None = None
 
 
-@dataclass(frozen=True)
-class Novelty:
+class Novelty(OfVariant):
     """Whether an effect decays with the days since a unit's entry: a + b exp(-t / tau).
 
     Attributes:
         cohort: `all`, or the entry days of the units.
         word: `novelty` (it wears off), `primacy` (it grows), or None without a decay.
         p_value: Of no decay, over all time constants tried; of a cohort, at the constant of all.
-        days: Days since entry that were compared.
-        scale: `relative` or `absolute`.
         start: Fitted effect on the day of entry: a + b.
         long_run: Long-run effect: a; its interval covers all time constants that fit.
         tau: Time constant in days.
     """
 
-    metric: str
-    variant: str
     cohort: str
     word: Literal["novelty", "primacy"] | None
     p_value: float | None
@@ -199,22 +174,15 @@ class Novelty:
     reason: str | None = None
 
 
-@dataclass(frozen=True)
-class EventRow:
+class EventRow(OfVariant):
     """The effect inside a calendar event against outside.
 
     Attributes:
         days: Whole days inside it.
-        scale: `relative` or `absolute`.
         inside: Mean daily effect during the event.
-        outside: Mean daily effect on the other days.
         overall: Mean daily effect on all days.
-        difference: `inside - outside`.
-        p_value: Of no difference.
     """
 
-    metric: str
-    variant: str
     event: str
     days: int
     scale: str | None = None
@@ -228,26 +196,18 @@ class EventRow:
     reason: str | None = None
 
 
-@dataclass(frozen=True, repr=False)
-class TimeResult(DrawnRecord):
+class TimeResult(Tabled, DrawnRecord):
     """Effects over time: by window, their stability and novelty, and daily looks.
 
     Attributes:
-        alpha: Level of intervals and looks.
-        days: Every day from the first to the last.
         partial: Days that the log covers only in part.
-        stability: One row per metric and variant.
-        novelty: One row per metric, variant and cohort.
-        windows: Effects by window.
-        looks: What each day's reader would have seen.
-        events: Effects inside and outside `[[events]]`.
         ramps: Stretches of entry days with the same shares; one stretch if they never changed.
         refused: Metric → why it has no windows.
-        notes: What a reader must know that no number shows.
         rhythms: Whether hours and weekdays share one effect, if requested.
         before: The same groups compared in the pre-period, before anything differed.
-        units: Metric → its unit.
     """
+
+    ROWS: ClassVar = "stability"
 
     schema_version: str
     name: str
@@ -268,21 +228,15 @@ class TimeResult(DrawnRecord):
 
     def __getitem__(self, key: str | tuple[str, str]) -> Stability:
         """Return the stability of a metric, or of a metric and variant where there are several."""
-        metric, variant = (key, None) if isinstance(key, str) else key
-        rows = [row for row in self.stability if variant in (None, row.variant)]
-        return named(rows, "metric", metric)
-
-    def to_frame(self) -> "pd.DataFrame":
-        """Return verdicts and their evidence, one row per metric and variant."""
-        return frame(self.stability, Stability)
+        return named(self.stability, key, "metric", "variant")
 
     def windows_frame(self) -> "pd.DataFrame":
         """Return one row per metric, variant and window."""
-        return frame(self.windows, WindowRow)
+        return self._frame("windows")
 
     def looks_frame(self) -> "pd.DataFrame":
         """Return one row per metric, variant and day."""
-        return frame(self.looks, Look)
+        return self._frame("looks")
 
     def report(self, path: str | Path, aa: AAResult | None = None) -> Path:
         """Write everything as one self-contained HTML file, with A/A replays if there are any."""

@@ -25,20 +25,16 @@ Metrics = Sequence[MetricSpec] | Mapping[str, str | Sequence[str] | Mapping[str,
 
 @dataclass(frozen=True)
 class TableOptions:
-    """What the columns of a table are.
+    """What the columns of a table are; `abeval.analyze` says more.
 
     Attributes:
-        variant: The column of the variant.
-        unit: The column of the unit; None where each row is a unit without an id.
         metrics: Columns (means), `name = expression`, or `name = sum / sum` for a ratio; a mapping
             of names to these, or to a pair of numerator and denominator; or entries as in
             `[[metrics]]`. None for every column of numbers.
         covariates: Columns, or expressions, that were measured before.
-        segments: Columns, or names of segments → expressions.
         control: The variant that the others are compared with; None for one that is called so, or
             else the first by name.
         weights: Variant → intended share; None for equal ones, if the shares are near them.
-        entries: More top-level entries of an experiment.
     """
 
     variant: str
@@ -56,22 +52,14 @@ TABLE = "looked_at"
 
 
 class Columns:
-    """Names and types of a table's columns.
-
-    Args:
-        engine: Has the table as `TABLE`.
-    """
+    """Names and types of a table's columns."""
 
     def __init__(self, engine: Engine) -> None:
         self._types = engine.columns(TABLE)
         self._known = {column.lower(): column for column in self._types}
 
     def named(self, name: str) -> str:
-        """Find a column by its name, whatever its case.
-
-        Raises:
-            LogError: There is none.
-        """
+        """Find a column by its name, whatever its case."""
         if name.lower() not in self._known:
             raise LogError(
                 f"the table has no column {name!r}{near_miss(name, self._types)}",
@@ -84,11 +72,7 @@ class Columns:
         return [column for column, kind in self._types.items() if is_number(kind)]
 
     def sql(self, text: str) -> str:
-        """Return SQL of a number: a column by its name, else an expression.
-
-        Raises:
-            LogError: The column is no number, or there is none.
-        """
+        """Return SQL of a number: a column by its name, else an expression."""
         column = self._known.get(text.strip().lower())
         if column is not None and not is_number(self._types[column]):
             raise LogError(f"column {column!r} is {self._types[column]}, but a metric is a number")
@@ -127,12 +111,9 @@ _LOOKED_AT = 10_000
 
 
 class Values:
-    """What the values of some groups of expressions are like, by few statements for all of them.
+    """What values are like, by few statements for all of them.
 
-    Args:
-        engine: Has the table.
-        columns: Its columns.
-        groups: The expressions of each metric or covariate, which share a step.
+    The expressions of a group, those of a metric or a covariate, share a step.
     """
 
     def __init__(self, engine: Engine, columns: Columns, groups: Sequence[Sequence[str]]) -> None:
@@ -167,10 +148,7 @@ class Values:
         return tuple(text for text in texts if not self._columns.is_whole(text))
 
     def _enough(self, groups: Sequence[tuple[str, ...]]) -> dict[tuple[str, ...], int | None]:
-        """Return the decimals that are enough for each group; None for more than six.
-
-        Sums of few digits cost less.
-        """
+        """Return the decimals that are enough for each group; None for more than six."""
         if not groups:
             return {}
         texts = list(dict.fromkeys(text for group in groups for text in group))
@@ -229,12 +207,7 @@ Entries = list[dict[str, Any]]
 
 
 def measures_of(engine: Engine, columns: Columns, options: TableOptions) -> tuple[Entries, Entries]:
-    """Return entries of metrics and covariates, with resolutions that fit their values.
-
-    Raises:
-        LogError: A column is missing, or is no number.
-        ExperimentError: A ratio is not of two, or there are too many.
-    """
+    """Return entries of metrics and covariates, with resolutions that fit their values."""
     covariates = [columns.sql(text) for text in options.covariates]
     entries = _specs(columns, options)
     if len(entries) > MAX_METRICS:
@@ -252,11 +225,7 @@ def measures_of(engine: Engine, columns: Columns, options: TableOptions) -> tupl
 
 
 def segments_of(columns: Columns, segments: Sequence[str] | Mapping[str, str]) -> dict[str, str]:
-    """Return name of a segment → expression.
-
-    Raises:
-        LogError: A column is missing.
-    """
+    """Return name of a segment → expression."""
     if isinstance(segments, Mapping):
         return dict(segments)
     return {_word(name): reference(columns.named(name)) for name in segments}

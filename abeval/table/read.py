@@ -1,4 +1,4 @@
-"""Make an experiment of a table of units, or of a table of sums."""
+"""Make an experiment of a table of units."""
 
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack, closing
@@ -14,7 +14,6 @@ from abeval.experiment.model import Experiment
 from abeval.experiment.problems import check_spelled_once, folded, suggestion
 from abeval.experiment.sources import ROW_UNIT, LogSource
 from abeval.files import real
-from abeval.store.summaries import BEFORE, DENOMINATOR, Summary, name_of
 from abeval.table.columns import TABLE, Columns, TableOptions, measures_of, segments_of
 
 _CONTROLS = ("control", "a", "baseline", "base", "old", "placebo", "none", "off", "false", "0")
@@ -46,12 +45,7 @@ def control_of(named: str | None, variants: Sequence[str]) -> str:
 
 
 def is_usual_control(variant: str) -> bool:
-    """Say whether a variant is called as controls are.
-
-    Example:
-        >>> is_usual_control("Control"), is_usual_control("gate_30")
-        (True, False)
-    """
+    """Tell whether a variant is called as controls are."""
     return folded(variant) in _CONTROLS
 
 
@@ -143,49 +137,3 @@ def _counts(engine: Engine, column: str) -> dict[str, int]:
         hint = "name the column that says which variant a unit is in"
         raise LogError(f"column {column!r} has {what}, so it is no variant", hint)
     return {str(variant): whole(count) for variant, count in rows}
-
-
-def sums_experiment(
-    rows: Sequence[Summary],
-    source: object,
-    control: str | None = None,
-    weights: Mapping[str, float] | None = None,
-    entries: Mapping[str, Any] | None = None,
-) -> Experiment:
-    """Make the experiment of a table of sums; metrics are goals unless `entries` differ.
-
-    Args:
-        rows: The sums.
-        source: Where they are from.
-        control: The variant that the others are compared with; None for one that is called so.
-        weights: Variant → intended share; None for equal ones, if the shares are near them.
-        entries: More top-level entries of an experiment.
-
-    Raises:
-        ExperimentError: A name is none, or there are no two variants.
-    """
-    counts: dict[str, int] = {}
-    for row in sorted(rows, key=lambda row: row.variant):
-        if row.day is None:
-            counts[row.variant] = max(counts.get(row.variant, 0), row.units)
-    check_spelled_once("the table of sums", counts, "give both one name and add their sums")
-    shares, whence = weights_of(weights, counts)
-    has_before = any(BEFORE[0] in row.sums for row in rows)
-    ratios = {row.metric for row in rows if DENOMINATOR[0] in row.sums}
-    metrics = [
-        {"name": name, "numerator": "y", "denominator": "x", "role": "goal"}
-        if name in ratios
-        else {"name": name, "value": "y", "role": "goal"}
-        for name in dict.fromkeys(row.metric for row in rows)
-    ]
-    own = {
-        "name": name_of(source).partition(".")[0] or "sums",
-        "unit": "unit",
-        "control": control_of(control, list(counts)),
-        "weights": whence,
-        "variants": {name: {"weight": shares[name]} for name in counts},
-        "logs": {"units": {"covariates": ["before"] if has_before else []}},
-        "inference": {"adjust": "cuped" if has_before else "none"},
-        "metrics": metrics,
-    }
-    return parse_experiment({**own, **(entries or {})}, source="the analysis")

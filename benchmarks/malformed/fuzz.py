@@ -202,7 +202,7 @@ def of_options(rng: random.Random) -> Case:
     arguments = [command, "{}/e.toml", "--json", "{}/o.json"]
     for flag in rng.sample(list(OPTIONS[command]), rng.randint(0, min(3, len(OPTIONS[command])))):
         # Folders and files go below the folder of the input.
-        path = "{}/x" if flag in ("--csv", "--save-aggregates", "--aggregates", "--policy") else ""
+        path = "{}/x" if flag in ("--csv", "--policy") else ""
         arguments += [
             flag,
             path + rng.choice((*GOOD_VALUES, *GOOD_VALUES, *NUMBERS)).replace("/", ""),

@@ -10,10 +10,7 @@ from benchmarks.malformed.world import FILE, Case
 
 NUMBERS = ("-1", "0", "1e300", "1e-300", "nan", "inf", "-inf", "x", "", " ", str(2**63), "9" * 400)
 OPTIONS: Mapping[str, Sequence[str]] = {
-    "analyze": (
-        *("--threads", "--memory-limit", "--engine"),
-        *("--save-aggregates", "--aggregates", "--csv"),
-    ),
+    "analyze": ("--threads", "--memory-limit", "--engine", "--csv"),
     "compare": ("--metric",),
     "power": ("--mde", "--days", "--power", "--metric"),
     "aa": ("--runs", "--seed", "--metric"),
@@ -49,8 +46,7 @@ def options() -> Iterator[Case]:
                 needed = ("--metric", "ctr") if command == "compare" and flag != "--metric" else ()
                 needed = ("--from", "a", "--to", "b") if command == "off-policy" else needed
                 out = () if flag == "--csv" else ("--json", "{}/o.json")
-                folders = ("--csv", "--save-aggregates", "--aggregates")
-                where = "{}/" if flag in folders and value else ""
+                where = "{}/" if flag == "--csv" and value else ""
                 arguments = (command, "{}/e.toml", *needed, *out, flag, f"{where}{value}")
                 yield Case("option", f"{command} {flag} {value[:40]}", arguments)
     for value in NUMBERS:
@@ -72,7 +68,7 @@ def names() -> Iterator[Case]:
         ("a device", "full"),
         ("leading nowhere", "dangling/x"),
     ):
-        for flag in ("--json", "--csv", "--report", "--save-aggregates", "--aggregates"):
+        for flag in ("--json", "--csv", "--report"):
             links = {"loop": "pool", "pool": "loop", "full": "/dev/full", "dangling": "nothing"}
             arguments = ("analyze", "{}/e.toml", flag, f"{{}}/{name}")
             yield Case("name", f"{flag} {what}", arguments, links=links)

@@ -4,7 +4,7 @@
     python -m benchmarks.mutants --named
 
 A change is one operator, number, bound or aggregate of `abeval/stats/`, `abeval/logs/`,
-`abeval/store/`, `abeval/assignment/`, the status, the verdict, or of a query. It is made in a
+`abeval/assignment/`, the status, the verdict, or of a query. It is made in a
 copy of the tree, and judged by the tests that reach its line, the fastest first, then by every
 test of its room. To know what a test reaches, all rooms run once before (Python 3.12; on 3.11
 only the rooms judge). `--named` makes the eight changes that no test noticed once, each judged by
@@ -35,7 +35,6 @@ PARTS = ("abeval", "queries", "tests", "benchmarks", "sample_logs", "docs")
 ROOMS = {
     "abeval/stats/": ("tests/stats", "tests/inference"),
     "abeval/logs/": ("tests/logs", "tests/aggregates", "tests/cli", "tests/inference"),
-    "abeval/store/": ("tests/store",),
     "abeval/assignment/": ("tests/assignment", "tests/cli"),
     "abeval/inference/": ("tests/inference",),
     "queries/time/": ("tests/time",),

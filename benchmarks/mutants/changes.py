@@ -15,7 +15,6 @@ AREAS = (
     ("queries/*/*.sql",),
     ("abeval/assignment/*.py", "abeval/assignment/platforms/*.py"),
     ("abeval/inference/families.py", "abeval/inference/verdict.py"),
-    ("abeval/store/*.py",),
 )
 """Each gives as many changes as the others."""
 

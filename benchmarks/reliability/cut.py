@@ -47,9 +47,7 @@ logs.impressions.path = "log"
 """
 
 COMMANDS = (
-    "analyze e.toml --json out/a.json --csv out/a.csv --report out/a.html "
-    "--save-aggregates out/kept",
-    "analyze e.toml --json out/b.json --aggregates out/kept",
+    "analyze e.toml --json out/a.json --csv out/a.csv --report out/a.html",
     "analyze e.toml --json out/e.json --memory-limit 500MB --temp-directory out/temporary",
     "compare e.toml --metric ctr --json out/f.json",
     "power e.toml --mde 0.02 --json out/g.json",
@@ -58,7 +56,7 @@ COMMANDS = (
     "replay e.toml --json out/j.json --report out/j.html",
     "off-policy e.toml --from a --to b --json out/k.json",
     "sql units/logged_sums --experiment e.toml --dialect duckdb",
-    "sql units/unit_day --experiment e.toml --dialect bigquery",
+    "sql units/sessions --experiment e.toml --dialect bigquery",
     "assign ids.csv --salt s --variants a=1,b=1 --json out/l.json",
     "simulate out/simulated --impressions 5000",
     "metrics",

@@ -29,8 +29,7 @@ LEFT = (".abeval-*", "lock")
 def command(world: World) -> list[object]:
     """An analysis that writes everything that it can."""
     result, report, csv = (world.out / name for name in FILES)
-    files = ["--json", result, "--report", report, "--csv", csv]
-    return ["analyze", world.experiment, *files, "--save-aggregates", world.out / "aggregates"]
+    return ["analyze", world.experiment, "--json", result, "--report", report, "--csv", csv]
 
 
 def scorecard(file: Path) -> str:
@@ -38,19 +37,9 @@ def scorecard(file: Path) -> str:
     return json.dumps({**json.loads(file.read_text()), "notes": []})
 
 
-def judged(world: World) -> str | None:
-    """The result of the saved aggregates, None if they are refused."""
-    file = world.folder / "judged.json"
-    file.unlink(missing_ok=True)
-    saved = ["--aggregates", world.out / "aggregates", "--json", file]
-    code = ended(begun(["analyze", world.experiment, *saved]))
-    return scorecard(file) if code == 0 else None
-
-
 def outputs(world: World) -> dict[str, object]:
-    """What is there: the files' bytes, and the result of the aggregates."""
-    read = {name: (world.out / name).read_bytes() for name in FILES}
-    return {**read, "aggregates": judged(world)}
+    """The bytes of what is there."""
+    return {name: (world.out / name).read_bytes() for name in FILES}
 
 
 def left(world: World) -> list[str]:
@@ -90,7 +79,7 @@ def stopped(world: World, number: int, after_change: bool, delay: float) -> int:
 def seen(folder: Path) -> Mapping[str, int]:
     """Every file, with the time of its change."""
     times = {}
-    for file in (*folder.glob("*"), *folder.glob("aggregates/*")):
+    for file in folder.glob("*"):
         with suppress(FileNotFoundError):
             times[str(file)] = file.stat().st_mtime_ns
     return times
@@ -164,8 +153,6 @@ def _faults(
         faults.append(f"{trial}: the next run ended with {code}")
     elif scorecard(world.out / "result.json") != clean:
         faults.append(f"{trial}: the next run has another result")
-    if judged(world) != new["aggregates"]:
-        faults.append(f"{trial}: the next run has other aggregates")
     if remains := left(world):
         faults.append(f"{trial}: the next run left {remains}")
     return faults

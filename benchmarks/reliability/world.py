@@ -12,7 +12,6 @@ import pandas as pd
 import abeval
 import abeval.pipeline
 import abeval.report.page
-import abeval.store.saved
 from abeval.cli.main import main
 
 EXPERIMENT = """\

@@ -173,7 +173,7 @@ def summaries(result: Result) -> Sequence[object]:
     return result.spreads, result.quantile_effects, result.unit_aucs, result.catalogue_uses
 
 
-def test_saved_aggregates_have_the_same(log: pd.DataFrame, result: Result, tmp_path: Path) -> None:
+def test_a_log_in_files_has_the_same(log: pd.DataFrame, result: Result, tmp_path: Path) -> None:
     for i in range(2):
         half = log.iloc[i::2]  # noqa: F841 (DuckDB reads it by its name)
         duckdb.sql(f"copy half to '{tmp_path}/{i}.parquet'")
@@ -186,9 +186,7 @@ def test_saved_aggregates_have_the_same(log: pd.DataFrame, result: Result, tmp_p
         **served(metrics=[{"name": name} for name in METRICS]),
     }
     loaded = abeval.define(entries, tmp_path)
-    kept = tmp_path / "kept"
-    assert summaries(loaded.analyze(save_aggregates=kept)) == summaries(result)
-    assert summaries(loaded.from_aggregates(kept)) == summaries(result)
+    assert summaries(loaded.analyze()) == summaries(result)
 
 
 def test_quantiles_of_one_value_rounded_otherwise_are_in_its_own_unit() -> None:

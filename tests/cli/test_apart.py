@@ -39,7 +39,11 @@ class Named(NamedTuple):
         return [self.parameter.opts[0], value] if is_option else [value]
 
     def place(self, folder: Path) -> Place:
-        return Place(self.name, folder, self.mark.holds())
+        return Place(self.name, folder, self.holds)
+
+    @property
+    def holds(self) -> tuple[str, ...]:
+        return self.mark.holds if isinstance(self.mark, Writes) else ()
 
 
 def commands(
@@ -109,14 +113,14 @@ def others(command: Any, used: list[Named]) -> list[str]:
 
 def shared(first: Named, second: Named) -> list[tuple[Path, Path]]:
     """Values of two options by which they mean one file: each glob of a folder is tried."""
-    if not first.mark.holds() and not second.mark.holds():
+    if not first.holds and not second.holds:
         return [(Path("e.toml"), Path("e.toml"))]
     tried = []
     for holder, other in ((first, second), (second, first)):
         root = Path("kept")
-        for file in holder.place(root).files if holder.mark.holds() else ():
-            if not other.mark.holds() or other.place(root).has(file):
-                values = {holder.name: root, other.name: root if other.mark.holds() else file}
+        for file in holder.place(root).files if holder.holds else ():
+            if not other.holds or other.place(root).has(file):
+                values = {holder.name: root, other.name: root if other.holds else file}
                 tried.append((values[first.name], values[second.name]))
                 file.parent.mkdir(parents=True, exist_ok=True)
                 # An experiment file must be one to say what it reads.
@@ -167,7 +171,7 @@ def test_no_output_replaces_what_an_experiment_file_names(
     for read in (one for one in every if isinstance(one.mark, Reads)):
         for write in (one for one in every if isinstance(one.mark, Writes)):
             # Not every file that a command reads is an experiment file.
-            if not (read.mark.is_experiment(Path("e.toml")) and not write.mark.holds()):
+            if not (read.mark.is_experiment(Path("e.toml")) and not write.holds):
                 continue
             values = [*read.arguments("e.toml"), *write.arguments(target)]
             arguments = [*names, *values, *others(command, [read, write])]

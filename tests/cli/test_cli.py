@@ -21,7 +21,8 @@ from abeval.cli.main import main
 from abeval.engines.sql import query, query_names
 from abeval.experiment.load import parse_experiment
 from abeval.experiment.metrics import known_metrics
-from abeval.results.analysis import Result, Row
+from abeval.results.analysis import Result
+from abeval.results.effects import Row
 from abeval.results.record import columns_of
 from abeval.simulate import simulate
 

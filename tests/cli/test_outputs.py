@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -71,10 +70,8 @@ def unread(monkeypatch: pytest.MonkeyPatch) -> None:
         ("--csv linked/o.csv", "--csv would be read as the log impressions by the next run"),
         ("--json o --csv o", "--json and --csv would write the same file: "),
         ("--json o --report ./logs/../o", "--json and --report would write the same file: "),
-        ("--save-aggregates kept --json kept/aggregates.json", "would write the same file"),
-        ("--save-aggregates logs/kept", "--save-aggregates would be read as the log impressions"),
-        ("--save-aggregates linked/kept", "--save-aggregates would be read as the log impressions"),
-        ("--save-aggregates ", "the name is empty"),
+        ("--temp-directory logs", "--temp-directory would be read as the log impressions"),
+        ("--temp-directory linked", "--temp-directory would be read as the log impressions"),
         ("--json ", "the name is empty"),
         ("--temp-directory ", "engine.temp_directory"),
     ],
@@ -97,7 +94,6 @@ def test_refused_before_anything_is_read(
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
-        ("analyze glob.toml --save-aggregates logs", "would be read as the log impressions"),
         ("windows e.toml --json e.toml", "would replace the experiment file"),
         ("compare e.toml --metric ctr --json logs/one.parquet", "would replace the log"),
         ("power e.toml --json link.parquet", "would replace the log"),
@@ -129,42 +125,9 @@ def test_outputs_of_their_own_are_written_twice(
     folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(folder)
-    outputs = "--json o.json --csv o.csv --report o.html --save-aggregates kept"
+    outputs = "--json o.json --csv o.csv --report kept/o.html"
     for _ in range(2):
         assert call(monkeypatch, "analyze", "e.toml", *outputs.split()) == 0
-        kept = ["--aggregates", "kept", "--json", "kept/o.json"]
-        assert call(monkeypatch, "analyze", "e.toml", *kept) == 0
-
-
-def test_aggregates_that_are_read_are_not_replaced(
-    folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    monkeypatch.chdir(folder)
-    assert call(monkeypatch, "analyze", "e.toml", "--save-aggregates", "kept") == 0
-    before = contents(folder)
-    kept = ["--aggregates", "kept", "--json", "kept/aggregates.json"]
-    assert call(monkeypatch, "analyze", "e.toml", *kept) == 2
-    assert "--json would replace --aggregates: kept/aggregates.json" in capsys.readouterr().err
-    assert contents(folder) == before
-
-
-@pytest.mark.usefixtures("unread")
-@pytest.mark.parametrize(
-    ("folders", "said"),
-    [
-        ({"save_aggregates": ""}, "save_aggregates: the name is empty"),
-        ({"save_aggregates": "logs/kept"}, "save_aggregates would be read as the log impressions"),
-        ({"save_aggregates": "linked"}, "save_aggregates would be read as the log impressions"),
-    ],
-)
-def test_python_refuses_the_same(
-    folder: Path, monkeypatch: pytest.MonkeyPatch, folders: dict[str, Any], said: str
-) -> None:
-    monkeypatch.chdir(folder)
-    before = contents(folder)
-    with pytest.raises(ExperimentError, match=said):
-        abeval.load("e.toml").analyze(**folders)
-    assert contents(folder) == before
 
 
 def test_a_report_replaces_a_page_and_nothing_else(folder: Path) -> None:
@@ -191,7 +154,7 @@ def test_simulate_needs_a_name(
         simulate("")
 
 
-@pytest.mark.parametrize("option", ["--json", "--csv", "--save-aggregates"])
+@pytest.mark.parametrize("option", ["--json", "--csv", "--report"])
 def test_links_in_a_circle_are_told_of_in_words(
     option: str,
     folder: Path,

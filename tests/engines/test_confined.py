@@ -13,12 +13,13 @@ import pandas as pd
 import pytest
 
 import abeval
+from abeval.aggregates.collect import collect
 from abeval.engines.duckdb import DuckDBEngine
 from abeval.errors import AbevalError, ExperimentError, LogError, QueryError
 from abeval.experiment.metrics import named_metrics
 from abeval.experiment.sections import EngineOptions
 from abeval.inference.judge import judge
-from abeval.store.saved import read_aggregates
+from abeval.logs.run import opened
 from tests.cli.test_cli import call
 from tests.logs.small import small_log
 
@@ -114,8 +115,7 @@ def test_every_way_to_an_engine_confines_it(
     frame = small_log()
     frame.assign(other=0.5).to_parquet(folder / "scores.parquet")
     loaded = experiment(folder, models={"m": {"score": "score"}}, control="a")
-    loaded.analyze(save_aggregates=folder / "kept")
-    loaded.from_aggregates(folder / "kept")
+    loaded.analyze()
     loaded.compare("ctr")
     loaded.windows()
     loaded.aa(runs=10)
@@ -253,8 +253,8 @@ def test_a_token_of_spark_is_masked(folder: Path) -> None:
 
 def test_secrets_are_masked_in_json_page_and_terminal(folder: Path) -> None:
     loaded = experiment(folder)
-    loaded.analyze(save_aggregates=folder / "kept")
-    aggregates = read_aggregates(folder / "kept", loaded.experiment)
+    with opened(loaded.experiment, {}) as run:
+        aggregates = collect(run, named_metrics(loaded.experiment))
     noted = replace(aggregates, notes=tuple(f"{path} lacks click" for path in SECRETS))
     result = judge(loaded.experiment, named_metrics(loaded.experiment), noted)
     page = result.report(folder / "page.html").read_text()

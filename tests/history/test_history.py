@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import time
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
 
@@ -16,6 +17,7 @@ import abeval
 from abeval.errors import AbevalError, ExperimentError
 from abeval.files import held
 from abeval.history import table
+from abeval.scratch import Scratch
 from tests.history.past import online, past, replayed, windows
 
 BOTH = pytest.mark.parametrize("suffix", [".parquet", ".duckdb"])
@@ -286,10 +288,11 @@ def test_the_connection_of_a_history_opens_nothing_else(tmp_path: Path, statemen
     secret = tmp_path / "secret.csv"
     secret.write_text("a\n1\n")
     with (
+        closing(Scratch(None, "abeval-history-")) as scratch,
         pytest.raises(ExperimentError, match="is no history of abeval"),
-        table.changing(tmp_path / "h.parquet") as opened,
+        table._opened(tmp_path / "h.parquet", scratch) as (connection, _),
     ):
-        opened._connection.execute(statement.format(secret))
+        connection.execute(statement.format(secret))
     assert secret.read_text() == "a\n1\n"
 
 

@@ -35,8 +35,8 @@ def file(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def filled(path: Path, results: Sequence[Addable]) -> Path:
     """A history of many results, written once."""
-    with changing(path) as table:
-        table.replace("", "", [row for result in results for row in rows_of(result, None)])
+    with changing(path) as rows:
+        rows += [row for result in results for row in rows_of(result, None)]
     return path
 
 

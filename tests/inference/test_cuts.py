@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -255,21 +254,10 @@ def test_a_cut_of_one_cell_has_no_mix() -> None:
     assert (one.mix_low, one.reason) == (None, "zero_variance")
 
 
-def test_json_frames_and_saved_sums_have_them(result: Result, tmp_path: Path) -> None:
+def test_json_and_frames_have_them(result: Result) -> None:
     again = result_from_dict(result.to_dict())
     assert (again.cuts, again.cut_splits) == (result.cuts, result.cut_splits)
     assert list(result.cuts_frame()["cell"]) == [r.cell for r in result.cuts]
-    log().to_parquet(tmp_path / "log.parquet")
-    loaded = abeval.define(
-        tmp_path,
-        **{
-            **experiment().experiment.model_dump(mode="json", exclude_unset=True),
-            "logs": {"impressions": {"path": "log.parquet"}},
-            "cleaning": {"duplicates": "unchecked"},
-        },
-    )
-    first = loaded.analyze(save_aggregates=tmp_path / "sums")
-    assert loaded.from_aggregates(tmp_path / "sums").to_json() == first.to_json()
 
 
 def test_where_the_split_changed_cells_are_compared_within_stretches() -> None:

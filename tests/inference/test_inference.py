@@ -4,7 +4,11 @@ import numpy as np
 import pytest
 
 import abeval
+from abeval.aggregates.collect import collect
 from abeval.errors import ExperimentError
+from abeval.experiment.metrics import named_metrics
+from abeval.inference.judge import judge
+from abeval.logs.run import opened
 from abeval.stats import adjustment, multiplicity
 from tests import sample
 from tests.logs.people import arms, experiment, log_of, users
@@ -16,11 +20,16 @@ def loaded():
 
 
 @pytest.fixture(scope="module")
-def judged(loaded, tmp_path_factory):
-    """The sample by another `[inference]`, from sums made once: tests/store/test_saved.py."""
-    kept = tmp_path_factory.mktemp("kept")
-    loaded.analyze(save_aggregates=kept)
-    return lambda **inference: loaded.replace(inference=inference).from_aggregates(kept)
+def judged(loaded):
+    """The sample by another `[inference]`, from sums made once."""
+    with opened(loaded.experiment, {}) as run:
+        sums = collect(run, named_metrics(loaded.experiment))
+
+    def by(**inference):
+        other = loaded.replace(inference=inference).experiment
+        return judge(other, named_metrics(other), sums)
+
+    return by
 
 
 @pytest.fixture(scope="module")

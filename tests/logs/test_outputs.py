@@ -10,7 +10,7 @@ import pytest
 from abeval.errors import ExperimentError
 from abeval.experiment.load import parse_experiment
 from abeval.experiment.model import Experiment
-from abeval.logs.outputs import Place, check_apart, check_named, reads_of
+from abeval.logs.outputs import Place, check_apart, reads_of
 
 
 @pytest.fixture
@@ -135,9 +135,3 @@ def test_two_outputs_are_two_files_and_two_folders(folder: Path) -> None:
         with pytest.raises(ExperimentError, match="would write the same file"):
             check_apart(reads, [out, other])
     check_apart(reads, [out, Place("json", kept / "o.json")])
-
-
-def test_an_output_has_a_name() -> None:
-    with pytest.raises(ExperimentError, match="json: the name is empty"):
-        check_named("json", "")
-    check_named("json", ".")

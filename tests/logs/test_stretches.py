@@ -277,15 +277,6 @@ def test_windows_are_what_the_scorecard_shows():
         assert [ramp.start for ramp in windows.ramps] == [ramp.start for ramp in result.ramps]
 
 
-def test_aggregates_that_were_saved_know_the_stretches(tmp_path):
-    loaded = experiment(assignment=schedule())
-    result = loaded.analyze(logs={"impressions": world()}, save_aggregates=tmp_path / "kept")
-    again = loaded.from_aggregates(tmp_path / "kept")
-    assert again.scorecard == result.scorecard
-    assert again.ramps == result.ramps
-    assert again.trust == result.trust
-
-
 def test_small_stretches_are_left_out_and_a_note_says_so():
     log = world(per_day=120)
     result = scheduled().analyze(logs={"impressions": log})

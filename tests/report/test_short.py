@@ -97,10 +97,8 @@ def history(path: Path) -> abeval.HistoryReport:
     for each in past(10, seed=3):
         timed = windows(each.result.experiment.name, {"ctr": each.true}, {"ctr": 0.01}, 0.002)
         results += [each.result, each.replayed, timed]
-    with changing(path) as table:
-        for one in results:
-            rows = rows_of(one, None)
-            table.replace(rows[0].experiment, rows[0].source, rows)
+    with changing(path) as rows:
+        rows += [row for one in results for row in rows_of(one, None)]
     return abeval.History(path).report(metrics=["ctr"])
 
 

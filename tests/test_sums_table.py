@@ -8,14 +8,32 @@ from typing import Any
 import pandas as pd
 import pytest
 
+import abeval
 from abeval.errors import ExperimentError, LogError
 from abeval.experiment.metrics import named_metrics
-from abeval.store.summaries import name_of, of_experiment, read_sums
-from tests.store.small import plan
+from abeval.experiment.model import Experiment
+from abeval.table.sums import name_of, of_experiment, read_sums
 
 SUMS = {"metric": "ctr", "n": 300, "sum_y": 60.0, "sum_yy": 90.0}
 PER = {"sum_x": 600.0, "sum_xx": 2000.0, "sum_xy": 150.0}
 BEFORE = {"sum_c": 50.0, "sum_cc": 80.0, "sum_cy": 70.0}
+
+
+def plan(**entries: Any) -> Experiment:
+    """An experiment whose logs nobody opens; metrics may be names."""
+    names = entries.pop("metrics", ["ctr", "clicks_per_user", "impressions_per_user"])
+    base: dict[str, Any] = {
+        "name": "daily",
+        "unit": "user_id",
+        "control": "a",
+        "variants": {"a": {}, "b": {}},
+        "period": {"start": "2024-03-02", "end": "2024-03-20"},
+        "pre_period": {"start": "2024-03-01", "end": "2024-03-02"},
+        "logs": {"impressions": {"path": "log/*.parquet"}},
+        "segments": {"device": "device"},
+        "metrics": [{"name": m} if isinstance(m, str) else m for m in names],
+    }
+    return abeval.define(Path(), **{**base, **entries}).experiment
 
 
 def table(*variants: str, **changes: Any) -> pd.DataFrame:

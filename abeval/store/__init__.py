@@ -1,1 +1,0 @@
-"""Aggregates as files, and sums that a warehouse computed."""

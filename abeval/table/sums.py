@@ -1,0 +1,361 @@
+"""Judge a table of sums by metric, variant and day in place of logs."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from contextlib import closing
+from dataclasses import replace
+from datetime import date
+from fractions import Fraction
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from abeval.aggregates.aggregates import Aggregates, VariantUnits
+from abeval.aggregates.sums import DAY, MOMENT_COLUMNS, PRODUCTS, WHOLE
+from abeval.engines.duckdb import DuckDBEngine
+from abeval.engines.protocol import Cell
+from abeval.engines.sql import quoted
+from abeval.errors import ExperimentError, LogError
+from abeval.experiment.load import parse_experiment
+from abeval.experiment.metrics import named_metrics
+from abeval.experiment.model import Experiment
+from abeval.experiment.problems import check_spelled_once, suggestion
+from abeval.experiment.sources import LogSource
+from abeval.files import real
+from abeval.inference.judge import judge
+from abeval.logs.accounting import DayRows
+from abeval.metrics.definition import ColumnTerm, Metric
+from abeval.results.analysis import Result
+from abeval.table.read import control_of, weights_of
+
+STEP = 1e-12
+"""The worth of one counted unit: decimals beyond it are rounded away."""
+
+LABELS = ("metric", "variant", "n", "day")
+VALUE = ("sum_y", "sum_yy")
+DENOMINATOR = ("sum_x", "sum_xx", "sum_xy")
+BEFORE = ("sum_c", "sum_cc", "sum_cy")
+COLUMNS = (*LABELS, *VALUE, *DENOMINATOR, *BEFORE)
+"""Of a table of sums; `day`, the denominator and the values before are optional."""
+
+_ROUNDED = Fraction(1, 10**9)
+"""How far rounded sums of equal values may be from what such values have."""
+
+
+class Summary(NamedTuple):
+    """One row: the sums of a metric over the units of a variant, by column.
+
+    `day` is the day whose values are summed, over the units active in it; None for the period.
+    """
+
+    metric: str
+    variant: str
+    day: str | None
+    units: int
+    sums: Mapping[str, Fraction]
+
+
+_TABLE = "sums_by_metric"
+_NEEDED = ("metric", "variant", "n", *VALUE)
+_FORM = "metric, variant, day, n, sum_y, sum_yy, and of a ratio sum_x, sum_xx, sum_xy"
+
+
+def name_of(source: object) -> str:
+    """Return the name of a table of sums in messages."""
+    return Path(source).name if isinstance(source, str | Path) else "the frame"
+
+
+def read_sums(source: object) -> list[Summary]:
+    """Return the rows of a table of sums: a file (Parquet, CSV, JSON), or a frame.
+
+    Raises:
+        LogError: It cannot be read, lacks a column, or a row is no sum.
+    """
+    path = Path(source) if isinstance(source, str | Path) else None
+    # Names of variants in text files are text, whatever they look like.
+    log = LogSource(path=None if path is None else str(real(path)), columns={"variant": "variant"})
+    with closing(DuckDBEngine()) as engine:
+        if path is None:
+            engine.add_frame(_TABLE, source, log)
+        else:
+            engine.add_log(_TABLE, log)
+        known = {column.lower(): column for column in engine.columns(_TABLE)}
+        name = name_of(source)
+        _check_columns(known, name)
+        own = [column for column in COLUMNS if column in known]
+        listed = ", ".join(f"cast({quoted(known[c])} as varchar)" for c in own)
+        rows = engine.rows(f"select {listed} from {_TABLE}")
+    if not rows:
+        raise LogError(f"{name} has no rows", f"give one row a metric and variant: {_FORM}")
+    summaries = [
+        _summary(dict(zip(own, row, strict=True)), f"{name}, row {i}")
+        for i, row in enumerate(rows, start=1)
+    ]
+    _check_rows(summaries, name)
+    return summaries
+
+
+def _check_columns(known: Mapping[str, str], name: str) -> None:
+    for column in _NEEDED:
+        if column not in known:
+            what = f"{name} has no column {column!r}{suggestion(column, known)}"
+            raise LogError(what, f"its columns: {_FORM}")
+    for column in known:
+        if column not in COLUMNS:
+            hint = suggestion(column, COLUMNS)
+            what = f"{name} has a column {column!r} that sums do not have{hint}"
+            before = f"of values before the period {', '.join(BEFORE)}"
+            raise LogError(what, f"its columns: {_FORM}; {before}")
+    for group in (DENOMINATOR, BEFORE):
+        lacking = [column for column in group if column not in known]
+        if 0 < len(lacking) < len(group):
+            what = f"{name} has no column {lacking[0]!r}"
+            raise LogError(what, f"{', '.join(group)} go together")
+
+
+def _summary(row: Mapping[str, object], where: str) -> Summary:
+    metric, variant = (str(row[name] or "").strip() for name in ("metric", "variant"))
+    if not (metric and variant):
+        empty = "variant" if metric else "metric"
+        raise LogError(f"{where}: {empty} is empty", "name each row's metric and variant")
+    units = _number(row, "n", where)
+    if units is None or units < 0 or units.denominator != 1:
+        raise LogError(f"{where}: n is {row['n']!r}, not a number of units")
+    sums = {c: x for c in COLUMNS[len(LABELS) :] if (x := _number(row, c, where)) is not None}
+    for group in (VALUE, DENOMINATOR, BEFORE):
+        missing = [name for name in group if name not in sums]
+        if missing and (group == VALUE or len(missing) < len(group)):
+            raise LogError(f"{where}: {missing[0]} is empty", f"{', '.join(group)} go together")
+    for total, square in (("sum_y", "sum_yy"), ("sum_x", "sum_xx"), ("sum_c", "sum_cc")):
+        if total in sums and sums[total] ** 2 > units * sums[square] * (1 + _ROUNDED):
+            raise LogError(
+                f"{where}: {square} is smaller than {total}² / n, which no values have",
+                f"{square} is the sum of the squares of each unit's own total",
+            )
+    return Summary(metric, variant, _day(row, where), int(units), sums)
+
+
+def _number(row: Mapping[str, object], name: str, where: str) -> Fraction | None:
+    text = str(row.get(name) or "").strip()
+    if not text:
+        return None
+    try:
+        return Fraction(text)
+    except (ValueError, ZeroDivisionError):
+        raise LogError(f"{where}: {name} is {row[name]!r}, not a number") from None
+
+
+def _day(row: Mapping[str, object], where: str) -> str | None:
+    text = str(row.get("day") or "").strip()
+    if not text:
+        return None
+    try:
+        return str(date.fromisoformat(text[:10]))
+    except ValueError:
+        raise LogError(f"{where}: day is {text!r}, not like 2026-09-14") from None
+
+
+def _check_rows(rows: Sequence[Summary], source: str) -> None:
+    """Refuse a row that is there twice, and days without the whole."""
+    keys = dict[tuple[str, str, str | None], None]()
+    for metric, variant, day, *_ in rows:
+        if (metric, variant, day) in keys:
+            when = "" if day is None else f" on {day}"
+            raise LogError(
+                f"{source} has {metric} of {variant}{when} twice",
+                "give one row for each metric, variant and day: add up the sums of different units",
+            )
+        keys[metric, variant, day] = None
+    for metric, variant, _ in keys:
+        if (metric, variant, None) not in keys:
+            raise LogError(
+                f"{source} has {metric} of {variant} by day only, and units return on other days",
+                "add a row with an empty day: the sums of each unit's total over the period",
+            )
+
+
+def sums_experiment(
+    rows: Sequence[Summary],
+    source: object,
+    control: str | None = None,
+    weights: Mapping[str, float] | None = None,
+    entries: Mapping[str, Any] | None = None,
+) -> Experiment:
+    """Make the experiment of sums as `abeval.analyze_sums` has them; metrics are goals."""
+    counts = dict(sorted(_units(rows).items()))
+    check_spelled_once("the table of sums", counts, "give both one name and add their sums")
+    shares, whence = weights_of(weights, counts)
+    has_before = any(BEFORE[0] in row.sums for row in rows)
+    ratios = {row.metric for row in rows if DENOMINATOR[0] in row.sums}
+    metrics = [
+        {"name": name, "numerator": "y", "denominator": "x", "role": "goal"}
+        if name in ratios
+        else {"name": name, "value": "y", "role": "goal"}
+        for name in dict.fromkeys(row.metric for row in rows)
+    ]
+    own = {
+        "name": name_of(source).partition(".")[0] or "sums",
+        "unit": "unit",
+        "control": control_of(control, list(counts)),
+        "weights": whence,
+        "variants": {name: {"weight": shares[name]} for name in counts},
+        "logs": {"units": {"covariates": ["before"] if has_before else []}},
+        "inference": {"adjust": "cuped" if has_before else "none"},
+        "metrics": metrics,
+    }
+    return parse_experiment({**own, **(entries or {})}, source="the analysis")
+
+
+def judged_sums(experiment: Experiment, rows: Sequence[Summary], source: object) -> Result:
+    """Judge sums by metric, variant and day."""
+    metrics, aggregates = of_experiment(
+        experiment, named_metrics(experiment), rows, name_of(source)
+    )
+    return judge(experiment, metrics, aggregates)
+
+
+def of_experiment(
+    experiment: Experiment, metrics: Sequence[Metric], rows: Sequence[Summary], source: str
+) -> tuple[list[Metric], Aggregates]:
+    """Return the experiment's metrics as their sums have them, and aggregates of the sums alone.
+
+    Raises:
+        ExperimentError: The experiment asks for what sums cannot give, which is named.
+        LogError: The sums have another variant, or lack one.
+    """
+    _check_supported(experiment, metrics, rows)
+    _check_variants(experiment, rows, source)
+    by_metric = {m.name: [row for row in rows if row.metric == m.name] for m in metrics}
+    own = {m.name: _of_sums(m, by_metric[m.name]) for m in metrics}
+    ratios = {m.name: m.per is not None for m in own.values() if m is not None}
+    used = [row for row in rows if row.metric in ratios]
+    units = _units(used)
+    others = sorted({row.metric for row in rows} - {*own})
+    return [own[metric.name] or metric for metric in metrics], Aggregates(
+        moments=[_moments(row, ratios[row.metric]) for row in used],
+        catalogue_size=None,
+        units=[VariantUnits(name, n, 0) for name, n in units.items()],
+        accounts=(),
+        days=_days(used),
+        refused={m: (_missing(by_metric[m], m),) for m in own if m not in ratios},
+        facts={"units": sum(units.values())},
+        caps={},
+        notes=tuple(_notes(used, units, others, experiment.segments, source)),
+    )
+
+
+def _check_supported(
+    experiment: Experiment, metrics: Sequence[Metric], rows: Sequence[Summary]
+) -> None:
+    """Refuse, by its name, whatever would need values of units."""
+    inference = experiment.inference
+    has_before = any(BEFORE[0] in row.sums for row in rows)
+    needs = {
+        "inference.stratify_by": inference.stratify_by is not None,
+        "inference.resample": inference.resample is not None,
+        "inference.looks = 'group_sequential'": inference.looks == "group_sequential",
+        f"inference.adjust = {inference.adjust!r} without {', '.join(BEFORE)}": (
+            inference.adjust in ("cuped", "regression") and not has_before
+        ),
+        "assignment.splits": bool(experiment.schedule),
+        **{f"cap of {metric.name}": metric.cap is not None for metric in metrics},
+    }
+    refused = [name for name, is_there in needs.items() if is_there]
+    if refused:
+        what = f"sums cannot give: {', '.join(refused)}"
+        raise ExperimentError(what, "remove it, or analyse the logs")
+
+
+def _check_variants(experiment: Experiment, rows: Sequence[Summary], source: str) -> None:
+    there = {row.variant for row in rows}
+    for name in experiment.variants:
+        if name not in there:
+            what = f"{source} has no sums of variant {name!r}{suggestion(name, there)}"
+            raise LogError(what, f"it has: {', '.join(sorted(there))}")
+    for name in sorted(there - {*experiment.variants}):
+        what = f"{source} has sums of {name!r}, which the experiment does not name"
+        raise LogError(what, "name it in [variants], or leave its rows out")
+
+
+def _of_sums(metric: Metric, rows: Sequence[Summary]) -> Metric | None:
+    """Return the metric as its sums have it; None where they cannot have it."""
+    is_ratio = metric.kind == "ratio"
+    if not rows or not metric.is_mean_or_ratio or (DENOMINATOR[0] in rows[0].sums) != is_ratio:
+        return None
+    term = ColumnTerm("sum", STEP)
+    bare = replace(metric, needs=frozenset(), left_out=(), zeros=(), covariates=())
+    return replace(bare, value=term, per=term if is_ratio else None)
+
+
+def _missing(rows: Sequence[Summary], name: str) -> str:
+    """Say why the sums of a metric are not those of its kind."""
+    if not rows:
+        return "its sums"
+    has = "a denominator" if DENOMINATOR[0] in rows[0].sums else "no denominator"
+    return f"sums of {name} as it is defined: they have {has}"
+
+
+_COUNTED = {
+    **dict(zip((*VALUE, *DENOMINATOR), ("y", "y_y", "x", "x_x", "y_x"), strict=True)),
+    **dict(zip(BEFORE, ("y0", "y0_y0", "y_y0"), strict=True)),
+}
+"""Column of a table of sums → that of `MOMENT_COLUMNS`."""
+
+
+def _moments(row: Summary, is_ratio: bool) -> tuple[Cell, ...]:
+    """Return a row of `MOMENT_COLUMNS`; products of three are not known."""
+    values = {_COUNTED[name]: round(x / _worth(name)) for name, x in row.sums.items()}
+    if not is_ratio:
+        values |= {"x": row.units, "x_x": row.units, "y_x": values["y"]}
+        values |= {"x_y0": values["y0"]} if "y0" in values else {}
+    sums = ("y", "x", "y0", "x0", "z", *map("_".join, PRODUCTS))
+    labels = (row.metric, WHOLE if row.day is None else DAY, row.day or "", row.variant, "0")
+    thirds = [None] * (len(MOMENT_COLUMNS) - len(labels) - 1 - len(sums))
+    return (*labels, row.units, *(str(values.get(name, 0)) for name in sums), *thirds)
+
+
+def _worth(name: str) -> Fraction:
+    """Return what one counted unit of a sum is worth, or of a sum of products."""
+    step = Fraction(1, 10**12)
+    return step if len(name) == len("sum_y") else step * step
+
+
+def _units(rows: Sequence[Summary]) -> dict[str, int]:
+    """Return variant → its units: those of the metric that has most."""
+    units: dict[str, int] = {}
+    for row in rows:
+        if row.day is None:
+            units[row.variant] = max(units.get(row.variant, 0), row.units)
+    return units
+
+
+def _days(rows: Sequence[Summary]) -> list[DayRows]:
+    """Return each day with sums; how many units are new in it is not known."""
+    by_day: dict[str, dict[str, int]] = {}
+    for row in rows:
+        if row.day is not None:
+            of_day = by_day.setdefault(row.day, {})
+            of_day[row.variant] = max(of_day.get(row.variant, 0), row.units)
+    return [DayRows(day, sum(n.values()), 0, 0, 0, 0) for day, n in sorted(by_day.items())]
+
+
+def _notes(
+    rows: Sequence[Summary],
+    units: Mapping[str, int],
+    others: Sequence[str],
+    segments: Iterable[str],
+    source: str,
+) -> Iterable[str]:
+    yield (
+        f"The numbers are from the sums in {source}: duplicates, crossovers and clicks without an "
+        "impression cannot be checked, nor whether each unit is counted once. Sums have no third "
+        "moments, so skewed values are judged by the usual tests."
+    )
+    uneven = dict.fromkeys(
+        row.metric for row in rows if row.day is None and row.units != units[row.variant]
+    )
+    if uneven:
+        yield f"Metrics over a part of the units, as their n says: {', '.join(uneven)}."
+    if others:
+        names = ", ".join(others)
+        yield f"Sums of metrics that the experiment does not name are not used: {names}."
+    if segments:
+        yield f"Sums have no segments, so these are not shown: {', '.join(segments)}."
