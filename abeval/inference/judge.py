@@ -10,29 +10,11 @@ from abeval.aggregates.sums import DAY
 from abeval.errors import masked
 from abeval.experiment.model import Experiment
 from abeval.experiment.sections import Family
-from abeval.inference import context
+from abeval.inference import context, scorecard, segments, spreads
 from abeval.inference.aa import aa_of
 from abeval.inference.compare import Analysis, compare, compare_all
 from abeval.inference.comparison import Arms, adjusted_p_values
 from abeval.inference.families import family_intervals
-from abeval.inference.scorecard import (
-    adjustments,
-    beliefs,
-    boundaries,
-    ranges,
-    scorecard,
-    segment_rows,
-    slice_rows,
-    winners_curse,
-)
-from abeval.inference.segments import (
-    cut_rows,
-    cut_splits,
-    segment_contrasts,
-    segment_tests,
-    without_cuts,
-)
-from abeval.inference.spreads import catalogue_uses, quantile_effects, spreads, unit_aucs
 from abeval.inference.trust.checks import trust_checks, untrusted
 from abeval.inference.trust.groups import moved_denominators
 from abeval.inference.trust.influence import influences
@@ -42,6 +24,9 @@ from abeval.logs.placing import entry_stretches
 from abeval.metrics.definition import Metric
 from abeval.results.analysis import SCHEMA_VERSION, Pair, Pairwise, Result
 from abeval.stats.multiplicity import Method
+
+_OF_PAIRS = ("units", "difference", "difference_low", "difference_high", "lift", "p_value")
+"""Numbers of a comparison that a pair of variants shows."""
 
 
 def judge(experiment: Experiment, metrics: Sequence[Metric], aggregates: Aggregates) -> Result:
@@ -70,7 +55,7 @@ def judge(experiment: Experiment, metrics: Sequence[Metric], aggregates: Aggrega
     doubts = untrusted(analysis, trust, aa)
 
     # Correct p-values over goals and over guardrails, give each row its status, and decide.
-    rows = scorecard(analysis, comparisons, doubts, totals)
+    rows = scorecard.scorecard(analysis, comparisons, doubts, totals)
     infos = tuple(context.metric_info(metric) for metric in metrics)
     early = context.early_end(experiment, aggregates)
     verdicts = decide(
@@ -82,7 +67,7 @@ def judge(experiment: Experiment, metrics: Sequence[Metric], aggregates: Aggrega
     )
 
     notes = (
-        *winners_curse(analysis, comparisons, rows),
+        *scorecard.winners_curse(analysis, comparisons, rows),
         *context.notes(experiment, metrics, aggregates),
     )
     return Result(
@@ -92,30 +77,30 @@ def judge(experiment: Experiment, metrics: Sequence[Metric], aggregates: Aggrega
         trust=trust,
         scorecard=rows,
         metrics=infos,
-        daily=slice_rows(analysis, DAY),
-        segments=segment_rows(analysis, moved),
+        daily=scorecard.slice_rows(analysis, DAY),
+        segments=scorecard.segment_rows(analysis, moved),
         left_out=context.left_out(metrics, aggregates),
         accounting=context.accounting(aggregates),
         notes=tuple(map(masked, notes)),
-        adjustments=adjustments(analysis, comparisons),
-        segment_tests=segment_tests(analysis),
-        segment_contrasts=segment_contrasts(analysis, moved),
-        boundaries=boundaries(comparisons),
-        beliefs=beliefs(analysis, comparisons),
+        adjustments=scorecard.adjustments(analysis, comparisons),
+        segment_tests=segments.segment_tests(analysis),
+        segment_contrasts=segments.segment_contrasts(analysis, moved),
+        boundaries=scorecard.boundaries(comparisons),
+        beliefs=scorecard.beliefs(analysis, comparisons),
         family_intervals=family_intervals(analysis, comparisons),
         aa=() if aa is None else aa.metrics,
         ramps=context.ramps(entry_stretches(experiment, aggregates.entered)),
         influence=influences(analysis),
         split_days=split_days(experiment, aggregates),
         split_places=split_places(experiment, aggregates),
-        cuts=cut_rows(analysis),
-        cut_splits=cut_splits(analysis),
-        without_cuts=without_cuts(analysis),
-        spreads=spreads(analysis),
-        quantile_effects=quantile_effects(analysis),
-        unit_aucs=unit_aucs(analysis),
-        catalogue_uses=catalogue_uses(analysis),
-        ranges=ranges(analysis, comparisons),
+        cuts=segments.cut_rows(analysis),
+        cut_splits=segments.cut_splits(analysis),
+        without_cuts=segments.without_cuts(analysis),
+        spreads=spreads.spreads(analysis),
+        quantile_effects=spreads.quantile_effects(analysis),
+        unit_aucs=spreads.unit_aucs(analysis),
+        catalogue_uses=spreads.catalogue_uses(analysis),
+        ranges=scorecard.ranges(analysis, comparisons),
     )
 
 
@@ -133,20 +118,15 @@ def pairwise(
     values: dict[str, float | None] = dict.fromkeys(experiment.variants)
     pairs = []
     for (base, variant), comparison in comparisons.items():
-        numbers = comparison.numbers
-        values[base] = numbers.control if values[base] is None else values[base]
-        values[variant] = numbers.treatment if values[variant] is None else values[variant]
+        numbers = vars(comparison.numbers)
+        for name, value in ((base, comparison.control), (variant, comparison.treatment)):
+            values[name] = value if values[name] is None else values[name]
         pair = Pair(
             base=base,
             variant=variant,
-            units_base=numbers.units_control,
-            units=numbers.units,
-            difference=numbers.difference,
-            difference_low=numbers.difference_low,
-            difference_high=numbers.difference_high,
-            lift=numbers.lift,
-            p_value=numbers.p_value,
-            p_adjusted=p_values.get((base, variant), numbers.p_value),
+            units_base=comparison.units_control,
+            **{name: numbers[name] for name in _OF_PAIRS},
+            p_adjusted=p_values.get((base, variant), numbers["p_value"]),
             reason=comparison.reason,
         )
         pairs.append(pair)
