@@ -14,17 +14,10 @@ import numpy as np
 from abeval.aggregates.aggregates import Aggregates
 from abeval.experiment.metrics import chosen_metrics
 from abeval.experiment.model import Experiment
+from abeval.inference import looks as look_plan
 from abeval.inference.compare import Analysis, compare, rule_of
 from abeval.inference.comparison import Arms, Comparison
-from abeval.inference.looks import (
-    START_PRECISION,
-    AlwaysValid,
-    Looks,
-    Planned,
-    critical_values,
-    informative,
-    planned_fractions,
-)
+from abeval.inference.looks import AlwaysValid, Looks, Planned
 from abeval.inference.means_and_ratios import comparable, estimate, pair_of
 from abeval.logs.placing import planned_splits
 from abeval.metrics.definition import Metric
@@ -163,14 +156,13 @@ def critical_now(comparison: Comparison, level: float) -> float:
     """Return the |z| from which on a row rejects at this look."""
     boundary = comparison.boundary
     looks, information = (None, 1.0) if boundary is None else (boundary.looks, boundary.information)
-    return critical_values(looks, information, level)[-1]
+    return look_plan.critical_values(looks, information, level)[-1]
 
 
 def treated_part(experiment: Experiment, metric: Metric, variant: str) -> float:
     """Return treatment's part of the variance that decides a row, as `detectable` takes it."""
     control, own = shares(experiment, variant)
-    holds = metric.role == "guardrail" and (metric.margin or metric.within) is not None
-    return 0.0 if holds or control == 0 else control / (control + own)
+    return 0.0 if metric.role == "guardrail" or control == 0 else control / (control + own)
 
 
 def level_of(experiment: Experiment, metrics: Sequence[Metric], metric: Metric) -> float:
@@ -184,14 +176,11 @@ def level_of(experiment: Experiment, metrics: Sequence[Metric], metric: Metric) 
         metric: The metric of the row.
     """
     alpha, family = experiment.alpha, experiment.inference.family
-    peers = [one for one in metrics if one.role == metric.role]
-    variants = len(experiment.treatments)
-    if family == "none" or metric.role == "diagnostic":
+    if family == "none" or metric.role != "goal":
         return alpha
-    if metric.role == "guardrail":
-        has_margin = (metric.margin or metric.within) is not None
-        return alpha if has_margin else alpha / max(len(peers), 1)
-    tests = max(len(peers), 1) * variants
+    goals = [one for one in metrics if one.role == "goal"]
+    variants = len(experiment.treatments)
+    tests = len(goals) * variants
     match family:
         case "dunnett":
             pairs = [shares(experiment, name) for name in experiment.treatments]
@@ -199,7 +188,7 @@ def level_of(experiment: Experiment, metrics: Sequence[Metric], metric: Metric) 
             return multiplicity.dunnett_level(alpha * variants / tests, loadings)
         case "weighted":
             weights = {choice.name: choice.weight or 1.0 for choice in experiment.metrics}
-            whole = variants * sum(weights.get(one.name, 1.0) for one in peers)
+            whole = variants * sum(weights.get(one.name, 1.0) for one in goals)
             return alpha * weights.get(metric.name, 1.0) / whole
         case "by":
             return alpha / tests / sum(1 / place for place in range(1, tests + 1))
@@ -217,50 +206,51 @@ class Outlook(NamedTuple):
     A size is a number of days; of a log without time, a number of units.
 
     Attributes:
+        experiment: The plan.
         metric: The metric.
         variant: The variant compared with control.
         size: That of the log.
         units: Units of all variants in the log.
-        control: Control's value.
-        se: Standard error of the difference in the row's own test.
         level: The error rate of the row.
         looks: How often one may look, and the looks so far; None for one look at the end.
+        control: Control's value.
+        se: Standard error of the difference in the row's own test.
         information: At this look, as `looks.LookBoundary` counts it.
-        planned: Shares of the plan at the planned looks.
         growth: The metric by day, None without time.
-        shares: Shares of all units in control, and in the variant.
-        treated: Treatment's part of the variance (`treated_part`).
         refusal: Why it cannot be planned.
     """
 
+    experiment: Experiment
     metric: Metric
     variant: str
     size: float
     units: float
-    control: float
-    se: float
     level: float
     looks: Looks | None
-    information: float
-    planned: Sequence[float]
-    growth: Growth | None
-    shares: tuple[float, float]
-    treated: float
+    control: float = 0.0
+    se: float = 0.0
+    information: float = 1.0
+    growth: Growth | None = None
     refusal: RefusalReason | None = None
+
+    @property
+    def shares(self) -> tuple[float, float]:
+        """Return the shares of all units in control, and in the variant."""
+        return shares(self.experiment, self.variant)
 
     @property
     def margin(self) -> float | None:
         """Return a guardrail's margin as a share of control; of a range, to its nearer end."""
-        margin, within = self.metric.margin, self.metric.within
-        if self.metric.role != "guardrail" or (margin or within) is None:
+        if self.metric.role != "guardrail":
             return None
         self.check()
-        size, relative = 0.0, False
-        if margin is not None:
-            size, relative = margin.size, margin.relative
-        elif within is not None:
-            size = max(0.0, min(self.control - within[0], within[1] - self.control))
-        return size if relative else size / abs(self.control)
+        if self.metric.within is not None:
+            low, high = self.metric.within
+            return max(0.0, min(self.control - low, high - self.control)) / abs(self.control)
+        margin = self.metric.margin
+        if margin is None:
+            return None
+        return margin.size if margin.relative else margin.size / abs(self.control)
 
     def size_of(self, days: float | None) -> float:
         """Return the size of so many days; without, that of the log."""
@@ -280,14 +270,16 @@ class Outlook(NamedTuple):
         """Return the standard error of the relative effect at a size, where that is `effect`."""
         grown = self._grown(size)
         se = self.se / abs(self.control) / math.sqrt(grown.information)
-        return se * math.sqrt(1 + effect * self.treated)
+        treated = treated_part(self.experiment, self.metric, self.variant)
+        return se * math.sqrt(1 + effect * treated)
 
     def detectable(self, size: float, power: float = POWER) -> float:
         """Return the relative effect, or margin, that this test finds at a size."""
         self.check()
         se = self.se / math.sqrt(self._grown(size).information)
         critical = self.critical(size, self.level)[-1]
-        return detectable(se, self.control, critical, self.treated, power)
+        treated = treated_part(self.experiment, self.metric, self.variant)
+        return detectable(se, self.control, critical, treated, power)
 
     def size_for(self, effect: float, power: float = POWER, start: float | None = None) -> float:
         """Return the days, or without time the units, after which an effect is found.
@@ -311,7 +303,7 @@ class Outlook(NamedTuple):
         if isinstance(looks, AlwaysValid):
             grown = self._grown(size)
             information *= grown.information if looks.planned_units is None else grown.units
-        return critical_values(looks, information, level)
+        return look_plan.critical_values(looks, information, level)
 
     def looks_at(self, size: float) -> Looks | None:
         """Return the looks up to a size: within the plan it is one of them, beyond it its end."""
@@ -319,10 +311,10 @@ class Outlook(NamedTuple):
         if not isinstance(looks, Planned) or size == self.size:
             return looks
         share = min(1.0, looks.shares[-1] * size / self.size)
-        before = [one for one in self.planned if one < share]
+        before = [one for one in look_plan.planned_fractions(self.experiment) if one < share]
         whole = self._grown(size).information
         gathered = [self._grown(size * one / share).information / whole for one in before]
-        shares, fractions = informative(before, gathered)
+        shares, fractions = look_plan.informative(before, gathered)
         return looks._replace(shares=(*shares, share), fractions=(*fractions, 1.0))
 
     def _grown(self, size: float) -> "_Grown":
@@ -391,59 +383,37 @@ def _outlook(analysis: Analysis, metric: Metric, variant: str, growth: Growth | 
     arms, dates = Arms(experiment.control, variant), _dates(aggregates)
     units = float(sum(one.units for one in aggregates.units))
     level = level_of(experiment, chosen_metrics(experiment), metric)
-    bare = Outlook(
-        metric,
-        variant,
-        size=float(len(dates) or units),
-        units=units,
-        control=0.0,
-        se=0.0,
-        level=level,
-        looks=rule_of(analysis, metric, arms).looks,
-        information=1.0,
-        planned=planned_fractions(experiment),
-        growth=None,
-        shares=shares(experiment, variant),
-        treated=treated_part(experiment, metric, variant),
-    )
+    looks = rule_of(analysis, metric, arms).looks
+    size = float(len(dates) or units)
+    bare = Outlook(experiment, metric, variant, size, units, level, looks)
     try:
-        comparison = _comparison(analysis, metric, arms)
-        control, se = _tested(analysis, metric, arms, comparison)
+        comparison, control, se = _tested(analysis, metric, arms)
         se *= _to_plan(aggregates, arms, bare.shares)
     except Refusal as refusal:
         return bare._replace(refusal=refusal.reason)
-    looks, information = bare.looks, 1.0
+    information = 1.0
     if comparison.boundary is not None:
         information = comparison.boundary.information
     elif isinstance(looks, AlwaysValid):
         planned = looks.planned_units
-        information = (
-            (looks.units_control + looks.units) / planned
-            if planned
-            else (START_PRECISION * control / se) ** 2
-        )
+        information = (look_plan.START_PRECISION * control / se) ** 2
+        if planned is not None:
+            information = (looks.units_control + looks.units) / planned
     if dates:
         growth = growth or _entries(aggregates, dates)
         growth = growth._replace(splits=_splits(aggregates, arms, dates[: len(growth.units)]))
     return bare._replace(control=control, se=se, information=information, growth=growth)
 
 
-def _comparison(analysis: Analysis, metric: Metric, arms: Arms) -> Comparison:
-    if metric.name in analysis.aggregates.refused:
-        raise Refusal("not_applicable", "the logs lack a column")
-    if metric.kind == "catalogue":
-        raise Refusal("not_applicable", "the value itself depends on how many items are shown")
-    return compare(analysis, metric, arms)
-
-
-def _tested(
-    analysis: Analysis, metric: Metric, arms: Arms, comparison: Comparison
-) -> tuple[float, float]:
-    """Return control's value and the row's standard error; without a test, the plain one's.
+def _tested(analysis: Analysis, metric: Metric, arms: Arms) -> tuple[Comparison, float, float]:
+    """Compare; return also control's value and the standard error: without a test, the plain one.
 
     Raises:
         Refusal: There is nothing to plan with.
     """
+    if metric.kind == "catalogue" or metric.name in analysis.aggregates.refused:
+        raise Refusal("not_applicable", "it depends on how many items are shown")
+    comparison = compare(analysis, metric, arms)
     se, control = error_shown(comparison, analysis.experiment.alpha), comparison.control
     if se is None or control is None:
         if not metric.is_mean_or_ratio:
@@ -457,7 +427,7 @@ def _tested(
         raise Refusal("control_near_zero", "the control is zero: a relative effect has no meaning")
     if not 0 < se < math.inf:
         raise Refusal("zero_variance", "the metric does not vary: nothing to plan with")
-    return control, se
+    return comparison, control, se
 
 
 def _to_plan(aggregates: Aggregates, arms: Arms, shares: tuple[float, float]) -> float:

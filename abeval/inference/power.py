@@ -9,6 +9,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from datetime import timedelta
 from functools import cache, partial
+from itertools import combinations
 from typing import NamedTuple
 
 import numpy as np
@@ -16,16 +17,9 @@ import numpy as np
 from abeval.aggregates.aggregates import Aggregates, BucketSums
 from abeval.experiment.model import Experiment
 from abeval.experiment.sections import Family
+from abeval.inference import outlook
 from abeval.inference.looks import Planned, planned_fractions
-from abeval.inference.outlook import (
-    MOST_DAYS,
-    MOST_UNITS,
-    POWER,
-    Growth,
-    Outlook,
-    outlooks_of,
-    smallest,
-)
+from abeval.inference.outlook import MOST_DAYS, POWER, Growth, Outlook
 from abeval.metrics.definition import Metric
 from abeval.results.power import DecisionPlan, MetricOutlook, Plan, Plans, PowerOutlook
 from abeval.stats.records import Bools, Floats, Refusal
@@ -46,7 +40,13 @@ _POINTS = 12
 
 
 class Target(NamedTuple):
-    """The relative effect to find, or the days to run (at most one of them), and the power."""
+    """What is asked of a plan.
+
+    Attributes:
+        mde: Relative effect to find.
+        days: Length of the experiment, in place of an effect.
+        power: Wanted probability of finding it, and of shipping.
+    """
 
     mde: float | None
     days: float | None
@@ -58,9 +58,7 @@ def plan(
     metrics: Sequence[Metric],
     aggregates: Aggregates,
     growths: Mapping[str, Growth],
-    mde: float | None,
-    days: float | None,
-    power: float,
+    target: Target,
 ) -> Plans:
     """Plan each metric for a relative effect, or for a number of days; and the decision on them.
 
@@ -69,32 +67,20 @@ def plan(
         metrics: Means and ratios, goals and guardrails; of other metrics there is no plan.
         aggregates: What the logs add up to.
         growths: Units and spread by day, of metrics whose days add up.
-        mde: Relative effect to find; the days follow from it.
-        days: Length of the experiment; the effect follows from it. Without either, the effect
-            that the units seen so far can find.
-        power: Wanted probability of finding it, and of shipping.
+        target: The effect, from which the days follow, or the days, from which it does. Without
+            either, the effect that the units seen so far can find.
     """
-    target = Target(mde, days, power)
     first = experiment.treatments[:1]
-    outlooks = outlooks_of(experiment, metrics, aggregates, growths, first)
+    outlooks = outlook.outlooks_of(experiment, metrics, aggregates, growths, first)
     plans = tuple(_plan(one, target) for one in outlooks)
     decision = _decision_plan(experiment, aggregates, outlooks, target)
-    return Plans(experiment.alpha, power, experiment.inference.looks, plans, decision)
+    return Plans(experiment.alpha, target.power, experiment.inference.looks, plans, decision)
 
 
 def _plan(one: Outlook, target: Target) -> Plan:
     """Plan one metric: a size for an effect or a margin, or these for a size; or say why not."""
-    bare = Plan(
-        metric=one.metric.name,
-        role=one.metric.role,
-        baseline=None,
-        sd=None,
-        mde=target.mde,
-        units_control=None,
-        units=None,
-        days=target.days,
-        reason=one.refusal,
-    )
+    metric = one.metric
+    bare = Plan(metric.name, metric.role, mde=target.mde, days=target.days, reason=one.refusal)
     if one.refusal is not None:
         return bare
     try:
@@ -152,20 +138,6 @@ class Rule(NamedTuple):
     fractions: Sequence[float] = (1.0,)
 
 
-class Claims(NamedTuple):
-    """The metrics of a decision at one size, in standard errors of their estimates at the end.
-
-    Attributes:
-        goals: True gain of each goal.
-        margins: Margin of each guardrail, none of which moves.
-        variants: Variants beside control; no other than the first differs from it.
-    """
-
-    goals: Sequence[float]
-    margins: Sequence[float]
-    variants: int = 1
-
-
 class Odds(NamedTuple):
     """Probability of each decision, taken at the first look that reaches one."""
 
@@ -196,8 +168,7 @@ class _Case(NamedTuple):
             cache(partial(first.critical, size)),
             looks.fractions if isinstance(looks, Planned) else (1.0,),
         )
-        claims = Claims(gains, margins, len(experiment.treatments))
-        return odds(claims, rule, self.steps[: len(rule.fractions)])
+        return odds(gains, margins, rule, self.steps[: len(rule.fractions)])
 
     def ships(self, size: float, effect: float) -> float:
         """Return how often it ends in ship, with the same effect on every goal."""
@@ -215,18 +186,7 @@ def _decision_plan(
     inference = experiment.inference
     looks = len(planned_fractions(experiment)) if inference.looks == "group_sequential" else 1
     bare = DecisionPlan(
-        goals=len(goals),
-        guardrails=len(guardrails),
-        family=inference.family,
-        looks=looks,
-        mde=target.mde,
-        units=None,
-        days=target.days,
-        ship=None,
-        ship_one=None,
-        ship_none=None,
-        stop_none=None,
-        reason=None,
+        len(goals), len(guardrails), inference.family, looks, mde=target.mde, days=target.days
     )
     control, treatment = outlooks[0].shares
     shared = treatment / (control + treatment)
@@ -240,15 +200,15 @@ def _decision_plan(
 
 def _planned(bare: DecisionPlan, case: _Case, target: Target) -> DecisionPlan:
     first, effect = case.goals[0], target.mde
-    most = MOST_UNITS if first.growth is None else MOST_DAYS
+    most = outlook.MOST_UNITS if first.growth is None else MOST_DAYS
     if effect is None:
         size = first.size_of(target.days)
         ships = case.ships(size, LARGEST)
         if ships >= target.power:
-            effect = smallest(lambda e: case.ships(size, e) >= target.power, 0.1, LARGEST)
+            effect = outlook.smallest(lambda e: case.ships(size, e) >= target.power, 0.1, LARGEST)
     else:
         wanted = effect
-        size = smallest(
+        size = outlook.smallest(
             lambda size: case.ships(size, wanted) >= target.power, first.size_of(None), most
         )
     units, none = first.at(size).units, case.odds(size)
@@ -272,21 +232,15 @@ def _correlation(outlooks: Sequence[Outlook], aggregates: Aggregates) -> Floats:
     A metric without such sums is taken to be independent of the others.
     """
     correlation = np.eye(len(outlooks))
-    for i, one in enumerate(outlooks):
-        for j, other in enumerate(outlooks[:i]):
-            correlation[i, j] = correlation[j, i] = _of_two(one, other, aggregates)
+    residuals = {
+        place: one.metric.direction.sign * _residuals(aggregates.buckets[one.metric.name])
+        for place, one in enumerate(outlooks)
+        if one.metric.name in aggregates.buckets
+    }
+    for other, one in combinations([place for place, of in residuals.items() if of.any()], 2):
+        of_two = np.corrcoef(residuals[one], residuals[other])[0, 1]
+        correlation[one, other] = correlation[other, one] = of_two
     return correlation
-
-
-def _of_two(one: Outlook, other: Outlook, aggregates: Aggregates) -> float:
-    sums = [aggregates.buckets.get(each.metric.name) for each in (one, other)]
-    if sums[0] is None or sums[1] is None:
-        return 0.0
-    first, second = _residuals(sums[0]), _residuals(sums[1])
-    if min(first.std(), second.std()) == 0:
-        return 0.0
-    signs = one.metric.direction.sign * other.metric.direction.sign
-    return float(np.corrcoef(first, second)[0, 1]) * signs
 
 
 def _residuals(sums: BucketSums) -> Floats:
@@ -314,28 +268,30 @@ def draws(correlation: Floats, variants: int, shared: float, looks: int, seed: i
     return np.asarray((normal @ root.T).reshape(looks, DRAWS, variants, size))
 
 
-def odds(claims: Claims, rule: Rule, steps: Floats) -> Odds:
+def odds(gains: Sequence[float], margins: Sequence[float], rule: Rule, steps: Floats) -> Odds:
     """Simulate how often the first variant is shipped, and how often it is stopped.
 
     Args:
-        claims: Its metrics.
+        gains: True gain of each goal, in standard errors of its estimate at the end. No variant
+            but the first differs from control.
+        margins: Margin of each guardrail, none of which moves, in its standard errors.
         rule: How it is judged.
         steps: As of `draws`.
     """
     fractions = np.asarray(rule.fractions)
     paths = np.cumsum(steps * np.sqrt(np.diff(fractions, prepend=0.0))[:, None, None, None], axis=0)
-    goals, variants = len(claims.goals), claims.variants
+    goals, variants = len(gains), steps.shape[2]
     shipped = np.zeros(DRAWS, dtype=bool)
     stopped = np.zeros(DRAWS, dtype=bool)
     for look, fraction in enumerate(fractions):
         z = paths[look] / np.sqrt(fraction)
-        z[:, 0, :goals] += np.asarray(claims.goals) * np.sqrt(fraction)
+        z[:, 0, :goals] += np.asarray(gains) * np.sqrt(fraction)
         proven = _family(np.abs(z[:, :, :goals]).reshape(DRAWS, variants * goals), rule, look)
         own = proven[:, :goals]
         better = own & (z[:, 0, :goals] > 0)
         harmed = (own & (z[:, 0, :goals] < 0)).any(axis=1)
-        margins = np.asarray(claims.margins) * np.sqrt(fraction)
-        held, worse = _guardrails(z[:, 0, goals:], margins, rule, look)
+        reach = np.asarray(margins) * np.sqrt(fraction)
+        held, worse = _guardrails(z[:, 0, goals:], reach, rule, look)
         stop = harmed | worse
         ship = better.any(axis=1) & held & ~stop
         open_still = ~(shipped | stopped)
@@ -346,8 +302,6 @@ def odds(claims: Claims, rule: Rule, steps: Floats) -> Odds:
 
 def _guardrails(z: Floats, margins: Floats, rule: Rule, look: int) -> tuple[Bools, Bools]:
     """Tell whether all guardrails hold, and whether one is worse (Holm over them)."""
-    if not z.shape[1]:
-        return np.ones(DRAWS, dtype=bool), np.zeros(DRAWS, dtype=bool)
     held = z > rule.critical(rule.alpha)[look] - margins
     family: Family = "none" if rule.family == "none" else "holm"
     proven = _family(np.abs(z), rule._replace(family=family), look)
@@ -398,7 +352,7 @@ def power_outlook(
 ) -> PowerOutlook:
     """Say what each goal and guardrail in each variant can see, now and after more days."""
     judging = [metric for metric in metrics if metric.role != "diagnostic"]
-    outlooks = outlooks_of(experiment, judging, aggregates, growths, experiment.treatments)
+    outlooks = outlook.outlooks_of(experiment, judging, aggregates, growths, experiment.treatments)
     planned = None
     if experiment.period is not None:
         start, end = experiment.period.bounds
@@ -417,7 +371,7 @@ def _next_look(experiment: Experiment, outlooks: Sequence[Outlook]) -> str | Non
     looks = outlooks[0].looks if outlooks else None
     if not isinstance(looks, Planned):
         return None
-    share = next((one for one in outlooks[0].planned if one > looks.shares[-1]), None)
+    share = next((one for one in planned_fractions(experiment) if one > looks.shares[-1]), None)
     if share is None:
         return None
     if experiment.inference.planned_units is not None:
