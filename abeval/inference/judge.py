@@ -6,7 +6,7 @@ from itertools import combinations
 from typing import Literal
 
 from abeval.aggregates.aggregates import Aggregates
-from abeval.aggregates.sums import DAY
+from abeval.aggregates.sums import DAY, SEGMENT
 from abeval.errors import masked
 from abeval.experiment.model import Experiment
 from abeval.experiment.sections import Family
@@ -77,8 +77,12 @@ def judge(experiment: Experiment, metrics: Sequence[Metric], aggregates: Aggrega
         trust=trust,
         scorecard=rows,
         metrics=infos,
-        daily=scorecard.slice_rows(analysis, DAY),
-        segments=scorecard.segment_rows(analysis, moved),
+        daily=tuple(scorecard.slice_rows(analysis, DAY)),
+        segments=tuple(
+            row
+            for name in experiment.segment_names
+            for row in scorecard.slice_rows(analysis, SEGMENT + name, moved)
+        ),
         left_out=context.left_out(metrics, aggregates),
         accounting=context.accounting(aggregates),
         notes=tuple(map(masked, notes)),

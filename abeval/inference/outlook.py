@@ -165,6 +165,21 @@ def treated_part(experiment: Experiment, metric: Metric, variant: str) -> float:
     return 0.0 if metric.role == "guardrail" or control == 0 else control / (control + own)
 
 
+def detectable_now(
+    experiment: Experiment,
+    metrics: Sequence[Metric],
+    metric: Metric,
+    variant: str,
+    comparison: Comparison,
+) -> float | None:
+    """Return the smallest lift that a row's test could have shown; None without a lift."""
+    se, control = error_shown(comparison, experiment.alpha), comparison.control
+    if se is None or not control or comparison.lift is None:
+        return None
+    critical = critical_now(comparison, level_of(experiment, metrics, metric))
+    return detectable(se, control, critical, treated_part(experiment, metric, variant))
+
+
 def level_of(experiment: Experiment, metrics: Sequence[Metric], metric: Metric) -> float:
     """Return the error rate that a row has were it the only one of its family that moves.
 
