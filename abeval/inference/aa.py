@@ -192,7 +192,10 @@ def aa_replays(
         dealt="units" if deals_units(units) else "sub_buckets",
         units=units,
         metrics=tuple(_row(name, p, experiment.alpha) for name, p in p_values.items()),
-        histograms={name: _histogram(p) for name, p in p_values.items()},
+        histograms={
+            name: tuple(np.histogram(p, bins=BINS, range=(0.0, 1.0))[0].tolist())
+            for name, p in p_values.items()
+        },
         refused={**refused, **impossible},
         notes=_notes(experiment, deals_units(units), knows_skewed),
         seed=seed,
@@ -257,33 +260,31 @@ def aa_p_values(
         >>> p["mean"].shape, refused
         ((200,), {})
     """
-    if not sums:
-        return {}, {}
-    skewness = {name: (skewed or {}).get(name, np.nan) for name in sums}
     # Metrics with the same units in each bucket are computed together, which is faster.
-    units = next(iter(sums.values())).units
-    together = [name for name, one in sums.items() if np.array_equal(one.units, units)]
-    groups = [together, *([name] for name in sums if name not in together)]
+    groups: dict[bytes, list[str]] = {}
+    for name, one in sums.items():
+        groups.setdefault(one.units.tobytes(), []).append(name)
     p_values: dict[str, Floats] = {}
     refused: dict[str, str] = {}
-    for group in groups:
-        of, stacked = [skewness[n] for n in group], np.stack([sums[n].sums for n in group], axis=1)
+    queue = [*groups.values()]
+    for group in queue:
+        of = [(skewed or {}).get(name, np.nan) for name in group]
+        stacked = np.stack([sums[name].sums for name in group], axis=1)
         try:
             columns = aa_replay(sums[group[0]].units, stacked, share, runs, seed, of).p_values
-            p_values |= {name: columns[:, i] for i, name in enumerate(group)}
+            p_values |= dict(zip(group, columns.T, strict=True))
         except Refusal as refusal:
             if len(group) > 1:
-                groups += [[name] for name in group]
+                queue += [[name] for name in group]
             else:
                 refused[group[0]] = str(refusal)
-    found = {name: p_values[name] for name in sums if name in p_values}
-    return found, {name: refused[name] for name in sums if name in refused}
+    in_order = {name: p_values[name] for name in sums if name in p_values}
+    return in_order, {name: refused[name] for name in sums if name in refused}
 
 
 def most_uneven(experiment: Experiment, counts: Mapping[str, int]) -> tuple[str, float]:
     """Return the least evenly split variant, and its share of its own and control's units."""
-    control = counts.get(experiment.control, 0)
-    shares = {}
+    control, shares = counts.get(experiment.control, 0), {}
     for name in experiment.treatments:
         own = counts.get(name, 0)
         shares[name] = own / (control + own) if control and own else 0.5
@@ -294,8 +295,3 @@ def most_uneven(experiment: Experiment, counts: Mapping[str, int]) -> tuple[str,
 def _row(name: str, p_values: Floats, alpha: float) -> AAMetric:
     of = aa_summary(p_values, alpha)
     return AAMetric(name, of.replays, of.rate, of.low, of.high, of.ks_p_value)
-
-
-def _histogram(p_values: Floats) -> tuple[int, ...]:
-    counts, _ = np.histogram(p_values, bins=BINS, range=(0.0, 1.0))
-    return tuple(int(n) for n in counts)

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
-from typing import Literal, NamedTuple
+from typing import Literal, NamedTuple, cast, get_args
 
 from abeval.aggregates.aggregates import Aggregates
 from abeval.experiment.sections import Adjust, Relative, Resample
@@ -41,20 +41,7 @@ Reason = Literal[
 MIN_UNITS = 30
 """Fewer units a variant than this are too little data for a large-sample interval."""
 
-_FROM_STATS: dict[str, Reason] = {
-    "too_few_units": "too_few_units",
-    "zero_variance": "zero_variance",
-    "tied_quantile": "tied_quantile",
-    "zero_denominator": "empty_denominator",
-    "control_near_zero": "control_near_zero",
-    "before_first_look": "before_first_look",
-}
-
-_RELATIVE = {
-    "fieller": effects.fieller,
-    "delta": effects.delta,
-    "log_delta": effects.log_delta,
-}
+_RELATIVE = {"fieller": effects.fieller, "delta": effects.delta, "log_delta": effects.log_delta}
 _RELATIVE_ADJUSTED = {"fieller": effects.fieller_adjusted, "delta": effects.delta_adjusted}
 
 
@@ -224,7 +211,9 @@ def refused(units_control: int, units: int, reason: Reason) -> Comparison:
 
 def reason_of(refusal: Refusal) -> Reason:
     """Return a refusal of the statistics as a reason of the result."""
-    return _FROM_STATS.get(refusal.reason, "not_finite")
+    if refusal.reason == "zero_denominator":
+        return "empty_denominator"
+    return cast(Reason, refusal.reason) if refusal.reason in get_args(Reason) else "not_finite"
 
 
 def with_difference(
@@ -248,26 +237,23 @@ def with_joint(bare: Comparison, adjusted: Adjusted, rule: Rule) -> Comparison:
     return _at_look(bare, adjusted.effect, spread, lambda level: lift(adjusted, level), rule)
 
 
-def with_sides(bare: Comparison, low: Comparison, high: Comparison) -> Comparison:
-    """Add the lower end of one effect and lift, and the higher end of another.
+def with_sides(low: Comparison, high: Comparison) -> Comparison:
+    """Join the lower end of one effect and lift, and the higher end of another.
 
     Where each side of an estimate has a standard error of its own, `with_difference` gives both.
     """
     if low.effect is None or high.effect is None:
         raise TypeError("both sides have an effect")
-    facing = low if low.effect.difference > 0 else high
     lift = None
     if low.lift is not None and high.lift is not None:
-        lift = low.lift._replace(
-            high=high.lift.high, bounded=low.lift.bounded and high.lift.bounded
-        )
+        bounded = low.lift.bounded and high.lift.bounded
+        lift = low.lift._replace(high=high.lift.high, bounded=bounded)
+    # The side towards no difference reads the look.
     return replace(
-        bare,
+        low if low.effect.difference > 0 else high,
         effect=effects.joined(low.effect, high.effect),
         lift=lift,
         reason=limit(lift),
-        boundary=facing.boundary,
-        spread=facing.spread,
         sides=(low.effect, high.effect),
     )
 
@@ -313,9 +299,9 @@ def _at_look(
 ) -> Comparison:
     """Add an effect, and its lift at an error rate, as they may be read at this look."""
     effect, level, boundary = at_look(fixed, rule.looks, rule.alpha, spread[:2])
-    found = _or_none(lambda: lift(level))
+    bounds = _or_none(lambda: lift(level))
     return replace(
-        bare, effect=effect, lift=found, reason=limit(found), boundary=boundary, spread=spread
+        bare, effect=effect, lift=bounds, reason=limit(bounds), boundary=boundary, spread=spread
     )
 
 

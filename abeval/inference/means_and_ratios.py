@@ -12,18 +12,8 @@ from typing import NamedTuple
 from abeval.aggregates.aggregates import Aggregates
 from abeval.aggregates.sums import ByStretch, pooled
 from abeval.experiment.sections import Adjust
-from abeval.inference import special_tests
-from abeval.inference.comparison import (
-    Arms,
-    Comparison,
-    Rule,
-    limit,
-    reason_of,
-    refused,
-    with_difference,
-    with_joint,
-    with_skewed,
-)
+from abeval.inference import comparison, special_tests
+from abeval.inference.comparison import Arms, Comparison, Rule, limit, reason_of, refused
 from abeval.metrics.definition import Metric, rounding
 from abeval.stats import adjustment, means
 from abeval.stats.moments import Moments, stratified
@@ -157,7 +147,7 @@ def _judged(bare: Comparison, sample: _Sample) -> Comparison:
     control, treatment = values = sample.values
     bare = replace(bare, own=treatment)
     if not metric.is_mean_or_ratio:
-        return with_difference(bare, *values, method_of(metric), rule)
+        return comparison.with_difference(bare, *values, method_of(metric), rule)
     counts = special_tests.rare(*arms) if rule.looks is None else None
     if counts is not None:
         effect, lift = special_tests.compare_counts(counts, rule.alpha, metric.unit == "share")
@@ -168,20 +158,23 @@ def _judged(bare: Comparison, sample: _Sample) -> Comparison:
         if permuted is not None:
             prefix = "post_stratified_" if strata is not None and strata.adjusts else "cuped_"
             name = method(permuted) if adjusted is None else prefix + method(permuted)
-            return replace(with_skewed(bare, permuted, name, rule), adjusted=adjusted)
+            return replace(comparison.with_skewed(bare, permuted, name, rule), adjusted=adjusted)
         if adjusted is not None:
             if rule.adjust == "cuped":
                 named = adjusted.effect._replace(method=f"cuped_{method_of(metric)}")
                 adjusted = adjusted._replace(effect=named)
-            return replace(with_joint(bare, adjusted, rule), adjusted=adjusted)
-    return with_difference(bare, *values, method_of(metric), rule)
+            return replace(comparison.with_joint(bare, adjusted, rule), adjusted=adjusted)
+    return comparison.with_difference(bare, *values, method_of(metric), rule)
 
 
 def _adjusted(sample: _Sample) -> Adjusted | None:
     """Take variance out by cells or by values from before the period, as the plan says."""
     metric, arms, rule, strata, _ = sample
     if strata is not None and strata.adjusts:
-        return by_cells(metric, strata, rule.alpha)
+        is_mean = metric.kind == "mean"
+        combine = adjustment.stratified_mean if is_mean else adjustment.stratified_ratio
+        control, treatment = ([pair[arm] for pair in strata.pairs] for arm in (0, 1))
+        return combine(control, treatment, rule.alpha)
     if rule.adjust not in ("cuped", "regression"):
         return None
     return by_covariates(metric, *arms, rule.adjust, rule.alpha)
@@ -240,17 +233,6 @@ def of_past(metric: Metric, control: Moments, treatment: Moments) -> tuple[Momen
     terms = (0,) if metric.kind == "mean" else (0, 1)
     first, second = (arm.pick(*terms, *before, *stratum) for arm in arms)
     return first, second
-
-
-def by_cells(metric: Metric, strata: Strata, alpha: float) -> Adjusted:
-    """Combine differences within the cells of a segment by the cells' shares.
-
-    Raises:
-        Refusal: `too_few_units`, `zero_denominator`, `zero_variance`.
-    """
-    combine = adjustment.stratified_mean if metric.kind == "mean" else adjustment.stratified_ratio
-    control, treatment = ([pair[arm] for pair in strata.pairs] for arm in (0, 1))
-    return combine(control, treatment, alpha)
 
 
 def cells_of(

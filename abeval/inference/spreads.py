@@ -1,24 +1,18 @@
 """Show what lies behind a number: values of impressions, units' AUCs, who was shown what."""
 
 from collections.abc import Iterator, Sequence
+from itertools import product
 from typing import cast
 
 import numpy as np
 
-from abeval.aggregates.aggregates import Aggregates, UnitsByAuc
+from abeval.aggregates.aggregates import Aggregates
 from abeval.aggregates.wanted import COMPARED, CURVE, at_level, spread_metrics, title_of
 from abeval.inference.compare import Analysis, compare
 from abeval.inference.comparison import Arms
 from abeval.metrics.definition import Metric, scales
-from abeval.results.effects import (
-    AucBin,
-    CatalogueUse,
-    Fate,
-    QuantileEffect,
-    Spread,
-    UnitAucs,
-    WithoutAuc,
-)
+from abeval.results import effects
+from abeval.results.effects import AucBin, CatalogueUse, QuantileEffect, Spread, UnitAucs
 from abeval.stats.exposure import coverage, gini
 from abeval.stats.records import Floats
 
@@ -38,13 +32,20 @@ def spreads(analysis: Analysis) -> tuple[Spread, ...]:
 
 def quantile_effects(analysis: Analysis) -> tuple[QuantileEffect, ...]:
     """Compare the quantiles of each value with control's, as quantile metrics are."""
-    control = analysis.experiment.control
-    return tuple(
-        _effect(analysis, spread, Arms(control, variant), level)
-        for spread in _collected(analysis)
-        for variant in analysis.experiment.treatments
-        for level in COMPARED
-    )
+    rows, experiment = [], analysis.experiment
+    for spread in _collected(analysis):
+        for variant, level in product(experiment.treatments, COMPARED):
+            arms = Arms(experiment.control, variant)
+            comparison = compare(analysis, at_level(spread, level), arms)
+            row = QuantileEffect(
+                **vars(comparison.values),
+                value=title_of(spread),
+                variant=variant,
+                level=level,
+                reason=comparison.reason,
+            )
+            rows.append(row)
+    return tuple(rows)
 
 
 def _collected(analysis: Analysis) -> Iterator[Metric]:
@@ -65,44 +66,27 @@ def _spread(analysis: Analysis, spread: Metric, variant: str) -> Spread | None:
     return Spread(title_of(spread), spread.unit, variant, known[0].events, CURVE, values)
 
 
-def _effect(analysis: Analysis, spread: Metric, arms: Arms, level: float) -> QuantileEffect:
-    comparison = compare(analysis, at_level(spread, level), arms)
-    return QuantileEffect(
-        **vars(comparison.values),
-        value=title_of(spread),
-        variant=arms.treatment,
-        level=level,
-        reason=comparison.reason,
-    )
-
-
 def unit_aucs(analysis: Analysis) -> tuple[UnitAucs, ...]:
     """Count units by their own AUC, and those without one; none without GAUC."""
-    by_variant: dict[str, list[UnitsByAuc]] = {}
-    for one in analysis.aggregates.unit_aucs:
-        by_variant.setdefault(one.variant, []).append(one)
-    least = analysis.experiment.privacy.min_units or 1
-    return tuple(
-        _unit_aucs(variant, by_variant[variant], least)
-        for variant in analysis.experiment.variants
-        if variant in by_variant
-    )
-
-
-def _unit_aucs(variant: str, rows: Sequence[UnitsByAuc], least: int) -> UnitAucs:
-    judged = [row for row in rows if row.fate == _JUDGED]
-    bins = [AucBin(r.bin / _BINS, (r.bin + 1) / _BINS, r.units, r.impressions) for r in judged]
-    return UnitAucs(
-        variant=variant,
-        units=sum(one.units for one in bins),
-        impressions=sum(one.impressions for one in bins),
-        bins=joined_bins(bins, least),
-        without=tuple(
-            WithoutAuc(cast(Fate, row.fate), row.units, row.impressions, row.left_out_clicks)
+    least, aucs = analysis.experiment.privacy.min_units or 1, []
+    for variant in analysis.experiment.variants:
+        rows = [row for row in analysis.aggregates.unit_aucs if row.variant == variant]
+        bins = [
+            AucBin(row.bin / _BINS, (row.bin + 1) / _BINS, row.units, row.impressions)
+            for row in rows
+            if row.fate == _JUDGED
+        ]
+        without = tuple(
+            effects.WithoutAuc(
+                cast(effects.Fate, row.fate), row.units, row.impressions, row.left_out_clicks
+            )
             for row in rows
             if row.fate != _JUDGED
-        ),
-    )
+        )
+        if rows:
+            units, impressions = sum(b.units for b in bins), sum(b.impressions for b in bins)
+            aucs.append(UnitAucs(variant, units, impressions, joined_bins(bins, least), without))
+    return tuple(aucs)
 
 
 def joined_bins(bins: Sequence[AucBin], least: int) -> tuple[AucBin, ...]:
