@@ -98,13 +98,12 @@ def partial_days(experiment: Experiment, days: Sequence[DayRows]) -> frozenset[s
 
 def accounting(aggregates: Aggregates) -> tuple[Account, ...]:
     """Count the rows of each log: read, used, and left out by reason."""
-    accounts, by_log = [], dict[str, list[tuple[str, int]]]()
-    for log, reason, rows in aggregates.accounts:
-        by_log.setdefault(log, []).append((reason, rows))
-    for log, pairs in by_log.items():
-        used = sum(n for reason, n in pairs if reason in _USED)
-        unused = tuple((reason, n) for reason, n in pairs if reason not in _USED and n)
-        accounts.append(Account(log, used + sum(n for _, n in unused), used, unused))
+    accounts, rows = [], [one for one in aggregates.accounts if one.rows]
+    for log in dict.fromkeys(one.log for one in aggregates.accounts):
+        own = [(one.reason, one.rows) for one in rows if one.log == log]
+        unused = tuple(pair for pair in own if pair[0] not in _USED)
+        read = sum(n for _, n in own)
+        accounts.append(Account(log, read, read - sum(n for _, n in unused), unused))
     return tuple(accounts)
 
 
@@ -130,8 +129,7 @@ def notes(
 
 def _of_the_plan(experiment: Experiment, metrics: Sequence[Metric]) -> Iterator[str]:
     """Say what values divide by, and which corrections and looks the plan has."""
-    family = experiment.inference.family
-    units = "units with an impression in the period"
+    family, units = experiment.inference.family, "units with an impression in the period"
     if experiment.of_units:
         units = "the units of the table"
     elif experiment.logs.exposures is not None:
@@ -150,21 +148,18 @@ def _of_the_plan(experiment: Experiment, metrics: Sequence[Metric]) -> Iterator[
             f"To ship, each of the {count} guardrails has to hold, at {side} one-sided without a "
             f"correction, because all must; a guardrail stops a variant if it is worse {stops}."
         )
-    match experiment.inference.looks:
-        case "fixed":
-            yield "Intervals and p-values are valid for one look, at the planned end."
-        case "group_sequential":
-            yield "Intervals and p-values are valid over all planned looks together."
-        case "always_valid":
-            planned = experiment.inference.planned_units
-            plan = "with planned_units they would be tighter"
-            if planned is not None:
-                plan = f"they are tightest at the planned {planned:,} units"
-            yield (
-                "Intervals and p-values are valid at every look, however often you look, from "
-                f"{START_UNITS} units in each variant on, once a metric's standard error is "
-                f"{fmt.percent(START_PRECISION)} of its value or less; {plan}."
-            )
+    planned = experiment.inference.planned_units
+    plan = "with planned_units they would be tighter"
+    if planned is not None:
+        plan = f"they are tightest at the planned {planned:,} units"
+    valid = {
+        "fixed": "for one look, at the planned end",
+        "group_sequential": "over all planned looks together",
+        "always_valid": "at every look, however often you look, from "
+        f"{START_UNITS} units in each variant on, once a metric's standard error is "
+        f"{fmt.percent(START_PRECISION)} of its value or less; {plan}",
+    }
+    yield f"Intervals and p-values are valid {valid[experiment.inference.looks]}."
     if experiment.unit == ROW_UNIT:
         yield "Every row is its own unit: several rows of one user count as independent."
 
@@ -244,18 +239,18 @@ def _of_the_split(experiment: Experiment, aggregates: Aggregates) -> Iterator[st
     )
     for variant in experiment.treatments:
         arms = Arms(experiment.control, variant)
-        compared = comparable(aggregates, arms)
-        skipped = [
-            one
-            for place, one in enumerate(stretches)
-            if place not in compared and any(one.units.get(name, 0) for name in arms)
-        ]
+        compared = [stretches[place] for place in comparable(aggregates, arms)]
+        counts = {
+            one.start: sum(one.units.get(name, 0) for name in arms)
+            for one in stretches
+            if one not in compared
+        }
+        skipped = {start: units for start, units in counts.items() if units}
         if skipped:
-            units = sum(one.units[experiment.control] + one.units[variant] for one in skipped)
-            days = fmt.listing([one.start for one in skipped])
             yield (
-                f"{variant}: {units:,} units of the stretches from {days} are not compared, "
-                f"because {variant} or {experiment.control} has fewer than {MIN_STRETCH} there."
+                f"{variant}: {sum(skipped.values()):,} units of the stretches from "
+                f"{fmt.listing([*skipped])} are not compared, because {variant} or "
+                f"{experiment.control} has fewer than {MIN_STRETCH} there."
             )
 
 
