@@ -57,15 +57,7 @@ def skewness_of_units(sums: BucketSums) -> float:
 
 
 def skewness_of(compared: Skewed) -> float:
-    """Return the same from the units of two variants.
-
-    Example:
-        >>> from abeval.stats import skewed
-        >>> from abeval.stats.moments import Moments
-        >>> arm = Moments.with_third([0.0, 0.0, 0.0, 4.0])
-        >>> round(skewness_of(skewed.means(arm, arm)), 4)
-        1.1547
-    """
+    """Return the same from the units of two variants."""
     arms = [(arm, s.share) for s in compared.strata for arm in (s.control, s.treatment)]
     square = sum(arm.square for arm, _ in arms) / compared.units
     cube = sum(arm.cube for arm, _ in arms) / compared.units
@@ -85,10 +77,6 @@ def left_in_difference(skewness: float, units: float, share: float) -> float:
 
 def few_expected(sums: BucketSums, share: float) -> bool:
     """Tell whether 0s or 1s are so few in the smaller variant that an exact test judges them.
-
-    Args:
-        sums: Pooled sums of a metric, in its own unit.
-        share: Of units that go to treatment.
 
     Example:
         >>> nine = np.arange(1000) < 9.0
@@ -161,16 +149,10 @@ def aa_replays(
     seed: int = 0,
     skewed: Mapping[str, float] | None = None,
 ) -> AAResult:
-    """Replay metrics from their pooled sums.
+    """Replay metrics from their pooled sums, in each metric's own unit.
 
-    Args:
-        experiment: Its level, variants and adjustment.
-        sums: Metric → its pooled sums, in the metric's own unit.
-        counts: Variant → its analysed units.
-        runs: Replays.
-        seed: Of the re-splits.
-        skewed: Metric → the skewness of those that the test of skewed values judges. Without it,
-            single units tell which.
+    Without the skewness of the metrics that the test of skewed values judges, single units tell
+    which these are. `counts` are the analysed units of each variant.
     """
     (_, share), units = most_uneven(experiment, counts), sum(counts.values())
     # An exact test judges the values as they are, also where others are adjusted.
@@ -245,13 +227,6 @@ def aa_p_values(
     skewed: Mapping[str, float] | None = None,
 ) -> tuple[dict[str, Floats], dict[str, str]]:
     """Return p-values of every metric over the same re-splits, and why a metric has none.
-
-    Args:
-        sums: Metric → its pooled sums.
-        share: Of units that go to treatment.
-        runs: Replays.
-        seed: Of the re-splits.
-        skewed: Metric → the skewness of those that the test of skewed values judges.
 
     Example:
         >>> y = np.random.default_rng(1).poisson(3.0, 5000).astype(float)

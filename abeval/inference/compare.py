@@ -23,13 +23,7 @@ _AVERAGES = (definition.GAUC, definition.SERVED_RANKING, definition.CATEGORY_DIV
 
 @dataclass(frozen=True)
 class Analysis:
-    """What every part of a result is computed from.
-
-    Attributes:
-        experiment: The plan.
-        metrics: The metrics of the scorecard, in order.
-        aggregates: What the logs add up to.
-    """
+    """The plan, the metrics of the scorecard in order, and what the logs add up to."""
 
     experiment: Experiment
     metrics: Sequence[Metric]
@@ -48,11 +42,8 @@ class Analysis:
 def compare_all(analysis: Analysis, permutations: int = 1000) -> Comparisons:
     """Compare every metric in every variant with control.
 
-    Catalogue metrics are compared together, because they count the same items.
-
-    Args:
-        analysis: The plan, its metrics, and what the logs add up to.
-        permutations: Of catalogue metrics; with 0 the jackknife tests them.
+    Catalogue metrics are compared together, because they count the same items; with 0 permutations
+    the jackknife tests them.
     """
     catalogue = _compare_catalogues(analysis, permutations)
     return {
@@ -169,10 +160,9 @@ def rule_of(analysis: Analysis, metric: Metric, arms: Arms) -> Rule:
 def _information_by_day(analysis: Analysis, metric: Metric, arms: Arms) -> dict[str, float]:
     """Return information on a metric's effect up to the end of each day, in any unit.
 
-    Planned looks correlate as the square roots of their information do. A unit's days count as if
-    they were independent: that is never less new information than they bring, so that looks are
-    held to correlate no more than they do, and bounds stay on the safe side. A metric that is no
-    sum over days takes the days of units of one that is.
+    A unit's days count as if they were independent. That is never less new information than they
+    bring, so that bounds stay on the safe side. A metric that is no sum over days takes the days
+    of units of one that is.
     """
     aggregates = analysis.aggregates
     adds_up = metric.is_mean_or_ratio and bool(aggregates.cells(metric.name, DAY))

@@ -53,9 +53,8 @@ class Rule:
         alpha: Two-sided level of intervals and tests.
         relative: Interval of the lift.
         adjust: How variance is taken out of means and ratios.
-        looks: How often one may look; None for a fixed horizon.
-        resample: How functions of metrics, means and ratios are resampled; without it, functions
-            by the jackknife and the others not at all.
+        looks: None for a fixed horizon.
+        resample: Without it, functions go by the jackknife, means and ratios by their moments.
     """
 
     alpha: float = 0.05
@@ -77,13 +76,9 @@ class Arms(NamedTuple):
 
 
 class Spread(NamedTuple):
-    """How uncertain the two values of a comparison are.
+    """Sampling variances of the two values, and the covariance of the difference with control's.
 
-    Attributes:
-        control: Sampling variance of control's value.
-        treatment: Of the variant's value.
-        covariance: Of the difference and control's value; for independent variants, less the
-            variance of control's.
+    Of independent variants the covariance is less the variance of control's value.
     """
 
     control: float
@@ -100,25 +95,18 @@ class Draws(NamedTuple):
 
 @dataclass(frozen=True)
 class Comparison:
-    """A metric in one variant against control.
+    """A metric in one variant against control. What is None was refused, or does not apply.
 
     Attributes:
-        units_control: Units behind control's value.
-        units: Units behind the variant's.
-        control: Control's value, None where it has none.
-        treatment: The variant's value.
-        effect: The difference, None where it was refused.
-        lift: The relative effect, None where it was refused.
         reason: Why something is missing or limited.
-        adjusted: The effect with and without its covariates or strata, where there are any.
-        boundary: The stopping boundary of this look, where looks are not fixed.
+        adjusted: The effect with and without its covariates or strata.
         spread: How uncertain the two values are, where the test knows it.
         own: The variant's value with its variance, unadjusted, where a large-sample test judges.
         rare: Successes of a metric of 0s and 1s, where they are few and the test is exact.
         permuted: Both variants, where values are skewed and the permutation test judges them.
         units_needed: Units of the smaller variant that would do, where values are too skewed.
         sides: The effects that give the lower and the higher end, where their errors differ.
-        draws: What is random in it, None where nothing is.
+        draws: What is random in it.
     """
 
     units_control: int

@@ -78,12 +78,7 @@ def left_out(metrics: Sequence[Metric], aggregates: Aggregates) -> tuple[LeftOut
 
 
 def partial_days(experiment: Experiment, days: Sequence[DayRows]) -> frozenset[str]:
-    """Return the days of which the log lacks more than an hour.
-
-    Args:
-        experiment: Its time zone.
-        days: Those with an impression, in order.
-    """
+    """Return the days of which the log lacks more than an hour, of those with an impression."""
     zone = ZoneInfo(experiment.timezone)
     if all(one.first_ms == one.last_ms for one in days):
         # The log knows days but no time of day.

@@ -1,8 +1,6 @@
 """Decide each row: its p-value among goals × variants or among guardrails, and its status.
 
-Whether an effect is good or bad is decided here alone. All guardrails must hold, so that each is
-tested at the full level; any of them can stop a variant, so that "worse" is corrected for their
-number (Schultzberg et al. 2024, arXiv:2402.11609).
+Whether an effect is good or bad is decided here alone.
 """
 
 import math
@@ -29,8 +27,7 @@ class InRange(NamedTuple):
     """A variant's value against the bounds that it may have.
 
     Attributes:
-        value: The variant's value.
-        interval: Of it, at the look of the row.
+        value: The variant's value, with its interval at the look of the row.
         p_value: Two-sided, of a value that is no farther out than its nearer bound; 1 inside.
         holds: Whether both one-sided tests reject a value out of bounds.
     """
@@ -46,11 +43,6 @@ def in_range(metric: Metric, comparison: Comparison, alpha: float) -> InRange | 
 
     They both reject where the interval at 1 − alpha lies within the bounds (Schuirmann 1987). None
     without bounds, and where no large-sample test judges the row.
-
-    Args:
-        metric: Its bounds.
-        comparison: The variant's value with its variance, and the look.
-        alpha: Two-sided level.
     """
     own, effect = comparison.own, comparison.effect
     if metric.within is None or own is None or effect is None:
@@ -84,12 +76,8 @@ def status_of(
 ) -> Status:
     """Return the status of a scorecard row, before trust checks overrule it.
 
-    Args:
-        metric: Its direction, role and margin.
-        comparison: The effect.
-        p_value: Of a goal or a guardrail, the p-value after the correction for multiple tests; else
-            `own_p_value`.
-        alpha: The level of the experiment.
+    The p-value of a goal or a guardrail is the one after the correction for multiple tests; of a
+    diagnostic, `own_p_value`.
     """
     effect = comparison.effect
     if comparison.is_small or p_value is None or effect is None:

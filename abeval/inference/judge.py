@@ -30,13 +30,7 @@ _OF_PAIRS = ("units", "difference", "difference_low", "difference_high", "lift",
 
 
 def judge(experiment: Experiment, metrics: Sequence[Metric], aggregates: Aggregates) -> Result:
-    """Return the result of an experiment: verdicts, trust checks and every row of numbers.
-
-    Args:
-        experiment: The plan.
-        metrics: The metrics of the scorecard, in order.
-        aggregates: What the logs add up to.
-    """
+    """Return the result of an experiment: verdicts, trust checks and every row of numbers."""
     if not experiment.metrics:
         # A file that lists no metrics shows those that its logs can give.
         metrics = [metric for metric in metrics if metric.name not in aggregates.refused]

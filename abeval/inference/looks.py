@@ -46,8 +46,6 @@ class LookBoundary(NamedTuple):
             that at which looks may begin.
         z: The effect over its standard error.
         boundary: Critical value for the size of z.
-        crossed: Whether z reaches it.
-        looks: How often one may look, and the looks so far.
     """
 
     information: float
@@ -72,13 +70,7 @@ class EffectAtLook(NamedTuple):
 
 
 class AlwaysValid(NamedTuple):
-    """Any number of looks.
-
-    Attributes:
-        units_control: Units of control so far.
-        units: Units of the variant so far.
-        planned_units: Units of both planned for the end; None without a plan.
-    """
+    """Any number of looks: units of both variants so far, and as planned for the end."""
 
     units_control: int
     units: int
@@ -124,7 +116,6 @@ class Planned(NamedTuple):
     Attributes:
         shares: Share of the plan at each look so far, this one last; alpha is spent by it.
         fractions: Information at them, over that of this look.
-        spending: How alpha is spent over them.
         planned: Whether this look is one of the plan.
         of: Number of looks in the plan, the last at the end.
     """
@@ -177,8 +168,8 @@ def looks_of(
 
     Args:
         experiment: The plan.
-        units: Units of control and of the variant that is compared.
-        days: The days with an impression, as `Aggregates.days`.
+        units: Units of control and of the variant.
+        days: The days with an impression.
         gathered: Information up to the end of each of these days, for planned looks; without, as
             much a day as the plan has.
     """
@@ -247,13 +238,9 @@ def _share(period: Period | None, until: datetime) -> float:
 def at_look(
     effect: Effect, looks: Looks | None, alpha: float, variances: tuple[float, float]
 ) -> EffectAtLook:
-    """Return an effect with an interval and a p-value that hold at this look.
+    """Return a fixed-horizon effect with an interval and a p-value that hold at this look.
 
-    Args:
-        effect: At a fixed horizon.
-        looks: How often one may look.
-        alpha: Two-sided level.
-        variances: Sampling variance of control's value and of the variant's.
+    `variances` are the sampling variances of control's value and of the variant's.
 
     Raises:
         Refusal: `before_first_look` where always-valid looks may not begin yet.
@@ -266,10 +253,7 @@ def at_look(
 def critical_values(looks: Looks | None, information: float, level: float) -> tuple[float, ...]:
     """Return the |z| from which on each look so far rejects; this look is the last.
 
-    Args:
-        looks: How often one may look, and the planned looks so far.
-        information: Of always-valid looks, as `LookBoundary` counts it.
-        level: Two-sided, over all looks together.
+    `information` is counted as in `LookBoundary`; `level` is two-sided, over all looks together.
     """
     return (two_sided_quantile(level),) if looks is None else looks.critical(information, level)
 
@@ -279,11 +263,6 @@ def relative_error(effect: Effect, variances: tuple[float, float], units: tuple[
 
     No smaller than if both varied as the larger variant does: a small one in which rare events
     happen to be few has a small value and, by that, a small variance.
-
-    Args:
-        effect: At a fixed horizon.
-        variances: Sampling variance of control's value and of the variant's.
-        units: Units of control and of the variant.
     """
     larger = 0 if units[0] >= units[1] else 1
     alike = variances[larger] * units[larger] * (1 / units[0] + 1 / units[1])

@@ -1,8 +1,7 @@
 """Compare means and ratios of two variants by their moments: the test that fits, adjusted or not.
 
-Where the traffic split changed, treatment's units entered at other times than control's. Moments
-are then taken within the stretches of entry days of `logs/stretches.py`, and each stretch weighs
-in both variants what its share of all units is (post-stratification).
+Where the traffic split changed, moments are taken within stretches of entry days, and each stretch
+weighs in both variants what its share of all units is (post-stratification).
 """
 
 from collections.abc import Mapping, Sequence
@@ -54,12 +53,7 @@ class Strata(NamedTuple):
 
 
 class Skewness(NamedTuple):
-    """The skewness of units' values, where their moments do not say it.
-
-    Attributes:
-        value: The skewness.
-        scaled: Whether an effect multiplies values.
-    """
+    """The skewness of units' values, and whether an effect multiplies them."""
 
     value: float
     scaled: bool
@@ -203,12 +197,8 @@ def by_covariates(
 ) -> Adjusted | None:
     """Adjust the effect by values from before the period; None where no unit has any.
 
-    Args:
-        metric: A mean or a ratio.
-        control: Moments of (y, x, values before, whether new) over control's units.
-        treatment: The same of the treatment.
-        adjust: `cuped`: one slope for both variants; `regression`: one each (Lin 2013).
-        alpha: Error rate of test and interval.
+    `cuped` has one slope for both variants, `regression` one each (Lin 2013). Moments are of
+    (y, x, values before, whether new).
     """
     picked = of_past(metric, control, treatment)
     if picked is None:
@@ -238,11 +228,7 @@ def of_past(metric: Metric, control: Moments, treatment: Moments) -> tuple[Momen
 def cells_of(
     stretches: Sequence[tuple[Mapping[str, Moments], Mapping[str, Moments]]],
 ) -> Strata:
-    """Return the cells of a segment as strata, small ones merged within their stretch.
-
-    Args:
-        stretches: Control's and the variant's moments by cell, in each stretch of entry days.
-    """
+    """Return cells of a segment, of each stretch, as strata; small ones merged within theirs."""
     pairs = [pair for one in stretches if any(one) for pair in _merged(*one)]
     return Strata(pairs, adjusts=True)
 

@@ -89,14 +89,7 @@ def _of_catalogue(
 
 
 def compare_resampled(metric: Metric, aggregates: Aggregates, arms: Arms, rule: Rule) -> Comparison:
-    """Compare a mean, a ratio or a function of them by resampling sub-buckets of units.
-
-    Args:
-        metric: Its sums, or those of its `parts`, are in the aggregates by sub-bucket.
-        aggregates: What the logs add up to.
-        arms: The variants compared.
-        rule: `rule.resample` is the method, a jackknife where it is None.
-    """
+    """Compare a mean, a ratio or a function of them by resampling sub-buckets of units."""
     parts = metric.parts or (metric,)
     places, shares = _stretches(aggregates, arms)
     control, treatment = sums = [_sums(parts, aggregates, name, places) for name in arms]
@@ -137,9 +130,7 @@ def _stretches(aggregates: Aggregates, arms: Arms) -> tuple[list[int], list[floa
 def _weighed(sums: Floats, shares: Sequence[float]) -> Floats:
     """Put sums of all stretches together, each stretch's mean weighed by its share.
 
-    Args:
-        sums: Units and sums of each stretch side by side, shape (..., stretches × columns).
-        shares: What each stretch weighs; as they are with only one.
+    Sums are of shape (..., stretches × columns), units first. With one stretch they stay as sums.
     """
     if len(shares) == 1:
         return sums

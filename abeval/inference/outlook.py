@@ -26,13 +26,7 @@ from abeval.stats.records import Refusal, RefusalReason
 
 
 class Horizon(NamedTuple):
-    """A metric after some days.
-
-    Attributes:
-        units: Units of all variants.
-        value: Control's value.
-        sd: Its standard deviation between units.
-    """
+    """A metric after some days: units of all variants, control's value, its sd between units."""
 
     units: float
     value: float
@@ -52,10 +46,9 @@ class Growth(NamedTuple):
         values: Control's value.
         spreads: Variance between units of control's value, over its square.
         is_total: Whether the value grows while units return; a ratio's does not.
-        ended: Days that were over; growth goes on as theirs. A last one that was not would look
-            like traffic that stops.
-        splits: What the split of the units that enter on each day makes of the variance, over that
-            of the latest split; none where it did not change.
+        ended: Days that were over. A last one that was not would look like traffic that stops.
+        splits: Variance by the split of the units that enter on each day, over that by the latest
+            split; none where it did not change.
     """
 
     units: Sequence[float]
@@ -69,10 +62,7 @@ class Growth(NamedTuple):
         """Return the metric after some days; beyond the log, it grows on as in its last week.
 
         Units and totals grow as powers of time, and the variance of the value falls to what differs
-        between units that return (`duration.information_at`); units come in the latest split.
-
-        Raises:
-            Refusal: As `duration.value_at`.
+        between units that return (`design.information_at`); units come in the latest split.
 
         Example:
             >>> Growth([100.0, 150.0], [1.0, 2.0], [4.0, 1.0]).after(2)
@@ -130,8 +120,8 @@ def detectable(
         se: Standard error of the difference in the test that decides.
         control: Control's value.
         critical: The |z| from which on that test rejects.
-        treated: Treatment's part of the variance, which an effect raises as it raises the mean: so
-            it is of counts and of rare events. 0 of a margin, which is held where nothing moves.
+        treated: Treatment's part of the variance, which an effect raises as it raises the mean; 0
+            of a margin, which is held where nothing moves.
         power: Wanted probability of finding the effect, or of proving that the margin is kept.
     """
     error = design.mde_from_se(se, power=power, critical=critical) / abs(control)
@@ -184,11 +174,6 @@ def level_of(experiment: Experiment, metrics: Sequence[Metric], metric: Metric) 
     """Return the error rate that a row has were it the only one of its family that moves.
 
     A margin takes no correction, because all of them must hold; nor does a diagnostic.
-
-    Args:
-        experiment: Its family and its variants.
-        metrics: Those of the scorecard.
-        metric: The metric of the row.
     """
     alpha, family = experiment.alpha, experiment.inference.family
     if family == "none" or metric.role != "goal":
@@ -221,13 +206,10 @@ class Outlook(NamedTuple):
     A size is a number of days; of a log without time, a number of units.
 
     Attributes:
-        experiment: The plan.
-        metric: The metric.
-        variant: The variant compared with control.
         size: That of the log.
         units: Units of all variants in the log.
         level: The error rate of the row.
-        looks: How often one may look, and the looks so far; None for one look at the end.
+        looks: The looks so far; None for one look at the end.
         control: Control's value.
         se: Standard error of the difference in the row's own test.
         information: At this look, as `looks.LookBoundary` counts it.
@@ -299,10 +281,7 @@ class Outlook(NamedTuple):
     def size_for(self, effect: float, power: float = POWER, start: float | None = None) -> float:
         """Return the days, or without time the units, after which an effect is found.
 
-        Args:
-            effect: Relative effect, or margin.
-            power: Wanted probability of finding it.
-            start: A size from which on it is sought; without, that of the log.
+        It is sought from `start` on; without, from the size of the log.
 
         Raises:
             Refusal: `not_applicable` where it is more than a plan can have.
@@ -421,11 +400,7 @@ def _outlook(analysis: Analysis, metric: Metric, variant: str, growth: Growth | 
 
 
 def _tested(analysis: Analysis, metric: Metric, arms: Arms) -> tuple[Comparison, float, float]:
-    """Compare; return also control's value and the standard error: without a test, the plain one.
-
-    Raises:
-        Refusal: There is nothing to plan with.
-    """
+    """Compare; return also control's value and the standard error, of the plain test if need be."""
     if metric.kind == "catalogue" or metric.name in analysis.aggregates.refused:
         raise Refusal("not_applicable", "it depends on how many items are shown")
     comparison = compare(analysis, metric, arms)
@@ -449,9 +424,6 @@ def _to_plan(aggregates: Aggregates, arms: Arms, shares: tuple[float, float]) ->
     """Return what a split other than the planned one makes of a standard error.
 
     Its rows are not to be trusted, but it may be an earlier log that another split is planned by.
-
-    Raises:
-        Refusal: `not_applicable` where one of them is to get no units.
     """
     if min(shares) == 0:
         raise Refusal("not_applicable", "the latest split gives a variant no units")

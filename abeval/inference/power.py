@@ -40,13 +40,7 @@ _POINTS = 12
 
 
 class Target(NamedTuple):
-    """What is asked of a plan.
-
-    Attributes:
-        mde: Relative effect to find.
-        days: Length of the experiment, in place of an effect.
-        power: Wanted probability of finding it, and of shipping.
-    """
+    """The relative effect to find, or the days to run (at most one of them), and the power."""
 
     mde: float | None
     days: float | None
@@ -62,13 +56,8 @@ def plan(
 ) -> Plans:
     """Plan each metric for a relative effect, or for a number of days; and the decision on them.
 
-    Args:
-        experiment: Its variants' weights give the split, its `[inference]` the method.
-        metrics: Means and ratios, goals and guardrails; of other metrics there is no plan.
-        aggregates: What the logs add up to.
-        growths: Units and spread by day, of metrics whose days add up.
-        target: The effect, from which the days follow, or the days, from which it does. Without
-            either, the effect that the units seen so far can find.
+    Without either, a plan is the effect that the units seen so far can find. Only means, ratios,
+    goals and guardrails have plans; `growths` are of metrics whose days add up.
     """
     first = experiment.treatments[:1]
     outlooks = outlook.outlooks_of(experiment, metrics, aggregates, growths, first)
@@ -254,9 +243,9 @@ def draws(correlation: Floats, variants: int, shared: float, looks: int, seed: i
 
     Args:
         correlation: Of the metrics, goals first, each in its good direction.
-        variants: Variants beside control.
+        variants: Number of variants beside control.
         shared: Correlation of two variants' effects on one metric, by the control they share.
-        looks: Looks.
+        looks: Number of looks.
         seed: Of the draws.
     """
     size = len(correlation)

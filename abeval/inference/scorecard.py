@@ -86,15 +86,7 @@ def _why(
     p_values: tuple[float | None, float | None],
     alpha: float,
 ) -> Reason | None:
-    """Say why a row is not judged: its own p-value and interval disagree, or a correction.
-
-    Args:
-        metric: The metric.
-        comparison: Without a reason of its own.
-        status: Of the row.
-        p_values: Before and after the correction.
-        alpha: The level.
-    """
+    """Say why a row is not judged: its p-value (before and after correction) or its interval."""
     own, p_value = p_values
     if metric.within is not None and own is None and comparison.effect is not None:
         return "too_skewed" if comparison.is_skewed else "too_few_units"
@@ -120,11 +112,7 @@ def _with_total(row: Row, total: Row) -> Row:
 def slice_rows(analysis: Analysis, name: str, moved: Container[str] = ()) -> Iterator[SliceRow]:
     """Yield the effect of every metric in every cell of a slice.
 
-    Args:
-        analysis: Its metrics and slices.
-        name: Of the slice.
-        moved: Segments that the treatment may have changed: their rows say so, unless they have
-            another reason.
+    Rows of segments that the treatment may have moved say so, unless they have another reason.
     """
     experiment, aggregates = analysis.experiment, analysis.aggregates
     partial = partial_days(experiment, aggregates.days) if name == DAY else frozenset()

@@ -2,8 +2,7 @@
 
 Cells of a segment are tested for one effect, against each other, and for what their mix explains
 (Simpson's paradox). One unit can appear in several cells of a cut, and a treatment can shift
-traffic between them: a difference is split into what changed within the cells and what their mix
-did.
+traffic between them, so a difference is split into change within the cells and change of their mix.
 """
 
 import math
@@ -35,12 +34,9 @@ from abeval.stats.records import Effect, Estimate, Refusal
 
 
 class Cells(NamedTuple):
-    """The cells of a segment in control and a variant.
+    """The cells of a segment in control and a variant, for one metric.
 
     Attributes:
-        segment: Its name.
-        metric: The metric of the moments.
-        arms: Control and the variant.
         large: Cell → moments by stretch and variant, where both have `MIN_UNITS` or more.
         small: The other cells with units in either.
     """
@@ -55,8 +51,7 @@ class Cells(NamedTuple):
         """Return the values of control and of the variant over some of the cells.
 
         Raises:
-            Refusal: `too_few_units` where they have no stretch of entry days in common;
-                `zero_denominator`.
+            Refusal: They have no stretch of entry days in common, or a denominator is zero.
         """
         control, treatment = means.pair_of(moments, self.arms)
         if control is None or treatment is None:
@@ -217,10 +212,7 @@ def segment_contrasts(
 ) -> tuple[SegmentContrast, ...]:
     """Compare the effect on goals and guardrails in each cell of a segment with all its others.
 
-    Args:
-        analysis: Its metrics and segments.
-        moved: Segments that the treatment may have changed, which are left out: the units of a cell
-            are other people in each variant.
+    Segments that the treatment moved are left out: a cell's units are other people in each variant.
     """
     alpha, segments = analysis.experiment.alpha, _every_segment(analysis, moved)
     return tuple(row for cells in segments for row in _contrasts(cells, alpha))
@@ -381,11 +373,7 @@ def _split(analysis: Analysis, cut: str, metric: Metric, variant: str) -> CutSpl
 
 
 def _part(analysis: Analysis, value: float, moments: ByStretch, arms: Arms) -> Effect:
-    """Return a part of the difference with its interval, from its influence on units.
-
-    Raises:
-        Refusal: `too_few_units`, `zero_variance`.
-    """
+    """Return a part of the difference with its interval, from its influence on units."""
     units, pair = arms.units(analysis.aggregates), means.pair_of(moments, arms)
     if min(units) < MIN_UNITS:
         raise Refusal("too_few_units", "a variant has too few units")

@@ -153,11 +153,7 @@ def _use(aggregates: Aggregates, variant: str, fewest: int) -> CatalogueUse:
 def lorenz(impressions: Floats) -> tuple[Floats, Floats]:
     """Return shares of items, least shown first, and of their impressions (Lorenz 1905).
 
-    Args:
-        impressions: Of each item of the catalogue, shape (items,).
-
-    Returns:
-        At most 51 points of each, from 0 to 1; each is exact, at a whole number of items.
+    At most 51 points of each, from 0 to 1; each is exact, at a whole number of items.
 
     Example:
         >>> shares, of_impressions = lorenz(np.array([6.0, 1.0, 0.0, 3.0]))

@@ -24,10 +24,7 @@ class _Case(NamedTuple):
     """What the decision on one variant rests on.
 
     Attributes:
-        goals: Its rows.
-        guardrails: Its rows.
         failed: Checks that failed, and touch a goal or a guardrail of any variant.
-        metrics: Definitions by name.
         moved: Of ratios whose denominators moved, how far these and their totals did.
         compared: Goals × variants, over which p-values are adjusted.
     """
