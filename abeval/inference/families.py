@@ -4,7 +4,7 @@ Whether an effect is good or bad is decided here alone.
 """
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import groupby
 from operator import itemgetter
@@ -213,26 +213,23 @@ def _shared(keys: Sequence[Key], comparisons: Comparisons) -> tuple[list[float],
     return loadings, min(dfs)
 
 
-def family_intervals(analysis: Analysis, comparisons: Comparisons) -> tuple[FamilyInterval, ...]:
-    """Return intervals of goals that agree with the adjusted p-values; none of repeated looks.
+def family_intervals(analysis: Analysis, comparisons: Comparisons) -> Iterator[FamilyInterval]:
+    """Yield intervals of goals that agree with the adjusted p-values; none of repeated looks.
 
     Each is `multiplicity.interval_levels`'; Dunnett's hold together.
     """
     experiment = analysis.experiment
     family = _own_p_values(experiment, analysis.metrics, comparisons, "goal")
     if not family or experiment.inference.looks != "fixed":
-        return ()
+        return
     by_name = {metric.name: metric for metric in analysis.metrics}
-    rows = []
     for (name, variant), level in _levels(experiment, family, comparisons).items():
         # The lift again, at an error rate of its own.
         at_level = replace(analysis, experiment=experiment.model_copy(update={"alpha": level}))
         arms = Arms(experiment.control, variant)
         lift = compare(at_level, by_name[name], arms).numbers
         ends = comparisons[name, variant].interval(level)
-        row = FamilyInterval(name, variant, 1 - level, *ends, lift.lift_low, lift.lift_high)
-        rows.append(row)
-    return tuple(rows)
+        yield FamilyInterval(name, variant, 1 - level, *ends, lift.lift_low, lift.lift_high)
 
 
 def _levels(

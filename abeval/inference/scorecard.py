@@ -139,33 +139,29 @@ def slice_rows(analysis: Analysis, name: str, moved: Container[str] = ()) -> Ite
                 )
 
 
-def boundaries(comparisons: Comparisons) -> tuple[Boundary, ...]:
-    """Return the boundary of each row, where one looks more than once."""
-    return tuple(
-        Boundary(metric, variant, *comparison.boundary[:4])
-        for (metric, variant), comparison in comparisons.items()
-        if comparison.boundary is not None
-    )
+def boundaries(comparisons: Comparisons) -> Iterator[Boundary]:
+    """Yield the boundary of each row, where one looks more than once."""
+    for (metric, variant), comparison in comparisons.items():
+        if comparison.boundary is not None:
+            yield Boundary(metric, variant, *comparison.boundary[:4])
 
 
-def ranges(analysis: Analysis, comparisons: Comparisons) -> tuple[RangeRow, ...]:
-    """Return the value of each guardrail that has bounds, with its interval."""
-    rows = []
+def ranges(analysis: Analysis, comparisons: Comparisons) -> Iterator[RangeRow]:
+    """Yield the value of each guardrail that has bounds, with its interval."""
     for metric, variant in analysis.rows:
         row = families.in_range(
             metric, comparisons[metric.name, variant], analysis.experiment.alpha
         )
         if row is not None and metric.within is not None:
-            numbers = row.value, *row.interval, row.p_value
-            rows.append(RangeRow(metric.name, variant, *metric.within, *numbers))
-    return tuple(rows)
+            ends = *metric.within, row.value, *row.interval
+            yield RangeRow(metric.name, variant, *ends, row.p_value)
 
 
-def adjustments(analysis: Analysis, comparisons: Comparisons) -> tuple[Adjustment, ...]:
-    """Return what variance reduction and capping changed, row by row."""
-    rows, every_cap = [], analysis.aggregates.caps
+def adjustments(analysis: Analysis, comparisons: Comparisons) -> Iterator[Adjustment]:
+    """Yield what variance reduction and capping changed, row by row."""
     for metric, variant in analysis.rows:
-        caps, adjusted = every_cap.get(metric.name), comparisons[metric.name, variant].adjusted
+        caps = analysis.aggregates.caps.get(metric.name)
+        adjusted = comparisons[metric.name, variant].adjusted
         if caps is None and adjusted is None:
             continue
         arms = Arms(analysis.experiment.control, variant)
@@ -175,7 +171,7 @@ def adjustments(analysis: Analysis, comparisons: Comparisons) -> tuple[Adjustmen
         plain = compare_within(metric, moments, arms, replace(rule, adjust="none")).numbers
         scale, below = scales(metric)
         kinds = ("cap", caps), (rule.adjust, adjusted)
-        row = Adjustment(
+        yield Adjustment(
             metric=metric.name,
             variant=variant,
             method="+".join(name for name, applied in kinds if applied is not None),
@@ -188,13 +184,11 @@ def adjustments(analysis: Analysis, comparisons: Comparisons) -> tuple[Adjustmen
             cap=None if caps is None else caps[0] * scale,
             cap_denominator=None if caps is None or caps[1] is None else caps[1] * below,
         )
-        rows.append(row)
-    return tuple(rows)
 
 
-def beliefs(analysis: Analysis, comparisons: Comparisons) -> tuple[Belief, ...]:
-    """Return the posterior of each lift, where the experiment states a prior."""
-    stated, rows = analysis.experiment.inference.prior, []
+def beliefs(analysis: Analysis, comparisons: Comparisons) -> Iterator[Belief]:
+    """Yield the posterior of each lift, where the experiment states a prior."""
+    stated = analysis.experiment.inference.prior
     for metric, variant in analysis.rows if stated is not None else ():
         effect = comparisons[metric.name, variant].effect
         if stated is None or effect is None or metric.has_target:
@@ -207,7 +201,7 @@ def beliefs(analysis: Analysis, comparisons: Comparisons) -> tuple[Belief, ...]:
         except Refusal:
             continue
         low, high = sorted((sign * posterior.low / size, sign * posterior.high / size))
-        row = Belief(
+        yield Belief(
             metric=metric.name,
             variant=variant,
             prior_mean=stated.mean,
@@ -219,8 +213,6 @@ def beliefs(analysis: Analysis, comparisons: Comparisons) -> tuple[Belief, ...]:
             expected_loss=posterior.loss_treatment / size,
             expected_loss_of_control=posterior.loss_control / size,
         )
-        rows.append(row)
-    return tuple(rows)
 
 
 def winners_curse(

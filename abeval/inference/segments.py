@@ -207,15 +207,13 @@ def _mix(cells: Cells, parts: Sequence[_Compared]) -> composition.MixShift:
     return composition.mix_shift(*values, *totals, *units)
 
 
-def segment_contrasts(
-    analysis: Analysis, moved: Container[str] = ()
-) -> tuple[SegmentContrast, ...]:
+def segment_contrasts(analysis: Analysis, moved: Container[str]) -> Iterator[SegmentContrast]:
     """Compare the effect on goals and guardrails in each cell of a segment with all its others.
 
     Segments that the treatment moved are left out: a cell's units are other people in each variant.
     """
-    alpha, segments = analysis.experiment.alpha, _every_segment(analysis, moved)
-    return tuple(row for cells in segments for row in _contrasts(cells, alpha))
+    for cells in _every_segment(analysis, moved):
+        yield from _contrasts(cells, analysis.experiment.alpha)
 
 
 def _contrasts(cells: Cells, alpha: float) -> Iterator[SegmentContrast]:
@@ -252,32 +250,32 @@ def _contrasts(cells: Cells, alpha: float) -> Iterator[SegmentContrast]:
         )
 
 
-def cut_rows(analysis: Analysis) -> tuple[CutRow, ...]:
-    """Return the effect of every metric that has cuts in every cell, Holm over a cut's cells."""
-    return tuple(
-        row
-        for cut in analysis.experiment.cuts
-        for metric, variant in analysis.rows
-        if no_cuts(metric) is None
-        for row in _cut_rows(analysis, cut, metric, variant)
-    )
+def cut_rows(analysis: Analysis) -> Iterator[CutRow]:
+    """Yield the effect of every metric that has cuts in every cell, Holm over a cut's cells."""
+    for cut in analysis.experiment.cuts:
+        for metric, variant in analysis.rows:
+            if no_cuts(metric) is None:
+                yield from _cut_rows(analysis, cut, metric, variant)
 
 
 def _cut_rows(analysis: Analysis, cut: str, metric: Metric, variant: str) -> Iterator[CutRow]:
     arms = Arms(analysis.experiment.control, variant)
     cells = analysis.aggregates.cells(metric.name, CUT + cut)
     compared = {(cut, cell): _compare_in(analysis, metric, CUT + cut, cell, arms) for cell in cells}
-    p_values = adjusted_p_values(compared)
-    shares = _shares(analysis, cut, metric, arms)
-    for (key, comparison), (share_control, share) in zip(compared.items(), shares, strict=True):
+    p_values, shares = adjusted_p_values(compared), np.full((2, len(cells)), None)
+    if splits_by_cut(metric):
+        below = np.array([totals.denominator for totals in _totals(analysis, cut, metric, arms)])
+        whole = below.sum(axis=1, keepdims=True)
+        shares = below / whole if below.size and np.all(whole > 0) else shares
+    for (key, comparison), of_cell in zip(compared.items(), shares.T.tolist(), strict=True):
         yield CutRow(
             **vars(comparison.numbers),
             metric=metric.name,
             variant=variant,
             cut=cut,
             cell=key[1],
-            share_control=share_control,
-            share=share,
+            share_control=of_cell[0],
+            share=of_cell[1],
             p_adjusted=p_values.get(key),
             reason=comparison.reason,
         )
@@ -322,28 +320,12 @@ def _totals(analysis: Analysis, cut: str, metric: Metric, arms: Arms) -> list[co
     return [composition.Totals(above, below) for above, below in sums]
 
 
-def _shares(
-    analysis: Analysis, cut: str, metric: Metric, arms: Arms
-) -> Sequence[tuple[float | None, float | None]]:
-    """Return each cell's share of both denominators; None but for ratios of sums."""
-    nothing = [(None, None)] * len(analysis.aggregates.cells(metric.name, CUT + cut))
-    if not splits_by_cut(metric):
-        return nothing
-    below = np.array([totals.denominator for totals in _totals(analysis, cut, metric, arms)])
-    whole = below.sum(axis=1, keepdims=True)
-    if below.size == 0 or np.any(whole <= 0):
-        return nothing
-    return [(float(c), float(t)) for c, t in (below / whole).T]
-
-
-def cut_splits(analysis: Analysis) -> tuple[CutSplit, ...]:
+def cut_splits(analysis: Analysis) -> Iterator[CutSplit]:
     """Split each ratio of sums into what changed within a cut's cells and what their mix did."""
-    return tuple(
-        _split(analysis, cut, metric, variant)
-        for cut in analysis.experiment.cuts
-        for metric, variant in analysis.rows
-        if splits_by_cut(metric) and analysis.aggregates.cells(metric.name, CUT + cut)
-    )
+    for cut in analysis.experiment.cuts:
+        for metric, variant in analysis.rows:
+            if splits_by_cut(metric) and analysis.aggregates.cells(metric.name, CUT + cut):
+                yield _split(analysis, cut, metric, variant)
 
 
 def _split(analysis: Analysis, cut: str, metric: Metric, variant: str) -> CutSplit:
@@ -383,13 +365,12 @@ def _part(analysis: Analysis, value: float, moments: ByStretch, arms: Arms) -> E
     return composition.effect(value, *both, analysis.experiment.alpha)
 
 
-def without_cuts(analysis: Analysis) -> tuple[NoCut, ...]:
+def without_cuts(analysis: Analysis) -> Iterator[NoCut]:
     """Name metrics without effects by cut, where the experiment has cuts, and say why."""
     if not analysis.experiment.cuts:
-        return ()
-    known = {metric.name: no_cuts(metric) for metric in analysis.metrics}
-    named = [NoCut(name, why) for name, why in known.items() if why is not None]
-    if any(str(row[SLICE]).startswith(CUT) for row in analysis.aggregates.moments):
-        return tuple(named)
-    reason = "there are only sums of units, and a cut needs the rows of the impressions"
-    return (*named, *(NoCut(name, reason) for name, why in known.items() if why is None))
+        return
+    reasons = {metric.name: no_cuts(metric) for metric in analysis.metrics}
+    yield from (NoCut(name, why) for name, why in reasons.items() if why is not None)
+    if not any(str(row[SLICE]).startswith(CUT) for row in analysis.aggregates.moments):
+        reason = "there are only sums of units, and a cut needs the rows of the impressions"
+        yield from (NoCut(name, reason) for name, why in reasons.items() if why is None)

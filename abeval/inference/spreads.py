@@ -6,7 +6,6 @@ from typing import cast
 
 import numpy as np
 
-from abeval.aggregates.aggregates import Aggregates
 from abeval.aggregates.wanted import COMPARED, CURVE, at_level, spread_metrics, title_of
 from abeval.inference.compare import Analysis, compare
 from abeval.inference.comparison import Arms
@@ -20,32 +19,31 @@ _BINS = 20
 _JUDGED = "judged"
 
 
-def spreads(analysis: Analysis) -> tuple[Spread, ...]:
-    """Return the distribution of each value in each variant that has it."""
-    return tuple(
-        one
-        for spread in _collected(analysis)
-        for variant in analysis.experiment.variants
-        if (one := _spread(analysis, spread, variant)) is not None
-    )
+def spreads(analysis: Analysis) -> Iterator[Spread]:
+    """Yield the distribution of each value in each variant that has it."""
+    quantiles = analysis.aggregates.quantiles
+    for spread, variant in product(_collected(analysis), analysis.experiment.variants):
+        curve = [quantiles[at_level(spread, level).name].get(variant) for level in CURVE]
+        known = [one for one in curve if one is not None]
+        if known:
+            values = tuple(one.value * scales(spread)[0] for one in known)
+            name = title_of(spread)
+            yield Spread(name, spread.unit, variant, known[0].events, CURVE, values)
 
 
-def quantile_effects(analysis: Analysis) -> tuple[QuantileEffect, ...]:
+def quantile_effects(analysis: Analysis) -> Iterator[QuantileEffect]:
     """Compare the quantiles of each value with control's, as quantile metrics are."""
-    rows, experiment = [], analysis.experiment
-    for spread in _collected(analysis):
-        for variant, level in product(experiment.treatments, COMPARED):
-            arms = Arms(experiment.control, variant)
-            comparison = compare(analysis, at_level(spread, level), arms)
-            row = QuantileEffect(
-                **vars(comparison.values),
-                value=title_of(spread),
-                variant=variant,
-                level=level,
-                reason=comparison.reason,
-            )
-            rows.append(row)
-    return tuple(rows)
+    experiment = analysis.experiment
+    for spread, variant, level in product(_collected(analysis), experiment.treatments, COMPARED):
+        arms = Arms(experiment.control, variant)
+        comparison = compare(analysis, at_level(spread, level), arms)
+        yield QuantileEffect(
+            **vars(comparison.values),
+            value=title_of(spread),
+            variant=variant,
+            level=level,
+            reason=comparison.reason,
+        )
 
 
 def _collected(analysis: Analysis) -> Iterator[Metric]:
@@ -55,20 +53,9 @@ def _collected(analysis: Analysis) -> Iterator[Metric]:
             yield spread
 
 
-def _spread(analysis: Analysis, spread: Metric, variant: str) -> Spread | None:
-    quantiles = analysis.aggregates.quantiles
-    own = [quantiles[at_level(spread, level).name].get(variant) for level in CURVE]
-    known = [one for one in own if one is not None]
-    if not known:
-        return None
-    scale = scales(spread)[0]
-    values = tuple(one.value * scale for one in known)
-    return Spread(title_of(spread), spread.unit, variant, known[0].events, CURVE, values)
-
-
-def unit_aucs(analysis: Analysis) -> tuple[UnitAucs, ...]:
+def unit_aucs(analysis: Analysis) -> Iterator[UnitAucs]:
     """Count units by their own AUC, and those without one; none without GAUC."""
-    least, aucs = analysis.experiment.privacy.min_units or 1, []
+    least = analysis.experiment.privacy.min_units or 1
     for variant in analysis.experiment.variants:
         rows = [row for row in analysis.aggregates.unit_aucs if row.variant == variant]
         bins = [
@@ -85,8 +72,7 @@ def unit_aucs(analysis: Analysis) -> tuple[UnitAucs, ...]:
         )
         if rows:
             units, impressions = sum(b.units for b in bins), sum(b.impressions for b in bins)
-            aucs.append(UnitAucs(variant, units, impressions, joined_bins(bins, least), without))
-    return tuple(aucs)
+            yield UnitAucs(variant, units, impressions, joined_bins(bins, least), without)
 
 
 def joined_bins(bins: Sequence[AucBin], least: int) -> tuple[AucBin, ...]:
@@ -119,35 +105,31 @@ _POINTS = 50
 """Steps of the Lorenz curve."""
 
 
-def catalogue_uses(analysis: Analysis) -> tuple[CatalogueUse, ...]:
+def catalogue_uses(analysis: Analysis) -> Iterator[CatalogueUse]:
     """Say how each variant uses the catalogue; nothing without a catalogue metric."""
-    aggregates = analysis.aggregates
-    reach = aggregates.reach
+    aggregates, reach = analysis.aggregates, analysis.aggregates.reach
     if not reach.items or not aggregates.catalogue_size:
-        return ()
+        return
     variants = [name for name in analysis.experiment.variants if len(reach.item[reach.of(name)])]
     fewest = min(aggregates.units_of(name) for name in variants)
-    return tuple(_use(aggregates, name, fewest) for name in variants)
-
-
-def _use(aggregates: Aggregates, variant: str, fewest: int) -> CatalogueUse:
-    incidence = aggregates.incidence(variant)
-    size, own = incidence.catalogue_size, aggregates.units_of(variant)
-    units = np.bincount(incidence.item, incidence.units, size)
-    impressions = np.bincount(incidence.item, incidence.impressions, size).astype(np.float64)
-    places = sorted({*(-(-fewest * step // _STEPS) for step in range(1, _STEPS + 1)), own})
-    shares, of_impressions = lorenz(impressions)
-    return CatalogueUse(
-        variant=variant,
-        items=size,
-        shown=int(np.count_nonzero(impressions)),
-        impressions=int(impressions.sum()),
-        gini=gini(impressions, size),
-        units=tuple(places),
-        coverage=tuple(coverage(units[units > 0], own, at, size) for at in places),
-        item_shares=tuple(shares.tolist()),
-        impression_shares=tuple(of_impressions.tolist()),
-    )
+    for variant in variants:
+        incidence = aggregates.incidence(variant)
+        size, own = incidence.catalogue_size, aggregates.units_of(variant)
+        units = np.bincount(incidence.item, incidence.units, size)
+        impressions = np.bincount(incidence.item, incidence.impressions, size).astype(np.float64)
+        places = sorted({*(-(-fewest * step // _STEPS) for step in range(1, _STEPS + 1)), own})
+        shares, of_impressions = lorenz(impressions)
+        yield CatalogueUse(
+            variant=variant,
+            items=size,
+            shown=int(np.count_nonzero(impressions)),
+            impressions=int(impressions.sum()),
+            gini=gini(impressions, size),
+            units=tuple(places),
+            coverage=tuple(coverage(units[units > 0], own, at, size) for at in places),
+            item_shares=tuple(shares.tolist()),
+            impression_shares=tuple(of_impressions.tolist()),
+        )
 
 
 def lorenz(impressions: Floats) -> tuple[Floats, Floats]:
