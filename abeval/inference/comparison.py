@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
-from typing import Literal, NamedTuple, cast, get_args
+from typing import Literal, NamedTuple, TypeVar, cast, get_args
 
 from abeval.aggregates.aggregates import Aggregates
 from abeval.experiment.sections import Adjust, Relative, Resample
@@ -37,6 +37,8 @@ Reason = Literal[
     "failed_trust_check",
     "failed_aa",
 ]
+
+Number = TypeVar("Number")
 
 MIN_UNITS = 30
 """Fewer units a variant than this are too little data for a large-sample interval."""
@@ -204,6 +206,14 @@ def reason_of(refusal: Refusal) -> Reason:
     return cast(Reason, refusal.reason) if refusal.reason in get_args(Reason) else "not_finite"
 
 
+def or_none(number: Callable[[], Number]) -> Number | None:
+    """Compute a number; None where it is refused."""
+    try:
+        return number()
+    except Refusal:
+        return None
+
+
 def with_difference(
     bare: Comparison, control: Estimate, treatment: Estimate, method: str, rule: Rule
 ) -> Comparison:
@@ -261,7 +271,7 @@ def with_skewed(bare: Comparison, values: Skewed, method: str, rule: Rule) -> Co
     normal = fixed._replace(difference=skewed.normal_score(values) * fixed.se)
     effect, level, boundary = at_look(normal, rule.looks, rule.alpha, spread[:2])
     low, high = skewed.interval(values, level)
-    lift = _or_none(lambda: skewed.lift(values, level))
+    lift = or_none(lambda: skewed.lift(values, level))
     return replace(
         bare,
         effect=effect._replace(difference=fixed.difference, low=low, high=high),
@@ -287,14 +297,7 @@ def _at_look(
 ) -> Comparison:
     """Add an effect, and its lift at an error rate, as they may be read at this look."""
     effect, level, boundary = at_look(fixed, rule.looks, rule.alpha, spread[:2])
-    bounds = _or_none(lambda: lift(level))
+    bounds = or_none(lambda: lift(level))
     return replace(
         bare, effect=effect, lift=bounds, reason=limit(bounds), boundary=boundary, spread=spread
     )
-
-
-def _or_none(lift: Callable[[], Lift]) -> Lift | None:
-    try:
-        return lift()
-    except Refusal:
-        return None

@@ -4,7 +4,7 @@ Whether an effect is good or bad is decided here alone.
 """
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import groupby
 from operator import itemgetter
@@ -143,6 +143,7 @@ def goal_p_values(
     if not family or method == "none":
         return family
     p_values, changed = list(family.values()), list[float]()
+    names = [name for name, _ in family]
     match method:
         case "dunnett":
             # Over the variants of each goal; Bonferroni over the goals.
@@ -152,7 +153,7 @@ def goal_p_values(
                 changed += multiplicity.dunnett_p_values(own, *_shared(keys, comparisons)).tolist()
             changed = [min(1.0, len(goals) * p) for p in changed]
         case "weighted":
-            changed = multiplicity.weighted(p_values, _weights(experiment, family)).tolist()
+            changed = multiplicity.weighted(p_values, weights(experiment, names)).tolist()
         case _:
             changed = multiplicity.adjust(p_values, method).tolist()
     return dict(zip(family, changed, strict=True))
@@ -190,9 +191,10 @@ def _own_p_values(
     return {key: p_value for key, p_value in p_values.items() if p_value is not None}
 
 
-def _weights(experiment: Experiment, family: Mapping[Key, float]) -> list[float]:
-    weights = {choice.name: choice.weight for choice in experiment.metrics}
-    return [weights.get(metric) or 1.0 for metric, _ in family]
+def weights(experiment: Experiment, names: Iterable[str]) -> list[float]:
+    """Return the weight of each goal in a weighted family."""
+    stated = {choice.name: choice.weight for choice in experiment.metrics}
+    return [stated.get(name) or 1.0 for name in names]
 
 
 def _by_goal(family: Mapping[Key, float]) -> list[list[Key]]:
@@ -246,6 +248,6 @@ def _levels(
             shared = _shared(keys, comparisons)
             levels += [multiplicity.dunnett_level(alpha / len(goals), *shared)] * len(keys)
     else:
-        weights = _weights(experiment, family) if method == "weighted" else None
-        levels = multiplicity.interval_levels(list(family.values()), method, alpha, weights)
+        shares = weights(experiment, [name for name, _ in family])
+        levels = multiplicity.interval_levels(list(family.values()), method, alpha, shares)
     return {key: level for key, level in zip(family, levels, strict=True) if level is not None}

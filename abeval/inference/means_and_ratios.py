@@ -78,10 +78,14 @@ def compare_within(
     metric: Metric, moments: ByStretch, arms: Arms, rule: Rule, cells: Strata | None = None
 ) -> Comparison:
     """Compare two variants by their moments in each stretch; within cells where they are given."""
-    pair = pair_of(moments, arms)
-    places = [] if len(moments) == 1 else usable(moments, arms)
-    weighed = len(moments) == 1 or _can_be_weighed(metric, moments, places, arms, rule)
-    if not weighed:
+    pair, places, can_be_weighed = pair_of(moments, arms), list[int](), True
+    if len(moments) > 1:
+        places, can_be_weighed = usable(moments, arms), metric.is_mean_or_ratio
+    if can_be_weighed and len(places) > 1 and rule.looks is None:
+        # Stretches cannot be weighed where an exact test would judge.
+        whole = pooled([moments[place] for place in places])
+        can_be_weighed = special_tests.rare(whole[arms.control], whole[arms.treatment]) is None
+    if not can_be_weighed:
         control, treatment = (0 if one is None else one.n for one in pair)
         return refused(control, treatment, "split_changed")
     strata = cells
@@ -114,7 +118,8 @@ def compare_moments(
         return refused(*units, "no_units")
     if control.mean[1] == 0 or treatment.mean[1] == 0:
         return refused(*units, "empty_denominator")
-    bare = Comparison(*units, _value(control), _value(treatment))
+    values = [float(one.mean[0] / one.mean[1]) for one in (control, treatment)]
+    bare = Comparison(*units, values[0], values[1])
     try:
         return _judged(bare, _Sample(metric, (control, treatment), rule, strata, skewness))
     except special_tests.TooSkewed as refusal:
@@ -169,9 +174,8 @@ def _adjusted(sample: _Sample) -> Adjusted | None:
         combine = adjustment.stratified_mean if is_mean else adjustment.stratified_ratio
         control, treatment = ([pair[arm] for pair in strata.pairs] for arm in (0, 1))
         return combine(control, treatment, rule.alpha)
-    if rule.adjust not in ("cuped", "regression"):
-        return None
-    return by_covariates(metric, *arms, rule.adjust, rule.alpha)
+    past = of_past(metric, *arms) if rule.adjust in ("cuped", "regression") else None
+    return past and by_past(metric, past, rule.adjust, rule.alpha)
 
 
 def _skewed(sample: _Sample, adjusted: Adjusted | None) -> Skewed | None:
@@ -186,32 +190,24 @@ def _skewed(sample: _Sample, adjusted: Adjusted | None) -> Skewed | None:
         terms = (0,) if metric.kind == "mean" else (0, 1)
         return special_tests.by_moments(metric, arms[0].pick(*terms), arms[1].pick(*terms))
     # Variants that do not differ have one slope: CUPED's, also where each has its own.
-    one_slope, chosen = by_covariates(metric, *arms, "cuped", rule.alpha), of_past(metric, *arms)
-    if one_slope is None or chosen is None:
-        return None
-    return special_tests.by_moments(metric, *chosen, one_slope.theta)
+    past = of_past(metric, *arms)
+    return past and special_tests.by_moments(
+        metric, *past, by_past(metric, past, "cuped", rule.alpha).theta
+    )
 
 
-def by_covariates(
-    metric: Metric, control: Moments, treatment: Moments, adjust: Adjust, alpha: float
-) -> Adjusted | None:
-    """Adjust the effect by values from before the period; None where no unit has any.
-
-    `cuped` has one slope for both variants, `regression` one each (Lin 2013). Moments are of
-    (y, x, values before, whether new).
-    """
-    picked = of_past(metric, control, treatment)
-    if picked is None:
-        return None
+def by_past(
+    metric: Metric, past: tuple[Moments, Moments], adjust: Adjust, alpha: float
+) -> Adjusted:
+    """Adjust by the past: `cuped` with one slope, `regression` one for each variant (Lin 2013)."""
+    is_mean = metric.kind == "mean"
     if adjust == "regression":
-        lin = adjustment.lin_mean if metric.kind == "mean" else adjustment.lin_ratio
-        return lin(*picked, alpha)
-    reduce = adjustment.cuped_mean if metric.kind == "mean" else adjustment.cuped_ratio
-    return reduce(*picked, alpha)
+        return (adjustment.lin_mean if is_mean else adjustment.lin_ratio)(*past, alpha)
+    return (adjustment.cuped_mean if is_mean else adjustment.cuped_ratio)(*past, alpha)
 
 
 def of_past(metric: Metric, control: Moments, treatment: Moments) -> tuple[Moments, Moments] | None:
-    """Pick the value and what it is adjusted by; None where no unit has any."""
+    """Pick the value and values from before the period; None where no unit has any."""
     arms, is_new = (control, treatment), control.mean.size - 1
     # A constant explains nothing, such as the units of a mean, or the past of a table of units.
     before = [k for k in range(2, is_new) if any(arm.covariance[k, k] > 0 for arm in arms)]
@@ -229,30 +225,23 @@ def cells_of(
     stretches: Sequence[tuple[Mapping[str, Moments], Mapping[str, Moments]]],
 ) -> Strata:
     """Return cells of a segment, of each stretch, as strata; small ones merged within theirs."""
-    pairs = [pair for one in stretches if any(one) for pair in _merged(*one)]
-    return Strata(pairs, adjusts=True)
-
-
-def _merged(
-    control: Mapping[str, Moments], treatment: Mapping[str, Moments]
-) -> list[tuple[Moments, Moments]]:
-    cells = sorted({*control, *treatment})
-    width = next(iter((*control.values(), *treatment.values()))).mean.size
-    empty = Moments.of(*[[]] * width)
-    pairs = [(control.get(cell, empty), treatment.get(cell, empty)) for cell in cells]
-    pairs.sort(key=_smaller)
-    while len(pairs) > 1 and _smaller(pairs[0]) < MIN_STRATUM:
-        (first, second), rest = pairs[:2], pairs[2:]
-        pairs = sorted([(first[0] + second[0], first[1] + second[1]), *rest], key=_smaller)
-    return pairs
+    strata: list[tuple[Moments, Moments]] = []
+    for control, treatment in stretches:
+        every = {**control, **treatment}
+        if not every:
+            continue
+        empty = Moments.of(*[[]] * next(iter(every.values())).mean.size)
+        pairs = [(control.get(cell, empty), treatment.get(cell, empty)) for cell in sorted(every)]
+        pairs.sort(key=_smaller)
+        while len(pairs) > 1 and _smaller(pairs[0]) < MIN_STRATUM:
+            (first, second), rest = pairs[:2], pairs[2:]
+            pairs = sorted([(first[0] + second[0], first[1] + second[1]), *rest], key=_smaller)
+        strata += pairs
+    return Strata(strata, adjusts=True)
 
 
 def _smaller(pair: tuple[Moments, Moments]) -> int:
     return min(arm.n for arm in pair)
-
-
-def _value(moments: Moments) -> float:
-    return float(moments.mean[0] / moments.mean[1])
 
 
 def estimate(metric: Metric, moments: Moments) -> Estimate:
@@ -298,18 +287,6 @@ def pair_of(moments: ByStretch, arms: Arms) -> Pair:
         return Pair(one.get(arms.control), one.get(arms.treatment))
     shares = weights(moments, places)
     return Pair(*(stratified([moments[place][name] for place in places], shares) for name in arms))
-
-
-def _can_be_weighed(
-    metric: Metric, moments: ByStretch, places: Sequence[int], arms: Arms, rule: Rule
-) -> bool:
-    """Tell whether stretches can be combined: not of AUC, nor of what an exact test would judge."""
-    if not metric.is_mean_or_ratio:
-        return False
-    if len(places) < 2 or rule.looks is not None:
-        return True
-    whole = pooled([moments[place] for place in places])
-    return special_tests.rare(whole[arms.control], whole[arms.treatment]) is None
 
 
 def together(cells: Sequence[ByStretch]) -> ByStretch:

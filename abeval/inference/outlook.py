@@ -17,6 +17,7 @@ from abeval.experiment.model import Experiment
 from abeval.inference import looks as look_plan
 from abeval.inference.compare import Analysis, compare, rule_of
 from abeval.inference.comparison import Arms, Comparison
+from abeval.inference.families import weights
 from abeval.inference.looks import AlwaysValid, Looks, Planned
 from abeval.inference.means_and_ratios import comparable, estimate, pair_of
 from abeval.logs.placing import planned_splits
@@ -72,7 +73,7 @@ class Growth(NamedTuple):
         gathered = [n / v for n, v in zip(self.units, self.spreads, strict=True)]
         information = self._at(gathered, days, design.information_at)
         sizes = [abs(value) for value in self.values]
-        value = self._at(sizes, days, design.value_at if self.is_total else _last)
+        value = self._at(sizes, days, design.value_at if self.is_total else None)
         sd = math.sqrt(units / information * self._split(units, days)) * value
         return Horizon(units, math.copysign(value, self.values[-1]), sd)
 
@@ -82,24 +83,22 @@ class Growth(NamedTuple):
             return 1.0
         weighed = np.cumsum(np.diff(self.units, prepend=0.0) * self.splits).tolist()
         if days <= len(weighed):
-            return self._at(weighed, days, _last) / units
+            return self._at(weighed, days) / units
         return float(weighed[-1] + units - self.units[-1]) / units
 
     def _at(
         self,
         values: Sequence[float],
         days: float,
-        beyond: Callable[[Sequence[float], float], float],
+        beyond: Callable[[Sequence[float], float], float] | None = None,
     ) -> float:
         """Interpolate within the log from the end of a day to the next; grow on beyond."""
         if days <= len(values):
             return float(np.interp(days, np.arange(len(values) + 1), [0.0, *values]))
+        if beyond is None:
+            return values[-1]
         ended = values[: self.ended]
         return values[-1] * beyond(ended, days) / beyond(ended, len(values))
-
-
-def _last(values: Sequence[float], days: float) -> float:
-    return values[-1]
 
 
 POWER = 0.8
@@ -187,9 +186,8 @@ def level_of(experiment: Experiment, metrics: Sequence[Metric], metric: Metric) 
             loadings = [math.sqrt(own / (own + control)) for control, own in pairs]
             return multiplicity.dunnett_level(alpha * variants / tests, loadings)
         case "weighted":
-            weights = {choice.name: choice.weight or 1.0 for choice in experiment.metrics}
-            whole = variants * sum(weights.get(one.name, 1.0) for one in goals)
-            return alpha * weights.get(metric.name, 1.0) / whole
+            whole = variants * sum(weights(experiment, [one.name for one in goals]))
+            return alpha * weights(experiment, [metric.name])[0] / whole
         case "by":
             return alpha / tests / sum(1 / place for place in range(1, tests + 1))
         case _:

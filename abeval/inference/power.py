@@ -18,6 +18,8 @@ from abeval.aggregates.aggregates import Aggregates, BucketSums
 from abeval.experiment.model import Experiment
 from abeval.experiment.sections import Family
 from abeval.inference import outlook
+from abeval.inference.comparison import or_none
+from abeval.inference.families import weights
 from abeval.inference.looks import Planned, planned_fractions
 from abeval.inference.outlook import MOST_DAYS, POWER, Growth, Outlook
 from abeval.metrics.definition import Metric
@@ -148,12 +150,11 @@ class _Case(NamedTuple):
         every = [*effects, *[0.0] * (len(self.goals) - len(effects))]
         gains = [e / one.error(size, e) for e, one in zip(every, self.goals, strict=True)]
         margins = [(one.margin or 0.0) / one.error(size) for one in self.guardrails]
-        weights = {choice.name: choice.weight or 1.0 for choice in experiment.metrics}
         looks = first.looks_at(size)
         rule = Rule(
             experiment.alpha,
             experiment.inference.family,
-            [weights.get(one.metric.name, 1.0) for one in self.goals],
+            weights(experiment, [one.metric.name for one in self.goals]),
             cache(partial(first.critical, size)),
             looks.fractions if isinstance(looks, Planned) else (1.0,),
         )
@@ -357,12 +358,10 @@ def power_outlook(
 
 def _next_look(experiment: Experiment, outlooks: Sequence[Outlook]) -> str | None:
     """Return the next of the planned looks: its local day, or the units at which it is."""
-    looks = outlooks[0].looks if outlooks else None
-    if not isinstance(looks, Planned):
+    looks, shares = outlooks[0].looks if outlooks else None, planned_fractions(experiment)
+    if not isinstance(looks, Planned) or shares[-1] <= looks.shares[-1]:
         return None
-    share = next((one for one in planned_fractions(experiment) if one > looks.shares[-1]), None)
-    if share is None:
-        return None
+    share = next(one for one in shares if one > looks.shares[-1])
     if experiment.inference.planned_units is not None:
         return f"{math.ceil(share * experiment.inference.planned_units):,} units"
     if experiment.period is None:
@@ -380,21 +379,14 @@ def _metric_outlook(one: Outlook, planned: float | None) -> MetricOutlook:
         return MetricOutlook(name, days, None, (), None, None, refusal.reason, variant)
     target = one.margin or round_effect(_SMALLER * mde)
     # Beyond what is planned there is neither a size nor its units.
-    size = _or_none(lambda: one.size_for(target))
+    size = or_none(lambda: one.size_for(target))
     units = None if size is None else one.at(size).units
     if days is None:
         return MetricOutlook(name, None, mde, (), target, None, "no_time", variant, units)
     # One day alone does not say how the log goes on.
-    seen = {at: _or_none(partial(one.detectable, at)) for at in _sizes(days, planned)}
+    seen = {at: or_none(partial(one.detectable, at)) for at in _sizes(days, planned)}
     points = tuple((at, effect) for at, effect in seen.items() if effect)
     return MetricOutlook(name, days, mde, points, target, size, None, variant, units)
-
-
-def _or_none(number: Callable[[], float]) -> float | None:
-    try:
-        return number()
-    except Refusal:
-        return None
 
 
 def _sizes(days: float, planned: float | None) -> list[float]:
