@@ -1,6 +1,6 @@
 """Compare every metric of an experiment: by its kind, as the plan says."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -127,24 +127,12 @@ def _compare_cells(
     analysis: Analysis, metric: Metric, slice_name: str, arms: Arms, rule: Rule
 ) -> Comparison:
     """Compare two variants within the cells of a segment, in each stretch."""
-    cells = {
-        cell: analysis.moments(metric, slice_name, cell)
-        for cell in analysis.aggregates.cells(metric.name, slice_name)
-    }
-    if not cells:
+    names = analysis.aggregates.cells(metric.name, slice_name)
+    if not names:
         return refused(*arms.units(analysis.aggregates), "no_units")
-    whole = means.together(list(cells.values()))
-    places = means.usable(whole, arms) if len(whole) > 1 else [0]
-    stretches = [
-        (_of_variant(cells, place, arms.control), _of_variant(cells, place, arms.treatment))
-        for place in places
-    ]
-    return means.compare_within(metric, whole, arms, rule, means.cells_of(stretches))
-
-
-def _of_variant(cells: Mapping[str, ByStretch], place: int, variant: str) -> dict[str, Moments]:
-    """Return a variant's moments in each cell that it has in a stretch."""
-    return {cell: one[place][variant] for cell, one in cells.items() if variant in one[place]}
+    cells = [analysis.moments(metric, slice_name, cell) for cell in names]
+    strata = means.strata_of(cells, arms)
+    return means.compare_within(metric, means.together(cells), arms, rule, strata)
 
 
 def rule_of(analysis: Analysis, metric: Metric, arms: Arms) -> Rule:

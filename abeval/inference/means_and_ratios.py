@@ -4,7 +4,7 @@ Where the traffic split changed, moments are taken within stretches of entry day
 weighs in both variants what its share of all units is (post-stratification).
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import NamedTuple
 
@@ -221,17 +221,15 @@ def of_past(metric: Metric, control: Moments, treatment: Moments) -> tuple[Momen
     return first, second
 
 
-def cells_of(
-    stretches: Sequence[tuple[Mapping[str, Moments], Mapping[str, Moments]]],
-) -> Strata:
-    """Return cells of a segment, of each stretch, as strata; small ones merged within theirs."""
-    strata: list[tuple[Moments, Moments]] = []
-    for control, treatment in stretches:
-        every = {**control, **treatment}
-        if not every:
+def strata_of(cells: Sequence[ByStretch], arms: Arms) -> Strata:
+    """Return the cells of a segment as strata, small ones merged within their stretch."""
+    whole, strata = together(cells), list[tuple[Moments, Moments]]()
+    for place in usable(whole, arms) if len(whole) > 1 else [0]:
+        own = [one[place] for one in cells if any(name in one[place] for name in arms)]
+        if not own:
             continue
-        empty = Moments.of(*[[]] * next(iter(every.values())).mean.size)
-        pairs = [(control.get(cell, empty), treatment.get(cell, empty)) for cell in sorted(every)]
+        empty = Moments.of(*[[]] * next(iter(own[0].values())).mean.size)
+        pairs = [(one.get(arms.control, empty), one.get(arms.treatment, empty)) for one in own]
         pairs.sort(key=_smaller)
         while len(pairs) > 1 and _smaller(pairs[0]) < MIN_STRATUM:
             (first, second), rest = pairs[:2], pairs[2:]

@@ -270,7 +270,6 @@ class Outlook(NamedTuple):
 
     def detectable(self, size: float, power: float = POWER) -> float:
         """Return the relative effect, or margin, that this test finds at a size."""
-        self.check()
         se = self.se / math.sqrt(self._grown(size).information)
         critical = self.critical(size, self.level)[-1]
         treated = treated_part(self.experiment, self.metric, self.variant)

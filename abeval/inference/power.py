@@ -189,31 +189,24 @@ def _decision_plan(
 
 
 def _planned(bare: DecisionPlan, case: _Case, target: Target) -> DecisionPlan:
-    first, effect = case.goals[0], target.mde
-    most = outlook.MOST_UNITS if first.growth is None else MOST_DAYS
+    first, effect, power = case.goals[0], target.mde, target.power
     if effect is None:
         size = first.size_of(target.days)
-        ships = case.ships(size, LARGEST)
-        if ships >= target.power:
-            effect = outlook.smallest(lambda e: case.ships(size, e) >= target.power, 0.1, LARGEST)
+        if case.ships(size, LARGEST) >= power:
+            effect = outlook.smallest(lambda e: case.ships(size, e) >= power, 0.1, LARGEST)
     else:
-        wanted = effect
-        size = outlook.smallest(
-            lambda size: case.ships(size, wanted) >= target.power, first.size_of(None), most
-        )
-    units, none = first.at(size).units, case.odds(size)
-    found = replace(
-        bare,
-        units=units,
-        days=size if first.growth is not None else None,
-        ship_none=none.ship,
-        stop_none=none.stop,
-    )
+        most = outlook.MOST_UNITS if first.growth is None else MOST_DAYS
+        ships = partial(case.ships, effect=effect)
+        size = outlook.smallest(lambda size: ships(size) >= power, first.size_of(None), most)
+    none, sized = case.odds(size), replace(bare, units=first.at(size).units)
+    if first.growth is not None:
+        sized = replace(sized, days=size)
+    sized = replace(sized, ship_none=none.ship, stop_none=none.stop)
     if effect is None:
         reason = "the guardrails hold too seldom at this size, whatever the goals gain"
-        return replace(found, ship=ships, reason=reason)
+        return replace(sized, ship=case.ships(size, LARGEST), reason=reason)
     ship, ship_one = case.ships(size, effect), case.odds(size, effect).ship
-    return replace(found, mde=effect, ship=ship, ship_one=ship_one)
+    return replace(sized, mde=effect, ship=ship, ship_one=ship_one)
 
 
 def _correlation(outlooks: Sequence[Outlook], aggregates: Aggregates) -> Floats:

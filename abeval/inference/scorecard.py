@@ -231,7 +231,7 @@ def winners_curse(
         effect = comparisons[row.metric, row.variant].effect
         if row.role != "goal" or row.status not in ("better", "worse") or effect is None:
             continue
-        if effect.se <= 0 or effect.difference == 0:
+        if effect.se <= 0:
             continue
         errors = decisions.type_s_m(effect.difference, effect.se, analysis.experiment.alpha)
         if errors.power < ENOUGH_POWER:
