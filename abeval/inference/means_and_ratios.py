@@ -52,13 +52,6 @@ class Strata(NamedTuple):
     adjusts: bool = False
 
 
-class Skewness(NamedTuple):
-    """The skewness of units' values, and whether an effect multiplies them."""
-
-    value: float
-    scaled: bool
-
-
 class _Sample(NamedTuple):
     """What one test of a metric compares: moments of two variants, and how they are judged."""
 
@@ -66,7 +59,7 @@ class _Sample(NamedTuple):
     arms: tuple[Moments, Moments]
     rule: Rule
     strata: Strata | None
-    skewness: Skewness | None
+    skewness: tuple[float, bool] | None
 
     @property
     def values(self) -> tuple[Estimate, Estimate]:
@@ -101,7 +94,7 @@ def compare_moments(
     treatment: Moments | None,
     rule: Rule,
     strata: Strata | None = None,
-    skewness: Skewness | None = None,
+    skewness: tuple[float, bool] | None = None,
 ) -> Comparison:
     """Compare two variants by the moments of (y, x, y0, x0, z, …) over their units.
 
@@ -111,7 +104,8 @@ def compare_moments(
         treatment: The same of the treatment.
         rule: How the effect is judged.
         strata: Cells to adjust by, or what the moments were weighed of: only these have third ones.
-        skewness: Of moments without third ones.
+        skewness: Of units' values, where moments have no third ones, and whether an effect
+            multiplies values.
     """
     units = 0 if control is None else control.n, 0 if treatment is None else treatment.n
     if control is None or treatment is None or 0 in units:
@@ -126,18 +120,6 @@ def compare_moments(
         return replace(bare, reason="too_skewed", units_needed=refusal.units_needed)
     except Refusal as refusal:
         return replace(bare, reason=reason_of(refusal))
-
-
-def compare_with_shape(
-    metric: Metric,
-    arms: tuple[Moments | None, Moments | None],
-    rule: Rule,
-    shape: special_tests.Shape,
-    days: int,
-) -> Comparison:
-    """Compare two variants by moments of some days, whose skewness is known from elsewhere."""
-    skewness = Skewness(shape.skewness(days), shape.scaled)
-    return compare_moments(metric, *arms, rule, skewness=skewness)
 
 
 def _judged(bare: Comparison, sample: _Sample) -> Comparison:

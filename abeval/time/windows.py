@@ -6,13 +6,7 @@ from typing import Literal, NamedTuple
 
 from abeval.aggregates.sums import ByStretch
 from abeval.inference.comparison import Arms, Comparison, Rule
-from abeval.inference.means_and_ratios import (
-    Pair,
-    compare_moments,
-    compare_with_shape,
-    compare_within,
-    pair_of,
-)
+from abeval.inference.means_and_ratios import Pair, compare_moments, compare_within, pair_of
 from abeval.logs.placing import Stretches
 from abeval.metrics.definition import Metric
 from abeval.results.windows import AxisName, WindowRow
@@ -178,7 +172,8 @@ class Course:
             return compare_moments(self.metric, *self.known.windows[span, entered], rule)
         days = 1 if self.axis.name in ("hour", "weekday") else span[1] - span[0] + 1
         arms = pair_of(window, self.arms)
-        return compare_with_shape(self.metric, arms, rule, self.known.shape, days)
+        skewness = self.known.shape.skewness(days), self.known.shape.scaled
+        return compare_moments(self.metric, *arms, rule, skewness=skewness)
 
 
 def calendar(
