@@ -73,7 +73,7 @@ class Growth(NamedTuple):
         gathered = [n / v for n, v in zip(self.units, self.spreads, strict=True)]
         information = self._at(gathered, days, design.information_at)
         sizes = [abs(value) for value in self.values]
-        value = self._at(sizes, days, design.value_at if self.is_total else None)
+        value = self._at(sizes, days, design.value_at if self.is_total else _last)
         sd = math.sqrt(units / information * self._split(units, days)) * value
         return Horizon(units, math.copysign(value, self.values[-1]), sd)
 
@@ -83,22 +83,24 @@ class Growth(NamedTuple):
             return 1.0
         weighed = np.cumsum(np.diff(self.units, prepend=0.0) * self.splits).tolist()
         if days <= len(weighed):
-            return self._at(weighed, days) / units
+            return self._at(weighed, days, _last) / units
         return float(weighed[-1] + units - self.units[-1]) / units
 
     def _at(
         self,
         values: Sequence[float],
         days: float,
-        beyond: Callable[[Sequence[float], float], float] | None = None,
+        beyond: Callable[[Sequence[float], float], float],
     ) -> float:
         """Interpolate within the log from the end of a day to the next; grow on beyond."""
         if days <= len(values):
             return float(np.interp(days, np.arange(len(values) + 1), [0.0, *values]))
-        if beyond is None:
-            return values[-1]
         ended = values[: self.ended]
         return values[-1] * beyond(ended, days) / beyond(ended, len(values))
+
+
+def _last(values: Sequence[float], _days: float) -> float:
+    return values[-1]
 
 
 POWER = 0.8
