@@ -179,6 +179,7 @@ class LoadedExperiment:
         """
         from abeval.aggregates.collect import Further, collect_prepared
         from abeval.experiment.metrics import named_metrics
+        from abeval.inference.compare import Analysis
         from abeval.inference.power import Target, plan
         from abeval.logs.run import opened
         from abeval.time.time_sums import growths_of
@@ -198,8 +199,8 @@ class LoadedExperiment:
             further = Further(units=False, by_day=True)
             collected = collect_prepared(run, chosen, by_bucket=True, further=further)
             growths = growths_of(collected, chosen)
-        target = Target(mde, days, power)
-        return plan(self.experiment, chosen, collected.aggregates, growths, target)
+        analysis = Analysis(self.experiment, chosen, collected.aggregates)
+        return plan(analysis, growths, Target(mde, days, power))
 
     def windows(
         self,

@@ -8,6 +8,7 @@ from abeval.aggregates.aggregates import Aggregates
 from abeval.aggregates.sums import LEFT_OUT
 from abeval.experiment.model import Experiment
 from abeval.experiment.sources import ROW_UNIT
+from abeval.inference.compare import Analysis
 from abeval.inference.comparison import Arms
 from abeval.inference.looks import START_PRECISION, START_UNITS, Planned, looks_of
 from abeval.inference.means_and_ratios import MIN_STRETCH, comparable
@@ -107,15 +108,14 @@ def ramps(stretches: Stretches) -> tuple[Ramp, ...]:
     return tuple(Ramp(one.start, one.end, one.shares, one.weights) for one in stretches)
 
 
-def notes(
-    experiment: Experiment, metrics: Sequence[Metric], aggregates: Aggregates
-) -> tuple[str, ...]:
+def notes(analysis: Analysis) -> tuple[str, ...]:
     """Say in sentences how to read the numbers."""
+    experiment, aggregates = analysis.experiment, analysis.aggregates
     return (
-        *_of_the_plan(experiment, metrics),
+        *_of_the_plan(experiment, analysis.metrics),
         *_of_the_rows(experiment, aggregates),
         *_of_the_look(experiment, aggregates),
-        *_small_arms(experiment, metrics, aggregates),
+        *_small_arms(analysis),
         *_of_the_split(experiment, aggregates),
         *experiment.overrides,
         *aggregates.notes,
@@ -249,11 +249,10 @@ def _of_the_split(experiment: Experiment, aggregates: Aggregates) -> Iterator[st
             )
 
 
-def _small_arms(
-    experiment: Experiment, metrics: Sequence[Metric], aggregates: Aggregates
-) -> Iterator[str]:
+def _small_arms(analysis: Analysis) -> Iterator[str]:
     """Name uneven splits where tests of other kinds than means and ratios reject too often."""
-    resampled = experiment.inference.resample is not None
+    experiment, aggregates = analysis.experiment, analysis.aggregates
+    resampled, metrics = experiment.inference.resample is not None, analysis.metrics
     names = [m.name for m in metrics if m.kind in _LARGE or (resampled and m.is_mean_or_ratio)]
     control = aggregates.units_of(experiment.control)
     for variant in experiment.treatments if names else ():

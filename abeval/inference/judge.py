@@ -62,7 +62,7 @@ def judge(experiment: Experiment, metrics: Sequence[Metric], aggregates: Aggrega
 
     notes = (
         *scorecard.winners_curse(analysis, comparisons, rows),
-        *context.notes(experiment, metrics, aggregates),
+        *context.notes(analysis),
     )
     return Result(
         schema_version=SCHEMA_VERSION,

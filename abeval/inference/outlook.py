@@ -258,21 +258,22 @@ class Outlook(NamedTuple):
 
     def at(self, size: float) -> Horizon:
         """Return units, control's value and the spread between units at a size."""
-        grown = self._grown(size)
-        units, value = self.units * grown.units, self.control * grown.value
+        grown_units, grown_value, _ = self._grown(size)
+        units, value = self.units * grown_units, self.control * grown_value
         between = sum(1 / share for share in self.shares)
         return Horizon(units, value, self.error(size) * abs(value) * math.sqrt(units / between))
 
     def error(self, size: float, effect: float = 0.0) -> float:
         """Return the standard error of the relative effect at a size, where that is `effect`."""
-        grown = self._grown(size)
-        se = self.se / abs(self.control) / math.sqrt(grown.information)
+        *_, information = self._grown(size)
+        se = self.se / abs(self.control) / math.sqrt(information)
         treated = treated_part(self.experiment, self.metric, self.variant)
         return se * math.sqrt(1 + effect * treated)
 
     def detectable(self, size: float, power: float = POWER) -> float:
         """Return the relative effect, or margin, that this test finds at a size."""
-        se = self.se / math.sqrt(self._grown(size).information)
+        *_, information = self._grown(size)
+        se = self.se / math.sqrt(information)
         critical = self.critical(size, self.level)[-1]
         treated = treated_part(self.experiment, self.metric, self.variant)
         return detectable(se, self.control, critical, treated, power)
@@ -294,8 +295,8 @@ class Outlook(NamedTuple):
         """Return the critical |z| of each look up to a size, at the row's level or another."""
         looks, information = self.looks_at(size), self.information
         if isinstance(looks, AlwaysValid):
-            grown = self._grown(size)
-            information *= grown.information if looks.planned_units is None else grown.units
+            units, _, grown = self._grown(size)
+            information *= grown if looks.planned_units is None else units
         return look_plan.critical_values(looks, information, level)
 
     def looks_at(self, size: float) -> Looks | None:
@@ -305,33 +306,24 @@ class Outlook(NamedTuple):
             return looks
         share = min(1.0, looks.shares[-1] * size / self.size)
         before = [one for one in look_plan.planned_fractions(self.experiment) if one < share]
-        whole = self._grown(size).information
-        gathered = [self._grown(size * one / share).information / whole for one in before]
+        *_, whole = self._grown(size)
+        gathered = [self._grown(size * one / share)[2] / whole for one in before]
         shares, fractions = look_plan.informative(before, gathered)
         return looks._replace(shares=(*shares, share), fractions=(*fractions, 1.0))
 
-    def _grown(self, size: float) -> "_Grown":
-        """Return what the log has grown by at a size."""
+    def _grown(self, size: float) -> tuple[float, float, float]:
+        """Return units, control's value and 1/se² of the relative effect, over those of the log."""
         self.check()
         if self.growth is None or size == self.size:
-            return _Grown(size / self.size, 1.0, size / self.size)
+            return size / self.size, 1.0, size / self.size
         now, then = self.growth.after(self.size), self.growth.after(size)
-        return _Grown(
-            then.units / now.units, then.value / now.value, then.information / now.information
-        )
+        information = then.information / now.information
+        return then.units / now.units, then.value / now.value, information
 
     def check(self) -> None:
         """Raise why it cannot be planned."""
         if self.refusal is not None:
             raise Refusal(self.refusal, f"{self.metric.name} cannot be planned")
-
-
-class _Grown(NamedTuple):
-    """Units, control's value and 1/se² of the relative effect, over those of the log."""
-
-    units: float
-    value: float
-    information: float
 
 
 def smallest(enough: Callable[[float], bool], start: float, most: float) -> float:
@@ -355,18 +347,13 @@ def smallest(enough: Callable[[float], bool], start: float, most: float) -> floa
 
 
 def outlooks_of(
-    experiment: Experiment,
-    metrics: Sequence[Metric],
-    aggregates: Aggregates,
-    growths: Mapping[str, Growth],
-    variants: Sequence[str],
+    analysis: Analysis, growths: Mapping[str, Growth], variants: Sequence[str]
 ) -> list[Outlook]:
     """Return the outlooks of means, ratios, goals and guardrails in these variants."""
-    analysis = Analysis(experiment, metrics, aggregates)
     return [
         _outlook(analysis, metric, variant, growths.get(metric.name))
-        for metric in metrics
-        if metric.is_mean_or_ratio or metric.role in ("goal", "guardrail")
+        for metric in analysis.metrics
+        if metric.is_mean_or_ratio or metric.role != "diagnostic"
         for variant in variants
     ]
 

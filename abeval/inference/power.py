@@ -18,11 +18,11 @@ from abeval.aggregates.aggregates import Aggregates, BucketSums
 from abeval.experiment.model import Experiment
 from abeval.experiment.sections import Family
 from abeval.inference import outlook
+from abeval.inference.compare import Analysis
 from abeval.inference.comparison import or_none
 from abeval.inference.families import weights
 from abeval.inference.looks import Planned, planned_fractions
 from abeval.inference.outlook import MOST_DAYS, POWER, Growth, Outlook
-from abeval.metrics.definition import Metric
 from abeval.results.power import DecisionPlan, MetricOutlook, Plan, Plans, PowerOutlook
 from abeval.stats.records import Bools, Floats, Refusal
 
@@ -49,22 +49,16 @@ class Target(NamedTuple):
     power: float
 
 
-def plan(
-    experiment: Experiment,
-    metrics: Sequence[Metric],
-    aggregates: Aggregates,
-    growths: Mapping[str, Growth],
-    target: Target,
-) -> Plans:
+def plan(analysis: Analysis, growths: Mapping[str, Growth], target: Target) -> Plans:
     """Plan each metric for a relative effect, or for a number of days; and the decision on them.
 
     Without either, a plan is the effect that the units seen so far can find. Only means, ratios,
     goals and guardrails have plans; `growths` are of metrics whose days add up.
     """
-    first = experiment.treatments[:1]
-    outlooks = outlook.outlooks_of(experiment, metrics, aggregates, growths, first)
+    experiment = analysis.experiment
+    outlooks = outlook.outlooks_of(analysis, growths, experiment.treatments[:1])
     plans = tuple(_plan(one, target) for one in outlooks)
-    decision = _decision_plan(experiment, aggregates, outlooks, target)
+    decision = _decision_plan(analysis, outlooks, target)
     return Plans(experiment.alpha, target.power, experiment.inference.looks, plans, decision)
 
 
@@ -166,21 +160,21 @@ class _Case(NamedTuple):
 
 
 def _decision_plan(
-    experiment: Experiment, aggregates: Aggregates, outlooks: Sequence[Outlook], target: Target
+    analysis: Analysis, outlooks: Sequence[Outlook], target: Target
 ) -> DecisionPlan | None:
     """Plan the verdict; None without a goal."""
+    experiment, inference = analysis.experiment, analysis.experiment.inference
     goals = tuple(one for one in outlooks if one.metric.role == "goal")
     guardrails = tuple(one for one in outlooks if one.metric.role == "guardrail")
     if not goals:
         return None
-    inference = experiment.inference
     looks = len(planned_fractions(experiment)) if inference.looks == "group_sequential" else 1
     bare = DecisionPlan(
         len(goals), len(guardrails), inference.family, looks, mde=target.mde, days=target.days
     )
     control, treatment = outlooks[0].shares
     shared = treatment / (control + treatment)
-    correlation = _correlation([*goals, *guardrails], aggregates)
+    correlation = _correlation([*goals, *guardrails], analysis.aggregates)
     steps = draws(correlation, len(experiment.treatments), shared, looks)
     try:
         return _planned(bare, _Case(experiment, goals, guardrails, steps), target)
@@ -327,15 +321,12 @@ def _family(z: Floats, rule: Rule, look: int) -> Bools:
     return back
 
 
-def power_outlook(
-    experiment: Experiment,
-    metrics: Sequence[Metric],
-    aggregates: Aggregates,
-    growths: Mapping[str, Growth],
-) -> PowerOutlook:
+def power_outlook(analysis: Analysis, growths: Mapping[str, Growth]) -> PowerOutlook:
     """Say what each goal and guardrail in each variant can see, now and after more days."""
-    judging = [metric for metric in metrics if metric.role != "diagnostic"]
-    outlooks = outlook.outlooks_of(experiment, judging, aggregates, growths, experiment.treatments)
+    experiment = analysis.experiment
+    judging = [metric for metric in analysis.metrics if metric.role != "diagnostic"]
+    of_judging = replace(analysis, metrics=judging)
+    outlooks = outlook.outlooks_of(of_judging, growths, experiment.treatments)
     planned = None
     if experiment.period is not None:
         start, end = experiment.period.bounds
