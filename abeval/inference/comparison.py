@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
-from typing import Literal, NamedTuple, TypeVar, cast, get_args
+from typing import Any, Literal, NamedTuple, TypeVar, cast, get_args
 
 from abeval.aggregates.aggregates import Aggregates
 from abeval.experiment.sections import Adjust, Relative, Resample
@@ -183,6 +183,11 @@ Key = tuple[str, str]
 """A metric and a variant, or two variants."""
 
 Comparisons = Mapping[Key, Comparison]
+
+
+def picked(source: object, *names: str) -> dict[str, Any]:
+    """Return some numbers of a record by their names, for another record that has the same."""
+    return {name: getattr(source, name) for name in names}
 
 
 def adjusted_p_values(

@@ -9,7 +9,7 @@ from abeval.aggregates.sums import LEFT_OUT
 from abeval.experiment.model import Experiment
 from abeval.experiment.sources import ROW_UNIT
 from abeval.inference.compare import Analysis
-from abeval.inference.comparison import Arms
+from abeval.inference.comparison import Arms, picked
 from abeval.inference.looks import START_PRECISION, START_UNITS, Planned, looks_of
 from abeval.inference.means_and_ratios import MIN_STRETCH, comparable
 from abeval.inference.trust.rows import expected_days
@@ -34,22 +34,16 @@ def experiment_info(experiment: Experiment, aggregates: Aggregates) -> Experimen
     """Return what was analysed."""
     period, before = experiment.period, experiment.pre_period
     return ExperimentInfo(
-        name=experiment.name,
-        unit=experiment.unit,
-        control=experiment.control,
-        timezone=experiment.timezone,
+        **picked(experiment, "name", "unit", "control", "timezone", "alpha"),
+        **picked(experiment.inference, "family", "looks", "adjust"),
         start=None if period is None else str(period.start),
         end=None if period is None else str(period.end),
         pre_start=None if before is None else str(before.start),
         pre_end=None if before is None else str(before.end),
-        alpha=experiment.alpha,
         variants=tuple(
             VariantInfo(name, variant.weight, variant.model, aggregates.units_of(name))
             for name, variant in experiment.variants.items()
         ),
-        family=experiment.inference.family,
-        looks=experiment.inference.looks,
-        adjust=experiment.inference.adjust,
     )
 
 
@@ -57,15 +51,10 @@ def metric_info(metric: Metric) -> MetricInfo:
     """Return the definition behind a metric's numbers."""
     margin = metric.margin
     return MetricInfo(
-        name=metric.name,
-        kind=metric.kind,
-        formula=metric.formula,
-        unit=metric.unit,
+        **picked(metric, "name", "kind", "formula", "unit", "role", "within"),
         direction=metric.direction.label,
-        role=metric.role,
         margin=None if margin is None else margin.size,
         margin_relative=None if margin is None else margin.relative,
-        within=metric.within,
     )
 
 

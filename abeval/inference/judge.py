@@ -13,7 +13,7 @@ from abeval.experiment.sections import Family
 from abeval.inference import context, scorecard, segments, spreads
 from abeval.inference.aa import aa_of
 from abeval.inference.compare import Analysis, compare, compare_all
-from abeval.inference.comparison import Arms, adjusted_p_values
+from abeval.inference.comparison import Arms, adjusted_p_values, picked
 from abeval.inference.families import family_intervals
 from abeval.inference.trust.checks import trust_checks, untrusted
 from abeval.inference.trust.groups import moved_denominators
@@ -116,15 +116,15 @@ def pairwise(
     values: dict[str, float | None] = dict.fromkeys(experiment.variants)
     pairs = []
     for (base, variant), comparison in comparisons.items():
-        numbers = vars(comparison.numbers)
+        numbers = comparison.numbers
         for name, value in ((base, comparison.control), (variant, comparison.treatment)):
             values[name] = value if values[name] is None else values[name]
         pair = Pair(
             base=base,
             variant=variant,
             units_base=comparison.units_control,
-            **{name: numbers[name] for name in _OF_PAIRS},
-            p_adjusted=p_values.get((base, variant), numbers["p_value"]),
+            **picked(numbers, *_OF_PAIRS),
+            p_adjusted=p_values.get((base, variant), numbers.p_value),
             reason=comparison.reason,
         )
         pairs.append(pair)

@@ -7,7 +7,7 @@ from abeval.aggregates.sums import DAY, SEGMENT
 from abeval.experiment.model import Experiment
 from abeval.inference import families, outlook
 from abeval.inference.compare import Analysis, rule_of
-from abeval.inference.comparison import Arms, Comparison, Comparisons, Reason, Rule
+from abeval.inference.comparison import Arms, Comparison, Comparisons, Reason, Rule, picked
 from abeval.inference.context import partial_days
 from abeval.inference.means_and_ratios import compare_within
 from abeval.metrics.definition import Metric, scales
@@ -63,8 +63,7 @@ def judged_rows(
         yield Row(
             **vars(comparison.numbers),
             metric=metric.name,
-            kind=metric.kind,
-            role=metric.role,
+            **picked(metric, "kind", "role"),
             direction=metric.direction.label,
             variant=variant,
             p_adjusted=p_adjusted,
@@ -175,10 +174,7 @@ def adjustments(analysis: Analysis, comparisons: Comparisons) -> Iterator[Adjust
             metric=metric.name,
             variant=variant,
             method="+".join(name for name, applied in kinds if applied is not None),
-            difference=plain.difference,
-            difference_low=plain.difference_low,
-            difference_high=plain.difference_high,
-            p_value=plain.p_value,
+            **picked(plain, "difference", "difference_low", "difference_high", "p_value"),
             theta=() if adjusted is None else adjusted.theta,
             variance_removed=adjusted and adjusted.variance_removed,
             cap=None if caps is None else caps[0] * scale,

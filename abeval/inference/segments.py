@@ -22,6 +22,7 @@ from abeval.inference.comparison import (
     Comparison,
     Rule,
     adjusted_p_values,
+    picked,
     reason_of,
     refused,
 )
@@ -121,14 +122,10 @@ def _test(cells: Cells, alpha: float) -> SegmentTest | None:
         cells=len(known),
         cells_left_out=len(cells.large) + len(cells.small) - len(known),
         scale="difference" if same_lift is None else "lift",
-        q=test.q,
-        p_value=test.p_value,
+        **picked(test, "q", "p_value", "i_squared"),
         p_adjusted=test.p_value,
-        i_squared=test.i_squared,
         p_value_difference=same.p_value,
-        within=shift.within,
-        mix=shift.mix,
-        mix_p_value=shift.mix_p_value,
+        **picked(shift, "within", "mix", "mix_p_value"),
         reversal_p_value=_reversal(cells, parts, shift),
         reversed=False,
     )
@@ -349,7 +346,7 @@ def _split(analysis: Analysis, cut: str, metric: Metric, variant: str) -> CutSpl
         except Refusal as refusal:
             why = why or reason_of(refusal)
         else:
-            ends = {"low": effect.low, "high": effect.high, "p_value": effect.p_value}
+            ends = picked(effect, "low", "high", "p_value")
             parts |= {f"{name}_{end}": number for end, number in ends.items()}
     return replace(bare, difference=whole.difference, **parts, reason=why)
 
