@@ -121,9 +121,8 @@ def slice_rows(analysis: Analysis, name: str, moved: Container[str] = ()) -> Ite
         for cell in aggregates.cells(metric.name, name):
             moments = analysis.moments(metric, name, cell)
             for variant in experiment.treatments:
-                comparison = compare_within(
-                    metric, moments, Arms(experiment.control, variant), rule
-                )
+                arms = Arms(experiment.control, variant)
+                comparison = compare_within(metric, moments, arms, rule)
                 reason = comparison.reason
                 if comparison.is_small and comparison.effect is not None:
                     reason = "too_few_units"
@@ -148,9 +147,8 @@ def boundaries(comparisons: Comparisons) -> Iterator[Boundary]:
 def ranges(analysis: Analysis, comparisons: Comparisons) -> Iterator[RangeRow]:
     """Yield the value of each guardrail that has bounds, with its interval."""
     for metric, variant in analysis.rows:
-        row = families.in_range(
-            metric, comparisons[metric.name, variant], analysis.experiment.alpha
-        )
+        comparison = comparisons[metric.name, variant]
+        row = families.in_range(metric, comparison, analysis.experiment.alpha)
         if row is not None and metric.within is not None:
             ends = *metric.within, row.value, *row.interval
             yield RangeRow(metric.name, variant, *ends, row.p_value)

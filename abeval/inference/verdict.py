@@ -96,7 +96,7 @@ def _decision(case: _Case) -> Decision:
     if any(row.status == "worse" for row in (*case.goals, *case.guardrails)):
         return "do_not_ship"
     held = all(row.status in HELD for row in case.guardrails)
-    return "ship" if held and _better(case) else "keep_running"
+    return "ship" if held and _gains(case) else "keep_running"
 
 
 def _do_not_trust(case: _Case) -> str:
@@ -112,24 +112,23 @@ def _ship(case: _Case) -> str:
     guard = f", guardrails held ({held})" if held else "; no guardrail was set"
     open_goals = [r.metric for r in case.goals if r.status != "better" and not _is_moved(r)]
     still = f"; {fmt.listing(open_goals)} not shown to be better" if open_goals else ""
-    return f"{_effects(case, _better(case))}{guard}{still}{_beside(case)}"
+    return f"{_gains(case)}{guard}{still}{_beside(case)}"
 
 
 def _do_not_ship(case: _Case) -> str:
     harms = [_harm(case, row) for row in (*case.goals, *case.guardrails) if row.status == "worse"]
-    gains = _better(case)
-    lead = f"{_effects(case, gains)}, but " if gains else ""
-    return f"{lead}{fmt.listing(harms)}"
+    gains = _gains(case)
+    return f"{gains}, but {fmt.listing(harms)}" if gains else fmt.listing(harms)
 
 
 def _keep_running(case: _Case) -> str:
     if not case.goals:
         return "no metric is a goal, so there is nothing to decide on"
-    gains = _better(case)
+    gains = _gains(case)
     if not gains:
         return _open_goals(case)
     waiting = [_waiting(case, row) for row in case.guardrails if row.status not in HELD]
-    return f"{_effects(case, gains)}, but {fmt.listing(waiting)}{_beside(case)}"
+    return f"{gains}, but {fmt.listing(waiting)}{_beside(case)}"
 
 
 _HAS_WORDS = ("denominator_moved", "not_after_correction")
@@ -143,12 +142,10 @@ _CLAUSES = {
 }
 
 
-def _better(case: _Case) -> list[Row]:
-    return [row for row in case.goals if row.status == "better"]
-
-
-def _effects(case: _Case, rows: Sequence[Row]) -> str:
-    return fmt.listing([_named(case, row) for row in rows])
+def _gains(case: _Case) -> str:
+    """Name the goals that are better; empty where none is."""
+    better = [_named(case, row) for row in case.goals if row.status == "better"]
+    return fmt.listing(better) if better else ""
 
 
 def _named(case: _Case, row: Row) -> str:
