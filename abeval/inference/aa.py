@@ -12,7 +12,7 @@ import numpy as np
 from abeval.aggregates.aggregates import FEW_UNITS, FEW_VALUES, BucketSums, deals_units
 from abeval.experiment.model import Experiment
 from abeval.inference.compare import Analysis
-from abeval.inference.comparison import Comparison, Comparisons
+from abeval.inference.comparison import Comparisons
 from abeval.inference.special_tests import FEW, FEW_UNEVEN, LIMIT, MOST, UNEVEN
 from abeval.results import AAMetric
 from abeval.results.trust import AAResult
@@ -113,32 +113,32 @@ def aa_of(analysis: Analysis, comparisons: Comparisons) -> AAResult | None:
     if not aggregates.buckets or min(counts.values()) < AA_UNITS:
         return None
     variant, _ = most_uneven(experiment, counts)
-    own = {metric.name: comparisons[metric.name, variant] for metric in analysis.metrics}
-    refused = _not_replayed(analysis, own)
+    refused, skewed = _tests_of_rows(analysis, variant, comparisons)
     sums = {name: one for name, one in aggregates.buckets.items() if name not in refused}
-    skewed = {
-        name: skewness_of(one.permuted) for name, one in own.items() if one.permuted is not None
-    }
     result = aa_replays(experiment, sums, counts, experiment.trust.aa_runs, skewed=skewed)
     return replace(result, refused={**refused, **result.refused})
 
 
-def _not_replayed(analysis: Analysis, rows: Mapping[str, Comparison]) -> dict[str, str]:
-    """Say by metric why the test of its rows is none that is replayed."""
-    why: dict[str, str] = {}
+def _tests_of_rows(
+    analysis: Analysis, variant: str, comparisons: Comparisons
+) -> tuple[dict[str, str], dict[str, float]]:
+    """Say by metric why its row's test is not replayed; or how skewed it is, judged by moments."""
+    why, skewed = dict[str, str](), dict[str, float]()
     for metric in analysis.metrics:
-        row = rows[metric.name]
+        row = comparisons[metric.name, variant]
         if metric.source.no_replays:
             why[metric.name] = metric.source.no_replays
         elif analysis.experiment.inference.resample and metric.is_mean_or_ratio:
             why[metric.name] = RESAMPLED
         elif row.rare is not None:
             why[metric.name] = EXACT
-        elif row.permuted is not None and row.permuted.pair is not None:
-            why[metric.name] = PERMUTED
         elif row.reason == "too_skewed":
             why[metric.name] = TOO_SKEWED
-    return why
+        elif row.permuted is not None and row.permuted.pair is not None:
+            why[metric.name] = PERMUTED
+        elif row.permuted is not None:
+            skewed[metric.name] = skewness_of(row.permuted)
+    return why, skewed
 
 
 def aa_replays(
