@@ -6,7 +6,6 @@ An `Outlook` carries a row's standard error to other numbers of days or units by
 import math
 from bisect import bisect_right
 from collections.abc import Callable, Mapping, Sequence
-from datetime import date, timedelta
 from typing import NamedTuple
 
 import numpy as np
@@ -424,11 +423,8 @@ def _to_plan(aggregates: Aggregates, arms: Arms, shares: tuple[float, float]) ->
 
 def _dates(aggregates: Aggregates) -> list[str]:
     """Return every day from the first with an impression to the last; none without time."""
-    days = [date.fromisoformat(one.day) for one in aggregates.days]
-    if not days:
-        return []
-    first, last = min(days), max(days)
-    return [str(first + timedelta(days=n)) for n in range((last - first).days + 1)]
+    days = np.array([one.day for one in aggregates.days], dtype="datetime64[D]")
+    return [str(day) for day in np.arange(days.min(), days.max() + 1)] if days.size else []
 
 
 def _entries(aggregates: Aggregates, dates: Sequence[str]) -> Growth:

@@ -258,8 +258,7 @@ def odds(gains: Sequence[float], margins: Sequence[float], rule: Rule, steps: Fl
     fractions = np.asarray(rule.fractions)
     paths = np.cumsum(steps * np.sqrt(np.diff(fractions, prepend=0.0))[:, None, None, None], axis=0)
     goals, variants = len(gains), steps.shape[2]
-    shipped = np.zeros(DRAWS, dtype=bool)
-    stopped = np.zeros(DRAWS, dtype=bool)
+    ended = np.zeros(DRAWS, dtype=np.int8)
     for look, fraction in enumerate(fractions):
         z = paths[look] / np.sqrt(fraction)
         z[:, 0, :goals] += np.asarray(gains) * np.sqrt(fraction)
@@ -271,10 +270,9 @@ def odds(gains: Sequence[float], margins: Sequence[float], rule: Rule, steps: Fl
         held, worse = _guardrails(z[:, 0, goals:], reach, rule, look)
         stop = harmed | worse
         ship = better.any(axis=1) & held & ~stop
-        open_still = ~(shipped | stopped)
-        shipped |= open_still & ship
-        stopped |= open_still & stop
-    return Odds(float(shipped.mean()), float(stopped.mean()))
+        # 1 where it is shipped, 2 where it is stopped.
+        ended = np.where(ended > 0, ended, ship + 2 * stop)
+    return Odds(float((ended == 1).mean()), float((ended == 2).mean()))
 
 
 def _guardrails(z: Floats, margins: Floats, rule: Rule, look: int) -> tuple[Bools, Bools]:

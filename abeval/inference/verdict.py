@@ -83,20 +83,21 @@ def decide(
             for role in ("goal", "guardrail")
         )
         case = _Case(goals, guardrails, failed, by_name, moved or {}, compared)
-        decision = _decision(case)
-        clause = _CLAUSES[decision](case) + ("" if failed else notes)
-        sentence = f"{codes.words(decision).upper()}: {clause}."
+        decision, clause = _decision(case)
+        sentence = f"{codes.words(decision).upper()}: {clause}{'' if failed else notes}."
         verdicts.append(Verdict(variant, decision, sentence))
     return tuple(verdicts)
 
 
-def _decision(case: _Case) -> Decision:
+def _decision(case: _Case) -> tuple[Decision, str]:
+    """Decide, and say what the decision rests on."""
     if case.failed:
-        return "do_not_trust"
+        return "do_not_trust", _do_not_trust(case)
     if any(row.status == "worse" for row in (*case.goals, *case.guardrails)):
-        return "do_not_ship"
-    held = all(row.status in HELD for row in case.guardrails)
-    return "ship" if held and _gains(case) else "keep_running"
+        return "do_not_ship", _do_not_ship(case)
+    if _gains(case) and all(row.status in HELD for row in case.guardrails):
+        return "ship", _ship(case)
+    return "keep_running", _keep_running(case)
 
 
 def _do_not_trust(case: _Case) -> str:
@@ -133,13 +134,6 @@ def _keep_running(case: _Case) -> str:
 
 _HAS_WORDS = ("denominator_moved", "not_after_correction")
 """Reasons of an unclear row that say more than its interval."""
-
-_CLAUSES = {
-    "do_not_trust": _do_not_trust,
-    "ship": _ship,
-    "do_not_ship": _do_not_ship,
-    "keep_running": _keep_running,
-}
 
 
 def _gains(case: _Case) -> str:
