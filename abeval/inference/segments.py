@@ -14,18 +14,10 @@ import numpy as np
 
 from abeval.aggregates.cuts import CUT, MIX, WITHIN, influence_step
 from abeval.aggregates.sums import SEGMENT, SLICE, ByStretch
+from abeval.inference import comparison
 from abeval.inference import means_and_ratios as means
 from abeval.inference.compare import Analysis
-from abeval.inference.comparison import (
-    MIN_UNITS,
-    Arms,
-    Comparison,
-    Rule,
-    adjusted_p_values,
-    picked,
-    reason_of,
-    refused,
-)
+from abeval.inference.comparison import Arms, Comparison, Rule, picked, reason_of, refused
 from abeval.metrics.definition import Metric, no_cuts, splits_by_cut
 from abeval.results import SegmentContrast, SegmentTest
 from abeval.results.effects import CutRow, CutSplit, NoCut
@@ -77,7 +69,7 @@ def _every_segment(analysis: Analysis, moved: Container[str] = ()) -> Iterator[C
             for cell in analysis.aggregates.cells(metric.name, SEGMENT + segment):
                 one = analysis.moments(metric, SEGMENT + segment, cell)
                 units = [0 if arm is None else arm.n for arm in means.pair_of(one, arms)]
-                if min(units) >= MIN_UNITS:
+                if min(units) >= comparison.MIN_UNITS:
                     cells.large[cell] = one
                 elif any(name in variants for variants in one for name in arms):
                     cells.small[cell] = one
@@ -259,14 +251,14 @@ def _cut_rows(analysis: Analysis, cut: str, metric: Metric, variant: str) -> Ite
     arms = Arms(analysis.experiment.control, variant)
     cells = analysis.aggregates.cells(metric.name, CUT + cut)
     compared = {(cut, cell): _compare_in(analysis, metric, CUT + cut, cell, arms) for cell in cells}
-    p_values, shares = adjusted_p_values(compared), np.full((2, len(cells)), None)
+    p_values, shares = comparison.adjusted_p_values(compared), np.full((2, len(cells)), None)
     if splits_by_cut(metric):
         below = np.array([totals.denominator for totals in _totals(analysis, cut, metric, arms)])
         whole = below.sum(axis=1, keepdims=True)
         shares = below / whole if below.size and np.all(whole > 0) else shares
-    for (key, comparison), of_cell in zip(compared.items(), shares.T.tolist(), strict=True):
+    for (key, one), of_cell in zip(compared.items(), shares.T.tolist(), strict=True):
         yield CutRow(
-            **vars(comparison.numbers),
+            **vars(one.numbers),
             metric=metric.name,
             variant=variant,
             cut=cut,
@@ -274,7 +266,7 @@ def _cut_rows(analysis: Analysis, cut: str, metric: Metric, variant: str) -> Ite
             share_control=of_cell[0],
             share=of_cell[1],
             p_adjusted=p_values.get(key),
-            reason=comparison.reason,
+            reason=one.reason,
         )
 
 
@@ -284,7 +276,7 @@ def _compare_in(
     """Compare two variants in one cell; a mean over all units, also those without an impression."""
     moments = analysis.moments(metric, slice_name, cell)
     units = [sum(one[name].n for one in moments if name in one) for name in arms]
-    if min(units) < MIN_UNITS:
+    if min(units) < comparison.MIN_UNITS:
         return refused(units[0], units[1], "too_few_units")
     if metric.kind == "mean":
         whole = analysis.moments(metric)
@@ -293,8 +285,8 @@ def _compare_in(
             for of_cell, of_all in zip(moments, whole, strict=True)
         ]
     rule = Rule(analysis.experiment.alpha, analysis.experiment.inference.relative)
-    comparison = means.compare_within(metric, moments, arms, rule)
-    return replace(comparison, units_control=units[0], units=units[1])
+    one = means.compare_within(metric, moments, arms, rule)
+    return replace(one, units_control=units[0], units=units[1])
 
 
 def filled(moments: Moments, units: int) -> Moments:
@@ -354,7 +346,7 @@ def _split(analysis: Analysis, cut: str, metric: Metric, variant: str) -> CutSpl
 def _part(analysis: Analysis, value: float, moments: ByStretch, arms: Arms) -> Effect:
     """Return a part of the difference with its interval, from its influence on units."""
     units, pair = arms.units(analysis.aggregates), means.pair_of(moments, arms)
-    if min(units) < MIN_UNITS:
+    if min(units) < comparison.MIN_UNITS:
         raise Refusal("too_few_units", "a variant has too few units")
     if pair.control is None or pair.treatment is None:
         raise Refusal("zero_variance", "no unit of a variant has any influence")
