@@ -24,6 +24,9 @@ from abeval.metrics.definition import Metric
 from abeval.stats import design, multiplicity, srm
 from abeval.stats.records import Refusal, RefusalReason
 
+Prediction = Callable[[Sequence[float], float], float]
+"""What follows values by day, after a number of days."""
+
 
 class Horizon(NamedTuple):
     """A metric after some days: units of all variants, control's value, its sd between units."""
@@ -85,12 +88,7 @@ class Growth(NamedTuple):
             return self._at(weighed, days, _last) / units
         return float(weighed[-1] + units - self.units[-1]) / units
 
-    def _at(
-        self,
-        values: Sequence[float],
-        days: float,
-        beyond: Callable[[Sequence[float], float], float],
-    ) -> float:
+    def _at(self, values: Sequence[float], days: float, beyond: Prediction) -> float:
         """Interpolate within the log from the end of a day to the next; grow on beyond."""
         if days <= len(values):
             return float(np.interp(days, np.arange(len(values) + 1), [0.0, *values]))

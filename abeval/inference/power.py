@@ -101,10 +101,6 @@ def _size_and_effect(one: Outlook, target: Target) -> tuple[float, float]:
     return one.size_for(effect, target.power, next(found, None)), effect
 
 
-Critical = Callable[[float], Sequence[float]]
-"""The critical |z| at each look of a test at a two-sided level."""
-
-
 class Rule(NamedTuple):
     """What a decision goes by.
 
@@ -112,14 +108,14 @@ class Rule(NamedTuple):
         alpha: Two-sided level.
         family: Correction over goals × variants.
         weights: Of each goal, for the weighted family.
-        critical: Critical values.
+        critical: The critical |z| at each look of a test at a two-sided level.
         fractions: Information at each look over that at the end, which is the last.
     """
 
     alpha: float
     family: Family
     weights: Sequence[float]
-    critical: Critical
+    critical: Callable[[float], Sequence[float]]
     fractions: Sequence[float] = (1.0,)
 
 
