@@ -27,9 +27,7 @@ SINCE_LEVEL = 0.001
 def audit(run: Run, others: Mapping[str, "Rule | pd.Series[str]"]) -> AuditResult:
     """Compare logged variants with the rule, and this experiment with others.
 
-    Args:
-        run: The experiment, its logs and an engine.
-        others: Name of another experiment → its rule, or the variant of each unit by unit id.
+    `others` are the rules of other experiments, or the variant of each unit by unit id, by name.
 
     Raises:
         ExperimentError: There is nothing to audit by.
@@ -50,12 +48,11 @@ def audit(run: Run, others: Mapping[str, "Rule | pd.Series[str]"]) -> AuditResul
     for day, logged, expected, count in expected_variants(prepared):
         matrix[logged, expected] += count
         of_days[day] += count
-        wrong[day] += count if logged != expected else 0
+        wrong[day] += count * (logged != expected)
     days = tuple(AuditDay(day, of_days[day], wrong[day]) for day in sorted(of_days, key=_none_last))
     total, mismatches = of_days.total(), wrong.total()
     low, high = proportion_confint(mismatches, total, method="beta") if total else (None, None)
-    units = _units(run)
-    own = experiment.assignment
+    units, own = _units(run), experiment.assignment
     scheme = None if own is None else own.scheme
     return AuditResult(
         experiment=experiment.name,

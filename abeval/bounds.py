@@ -57,10 +57,6 @@ def check_between(name: str, value: float, low: float, high: float) -> None:
 
 
 def check_seed(seed: int) -> None:
-    """Refuse a negative seed.
-
-    Raises:
-        ExperimentError: It is negative.
-    """
+    """Refuse a negative seed."""
     if seed < 0:
         raise ExperimentError(f"seed {seed} is negative", "use 0 or more")

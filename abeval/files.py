@@ -22,13 +22,6 @@ def write_text(path: Path, text: str) -> Path:
     A draft in the same folder replaces the target in one step and keeps its mode. A target that
     is not a regular file, such as `/dev/stdout`, is written directly.
 
-    Args:
-        path: The file; its folder must exist.
-        text: What to write; its newlines are not changed.
-
-    Returns:
-        The path.
-
     Raises:
         AbevalError: The folder is missing, not writable, or full.
 
@@ -43,18 +36,7 @@ def write_text(path: Path, text: str) -> Path:
 
 
 def write_bytes(path: Path, data: bytes) -> Path:
-    """Write a file as `write_text` does.
-
-    Args:
-        path: The file; its folder must exist.
-        data: What to write.
-
-    Returns:
-        The path.
-
-    Raises:
-        AbevalError: The folder is missing, not writable, or full.
-    """
+    """Write a file as `write_text` does."""
     try:
         _write(path, data)
     except OSError as error:
@@ -105,11 +87,7 @@ _STREAM = re.compile(r"/(?:dev|proc/self)/(stdout|stderr|fd/(\d+))")
 
 
 def _mode(path: Path) -> int | None:
-    """Return what a path is; None if there is nothing.
-
-    Raises:
-        OSError: Its name is too long, or its links lead in a circle.
-    """
+    """Return what a path is; None if there is nothing."""
     try:
         return path.stat().st_mode
     except FileNotFoundError:
@@ -200,12 +178,7 @@ def held(file: Path, what: str, seconds: float = 0.0) -> Iterator[None]:
     """Hold a lock, whose file goes when it is released.
 
     Nothing is written into the file, no link is followed, and a file with content stays: it is
-    somebody else's. The file that a killed run left is taken over.
-
-    Args:
-        file: The lock.
-        what: What it locks, for the message to others.
-        seconds: How long to wait for another run that holds it.
+    somebody else's. The file that a killed run left is taken over. `what` it locks is for messages.
 
     Raises:
         ExperimentError: Another run holds it, or the file cannot be locked.

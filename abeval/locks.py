@@ -44,10 +44,6 @@ def release(descriptor: int, remove: Callable[[], object] = lambda: None) -> Non
 
     On Windows it is closed first: there, no open file can be removed, and one that another process
     has taken in between stays.
-
-    Args:
-        descriptor: The file.
-        remove: What removes it; without, it stays.
     """
     if sys.platform == "win32":
         os.close(descriptor)

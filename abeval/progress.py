@@ -16,10 +16,8 @@ def _unknown() -> None:
 class Steps:
     """Receives the name of each step as it begins, and shows it with its progress.
 
-    Attributes:
-        fraction: Returns how much of the running statement is done, None if unknown.
-        seconds: Name and duration of every step that has ended.
-        name: The running step.
+    `fraction` returns how much of the running statement is done, None if unknown; `seconds` has
+    every step that has ended.
     """
 
     fraction: Fraction = _unknown
@@ -27,16 +25,13 @@ class Steps:
     name: str | None = None
     _began: float = 0.0
 
-    def __call__(self, name: str) -> None:
-        """Begin a step."""
-        self._next(name)
-
     def end(self) -> None:
         """End the last step."""
-        self._next(None)
+        self(None)
         self.fraction = _unknown
 
-    def _next(self, name: str | None) -> None:
+    def __call__(self, name: str | None) -> None:
+        """Begin a step; None ends the last."""
         now = time.perf_counter()
         if self.name is not None:
             self.seconds.append((self.name, now - self._began))
@@ -81,8 +76,4 @@ Step = Callable[[str], None]
 
 
 def silent(_: str) -> None:
-    """Report no progress.
-
-    Example:
-        >>> silent("requests")
-    """
+    """Report no progress."""

@@ -19,10 +19,6 @@ class Scratch:
 
     Folders with such a name whose process is gone are removed first.
 
-    Args:
-        parent: An existing folder; None for the system's.
-        prefix: Of its name; 16 random hexadecimal digits follow.
-
     Raises:
         OSError: The parent is missing, not writable, or full.
 

@@ -27,15 +27,13 @@ from abeval.logs.run import Inputs, Run, opened
 from abeval.logs.shape import LogShape
 from abeval.metrics.definition import Metric
 from abeval.offline.metrics import default_metrics
-from abeval.offline.options import ReplayOptions
-from abeval.offline.replay import replay
+from abeval.offline.replay import ReplayOptions, replay
 from abeval.pipeline import judged
 from abeval.results.analysis import Result
 from abeval.results.replay import ReplayResult, of_metrics
 from abeval.results.study import InputFile, Provenance, Study
 from abeval.time.analysis import windows
-from abeval.time.open import OpenLogs, aa
-from abeval.time.time_sums import growths_of
+from abeval.time.time_sums import OpenLogs, aa, growths_of
 from abeval.version import __version__
 
 _LIBRARIES = ("duckdb", "numpy", "scipy", "statsmodels", "pandas")

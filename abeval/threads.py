@@ -1,7 +1,4 @@
-"""Work on parts of arrays in threads, which run in parallel while numpy computes.
-
-Used by kernels (`aggregates/kernels/`, `offline/kernels/`) and by `stats/catalogue.py`.
-"""
+"""Work on parts of arrays in threads, which run in parallel while numpy computes."""
 
 import ctypes
 import os

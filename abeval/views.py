@@ -1,8 +1,4 @@
-"""Hold what the rooms above offer to results: to display themselves, and to be compared.
-
-A result knows no view. `abeval` registers here where each one lives, by name, so that nothing is
-imported before it is asked for.
-"""
+"""Name what displays or compares a result: `abeval` registers it here, nothing is imported yet."""
 
 from collections.abc import Callable
 from importlib import import_module

@@ -9,6 +9,7 @@ importing it does not count.
 """
 
 import ast
+import inspect
 import io
 import re
 import sys
@@ -96,6 +97,9 @@ def entered(words: list[str]) -> dict[str, int]:
     def note(frame: FrameType, event: str, _: object) -> None:
         file = frame.f_code.co_filename
         if event != "call" or not file.startswith(str(PACKAGE)):
+            return
+        # Bodies of modules and of classes run while they are imported.
+        if not frame.f_code.co_flags & inspect.CO_NEWLOCALS:
             return
         name = frame.f_code.co_name
         if name.startswith("<") and name != "<lambda>":

@@ -38,15 +38,13 @@ ORDER = (
 
 OFFLINE = (
     ("replay", "evaluate"),
-    ("options",),
     ("slices",),
     ("estimates",),
     ("groups",),
     ("inference",),
     ("sums",),
-    ("queried",),
     ("kernels",),
-    ("impressions", "parts"),
+    ("impressions",),
     ("other_logs",),
     ("candidates",),
     ("rows",),

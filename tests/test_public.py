@@ -41,7 +41,7 @@ def test_a_keyword_that_there_is_not_is_refused(method):
 
 
 def test_the_options_of_a_replay_are_those_of_its_record():
-    from abeval.offline.options import ReplayOptions
+    from abeval.offline.replay import ReplayOptions
 
     parameters = inspect.signature(LoadedExperiment.replay).parameters
     own = {name: p.default for name, p in parameters.items() if p.kind is p.KEYWORD_ONLY}

@@ -1,42 +1,24 @@
-"""Hold everything that the statistics know of the logs: small, typed, exact; it can be saved."""
+"""Hold everything that the statistics know of the logs: small, typed, exact."""
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections import Counter
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 from functools import cached_property
-from typing import NamedTuple
+from typing import NamedTuple, TypeVar
 
 import numpy as np
-from numpy.typing import NDArray
 
+from abeval.aggregates import sums
 from abeval.aggregates.kernels.reach import NO_REACH, GroupUnits, Reach
-from abeval.aggregates.sums import (
-    BUCKET,
-    BUCKETS,
-    CAPPED,
-    COVARIATES,
-    DAY,
-    LACKING,
-    SEGMENT,
-    VARIABLES,
-    WHOLE,
-    BySlice,
-    ByStretch,
-    Group,
-    Row,
-    by_stretch,
-    joined,
-    pooled,
-    slices_of,
-    total,
-)
+from abeval.aggregates.sums import BySlice, ByStretch, Group
 from abeval.assignment import SUB_BUCKETS
 from abeval.engines.protocol import Cell
 from abeval.logs.accounting import DayRows, LogRows, SeenUnits
 from abeval.logs.placing import Entered, Stretches
 from abeval.logs.views import ITEM_GROUPS
 from abeval.stats.catalogue import Incidence
-from abeval.stats.moments import Moments, Units
-from abeval.stats.records import RefusalReason
+from abeval.stats.moments import Moments
+from abeval.stats.records import Floats, RefusalReason
 
 
 class VariantUnits(NamedTuple):
@@ -93,8 +75,6 @@ class UnitsByAuc(NamedTuple):
     left_out_clicks: int
 
 
-Floats = NDArray[np.float64]
-
 UNITS_PER_BUCKET = 10
 """With fewer units per sub-bucket than this, single units are split instead."""
 
@@ -142,59 +122,6 @@ class BucketSums:
         return BucketSums(self.units, self.sums * np.array(units), before)
 
 
-FEW_UNITS = 20_000
-"""With more units than this in all variants together, sums tell enough."""
-
-FEW_VALUES = 1_000
-"""Metrics whose units have more values than this are summed alone, as the query has it."""
-
-
-class UnitValue(NamedTuple):
-    """Values of a metric that some units of a variant have, in counted units; z: they are new."""
-
-    metric: str
-    variant: str
-    y: float
-    x: float
-    y0: float
-    x0: float
-    z: float
-    units: int
-
-
-def units_of(values: Sequence[UnitValue]) -> dict[str, dict[str, Units]]:
-    """Metric → variant → values of its units, in counted units, where they are few."""
-    known: dict[str, dict[str, list[UnitValue]]] = {}
-    for one in values:
-        known.setdefault(one.metric, {}).setdefault(one.variant, []).append(one)
-    return {
-        metric: {name: _units(own) for name, own in sorted(variants.items())}
-        for metric, variants in sorted(known.items())
-        if sum(map(len, variants.values())) <= FEW_VALUES
-    }
-
-
-def _units(values: Sequence[UnitValue]) -> Units:
-    return Units(
-        np.array([(one.y, one.x, one.y0, one.x0, one.z) for one in values], dtype=float),
-        np.array([one.units for one in values], dtype=int),
-    )
-
-
-def with_units(
-    moments: Mapping[str, Moments], units: Mapping[str, Units], scales: tuple[float, float]
-) -> dict[str, Moments]:
-    """Return moments of (y, x, …) by variant, with the values of the units if all are known."""
-    worth = np.array([*scales, *scales, 1.0])
-    known = {name: one for name, one in units.items() if name in moments}
-    each = {
-        name: Units((one.values * worth)[:, : moments[name].mean.size], one.counts)
-        for name, one in known.items()
-        if one.counts.sum() == moments[name].n
-    }
-    return {name: replace(one, each=each.get(name)) for name, one in moments.items()}
-
-
 class Quantile(NamedTuple):
     """A quantile over the impressions of a variant, in counted units.
 
@@ -211,6 +138,18 @@ class Quantile(NamedTuple):
     low: float | None
     high: float | None
     refused: RefusalReason | None = None
+
+
+One = TypeVar("One")
+Label = TypeVar("Label", bound=Hashable)
+
+
+def grouped(rows: Iterable[One], label: Callable[[One], Label]) -> dict[Label, list[One]]:
+    """Return rows by a label, in their order."""
+    by_label: dict[Label, list[One]] = {}
+    for row in rows:
+        by_label.setdefault(label(row), []).append(row)
+    return by_label
 
 
 @dataclass(frozen=True)
@@ -241,8 +180,6 @@ class Aggregates:
         audits: What the audits count.
         extremes: The twenty units that deviate most from the value of their variant, without their
             ids.
-        unit_values: The values of single units, in counted units and without their ids, of metrics
-            that have few; of units in stretches, none.
         seen_in: Where units were seen.
         unit_aucs: Units by their own AUC, where GAUC is a metric.
     """
@@ -264,7 +201,6 @@ class Aggregates:
     notes: tuple[str, ...] = ()
     audits: Sequence[AuditSums] = ()
     extremes: Sequence[ExtremeUnit] = ()
-    unit_values: Sequence[UnitValue] = ()
     seen_in: Sequence[SeenUnits] = ()
     unit_aucs: Sequence[UnitsByAuc] = ()
 
@@ -274,8 +210,8 @@ class Aggregates:
         return range(max(1, len(self.stretches)))
 
     def units_of(self, variant: str) -> int:
-        """Analysed units of a variant."""
-        return self._unit_counts.get(variant, 0)
+        """Return the analysed units of a variant."""
+        return self._unit_counts[variant]
 
     def cells(self, metric: str, slice_name: str) -> Sequence[str]:
         """Return the cells of a slice of a metric, in order."""
@@ -293,12 +229,9 @@ class Aggregates:
         key = metric, slice_name, cell, scales
         if key not in self._known:
             rows = self._slices.get((metric, slice_name), {}).get(cell, {})
-            width = 2 if slice_name == DAY or slice_name.startswith(SEGMENT) else len(VARIABLES)
-            moments = by_stretch(rows, len(self.places), scales, width)
-            if slice_name == (CAPPED if metric in self.caps else WHOLE):
-                units = self._units_of.get(metric, {})
-                moments = [with_units(own, units, scales) for own in moments]
-            self._known[key] = moments
+            of_parts = slice_name == sums.DAY or slice_name.startswith(sums.SEGMENT)
+            width = 2 if of_parts else len(sums.VARIABLES)
+            self._known[key] = sums.by_stretch(rows, len(self.places), scales, width)
         return self._known[key]
 
     def with_covariates(self, metric: str, scales: Sequence[float]) -> ByStretch:
@@ -308,40 +241,37 @@ class Aggregates:
             metric: Its name.
             scales: What one counted unit of each variable is worth.
         """
-        pairs: dict[Group, dict[tuple[int, int], Row]] = {}
-        for cell, groups in self._slices[metric, COVARIATES].items():
-            first, second = cell.split(",")
-            for group, row in groups.items():
-                pairs.setdefault(group, {})[int(first), int(second)] = row
+        slices = self._slices[metric, sums.COVARIATES]
+        pairs = {tuple(map(int, cell.split(","))): groups for cell, groups in slices.items()}
         moments: list[dict[str, Moments]] = [{} for _ in self.places]
-        for group, of_group in pairs.items():
-            moments[group.stretch][group.variant] = joined(of_group, scales)
+        for group in next(iter(slices.values())):
+            of_group = {pair: groups[group] for pair, groups in pairs.items()}
+            moments[group.stretch][group.variant] = sums.joined(of_group, scales)
         return moments
 
-    def buckets_of(self, metric: str, variant: str, stretch: int = 0) -> NDArray[np.float64]:
-        """Units, Σy and Σx of each group of sub-buckets of a variant, shape (BUCKETS, 3)."""
-        sums, group = np.zeros((BUCKETS, 3)), Group(variant, stretch)
-        for cell, groups in self._slices.get((metric, BUCKET), {}).items():
+    def buckets_of(self, metric: str, variant: str, stretch: int = 0) -> Floats:
+        """Return units, Σy and Σx of each group of sub-buckets of a variant, shape (BUCKETS, 3)."""
+        table, group = np.zeros((sums.BUCKETS, 3)), Group(variant, stretch)
+        for cell, groups in self._slices.get((metric, sums.BUCKET), {}).items():
             if group in groups:
-                row = groups[group]
-                sums[int(cell)] = [float(total(row, name)) for name in ("units", "y", "x")]
-        return sums
+                own = groups[group]
+                table[int(cell)] = [float(sums.total(own, name)) for name in ("units", "y", "x")]
+        return table
 
     def lacking(self) -> dict[str, dict[str, Moments]]:
         """Column → variant → moments of its impressions in files that lack it, and of all."""
         return {
-            column: pooled(self.of(column, LACKING, "", (1.0, 1.0)))
+            column: sums.pooled(self.of(column, sums.LACKING, "", (1.0, 1.0)))
             for column, slice_name in self._slices
-            if slice_name == LACKING
+            if slice_name == sums.LACKING
         }
 
     def sums(self, metric: str, slice_name: str) -> list[tuple[str, str, int]]:
         """(cell, variant, Σy) of a slice."""
-        totals: dict[tuple[str, str], int] = {}
+        totals = Counter[tuple[str, str]]()
         for cell, groups in self._slices.get((metric, slice_name), {}).items():
             for group, row in groups.items():
-                key = cell, group.variant
-                totals[key] = totals.get(key, 0) + total(row, "y")
+                totals[cell, group.variant] += sums.total(row, "y")
         return [(cell, variant, y) for (cell, variant), y in totals.items()]
 
     def incidence(self, variant: str) -> Incidence:
@@ -360,19 +290,14 @@ class Aggregates:
 
     @cached_property
     def audit_rows(self) -> dict[str, list[AuditSums]]:
-        """Audit → its rows; built once, looked up by every check."""
-        rows: dict[str, list[AuditSums]] = {}
-        for row in self.audits:
-            rows.setdefault(row.audit, []).append(row)
-        return rows
+        """Audit → its rows."""
+        return grouped(self.audits, lambda row: row.audit)
 
     @cached_property
     def extreme_units(self) -> dict[tuple[str, str], list[tuple[float, float]]]:
-        """Metric and variant → (y, x) of the units that deviate most; built once, as above."""
-        units: dict[tuple[str, str], list[tuple[float, float]]] = {}
-        for one in self.extremes:
-            units.setdefault((one.metric, one.variant), []).append((float(one.y), float(one.x)))
-        return units
+        """Metric and variant → (y, x) of the units that deviate most."""
+        extremes = grouped(self.extremes, lambda one: (one.metric, one.variant))
+        return {key: [(float(one.y), float(one.x)) for one in own] for key, own in extremes.items()}
 
     @cached_property
     def _known(self) -> dict[tuple[str, str, str, tuple[float, float]], ByStretch]:
@@ -380,20 +305,14 @@ class Aggregates:
         return {}
 
     @cached_property
-    def _units_of(self) -> dict[str, dict[str, Units]]:
-        """Metric → variant → values of its units, in counted units, where both are few."""
-        few = sum(self._unit_counts.values()) <= FEW_UNITS
-        return units_of(self.unit_values) if few else {}
-
-    @cached_property
-    def _unit_counts(self) -> dict[str, int]:
-        """Variant → analysed units; built once, looked up hundreds of times."""
-        counts: dict[str, int] = {}
+    def _unit_counts(self) -> Counter[str]:
+        """Variant → analysed units."""
+        counts = Counter[str]()
         for one in self.units:
-            counts[one.variant] = counts.get(one.variant, 0) + one.units
+            counts[one.variant] += one.units
         return counts
 
     @cached_property
     def _slices(self) -> BySlice:
         """(metric, slice) → cell → group → row; built once, looked up hundreds of times."""
-        return slices_of(self.moments)
+        return sums.slices_of(self.moments)

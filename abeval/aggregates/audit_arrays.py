@@ -10,7 +10,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from abeval.logs.unit_arrays import ALL, NONE, Labels, Whole, where
+from abeval.logs.unit_arrays import NONE, Labels, Whole, where
 
 CLUSTERS = 64
 """Units are put into so many groups, which are the clusters of every test of an audit."""
@@ -18,14 +18,13 @@ CLUSTERS = 64
 Arrays = Mapping[str, Whole]
 """Columns of a query; `unit` is the place of the unit in `AuditedUnits`."""
 
+Counts = NDArray[np.int64] | NDArray[np.bool_]
+
 AuditRow = tuple[str, str, str, int, int, int, int, int, int, int]
 """Audit, cell, variant, clusters, active, y, x, y_y, y_x, x_x."""
 
 GAPS = 50
 """Distances between the lists of a unit that tell whether they are alike."""
-
-LONGEST_GAP_MS, LONGEST_SAMPLED_MS = 86_400_000, 3_600_000
-"""Longer distances are none between the lists of a visit; where some hours are read, of two."""
 
 TURN = 1_000
 """Cosine and sine of the hour of the day are counted in so many parts of 1."""
@@ -59,24 +58,57 @@ class AuditedUnits(NamedTuple):
     variants: Sequence[str]
 
     def grouped(
-        self, unit: Whole, weight: Whole, cell: Whole | None = None, cells: int = 1
+        self, unit: Whole, weight: Counts | None, cell: Whole | None = None, cells: int = 1
     ) -> Whole:
-        """Sum by cell, variant and group of units.
+        """Sum by cell, variant and group of units, shape (cells, variants, groups).
 
         Args:
             unit: Place of the unit of each row.
-            weight: What is summed.
+            weight: What is summed; without it rows are counted.
             cell: Number of the cell of each row; all in one without it.
             cells: How many there are.
-
-        Returns:
-            Shape (cells, variants, groups).
         """
         shape = (cells, len(self.variants), CLUSTERS)
         place = self.place[unit]
         if cell is not None:
             place += cell * (shape[1] * CLUSTERS)
         return np.bincount(place, weight, int(np.prod(shape))).astype(np.int64).reshape(shape)
+
+    def rows(self, audit: str, cells: Sequence[str], y: Whole, x: Whole) -> Iterator[AuditRow]:
+        """Sum over the groups that have any rows.
+
+        Args:
+            audit: Its name.
+            cells: Names of the cells.
+            y: Numerators, shape (cells, variants, groups).
+            x: Denominators, of a shape that broadcasts to it.
+        """
+        x = np.broadcast_to(x, y.shape)
+        parts = ((x != 0) | (y != 0), y > 0, y, x, y * y, y * x, x * x)
+        sums = [part.sum(axis=2).tolist() for part in parts]
+        for cell, *of_cell in zip(cells, *sums, strict=True):
+            for variant, *row in zip(self.variants, *of_cell, strict=True):
+                if row[0]:
+                    yield (audit, cell, variant, *row)
+
+    def shares(
+        self,
+        audit: str,
+        unit: Whole,
+        y: Counts,
+        x: Counts | None = None,
+        cell: str = "",
+        by_segment: bool = False,
+    ) -> Iterator[AuditRow]:
+        """Sum shares of rows of units: all in one cell, and by cell of each segment, if asked for.
+
+        A segment is an audit of its own, `AUDIT:SEGMENT`. Without `x`, rows are counted.
+        """
+        yield from self.rows(audit, [cell], self.grouped(unit, y), self.grouped(unit, x))
+        for name, labels in self.segments.items() if by_segment else ():
+            code, cells = labels.code[unit].astype(np.int64), len(labels.names)
+            sums = (self.grouped(unit, one, code, cells) for one in (y, x))
+            yield from self.rows(f"{audit}:{name}", labels.names, *sums)
 
 
 class Hours(NamedTuple):
@@ -101,54 +133,6 @@ class Hours(NamedTuple):
     clicks: Whole
 
 
-def audit_rows(
-    audit: str, cells: Sequence[str], variants: Sequence[str], y: Whole, x: Whole
-) -> Iterator[AuditRow]:
-    """Sum exactly over the groups that have any rows.
-
-    Args:
-        audit: Its name.
-        cells: Names of the cells.
-        variants: Names of the variants.
-        y: Numerators, shape (cells, variants, groups).
-        x: Denominators, of a shape that broadcasts to it.
-
-    Example:
-        >>> y, x = np.array([[[1, 0]]]), np.array([[[4, 5]]])
-        >>> list(audit_rows("null", ["score"], ["a"], y, x))
-        [('null', 'score', 'a', 2, 1, 1, 9, 1, 4, 41)]
-    """
-    x = np.broadcast_to(x, y.shape)
-    parts = ((x != 0) | (y != 0), y > 0, y, x, y * y, y * x, x * x)
-    sums = [part.sum(axis=2).tolist() for part in parts]
-    for cell, *of_cell in zip(cells, *sums, strict=True):
-        for variant, *row in zip(variants, *of_cell, strict=True):
-            if row[0]:
-                yield (audit, cell, variant, *row)
-
-
-def shares(
-    units: AuditedUnits,
-    audit: str,
-    unit: Whole,
-    y: Whole,
-    x: Whole,
-    cell: str = "",
-    by_segment: bool = False,
-) -> Iterator[AuditRow]:
-    """Sum shares of rows of units: all in one cell, and by cell of each segment, if asked for.
-
-    A segment is an audit of its own, `AUDIT:SEGMENT`.
-    """
-    yield from audit_rows(
-        audit, [cell], units.variants, units.grouped(unit, y), units.grouped(unit, x)
-    )
-    for name, labels in units.segments.items() if by_segment else ():
-        code, cells = labels.code[unit].astype(np.int64), len(labels.names)
-        sums = (units.grouped(unit, one, code, cells) for one in (y, x))
-        yield from audit_rows(f"{audit}:{name}", labels.names, units.variants, *sums)
-
-
 def hour_rows(units: AuditedUnits, hours: Hours, impressions: Whole) -> Iterator[AuditRow]:
     """Count rows by local hour, by hour of the day (in all and by segment), and by day.
 
@@ -169,7 +153,7 @@ def hour_rows(units: AuditedUnits, hours: Hours, impressions: Whole) -> Iterator
         np.add.at(of_days, day[part], y)
         np.add.at(of_clock, hours.known[part] % 24, y)
         names = [str(hour) for hour in hours.known[part]]
-        yield from audit_rows("hour", names, units.variants, y, impressions)
+        yield from units.rows("hour", names, y, impressions)
     yield from _rhythm(units, "rhythm", "", of_clock)
     for name, labels in units.segments.items():
         yield from _rhythms(units, name, labels, (unit, (hours.known % 24)[code], rows))
@@ -181,15 +165,11 @@ def _rhythms(
 ) -> Iterator[AuditRow]:
     """Count hours of the day in each of the largest cells of a segment."""
     unit, hour, weight = rows
-    code = labels.code[unit].astype(np.int64)
+    code = labels.code[unit]
     sizes = np.bincount(code, weight, len(labels.names))
-    largest = np.argsort(-sizes, kind="stable")[:_LARGEST_CELLS]
-    rank = np.full(sizes.size, largest.size)
-    rank[largest] = np.arange(largest.size)
-    # The cells that are none of the largest share the last place, which nobody reads.
-    sums = units.grouped(unit, weight, rank[code] * 24 + hour, (largest.size + 1) * 24)
-    for place, cell in enumerate(largest.tolist()):
-        y = sums[place * 24 : (place + 1) * 24]
+    for cell in np.argsort(-sizes, kind="stable")[:_LARGEST_CELLS].tolist():
+        own = np.flatnonzero(code == cell)
+        y = units.grouped(unit[own], weight[own], hour[own], 24)
         yield from _rhythm(units, f"rhythm:{segment}", labels.names[cell], y)
 
 
@@ -199,7 +179,7 @@ def _rhythm(units: AuditedUnits, audit: str, cell: str, y: Whole) -> Iterator[Au
     turns = [np.round(TURN * f(angle)).astype(np.int64) for f in (np.cos, np.sin)]
     sums = np.concatenate([y, *[np.tensordot(turn, y, axes=1)[None] for turn in turns]])
     names = [f"{part} {cell}".rstrip() for part in (*range(24), "cos", "sin")]
-    yield from audit_rows(audit, names, units.variants, sums, y.sum(axis=0))
+    yield from units.rows(audit, names, sums, y.sum(axis=0))
 
 
 def _days(units: AuditedUnits, days: Sequence[str], y: Whole) -> Iterator[AuditRow]:
@@ -212,7 +192,7 @@ def _days(units: AuditedUnits, days: Sequence[str], y: Whole) -> Iterator[AuditR
         for side, around in sides.items():
             if around:
                 x = y[list(around)].sum(axis=0)
-                yield from audit_rows(f"day_{side}", [days[place]], units.variants, y[[place]], x)
+                yield from units.rows(f"day_{side}", [days[place]], y[[place]], x)
 
 
 def list_rows(units: AuditedUnits, lists: Arrays) -> Iterator[AuditRow]:
@@ -220,13 +200,12 @@ def list_rows(units: AuditedUnits, lists: Arrays) -> Iterator[AuditRow]:
     unit, first, last = lists["unit"], lists["first_place"], lists["last_place"]
     spans = last - first + 1
     holes = spans - np.bitwise_count(lists["places"]).astype(np.int64)
-    one = np.ones(unit.size, np.int64)
-    yield from shares(units, "holes", unit, holes, spans, by_segment=bool(holes.any()))
-    yield from shares(units, "list_length", unit, spans, one)
+    yield from units.shares("holes", unit, holes, spans, by_segment=bool(holes.any()))
+    yield from units.shares("list_length", unit, spans)
     if holes.any():
         yield from _holes_at(units, lists)
     for cell, starts in (("0", first == 0), ("2", first > 1)):
-        yield from shares(units, "list_start", unit, starts.astype(np.int64), one, cell)
+        yield from units.shares("list_start", unit, starts, cell=cell)
     if lists["items"].any():
         yield from _repeated(units, lists)
 
@@ -237,8 +216,7 @@ def _holes_at(units: AuditedUnits, lists: Arrays) -> Iterator[AuditRow]:
         reach = np.flatnonzero((lists["first_place"] < place) & (lists["last_place"] > place))
         lacks = 1 - (lists["places"][reach] >> place & 1)
         if lacks.any():
-            unit = lists["unit"][reach]
-            yield from shares(units, "holes_at", unit, lacks, np.ones_like(lacks), str(place))
+            yield from units.shares("holes_at", lists["unit"][reach], lacks, cell=str(place))
 
 
 def _repeated(units: AuditedUnits, lists: Arrays) -> Iterator[AuditRow]:
@@ -254,24 +232,24 @@ def _repeated(units: AuditedUnits, lists: Arrays) -> Iterator[AuditRow]:
     again[1:] = (unit[1:] == unit[:-1]) & (key[1:] == key[:-1])
     at_once = again.copy()
     at_once[1:] &= np.diff(time) <= _AT_ONCE_MS
-    _, place, count = np.unique(key, return_inverse=True, return_counts=True)
-    firsts = np.full(count.size, units.number.size)
-    np.minimum.at(firsts, place, unit)
+    _, first, place, count = np.unique(
+        key, return_index=True, return_inverse=True, return_counts=True
+    )
+    # Rows are sorted by unit, and of several rows the last is written.
     lasts = np.zeros(count.size, np.int64)
-    np.maximum.at(lasts, place, unit)
+    lasts[place] = unit
     cells = {
         "at once": at_once,
         "again": again & ~at_once,
         "one": place == np.argmax(count),
-        "of others": (firsts < lasts)[place],
+        "of others": (unit[first] < lasts)[place],
     }
     for cell, chosen in cells.items():
-        repeated = chosen.astype(np.int64)
-        yield from shares(units, "list_repeat", unit, repeated, np.ones_like(repeated), cell)
+        yield from units.shares("list_repeat", unit, chosen, cell=cell)
 
 
 def _keys(lists: Arrays) -> NDArray[np.uint64]:
-    """Return a number of each list that lists of other items, or of another order, do not share."""
+    """Return a number of each list, which no list of other items, or another order, shares."""
     key = np.zeros(lists["unit"].size, np.uint64)
     for name in ("items", "items_placed", "items_twice_placed", "shown", "first_place"):
         key = (key ^ lists[name].astype(np.uint64)) * np.uint64(0x9E3779B97F4A7C15)
@@ -353,13 +331,11 @@ def machine_rows(
     lists to tell.
     """
     chosen = machines.regular | machines.awake
-    theirs = np.flatnonzero(chosen[hours.unit])
+    variant_of, theirs = units.variant[hours.unit], chosen[hours.unit]
     sums = {"impressions": hours.impressions, **({"clicks": hours.clicks} if has_clicks else {})}
     of_variants = {
-        name: [
-            units.grouped(hours.unit[rows], values[rows]).sum(axis=(0, 2)) for rows in (theirs, ALL)
-        ]
-        for name, values in sums.items()
+        name: [np.bincount(variant_of, part, len(units.variants)) for part in (own * theirs, own)]
+        for name, own in sums.items()
     }
     for number, variant in enumerate(units.variants):
         own = units.variant == number

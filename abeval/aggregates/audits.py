@@ -10,23 +10,9 @@ from typing import NamedTuple
 
 import numpy as np
 
+from abeval.aggregates import audit_arrays
 from abeval.aggregates.aggregates import AuditSums
-from abeval.aggregates.audit_arrays import (
-    CLUSTERS,
-    GAPS,
-    LONGEST_GAP_MS,
-    LONGEST_SAMPLED_MS,
-    Arrays,
-    AuditedUnits,
-    AuditRow,
-    Hours,
-    audit_rows,
-    hour_rows,
-    list_rows,
-    machine_rows,
-    machines,
-    shares,
-)
+from abeval.aggregates.audit_arrays import CLUSTERS, GAPS, Arrays, AuditedUnits, AuditRow, Hours
 from abeval.engines.protocol import Cell, Engine, whole
 from abeval.engines.sql import query, quoted
 from abeval.experiment.model import Experiment
@@ -53,6 +39,9 @@ _ITEMS = 2**31 - 1
 
 _UTC = ("TIMESTAMP", "TIMESTAMP WITH TIME ZONE")
 _EDGE_MS = 300_000
+_LONGEST_GAP_MS, _LONGEST_SAMPLED_MS = 86_400_000, 3_600_000
+"""Longer distances are none between the lists of a visit; where some hours are read, of two."""
+
 _BUSY = 64
 _GOLDEN = (5**0.5 - 1) / 2
 
@@ -78,9 +67,8 @@ class Sample(NamedTuple):
             kind: Type of its column `own_ts`, if that is a time in UTC: of a column as it is the
                 engine knows between which times it lies in each part of a file.
         """
-        tests = []
+        column, tests = "time_ms" if kind is None else "own_ts", []
         if self.spans:
-            column = "time_ms" if kind is None else "own_ts"
             spans = (
                 f"{column} >= {_bound(first, kind)} and {column} < {_bound(last + 1, kind)}"
                 for first, last in self.spans
@@ -121,10 +109,7 @@ class Flag(NamedTuple):
 def flags(experiment: Experiment, shape: LogShape, never_null: frozenset[str]) -> list[Flag]:
     """Return the flags of each impression that these columns can give.
 
-    Args:
-        experiment: Its variants.
-        shape: Its columns.
-        never_null: Columns of the log in lower case that have no null.
+    `never_null` are columns of the log in lower case that have no null.
     """
     log = shape.impressions
 
@@ -139,14 +124,10 @@ def flags(experiment: Experiment, shape: LogShape, never_null: frozenset[str]) -
     if "dwell" in log and "click" in log:
         clicked = "i.own_click = 1"
         nulls.append(Flag("null", "dwell", f"{clicked} and i.own_dwell_ms is null", clicked))
-    serving: dict[str, list[str]] = {}
-    for variant in experiment.variants:
-        serving.setdefault(shape.score_of.get(variant, ""), []).append(variant)
-    if "" not in serving:
-        nulls += [
-            Flag("null", "score", f"i.{score} is null", variants=variants)
-            for score, variants in serving.items()
-        ]
+    models = [shape.score_of.get(variant, "") for variant in experiment.variants]
+    for score in dict.fromkeys(models) if "" not in models else ():
+        serves = [v for v, own in zip(experiment.variants, models, strict=True) if own == score]
+        nulls.append(Flag("null", "score", f"i.{score} is null", variants=serves))
     mapped = {column.lower() for column in log.mapped.values()}
     own = (name for name in shape.own_columns if name.lower() not in mapped)
     served = (name for name in SERVED_FLAGS if name in log)
@@ -182,27 +163,23 @@ def show_audited(
 
 
 def audit_sums(run: Run, prepared: Prepared) -> list[AuditSums]:
-    """Return every audit that these logs allow.
-
-    Args:
-        run: The experiment, on the engine where `prepare` created its relations.
-        prepared: What is known of its logs.
-    """
+    """Return every audit that these logs allow, where `prepare` created its relations."""
     shape = prepared.shape
-    if run.experiment.unit == ROW_UNIT or not prepared.summed.has_rows:
+    if run.experiment.unit == ROW_UNIT:
         return []
     run.step("audits")
     units, hours = _units(run.experiment, prepared), _hours(prepared)
     impressions = units.grouped(hours.unit, hours.impressions)
     is_any = (impressions > 0).astype(np.int64)
-    rows = [*audit_rows("impressions", [""], units.variants, impressions, is_any)]
+    rows = [*units.rows("impressions", [""], impressions, is_any)]
     if shape.has_time:
-        rows += hour_rows(units, hours, impressions)
+        rows += audit_arrays.hour_rows(units, hours, impressions)
     if _has_clicks(shape):
-        every = hours.unit, hours.clicks, hours.impressions
-        rows += shares(units, "clicked", *every, by_segment=True)
+        rows += units.shares(
+            "clicked", hours.unit, hours.clicks, hours.impressions, by_segment=True
+        )
     rows += _of_rows(run, prepared, units, hours, impressions)
-    rows += _set_aside(run.experiment, run.engine, prepared, units)
+    rows += _set_aside(run, prepared, units)
     if prepared.repeats.duplicates:
         rows += _of_duplicates(run.engine, shape, units, impressions)
     if shape.exposures is not None:
@@ -229,7 +206,7 @@ def _of_rows(
         name = "audit/lists" if has_lists else "audit/moments"
         lists = _arrays(engine, name, units)
         if has_lists:
-            yield from list_rows(units, _whole_lists(lists, sample))
+            yield from audit_arrays.list_rows(units, _whole_lists(lists, sample))
         # None are looked for where single units are not to be seen.
         if shape.has_time and experiment.privacy.min_units is None:
             parts = [lists]
@@ -238,9 +215,9 @@ def _of_rows(
                 show_audited(run, shape, busy, chosen, has_lists)
                 parts.append(_arrays(engine, name, units))
             unit, time = (np.concatenate([part[n] for part in parts]) for n in ("unit", "time_ms"))
-            longest = LONGEST_SAMPLED_MS if sample.spans else LONGEST_GAP_MS
-            of_units = machines(units, hours, unit, time, longest)
-            yield from machine_rows(units, of_units, hours, _has_clicks(shape))
+            longest = _LONGEST_SAMPLED_MS if sample.spans else _LONGEST_GAP_MS
+            of_units = audit_arrays.machines(units, hours, unit, time, longest)
+            yield from audit_arrays.machine_rows(units, of_units, hours, _has_clicks(shape))
     if shape.clicks is not None:
         number = engine.hash64(["unit_id"])
         keys = f"select *, {number} as unit_hash from clicked_keys where {sample.has(number)}"
@@ -312,8 +289,8 @@ def _sample(hours: Hours) -> Sample:
 
 def _spans(hours: Hours, chosen: Whole) -> list[tuple[int, int]]:
     """Return the first and the last time of some hours."""
-    own = np.flatnonzero(np.isin(hours.hour, chosen))
     first, last = np.full(hours.known.size, NO_FIRST), np.full(hours.known.size, NO_LAST)
+    own = np.flatnonzero(np.isin(hours.hour, chosen))
     np.minimum.at(first, hours.hour[own], hours.first_ms[own])
     np.maximum.at(last, hours.hour[own], hours.last_ms[own])
     return list(zip(first[chosen].tolist(), last[chosen].tolist(), strict=True))
@@ -366,15 +343,15 @@ def _of_flags(
         if flag.variants:
             serves = np.isin(units.variants, flag.variants)[:, None]
             y, x = y * serves, x * serves
-        yield from audit_rows(flag.audit, [flag.name], units.variants, y, x)
+        yield from units.rows(flag.audit, [flag.name], y, x)
 
 
 def _of_clicks(units: AuditedUnits, clicks: Arrays) -> Iterator[AuditRow]:
     unit, of = clicks["unit"], clicks["different"]
     for cell in ("early", "same", "late", "unknown"):
-        yield from shares(units, "click_delay", unit, clicks[cell], clicks["clicks"], cell)
-    yield from shares(units, "click_again", unit, clicks["again"], of, by_segment=True)
-    yield from shares(units, "clicks_each", unit, of, clicks["impressions"])
+        yield from units.shares("click_delay", unit, clicks[cell], clicks["clicks"], cell)
+    yield from units.shares("click_again", unit, clicks["again"], of, by_segment=True)
+    yield from units.shares("clicks_each", unit, of, clicks["impressions"])
 
 
 def _of_duplicates(
@@ -388,46 +365,43 @@ def _of_duplicates(
     engine.view("repeated_copies", copies)
     rows = _arrays(engine, "audit/duplicates", units)
     y = units.grouped(rows["unit"], rows["duplicates"])
-    return audit_rows("duplicate", [""], units.variants, y, impressions)
+    return units.rows("duplicate", [""], y, impressions)
 
 
 def _silent(units: AuditedUnits, hours: Hours) -> Iterator[AuditRow]:
     """Count exposed units without an impression, by stretch: who entered late had less time."""
-    x = np.ones_like(units.number)
-    y = x.copy()
-    y[hours.unit] = 0
-    every, count = np.arange(x.size), int(units.stretch.max(initial=0)) + 1
-    sums = (units.grouped(every, one, units.stretch, count) for one in (y, x))
-    return audit_rows("silent", [str(cell) for cell in range(count)], units.variants, *sums)
+    silent = np.ones(units.number.size, bool)
+    silent[hours.unit] = False
+    every, count = np.arange(silent.size), int(units.stretch.max(initial=0)) + 1
+    sums = (units.grouped(every, one, units.stretch, count) for one in (silent, None))
+    return units.rows("silent", [str(cell) for cell in range(count)], *sums)
 
 
-def _set_aside(
-    experiment: Experiment, engine: Engine, prepared: Prepared, units: AuditedUnits
-) -> Iterator[AuditRow]:
+def _set_aside(run: Run, prepared: Prepared, units: AuditedUnits) -> Iterator[AuditRow]:
     """Count rows of a logged variant that are set aside, by reason; days are their clusters."""
     shape, cells = prepared.shape, prepared.cells
     reasons = {kind.set_aside for kind in cells.kinds}
-    is_named = shape.names_variant and not experiment.assigns
+    is_named = shape.names_variant and not run.experiment.assigns
     if is_named and (any(cells.nameless) or "not_exposed" in reasons):
-        rows = engine.rows(query("audit/set_aside"))
-        yield from _reasons([row for row in rows if row[0] in units.variants], units.variants)
+        rows = run.engine.rows(query("audit/set_aside"))
+        yield from _reasons(units, [row for row in rows if row[0] in units.variants])
     if shape.has_time and "null_time" in reasons:
         unit = prepared.placed.unit_of[cells.unit]
         known = np.flatnonzero(unit != NONE)
         untimed = np.array([kind.set_aside == "null_time" for kind in cells.kinds])
         x = cells.sums["c_1"][known].astype(np.int64)
         y = x * untimed[cells.kind[known]]
-        yield from shares(units, "set_aside", unit[known], y, x, "null_time")
+        yield from units.shares("set_aside", unit[known], y, x, "null_time")
 
 
-def _reasons(rows: Sequence[Sequence[Cell]], variants: Sequence[str]) -> Iterator[AuditRow]:
-    known = [(variants.index(str(v)), whole(day), why, whole(n)) for v, day, why, n in rows]
-    days = sorted({day for _, day, _, _ in known})
-    for reason in ("null_unit", "not_exposed"):
-        y, x = np.zeros((2, 1, len(variants), max(len(days), 1)), np.int64)
-        for variant, day, why, count in known:
-            place = 0, variant, days.index(day)
-            x[place] += count
-            y[place] += count * (why == reason)
+def _reasons(units: AuditedUnits, rows: Sequence[Sequence[Cell]]) -> Iterator[AuditRow]:
+    days = {day: place for place, day in enumerate(sorted({whole(row[1]) for row in rows}))}
+    x = np.zeros((1, len(units.variants), max(len(days), 1)), np.int64)
+    of_reason = {reason: np.zeros_like(x) for reason in ("null_unit", "not_exposed")}
+    for variant, day, reason, count in rows:
+        for sums in (x, of_reason.get(str(reason))):
+            if sums is not None:
+                sums[0, units.variants.index(str(variant)), days[whole(day)]] += whole(count)
+    for reason, y in of_reason.items():
         if y.any():
-            yield from audit_rows("set_aside", [reason], variants, y, x)
+            yield from units.rows("set_aside", [reason], y, x)

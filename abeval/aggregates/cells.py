@@ -1,11 +1,13 @@
 """Join cells of few units, and those beyond a limit, of segments and of cuts."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections import Counter
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
+from operator import itemgetter
 from typing import NamedTuple
 
-from abeval.aggregates.aggregates import Aggregates
-from abeval.aggregates.sums import CELL, METRIC, SEGMENT, SLICE, Row, add_signed
+from abeval.aggregates.aggregates import Aggregates, grouped
+from abeval.aggregates.sums import CELL, LABELS, METRIC, SEGMENT, SLICE, Row
 from abeval.engines.protocol import Engine, whole
 from abeval.engines.sql import query, quoted
 from abeval.logs.shape import LogShape
@@ -22,15 +24,20 @@ Units = Mapping[str, int]
 
 
 def joined_cells(aggregates: Aggregates, min_units: int | None) -> Aggregates:
-    """Join cells of segments that are too many, or of too few units.
-
-    Args:
-        aggregates: Complete ones.
-        min_units: The fewest units of a variant in a cell that is shown; None for no such limit.
-    """
-    notes, by_slice = list[str](), _by(SLICE, aggregates.moments)
+    """Join cells of segments that are too many, or that have fewer units in a variant than this."""
+    notes, by_slice = list[str](), grouped(aggregates.moments, itemgetter(SLICE))
     for name in (name for name in by_slice if name.startswith(SEGMENT)):
-        by_slice[name], sizes, beyond, small = _joined(by_slice[name], min_units)
+        sizes, small = Counter[str](), frozenset[str]()
+        for rows in grouped(by_slice[name], itemgetter(METRIC)).values():
+            sizes |= Counter({cell: own.total() for cell, own in _units(rows).items()})
+        beyond = beyond_limit(sizes)
+        by_slice[name] = _named_other(by_slice[name], beyond)
+        if min_units is not None:
+            of_metrics, by_slice[name] = grouped(by_slice[name], itemgetter(METRIC)), []
+            for rows in of_metrics.values():
+                few = small_cells(_units(rows), min_units)
+                by_slice[name] += _named_other(rows, few)
+                small |= few - {OTHER}
         what = f"Segment {name.removeprefix(SEGMENT)}"
         notes += _notes(what, len(sizes), beyond, small, min_units)
     if not notes:
@@ -39,40 +46,11 @@ def joined_cells(aggregates: Aggregates, min_units: int | None) -> Aggregates:
     return replace(aggregates, moments=moments, notes=(*aggregates.notes, *notes))
 
 
-def _by(label: int, rows: Iterable[Row]) -> dict[str, list[Row]]:
-    """Return the rows by one of their labels."""
-    by_label: dict[str, list[Row]] = {}
-    for row in rows:
-        by_label.setdefault(str(row[label]), []).append(row)
-    return by_label
-
-
-def _joined(
-    rows: list[Row], min_units: int | None
-) -> tuple[list[Row], Units, frozenset[str], frozenset[str]]:
-    """Return a segment's rows, the units of each cell, cells beyond the limit and small ones."""
-    sizes, small = dict[str, int](), frozenset[str]()
-    for of_metric in _by(METRIC, rows).values():
-        for cell, units in _units(of_metric).items():
-            sizes[cell] = max(sizes.get(cell, 0), sum(units.values()))
-    beyond = beyond_limit(sizes)
-    rows = _named_other(rows, beyond)
-    if min_units is None:
-        return rows, sizes, beyond, small
-    parts = list[Row]()
-    for of_metric in _by(METRIC, rows).values():
-        few = small_cells(_units(of_metric), min_units)
-        parts += _named_other(of_metric, few)
-        small |= few - {OTHER}
-    return parts, sizes, beyond, small
-
-
-def _units(rows: Sequence[Row]) -> dict[str, dict[str, int]]:
+def _units(rows: Sequence[Row]) -> dict[str, Counter[str]]:
     """Cell → variant → units."""
-    units: dict[str, dict[str, int]] = {}
+    units: dict[str, Counter[str]] = {}
     for _, _, cell, variant, _, count, *_ in rows:
-        of_cell = units.setdefault(str(cell), {})
-        of_cell[str(variant)] = of_cell.get(str(variant), 0) + whole(count)
+        units.setdefault(str(cell), Counter())[str(variant)] += whole(count)
     return units
 
 
@@ -94,10 +72,6 @@ def small_cells(cells: Mapping[str, Units], min_units: int) -> frozenset[str]:
 
     Without the latter a single small cell would be shown under another name.
 
-    Args:
-        cells: Cell → variant → units.
-        min_units: The fewest units of a variant in a cell that is shown.
-
     Example:
         >>> units = {"x": {"a": 3, "b": 40}, "y": {"a": 20, "b": 30}, "z": {"a": 99, "b": 99}}
         >>> sorted(small_cells(units, 10)), sorted(small_cells(units, 3))
@@ -108,27 +82,23 @@ def small_cells(cells: Mapping[str, Units], min_units: int) -> frozenset[str]:
     # One of the values may have the name of them all.
     small += [OTHER] if small and OTHER in cells and OTHER not in small else []
     more = [cell for cell in by_size if cell not in set(small)]
-    while small and more and min(_sum(cells[cell] for cell in small).values()) < min_units:
+    units = sum((Counter(cells[cell]) for cell in small), Counter[str]())
+    while small and more and min(units.values()) < min_units:
+        units += Counter(cells[more[0]])
         small.append(more.pop(0))
     return frozenset(small)
 
 
-def _sum(units: Iterable[Units]) -> dict[str, int]:
-    total: dict[str, int] = {}
-    for by_variant in units:
-        for variant, count in by_variant.items():
-            total[variant] = total.get(variant, 0) + count
-    return total
-
-
-def _named_other(rows: list[Row], cells: frozenset[str]) -> list[Row]:
+def _named_other(rows: list[Row], cells: Collection[str]) -> list[Row]:
     """Add the sums of some cells up to one; they are whole numbers."""
-    if not cells:
-        return rows
-    named = {*cells, OTHER}
-    added = add_signed(
-        (1, (*row[:CELL], OTHER, *row[CELL + 1 :])) for row in rows if row[CELL] in named
-    )
+    named = {*cells, OTHER} if cells else set()
+    totals: dict[Row, list[int]] = {}
+    for row in (row for row in rows if row[CELL] in named):
+        labels = (*row[:CELL], OTHER, *row[CELL + 1 : LABELS])
+        sums = [int(str(value)) for value in row[LABELS:]]
+        known = totals.get(labels, [0] * len(sums))
+        totals[labels] = [a + b for a, b in zip(known, sums, strict=True)]
+    added = [(*labels, units, *map(str, sums)) for labels, (units, *sums) in totals.items()]
     return [*(row for row in rows if row[CELL] not in named), *added]
 
 
@@ -139,28 +109,19 @@ def _notes(
     small: frozenset[str],
     min_units: int | None,
     limit: int = LIMIT,
-) -> tuple[str, ...]:
-    notes = []
-    if beyond:
-        notes.append(
-            f"{what} has {cells:,} values: the {limit - 1} with the most units are shown, "
-            f"the other {len(beyond):,} together as {OTHER!r}."
-        )
-    if small:
-        notes.append(
-            f"{what}: {len(small):,} values with few units (fewer than {min_units} in a "
-            f"variant, or joined to those) are shown together as {OTHER!r}."
-        )
-    return tuple(notes)
+) -> list[str]:
+    shown, few = f"the {limit - 1} with the most units", f"fewer than {min_units} in a variant"
+    notes = [
+        f"{what} has {cells:,} values: {shown} are shown, the other {len(beyond):,} together "
+        f"as {OTHER!r}.",
+        f"{what}: {len(small):,} values with few units ({few}, or joined to those) are shown "
+        f"together as {OTHER!r}.",
+    ]
+    return [note for note, joined in zip(notes, (beyond, small), strict=True) if joined]
 
 
 class CutCells(NamedTuple):
-    """The cells of a cut.
-
-    Attributes:
-        cell_of: Value → its cell, which several values may share.
-        notes: What a reader of the result must know.
-    """
+    """The cell of each value of a cut, and what a reader of the result must know."""
 
     cell_of: Mapping[str, str]
     notes: tuple[str, ...]
@@ -188,19 +149,17 @@ def cut_cells(
         {'a': 'a', 'b': 'other', 'c': 'other'}
     """
     beyond = beyond_limit({value: sum(units.values()) for value, units in sizes.items()}, limit)
-    small = _small(sizes, beyond, min_units)
+    small = _small(sizes, beyond, min_units or 0)
     joined = beyond | small
     cell_of = {value: OTHER if value in joined else value for value in sizes}
     notes = _notes(f"Cut {cut}", len(sizes), beyond, small, min_units, limit)
-    return CutCells(cell_of, notes)
+    return CutCells(cell_of, tuple(notes))
 
 
 def write_cut_sums(engine: Engine, shape: LogShape, cut: str) -> None:
     """Create `cut_sums`: the sums of each unit and value of a cut, over `impressions`."""
-    sums = ", ".join(shape.components.values())
-    value = cut_value(cut)
-    rows = f"select unit_id, {value} as value, {sums} from impressions where in_period"
-    engine.view("cut_rows", rows)
+    columns = f"unit_id, {cut_value(cut)} as value, {', '.join(shape.components.values())}"
+    engine.view("cut_rows", f"select {columns} from impressions where in_period")
     engine.table("cut_sums", query("units/cut_sums"))
 
 
@@ -209,24 +168,19 @@ def cut_value(cut: str) -> str:
     return f"coalesce({quoted(cut_name(cut))}, '')"
 
 
-def cut_sizes(engine: Engine, variants: Iterable[str]) -> dict[str, Units]:
+def cut_sizes(engine: Engine, variants: Iterable[str]) -> dict[str, dict[str, int]]:
     """Value → variant → units, by `cut_sums`."""
     every, sizes = list(variants), dict[str, dict[str, int]]()
     for value, variant, count in engine.rows(query("units/cut_sizes")):
-        of_value = sizes.setdefault(str(value), dict.fromkeys(every, 0))
-        of_value[str(variant)] = whole(count)
-    return dict(sizes)
+        sizes.setdefault(str(value), dict.fromkeys(every, 0))[str(variant)] = whole(count)
+    return sizes
 
 
-def _small(
-    sizes: Mapping[str, Units], beyond: frozenset[str], min_units: int | None
-) -> frozenset[str]:
+def _small(sizes: Mapping[str, Units], beyond: frozenset[str], min_units: int) -> frozenset[str]:
     """Return values of few units, and one more if none of them alone makes the cell large enough.
 
     Units of the same cell may be the same ones, so their sum says nothing.
     """
-    if min_units is None:
-        return frozenset()
 
     def is_small(value: str) -> bool:
         return min(sizes[value].values()) < min_units

@@ -7,20 +7,12 @@ from typing import NamedTuple
 
 import numpy as np
 
-from abeval.aggregates.aggregates import (
-    FEW_UNITS,
-    FEW_VALUES,
-    Aggregates,
-    BucketSums,
-    ExtremeUnit,
-    UnitsByAuc,
-    UnitValue,
-    VariantUnits,
-    deals_units,
-)
+from abeval.aggregates import aggregates
+from abeval.aggregates.aggregates import Aggregates, UnitsByAuc, VariantUnits, grouped
 from abeval.aggregates.audits import audit_sums
 from abeval.aggregates.cells import joined_cells
 from abeval.aggregates.cuts import cut_sums
+from abeval.aggregates.kernels.rows import HashIndex
 from abeval.aggregates.metric_queries import ReadLogs, scored_rows
 from abeval.aggregates.quantiles import collect_quantiles, quantile_groups
 from abeval.aggregates.row_pass import KERNELS, row_sums
@@ -32,15 +24,7 @@ from abeval.engines.sql import by_value, literal, numbered, query, quoted
 from abeval.experiment.metrics import chosen_metrics, covariate_means
 from abeval.experiment.model import Experiment
 from abeval.experiment.sources import ROW_UNIT
-from abeval.logs.accounting import (
-    accounts,
-    check_all_counted,
-    check_some_left,
-    count_other_variants,
-    days_of,
-    facts,
-    seen_in,
-)
+from abeval.logs import accounting
 from abeval.logs.prepare import Extra, prepare
 from abeval.logs.run import Run
 from abeval.logs.shape import LogShape, value_columns
@@ -73,11 +57,7 @@ class Collected(NamedTuple):
 
 
 def collect(run: Run, metrics: Sequence[Metric]) -> Aggregates:
-    """Aggregate the logs of an experiment.
-
-    Args:
-        run: The experiment and its engine.
-        metrics: The metrics of the scorecard.
+    """Aggregate the logs of an experiment for the metrics of its scorecard.
 
     Raises:
         LogError: A log is missing, unreadable, or not what the experiment file says.
@@ -95,8 +75,8 @@ def collect_prepared(
     """Aggregate the logs as `collect` does, and keep what was read of them.
 
     Args:
-        run: As of `collect`.
-        metrics: As of `collect`.
+        run: The experiment and its engine.
+        metrics: Those of the scorecard.
         by_bucket: `buckets` has every metric by sub-bucket, however few the units are: the same
             units are in a sub-bucket of each metric, which values of single units do not say.
         further: What else will be read of the logs.
@@ -109,11 +89,11 @@ def collect_prepared(
         by_arrays=KERNELS,
         units_read=further.units,
     )
-    check_some_left(experiment, prepared, engine)
+    accounting.check_some_left(experiment, prepared, engine)
     wanted, placed = wanted_of(experiment, metrics, prepared), prepared.placed
     units = unit_counts(experiment, placed.units)
     replays = by_bucket or bool(experiment.trust.aa_runs)
-    by_units = not by_bucket and deals_units(sum(one.units for one in units))
+    by_units = not by_bucket and aggregates.deals_units(sum(one.units for one in units))
     shows_items = CATALOGUE in wanted.sources
     bucket = np.zeros(0, dtype=np.int16)
     if wanted.resampled or shows_items or (replays and not by_units):
@@ -121,41 +101,40 @@ def collect_prepared(
     rows = row_sums(run, prepared, wanted, bucket, further.by_day)
     logs = ReadLogs(run, prepared, rows)
     sums = _UnitSums(logs, wanted, bucket, replays, by_units)
-    for source in sums.sources:
+    for source in (source for source in wanted.sources if source.per_unit):
         run.step(source.title)
         sums.add(source)
     lacking = lacking_sums(logs) if prepared.lacking else []
-    cuts = cut_sums(logs, wanted.metrics)
+    cut_rows, cut_notes = cut_sums(logs, wanted.metrics)
     if wanted.quantiles or wanted.spreads:
         run.step(QUANTILE.title)
     quantiles = collect_quantiles(logs, wanted.quantiles, wanted.spreads)
     run.step("catalogue" if shows_items else "accounting")
-    counted = accounts(prepared, engine)
+    counted = accounting.accounts(prepared, engine)
     items = listed_items(logs) | {*rows.catalogue.reach.items} if shows_items else None
-    aggregates = Aggregates(
-        moments=[*sums.rows, *sums.days, *lacking, *cuts.rows],
+    collected = Aggregates(
+        moments=[*sums.rows, *sums.days, *lacking, *cut_rows],
         caps=sums.caps,
         catalogue_size=None if items is None else len(items),
         units=units,
         accounts=counted,
-        days=days_of(prepared),
+        days=accounting.days_of(prepared),
         refused=wanted.refused,
-        facts=facts(prepared) | count_other_variants(experiment, prepared),
+        facts=accounting.facts(prepared) | accounting.count_other_variants(experiment, prepared),
         quantiles=quantiles,
         buckets=sums.buckets,
         reach=rows.catalogue.reach,
         group_units=rows.catalogue.group_units(),
         entered=placed.entered,
         stretches=placed.stretches,
-        notes=(*prepared.notes, *cuts.notes),
+        notes=(*prepared.notes, *cut_notes),
         audits=audit_sums(run, prepared),
         extremes=sums.extremes,
-        unit_values=sums.values,
-        seen_in=seen_in(prepared),
+        seen_in=accounting.seen_in(prepared),
         unit_aucs=sums.unit_aucs,
     )
-    check_all_counted(prepared, counted)
-    return Collected(joined_cells(aggregates, experiment.privacy.min_units), logs)
+    accounting.check_all_counted(prepared, counted)
+    return Collected(joined_cells(collected, experiment.privacy.min_units), logs)
 
 
 @dataclass
@@ -165,12 +144,9 @@ class _UnitSums:
     A source's values are dropped before those of the next one are read.
 
     Attributes:
-        logs: What was read.
-        wanted: The metrics.
         bucket: The sub-bucket of each unit, where sums by them are taken.
         replays: Whether sums for A/A replays are taken of every metric.
         by_units: Whether they are of single units, for the units are few.
-        rows: Rows of `MOMENT_COLUMNS`; those of days are in `days`, the rest as in `Aggregates`.
     """
 
     logs: ReadLogs
@@ -181,26 +157,9 @@ class _UnitSums:
     rows: list[Row] = field(default_factory=list)
     days: list[Row] = field(default_factory=list)
     caps: dict[str, Caps] = field(default_factory=dict)
-    buckets: dict[str, BucketSums] = field(default_factory=dict)
-    extremes: list[ExtremeUnit] = field(default_factory=list)
-    values: list[UnitValue] = field(default_factory=list)
+    buckets: dict[str, aggregates.BucketSums] = field(default_factory=dict)
+    extremes: list[aggregates.ExtremeUnit] = field(default_factory=list)
     unit_aucs: list[UnitsByAuc] = field(default_factory=list)
-
-    @property
-    def _balanced(self) -> Sequence[Metric]:
-        """Covariates of the table of units, which are balanced or not."""
-        return covariate_means(self.logs.experiment)
-
-    @property
-    def _counted(self) -> list[Metric]:
-        """Metrics without a value per unit, of which units leave something out."""
-        return [m for m in self.wanted.metrics if not m.source.per_unit and m.left_out]
-
-    @property
-    def sources(self) -> list[Source]:
-        """Return the sources that have values per unit."""
-        more = [UNIT_DAY] if self._balanced or self._counted else []
-        return [s for s in dict.fromkeys([*self.wanted.sources, *more]) if s.per_unit]
 
     def add(self, source: Source) -> None:
         """Add the sums of the metrics of a source."""
@@ -212,8 +171,8 @@ class _UnitSums:
         slices = [one for metric in metrics for one in of.slices(metric)]
         slices += [of.in_buckets(metric, self.bucket) for metric in resampled]
         if source is UNIT_DAY:
-            slices += [of.balance(metric) for metric in self._balanced]
-            slices += [one for metric in self._counted for one in of.left_out(metric)]
+            slices += [of.balance(metric) for metric in self.wanted.balanced]
+            slices += [one for metric in self.wanted.counted for one in of.left_out(metric)]
         self.rows += sums_of(slices, of.groups)
         if source.daily and experiment.period is not None and logs.shape.has_time:
             self.days += day_rows(of, days, metrics, logs.prepared.days)
@@ -225,10 +184,8 @@ class _UnitSums:
             self.unit_aucs += _unit_aucs(logs, of)
         if experiment.privacy.min_units is not None:
             return
-        is_few = len(logs.units.hash) <= FEW_UNITS and not logs.prepared.placed.stretches
         for metric in (metric for metric in metrics if metric.is_mean_or_ratio):
             self.extremes += of.extremes(metric)
-            self.values += of.few_values(metric, FEW_VALUES) if is_few else []
 
 
 def _unit_aucs(logs: ReadLogs, of: SourceValues) -> list[UnitsByAuc]:
@@ -260,72 +217,49 @@ def listed_items(logs: ReadLogs) -> set[str]:
 
 
 def lacking_sums(logs: ReadLogs) -> list[Row]:
-    """Sum impressions of files that lack a column which others have, by variant.
-
-    Returns:
-        Rows of `MOMENT_COLUMNS` for each column that is read and that files lack.
-    """
-    files, variants = logs.prepared.files, [*logs.experiment.variants]
-    if logs.experiment.logs.rows.query is not None:
-        # The rows of a query are not those of a file.
-        return []
-    by_files: dict[tuple[str, ...], list[str]] = {}
-    for column in logs.prepared.lacking:
-        by_files.setdefault(tuple(files.lacking[column.lower()]), []).append(column)
-    rows: list[Row] = []
-    for lacking, columns in by_files.items():
-        rest = [file for file in files.files if file not in lacking]
-        if not _show_lacking(logs, lacking, rest):
+    """Sum impressions of files that lack a column which others have, by column and variant."""
+    experiment, engine, files = logs.experiment, logs.engine, logs.prepared.files
+    # The rows of a query are not those of a file.
+    lacking = logs.prepared.lacking if experiment.logs.rows.query is None else ()
+    variants, rows = [*experiment.variants], list[Row]()
+    by_files = grouped(lacking, lambda column: tuple(files.lacking[column.lower()]))
+    for names, columns in by_files.items():
+        rest = [file for file in files.files if file not in names]
+        selects = [_file_rows(logs, lacks, own) for lacks, own in ((1, names), (0, rest))]
+        if not all(selects):
             continue
-        sums = "cast(x as bigint) as x, cast(y as bigint) as y"
-        read = logs.engine.arrays(
-            f"select {numbered('variant', variants)} as arm, {sums} from lacking_units"
-        )
-        arm, x, y = (column.astype(np.int64) for column in read.values())
-        slices = [Slice(column, LACKING, Terms(y, x)) for column in columns]
-        rows += sums_of(slices, Groups(arm, np.zeros_like(arm), variants))
+        engine.view("file_rows", " union all ".join(selects))
+        if experiment.unit == ROW_UNIT:
+            number = numbered(variant_of(experiment, "logged_id"), variants)
+            read = engine.arrays(f"select coalesce({number}, -1) as arm, lacks from file_rows")
+            arm, y = (np.asarray(column, dtype=np.int64) for column in read.values())
+            x = np.ones_like(y)
+        else:
+            kind = engine.columns("logged")["unit_id"]
+            unit = engine.hash64([f"cast(logged_id as {kind})"])
+            counts = "cast(count(*) as bigint) as x, cast(sum(lacks) as bigint) as y"
+            read = engine.arrays(f"select {unit} as unit, {counts} from file_rows group by 1")
+            hashes, x, y = (np.asarray(column, dtype=np.int64) for column in read.values())
+            place = HashIndex(logs.units.hash).places(hashes)
+            arm = np.where(place >= 0, logs.units.variant[place], -1)
+        known = np.flatnonzero(arm >= 0)
+        terms = Terms(y[known], x[known])
+        slices = [Slice(column, LACKING, terms) for column in columns]
+        rows += sums_of(slices, Groups(arm[known], np.zeros_like(known), variants))
     return rows
 
 
-def _show_lacking(logs: ReadLogs, lacking: Sequence[str], rest: Sequence[str]) -> bool:
-    """Make `lacking_units`; false if the files do not say whose rows they have."""
-    experiment, engine = logs.experiment, logs.engine
-    source, is_row = experiment.logs.rows, experiment.unit == ROW_UNIT
-    name = "variant" if is_row else "unit_id"
-    column = source.columns.get(name, "variant" if is_row else experiment.unit)
-    selects = []
-    for lacks, files in ((1, lacking), (0, rest)):
-        relation = f"raw_files_{lacks}"
-        paths = [str(Path(file).absolute()) for file in files]
-        some = source.model_copy(update={"path": paths}).with_unit(experiment.unit)
-        engine.add_log(relation, some)
-        own = [c for c in engine.columns(relation) if c.lower() == column.lower()]
-        if not own:
-            return False
-        whose = f"cast({quoted(own[0])} as varchar)"
-        selects.append(f"select {whose} as logged_id, {lacks} as lacks from {relation}")
-    engine.view("file_rows", " union all ".join(selects))
-    known = ", ".join(literal(variant) for variant in experiment.variants)
-    of_rows = (
-        "select variant, 1 as x, lacks as y from ("
-        f"select {variant_of(experiment, 'logged_id')} as variant, lacks from file_rows"
-        f") as r where variant in ({known})"
-    )
-    engine.view("lacking_units", of_rows if is_row else _OF_UNITS)
-    return True
-
-
-_OF_UNITS = """
-with counted as (
-  select logged_id, cast(count(*) as bigint) as x, cast(sum(lacks) as bigint) as y
-  from file_rows
-  group by logged_id
-)
-select u.variant, c.x, c.y
-from units u
-join unit_names n on u.unit_id = n.unit_id
-join counted c on cast(n.logged_id as varchar) = c.logged_id
-"""
+def _file_rows(logs: ReadLogs, lacks: int, files: Sequence[str]) -> str:
+    """Write SQL of whose rows some files have; empty where they do not say."""
+    source, unit = logs.experiment.logs.rows, logs.experiment.unit
+    named, own = ("variant", "variant") if unit == ROW_UNIT else ("unit_id", unit)
+    relation, paths = f"raw_files_{lacks}", [str(Path(file).absolute()) for file in files]
+    logs.engine.add_log(relation, source.model_copy(update={"path": paths}).with_unit(unit))
+    column = source.columns.get(named, own).lower()
+    for name in (name for name in logs.engine.columns(relation) if name.lower() == column):
+        whose = f"cast({quoted(name)} as varchar)"
+        return f"select {whose} as logged_id, {lacks} as lacks from {relation}"
+    return ""
 
 
 def run_definitions(run: Run) -> None:

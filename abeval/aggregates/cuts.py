@@ -11,12 +11,12 @@ from itertools import product
 import numpy as np
 from numpy.typing import NDArray
 
-from abeval.aggregates.cells import CutCells, cut_cells, cut_sizes, cut_value, write_cut_sums
+from abeval.aggregates import cells
 from abeval.aggregates.kernels.auc import score_sums
-from abeval.aggregates.kernels.rows import Placing, Scan, room_of, unit_rows
+from abeval.aggregates.kernels.rows import Scan, room_of, unit_rows
 from abeval.aggregates.metric_queries import ReadLogs, scored_rows
 from abeval.aggregates.source_values import SourceValues, by_unit
-from abeval.aggregates.sums import LABELS, MOMENT_COLUMNS, Row, Slice, Terms, sums_of
+from abeval.aggregates.sums import LABELS, Row, Slice, Terms, sums_of, total
 from abeval.engines.sql import literal, quoted
 from abeval.logs.unit_arrays import Groups, Labels, Whole, added, half_away, heads, key_of
 from abeval.logs.views import cut_name
@@ -37,25 +37,11 @@ INFLUENCE_STEP = 1e-7
 """Influences are whole multiples of this share of the metric's value."""
 
 
-@dataclass(frozen=True)
-class CutSums:
-    """The sums of all cuts.
+def cut_sums(logs: ReadLogs, metrics: Sequence[Metric]) -> tuple[list[Row], list[str]]:
+    """Sum the metrics that have cuts in every cell of every cut of the experiment.
 
-    Attributes:
-        rows: Rows of `MOMENT_COLUMNS`.
-        notes: What a reader of the result must know.
-    """
-
-    rows: Sequence[Row] = ()
-    notes: tuple[str, ...] = ()
-
-
-def cut_sums(logs: ReadLogs, metrics: Sequence[Metric]) -> CutSums:
-    """Sum the metrics in every cell of every cut of the experiment.
-
-    Args:
-        logs: What was read; its `impressions` have the cuts' columns.
-        metrics: Metrics of the scorecard; those without cuts are left out.
+    Returns:
+        Rows of `MOMENT_COLUMNS`, and what a reader of the result must know.
     """
     rows, notes = list[Row](), list[str]()
     wanted = [metric for metric in metrics if no_cuts(metric) is None]
@@ -68,13 +54,10 @@ def cut_sums(logs: ReadLogs, metrics: Sequence[Metric]) -> CutSums:
         rows += own + _of_scores(totals, wanted)
         if not logs.prepared.placed.stretches:
             rows += _influences(totals, own, [m for m in of_sums if splits_by_cut(m)])
-    return CutSums(_public(rows, logs.experiment.privacy.min_units), tuple(notes))
-
-
-def _public(rows: Sequence[Row], min_units: int | None) -> list[Row]:
-    """Return the rows of cells that may be shown: scores may have fewer units than the cell."""
-    few = {row[:3] for row in rows if min_units is not None and int(str(row[LABELS])) < min_units}
-    return [row for row in rows if row[:3] not in few]
+    # Scores may have fewer units than their cell.
+    least = logs.experiment.privacy.min_units or 0
+    few = {row[:3] for row in rows if int(str(row[LABELS])) < least}
+    return [row for row in rows if row[:3] not in few], notes
 
 
 @dataclass(frozen=True)
@@ -82,9 +65,7 @@ class Totals:
     """The sums of each analysed unit in each cell in which it has an impression.
 
     Attributes:
-        logs: What was read.
         name: Of the cut.
-        cells: Its cells.
         unit: Place of the unit of each row; rows are sorted by unit and cell.
         cell: Number of its cell.
         columns: Component → its sums.
@@ -92,7 +73,7 @@ class Totals:
 
     logs: ReadLogs
     name: str
-    cells: CutCells
+    cells: cells.CutCells
     unit: NDArray[np.int64]
     cell: NDArray[np.int64]
     columns: Mapping[str, Whole]
@@ -111,57 +92,48 @@ class Totals:
 def _totals(logs: ReadLogs, name: str) -> Totals:
     """Sum the impressions of the period by unit and cell, and create `cut_cells`."""
     engine, experiment = logs.engine, logs.experiment
-    write_cut_sums(engine, logs.shape, name)
-    sizes = cut_sizes(engine, experiment.variants)
-    cells = cut_cells(name, sizes, experiment.privacy.min_units)
-    engine.view("cut_cells", _cells_sql(cells))
+    cells.write_cut_sums(engine, logs.shape, name)
+    sizes = cells.cut_sizes(engine, experiment.variants)
+    of_cut = cells.cut_cells(name, sizes, experiment.privacy.min_units)
+    number = {cell: i for i, cell in enumerate(of_cut.names)}
+    places = (f"({literal(v)}, cast({number[c]} as bigint))" for v, c in of_cut.cell_of.items())
+    listed = ", ".join(places) or "('', cast(0 as bigint))"
+    engine.view("cut_cells", f"select * from (values {listed}) as v (value, number)")
     names = [*logs.shape.components.values()]
     listed = ", ".join(["s.unit_id", "c.number", *(f"s.{column}" for column in names)])
     read = engine.arrays(f"select {listed} from cut_sums s join cut_cells c on s.value = c.value")
     unit, cell, *sums = (column.astype(np.int64) for column in read.values())
     groups = Groups.of(key_of(unit, cell))
     columns = {column: groups.sum(own) for column, own in zip(names, sums, strict=True)}
-    return Totals(logs, name, cells, unit[groups.first], cell[groups.first], columns)
-
-
-def _cells_sql(cells: CutCells) -> str:
-    """Value → the number of its cell, as a relation."""
-    number = {cell: i for i, cell in enumerate(cells.names)}
-    listed = ", ".join(
-        f"({literal(value)}, cast({number[cell]} as bigint))"
-        for value, cell in cells.cell_of.items()
-    )
-    if not listed:
-        return "select '' as value, cast(0 as bigint) as number where false"
-    return f"select * from (values {listed}) as v (value, number)"
+    return Totals(logs, name, of_cut, unit[groups.first], cell[groups.first], columns)
 
 
 def _of_scores(totals: Totals, metrics: Sequence[Metric]) -> list[Row]:
-    """GAUC and AUC of each cell, from one pass over the scored impressions.
+    """Sum GAUC and AUC of each cell, from one pass over the scored impressions.
 
     Its variant is a variant in a cell, and its unit a row of the totals.
     """
-    logs = totals.logs
+    logs, size = totals.logs, len(totals.unit)
     sources = dict.fromkeys(m.source for m in metrics if m.source in (GAUC, AUC))
-    if not sources or not len(totals.unit):
+    if not sources or not size:
         return []
-    cells, variants = len(totals.cells.names), len(logs.experiment.variants)
+    count, variants = len(totals.cells.names), len(logs.experiment.variants)
     arm = (totals.cell * variants + logs.units.variant[totals.unit]).astype(np.int16)
     # Numbers far apart, as hashes are.
-    apart = 1 << 63 - (len(logs.units.hash) * cells).bit_length()
+    apart = 1 << 63 - (len(logs.units.hash) * count).bit_length()
     column = quoted(cut_name(totals.name))
     sql = f"""
     with scored as ({scored_rows(logs.shape, ("unit_id", "click", column))})
-    select (i.unit_id * {cells} + c.number) * {apart} as unit, true as in_period, i.score,
+    select (i.unit_id * {count} + c.number) * {apart} as unit, true as in_period, i.score,
       i.click = 1 as click
-    from scored i join cut_cells c on {cut_value(totals.name)} = c.value
+    from scored i join cut_cells c on {cells.cut_value(totals.name)} = c.value
     """
-    placing = Placing((totals.unit * cells + totals.cell) * apart, len(totals.unit) // UNITS + 1)
-    room, rows = room_of(logs.experiment.engine), list[Row]()
-    with unit_rows(logs.engine, Scan(sql, placing, room=room)) as (scored, _):
-        sums = score_sums(scored, arm, cells * variants)
+    hashes, room = (totals.unit * count + totals.cell) * apart, room_of(logs.experiment.engine)
+    with unit_rows(logs.engine, Scan(sql, hashes, size // UNITS + 1, room=room)) as (scored, _):
+        sums, _ = score_sums(scored, arm, count * variants)
+    rows = list[Row]()
     for source in sources:
-        days, size = (sums.gauc if source is GAUC else sums.auc), len(totals.unit)
+        days = sums[source]
         columns = {name: by_unit(days.unit, own, size) for name, own in days.columns.items()}
         rows += totals.sums([metric for metric in metrics if metric.source == source], columns)
     return rows
@@ -169,27 +141,24 @@ def _of_scores(totals: Totals, metrics: Sequence[Metric]) -> list[Row]:
 
 def _influences(totals: Totals, rows: Sequence[Row], metrics: Sequence[Metric]) -> list[Row]:
     """Sum squares of what each unit adds to both parts of each ratio's difference."""
-    experiment, variants = totals.logs.experiment, [*totals.logs.experiment.variants]
-    values, start, cells = totals.values(totals.columns), heads(totals.unit), totals.cells.names
+    experiment, names = totals.logs.experiment, totals.cells.names
+    values, start = totals.values(totals.columns), heads(totals.unit)
+    variants = [*experiment.variants]
     counts = np.bincount(totals.logs.units.variant, minlength=len(variants)).tolist()
-    y_at, x_at = MOMENT_COLUMNS.index("y"), MOMENT_COLUMNS.index("x")
-    sums = {(row[0], row[3], row[2]): (int(str(row[y_at])), int(str(row[x_at]))) for row in rows}
+    sums = {(row[0], row[3], row[2]): (total(row, "y"), total(row, "x")) for row in rows}
     slices = list[Slice]()
     for metric, treatment in product(metrics, experiment.treatments):
         arms = [variants.index(name) for name in (experiment.control, treatment)]
-        scale = scales(metric)
-        of_arms = [
-            composition.Totals(
-                *zip(*((y * scale[0], x * scale[1]) for y, x in of_cells), strict=True)
-            )
+        scale = np.array(scales(metric))
+        control, treated = (
+            composition.Totals(*(np.array(of_cells, dtype=float) * scale).T)
             for arm in arms
-            for of_cells in ([sums.get((metric.name, variants[arm], c), (0, 0)) for c in cells],)
-        ]
+            for of_cells in ([sums.get((metric.name, variants[arm], c), (0, 0)) for c in names],)
+        )
         try:
-            step = influence_step(of_arms[0], of_arms[1])
-            gradients = composition.gradients(
-                of_arms[0], of_arms[1], (counts[arms[0]], counts[arms[1]])
-            )
+            step = influence_step(control, treated)
+            units = counts[arms[0]], counts[arms[1]]
+            gradients = composition.gradients(control, treated, units)
         except Refusal:
             continue
         if step == 0:
@@ -197,8 +166,8 @@ def _influences(totals: Totals, rows: Sequence[Row], metrics: Sequence[Metric]) 
         y, x = values.pair(metric, totals.columns)
         parts = {WITHIN: [own.within for own in gradients], MIX: [own.mix for own in gradients]}
         for part, of_part in parts.items():
-            worth = np.zeros((len(variants), len(cells), 2))
-            worth[arms] = [np.stack(own, axis=1) * (np.array(scale) / step) for own in of_part]
+            worth = np.zeros((len(variants), len(names), 2))
+            worth[arms] = [np.stack(own, axis=1) * (scale / step) for own in of_part]
             of_y, of_x = worth[values.units.variant, totals.cell].T
             influence = added(half_away(of_y * y + of_x * x), start)
             slices.append(Slice(metric.name, part + totals.name, Terms(influence), treatment))

@@ -11,12 +11,12 @@ from abeval.aggregates.source_values import SourceValues, totals
 from abeval.engines.protocol import Engine
 from abeval.engines.sql import by_value, literal, query
 from abeval.experiment.model import Experiment
-from abeval.logs.joins import Coverage, local_ms, relation
+from abeval.logs.joins import local_ms, relation
 from abeval.logs.prepare import Prepared
 from abeval.logs.run import Run
 from abeval.logs.shape import UNITS, LogShape
-from abeval.logs.unit_arrays import NO_DAY, UnitDays, Units, Whole, narrow
-from abeval.metrics.definition import UNIT_DAY, Metric, PerUnit, RowValue, Source
+from abeval.logs.unit_arrays import NO_DAY, UnitDays, Units
+from abeval.metrics.definition import UNIT_DAY, Metric, PerUnit, Source
 
 _PREFIX = {"any": "max", "max": "max", "first": "max", "sum": "sum", "count_distinct": "distinct"}
 """How a unit's values are combined by `units/unit_events`; of `first` only one is not null."""
@@ -29,10 +29,7 @@ _NOTHING = ("0 as sum_no_sum", "0 as max_no_max", "0 as distinct_no_count")
 class ReadLogs:
     """Logs that are prepared, and read as far as metrics need it.
 
-    Attributes:
-        run: The experiment and its engine.
-        prepared: What is known of the logs.
-        rows: What kernels computed of single impressions.
+    `rows` is what kernels computed of single impressions.
     """
 
     run: Run
@@ -72,41 +69,30 @@ class ReadLogs:
         if source.events is not None:
             _write_unit_event(self, metrics)
             self.engine.table(source.name, query(source.query))
-            return days_of(self.engine, source.name)
-        days = self.rows.gauc_days if by_day and source.of_days else self.rows.days[source]
-        if days is None:
-            raise ValueError(f"the days of {source} were not read")
-        return days
+            return _days_of(self.engine, source.name)
+        rows = self.rows.by_day if by_day and source.of_days else self.rows.days
+        return rows[source]
 
     def values(self, days: UnitDays) -> SourceValues:
         """Return what the days of a source add up to, of each unit."""
-        now, before = (
-            {
-                name: narrow(column)
-                for name, column in totals(days, part, len(self.units.hash)).items()
-            }
-            for part in (True, False)
-        )
+        size = len(self.units.hash)
+        now, before = (totals(days, part, size) for part in (True, False))
         return SourceValues(self.experiment, self.shape, self.units, now, before)
 
 
-def days_of(engine: Engine, relation: str) -> UnitDays:
-    """Fetch a relation of `unit_id, in_period`, perhaps `day`, and sums `c_…`, as arrays."""
+def _days_of(engine: Engine, relation: str) -> UnitDays:
+    """Fetch a relation of `unit_id, in_period` and sums `c_…`, as arrays without days."""
     arrays = engine.arrays(f"select * from {relation}")
     unit = np.ma.filled(arrays["unit_id"], 0).astype(np.int32)
     in_period = np.asarray(arrays["in_period"], dtype=bool)
-    day = np.full(len(unit), NO_DAY, dtype=np.int32)
-    if "day" in arrays:
-        known = ~np.ma.getmaskarray(arrays["day"])
-        dates = np.ma.getdata(arrays["day"])[known].astype("datetime64[D]")
-        day[known] = dates.astype(np.int64)
-    order = np.lexsort((day, in_period, unit))
-    columns: dict[str, Whole] = {
+    order = np.lexsort((in_period, unit))
+    columns = {
         name: np.ma.filled(column, 0).astype(np.int64)[order]
         for name, column in arrays.items()
         if name.startswith("c_")
     }
-    return UnitDays(unit[order], in_period[order], day[order], columns)
+    day = np.full(len(unit), NO_DAY, dtype=np.int32)
+    return UnitDays(unit[order], in_period[order], day, columns)
 
 
 def scored_rows(shape: LogShape, columns: Sequence[str]) -> str:
@@ -130,23 +116,25 @@ def _write_unit_event(logs: ReadLogs, metrics: Sequence[Metric]) -> None:
     says whether its window has closed.
     """
     engine, shape = logs.engine, logs.shape
-    experiment, covered = logs.experiment, logs.prepared.covered
     chosen = list({m.per_unit.number: m.per_unit for m in metrics if m.per_unit}.values())
-    columns = [name for one in chosen for name in _columns(one)]
-    parts = [_parted(_of_units(experiment, covered, chosen), columns, "unit_entry", "true")]
-    funnels = [one for one in chosen if one.is_funnel]
-    for one in funnels:
-        value = {f"max_{one.column('value')}": "1"}
-        parts.append(_parted(value, columns, _reached(engine, shape, one), "in_period"))
-    of_rows = [one for one in chosen if not one.is_funnel]
+    columns, of_units, of_rows = list[str](), dict[str, str](), dict[str, str]()
+    parts = [(of_units, "unit_entry", "true")]
+    for one in chosen:
+        timed = _timed(logs, one) if one.is_timed else {}
+        own = {f"max_{one.column('value')}": "1"} if one.is_funnel else dict(_values(shape, one))
+        columns += [*own, *timed]
+        of_units |= timed
+        if one.is_funnel:
+            parts.append((own, _reached(engine, shape, one), "in_period"))
+        else:
+            of_rows |= own
     if of_rows:
-        rows = _rows_of(engine, of_rows[0].logs[0])
-        values = {name: sql for one in of_rows for name, sql in _values(shape, one)}
-        parts.append(_parted(values, columns, rows, "in_period"))
-    engine.view("unit_event", "\nunion all ".join(parts))
+        parts.append((of_rows, _rows_of(engine, chosen[0].logs[0]), "in_period"))
+    selects = (_part(values, columns, rows, in_period) for values, rows, in_period in parts)
+    engine.view("unit_event", "\nunion all ".join(selects))
 
 
-def _parted(values: Mapping[str, str], columns: Sequence[str], rows: str, in_period: str) -> str:
+def _part(values: Mapping[str, str], columns: Sequence[str], rows: str, in_period: str) -> str:
     """Return a select of all columns, null where the rows have no value for them."""
     listed = [f"{values.get(name, 'null')} as {name}" for name in columns]
     return (
@@ -154,34 +142,18 @@ def _parted(values: Mapping[str, str], columns: Sequence[str], rows: str, in_per
     )
 
 
-def _columns(one: PerUnit) -> Iterator[str]:
-    for name, value in _named(one):
-        yield f"{_PREFIX[value.combine]}_{name}"
-    if one.is_timed:
-        yield from (f"sum_{one.column('whole')}", f"sum_{one.column('open')}")
-
-
-def _named(one: PerUnit) -> Iterator[tuple[str, RowValue]]:
-    """Return what each value of a metric is called."""
-    if one.is_funnel:
-        yield one.column("value"), one.values[0]
-        return
-    for name, value in zip(("value", "under"), one.values, strict=False):
-        yield one.column(name), value
-    for name, value in zip(("null", "null_under"), one.nulls, strict=False):
-        yield one.column(name), value
-
-
 def _values(shape: LogShape, one: PerUnit) -> Iterator[tuple[str, str]]:
     """Return the columns of a metric and their SQL over the rows of its log."""
-    for name, value in _named(one):
+    named = [*zip(("value", "under"), one.values, strict=False)]
+    named += zip(("null", "null_under"), one.nulls, strict=False)
+    for name, value in named:
         counted = f"case when {_counts(one)} then {shape.row_value(value)} end"
         if value.combine == "first":
             # Of equal times the smallest value, so that no order of rows matters.
             order = f"case when {counted} is null then 1 else 0 end, time_ms, {counted}"
             place = f"row_number() over (partition by unit_id, in_period order by {order})"
             counted = f"case when {place} = 1 then {counted} end"
-        yield f"{_PREFIX[value.combine]}_{name}", counted
+        yield f"{_PREFIX[value.combine]}_{one.column(name)}", counted
 
 
 def _counts(one: PerUnit) -> str:
@@ -193,34 +165,24 @@ def _counts(one: PerUnit) -> str:
     return "true"
 
 
-def _of_units(
-    experiment: Experiment, covered: Mapping[str, Coverage | None], chosen: Sequence[PerUnit]
-) -> dict[str, str]:
-    """Tell whether the window of a unit has closed, by metric."""
-    values = {}
-    for one in chosen:
-        if one.is_timed:
-            whole = _is_whole(experiment, one, [covered[log] for log in one.logs])
-            values[f"sum_{one.column('whole')}"] = f"case when {whole} then 1 else 0 end"
-            values[f"sum_{one.column('open')}"] = f"case when {whole} then 0 else 1 end"
-    return values
-
-
-def _is_whole(experiment: Experiment, one: PerUnit, covered: Sequence[Coverage | None]) -> str:
-    ends = [coverage for coverage in covered if coverage is not None]
-    if len(ends) < len(covered):
-        return "false"
-    tests = []
+def _timed(logs: ReadLogs, one: PerUnit) -> dict[str, str]:
+    """Write whether the window of a unit has closed, or is open."""
+    experiment, covered = logs.experiment, [logs.prepared.covered[log] for log in one.logs]
+    ends, tests = [coverage for coverage in covered if coverage is not None], list[str]()
     if experiment.period is not None:
         start = local_ms(experiment.period.bounds[0], experiment)
         tests.append(f"exposed_ms >= {start}")
-    if one.within_ms is not None:
+    if one.within_ms is not None and ends:
         tests.append(f"exposed_ms + {one.within_ms} <= {min(end.end_ms for end in ends)}")
-    if one.day is not None:
+    if one.day is not None and ends:
         last: date = min(end.end_day for end in ends)
         day = f"cast({literal(last.isoformat())} as date)"
         tests.append(f"date_diff('day', entry_day, {day}) > {one.day}")
-    return " and ".join(tests)
+    whole = " and ".join(tests) if len(ends) == len(covered) else "false"
+    return {
+        f"sum_{one.column('whole')}": f"case when {whole} then 1 else 0 end",
+        f"sum_{one.column('open')}": f"case when {whole} then 0 else 1 end",
+    }
 
 
 def _rows_of(engine: Engine, log: str) -> str:

@@ -4,13 +4,12 @@ from collections.abc import Mapping, Sequence
 from itertools import groupby
 
 from abeval.aggregates.aggregates import Quantile
-from abeval.aggregates.kernels.values import Events
+from abeval.aggregates.kernels.values import Events, Ranked
 from abeval.aggregates.metric_queries import ReadLogs
 from abeval.aggregates.wanted import COMPARED, CURVE, at_level, value_of
 from abeval.logs.shape import value_columns
 from abeval.metrics.definition import Metric
 from abeval.stats import quantiles
-from abeval.stats.moments import Moments
 from abeval.stats.quantiles import place
 from abeval.stats.records import Refusal
 
@@ -20,11 +19,8 @@ def collect_quantiles(
 ) -> dict[str, Mapping[str, Quantile]]:
     """Compute quantiles of every metric over the period, with one sort for those of a value.
 
-    Args:
-        logs: What was read.
-        metrics: Quantile metrics.
-        spreads: Values whose distribution is wanted (`wanted.spread_metrics`): quantiles at the
-            levels of `CURVE`, those of `COMPARED` with their ends.
+    Values whose distribution is wanted (`wanted.spread_metrics`) have quantiles at the levels of
+    `CURVE`, those of `COMPARED` with their ends.
     """
     every = [*metrics, *(at_level(one, level) for one in spreads for level in COMPARED)]
     bare = [at_level(one, lv) for one in spreads for lv in CURVE if lv not in COMPARED]
@@ -64,47 +60,44 @@ def quantiles_of(
     return of_metric
 
 
-def _at(ranked: Events, level: float, judged: bool) -> dict[str, Quantile]:
+def _at(events: Events, level: float, judged: bool) -> dict[str, Quantile]:
     """Variant → its quantile at a level, with ends if it is judged."""
-    spans = ranked.spans
-    centres = {name: place(own.events, level) for name, own in spans.items()}
-    steps = ranked.steps([*centres.items()])
-    effects = _design_effects(ranked.below(steps), level) if judged else {}
-    found = {}
-    for name, own in spans.items():
-        at = name, centres[name]
-        outermost = own.lowest if level < 0.5 else own.highest
-        value = steps[at].value(at[1]) if at in steps else float(outermost)
+    of_variants = events.by_variant
+    effects = _design_effects(of_variants, level) if judged else {}
+    known = {}
+    for name, own in of_variants.items():
+        at, levels = place(len(own.value), level), own.levels
+        step, outermost = levels.step(at), levels.values[0 if level < 0.5 else -1]
         low = high = refused = None
         try:
             if judged:
-                low, high = _ends(ranked, name, own.events, level, effects.get(name))
+                low, high = _ends(own, level, effects.get(name))
         except Refusal as refusal:
             refused = refusal.reason
-        found[name] = Quantile(own.events, value, low, high, refused)
-    return found
+        value = float(outermost) if step is None else step.value(at)
+        known[name] = Quantile(len(own.value), value, low, high, refused)
+    return known
 
 
-def _ends(
-    ranked: Events, variant: str, events: int, level: float, effect: float | None
-) -> list[float]:
+def _ends(ranked: Ranked, level: float, effect: float | None) -> list[float]:
     """Return the ends of a quantile; it has no design effect where it is beyond the values.
 
     Raises:
         Refusal: An end lies beyond the middle of the lowest or the highest value.
     """
-    if effect is None:
+    events = len(ranked.value)
+    sides = quantiles.ends(events, level, effect) if effect is not None else ()
+    places = [place(events, side) for side in sides]
+    ends = [step.value(at) for at in places if (step := ranked.levels.step(at)) is not None]
+    if len(ends) < 2:
         raise quantiles.beyond(events, level)
-    places = [(variant, place(events, at)) for at in quantiles.ends(events, level, effect)]
-    steps = ranked.steps(places)
-    if any(at not in steps for at in places):
-        raise quantiles.beyond(events, level)
-    return [steps[at].value(at[1]) for at in places]
+    return ends
 
 
-def _design_effects(counts: Mapping[str, Moments], level: float) -> dict[str, float]:
+def _design_effects(of_variants: Mapping[str, Ranked], level: float) -> dict[str, float]:
     """Variant → its design effect; none for a variant of one unit."""
-    several = {variant: one for variant, one in counts.items() if one.n > 1}
+    below = {name: one.below(place(len(one.value), level)) for name, one in of_variants.items()}
+    several = {name: one for name, one in below.items() if one is not None and one.n > 1}
     own = [quantiles.design_effect(one, level) for one in several.values()]
     if not own:
         return {}

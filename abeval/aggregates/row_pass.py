@@ -8,23 +8,8 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from abeval.aggregates.kernels import reach, values
-from abeval.aggregates.kernels.auc import Days, score_sums
-from abeval.aggregates.kernels.reach import NO_CATALOGUE, Catalogue
-from abeval.aggregates.kernels.rows import (
-    BLOCK,
-    NONE,
-    Block,
-    Choice,
-    Column,
-    HashIndex,
-    Placing,
-    Scan,
-    UnitRows,
-    room_of,
-    unit_rows,
-)
-from abeval.aggregates.kernels.values import Events, sessions
+from abeval.aggregates.kernels import auc, reach, rows, values
+from abeval.aggregates.kernels.rows import NONE, Block, Choice, Columns, HashIndex, UnitRows
 from abeval.aggregates.wanted import Wanted
 from abeval.bounds import MAX_WINDOW_DAYS
 from abeval.engines.protocol import Engine
@@ -33,7 +18,7 @@ from abeval.experiment.model import Experiment
 from abeval.logs.prepare import Prepared, faulty_expression
 from abeval.logs.run import Run
 from abeval.logs.shape import LogShape, value_columns
-from abeval.logs.unit_arrays import NO_DAY, UnitDays, Units, Whole, narrow
+from abeval.logs.unit_arrays import NO_DAY, UnitDays, Units, Whole
 from abeval.logs.units import SubBuckets
 from abeval.logs.views import ITEM_GROUPS
 from abeval.metrics.definition import (
@@ -61,14 +46,12 @@ class Items(NamedTuple):
     """Numbers of items, from 0.
 
     Attributes:
-        sql: A word of 64 bits for the item of a row, `NONE` without one.
-        first: The word of item 0, where words are numbers themselves.
-        known: Place of each word, where they are hashes; None where they are not.
+        sql: A word of 64 bits for the item of a row, negative without one.
+        known: Place of each word, where words are hashes; None where they are the numbers.
         ids: Of each item.
     """
 
     sql: str
-    first: int
     known: HashIndex | None
     ids: "Sequence[object] | NDArray[np.generic]"
 
@@ -76,32 +59,20 @@ class Items(NamedTuple):
     def of(cls, engine: Engine) -> "Items":
         """Return the items of all impressions."""
         if engine.columns("logged")["item_id"] in INTEGERS:
-            ((low, high),) = engine.rows(
-                "select cast(min(item_id) as bigint), cast(max(item_id) as bigint) from logged"
-            )
+            id_ = "cast(item_id as bigint)"
+            ((low, high),) = engine.rows(f"select min({id_}), max({id_}) from logged")
             first, last = int(low or 0), int(high or 0)
             if last - first < _SPAN:
-                word = word_of(engine, "item_id", is_number=True)
-                return cls(word, first, None, np.arange(first, last + 1))
-        known = engine.frame(
+                number = f"case when {id_} between {first} and {last} then {id_} - {first} else -1"
+                return cls(f"{number} end", None, np.arange(first, last + 1))
+        known = engine.arrays(
             f"select item_id, {engine.hash64(['item_id'])} as hash from "
             "(select distinct item_id from logged where item_id is not null) order by 2"
         )
-        if known["hash"].duplicated().any():
+        ids, hashes = np.asarray(known["item_id"]), np.asarray(known["hash"], dtype=np.int64)
+        if not np.diff(hashes).all():
             raise ValueError("two items have the same hash of 64 bits")
-        index = HashIndex(known["hash"].to_numpy(np.int64))
-        word = word_of(engine, "item_id", is_number=False)
-        return cls(word, 0, index, known["item_id"].to_numpy())
-
-    def numbers(self, words: Whole) -> NDArray[np.int32]:
-        """Return the number of each word, -1 for no known item."""
-        if self.known is not None:
-            return _places(self.known, words)
-        known = (words >= self.first) & (words < self.first + len(self.ids))
-        number = (words - self.first).astype(np.int32)
-        if not known.all():
-            number[~known] = -1
-        return number
+        return cls(_hash_of(engine, "item_id"), HashIndex(hashes), ids)
 
 
 class Categories(NamedTuple):
@@ -122,9 +93,8 @@ class Categories(NamedTuple):
         hashes, word = np.zeros(0, np.int64), engine.hash64(["category"])
         if own:
             distinct = "select distinct category from logged where category is not null"
-            hashes = np.asarray(
-                engine.arrays(f"select {word} as word from ({distinct}) as c")["word"]
-            )
+            read = engine.arrays(f"select {word} as word from ({distinct}) as c")
+            hashes = np.asarray(read["word"], dtype=np.int64)
         if items is None:
             return cls(HashIndex(np.unique(hashes)), None)
         # Equal numbers of two types have different hashes.
@@ -134,23 +104,19 @@ class Categories(NamedTuple):
             f"(select try_cast(item_id as {kind}) as item_id, category from items) as i "
             "where category is not null and item_id is not null"
         )
-        words = np.asarray(listed["category"], dtype=np.int64)
+        item, words = (np.asarray(column, dtype=np.int64) for column in listed.values())
         index = HashIndex(np.unique(np.append(hashes, words)))
+        number = item if items.known is None else _places(items.known, item)
         of_item = np.full(len(items.ids) + 1, -1, dtype=np.int32)
-        number = items.numbers(np.asarray(listed["item"], dtype=np.int64))
-        known = number >= 0
-        of_item[number[known]] = index.places(words[known])
+        of_item[number[number >= 0]] = index.places(words[number >= 0])
         return cls(index, of_item)
 
-    def of(
-        self, own: NDArray[np.integer] | None, item: NDArray[np.integer] | None
-    ) -> NDArray[np.integer]:
+    def of(self, block: Block) -> NDArray[np.integer]:
         """Return the number of each impression's category, else of its item's; -1 for none."""
-        if self.of_item is None or item is None:
-            if own is None:
-                raise ValueError("neither impressions nor items have categories")
-            return own
-        of_item = self.of_item[item]
+        own = block.rows.get("category")
+        if self.of_item is None:
+            return block.rows["category"]
+        of_item = self.of_item[block.rows["item"]]
         return of_item if own is None else np.where(own >= 0, own, of_item)
 
 
@@ -159,35 +125,21 @@ def _places(index: HashIndex, words: Whole) -> NDArray[np.int32]:
     return np.where(words < 0, -1, index.places(np.maximum(words, 0))).astype(np.int32)
 
 
-def word_of(engine: Engine, column: str, is_number: bool) -> str:
+def _hash_of(engine: Engine, column: str) -> str:
     """Return SQL of a word of 64 bits that stands for a value, `NONE` for null."""
-    if is_number:
-        return f"coalesce(cast({column} as bigint), {NONE})"
     return f"case when {column} is null then {NONE} else {engine.hash64([column])} end"
 
 
-class Numbering(NamedTuple):
-    """Makes numbers of the words of items and categories, where there are such."""
-
-    items: Items | None
-    categories: Categories | None
-
-    def numbered(self, columns: Mapping[str, Column]) -> Mapping[str, Column]:
-        """Rows whose items and categories are numbers."""
-        rows = dict(columns)
-        if self.items is not None:
-            rows["item"] = self.items.numbers(rows["item"])
-        if "category" in rows and self.categories is not None:
-            rows["category"] = _places(self.categories.known, rows["category"])
-        return rows
+def _numbered(known: Mapping[str, HashIndex | None], columns: Columns) -> Columns:
+    """Return rows whose items and categories are numbers, by the places of their hashes."""
+    hashed = [(name, index) for name, index in known.items() if index and name in columns]
+    return {**columns, **{name: _places(index, columns[name]) for name, index in hashed}}
 
 
 LISTS = (PAGE_VIEWS, SERVED_RANKING, CATEGORY_DIVERSITY)
 
 KERNELS = frozenset((*LISTS, SESSIONS, GAUC, AUC, QUANTILE, CATALOGUE))
 """Sources that are computed over arrays."""
-
-_SCORE = "score"
 
 
 @dataclass(frozen=True)
@@ -198,31 +150,26 @@ class RowSums:
         days: Source → its sums by unit, phase and day, in the fewest bytes.
         catalogue: Who was shown what, where something asks for it.
         values: Columns of values by variant → the impressions of the period that have one.
-        gauc_days: GAUC of each unit's days, where windows ask for it.
+        by_day: GAUC of each unit's days, where windows ask for it.
     """
 
     days: Mapping[Source, UnitDays]
-    catalogue: Catalogue
-    values: Mapping[tuple[str, ...], Events]
-    gauc_days: UnitDays | None = None
+    catalogue: reach.Catalogue
+    values: Mapping[tuple[str, ...], values.Events]
+    by_day: Mapping[Source, UnitDays]
 
 
-NO_ROWS = RowSums({}, NO_CATALOGUE, {})
+NO_ROWS = RowSums({}, reach.NO_CATALOGUE, {}, {})
 """Of logs of which no source needs single impressions."""
 
 
 @dataclass(frozen=True)
 class RowPass:
-    """The scan of the impressions for some sources.
+    """The scan of the impressions (`logged`) for some sources.
 
     Attributes:
-        experiment: The experiment.
-        shape: Columns of its logs.
-        engine: With the view `logged`.
-        units: The analysed units.
-        sources: What is computed.
         values: Columns of the values of each variant, for each value that is ranked.
-        rows: About how many impressions there are.
+        impressions: About how many there are.
         bucket: The sub-bucket of each unit, where the catalogue is among the sources.
         span: The first and the last day, where windows of days are asked for.
     """
@@ -233,39 +180,44 @@ class RowPass:
     units: Units
     sources: frozenset[Source]
     values: Sequence[tuple[str, ...]]
-    rows: int
+    impressions: int
     bucket: SubBuckets
-    span: Days | None = None
+    span: auc.Days | None = None
 
     def sums(self) -> RowSums:
         """Read the impressions once, and run the kernel of every source."""
         places = [f"value_{place}" for place in range(len(self.values))]
-        with unit_rows(self.engine, self._scan, places) as (rows, events):
-            days, gauc_days = self._days(rows), None
+        variants = list(self.experiment.variants)
+        with rows.unit_rows(self.engine, self._scan, places) as (read, events):
+            days, of_days = self._days(read), list[UnitDays]()
             if self._is_scored:
-                of_scores = score_sums(rows, self._arm, len(self.experiment.variants), self.span)
-                days |= {GAUC: _narrow(of_scores.gauc), AUC: _narrow(of_scores.auc)}
-                gauc_days = _joined(of_scores.gauc_days) if of_scores.gauc_days else None
-            catalogue = self._catalogue(rows) if CATALOGUE in self.sources else NO_CATALOGUE
-        units, variants = self.units, list(self.experiment.variants)
-        values = {
-            columns: Events(variants, self._arm, units.stretch, *listed)
-            for columns, listed in zip(self.values, events, strict=True)
-        }
-        return RowSums(days, catalogue, values, gauc_days)
+                of_scores, of_days = auc.score_sums(read, self._arm, len(variants), self.span)
+                days |= of_scores
+            catalogue = self._catalogue(read) if CATALOGUE in self.sources else reach.NO_CATALOGUE
+        of_values = [values.Events(variants, self._arm, self.units.stretch, *own) for own in events]
+        known = dict(zip(self.values, of_values, strict=True))
+        return RowSums(days, catalogue, known, {GAUC: _joined(of_days)} if of_days else {})
 
     @property
-    def _scan(self) -> Scan:
+    def _scan(self) -> rows.Scan:
         choices = {f"value_{i}": self._choice(columns) for i, columns in enumerate(self.values)}
         if self._is_scored:
             of_variant = [self.shape.score_of.get(v, "") for v in self.experiment.variants]
-            choices[_SCORE] = self._choice(of_variant)._replace(none=np.nan)
-        gap = self._gap_ms if SESSIONS in self.sources else 1
-        count = min(max(1, self.rows // BLOCK), max(1, len(self.units.hash)))
-        placing = Placing(self.units.hash, count, gap, choices)
-        numbered = Numbering(self._items, self._categories).numbered
-        room = room_of(self.experiment.engine)
-        return Scan(self._sql, placing, numbered, room, dated=self.span is not None)
+            choices["score"] = self._choice(of_variant)._replace(none=np.nan)
+        known = {
+            "item": self._items and self._items.known,
+            "category": self._categories and self._categories.known,
+        }
+        return rows.Scan(
+            sql=self._sql,
+            hashes=self.units.hash,
+            count=min(max(1, self.impressions // rows.BLOCK), max(1, len(self.units.hash))),
+            slot_ms=self._gap_ms if SESSIONS in self.sources else 1,
+            choices=choices,
+            numbered=partial(_numbered, known),
+            room=rows.room_of(self.experiment.engine),
+            dated=self.span is not None,
+        )
 
     def _choice(self, columns: Sequence[str]) -> Choice:
         """Return a column that each variant has of its own; an empty name for none."""
@@ -307,7 +259,8 @@ class RowPass:
             listed["day"] = f"cast(coalesce({since}, {NO_DAY}) as integer)"
         if has_lists:
             is_number = self.engine.columns("logged")["request_id"] in INTEGERS
-            listed["request"] = word_of(self.engine, "request_id", is_number)
+            number = f"coalesce(cast(request_id as bigint), {NONE})"
+            listed["request"] = number if is_number else _hash_of(self.engine, "request_id")
         if SESSIONS in self.sources:
             listed["time_ms"] = f"coalesce(time_ms, {NONE})"
         if SERVED_RANKING in self.sources:
@@ -317,27 +270,27 @@ class RowPass:
         if self._items is not None:
             listed["item"] = self._items.sql
         if self._categories is not None and "category" in self.shape.impressions:
-            listed["category"] = word_of(self.engine, "category", is_number=False)
+            listed["category"] = _hash_of(self.engine, "category")
         if self._is_scored:
-            scores = dict.fromkeys(self.shape.score_of.values())
+            scores = self.shape.score_of.values()
             listed |= {name: f"coalesce({name}, cast('nan' as double))" for name in scores}
-        values = dict.fromkeys(name for columns in self.values for name in columns)
-        listed |= {name: f"coalesce({name}, {NONE})" for name in values}
+        names = [name for columns in self.values for name in columns]
+        listed |= {name: f"coalesce({name}, {NONE})" for name in names}
         only = "" if has_lists or SESSIONS in self.sources else " and in_period"
         columns = ", ".join(f"{sql} as {name}" for name, sql in listed.items())
         return f"select {columns} from logged where counts{only}"
 
-    def _days(self, rows: UnitRows) -> dict[Source, UnitDays]:
+    def _days(self, read: UnitRows) -> dict[Source, UnitDays]:
         """Return the sums of sources that need the rows of one block alone."""
         if self.sources.isdisjoint({*LISTS, SESSIONS}):
             return {}
         work = partial(_of_block, self.sources, self._gap_ms, self._categories)
-        parts = [*rows.each(work, "click", "position", "item", "category")]
+        parts = [*read.each(work, "click", "position", "item", "category")]
         # The parts of a source go as it is joined: all together would be there twice.
         return {source: _joined([part.pop(source) for part in parts]) for source in [*parts[0]]}
 
-    def _catalogue(self, rows: UnitRows) -> Catalogue:
-        """Who was shown what."""
+    def _catalogue(self, read: UnitRows) -> reach.Catalogue:
+        """Return who was shown what."""
         variants, listed = [*self.experiment.variants], self._items.ids if self._items else ()
         first, last = self.span or (0, -1)
         sizes = reach.Sizes(
@@ -348,14 +301,15 @@ class RowPass:
         if not sizes.fit:
             raise QueryError("units and items are too many to count who was shown what")
         # Sorted by their ids, so that sums over items are the same to the last digit in every run.
-        met = reach.shown_in(rows, len(listed))
+        met = reach.shown_in(read, len(listed))
         ids = np.asarray(listed)[met].astype(str)
         order = np.argsort(ids)
         place = np.zeros(len(listed), dtype=np.int32)
         place[met[order]] = np.arange(len(met))
         group = self._arm * np.int64(ITEM_GROUPS) + self.bucket % ITEM_GROUPS
-        shown = reach.shown(rows, group, place, sizes, room_of(self.experiment.engine))
-        return Catalogue.of(variants, ids[order].tolist(), group, shown)
+        counts = reach.shown(read, group, place, sizes, rows.room_of(self.experiment.engine))
+        period = reach.reach_of(variants, ids[order].tolist(), counts, sizes)
+        return reach.Catalogue(period, group, counts if self.span else rows.Blocks(0), sizes)
 
 
 def row_sums(
@@ -367,7 +321,7 @@ def row_sums(
         run: The experiment and its engine.
         prepared: What is known of the logs.
         wanted: The metrics.
-        bucket: The sub-bucket of each unit, where the catalogue is among their sources.
+        bucket: As of `RowPass`.
         by_day: Whether windows are computed of the sums.
 
     Raises:
@@ -376,22 +330,22 @@ def row_sums(
     """
     ranked = [*wanted.quantiles, *wanted.spreads]
     sources = KERNELS & {*wanted.sources, *(metric.source for metric in ranked)}
-    engine, shape, experiment = run.engine, prepared.shape, run.experiment
     if not sources:
         return NO_ROWS
+    engine, shape, experiment = run.engine, prepared.shape, run.experiment
     columns = (tuple(value_columns(shape, experiment, one).values()) for one in ranked)
-    values = tuple(dict.fromkeys(columns))
+    of_log = prepared.rows, bucket, _span(prepared) if by_day else None
     run.step("impressions")
     try:
-        units, span = prepared.placed.units, _span(prepared) if by_day else None
         return RowPass(
-            experiment, shape, engine, units, sources, values, prepared.rows, bucket, span
+            *(experiment, shape, engine, prepared.placed.units, sources),
+            *(tuple(dict.fromkeys(columns)), *of_log),
         ).sums()
     except QueryError as error:
-        raise faulty_expression(experiment, ranked, shape, engine, error) from error
+        raise faulty_expression(run, ranked, shape, error) from error
 
 
-def _span(prepared: Prepared) -> Days | None:
+def _span(prepared: Prepared) -> auc.Days | None:
     """Return the first and the last day of the period; None where windows refuse so many days."""
     days = prepared.days.day[prepared.days.in_period & (prepared.days.day != NO_DAY)]
     first, last = int(days.min(initial=2**31 - 1)), int(days.max(initial=NO_DAY))
@@ -402,22 +356,18 @@ def _of_block(
     sources: frozenset[Source], gap_ms: int, categories: Categories | None, block: Block
 ) -> dict[Source, UnitDays]:
     """Return the sums of the units of a block."""
-    days = {SESSIONS: sessions(block, gap_ms)} if SESSIONS in sources else {}
+    days = {SESSIONS: values.sessions(block, gap_ms)} if SESSIONS in sources else {}
     if sources.isdisjoint(LISTS):
-        return {source: _narrow(own) for source, own in days.items()}
-    of_block = values.lists_of(block)
+        return days
+    lists = values.lists_of(block)
     if PAGE_VIEWS in sources:
-        days[PAGE_VIEWS] = values.page_views(of_block)
+        days[PAGE_VIEWS] = values.page_views(lists)
     if SERVED_RANKING in sources:
-        days[SERVED_RANKING] = values.served_ranking(block, of_block)
+        days[SERVED_RANKING] = values.served_ranking(block, lists)
     if categories is not None:
-        category = categories.of(block.rows.get("category"), block.rows.get("item"))
-        days[CATEGORY_DIVERSITY] = values.category_diversity(block, of_block, category)
-    return {source: _narrow(own) for source, own in days.items()}
-
-
-def _narrow(days: UnitDays) -> UnitDays:
-    return days._replace(columns={name: narrow(column) for name, column in days.columns.items()})
+        category = categories.of(block)
+        days[CATEGORY_DIVERSITY] = values.category_diversity(block, lists, category)
+    return days
 
 
 def _joined(parts: Sequence[UnitDays]) -> UnitDays:

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import cache
-from itertools import combinations_with_replacement
+from itertools import chain, combinations_with_replacement
 from typing import NamedTuple
 
 import numpy as np
@@ -10,10 +10,9 @@ from numpy.typing import NDArray
 
 from abeval.engines.protocol import Cell
 from abeval.errors import ExperimentError
-from abeval.logs.unit_arrays import Labels
+from abeval.logs.unit_arrays import Labels, Whole, heads
 from abeval.stats.moments import Moments
 
-Whole = NDArray[np.int64]
 _Array = NDArray[np.int64] | NDArray[np.float64]
 
 Product = tuple[int, ...]
@@ -37,7 +36,7 @@ def exact_sums(
     products: Iterable[Product],
     starts: Sequence[int] | NDArray[np.integer] = (0,),
     order: NDArray[np.intp] | None = None,
-) -> dict[Product, list[int]] | None:
+) -> dict[Product, list[int]]:
     """Return the sum over the rows of each group of each product of columns.
 
     Args:
@@ -46,8 +45,8 @@ def exact_sums(
         starts: The first row of each group, in order, the first one 0; no group is empty.
         order: Places of the rows, those of a group together; None where they are so already.
 
-    Returns:
-        Product → its sum in each group; None where values are too large.
+    Raises:
+        OverflowError: Values are too large.
 
     Example:
         >>> exact_sums([np.full(3, 10**6), np.arange(3)], [(0, 0, 0), (0, 1)], [0, 2])
@@ -62,78 +61,63 @@ def exact_sums(
         within = first[(first > start) & (first < end)] - start
         # No column is put in order as a whole, which would take as much memory again.
         own = slice(start, end) if order is None else order[start:end]
-        columns_of = [column[own].astype(np.int64, copy=False) for column in columns]
-        block = _Block(columns_of, np.append(0, within))
+        block = [column[own].astype(np.int64, copy=False) for column in columns]
+        sums_of_block = _summing(block, np.append(0, within))
         for product, total in totals.items():
-            sums = block.sums(product)
-            if sums is None:
-                return None
-            for place, value in enumerate(sums, start=group):
+            for place, value in enumerate(sums_of_block(product), start=group):
                 total[place] += value
     return totals
 
 
-class _Block:
-    """Some rows of the columns, and the products of two that were computed so far."""
+def _summing(columns: Sequence[Whole], starts: Whole) -> Callable[[Product], list[int]]:
+    """Return a function that sums products of some rows by group."""
+    sizes = [max(abs(int(column.min())), abs(int(column.max()))) for column in columns]
 
-    def __init__(self, columns: Sequence[Whole], starts: NDArray[np.int64]) -> None:
-        self._columns = columns
-        self._starts = starts
-        self._sizes = [max(abs(int(c.min())), abs(int(c.max()))) for c in columns]
-        self._known: dict[tuple[Product, int], _Array] = {}
+    def times(one: _Array, other: _Array, modulus: int) -> _Array:
+        return one * other % modulus if modulus in _PRIMES else one * other
 
-    def sums(self, product: Product) -> list[int] | None:
-        """Return the sums of a product; None where they need more remainders than there are."""
-        bound = len(self._columns[0])
+    @cache
+    def multiplied(product: Product, modulus: int) -> _Array:
+        """Return a product of one or two, by remainders; in doubles where the modulus is 0."""
+        if len(product) == 2:
+            one, other = (multiplied((place,), modulus) for place in product)
+            return times(one, other, modulus)
+        column = columns[product[0]]
+        if modulus == 0:
+            return column.astype(np.float64)
+        return column % modulus if modulus in _PRIMES else column
+
+    def summed(product: Product, modulus: int) -> list[int]:
+        values = multiplied(product[:2], modulus)
+        if len(product) == 3:
+            values = times(values, multiplied(product[2:], modulus), modulus)
+        return [int(one) for one in np.add.reduceat(values, starts)]
+
+    def sums(product: Product) -> list[int]:
+        bound = len(columns[0])
         for place in product:
-            bound *= self._sizes[place]
-        remainders = self._summed(product, _WORD)
+            bound *= sizes[place]
+        remainders, modulus = summed(product, _WORD), _WORD
         if bound < _WORD // 2:
             return remainders
-        modulus = _WORD
         for prime in _PRIMES:
             if bound * _ERROR < modulus // 4:
                 break
             factor = pow(modulus, -1, prime)
             remainders = [
                 known + modulus * ((more - known) * factor % prime)
-                for known, more in zip(remainders, self._summed(product, prime), strict=True)
+                for known, more in zip(remainders, summed(product, prime), strict=True)
             ]
             modulus *= prime
         if bound * _ERROR >= modulus // 4:
-            return None
+            raise OverflowError("the sums need more remainders than there are")
         half = modulus // 2
         return [
             near + (remainder - near + half) % modulus - half
-            for remainder, near in zip(remainders, self._summed(product, 0), strict=True)
+            for remainder, near in zip(remainders, summed(product, 0), strict=True)
         ]
 
-    def _summed(self, product: Product, modulus: int) -> list[int]:
-        values = self._multiplied(product, modulus)
-        return [int(one) for one in np.add.reduceat(values, self._starts)]
-
-    def _multiplied(self, product: Product, modulus: int) -> _Array:
-        """Return the product, by its remainders; in doubles where the modulus is 0."""
-        known = self._known.get((product, modulus))
-        if known is not None:
-            return known
-        if len(product) == 1:
-            values = _converted(self._columns[product[0]], modulus)
-        else:
-            values = self._multiplied(product[:-1], modulus) * self._multiplied(
-                product[-1:], modulus
-            )
-            if modulus in _PRIMES:
-                values = values % modulus
-        if len(product) < 3:
-            self._known[product, modulus] = values
-        return values
-
-
-def _converted(column: Whole, modulus: int) -> _Array:
-    if modulus == 0:
-        return column.astype(np.float64)
-    return column % modulus if modulus in _PRIMES else column
+    return sums
 
 
 ByStretch = Sequence[Mapping[str, Moments]]
@@ -149,23 +133,18 @@ THIRDS = tuple(
 )
 """Products of three, but for those that z · z = z makes products of two."""
 
+_SUMMED: Sequence[tuple[str, ...]] = [*((name,) for name in VARIABLES), *PRODUCTS, *THIRDS]
+
+LABELS = 5
+"""So many of `MOMENT_COLUMNS` are labels; sums follow."""
+
 MOMENT_COLUMNS = (
-    "metric",
-    "slice",
-    "cell",
-    "variant",
-    "stretch",
-    "units",
-    *VARIABLES,
-    *map("_".join, PRODUCTS),
-    *map("_".join, THIRDS),
+    *("metric", "slice", "cell", "variant", "stretch", "units"),
+    *map("_".join, _SUMMED),
 )
 
 METRIC, SLICE, CELL = 0, 1, 2
 """Places of labels in a row of `MOMENT_COLUMNS`."""
-
-LABELS = 5
-"""So many of `MOMENT_COLUMNS` are labels; sums follow."""
 
 WHOLE = "whole"
 DAY = "day"
@@ -206,12 +185,18 @@ def slices_of(rows: Iterable[Row]) -> BySlice:
     return slices
 
 
-def total(row: Row, column: str) -> int:
-    """Return a sum of a row."""
-    return int(str(row[_PLACE[column]]))
+def total(row: Row, *variables: str) -> int:
+    """Return the units of a row, or its sum of a product of up to three variables."""
+    return int(str(row[_place(*variables)]))
 
 
-_PLACE = {column: place for place, column in enumerate(MOMENT_COLUMNS)}
+@cache
+def _place(*variables: str) -> int:
+    column = "_".join(sorted(variables, key=MOMENT_COLUMNS.index))
+    if len(variables) == 3:
+        # z · z is z, for z is 0 or 1.
+        column = column.replace("z_z", "z").replace("z_z", "z")
+    return MOMENT_COLUMNS.index(column)
 
 
 def by_stretch(
@@ -233,42 +218,28 @@ def pooled(moments: ByStretch) -> dict[str, Moments]:
     return whole
 
 
-@cache
-def _columns(width: int) -> tuple[Sequence[str], Sequence[Sequence[str]], Sequence[str]]:
-    """Columns of the sums of some variables, of their products of two and of three."""
-    names = VARIABLES[:width]
-    pairs = {frozenset(pair): "_".join(pair) for pair in PRODUCTS}
-    # z · z is z, for z is 0 or 1.
-    thirds = ("_".join(triple) for triple in combinations_with_replacement(names, 3))
-    return (
-        names,
-        [[pairs[frozenset((a, b))] for b in names] for a in names],
-        [third.replace("z_z", "z").replace("z_z", "z") for third in thirds],
-    )
-
-
 def _moments(row: Row, scales: tuple[float, float], width: int) -> Moments:
-    sums, products, thirds = _columns(width)
-    has_thirds = row[_PLACE["y_y_y"]] is not None
+    names = VARIABLES[:width]
+    has_thirds = row[_place("y", "y", "y")] is not None
+    triples = combinations_with_replacement(names, 3)
     return Moments.from_sums(
         total(row, "units"),
-        [total(row, name) for name in sums],
-        [[total(row, name) for name in names] for names in products],
+        [total(row, name) for name in names],
+        [[total(row, a, b) for b in names] for a in names],
         (*scales, *scales, 1.0)[:width],
-        [total(row, name) for name in thirds] if has_thirds else None,
+        [total(row, *triple) for triple in triples] if has_thirds else None,
     )
 
 
-def joined(pairs: Mapping[tuple[int, int], Row], scales: Sequence[float]) -> Moments:
+def joined(pairs: Mapping[tuple[int, ...], Row], scales: Sequence[float]) -> Moments:
     """Make moments of y, x, every covariate and newness from those of pairs of covariates."""
     count = 1 + max(second for _, second in pairs)
     variables: list[str | int] = ["y", "x", *range(count), "z"]
 
     def of(*wanted: str | int) -> int:
         pair = next(p for p in pairs if {v for v in wanted if isinstance(v, int)} <= {*p})
-        called = {pair[0]: "y0", pair[1]: "x0"}
-        names = [called[v] if isinstance(v, int) else v for v in wanted]
-        return total(pairs[pair], "_".join(sorted(names, key=VARIABLES.index)))
+        called: dict[str | int, str] = {pair[0]: "y0", pair[1]: "x0"}
+        return total(pairs[pair], *(called.get(v, str(v)) for v in wanted))
 
     return Moments.from_sums(
         total(next(iter(pairs.values())), "units"),
@@ -298,14 +269,9 @@ class Terms(NamedTuple):
 
 
 class Slice(NamedTuple):
-    """What one metric sums in the cells of one slice.
+    """What one metric sums in the cells of one slice: one cell of all units, or that of each.
 
-    Attributes:
-        metric: Its name.
-        name: Of the slice.
-        terms: Values of the units.
-        cell: The cell of all units, or of each.
-        of: Which units are summed; None for all.
+    `of` says which units are summed; None for all.
     """
 
     metric: str
@@ -314,39 +280,23 @@ class Slice(NamedTuple):
     cell: str | Labels = ""
     of: NDArray[np.bool_] | None = None
 
+    def cells(self, units: NDArray[np.intp]) -> list[str]:
+        """Return the cell of each of some units."""
+        if isinstance(self.cell, str):
+            return [self.cell] * len(units)
+        return [self.cell.names[code] for code in self.cell.code[units].tolist()]
+
 
 class Groups(NamedTuple):
-    """The group of each unit that is summed.
-
-    Attributes:
-        variant: Place of its variant in `variants`, shape (units,).
-        stretch: Number of the stretch in which it entered.
-        variants: Names of the variants.
-    """
+    """The place of each unit's variant among the names, and the number of its stretch."""
 
     variant: NDArray[np.integer]
     stretch: NDArray[np.integer]
     variants: Sequence[str]
 
 
-def add_signed(rows: Iterable[tuple[int, Row]]) -> list[Row]:
-    """One row of `MOMENT_COLUMNS` per label: the sum of sign × row.
-
-    Example:
-        >>> label = ("ctr", "day", "2026-01-01", "a", 0)
-        >>> add_signed([(1, (*label, 3, "9")), (-1, (*label, 1, "4"))])
-        [('ctr', 'day', '2026-01-01', 'a', 0, 2, '5')]
-    """
-    totals: dict[Row, list[int]] = {}
-    for sign, row in rows:
-        sums = [sign * int(str(value)) for value in row[LABELS:]]
-        total = totals.get(row[:LABELS], [0] * len(sums))
-        totals[row[:LABELS]] = [a + b for a, b in zip(total, sums, strict=True)]
-    return [(*labels, units, *map(str, sums)) for labels, (units, *sums) in totals.items() if units]
-
-
 def sums_of(slices: Sequence[Slice], groups: Groups) -> list[Row]:
-    """Exact sums: rows of `MOMENT_COLUMNS`, in the order of the slices.
+    """Return exact sums: rows of `MOMENT_COLUMNS`, in the order of the slices.
 
     Raises:
         ExperimentError: The values of a metric are too large.
@@ -355,18 +305,17 @@ def sums_of(slices: Sequence[Slice], groups: Groups) -> list[Row]:
     for number, one in enumerate(slices):
         cell = id(one.cell.code) if isinstance(one.cell, Labels) else 0
         alike.setdefault((cell, id(one.of)), []).append(number)
-    rows: dict[int, list[Row]] = {}
+    rows: list[list[Row]] = [[] for _ in slices]
     for numbers in alike.values():
-        rows |= dict(zip(numbers, _of_alike([slices[n] for n in numbers], groups), strict=True))
-    return [row for number in range(len(slices)) for row in rows[number]]
+        of_alike = _of_alike([slices[number] for number in numbers], groups)
+        for number, own in zip(numbers, of_alike, strict=True):
+            rows[number] = own
+    return [*chain(*rows)]
 
 
 def _of_alike(slices: Sequence[Slice], groups: Groups) -> list[list[Row]]:
     """Return the rows of slices of the same units in the same cells."""
-    first = slices[0]
-    order, starts = _ordered(first, groups)
-    if not len(order):
-        return [[] for _ in slices]
+    order, starts = _ordered(slices[0], groups)
     columns: dict[int, int] = {}
     arrays: list[NDArray[np.integer]] = []
 
@@ -378,20 +327,20 @@ def _of_alike(slices: Sequence[Slice], groups: Groups) -> list[list[Row]]:
 
     products = [_products(one.terms, place) for one in slices]
     wanted = dict.fromkeys(p for of_slice in products for p in of_slice if p)
-    sums = exact_sums(arrays, wanted, starts, order) if arrays else {}
-    if sums is None:
-        raise _too_large(slices, groups)
-    units = np.diff(np.append(starts, len(order))).tolist()
-    heads = order[starts]
-    labels = list(zip(groups.variant[heads].tolist(), groups.stretch[heads].tolist(), strict=True))
+    try:
+        sums = exact_sums(arrays, wanted, starts, order)
+    except OverflowError as error:
+        what = f"metric {max(slices, key=_largest).metric!r}: its sums cannot be computed: "
+        raise ExperimentError(f"{what}they are too large", _TOO_LARGE) from error
+    units, first = np.diff(starts, append=len(order)).tolist(), order[starts]
+    texts: dict[Product | None, list[str]] = {p: [*map(str, own)] for p, own in sums.items()}
+    texts |= {None: ["0"] * len(units), (): [*map(str, units)]}
+    variants = [groups.variants[variant] for variant in groups.variant[first].tolist()]
+    labels = variants, groups.stretch[first].tolist(), units
     return [
         [
-            (
-                *(one.metric, one.name, _cell(one.cell, heads[group])),
-                *(groups.variants[variant], stretch, units[group]),
-                *(_text(product, sums, units, group) for product in of_slice),
-            )
-            for group, (variant, stretch) in enumerate(labels)
+            (one.metric, one.name, *row)
+            for row in zip(one.cells(first), *labels, *map(texts.get, of_slice), strict=True)
         ]
         for one, of_slice in zip(slices, products, strict=True)
     ]
@@ -407,56 +356,29 @@ def _ordered(one: Slice, groups: Groups) -> tuple[NDArray[np.intp], NDArray[np.i
     if int(code.max(initial=0)) < 2**15:
         code = code.astype(np.int16)
     order = np.argsort(code, kind="stable")
-    code = code[order]
-    return chosen[order], np.flatnonzero(np.append(True, code[1:] != code[:-1])[: len(code)])
-
-
-def _cell(cell: str | Labels, unit: int) -> str:
-    return cell if isinstance(cell, str) else cell.names[cell.code[unit]]
-
-
-def _text(
-    product: Product | None, sums: dict[Product, list[int]], units: Sequence[int], group: int
-) -> str:
-    if product is None:
-        return "0"
-    return str(sums[product][group] if product else units[group])
-
-
-@cache
-def _factors() -> tuple[tuple[int, ...], ...]:
-    """Return the variables that each column of sums multiplies; z · z is z, for z is 0 or 1."""
-    names = Terms._fields
-    return tuple(
-        tuple(sorted(names.index(name) for name in column.split("_") if name != "z"))
-        + ((names.index("z"),) if "z" in column.split("_") else ())
-        for column in MOMENT_COLUMNS[LABELS + 1 :]
-    )
+    return chosen[order], heads(code[order])
 
 
 def _products(terms: Terms, place: Callable[[NDArray[np.integer]], int]) -> list[Product | None]:
     """Return what each column of sums multiplies; None where that is 0 for all units."""
     products: list[Product | None] = []
-    for factors in _factors():
-        values = [terms[factor] for factor in factors]
+    for names in _SUMMED:
+        # z · z is z, for z is 0 or 1.
+        values = {name: getattr(terms, name) for name in names}
+        factors = [values[name] for name in (names if names != ("z", "z") else ("z",))]
         # Third moments of newness are those with values of now; the denominator may be 1 of all.
-        past = [terms[factor] for factor in factors if factor in (2, 3)]
-        is_third = len(factors) == 3 and 4 in factors
+        past = [values[name] for name in ("y0", "x0") if name in values]
+        is_third = len(names) == 3 and "z" in names
         is_nothing = is_third and any(not isinstance(value, int) for value in past)
-        if is_nothing or any(isinstance(value, int) and value == 0 for value in values):
+        if is_nothing or any(isinstance(value, int) and value == 0 for value in factors):
             products.append(None)
         else:
-            of_units = (value for value in values if not isinstance(value, int))
+            of_units = (value for value in factors if not isinstance(value, int))
             products.append(tuple(sorted(place(value) for value in of_units)))
     return products
 
 
-def _too_large(slices: Sequence[Slice], groups: Groups) -> ExperimentError:
-    """Return the error of the first metric whose own sums cannot be computed."""
-    for one in slices:
-        arrays = [value for value in one.terms if not isinstance(value, int)]
-        cubes = [(place,) * 3 for place in range(len(arrays))]
-        if exact_sums(arrays, cubes) is None:
-            break
-    what = f"metric {one.metric!r}: its sums cannot be computed: they are too large"
-    return ExperimentError(what, _TOO_LARGE)
+def _largest(one: Slice) -> int:
+    """Return the largest size of a value."""
+    arrays = [value for value in one.terms if not isinstance(value, int)]
+    return max((max(-int(own.min()), int(own.max())) for own in arrays), default=0)

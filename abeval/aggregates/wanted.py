@@ -2,12 +2,13 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import NamedTuple
+from typing import NamedTuple, cast
 
+from abeval.experiment.metrics import covariate_means
 from abeval.experiment.model import Experiment
 from abeval.logs.prepare import Prepared
 from abeval.metrics.builtin import dwell_quantile
-from abeval.metrics.definition import QUANTILE, Metric, Need, RowTerm, Source
+from abeval.metrics.definition import QUANTILE, UNIT_DAY, Metric, Need, RowTerm, Source
 
 COMPARED = (0.1, 0.25, 0.5, 0.75, 0.9, 0.95, 0.99)
 """Levels at which variants are compared, with intervals."""
@@ -96,9 +97,8 @@ def value_of(metric: Metric) -> tuple[str, float]:
 
     The same expression, rounded otherwise, counts in other units.
     """
-    if not isinstance(metric.value, RowTerm):
-        return "", 0.0
-    return metric.value.expression, metric.value.resolution or 0.0
+    value = cast(RowTerm, metric.value)
+    return value.expression, value.resolution or 0.0
 
 
 class Wanted(NamedTuple):
@@ -109,17 +109,26 @@ class Wanted(NamedTuple):
         resampled: Those that are summed by sub-bucket too.
         spreads: Values whose distribution is wanted, as quantile metrics without a level.
         refused: Metric → what the logs lack for it.
+        balanced: Covariates of the table of units, which are balanced or not.
     """
 
     metrics: tuple[Metric, ...]
     resampled: tuple[Metric, ...]
     spreads: tuple[Metric, ...]
     refused: Mapping[str, tuple[str, ...]]
+    balanced: Sequence[Metric]
 
     @property
     def sources(self) -> list[Source]:
         """Return every source of their values once, in the order of the metrics."""
-        return list(dict.fromkeys(metric.source for metric in (*self.metrics, *self.resampled)))
+        sources = [metric.source for metric in (*self.metrics, *self.resampled)]
+        more = [UNIT_DAY] if self.balanced or self.counted else []
+        return list(dict.fromkeys([*sources, *more]))
+
+    @property
+    def counted(self) -> list[Metric]:
+        """Return metrics without a value per unit, of which units leave something out."""
+        return [m for m in self.metrics if not m.source.per_unit and m.left_out]
 
     @property
     def quantiles(self) -> list[Metric]:
@@ -141,6 +150,7 @@ def wanted_of(experiment: Experiment, metrics: Sequence[Metric], prepared: Prepa
         resampled=tuple(resampled.values()),
         spreads=tuple(spread for spread in spread_metrics(metrics) if spread.needs <= has),
         refused=refused,
+        balanced=covariate_means(experiment),
     )
 
 

@@ -21,8 +21,8 @@ from abeval.logs.shape import LogShape
 from abeval.off_policy.log import PolicyChoice
 from abeval.off_policy.run import off_policy
 from abeval.offline.impressions import check_relevance, score_columns
-from abeval.offline.options import ReplayOptions
-from abeval.offline.replay import prepared_replay, replayed
+from abeval.offline.replay import ReplayOptions
+from abeval.offline.replay import replay as replay_models
 from abeval.results.agreement import Agreement, Backtest
 from abeval.results.analysis import Result
 from abeval.results.replay import ReplayResult
@@ -39,8 +39,6 @@ class Offline(NamedTuple):
 
     Attributes:
         replay: None where the log has no two models to replay.
-        facts: The rows of the causes' queries, by variant.
-        backtests: Off-policy estimates against what happened.
         notes: Of the replay, or why there is none.
     """
 
@@ -71,10 +69,7 @@ def offline_columns(experiment: Experiment) -> Extra:
 def read_offline(run: Run, options: ReplayOptions, shape: LogShape | None = None) -> Offline:
     """Replay the models, and run the queries of the causes.
 
-    Args:
-        run: The experiment and its engine.
-        options: Of the replay.
-        shape: Of logs that were prepared with `offline_columns`; without it they are opened.
+    A `shape` is that of logs that were prepared with `offline_columns`; without, they are opened.
 
     Raises:
         LogError: The logs do not have what a replay needs.
@@ -101,19 +96,18 @@ def _replayed(
     models = {variant.model for variant in run.experiment.variants.values()} - {None}
     if len(models) < 2:
         return None, ("nothing is replayed: the variants have no two models",)
-    prepared = prepared_replay(run, options, shape)
     try:
-        check_relevance(prepared.shape, "click")
+        check_relevance(shape, "click")
     except LogError as error:
         return None, (f"nothing is replayed: {error}",)
-    replay = replayed(prepared)
+    replay = replay_models(run, options, shape)
     return replay, replay.notes
 
 
 def _facts(log: AgreementLog, variant: str) -> Frames:
     """Return the rows of every query whose columns the log has, for one variant."""
     has = log.open(variant)
-    chosen = dict.fromkeys(q for c in CAUSES if has >= {*c.needed} for q in c.queries)
+    chosen = dict.fromkeys(q for _, _, c in CAUSES if has >= {*c.needed} for q in c.queries)
     return {COLUMNS: pd.DataFrame(columns=sorted(has)), **{q: log.rows(q) for q in chosen}}
 
 

@@ -12,7 +12,7 @@ from typing import NamedTuple
 import numpy as np
 import pandas as pd
 
-from abeval.agreement.standing import more_is_better, offline_gain
+from abeval.agreement.standing import offline_gain
 from abeval.experiment.model import Experiment
 from abeval.results.agreement import AgreementRow, Backtest, Evidence
 from abeval.results.analysis import Result
@@ -35,12 +35,8 @@ class Case:
     causes of either kind can be ranked together; None where nobody can say.
 
     Attributes:
-        control: The name of control.
-        variant: The variant compared with it.
         baseline: The model of control; empty where it names none.
         candidate: The model of the variant.
-        alpha: Level of the intervals.
-        result: The analysis.
         replay: Both models on the log; None without two models.
         backtests: Off-policy estimates of the variant and of control from each other's log.
         experiment: Its file, for causes that read its entries; None of two results alone.
@@ -68,7 +64,7 @@ class Case:
 
     @property
     def served(self) -> tuple[tuple[str, str], tuple[str, str]]:
-        """Control and its model, the variant and its model."""
+        """Return control and its model, the variant and its model."""
         return (self.control, self.baseline), (self.variant, self.candidate)
 
     def pair(self, metric: str, traffic: str) -> PairRow | None:
@@ -88,6 +84,13 @@ class Case:
             return None
         return spread(row.value, row.low, row.high, row.units, self.replay.alpha)
 
+    def difference(self, metric: str, traffic: str) -> Estimate | None:
+        """Return candidate minus baseline with its variance; None without an interval."""
+        pair = self.pair(metric, traffic)
+        if pair is None or self.replay is None:
+            return None
+        return spread(pair.difference, pair.low, pair.high, pair.units, self.replay.alpha)
+
     def rows(self, query: str) -> pd.DataFrame:
         """Return the rows of a query that the cause has named."""
         return (self.facts or {})[query]
@@ -106,7 +109,7 @@ class Case:
 
     @cached_property
     def online(self) -> Row | None:
-        """The scorecard's row of the online metric that is explained."""
+        """Find the scorecard's row of the online metric that is explained."""
         if self.gap is None:
             return None
         rows = (row for row in self.result.scorecard if row.variant == self.variant)
@@ -114,12 +117,17 @@ class Case:
 
     @property
     def sign(self) -> int:
-        """-1 where less of the online metric is better, else 1."""
-        return -1 if self.online is not None and not more_is_better(self.online) else 1
+        """Return -1 where less of the online metric is better, at its values, else 1."""
+        row = self.online
+        if row is None:
+            return 1
+        if row.direction.startswith("toward "):
+            return 1 if (row.control or 0.0) < float(row.direction.removeprefix("toward ")) else -1
+        return -1 if row.direction == "decrease" else 1
 
     @property
     def offline_sign(self) -> int:
-        """1 or -1: the candidate is better or worse on control's traffic; 0 where unclear."""
+        """Return 1 or -1 where the candidate is better or worse on control's traffic, else 0."""
         return (
             0 if self.gap is None else offline_gain(self.pair(self.gap.offline, self.control)).sign
         )
@@ -194,12 +202,10 @@ def spread(
 
 
 class Finding(NamedTuple):
-    """What a cause's function says; `found` follows after Holm over all causes.
+    """What a cause's function says, before Holm over all causes.
 
     Attributes:
         exceeds: Whether its deciding number passes the threshold.
-        message: What was seen, in words, with the number.
-        evidence: The numbers that it rests on.
         p_value: That there is nothing of it; None where it is no test but a fact.
         accounts_for: Share of the gap that closes without it.
         remedy: What to do, where that depends on what was seen.
@@ -225,45 +231,35 @@ Judge = Callable[[Case], Finding | Unchecked]
 
 
 class CauseCheck(NamedTuple):
-    """How one cause is checked; `cause` makes it."""
+    """How one cause is checked: its id, the function that judges it, and its words."""
 
     name: str
     judge: Judge
+    words: "CauseWords"
+
+
+@dataclass(frozen=True)
+class CauseWords:
+    """What is said of a cause, and what it reads; decorates the function that judges it.
+
+    Attributes:
+        threshold: What its deciding number has to reach, for a `reason`; None without one.
+        columns: Of `agreement_rows`, without which it cannot be checked.
+        shows: What they would show.
+    """
+
     threshold: float | None
     reason: str
-    remedy: str
-    queries: tuple[str, ...]
-    columns: tuple[str, ...]
-    shows: str
+    remedy: str = ""
+    queries: tuple[str, ...] = ()
+    columns: tuple[str, ...] = ()
+    shows: str = ""
+
+    def __call__(self, judge: Judge) -> CauseCheck:
+        """Make the check of a cause; the function's name is its id."""
+        return CauseCheck(judge.__name__, judge, self)
 
     @property
     def needed(self) -> tuple[str, ...]:
-        """The columns of `agreement_rows` that its queries need."""
+        """Return the columns of `agreement_rows` that the queries need."""
         return (*self.columns, "click") if self.queries else self.columns
-
-
-def cause(
-    threshold: float | None,
-    reason: str,
-    remedy: str = "",
-    *,
-    queries: tuple[str, ...] = (),
-    columns: tuple[str, ...] = (),
-    shows: str = "",
-) -> Callable[[Judge], CauseCheck]:
-    """Make a cause of the function that judges it; the function's name is its id.
-
-    Args:
-        threshold: What the deciding number has to reach; None where it has none of its own.
-        reason: Why.
-        remedy: What to do if it is found.
-        queries: Names in `queries/agreement/`; empty where the results are enough.
-        columns: Columns of `agreement_rows` without which it cannot be checked.
-        shows: What they would show, in words that follow "would show".
-    """
-
-    def check(judge: Judge) -> CauseCheck:
-        words = (threshold, reason, remedy, queries, columns, shows)
-        return CauseCheck(judge.__name__, judge, *words)
-
-    return check

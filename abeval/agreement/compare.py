@@ -1,26 +1,27 @@
 """An analysis and a replay → their agreement; with the facts of the logs, causes are checked."""
 
-from collections.abc import Mapping, Sequence
+import math
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
+from typing import NamedTuple
 
-from abeval.agreement.case import Case, CauseCheck, Frames, Unchecked
+import numpy as np
+
+from abeval.agreement import clusters
+from abeval.agreement.case import Case, CauseCheck, Finding, Frames, Unchecked
 from abeval.agreement.causes import CAUSES
-from abeval.agreement.rows import agreement_rows, decompositions, matrix, position_rates
+from abeval.agreement.standing import Gain, offline_gain, online_gain, standing
 from abeval.experiment.model import Experiment
 from abeval.experiment.sections import AgreementColumns
+from abeval.results import agreement as results
 from abeval.results import codes
 from abeval.results import format as fmt
-from abeval.results.agreement import (
-    AGREEMENT_SCHEMA_VERSION,
-    Agreement,
-    AgreementRow,
-    Backtest,
-    Cause,
-    Explanation,
-)
+from abeval.results.agreement import Agreement, AgreementRow, Backtest, Cause
 from abeval.results.analysis import Result
 from abeval.results.replay import ReplayResult
+from abeval.stats import effects
 from abeval.stats.multiplicity import adjust
+from abeval.stats.records import Estimate
 
 __all__ = ["Agreement", "ReplayResult", "Result", "compare"]
 
@@ -61,14 +62,8 @@ def compare(
 ) -> Agreement:
     """Set offline beside online for every treatment.
 
-    Args:
-        result: The analysis.
-        replay: The models on its log; None without models.
-        facts: Variant → rows of the queries that its logs allow; without, causes that need logs
-            are not checked.
-        backtests: Off-policy estimates against what happened.
-        notes: What a reader must know.
-        experiment: Its file; without, causes that read its entries are not checked.
+    Without `facts` (variant → rows of the queries that its logs allow), causes that need logs are
+    not checked; without an `experiment`, those that read entries of its file.
 
     Raises:
         ValueError: The replay is of another experiment.
@@ -77,8 +72,9 @@ def compare(
     if replay is not None and replay.name != info.name:
         raise ValueError(f"the replay is of {replay.name!r}, the result of {info.name!r}")
     models = {variant.name: variant.model or "" for variant in info.variants}
-    cases = [
-        Case(
+    cases, rows = list[Case](), list[AgreementRow]()
+    for name in (variant for variant in models if variant != info.control):
+        case = Case(
             control=info.control,
             variant=name,
             baseline=models[info.control],
@@ -90,103 +86,88 @@ def compare(
             experiment=experiment,
             facts=(facts or {}).get(name),
         )
-        for name in models
-        if name != info.control
-    ]
-    rows = [tuple(agreement_rows(case)) for case in cases]
-    cases = [
-        replace(case, gap=min(own, key=_headline, default=None))
-        for case, own in zip(cases, rows, strict=True)
-    ]
-    causes = [ranked([_cause(check, case) for check in CAUSES], case) for case in cases]
+        own = tuple(agreement_rows(case))
+        # AUC, or the first metric, against the first goal, is what is explained.
+        gap = min(own, key=lambda row: (row.offline != "auc", _ROLES.index(row.role)), default=None)
+        cases.append(replace(case, gap=gap))
+        rows += own
+    causes = [causes_of(case) for case in cases]
     return Agreement(
-        schema_version=AGREEMENT_SCHEMA_VERSION,
+        schema_version=results.AGREEMENT_SCHEMA_VERSION,
         name=info.name,
         alpha=info.alpha,
         explanations=tuple(
-            explanation(case, case.gap, own)
-            for case, own in zip(cases, causes, strict=True)
+            explanation(case, case.gap, of_case)
+            for case, of_case in zip(cases, causes, strict=True)
             if case.gap is not None
         ),
-        rows=tuple(row for own in rows for row in own),
+        rows=tuple(rows),
         matrix=tuple(cell for case in cases for cell in matrix(case)),
         decompositions=tuple(part for case in cases for part in decompositions(case)),
         backtests=tuple(backtests),
-        causes=tuple(cause for own in causes for cause in own),
+        causes=tuple(cause for of_case in causes for cause in of_case),
         positions=tuple(rate for case in cases for rate in position_rates(case)),
         notes=tuple(notes),
     )
 
 
-def _headline(row: AgreementRow) -> tuple[bool, int]:
-    """Order rows by what is explained: AUC, or the first metric, against the first goal."""
-    return row.offline != "auc", _ROLES.index(row.role)
+def causes_of(case: Case) -> tuple[Cause, ...]:
+    """Check every cause, with Holm over those that are tests; rank those found by their share."""
+    findings = {check: _lacking(check, case.facts) or check.judge(case) for check in CAUSES}
+    tested = {
+        check.name: finding.p_value
+        for check, finding in findings.items()
+        if isinstance(finding, Finding) and finding.p_value is not None
+    }
+    adjusted = dict(zip(tested, adjust([*tested.values()]).tolist(), strict=True))
+    causes = [_cause(check, case, of, adjusted.get(check.name)) for check, of in findings.items()]
+    ordered = sorted((cause for cause in causes if cause.status == "found"), key=_order)
+    first = [replace(cause, rank=place) for place, cause in enumerate(ordered, start=1)]
+    rest = ("not found", "cannot be checked")
+    return (*first, *(cause for status in rest for cause in causes if cause.status == status))
 
 
-def _cause(check: CauseCheck, case: Case) -> Cause:
-    """Check a cause, before p-values are adjusted over all of them."""
-    finding = _lacking(check, case.facts) or check.judge(case)
+def _cause(
+    check: CauseCheck, case: Case, finding: Finding | Unchecked, p_adjusted: float | None
+) -> Cause:
+    """Call a cause found if it is there beyond chance and explains what there is to explain."""
     if isinstance(finding, Unchecked):
-        return Cause(
-            check.name, case.variant, "cannot be checked", finding.message, needs=finding.needs
-        )
+        words, needs = finding
+        return Cause(check.name, case.variant, "cannot be checked", words, needs=needs)
+    is_there = finding.exceeds and (p_adjusted is None or p_adjusted <= case.alpha)
+    share = finding.accounts_for if is_there else None
+    is_found = is_there and _explains(check, share, case.gap)
     return Cause(
         check.name,
         case.variant,
-        "found" if finding.exceeds else "not found",
-        finding.message,
-        finding.evidence,
-        check.threshold,
-        check.reason,
-        finding.p_value,
-        accounts_for=finding.accounts_for,
-        remedy=(finding.remedy or check.remedy) if finding.exceeds else "",
+        "found" if is_found else "not found",
+        *(finding.message, finding.evidence, check.words.threshold, check.words.reason),
+        *(finding.p_value, p_adjusted, share),
+        remedy=(finding.remedy or check.words.remedy) if is_found else "",
     )
 
 
 def _lacking(check: CauseCheck, facts: Frames | None) -> Unchecked | None:
     """Say what the logs lack for the queries of a cause; None if nothing."""
     title = check.name.capitalize()
-    if check.queries and facts is None:
-        message = f"{title}: the logs would show {check.shows}"
+    if check.words.queries and facts is None:
+        message = f"{title}: the logs would show {check.words.shows}"
         return Unchecked(message, ("the logs (abeval agree)",))
-    if facts is None or all(name in facts for name in check.queries):
+    if facts is None or all(name in facts for name in check.words.queries):
         return None
-    missing = (name for name in check.needed if name not in facts[COLUMNS].columns)
+    missing = (name for name in check.words.needed if name not in facts[COLUMNS].columns)
     needs = tuple(dict.fromkeys(_IN_WORDS.get(name, name) for name in missing))
-    return Unchecked(f"{title}: {fmt.listing(needs)} would show {check.shows}", needs)
+    return Unchecked(f"{title}: {fmt.listing(needs)} would show {check.words.shows}", needs)
 
 
-def ranked(causes: Sequence[Cause], case: Case) -> tuple[Cause, ...]:
-    """Adjust p-values over all causes that were tested (Holm); rank those found by their share."""
-    tested = [cause for cause in causes if cause.p_value is not None]
-    adjusted = adjust([cause.p_value or 0.0 for cause in tested]).tolist()
-    by_name = dict(zip((cause.name for cause in tested), adjusted, strict=True))
-    judged = [_judged(cause, by_name.get(cause.name), case) for cause in causes]
-    ordered = sorted((c for c in judged if c.status == "found"), key=_order)
-    first = [replace(cause, rank=place) for place, cause in enumerate(ordered, start=1)]
-    rest = ("not found", "cannot be checked")
-    return (*first, *(c for status in rest for c in judged if c.status == status))
-
-
-def _judged(cause: Cause, p_adjusted: float | None, case: Case) -> Cause:
-    """Call a cause found if it is there beyond chance and explains what there is to explain."""
-    is_there = cause.status == "found" and (p_adjusted is None or p_adjusted <= case.alpha)
-    share = cause.accounts_for if is_there else None
-    cause = replace(cause, p_adjusted=p_adjusted, accounts_for=share)
-    if cause.status != "found" or (is_there and _explains(cause, case.gap)):
-        return cause
-    return replace(cause, status="not found", remedy="")
-
-
-def _explains(cause: Cause, gap: AgreementRow | None) -> bool:
+def _explains(check: CauseCheck, share: float | None, gap: AgreementRow | None) -> bool:
     """Tell whether there is a gap of which the cause may account for a quarter or more.
 
     A failed check explains why the two sides cannot be compared.
     """
     if gap is None or gap.standing not in _GAPS:
-        return gap is not None and gap.reason == "untrusted" and cause.name == "trust"
-    return cause.accounts_for is None or cause.accounts_for >= LEAST_SHARE
+        return gap is not None and gap.reason == "untrusted" and check.name == "trust"
+    return share is None or share >= LEAST_SHARE
 
 
 def _order(cause: Cause) -> tuple[float, float]:
@@ -195,7 +176,7 @@ def _order(cause: Cause) -> tuple[float, float]:
     return -share, 0.0 if cause.p_adjusted is None else cause.p_adjusted
 
 
-def explanation(case: Case, gap: AgreementRow, causes: Sequence[Cause]) -> Explanation:
+def explanation(case: Case, gap: AgreementRow, causes: Sequence[Cause]) -> results.Explanation:
     """Say the gap in a sentence, then one for each cause that was found."""
     compared = f"{gap.offline} of {case.candidate} against {case.baseline}"
     if case.candidate in ("", case.baseline):
@@ -217,7 +198,7 @@ def explanation(case: Case, gap: AgreementRow, causes: Sequence[Cause]) -> Expla
         checked = sum(cause.status != "cannot be checked" for cause in causes)
         rest = [f"No cause found explains the gap ({checked} of {len(causes)} were checked)."]
     words = (case.variant, gap.offline, gap.online, gap.standing)
-    return Explanation(*words, (head, *(rest or ["There is no gap to explain."])))
+    return results.Explanation(*words, (head, *(rest or ["There is no gap to explain."])))
 
 
 def _share(cause: Cause) -> str:
@@ -231,3 +212,123 @@ def _ends(value: float | None, low: float | None, high: float | None, form: str)
         return "(unknown)"
     ends = "" if low is None or high is None else f" [{low:{form}}, {high:{form}}]"
     return f"({value:{form}}{ends})"
+
+
+METRICS = ("auc", "gauc[impressions]", "q_ctr", "log_loss")
+"""Of the models on both traffics."""
+
+DEEPEST = 50
+"""Positions further down are not shown; they have few impressions."""
+
+
+def agreement_rows(case: Case) -> Iterator[AgreementRow]:
+    """Set every offline metric of the replay against every online metric of the scorecard."""
+    online = [row for row in case.result.scorecard if row.variant == case.variant]
+    for metric, _ in () if case.replay is None else case.replay.definitions:
+        pair = case.pair(metric, case.control)
+        offline = offline_gain(pair)
+        differences = (None, None, None) if pair is None else (pair.difference, pair.low, pair.high)
+        for row in online:
+            effect = online_gain(row)
+            yield AgreementRow(
+                *(case.variant, metric, row.metric, row.role),
+                *differences,
+                *(row.lift, row.lift_low, row.lift_high),
+                standing=standing(offline, effect),
+                reason=offline.reason or effect.reason,
+                others=tuple(_others(case, metric, effect)),
+                offline_strength=offline.strength,
+                online_strength=effect.strength,
+            )
+
+
+def _others(case: Case, metric: str, effect: Gain) -> Iterator[results.OfflineDifference]:
+    traffics = dict.fromkeys(row.traffic for row in (case.replay.pairs if case.replay else ()))
+    for traffic in traffics:
+        pair = case.pair(metric, traffic)
+        if traffic != case.control and pair is not None:
+            numbers = (pair.difference, pair.low, pair.high)
+            yield results.OfflineDifference(traffic, *numbers, standing(offline_gain(pair), effect))
+
+
+def matrix(case: Case) -> Iterator[results.MatrixCell]:
+    """Return every metric of `METRICS` of both models on both traffics."""
+    wanted = {(m, t) for m in (case.baseline, case.candidate) for t in (case.control, case.variant)}
+    for row in case.replay.rows if case.replay is not None else ():
+        if row.metric in METRICS and (row.model, row.traffic) in wanted:
+            numbers = (row.value, row.low, row.high, row.reason)
+            yield results.MatrixCell(case.variant, row.metric, row.model, row.traffic, *numbers)
+
+
+class _Traffic(NamedTuple):
+    """Both models on one traffic, where they are paired."""
+
+    baseline: Estimate
+    candidate: Estimate
+    difference: Estimate
+
+    @property
+    def total(self) -> float:
+        """Return the variance of the sum, 2 Var(a) + 2 Var(b) - Var(b - a), not below zero."""
+        both = 2 * self.baseline.variance + 2 * self.candidate.variance
+        return max(both - self.difference.variance, 0.0)
+
+
+def decompositions(case: Case) -> Iterator[results.Decomposition]:
+    """Split the logged difference of each metric of `METRICS` into model and traffic."""
+    known = dict(case.replay.definitions) if case.replay is not None else {}
+    for metric in METRICS:
+        if metric in known:
+            yield _decomposition(case, metric)
+
+
+def _decomposition(case: Case, metric: str) -> results.Decomposition:
+    first, second = (_on(case, metric, traffic) for traffic in (case.control, case.variant))
+    if first is None or second is None:
+        nothing = (None,) * 9
+        return results.Decomposition(case.variant, metric, *nothing, reason="no_interval")
+    df = float(first.baseline.units + second.baseline.units - 2)
+
+    def number(value: float, variance: float) -> tuple[float, float, float]:
+        return (value, *effects.interval(value, math.sqrt(variance), df, case.alpha))
+
+    logged = clusters.difference(first.baseline, second.candidate)
+    model = (
+        first.candidate.value
+        - first.baseline.value
+        + second.candidate.value
+        - second.baseline.value
+    ) / 2
+    between = (first.difference.variance + second.difference.variance) / 4
+    return results.Decomposition(
+        *(case.variant, metric),
+        *number(logged.value, logged.variance),
+        *number(model, between),
+        *number(logged.value - model, (first.total + second.total) / 4),
+        reason=None,
+    )
+
+
+def _on(case: Case, metric: str, traffic: str) -> _Traffic | None:
+    models = [case.estimate(metric, m, traffic) for m in (case.baseline, case.candidate)]
+    difference = case.difference(metric, traffic)
+    if models[0] is None or models[1] is None or difference is None:
+        return None
+    return _Traffic(models[0], models[1], difference)
+
+
+def position_rates(case: Case) -> Iterator[results.PositionRate]:
+    """Return a click rate for each variant and position; nothing without positions."""
+    rows = (case.facts or {}).get("positions")
+    if rows is None:
+        return
+    shown = sorted(rows["position"].unique())[:DEEPEST]
+    cells = dict(list(rows.groupby(["variant", "position"])))
+    for variant in (case.control, case.variant):
+        for position in (p for p in shown if (variant, p) in cells):
+            columns = cells[variant, position][["clicks", "impressions"]]
+            clicks, shows = columns.to_numpy(dtype=np.float64).T
+            ends = case.number("", clusters.ratio(clicks, shows))
+            counts = (int(shows.sum()), int(clicks.sum()))
+            value = float(clicks.sum() / shows.sum())
+            yield results.PositionRate(variant, int(position), *counts, value, ends.low, ends.high)

@@ -12,7 +12,6 @@ from abeval.aggregates.audit_arrays import CLUSTERS
 from abeval.engines.protocol import Engine
 from abeval.engines.sql import literal, query, quoted
 from abeval.experiment.model import Experiment
-from abeval.experiment.sources import LogSource
 from abeval.logs import views
 from abeval.logs.mapping import SERVED_FLAGS, LogColumns, is_number, map_columns, own_name
 from abeval.logs.run import Run, open_log
@@ -59,8 +58,7 @@ def own_columns(experiment: Experiment, log: LogColumns) -> list[str]:
     """Return the log's columns that causes read under their own names."""
     text = experiment.agreement.treated
     treated = () if text is None else own_columns_of([text], log, EXPRESSION_COLUMNS)
-    features = _features(experiment, log).values()
-    return [*_extra_columns(experiment, log).values(), *features, *treated]
+    return [*_extra_columns(experiment, log).values(), *_features(experiment, log), *treated]
 
 
 def _extra_columns(experiment: Experiment, log: LogColumns) -> dict[str, str]:
@@ -70,10 +68,11 @@ def _extra_columns(experiment: Experiment, log: LogColumns) -> dict[str, str]:
     return {**flags, **named}
 
 
-def _features(experiment: Experiment, log: LogColumns) -> dict[str, str]:
-    """Return feature → the log's own column; numbers only."""
-    known = {name: _as_logged(name, log.types) or name for name in experiment.agreement.features}
-    return {name: c for name, c in known.items() if c not in log.types or is_number(log.types[c])}
+def _features(experiment: Experiment, log: LogColumns) -> list[str]:
+    """Return the features that are numbers, as far as the log has them."""
+    types = {name.lower(): kind for name, kind in log.types.items()}
+    known = ((name, types.get(name.lower())) for name in experiment.agreement.features)
+    return [name for name, kind in known if kind is None or is_number(kind)]
 
 
 def _as_logged(name: str | None, columns: Iterable[str]) -> str | None:
@@ -82,52 +81,24 @@ def _as_logged(name: str | None, columns: Iterable[str]) -> str | None:
 
 
 def open_training(run: Run) -> LogColumns | None:
-    """Make `training_keys` of the training data, empty without; return their columns.
+    """Open the training data; return their columns, None without them.
 
     Raises:
         LogError: They cannot be read.
     """
-    source, log = run.experiment.logs.training, None
-    if source is not None:
-        open_log(run, "training")
-        types = run.engine.columns("raw_training")
-        named = source.columns.get("unit_id", run.experiment.unit)
-        unit = None if _as_logged(named, types) is None else run.experiment.unit
-        log = map_columns("training", source, types, unit)
-    run.engine.table("training_keys", _keys_sql(run, source, log))
-    return log
-
-
-def _has_keys(log: LogColumns) -> bool:
-    return all(name in log for name in ("unit_id", "item_id", "ts"))
-
-
-def _keys_sql(run: Run, source: LogSource | None, log: LogColumns | None) -> str:
-    """Select the unit, item and time of each row that the candidate learned from."""
-    if source is None or log is None or not _has_keys(log):
-        return (
-            "select unit_id, cast(null as varchar) as item_id, cast(null as bigint) as time_ms "
-            "from units where 1 = 0"
-        )
-    unit, item = (views.column(log, name) for name in ("unit_id", "item_id"))
-    return (
-        f"select distinct n.unit_id, cast(t.{item} as varchar) as item_id, "
-        f"{views.time_ms(log, run.engine)} as time_ms "
-        f"from raw_training t join unit_names n "
-        f"on cast(t.{unit} as varchar) = cast(n.logged_id as varchar)"
-    )
+    source = run.experiment.logs.training
+    if source is None:
+        return None
+    open_log(run, "training")
+    types = run.engine.columns("raw_training")
+    named = source.columns.get("unit_id", run.experiment.unit)
+    unit = None if _as_logged(named, types) is None else run.experiment.unit
+    return map_columns("training", source, types, unit)
 
 
 @dataclass(frozen=True)
 class AgreementLog:
-    """The prepared logs of an experiment.
-
-    Attributes:
-        experiment: What was prepared.
-        engine: With the views of `prepare`.
-        shape: The columns of the logs.
-        training: The columns of the training data; None without them.
-    """
+    """The prepared logs of an experiment."""
 
     experiment: Experiment
     engine: Engine
@@ -137,20 +108,24 @@ class AgreementLog:
     def open(self, variant: str) -> frozenset[str]:
         """Make the relations of control and a variant; return the columns that they really have."""
         log, control = self.shape.impressions, self.experiment.control
+        trained = [*self._open_training(variant)]
         scores = {"baseline": self._score(control), "candidate": self._score(variant)}
         if scores["baseline"] == scores["candidate"]:
             scores["candidate"] = None
-        own = {
-            name: quoted(own_name(_as_logged(column, log.types) or column))
-            for name, column in _extra_columns(self.experiment, log).items()
-        }
+        extra = _extra_columns(self.experiment, log)
+        own = {name: quoted(own_name(column)) for name, column in extra.items()}
+        text = self.experiment.agreement.treated
+        treated = "cast(null as bigint)"
+        if text is not None:
+            where = in_view_names(text, None, EXPRESSION_COLUMNS)
+            treated = f"case when ({where}) then 1 else 0 end"
         columns = [
             *(
                 f"{'cast(null as double)' if own is None else finite_sql(own)} as {name}"
                 for name, own in scores.items()
             ),
             *(f"{self._cast(own.get(name), kind)} as {name}" for name, kind in _OPTIONAL.items()),
-            self._treated(),
+            f"{treated} as treated",
         ]
         pair = ", ".join(literal(name) for name in (control, variant))
         self.engine.table(
@@ -170,22 +145,33 @@ class AgreementLog:
         self.engine.view("agreement_features", _features_sql(features, control))
         has = {
             "features": bool(features),
-            "treated": self.experiment.agreement.treated is not None,
+            "treated": text is not None,
             "day": self.shape.has_time,
             "click": "click" in self.shape.needs_met(self.experiment.unit),
             **{name: name in log for name in _KEYS},
             **{name: own is not None for name, own in scores.items()},
         }
         known = (name for name, there in has.items() if there)
-        return frozenset({*own, *known, *self._open_training(variant)})
+        return frozenset({*own, *known, *trained})
 
     def _open_training(self, variant: str) -> Iterator[str]:
-        """Make what the training data have, by name."""
+        """Make `training_keys` (unit, item, time; else empty), and what the training data have."""
         log = self.training
+        keys = (
+            "select unit_id, cast(null as varchar) as item_id, cast(null as bigint) as time_ms "
+            "from units where 1 = 0"
+        )
+        if log is not None and all(name in log for name in ("unit_id", "item_id", "ts")):
+            unit, item = (views.column(log, name) for name in ("unit_id", "item_id"))
+            keys = (
+                f"select distinct n.unit_id, cast(t.{item} as varchar) as item_id, "
+                f"{views.time_ms(log, self.engine)} as time_ms from raw_training t "
+                f"join unit_names n on cast(t.{unit} as varchar) = cast(n.logged_id as varchar)"
+            )
+            yield "training"
+        self.engine.table("training_keys", keys)
         if log is None:
             return
-        if _has_keys(log):
-            yield "training"
         if "item_id" in log and "policy" in log:
             item, policy = (views.cast(log, name, "varchar") for name in ("item_id", "policy"))
             self.engine.table(
@@ -232,23 +218,15 @@ class AgreementLog:
             return self.engine.epoch_ms(f"cast({column} as timestamp)")
         return f"cast({column or 'null'} as {kind})"
 
-    def _treated(self) -> str:
-        """Select 1 where the treatment acts, 0 elsewhere, null if nothing says where."""
-        text = self.experiment.agreement.treated
-        if text is None:
-            return "cast(null as bigint) as treated"
-        sql = in_view_names(text, None, EXPRESSION_COLUMNS)
-        return f"case when ({sql}) then 1 else 0 end as treated"
 
-
-def _features_sql(features: dict[str, str], control: str) -> str:
+def _features_sql(features: Iterable[str], control: str) -> str:
     """Select every feature of every impression of control."""
     parts = [
         f"select {literal(name)} as part, u.variant, u.sub_bucket % {CLUSTERS} as cluster, "
-        f"i.click, cast(i.{quoted(own_name(column))} as double) as value "
+        f"i.click, cast(i.{quoted(own_name(name))} as double) as value "
         "from impressions i join units u on i.unit_id = u.unit_id "
         f"where i.in_period and u.variant = {literal(control)}"
-        for name, column in features.items()
+        for name in features
     ]
     nothing = "select 'none' as part, variant, cluster, click, own as value from agreement_served"
     return " union all ".join(parts) or f"{nothing} where 1 = 0"

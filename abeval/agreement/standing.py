@@ -2,15 +2,10 @@
 
 from typing import NamedTuple
 
+from abeval.offline.metrics import direction_of
 from abeval.results.agreement import Standing
 from abeval.results.effects import Row
 from abeval.results.replay import PairRow
-
-LOWER_IS_BETTER = frozenset({"log_loss", "ne", "brier", "mae", "rmse", "ece", "gini", "popularity"})
-"""Offline metrics, without cut-off and definition, of which less is better."""
-
-CALIBRATED_AT = {"q_ctr": 1.0}
-"""Offline metrics that are best at a value."""
 
 
 class Gain(NamedTuple):
@@ -22,14 +17,14 @@ class Gain(NamedTuple):
 
     @property
     def sign(self) -> int:
-        """1 for better, -1 for worse, 0 where zero is inside or the interval is missing."""
+        """Return 1 for better, -1 for worse, 0 where the interval holds zero or is missing."""
         if self.low is None or self.high is None:
             return 0
         return int(self.low > 0) - int(self.high < 0)
 
     @property
     def strength(self) -> float | None:
-        """Its middle in half-widths: beyond 1 it excludes zero.
+        """Return the middle of the interval in half-widths: beyond 1 it excludes zero.
 
         Example:
             >>> Gain(1.0, 3.0).strength
@@ -67,10 +62,8 @@ def offline_gain(pair: PairRow | None) -> Gain:
         return Gain(None, None, "not_replayed")
     if pair.low is None or pair.high is None:
         return Gain(None, None, pair.reason or "no_interval")
-    name = pair.metric.split("@")[0].split("[")[0]
-    if name in CALIBRATED_AT:
-        return _toward(CALIBRATED_AT[name], pair.value_control, pair.value, pair.low, pair.high)
-    return _turned(pair.low, pair.high, name not in LOWER_IS_BETTER)
+    values = (pair.value_control, pair.value)
+    return _turned(direction_of(pair.metric), *values, pair.low, pair.high)
 
 
 def online_gain(row: Row) -> Gain:
@@ -82,27 +75,17 @@ def online_gain(row: Row) -> Gain:
         return Gain(None, None, "untrusted")
     if low is None or high is None:
         return Gain(None, None, row.reason or "no_interval")
-    if row.direction.startswith("toward "):
-        goal = float(row.direction.removeprefix("toward "))
-        return _toward(goal, row.control, row.treatment, low, high)
-    return _turned(low, high, more_is_better(row))
+    return _turned(row.direction, row.control, row.treatment, low, high)
 
 
-def more_is_better(row: Row) -> bool:
-    """Tell whether the good direction of an online metric, at its values, is up."""
-    if not row.direction.startswith("toward "):
-        return row.direction != "decrease"
-    return (row.control or 0.0) < float(row.direction.removeprefix("toward "))
-
-
-def _turned(low: float, high: float, more_is_better: bool) -> Gain:
-    return Gain(low, high) if more_is_better else Gain(-high, -low)
-
-
-def _toward(
-    goal: float, control: float | None, treatment: float | None, low: float, high: float
+def _turned(
+    direction: str, control: float | None, treatment: float | None, low: float, high: float
 ) -> Gain:
-    """Turn values on one side of their goal: more is better below it, less above it."""
-    if control is None or treatment is None or (control - goal) * (treatment - goal) < 0:
-        return Gain(None, None, "crosses_its_goal")
-    return _turned(low, high, control < goal or treatment < goal)
+    """Turn an interval; on one side of a goal, more is better below it and less above it."""
+    more_is_better = direction != "decrease"
+    if direction.startswith("toward "):
+        goal = float(direction.removeprefix("toward "))
+        if control is None or treatment is None or (control - goal) * (treatment - goal) < 0:
+            return Gain(None, None, "crosses_its_goal")
+        more_is_better = control < goal or treatment < goal
+    return Gain(low, high) if more_is_better else Gain(-high, -low)

@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from abeval.results.study import Study
     from abeval.results.trust import AAResult, AuditResult
     from abeval.results.windows import TimeResult
-    from abeval.time.cut import By
+    from abeval.time.time_sums import By
 
 
 @dataclass(frozen=True)
@@ -286,7 +286,7 @@ class LoadedExperiment:
         """
         from abeval.experiment.metrics import named_metrics
         from abeval.logs.run import opened
-        from abeval.time.open import aa
+        from abeval.time.time_sums import aa
 
         check_between("runs", runs, 1, MAX_REPLAYS)
         check_seed(seed)
@@ -414,8 +414,7 @@ class LoadedExperiment:
             LogError: The logs do not have what a replay needs.
         """
         from abeval.logs.run import opened
-        from abeval.offline.options import ReplayOptions
-        from abeval.offline.replay import replay
+        from abeval.offline.replay import ReplayOptions, replay
 
         options = ReplayOptions(
             k=k,
@@ -465,7 +464,7 @@ class LoadedExperiment:
         from abeval.agreement.agree import OFFLINE, joined, offline_columns, read_offline
         from abeval.experiment.metrics import named_metrics
         from abeval.logs.run import opened
-        from abeval.offline.options import ReplayOptions
+        from abeval.offline.replay import ReplayOptions
         from abeval.pipeline import judged
 
         options = ReplayOptions(k=k, metrics=OFFLINE if metrics is None else metrics)

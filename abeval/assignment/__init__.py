@@ -9,30 +9,7 @@
 """
 
 from abeval.assignment.draws import SLOTS, SUB_BUCKETS, md5_60, slot, sub_bucket, unit_text
-from abeval.assignment.plan import (
-    Assigned,
-    Assignment,
-    Explanation,
-    Holdout,
-    Layer,
-    Placement,
-    Plan,
-    SlotRange,
-)
+from abeval.assignment.plan import Assignment, Holdout, Layer, Plan
 
-__all__ = [
-    "SLOTS",
-    "SUB_BUCKETS",
-    "Assigned",
-    "Assignment",
-    "Explanation",
-    "Holdout",
-    "Layer",
-    "Placement",
-    "Plan",
-    "SlotRange",
-    "md5_60",
-    "slot",
-    "sub_bucket",
-    "unit_text",
-]
+__all__ = ["SLOTS", "SUB_BUCKETS", "Assignment", "Holdout", "Layer", "Plan"]
+__all__ += ["md5_60", "slot", "sub_bucket", "unit_text"]

@@ -26,7 +26,7 @@ def md5_60(salt: str, unit: str) -> int:
     >>> md5_60("exp_42", "123")
     544213474231947086
     """
-    return int(digest(salt, unit)[:HEX_DIGITS], 16)
+    return int(md5(f"{salt}:{unit}")[:HEX_DIGITS], 16)
 
 
 def slot(h: int) -> int:
@@ -39,21 +39,8 @@ def slot(h: int) -> int:
 
 
 def sub_bucket(h: int, count: int = SUB_BUCKETS) -> int:
-    """Return the sub-bucket for resampling, from digits of the hash that the slot does not use.
-
-    >>> sub_bucket(544213474231947086, 100)
-    31
-    """
+    """Return the sub-bucket for resampling, from digits of the hash that the slot does not use."""
     return (h // SLOTS) % count
-
-
-def digest(salt: str, unit: str) -> str:
-    """Return the md5 over ``salt:unit`` as 32 hex digits.
-
-    >>> digest("exp_42", "123")
-    '78d6f457d938f4e6ea5c8281ba8a2720'
-    """
-    return md5(f"{salt}:{unit}")
 
 
 def md5(text: str) -> str:
@@ -101,42 +88,34 @@ def java_hash(text: str) -> int:
     h = 0
     for code in array("H", text.encode("utf-16-le")):
         h = (31 * h + code) & 0xFFFFFFFF
-    return h - 0x100000000 if h >= 0x80000000 else h
+    return _signed(h)
+
+
+def _signed(h: int) -> int:
+    return ((h & 0xFFFFFFFF) ^ 0x80000000) - 0x80000000
 
 
 def unit_text(unit: object) -> str:
     """Return the text that is hashed: that of DuckDB's ``cast(id as varchar)``.
 
     Raises:
-        LogError: the id is null, or of a type whose text engines do not agree on.
-
-    >>> unit_text(123), unit_text("00123")
-    ('123', '00123')
+        LogError: The id is null, or of a type whose text engines do not agree on.
     """
     if isinstance(unit, str):
         return str(unit)
     if isinstance(unit, (int, np.integer, UUID)) and not isinstance(unit, bool):
         return str(unit)
+    what, hint = f"unit id {unit!r} is of type {type(unit).__name__}", "cast ids to text or integer"
     # The nulls of pandas by name, for it need not be imported.
     if unit is None or type(unit).__name__ in ("NAType", "NaTType"):
-        raise LogError("a unit id is null", hint="drop rows without an id before assigning")
-    if isinstance(unit, (float, np.floating)):
-        raise _float_id(float(unit))
-    raise LogError(
-        f"unit id {unit!r} is of type {type(unit).__name__}", hint="cast ids to text or integer"
-    )
-
-
-def _float_id(unit: float) -> LogError:
-    if math.isnan(unit):
-        return LogError(
-            "a unit id is NaN, so it is null or the ids are floats",
-            hint="drop rows without an id, then cast ids to text or integer",
-        )
-    return LogError(
-        f"unit id {unit!r} is a float",
-        hint="cast ids to text or integer: 123 and 123.0 hash to different variants",
-    )
+        what, hint = "a unit id is null", "drop rows without an id before assigning"
+    elif isinstance(unit, (float, np.floating)) and math.isnan(unit):
+        what = "a unit id is NaN, so it is null or the ids are floats"
+        hint = f"drop rows without an id, then {hint}"
+    elif isinstance(unit, (float, np.floating)):
+        what = f"unit id {float(unit)!r} is a float"
+        hint = f"{hint}: 123 and 123.0 hash to different variants"
+    raise LogError(what, hint)
 
 
 HashName = Literal[
@@ -153,6 +132,20 @@ HashName = Literal[
     "flagsmith",
 ]
 
+HexHash = Literal["md5", "sha1", "sha256"]
+"""Hashes that SQL has, as text of hex digits."""
+
+HEX_HASHES: Mapping[HashName, tuple[HexHash, int]] = {
+    "md5_32": ("md5", 8),
+    "md5_60": ("md5", HEX_DIGITS),
+    "sha1_60": ("sha1", 15),
+    "sha256_64": ("sha256", 16),
+    "sha256": ("sha256", 64),
+}
+"""The hash, and how many of its hex digits make the number."""
+
+_HEXADECIMAL: Mapping[HexHash, Callable[[str], str]] = {"md5": md5, "sha1": sha1, "sha256": sha256}
+
 LONG_SCALE = 2.0**60
 """What PlanOut, LaunchDarkly and PostHog divide 60 bits by; the quotient can be exactly 1.
 
@@ -165,13 +158,7 @@ FLAGSMITH_STEPS = 9999
 class Draw(NamedTuple):
     """A number from 0 on for each unit: ``hash(before + id + after) % modulus / divisor``.
 
-    Attributes:
-        hash: Which hash.
-        before: Text before the id.
-        after: Text after it.
-        modulus: Remainder of the hash by this, or the whole hash.
-        divisor: The remainder is divided by this, in floating point, if it is there.
-        seed: Of the hashes that have one.
+    Without a modulus the whole hash counts; `seed` is of the hashes that have one.
     """
 
     hash: HashName
@@ -187,7 +174,12 @@ class Draw(NamedTuple):
         >>> Draw("md5_32", "", modulus=10_000).number("alice")
         3170
         """
-        whole = _HASHES[self.hash](f"{self.before}{unit_text(unit)}{self.after}", self.seed)
+        text = f"{self.before}{unit_text(unit)}{self.after}"
+        if self.hash in HEX_HASHES:
+            algorithm, digits = HEX_HASHES[self.hash]
+            whole = int(_HEXADECIMAL[algorithm](text)[:digits], 16)
+        else:
+            whole = _HASHES[self.hash](text, self.seed)
         rest = whole if self.modulus is None else whole % self.modulus
         return rest if self.divisor is None else rest / self.divisor
 
@@ -217,8 +209,8 @@ class Rule(NamedTuple):
 
     >>> draw = Draw("md5_32", "salt-", modulus=10_000)
     >>> rule = Rule((Stage(draw, shares({"control": 0.5, "treatment": 0.5}, 10_000)),))
-    >>> rule.variant("alice"), rule.variant("bob")
-    ('control', 'control')
+    >>> rule.variant("alice")
+    'control'
     """
 
     stages: tuple[Stage, ...]
@@ -227,9 +219,8 @@ class Rule(NamedTuple):
         """Return the variant of one unit, None where it is not in the experiment."""
         label = None
         for stage in self.stages:
-            label = stage.label(unit)
-            if label is None:
-                return None
+            if (label := stage.label(unit)) is None:
+                break
         return label
 
     def variants(self, units: Iterable[object]) -> list[str | None]:
@@ -259,21 +250,10 @@ def _flagsmith(text: str, _: int) -> int:
 
 
 _HASHES: Mapping[HashName, Callable[[str, int], int]] = {
-    "md5_32": lambda text, _: int(md5(text)[:8], 16),
-    "md5_60": lambda text, _: int(md5(text)[:HEX_DIGITS], 16),
-    "sha1_60": lambda text, _: int(sha1(text)[:15], 16),
-    "sha256_64": lambda text, _: int(sha256(text)[:16], 16),
-    "sha256": lambda text, _: int(sha256(text), 16),
     "fnv1a32": lambda text, _: fnv1a32(text),
     "fnv1a32_twice": lambda text, _: fnv1a32(str(fnv1a32(text))),
     "murmur3": murmur3_32,
     "murmur3_optimizely": lambda text, _: murmur3_32(text, 1) * 10_000 >> 32,
-    "java": lambda text, seed: _magnitude(java_hash(text) ^ seed),
+    "java": lambda text, seed: abs(_signed(java_hash(text) ^ seed)),
     "flagsmith": _flagsmith,
 }
-
-
-def _magnitude(number: int) -> int:
-    """The size of a number whose low 32 bits are Java's int."""
-    h = number & 0xFFFFFFFF
-    return min(h, 0x100000000 - h)

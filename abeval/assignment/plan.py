@@ -6,26 +6,15 @@ import re
 from bisect import bisect_right
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from itertools import accumulate, pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal, NamedTuple
 
 import numpy as np
 
-from abeval.assignment.draws import (
-    HEX_DIGITS,
-    SLOTS,
-    SUB_BUCKETS,
-    Draw,
-    Range,
-    Rule,
-    Stage,
-    digest,
-    md5_60,
-    slot,
-    sub_bucket,
-    unit_text,
-)
+from abeval.assignment import draws
+from abeval.assignment.draws import HEX_DIGITS, SLOTS, SUB_BUCKETS, Rule, Stage, unit_text
 from abeval.bounds import MAX_WEIGHT
 from abeval.errors import ExperimentError, LogError
 
@@ -43,7 +32,6 @@ class SlotRange(NamedTuple):
     stop: int
 
     def __str__(self) -> str:
-        """The range as [start, stop)."""
         return f"[{self.start:,}, {self.stop:,})"
 
 
@@ -72,7 +60,6 @@ class Explanation:
     sub_buckets: int
 
     def __str__(self) -> str:
-        """One step a line."""
         head, tail = self.digest[:HEX_DIGITS], self.digest[HEX_DIGITS:]
         return "\n".join(
             (
@@ -93,18 +80,16 @@ class Assignment:
     """Variants that share 1,000,000 slots in proportion to their weights.
 
     Args:
-        salt: names the randomisation; with another salt, units are assigned independently.
-        weights: weight of each variant, in order. They need not sum to 1; 0 gets no slots.
-        sub_buckets: how many sub-buckets units are spread over.
+        salt: Names the randomisation; with another salt, units are assigned independently.
+        weights: Weight of each variant, in order. They need not sum to 1; 0 gets no slots.
+        sub_buckets: How many sub-buckets units are spread over.
 
     Raises:
-        ExperimentError: the salt or a weight cannot be used.
+        ExperimentError: The salt or a weight cannot be used.
 
     >>> split = Assignment("exp_42", {"control": 0.5, "treatment": 0.5})
     >>> split.assign(123).variant
     'treatment'
-    >>> [str(r) for r in split.ranges]
-    ['[0, 500,000)', '[500,000, 1,000,000)']
     """
 
     salt: str
@@ -113,7 +98,6 @@ class Assignment:
     ranges: tuple[SlotRange, ...] = field(init=False)
 
     def __post_init__(self) -> None:
-        """Check the arguments, and compute the ranges."""
         check_salt(self.salt)
         _check_weights(self.weights)
         if self.sub_buckets < 1:
@@ -128,9 +112,10 @@ class Assignment:
         Assigned(unit='00123', h=13812144263782114, slot=782114, sub_bucket=2183, variant='b')
         """
         text = unit_text(unit)
-        h = md5_60(self.salt, text)
-        place = slot(h)
-        return Assigned(text, h, place, sub_bucket(h, self.sub_buckets), self._range(place).variant)
+        h = draws.md5_60(self.salt, text)
+        place = draws.slot(h)
+        bucket = draws.sub_bucket(h, self.sub_buckets)
+        return Assigned(text, h, place, bucket, self._range(place).variant)
 
     def assign_many(self, units: Iterable[object]) -> pd.DataFrame:
         """Assign units, one row each, in order: ``unit, h, slot, sub_bucket, variant``.
@@ -141,7 +126,7 @@ class Assignment:
         import pandas as pd
 
         texts = [unit_text(unit) for unit in units]
-        h = np.fromiter((md5_60(self.salt, text) for text in texts), np.int64, len(texts))
+        h = np.fromiter((draws.md5_60(self.salt, text) for text in texts), np.int64, len(texts))
         slots = h % SLOTS
         stops = np.array([r.stop for r in self.ranges])
         names = np.array([r.variant for r in self.ranges], dtype=object)
@@ -172,7 +157,7 @@ class Assignment:
         return Explanation(
             **assigned._asdict(),
             salt=self.salt,
-            digest=digest(self.salt, assigned.unit),
+            digest=draws.md5(f"{self.salt}:{assigned.unit}"),
             range=self._range(assigned.slot),
             sub_buckets=self.sub_buckets,
         )
@@ -222,14 +207,7 @@ Reason = Literal["override", "holdout", "sticky", "layer", "traffic", "split"]
 
 
 class Placement(NamedTuple):
-    """Where one unit goes.
-
-    Attributes:
-        unit: The id that was hashed.
-        variant: None where the unit is not in the experiment.
-        reason: The step that decided.
-        analysed: False where a person chose the variant, so that it must not be compared.
-    """
+    """Where one unit goes: `analysed` is False where a person chose the variant."""
 
     unit: str
     variant: str | None
@@ -239,18 +217,15 @@ class Placement(NamedTuple):
 
 @dataclass(frozen=True)
 class Holdout:
-    """Units that are kept out of every experiment that names this holdout.
+    """Units, a share of all, that are kept out of every experiment that names this holdout.
 
-    Args:
-        salt: Names the holdout; a new salt chooses other units.
-        share: Share of all units.
+    A new salt chooses other units.
     """
 
     salt: str
     share: float
 
     def __post_init__(self) -> None:
-        """Check salt and share."""
         check_salt(self.salt)
         _check_share("share of the holdout", self.share)
 
@@ -279,7 +254,6 @@ class Layer:
     owned: Mapping[str, tuple[int, int]] = field(default_factory=dict, hash=False)
 
     def __post_init__(self) -> None:
-        """Check salt and slots."""
         check_salt(self.salt)
         for name, (start, stop) in self.owned.items():
             if not 0 <= start < stop <= SLOTS:
@@ -316,11 +290,7 @@ class Layer:
         )
 
     def release(self, experiment: str) -> Layer:
-        """Return the layer without an experiment.
-
-        Raises:
-            ExperimentError: It is not in the layer.
-        """
+        """Return the layer without an experiment, which has to be in it."""
         if experiment not in self.owned:
             raise ExperimentError(f"{experiment!r} is not in layer {self.salt!r}")
         return replace(self, owned={n: s for n, s in self.owned.items() if n != experiment})
@@ -358,7 +328,6 @@ class Plan:
     sticky: Mapping[str, str] = field(default_factory=dict, hash=False)
 
     def __post_init__(self) -> None:
-        """Check that salts differ and names exist."""
         _check_share("traffic", self.traffic)
         salts = [self.split.salt]
         salts += [self.layer[0].salt] if self.layer else []
@@ -404,51 +373,48 @@ class Plan:
         """
         enrolled = sum(own.stop - own.start for own in self.ranges)
         kept = sum(
-            _common(own, new)
+            max(0, min(own.stop, new.stop) - max(own.start, new.start))
             for own in self.ranges
             for new in after.ranges
             if own.variant == new.variant
         )
         return (enrolled - kept) / enrolled if enrolled else 0
 
-    def rule(self) -> Rule:
-        """Write holdout, layer, traffic and split as draws, which have a form in SQL."""
-        stages = []
+    @cached_property
+    def _stages(self) -> dict[Reason, Stage]:
+        """Return what a unit has to pass, in order: holdout, layer, and the ranges of the split."""
+        stages: dict[Reason, Stage] = {}
         if self.holdout is not None:
-            stages.append(_stage(self.holdout.salt, [("in", self.holdout.stop, SLOTS)]))
+            stages["holdout"] = _stage(self.holdout.salt, ("in", self.holdout.stop, SLOTS))
         if self.layer is not None:
             layer, name = self.layer
-            stages.append(_stage(layer.salt, [("in", *layer.owned[name])]))
-        split = _stage(self.split.salt, [(r.variant, r.start, r.stop) for r in self.ranges])
-        return Rule((*stages, split))
+            stages["layer"] = _stage(layer.salt, ("in", *layer.owned[name]))
+        return stages | {"traffic": _stage(self.split.salt, *self.ranges)}
+
+    def rule(self) -> Rule:
+        """Return holdout, layer, traffic and split as draws, which have a form in SQL."""
+        return Rule(tuple(self._stages.values()))
 
     def place(self, unit: object) -> Placement:
-        """Say where one unit goes, and which step decided."""
+        """Return where one unit goes, and which step decided."""
         text = unit_text(unit)
         if text in self.overrides:
             return Placement(text, self.overrides[text], "override", analysed=False)
-        if self.holdout is not None and _slot(self.holdout.salt, text) < self.holdout.stop:
-            return Placement(text, None, "holdout", analysed=True)
-        if text in self.sticky:
+        labels = {step: stage.label(text) for step, stage in self._stages.items()}
+        shut: Reason | None = next((step for step in labels if labels[step] is None), None)
+        if shut != "holdout" and text in self.sticky:
             return Placement(text, self.sticky[text], "sticky", analysed=True)
-        if not self._in_layer(text):
-            return Placement(text, None, "layer", analysed=True)
-        variant = _owner(self.ranges, _slot(self.split.salt, text))
-        return Placement(text, variant, "split" if variant else "traffic", analysed=True)
+        variant = None if shut else labels["traffic"]
+        return Placement(text, variant, shut or "split", analysed=True)
 
     def explain(self, unit: object) -> str:
-        r"""Explain every step for one unit, one a line, the split as `Assignment.explain`.
-
-        >>> plan = Plan(Assignment("exp_42", {"a": 1, "b": 1}), 0.2, holdout=Holdout("h", 0.1))
-        >>> print("\n".join(plan.explain("123").splitlines()[:2]))
-        holdout     slot 579,094 of h: in the experiment ([0, 100,000) is held out)
-        unit        123
-        """
+        """Explain every step for one unit, one a line, the split as `Assignment.explain`."""
         text = unit_text(unit)
         placement = self.place(text)
         lines = [f"override    {self.overrides[text]}"] if text in self.overrides else []
+        slots = {step: int(stage.draw.number(text)) for step, stage in self._stages.items()}
         if self.holdout is not None:
-            place = _slot(self.holdout.salt, text)
+            place = slots["holdout"]
             words = "held out" if place < self.holdout.stop else "in the experiment"
             edge = f"[0, {self.holdout.stop:,}) is held out"
             lines.append(f"holdout     slot {place:,} of {self.holdout.salt}: {words} ({edge})")
@@ -457,7 +423,7 @@ class Plan:
             layer, name = self.layer
             start, stop = layer.owned[name]
             edge = f"{name} owns [{start:,}, {stop:,})"
-            lines.append(f"layer       slot {_slot(layer.salt, text):,} of {layer.salt} ({edge})")
+            lines.append(f"layer       slot {slots['layer']:,} of {layer.salt} ({edge})")
         lines.append(str(self.split.explain(text)))
         if self.traffic < 1:
             edges = ", ".join(f"{r} is {r.variant}" for r in self.ranges)
@@ -474,30 +440,10 @@ class Plan:
         split = self.split.assign_many(row.unit for row in rows)[["slot", "sub_bucket"]]
         return pd.DataFrame(rows, columns=Placement._fields).join(split)
 
-    def _in_layer(self, text: str) -> bool:
-        if self.layer is None:
-            return True
-        layer, name = self.layer
-        start, stop = layer.owned[name]
-        return start <= _slot(layer.salt, text) < stop
 
-
-def _slot(salt: str, text: str) -> int:
-    return slot(md5_60(salt, text))
-
-
-def _owner(ranges: Iterable[SlotRange], place: int) -> str | None:
-    return next((r.variant for r in ranges if r.start <= place < r.stop), None)
-
-
-def _common(one: SlotRange, other: SlotRange) -> int:
-    """Count the slots that are in both."""
-    return max(0, min(one.stop, other.stop) - max(one.start, other.start))
-
-
-def _stage(salt: str, ranges: Iterable[tuple[str, int, int]]) -> Stage:
-    draw = Draw("md5_60", f"{salt}:", modulus=SLOTS)
-    return Stage(draw, tuple(Range(*owned) for owned in ranges))
+def _stage(salt: str, *ranges: tuple[str, int, int]) -> Stage:
+    draw = draws.Draw("md5_60", f"{salt}:", modulus=SLOTS)
+    return Stage(draw, tuple(draws.Range(*owned) for owned in ranges))
 
 
 def _check_share(what: str, share: float) -> None:
@@ -513,26 +459,10 @@ def read_plan(
     overrides: Path | None,
     sticky: Path | None,
 ) -> Plan:
-    """Make the plan that the options of `abeval assign` describe.
-
-    Raises:
-        ExperimentError: An option is not written as it should be.
-        LogError: A file cannot be read.
-    """
-    return Plan(
-        split,
-        traffic,
-        None if layer is None else _layer(layer),
-        None if holdout is None else _holdout(holdout),
-        _table(overrides),
-        _table(sticky),
-    )
-
-
-def _table(file: Path | None) -> dict[str, str]:
-    if file is None:
-        return {}
-    return {str(unit): variant for unit, variant in read_assignment(file).items()}
+    """Return the plan that the options of `abeval assign` describe."""
+    tables = [{} if file is None else dict(read_assignment(file)) for file in (overrides, sticky)]
+    owned = None if layer is None else _layer(layer)
+    return Plan(split, traffic, owned, None if holdout is None else _holdout(holdout), *tables)
 
 
 def _layer(text: str) -> tuple[Layer, str]:

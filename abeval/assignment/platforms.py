@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from itertools import accumulate
 from typing import Annotated, Literal
 
@@ -31,17 +31,12 @@ class Scheme(BaseModel, ABC):
     model_config = ConfigDict(extra="forbid", frozen=True)
 
     def rule(self, weights: Weights) -> Rule:
-        """Make the rule for variants of these weights, in the platform's order."""
-        gate, split = self._gate(), self._split(weights)
-        return Rule((split,) if gate is None else (gate, split))
+        """Return the rule for variants of these weights, in the platform's order."""
+        return Rule(tuple(self._stages(weights)))
 
     @abstractmethod
-    def _split(self, weights: Weights) -> Stage:
-        """The stage that names the variant."""
-
-    def _gate(self) -> Stage | None:
-        """The stage that a unit has to pass before, if there is one."""
-        return None
+    def _stages(self, weights: Weights) -> Iterator[Stage]:
+        """Yield what a unit has to pass before, if anything, and the stage of the variants."""
 
 
 class Eppo(Scheme):
@@ -63,14 +58,11 @@ class Eppo(Scheme):
     shards: int = Field(default=10_000, ge=1)
     flag: str | None = None
 
-    def _split(self, weights: Weights) -> Stage:
-        return Stage(self._draw("assignment", self.salt), shares(weights, self.shards))
-
-    def _gate(self) -> Stage | None:
-        if self.flag is None and self.traffic_salt is None:
-            return None
-        draw = self._draw("exposure", self.traffic_salt or "")
-        return _between(draw, 0, self.traffic * self.shards)
+    def _stages(self, weights: Weights) -> Iterator[Stage]:
+        if self.flag is not None or self.traffic_salt is not None:
+            draw = self._draw("exposure", self.traffic_salt or "")
+            yield _between(draw, 0, self.traffic * self.shards)
+        yield Stage(self._draw("assignment", self.salt), shares(weights, self.shards))
 
     def _draw(self, purpose: str, salt: str) -> Draw:
         if self.flag is not None:
@@ -88,11 +80,11 @@ class Firebase(Scheme):
     platform: Literal["firebase"]
     seed: str = ""
 
-    def _split(self, weights: Weights) -> Stage:
+    def _stages(self, weights: Weights) -> Iterator[Stage]:
         ranges = shares(weights, 100_000_000)
         closed = tuple(Range(r.label, r.start + 1 if r.start else 0, r.stop + 1) for r in ranges)
         draw = Draw("sha256", f"{self.seed}." if self.seed else "", modulus=100_000_000)
-        return Stage(draw, closed)
+        yield Stage(draw, closed)
 
 
 class Flagsmith(Scheme):
@@ -105,8 +97,8 @@ class Flagsmith(Scheme):
     platform: Literal["flagsmith"]
     feature: str
 
-    def _split(self, weights: Weights) -> Stage:
-        return Stage(Draw("flagsmith", f"{self.feature},"), shares(weights, FLAGSMITH_STEPS - 1))
+    def _stages(self, weights: Weights) -> Iterator[Stage]:
+        yield Stage(Draw("flagsmith", f"{self.feature},"), shares(weights, FLAGSMITH_STEPS - 1))
 
 
 class GrowthBook(Scheme):
@@ -130,27 +122,22 @@ class GrowthBook(Scheme):
     coverage: float = 1.0
     namespace: tuple[str, float, float] | None = None
 
-    def _split(self, weights: Weights) -> Stage:
+    def _stages(self, weights: Weights) -> Iterator[Stage]:
+        if self.namespace is not None:
+            name, *ends = self.namespace
+            yield _between(_growthbook(f"__{name}", 1), *ends)
         total = math.fsum(weights.values())
         # Weights that sum to nearly 1 are taken as they are, and no others.
-        near = {n: w if 0.99 <= total <= 1.01 else w / total for n, w in weights.items()}
-        ranges = growthbook_ranges(len(near), self.coverage, [*near.values()])
-        return Stage(
-            self._draw(self.seed, self.version),
-            tuple(Range(name, *ends) for name, ends in zip(near, ranges, strict=True)),
-        )
+        near = [w if 0.99 <= total <= 1.01 else w / total for w in weights.values()]
+        ranges = growthbook_ranges(len(near), self.coverage, near)
+        draw = _growthbook(self.seed, self.version)
+        yield Stage(draw, tuple(Range(n, *ends) for n, ends in zip(weights, ranges, strict=True)))
 
-    def _gate(self) -> Stage | None:
-        if self.namespace is None:
-            return None
-        name, start, stop = self.namespace
-        return _between(self._draw(f"__{name}", 1), start, stop)
 
-    @staticmethod
-    def _draw(seed: str, version: int) -> Draw:
-        if version == 2:
-            return Draw("fnv1a32_twice", before=seed, modulus=10_000, divisor=10_000.0)
-        return Draw("fnv1a32", after=seed, modulus=1000, divisor=1000.0)
+def _growthbook(seed: str, version: int) -> Draw:
+    if version == 2:
+        return Draw("fnv1a32_twice", before=seed, modulus=10_000, divisor=10_000.0)
+    return Draw("fnv1a32", after=seed, modulus=1000, divisor=1000.0)
 
 
 class LaunchDarkly(Scheme):
@@ -167,12 +154,12 @@ class LaunchDarkly(Scheme):
     salt: str = ""
     seed: int | None = None
 
-    def _split(self, weights: Weights) -> Stage:
+    def _stages(self, weights: Weights) -> Iterator[Stage]:
         prefix = f"{self.key}.{self.salt}" if self.seed is None else str(self.seed)
         *ranges, last = _steps(weights)
         # Who is past the end is in the last variation.
         draw = Draw("sha1_60", f"{prefix}.", divisor=LONG_SCALE)
-        return Stage(draw, (*ranges, last._replace(stop=math.inf)))
+        yield Stage(draw, (*ranges, last._replace(stop=math.inf)))
 
 
 class Optimizely(Scheme):
@@ -193,17 +180,14 @@ class Optimizely(Scheme):
     group: str | None = None
     group_range: tuple[int, int] = (0, 10_000)
 
-    def _split(self, weights: Weights) -> Stage:
+    def _stages(self, weights: Weights) -> Iterator[Stage]:
+        if self.group is not None:
+            yield _between(Draw("murmur3_optimizely", after=self.group), *self.group_range)
         split = shares(weights, 10_000 * self.traffic)
         if self.ends is not None:
             stops = self.ends.values()
             split = tuple(map(Range, self.ends, [0, *stops], stops))
-        return Stage(Draw("murmur3_optimizely", after=self.experiment), split)
-
-    def _gate(self) -> Stage | None:
-        if self.group is None:
-            return None
-        return _between(Draw("murmur3_optimizely", after=self.group), *self.group_range)
+        yield Stage(Draw("murmur3_optimizely", after=self.experiment), split)
 
 
 class PlanOut(Scheme):
@@ -226,25 +210,21 @@ class PlanOut(Scheme):
     segments: int = Field(default=10_000, ge=1)
     owned: tuple[int, ...] = ()
 
-    def _split(self, weights: Weights) -> Stage:
-        before = f"{self.salt}.{self.parameter}."
+    def _stages(self, weights: Weights) -> Iterator[Stage]:
+        if self.namespace is not None:
+            draw = Draw("sha1_60", f"{self.namespace}.segment.", modulus=self.segments)
+            yield Stage(draw, tuple(Range("in", one, one + 1) for one in sorted({*self.owned})))
+        draw = Draw("sha1_60", f"{self.salt}.{self.parameter}.")
         if not self.weighted:
-            draw = Draw("sha1_60", before, modulus=len(weights))
-            return Stage(draw, tuple(Range(name, i, i + 1) for i, name in enumerate(weights)))
+            ranges = tuple(Range(name, i, i + 1) for i, name in enumerate(weights))
+            yield Stage(draw._replace(modulus=len(weights)), ranges)
+            return
         # Ranges own their end; the first owns 0 too.
-        return Stage(
-            Draw("sha1_60", before, divisor=LONG_SCALE),
-            tuple(
-                Range(r.label, _after(r.start) if r.start else 0, _after(r.stop))
-                for r in _steps(weights)
-            ),
+        ranges = tuple(
+            Range(r.label, _after(r.start) if r.start else 0, _after(r.stop))
+            for r in _steps(weights)
         )
-
-    def _gate(self) -> Stage | None:
-        if self.namespace is None:
-            return None
-        draw = Draw("sha1_60", f"{self.namespace}.segment.", modulus=self.segments)
-        return Stage(draw, tuple(Range("in", one, one + 1) for one in sorted({*self.owned})))
+        yield Stage(draw._replace(divisor=LONG_SCALE), ranges)
 
 
 class PostHog(Scheme):
@@ -259,13 +239,10 @@ class PostHog(Scheme):
     key: str
     rollout: Percent = 100.0
 
-    def _split(self, weights: Weights) -> Stage:
-        draw = Draw("sha1_60", f"{self.key}.", "variant", divisor=LONG_SCALE)
-        return Stage(draw, _steps(weights))
-
-    def _gate(self) -> Stage:
+    def _stages(self, weights: Weights) -> Iterator[Stage]:
         draw = Draw("sha1_60", f"{self.key}.", divisor=LONG_SCALE)
-        return _between(draw, 0, _after(self.rollout / 100))
+        yield _between(draw, 0, _after(self.rollout / 100))
+        yield Stage(draw._replace(after="variant"), _steps(weights))
 
 
 class Split(Scheme):
@@ -284,16 +261,11 @@ class Split(Scheme):
     traffic: Percent = 100.0
     traffic_seed: int = 0
 
-    def _split(self, weights: Weights) -> Stage:
-        return Stage(self._draw(self.seed), shares(weights, 100))
-
-    def _gate(self) -> Stage | None:
-        if self.traffic == 100:
-            return None
-        return _between(self._draw(self.traffic_seed), 0, self.traffic)
-
-    def _draw(self, seed: int) -> Draw:
-        return Draw("murmur3" if self.algorithm == "murmur3" else "java", modulus=100, seed=seed)
+    def _stages(self, weights: Weights) -> Iterator[Stage]:
+        draw = Draw("murmur3" if self.algorithm == "murmur3" else "java", modulus=100)
+        if self.traffic < 100:
+            yield _between(draw._replace(seed=self.traffic_seed), 0, self.traffic)
+        yield Stage(draw._replace(seed=self.seed), shares(weights, 100))
 
 
 class Statsig(Scheme):
@@ -310,14 +282,11 @@ class Statsig(Scheme):
     gate: tuple[str, str] | None = None
     gate_percent: Percent = 100.0
 
-    def _split(self, weights: Weights) -> Stage:
-        return Stage(Draw("sha256_64", f"{self.salt}.", modulus=1000), shares(weights, 1000))
-
-    def _gate(self) -> Stage | None:
-        if self.gate is None:
-            return None
-        draw = Draw("sha256_64", ".".join(self.gate) + ".", modulus=10_000)
-        return _between(draw, 0, self.gate_percent * 100)
+    def _stages(self, weights: Weights) -> Iterator[Stage]:
+        if self.gate is not None:
+            draw = Draw("sha256_64", ".".join(self.gate) + ".", modulus=10_000)
+            yield _between(draw, 0, self.gate_percent * 100)
+        yield Stage(Draw("sha256_64", f"{self.salt}.", modulus=1000), shares(weights, 1000))
 
 
 class Unleash(Scheme):
@@ -332,19 +301,17 @@ class Unleash(Scheme):
     group: str
     rollout: Percent = 100.0
 
-    def _split(self, weights: Weights) -> Stage:
+    def _stages(self, weights: Weights) -> Iterator[Stage]:
         total = math.fsum(weights.values())
         if total != int(total):
             raise ExperimentError(
                 f"the weights of an Unleash scheme sum to {total:g}",
                 hint="write them as Unleash does: whole numbers, usually 1000 in all",
             )
-        draw = Draw("murmur3", f"{self.group}:", modulus=int(total), seed=UNLEASH_VARIANT_SEED)
-        return Stage(draw, shares(weights, int(total)))
-
-    def _gate(self) -> Stage:
         draw = Draw("murmur3", f"{self.group}:", modulus=100)
-        return _between(draw, 0, math.floor(self.rollout))
+        yield _between(draw, 0, math.floor(self.rollout))
+        draw = draw._replace(modulus=int(total), seed=UNLEASH_VARIANT_SEED)
+        yield Stage(draw, shares(weights, int(total)))
 
 
 AnyScheme = Annotated[
@@ -383,12 +350,12 @@ def _between(draw: Draw, start: float, stop: float) -> Stage:
 
 
 def _steps(weights: Weights) -> tuple[Range, ...]:
-    """Half-open ranges whose ends are sums of the shares, in the order of the platform's sums."""
+    """Return half-open ranges whose ends are sums of the shares, in the platform's order."""
     total = math.fsum(weights.values())
     ends = list(accumulate(weight / total for weight in weights.values()))
     return tuple(map(Range, weights, [0, *ends], ends))
 
 
 def _after(number: float) -> float:
-    """The end of a half-open range whose last number is this one."""
+    """Return the end of a half-open range whose last number is this one."""
     return math.nextafter(number, math.inf)

@@ -1,4 +1,4 @@
-"""Are units spread evenly over slots, and are experiments assigned independently of each other?"""
+"""Test whether units are spread evenly over slots, and experiments independent of each other."""
 
 from __future__ import annotations
 
@@ -57,8 +57,7 @@ def uniformity(numbers: NDArray[np.float64], size: float, bins: int = 100) -> fl
 def independence(assignments: Mapping[str, pd.Series[str]]) -> tuple[Independence, ...]:
     """Test every pair of experiments, over the units that are in both; Holm over the pairs.
 
-    Args:
-        assignments: Experiment → variant of each unit, by unit id.
+    The assignments are the variants of units by unit id, of each experiment.
 
     >>> units = [str(i) for i in range(400)]
     >>> import pandas as pd
@@ -84,10 +83,11 @@ def _pair(one: str, other: str, assignments: Mapping[str, pd.Series[str]]) -> In
 
     both = pd.concat([assignments[one], assignments[other]], axis=1, join="inner").dropna()
     table = pd.crosstab(both.iloc[:, 0], both.iloc[:, 1])
+    unknown = Independence(one, other, len(both), None, None, None)
     if min(table.shape) < 2:
-        return Independence(one, other, len(both), None, None, None)
+        return unknown
     test = chi2_contingency(table, correction=False)
     if test.expected_freq.min() < MIN_EXPECTED:
-        return Independence(one, other, len(both), None, None, None)
+        return unknown
     strength = float(np.sqrt(test.statistic / len(both) / (min(table.shape) - 1)))
     return Independence(one, other, len(both), float(test.pvalue), None, strength)

@@ -31,13 +31,9 @@ class Column:
     """One column of a table.
 
     Attributes:
-        name: As the table has it.
         type: The engine's type.
-        kind: What can be done with it.
         rows: Rows with a value.
-        distinct: Different values.
         low: The smallest number; None unless it holds numbers or booleans.
-        high: The largest.
         values: Each value as text with its rows, most frequent first, where there are few.
         is_whole: Whether it holds numbers without a fraction, whatever its type.
     """
@@ -65,13 +61,7 @@ class Column:
 
 @dataclass(frozen=True)
 class Table:
-    """A table's columns and rows.
-
-    Attributes:
-        relation: What the engine calls it.
-        rows: All rows.
-        columns: In their order.
-    """
+    """A table's columns and its number of rows; the engine has it as `relation`."""
 
     relation: str
     rows: int

@@ -24,9 +24,6 @@ class Guess:
 
     Attributes:
         entry: What it is taken for: `unit`, `variant`, `ts`, `click`, `outcome`, `covariate`, …
-        column: The column; None where the table has none.
-        certainty: How sure.
-        reason: Why, in words.
     """
 
     entry: str
@@ -41,9 +38,7 @@ class Arms:
 
     Attributes:
         units: Value → units, most first.
-        control: The value that is compared with.
-        certainty: How sure that is.
-        reason: Why.
+        certainty: How sure the control is.
         joined: Value → its spellings, itself first, where it has several.
     """
 
@@ -57,23 +52,20 @@ class Arms:
 def unit_guess(table: Table) -> Guess:
     """Guess the randomisation unit: a column by its name, else each row."""
     columns = [c for c in table.columns if _may_be_id(c) and c.distinct > FEW]
-    named = sorted(
-        (place, c.name) for c in columns if (place := words.named(c.name, words.UNIT)) is not None
-    )
+    named = [c for c in columns if words.named(c.name, words.UNIT) is not None]
     if named:
-        column = next(c for c in columns if c.name == named[0][1])
+        column = min(named, key=lambda c: (_rank(c, words.UNIT), c.name))
         missing = table.rows - column.rows
+        units = f"{column.distinct:,} units in {table.rows:,} rows"
         if column.kind == "real":
-            units = f"{column.distinct:,} units in {table.rows:,} rows"
-            reason = f"{units}; its whole numbers are stored as {column.type}"
-            return Guess("unit", column, "likely", reason)
+            units = f"{units}; its whole numbers are stored as {column.type}"
+            return Guess("unit", column, "likely", units)
         if missing:
             reason = f"{missing:,} of {table.rows:,} rows have none"
             return Guess("unit", column, "likely", reason)
-        return Guess("unit", column, "sure", f"{column.distinct:,} units in {table.rows:,} rows")
-    other = [
-        c.name for c in columns if words.words(c.name)[-1:] == ("id",) and c.distinct < table.rows
-    ]
+        return Guess("unit", column, "sure", units)
+    ids = (c for c in columns if words.words(c.name)[-1:] == ("id",))
+    other = [c.name for c in ids if c.distinct < table.rows]
     if other:
         reason = f"each row is taken for a unit; or is it {' or '.join(other)}?"
         return Guess("unit", None, "not sure", reason)
@@ -87,15 +79,12 @@ def _may_be_id(column: Column) -> bool:
 
 def variant_candidates(table: Table) -> list[Column]:
     """List columns of few values, those with a fitting name first."""
-    few = [
-        c
-        for c in table.columns
-        if 2 <= c.distinct <= MOST_VARIANTS and c.kind in ("text", "boolean", "integer")
-    ]
+    kinds = ("text", "boolean", "integer")
+    few = [c for c in table.columns if 2 <= c.distinct <= MOST_VARIANTS and c.kind in kinds]
     named = [c for c in few if words.named(c.name, words.VARIANT) is not None]
-    named.sort(key=lambda c: words.named(c.name, words.VARIANT) or 0)
+    named.sort(key=lambda c: _rank(c, words.VARIANT))
     other = [c for c in few if c.kind == "text" and c not in named]
-    return [*named, *(c for c in other if _is_control(c.values))]
+    return [*named, *(c for c in other if any(_names_control(value) for value, _ in c.values))]
 
 
 def variant_guess(
@@ -110,8 +99,8 @@ def variant_guess(
     """
     fitting = [c for c in candidates if constant[c.name] >= ONE_VARIANT]
     if not fitting:
-        words_ = "no column names the variant of a unit: which one is it?"
-        return Guess("variant", None, "not sure", words_)
+        reason = "no column names the variant of a unit: which one is it?"
+        return Guess("variant", None, "not sure", reason)
     best = fitting[0]
     share = constant[best.name]
     one = "each unit has one" if share == 1 else f"{share:.1%} of the units have one"
@@ -127,22 +116,13 @@ def variant_guess(
 
 
 def arms(units: Mapping[str, int], joined: Mapping[str, tuple[str, ...]]) -> Arms:
-    """Return the variants with their units, and guess the control.
-
-    Args:
-        units: Variant → units, most first.
-        joined: Variant → its spellings, where it has several.
-    """
+    """Return the variants with their units and spellings, and guess the control."""
     likely = [value for value in units if _names_control(value)]
     if len(likely) == 1:
         return Arms(units, likely[0], "likely", "by its name", joined)
     first = min(likely or units)
     reason = "no name says it: the first by name is taken"
     return Arms(units, first, "not sure", reason, joined)
-
-
-def _is_control(values: Sequence[tuple[str, int]]) -> bool:
-    return any(_names_control(value) for value, _ in values)
 
 
 def _names_control(value: str) -> bool:
@@ -165,10 +145,8 @@ def time_guess(table: Table) -> Guess:
     for column in sorted(table.columns, key=lambda c: _rank(c, words.TIME)):
         if words.named(column.name, words.TIME) is None:
             continue
-        if column.kind == "integer" and time_unit(column) is not None:
-            return Guess(
-                "ts", column, "likely", f"whole numbers since 1970, in {time_unit(column)}"
-            )
+        if column.kind == "integer" and (unit := time_unit(column)) is not None:
+            return Guess("ts", column, "likely", f"whole numbers since 1970, in {unit}")
         if column.kind == "text":
             reason = f"{column.name} is text: say its format, or leave days out"
             return Guess("ts", None, "not sure", reason)
@@ -230,11 +208,8 @@ def _fits(entry: str, column: Column) -> bool:
 
 def value_guesses(table: Table, taken: set[str]) -> Iterator[Guess]:
     """Guess outcomes, covariates, and numbers of which neither is sure."""
-    values = [
-        column
-        for column in table.columns
-        if column.name not in taken and column.distinct > 1 and column.is_number
-    ]
+    own = (column for column in table.columns if column.name not in taken)
+    values = [column for column in own if column.distinct > 1 and column.is_number]
     names = {"".join(words.words(column.name)) for column in values}
     guesses = [g for column in values if (g := _value_guess(column, table, names)) is not None]
     outcomes = [g for g in guesses if g.entry == "outcome"]
@@ -274,12 +249,8 @@ def _pair(column: Column, names: Set[str]) -> str | None:
 
 def segment_guesses(table: Table, taken: set[str]) -> Iterator[Guess]:
     """Guess segments: properties of few values."""
-    for column in table.columns:
-        if (
-            column.name not in taken
-            and column.kind == "text"
-            and 2 <= column.distinct <= MOST_VARIANTS
-        ):
+    for column in (c for c in table.columns if c.name not in taken and c.kind == "text"):
+        if 2 <= column.distinct <= MOST_VARIANTS:
             yield Guess("segment", column, "likely", f"{column.distinct} values")
 
 
@@ -356,7 +327,6 @@ class Other:
     """A table beside the main one.
 
     Attributes:
-        table: The table.
         kind: What it is; None where that is not clear, and it is not used.
         columns: Entries of its log → its columns: `unit_id`, `ts`, `variant`.
         outcomes: Its columns that are sums of a unit.

@@ -7,16 +7,7 @@ from pathlib import Path
 
 from abeval.drafts import guess, words
 from abeval.drafts.columns import Table, look
-from abeval.drafts.guess import (
-    Arms,
-    Guess,
-    Other,
-    arms_of,
-    others_of,
-    shows_exposures,
-    shows_rows,
-    variant_of,
-)
+from abeval.drafts.guess import Arms, Guess, Other, arms_of, variant_of
 from abeval.drafts.write import Tables, experiment_text
 from abeval.engines.duckdb import DuckDBEngine
 from abeval.errors import LogError
@@ -27,13 +18,7 @@ from abeval.metrics.builtin import builtin_metrics
 
 @dataclass(frozen=True)
 class Draft:
-    """An experiment file, and what it was guessed from.
-
-    Attributes:
-        text: The file, with a comment on every guess.
-        guesses: What each column was taken for.
-        questions: What is not sure and only a person can say.
-    """
+    """An experiment file with a comment on every guess, and questions that a person must answer."""
 
     text: str
     guesses: tuple[Guess, ...]
@@ -104,7 +89,7 @@ def _drafted(
         raise LogError("the table has no rows", "give files with data")
     unit = guess.unit_guess(main)
     one_row = unit.column is None or unit.column.distinct == main.rows
-    others = others_of(engine, [t for t in tables if t is not main], main, unit.column)
+    others = guess.others_of(engine, [t for t in tables if t is not main], main, unit.column)
     variant, arms = _assigned(engine, main, others, one_row)
     time = guess.time_guess(main)
     taken = {g.column.name for g in (unit, variant, time) if g.column is not None}
@@ -145,6 +130,6 @@ def _main_table(engine: DuckDBEngine, tables: Sequence[Table]) -> Table:
     Exposures are not the main one where another table says what units saw or did.
     """
     longest = max(tables, key=lambda t: (variant_of(engine, t, False).column is not None, t.rows))
-    if not shows_exposures(engine, longest):
+    if not guess.shows_exposures(engine, longest):
         return longest
-    return max(filter(shows_rows, tables), key=lambda table: table.rows, default=longest)
+    return max(filter(guess.shows_rows, tables), key=lambda table: table.rows, default=longest)

@@ -1,12 +1,10 @@
-"""Write guesses as an experiment file, with a comment on each.
-
-What is not sure is a comment: no number comes from it before a person has decided.
-"""
+"""Write guesses as an experiment file; what is not sure is a comment, until a person decides."""
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 import tomlkit
+from tomlkit.items import Item
 from tomlkit.items import Table as TomlTable
 
 from abeval.drafts.columns import Column, Table
@@ -26,9 +24,7 @@ class Tables:
     """The tables that the file names.
 
     Attributes:
-        main: The one that is analysed.
         paths: Relation → its files; empty for a frame.
-        others: Those beside it.
         one_row: Whether each unit has one row.
         of_units: Whether rows are units, whose date is not when they came.
     """
@@ -56,9 +52,13 @@ def add_guess(
     table: tomlkit.TOMLDocument | TomlTable, key: str, value: object, guess: Guess
 ) -> None:
     """Add an entry with how sure it is and why."""
-    item = tomlkit.item(value)
-    item.comment(f"{guess.certainty}: {guess.reason}")
-    table.add(key, item)
+    table.add(key, _noted(value, f"{guess.certainty}: {guess.reason}"))
+
+
+def _noted(value: object, comment: str) -> Item:
+    item: Item = tomlkit.item(value)
+    item.comment(comment)
+    return item
 
 
 def _comment(document: tomlkit.TOMLDocument, *lines: str) -> None:
@@ -106,9 +106,8 @@ def _main(guesses: Sequence[Guess], tables: Tables) -> TomlTable:
             continue
         add_guess(columns, guess.entry, guess.column.name, guess)
     _add_time_unit(main, next(g for g in guesses if g.entry == "ts").column)
-    if any(
-        g.column is not None and g.column.name.endswith("ms") for g in guesses if g.entry == "dwell"
-    ):
+    dwell = [g.column.name for g in guesses if g.entry == "dwell" and g.column is not None]
+    if any(name.endswith("ms") for name in dwell):
         main.add("dwell_unit", tomlkit.item("ms"))
     if len(columns):
         main.add("columns", columns)
@@ -186,9 +185,7 @@ def _write_variants(
         return
     if _asks(variant):
         yield f"variant: is it {variant.column.name if variant.column else '?'}? {variant.reason}"
-    control = tomlkit.item(arms.control)
-    control.comment(f"{arms.certainty}: {arms.reason}")
-    document.add("control", control)
+    document.add("control", _noted(arms.control, f"{arms.certainty}: {arms.reason}"))
     if arms.certainty == "not sure":
         names = ", ".join(map(repr, arms.units))
         yield f"control: is it {arms.control!r}? The variants are {names}"
@@ -196,15 +193,11 @@ def _write_variants(
     weights, total = likely_weights(arms.units), sum(arms.units.values())
     for value, weight in weights.items():
         entry = tomlkit.table()
-        item = tomlkit.item(weight)
-        item.comment(
-            f"{arms.units[value] / total:.2%} of the units: write the share that was intended"
-        )
-        entry.add("weight", item)
+        share = f"{arms.units[value] / total:.2%} of the units"
+        entry.add("weight", _noted(weight, f"{share}: write the share that was intended"))
         if value in arms.joined:
-            of = tomlkit.item(list(arms.joined[value]))
-            of.comment("not sure: they differ only in capitals or spaces")
-            entry.add("of", of)
+            alike = "not sure: they differ only in capitals or spaces"
+            entry.add("of", _noted(list(arms.joined[value]), alike))
         variants.add(value, entry)
     document.add(tomlkit.nl())
     document.add("variants", variants)
@@ -320,8 +313,5 @@ def _of_events(name: str, other: Other) -> Iterator[dict[str, object]]:
 def _metric(fields: Mapping[str, object], comment: str) -> TomlTable:
     entry = tomlkit.table()
     for key, value in fields.items():
-        item = tomlkit.item(value)
-        if key == "name":
-            item.comment(comment)
-        entry.add(key, item)
+        entry.add(key, _noted(value, comment) if key == "name" else tomlkit.item(value))
     return entry

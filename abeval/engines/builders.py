@@ -1,9 +1,7 @@
 """Time and hash, which every SQL dialect writes differently; local times; rules of assignment.
 
-SQL that is to be transpiled calls `abeval_epoch_ms(timestamp)`, `abeval_utc_time(timestamp, zone)`,
-`abeval_local_time(milliseconds, zone)`, `abeval_hash60(salt, unit)` and
-`abeval_md5_hex(text, start, count)` (and those of sha1 and sha256). DuckDB has macros of these
-names; for other dialects, `written_out` replaces the calls.
+SQL that is to be transpiled has calls such as `abeval_epoch_ms(timestamp)` (`CALLS`): DuckDB has
+macros of these names, and for other dialects `written_out` replaces the calls.
 
 Offsets of time zones are looked up, which is ten times as fast as DuckDB's conversion of each row.
 """
@@ -12,36 +10,33 @@ from __future__ import annotations
 
 import math
 from bisect import bisect_left
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from functools import cache
-from typing import TYPE_CHECKING, Literal, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple, get_args
 from zoneinfo import ZoneInfo
 
 import numpy as np
 from numpy.typing import NDArray
 
 from abeval.assignment import SLOTS, SUB_BUCKETS, draws
-from abeval.assignment.draws import Draw, HashName, Rule
+from abeval.assignment.draws import Draw, HexHash, Rule
 from abeval.engines.protocol import Engine
 from abeval.engines.sql import literal
 
 if TYPE_CHECKING:
     from sqlglot import exp
 
-HexHash = Literal["md5", "sha1", "sha256"]
-"""Hashes that SQL has, as text of hex digits."""
-
 EPOCH_MS, LOCAL_TIME, HASH60 = "abeval_epoch_ms", "abeval_local_time", "abeval_hash60"
 UTC_TIME = "abeval_utc_time"
-MD5_HEX, SHA1_HEX, SHA256_HEX = "abeval_md5_hex", "abeval_sha1_hex", "abeval_sha256_hex"
+MD5_HEX, SHA1_HEX, SHA256_HEX = _HEX = [f"abeval_{name}_hex" for name in get_args(HexHash)]
 
 CALLS: Mapping[str, tuple[str, ...]] = {
     EPOCH_MS: ("t",),
     UTC_TIME: ("t", "zone"),
     LOCAL_TIME: ("ms", "zone"),
     HASH60: ("salt", "unit"),
-    **dict.fromkeys((MD5_HEX, SHA1_HEX, SHA256_HEX), ("x", "start", "n")),
+    **dict.fromkeys(_HEX, ("x", "start", "n")),
 }
 """The calls, with their arguments."""
 
@@ -105,16 +100,6 @@ _TEMPLATES: Mapping[str, Mapping[str, str]] = {
         HASH60: "cast(cast('x0' || substr(md5({0} || ':' || {1}), 1, 15) as bit(64)) as bigint)",
     },
 }
-
-
-def hex_call(function: HexHash, text: str, start: int, count: int) -> str:
-    """Write the call that stands for hex digits of a hash, as a number.
-
-    Example:
-        >>> hex_call("md5", "'a'", 1, 15)
-        "abeval_md5_hex('a', 1, 15)"
-    """
-    return f"abeval_{function}_hex({text}, {start}, {count})"
 
 
 def duckdb_macros() -> list[str]:
@@ -190,12 +175,7 @@ _STEP = 7 * 86_400
 
 
 class Offset(NamedTuple):
-    """What a zone adds to UTC from some moment.
-
-    Attributes:
-        since_ms: The moment, in epoch milliseconds.
-        add_ms: The offset, in milliseconds.
-    """
+    """What a zone adds to UTC from some moment; both in milliseconds."""
 
     since_ms: int
     add_ms: int
@@ -263,31 +243,15 @@ def added(milliseconds: str, known: Sequence[Offset]) -> str:
     return f"case when {milliseconds} < {known[half].since_ms} then {first} else {second} end"
 
 
-_HEX_DIGITS: Mapping[HashName, tuple[HexHash, int]] = {
-    "md5_32": ("md5", 8),
-    "md5_60": ("md5", 15),
-    "sha1_60": ("sha1", 15),
-    "sha256_64": ("sha256", 16),
-    "sha256": ("sha256", 64),
-}
-"""The SQL function, and how many of its hex digits make the number."""
-
-
 def rule_sql(rule: Rule, unit: str) -> str | None:
-    """SQL of the variant of a unit, None where a hash of the rule has no form in plain SQL.
-
-    Args:
-        rule: The rule.
-        unit: SQL of the id as text.
+    """Write SQL of the variant of a unit, None where a hash of the rule has no form in plain SQL.
 
     Example:
         >>> from abeval.assignment.draws import Stage, shares
         >>> draw = Draw("md5_32", "salt-", modulus=10)
-        >>> print(rule_sql(Rule((Stage(draw, shares({"a": 1, "b": 1}, 10)),)), "id"))
-        case when (abeval_md5_hex('salt-' || id, 1, 8) % 10) >= 0 and \
-(abeval_md5_hex('salt-' || id, 1, 8) % 10) < 5 then 'a' \
-when (abeval_md5_hex('salt-' || id, 1, 8) % 10) >= 5 and \
-(abeval_md5_hex('salt-' || id, 1, 8) % 10) < 10 then 'b' end
+        >>> sql = rule_sql(Rule((Stage(draw, shares({"a": 1, "b": 1}, 10)),)), "id")
+        >>> sql.partition(" and ")[0]
+        "case when (abeval_md5_hex('salt-' || id, 1, 8) % 10) >= 0"
     """
     numbers = [_number(stage.draw, unit) for stage in rule.stages]
     label: str | None = "null"
@@ -306,33 +270,26 @@ when (abeval_md5_hex('salt-' || id, 1, 8) % 10) >= 5 and \
 
 
 def _number(draw: Draw, unit: str) -> str | None:
-    if draw.hash not in _HEX_DIGITS:
+    """Write the number that a draw gives a unit; None where its hash has no form in SQL."""
+    function, digits = draws.HEX_HASHES.get(draw.hash, ("md5", 0))
+    is_long = digits > draws.HEX_DIGITS
+    if not digits or (is_long and draw.modulus is None):
         return None
-    function, digits = _HEX_DIGITS[draw.hash]
-    parts = [literal(draw.before)] if draw.before else []
-    parts += [unit] + ([literal(draw.after)] if draw.after else [])
-    text = " || ".join(parts)
+    texts = [literal(text) if text else "" for text in (draw.before, draw.after)]
+    text = " || ".join(filter(None, (texts[0], unit, texts[1])))
 
     def number(start: int, count: int) -> str:
-        return hex_call(function, text, start, count)
+        return f"abeval_{function}_hex({text}, {start}, {count})"
 
-    whole = _remainder(number, digits, draw.modulus)
-    if draw.divisor is None:
-        return whole
-    return f"({whole} / {_double(draw.divisor)})"
-
-
-def _remainder(number: Callable[[int, int], str], digits: int, modulus: int | None) -> str:
-    """Write the remainder of a number of many hex digits, eight digits at a time."""
-    if digits <= draws.HEX_DIGITS:
+    if is_long:
+        # The remainder of many hex digits, eight at a time.
+        whole = "0"
+        for start in range(1, digits, 8):
+            whole = f"(({whole} * 4294967296 + {number(start, 8)}) % {draw.modulus})"
+    else:
         whole = number(1, digits)
-        return whole if modulus is None else f"({whole} % {modulus})"
-    if modulus is None:
-        raise ValueError("a number of more than 60 bits needs a modulus")
-    rest = "0"
-    for start in range(1, digits, 8):
-        rest = f"(({rest} * 4294967296 + {number(start, 8)}) % {modulus})"
-    return rest
+        whole = whole if draw.modulus is None else f"({whole} % {draw.modulus})"
+    return whole if draw.divisor is None else f"({whole} / {_double(draw.divisor)})"
 
 
 def _constant(number: float) -> str:

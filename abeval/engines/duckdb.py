@@ -30,14 +30,13 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from abeval.experiment.sections import EngineOptions
-    from abeval.experiment.sources import LogSource
 
 
-class DuckDBEngine(Engine):
+class DuckDBEngine(Logs, Engine):
     """One DuckDB database for one run: in memory, or in a temporary file if memory is limited.
 
-    The file holds tables that do not fit into the limit. Its blocks can be
-    dropped from memory at once, where those of an in-memory database would be written out first.
+    Blocks of the file can be dropped from memory at once; those of an in-memory database would be
+    written out first.
 
     Args:
         options: Memory, threads and temporary folder; not used with a caller's connection.
@@ -60,9 +59,9 @@ class DuckDBEngine(Engine):
         self._connection = (
             connect(options, self._scratch) if connection is None else beside(connection)
         )
-        self._tables = Tables(self._connection, connection, folder)
         self._kinds: dict[str, str] = {}
-        self._logs = Logs(self._connection, self._run, self._tables, folder, self._reads_remote)
+        tables = Tables(self._connection, connection, folder)
+        super().__init__(self._connection, self._run, tables, folder, self._reads_remote)
         try:
             with query_errors():
                 self._run("; ".join(["set timezone = 'UTC'", *duckdb_macros()]))
@@ -73,65 +72,30 @@ class DuckDBEngine(Engine):
     def confine(self, files: Sequence[str], folders: Sequence[str] = ()) -> None:
         """From now on, open these files and what is in these folders, and nothing else.
 
-        No extension can be loaded, and no setting changed. The connection of a caller keeps its
-        own settings; with `[engine] remote_files` and such a file, DuckDB may open any.
-
-        Args:
-            files: The logs, and databases with their tables.
-            folders: What the run writes.
+        No extension can be loaded, and no setting changed. The connection of a caller keeps its own
+        settings; with `[engine] remote_files` and such a file, DuckDB may open any.
         """
         if not self._is_own or (self._reads_remote and any("://" in file for file in files)):
             return
         with query_errors():
             self._run("; ".join(confinement(files, folders)))
 
-    def add_log(self, name: str, source: "LogSource", reads: str | None = None) -> None:
-        """Make files or a table readable as the relation `name`."""
-        with query_errors():
-            self._logs.add(name, source, reads)
-
-    def add_frame(
-        self,
-        name: str,
-        frame: object,
-        source: "LogSource | None" = None,
-        reads: str | None = None,
-    ) -> None:
-        """Copy a frame (pandas, Polars, Arrow, Ibis, a relation) into the relation `name`."""
-        with query_errors():
-            self._logs.add_frame(name, frame, source, reads)
-
-    def complete(self, name: str) -> None:
-        """Read a log once more with every column, where some were left out."""
-        with query_errors():
-            self._logs.complete(name)
-
+    @query_errors()
     def add_arrays(self, name: str, columns: "Mapping[str, NDArray[np.generic]]") -> None:
         """Make arrays of one length the columns of the relation `name`."""
-        with query_errors():
-            self._connection.register("abeval_arrays", dict(columns))
-            self._run(f"create or replace table {quoted(name)} as select * from abeval_arrays")
-            self._connection.unregister("abeval_arrays")
-
-    def spare(self, name: str) -> None:
-        """Leave a relation that is read no more to the next log of the same rows."""
-        self._logs.spare(name)
-
-    def columns(self, relation: str) -> Mapping[str, str]:
-        """List column names and types of a relation, in order; of a log, also those left out."""
-        with query_errors():
-            return self._logs.columns(relation)
+        self._connection.register("abeval_arrays", dict(columns))
+        self._run(f"create or replace table {quoted(name)} as select * from abeval_arrays")
+        self._connection.unregister("abeval_arrays")
 
     def view(self, name: str, sql: str) -> None:
         """Name a query, to be run each time it is read."""
-        with query_errors():
-            self._create("view", name, sql)
+        self._create("view", name, sql)
 
     def table(self, name: str, sql: str) -> None:
         """Run a query and keep its rows as the relation `name`."""
-        with query_errors():
-            self._create("table", name, sql)
+        self._create("table", name, sql)
 
+    @query_errors()
     def _create(self, kind: str, name: str, sql: str) -> None:
         """Make a relation in place of one of its name, also of the other kind."""
         before = self._kinds.get(name, kind)
@@ -153,9 +117,9 @@ class DuckDBEngine(Engine):
         # Enums are fetched as pandas categoricals, everything else as arrays already.
         return {name: np.asanyarray(column) for name, column in columns.items()}
 
+    @query_errors()
     def _answer(self, sql: str, fetch: Callable[[duckdb.DuckDBPyConnection], Result]) -> Result:
-        with query_errors():
-            return self._wait(lambda: fetch(self._connection.execute(sql)))
+        return self._wait(lambda: fetch(self._connection.execute(sql)))
 
     def chunks(self, sql: str) -> "Iterator[Mapping[str, NDArray[np.generic]]]":
         """Run a query of numbers without nulls and fetch some rows at a time, in any order."""

@@ -62,11 +62,7 @@ NO_EXTENSIONS: Mapping[str, str] = {
 
 
 def connect(options: "EngineOptions | None", scratch: Scratch | None) -> duckdb.DuckDBPyConnection:
-    """Open a connection of a run's own: in memory, or to a file where memory is limited.
-
-    Raises:
-        QueryError: DuckDB does not accept the options.
-    """
+    """Open a connection of a run: in memory, or to a file where memory is limited."""
     limited = getattr(options, "memory_limit", None) is not None
     database = str(scratch.path / "run.duckdb") if scratch is not None and limited else ":memory:"
     names = ("memory_limit", "threads", "temp_directory")
@@ -198,11 +194,7 @@ class ArrayStream:
         schema.release(byref(schema))
 
     def fetch(self) -> Columns | None:
-        """Fetch the next rows, some 100,000; None after the last.
-
-        Raises:
-            duckdb.Error: The query fails, or a column is neither numbers nor true and false.
-        """
+        """Fetch the next rows, some 100,000, of numbers, true and false; None after the last."""
         rows = _Array()
         self._check(self._stream.contents.get_next(self._stream, byref(rows)))
         if not rows.release:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import duckdb
 
 from abeval.engines import sources, text_files
-from abeval.engines.duckdb_connection import log_errors
+from abeval.engines.duckdb_connection import log_errors, query_errors
 from abeval.engines.sql import literal, quoted
 from abeval.engines.text_files import Rows, Types, time_of_text
 from abeval.errors import LogError
@@ -21,13 +21,7 @@ if TYPE_CHECKING:
 
 
 class AdbcTable(NamedTuple):
-    """A table of a database.
-
-    Attributes:
-        connection: An ADBC connection, as `adbc_driver_sqlite.dbapi.connect` gives.
-        name: As SQL of the database names it.
-        condition: Which rows are meant, as SQL; empty for all.
-    """
+    """A table of an ADBC connection, by its name in SQL; a condition chooses rows, as SQL."""
 
     connection: Any
     name: str
@@ -41,12 +35,7 @@ class AdbcTable(NamedTuple):
 
 
 class Stream:
-    """The Arrow stream of a frame, and nothing else, so that DuckDB needs no other package.
-
-    Args:
-        frame: Has the stream.
-        close: Called when it has been read.
-    """
+    """The Arrow stream of a frame alone, so that DuckDB needs no other package; `close` ends it."""
 
     def __init__(self, frame: Any, close: Callable[[], object] | None = None) -> None:  # noqa: ANN401
         self._frame = frame
@@ -57,11 +46,7 @@ class Stream:
 
 
 def table_of(connection: Any, name: str) -> object:  # noqa: ANN401
-    """Return a table of an open connection, as a frame.
-
-    Args:
-        connection: Of DuckDB, or of an ADBC driver.
-        name: The table, as SQL names it.
+    """Return a table of an open connection of DuckDB or ADBC as a frame, by its name in SQL.
 
     Raises:
         LogError: There is no such table, or the connection is of another kind.
@@ -100,6 +85,7 @@ def _of_ibis(table: Any) -> Stream:  # noqa: ANN401
 
 
 _IN_MEMORY = _Kind(lambda f: f.slice(0, 0), lambda f, columns: f.select([*columns]), Stream)
+_LAZY = partial(_Kind, lambda f: f.limit(0), lambda f, columns: f.select(*columns))
 _KINDS = {
     "pandas.DataFrame": _Kind(
         lambda f: f.head(1000),
@@ -109,12 +95,8 @@ _KINDS = {
     ),
     "polars.DataFrame": _IN_MEMORY,
     "pyarrow.Table": _IN_MEMORY,
-    "polars.LazyFrame": _Kind(
-        lambda f: f.limit(0),
-        lambda f, columns: f.select(*columns),
-        lambda f: Stream(f.collect()),
-    ),
-    "ibis.Table": _Kind(lambda f: f.limit(0), lambda f, columns: f.select(*columns), _of_ibis),
+    "polars.LazyFrame": _LAZY(lambda f: Stream(f.collect())),
+    "ibis.Table": _LAZY(_of_ibis),
     "duckdb.DuckDBPyRelation": _Kind(
         lambda f: f.limit(0),
         lambda f, columns: f.project(", ".join(map(quoted, columns))),
@@ -139,12 +121,9 @@ def described(frame: object) -> object:
 
 
 def scanned(frame: object, columns: Mapping[str, int] | None, log: str) -> object:
-    """Return what DuckDB can scan in place of a frame, once.
+    """Return what DuckDB can scan once in place of a frame.
 
-    Args:
-        frame: pandas, Polars, Arrow or Ibis, a DuckDB relation, or a table of ADBC.
-        columns: The columns that are read, each with its place among all; None for all of them.
-        log: The log's name, for messages.
+    `columns` are those that are read, each with its place among all; None for all of them.
 
     Raises:
         LogError: It is no frame.
@@ -167,10 +146,7 @@ _RUNS = count(1)
 class Tables:
     """Databases whose tables a run reads.
 
-    Args:
-        connection: The run's connection. If there is a caller, it switches to a new database.
-        caller: The caller's connection, if there is one.
-        folder: Where relative paths start.
+    If there is a caller's connection, the run's own one switches to a new database.
     """
 
     def __init__(
@@ -186,11 +162,7 @@ class Tables:
             connection.execute(f"use {quoted(self._attach(':memory:', ''))}")
 
     def find(self, log: str, table: str, database: str | None) -> str | duckdb.DuckDBPyRelation:
-        """Return the full name of a table, or its rows if only the caller's connection can see it.
-
-        Raises:
-            LogError: There is no such table, or nothing says where it is.
-        """
+        """Return the full name of a table, or its rows if only the caller can see them."""
         if database is not None:
             file = self._folder / database
             if not file.is_file():
@@ -262,7 +234,7 @@ _FRAME = "abeval_frame"
 
 
 class Logs:
-    """Makes the relations of logs.
+    """The part of an engine that makes relations of logs.
 
     Args:
         connection: The run's connection.
@@ -284,11 +256,12 @@ class Logs:
         self._folder, self._reads_remote = folder, reads_remote
         self._found = cache(partial(text_files.column_types, rows))
         self._left_out: dict[str, tuple[Types, Callable[[], None]]] = {}
-        # Table → what it was made of: the SQL that reads files, or a frame; and those left over.
+        # Table → what it was made of: the SQL that reads files, or a frame; and the one left over.
         self._made_of: dict[str, object] = {}
-        self._spare: list[str] = []
+        self._spare: str | None = None
 
-    def add(self, name: str, source: "LogSource", reads: str | None = None) -> None:
+    @query_errors()
+    def add_log(self, name: str, source: "LogSource", reads: str | None = None) -> None:
         """Make files or a table readable as the relation `name`.
 
         Of CSV files, only the columns that are named in `reads` are kept, if that is given.
@@ -334,7 +307,7 @@ class Logs:
                 except duckdb.Error:
                     types = self._load_csv(name, files, source, reads, ", sample_size = -1")
                 sources.check_split(log, list(types), files.read)
-                self._leave_out(name, types, partial(self.add, name, source))
+                self._leave_out(name, types, partial(Logs.add_log, self, name, source))
             else:
                 types = self._found(text_files.json_rows(files))
                 texts = text_files.text_columns(name, source, types)
@@ -361,17 +334,15 @@ class Logs:
         ]
         return {**types, **kept, **text_files.settle_ids(name, ids, self._rows)}
 
+    @query_errors()
     def add_frame(
-        self, name: str, frame: object, source: "LogSource | None", reads: str | None = None
+        self,
+        name: str,
+        frame: object,
+        source: "LogSource | None" = None,
+        reads: str | None = None,
     ) -> None:
-        """Copy a frame into the relation `name`.
-
-        Args:
-            name: The relation.
-            frame: The frame.
-            source: The log's entry in the experiment file, where the frame is a log.
-            reads: Text that names the columns of a log to be copied; None for all.
-        """
+        """Copy a frame (pandas, Polars, Arrow, Ibis, a relation) into the relation `name`."""
         self._left_out.pop(name, None)
         hint = "each column needs one type and a unique name"
         with log_errors(f"{sources.log_name(name)}: the frame cannot be read", hint):
@@ -412,11 +383,13 @@ class Logs:
         if types and len(text_files.column_types(self._rows, quoted(name))) < len(types):
             self._left_out[name] = types, load
 
-    def columns(self, name: str) -> dict[str, str]:
+    @query_errors()
+    def columns(self, relation: str) -> Mapping[str, str]:
         """List column names and types of a relation, in order; of a log, also those left out."""
-        types = text_files.column_types(self._rows, quoted(name))
-        return {**self._left_out[name][0], **types} if name in self._left_out else types
+        types = text_files.column_types(self._rows, quoted(relation))
+        return {**self._left_out[relation][0], **types} if relation in self._left_out else types
 
+    @query_errors()
     def complete(self, name: str) -> None:
         """Read a log once more with every column, where some were left out."""
         if name in self._left_out:
@@ -424,8 +397,7 @@ class Logs:
 
     def spare(self, name: str) -> None:
         """Leave a relation that is read no more to the next log of the same rows."""
-        if name in self._made_of:
-            self._spare.append(name)
+        self._spare = name if name in self._made_of else None
 
     def _keep(self, name: str, read: str, columns: str) -> Types:
         """Keep columns of files as a table; those of a spare table are enough for its next log."""
@@ -435,22 +407,16 @@ class Logs:
         return text_files.column_types(self._rows, quoted(name))
 
     def _take_over(self, name: str, rows: object, is_whole: bool) -> bool:
-        """Rename a spare table of these rows, if there is one; return whether there was.
+        """Rename the spare table to `name` if it is of these rows; tell whether it was.
 
-        Args:
-            name: Its new name.
-            rows: What it is made of. Frames of equal values may be of other types: only itself is
-                the same.
-            is_whole: Whether every column is needed.
+        `is_whole` says that every column is needed.
         """
-
-        def is_same(made_of: object) -> bool:
-            return made_of is rows or (isinstance(made_of, str) and made_of == rows)
-
-        spare = next((table for table in self._spare if is_same(self._made_of[table])), None)
-        if spare is None:
+        spare, made_of = self._spare, self._made_of.get(self._spare or "")
+        # Frames of equal values may be of other types: only itself is the same.
+        is_same = made_of is rows or (isinstance(made_of, str) and made_of == rows)
+        if spare is None or not is_same:
             return False
-        self._spare.remove(spare)
+        self._spare = None
         del self._made_of[spare]
         if is_whole and spare in self._left_out:
             return False

@@ -33,12 +33,9 @@ _DELIMITERS = ",;\t|"
 
 @dataclass(frozen=True)
 class Files:
-    """The files of a log.
+    """The files of a log: `parquet`, `csv` or `json`; URLs too, in the order of paths, then names.
 
-    Attributes:
-        kind: `parquet`, `csv` or `json`.
-        read: Files and URLs, in the order of the paths, then of the names.
-        empty: Text files without a byte, which hold no row.
+    `empty` are text files without a byte, which hold no row.
     """
 
     kind: str
@@ -47,7 +44,7 @@ class Files:
 
     @property
     def are_local(self) -> bool:
-        """Whether all of them are files of this machine."""
+        """Tell whether all of them are files of this machine."""
         return not any("://" in file for file in self.read)
 
 
@@ -56,12 +53,6 @@ def files_of(log: str, paths: Sequence[str], folder: Path, format: str = "auto")
 
     Of a folder, these are all files in it, at any depth, except those that engines hide: names that
     begin with `_` or `.`. A glob reads hidden folders only where it names them.
-
-    Args:
-        log: Its name, for messages.
-        paths: As the experiment file has them.
-        folder: Where relative paths start.
-        format: As the experiment file has it.
 
     Raises:
         LogError: A path has no file, the formats are mixed or unknown, all files are empty, or one
@@ -107,7 +98,11 @@ def _matching(log: str, path: str, folder: Path) -> list[str]:
 def _below(folder: Path) -> list[str]:
     """List the files of a folder at any depth; a folder that is linked again is read once."""
     files, seen = list[str](), set[Path]()
-    for here, folders, names in os.walk(folder, onerror=_raise, followlinks=True):
+
+    def fail(error: OSError) -> None:
+        raise error
+
+    for here, folders, names in os.walk(folder, onerror=fail, followlinks=True):
         place = real(here)
         folders[:] = [] if place in seen else [name for name in folders if not _is_hidden(name)]
         if place not in seen:
@@ -121,10 +116,6 @@ def _is_file(path: Path) -> bool:
     if path.is_symlink() and not path.exists():
         raise LogError(f"{path} is a link to nothing", "remove it, or restore the file")
     return path.is_file()
-
-
-def _raise(error: OSError) -> None:
-    raise error
 
 
 def _globbed(path: str, folder: Path) -> list[str]:
@@ -205,11 +196,7 @@ def is_table(file: Path) -> bool:
 
 
 def check_split(log: str, columns: Sequence[str], files: Sequence[str]) -> None:
-    """Refuse a CSV log whose lines have different numbers of fields, which is read as one column.
-
-    Raises:
-        LogError: The only column is a whole header line.
-    """
+    """Refuse a CSV log whose lines differ in their fields, which is read as one column."""
     delimiter = next((d for d in _DELIMITERS if len(columns) == 1 and d in columns[0]), None)
     if delimiter is None:
         return
@@ -221,18 +208,14 @@ def check_split(log: str, columns: Sequence[str], files: Sequence[str]) -> None:
 
 
 def _ragged_line(file: str, delimiter: str) -> str | None:
-    try:
-        with Path(file).open(newline="", encoding="utf-8", errors="replace") as lines:
-            rows = csv.reader(lines, delimiter=delimiter)
-            width = len(next(rows))
-            for row in rows:
-                if row and len(row) != width:
-                    return (
-                        f"{file}, line {rows.line_num}: {len(row)} fields, but the header has "
-                        f"{width}"
-                    )
-    except (OSError, csv.Error):
-        return None
+    opened = suppress(OSError, csv.Error)
+    with opened, Path(file).open(newline="", encoding="utf-8", errors="replace") as lines:
+        rows = csv.reader(lines, delimiter=delimiter)
+        width = len(next(rows))
+        for row in rows:
+            if row and len(row) != width:
+                place = f"{file}, line {rows.line_num}"
+                return f"{place}: {len(row)} fields, but the header has {width}"
     return None
 
 

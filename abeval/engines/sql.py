@@ -30,11 +30,7 @@ def literal(text: str) -> str:
 
 
 def by_value(subject: str, answers: Mapping[str, str]) -> str:
-    """Write an expression that depends on the value of another; null for any other value.
-
-    Args:
-        subject: SQL of the value.
-        answers: Value → the SQL of the result.
+    """Write SQL that depends on the value of other SQL: value → result; null for any other value.
 
     Example:
         >>> by_value("u.variant", {"control": "a", "treatment": "b"})
@@ -80,10 +76,7 @@ def recorded() -> Iterator[set[str]]:
 
 
 def query(name: str) -> str:
-    """Return the text of a query of `queries/`: one SELECT, named by its path.
-
-    Args:
-        name: Its path below `queries/` without `.sql`, such as `units/logged_sums`.
+    """Return the text of a query, one SELECT, by its path below `queries/` without `.sql`.
 
     Raises:
         QueryError: There is no such query.

@@ -29,16 +29,14 @@ def plain_statement(name: str, dialect: str) -> str:
         QueryError: It is not known, or its columns depend on the experiment.
     """
     text = query(name)
-    known_dialect(dialect)
     if dialect == "duckdb":
         return text
-    tree = parsed(text)
-    if tree.find(exp.Columns) is not None:
-        raise QueryError(
-            f"the columns of {name} depend on the experiment",
-            "name the experiment: --experiment FILE",
-        )
-    translation = transpiled(tree, dialect, _no_columns, trusted=True, pretty=True)
+
+    def columns(relation: str) -> Sequence[str]:
+        what = f"the columns of {name} depend on the experiment"
+        raise QueryError(what, "name the experiment: --experiment FILE")
+
+    translation = transpiled(parsed(text), dialect, columns, trusted=True, pretty=True)
     return "\n".join([_header(name, dialect), translation, ""])
 
 
@@ -48,15 +46,10 @@ def rule_statement(sql: str, dialect: str) -> str:
     Raises:
         QueryError: The dialect is not known.
     """
-    known_dialect(dialect)
     tree = parsed(sql)
     if dialect == "duckdb":
         return builders.written_out(tree, dialect).sql(dialect, pretty=True)
-    return transpiled(tree, dialect, _no_columns, trusted=True, pretty=True)
-
-
-def _no_columns(relation: str) -> Sequence[str]:
-    raise QueryError(f"the columns of {relation} are not known")
+    return transpiled(tree, dialect, lambda _: (), trusted=True, pretty=True)
 
 
 def _header(name: str, dialect: str) -> str:
@@ -68,11 +61,7 @@ def _header(name: str, dialect: str) -> str:
 class Relation:
     """A relation at one point of an analysis, which may create others of the same name later.
 
-    Attributes:
-        name: Its name.
-        sql: The query that defines it, None for a log.
-        columns: Its columns.
-        reads: The relations that its SQL reads, by name.
+    `sql` is None for a log; `reads` are the relations that it reads, by name.
     """
 
     name: str
@@ -168,25 +157,15 @@ def statement(experiment: Experiment, name: str, dialect: str, run: Analysis) ->
 
     The views depend on the logs: their columns, their types and whether they have duplicates.
 
-    Args:
-        experiment: The experiment whose logs are read.
-        name: The query.
-        dialect: The dialect of the statement.
-        run: Runs an analysis that reaches the query.
-
     Raises:
-        QueryError: The analysis does not reach it, or it cannot be written in the dialect.
+        QueryError: The analysis `run` does not reach it, or it cannot be written in the dialect.
     """
     known_dialect(dialect)
     return statement_text(experiment, name, dialect, recorded(experiment, name, run))
 
 
 def recorded(experiment: Experiment, name: str, run: Analysis) -> Relation:
-    """Return the query as an analysis runs it, with every relation that it reads.
-
-    Raises:
-        QueryError: The analysis does not reach it.
-    """
+    """Return the query as an analysis runs it, with every relation that it reads."""
     is_replayed = name.startswith("offline/")
     recorder = (_ReplayRecorder if is_replayed else _Recorder)(experiment, name)
     try:
@@ -203,11 +182,7 @@ def recorded(experiment: Experiment, name: str, run: Analysis) -> Relation:
 
 
 def statement_text(experiment: Experiment, name: str, dialect: str, answer: Relation) -> str:
-    """Write the statement in a dialect, after comments that say what it is.
-
-    Raises:
-        QueryError: It cannot be written in the dialect.
-    """
+    """Write the statement in a dialect, after comments that say what it is."""
     names = _names(answer)
     parts = [
         f"{unique} as (\n{_translated(relation.sql, relation, dialect, names)}\n)"

@@ -1,10 +1,8 @@
 """CSV and JSON logs: ids, names and times as they are written, all else as DuckDB finds the types.
 
-DuckDB takes the types of a CSV file from its first rows, so that an id such as `00100000` further
-down would become 100000, and reads a date such as 7/3/2020 in whatever order of day and month fits.
-Ids become whole numbers only where no digit is lost; names of variants stay text; times stay text
-until all of them have been looked at: ISO 8601 is read as it is, days and months in another order
-only where the values show the order. Otherwise the experiment file must say it.
+DuckDB takes types from the first rows, so that an id such as `00100000` further down would become
+100000, and reads 7/3/2020 in whatever order of day and month fits. Here ids become whole numbers
+only where no digit is lost; names of variants stay text; times stay text until all were looked at.
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -49,12 +47,9 @@ def parquet_rows(files: Files, source: LogSource) -> str:
 
 
 def csv_rows(files: Files, sample: str, texts: Sequence[str] = ()) -> str:
-    """Write what reads CSV files.
+    """Write what reads CSV files, some columns as text.
 
-    Args:
-        files: The files.
-        sample: The option of how many rows tell the types; empty for the first ones.
-        texts: Columns that are read as text.
+    `sample` is the option of how many rows tell the types; empty for the first ones.
     """
     # By itself DuckDB leaves out lines at the top, up to a second header, and "comments".
     every = "union_by_name = true, header = true, skip = 0, comment = ''"
@@ -71,13 +66,9 @@ def _as_text(option: str, columns: Sequence[str]) -> str:
 
 
 def json_rows(files: Files, types: Types | None = None, texts: Sequence[str] = ()) -> str:
-    """Write what reads JSON files.
+    """Write what reads JSON files, some columns as text where they are strings.
 
-    Args:
-        files: The files.
-        types: The types that were found; None to find them. All rows are looked at for keys and
-            types: a key that only later rows have would be dropped.
-        texts: Columns that are read as text, where they are strings.
+    Without `types`, all rows are looked at: DuckDB would drop a key that only later rows have.
     """
     every = f"{listed(files.read)}, union_by_name = true"
     strings = [column for column in texts if types and types[column] in _OF_STRINGS]
@@ -115,12 +106,7 @@ def read_columns(
 ) -> Sequence[str]:
     """List the columns of a log that are kept of all that it has.
 
-    Args:
-        name: Its relation.
-        source: Its entry in the experiment file.
-        types: All columns.
-        reads: Text in which each column that is read by its own name stands somewhere, as
-            experiments name them; None to keep all columns.
+    A column that is read by its own name stands somewhere in the text `reads`; None keeps all.
     """
     columns = [*types]
     if reads is None:
@@ -154,12 +140,9 @@ def whole_ids(source: LogSource, types: Types, columns: Sequence[str]) -> str:
 
 
 def settle_ids(name: str, columns: Sequence[str], rows: Rows) -> dict[str, str]:
-    """Make whole numbers of the ids that all are; numbers with a point, which are no ids, doubles.
+    """Make whole numbers of the ids that all are, and doubles of numbers with a point.
 
-    `map_columns` refuses those: 123 and 123.0 would be two ids.
-
-    Returns:
-        The types of columns that are no text any more.
+    `map_columns` refuses these: 123 and 123.0 would be two ids. Returns the new types.
     """
     types = dict[str, str]()
     for column in columns:
@@ -190,13 +173,7 @@ _MOST = 0.8
 
 
 class Time(NamedTuple):
-    """How a text is read as a time.
-
-    Attributes:
-        column: Where the text is.
-        sql: The expression, null where the text is no time.
-        kind: Its type.
-    """
+    """How a text is read as a time: its column, SQL that is null for no time, and its type."""
 
     column: str
     sql: str
@@ -204,16 +181,7 @@ class Time(NamedTuple):
 
 
 def time_of_text(log: str, relation: str, source: LogSource, rows: Rows) -> Time | None:
-    """Find how the times of a log are read that are text, or numbers such as 20260701.
-
-    Args:
-        log: Its name, for messages.
-        relation: Where its rows are.
-        source: The log's entry in the experiment file.
-        rows: Runs SQL.
-
-    Returns:
-        None where the log has no time, or one that is no text.
+    """Find how times are read that are text, or numbers such as 20260701; None for all others.
 
     Raises:
         LogError: The order of day and month is not clear, the values have no format in common, or
@@ -222,10 +190,9 @@ def time_of_text(log: str, relation: str, source: LogSource, rows: Rows) -> Time
     if "ts" not in canonical_columns(log) or source.time_unit is not None:
         return None
     name, types = source.columns.get("ts", "ts"), column_types(rows, quoted(relation))
-    same = [column for column in types if column.lower() == name.lower()]
-    if not same:
+    column = next((c for c in (name, *types) if c in types and c.lower() == name.lower()), None)
+    if column is None:
         return None
-    column = name if name in same else same[0]
     is_text = types[column] == "VARCHAR" or types[column].startswith("ENUM(")
     text = f"trim(cast({quoted(column)} as varchar))"
     if source.ts_format is None:
@@ -258,7 +225,7 @@ class _Shape(NamedTuple):
     others: int
     day_first: int
     month_first: int
-    example: str | None
+    example: str
 
 
 def _shape(relation: str, text: str, rows: Rows) -> _Shape:
@@ -280,9 +247,7 @@ def _shape(relation: str, text: str, rows: Rows) -> _Shape:
       min(case when not is_iso then v end)
     from ordered
     """)
-    values, clocks, zones, iso, others, day_first, month_first = (int(str(n or 0)) for n in counts)
-    shown = None if example is None else str(example)
-    return _Shape(values, clocks, zones, iso, others, day_first, month_first, shown)
+    return _Shape._make([*(int(str(n or 0)) for n in counts), str(example)])
 
 
 def _matches(text: str, pattern: str) -> str:
@@ -310,9 +275,8 @@ def _reordered(log: str, column: str, text: str, shape: _Shape) -> str:
 
 def _format(order: str, shape: _Shape) -> str:
     """Write the format of the example, with day and month in an order."""
-    example = str(shape.example)
-    separator = next(c for c in example if c in "/.-")
-    clock = ("", " %H:%M", " %H:%M:%S")[min(example.count(":"), 2)]
+    separator = next(c for c in shape.example if c in "/.-")
+    clock = ("", " %H:%M", " %H:%M:%S")[min(shape.example.count(":"), 2)]
     return order.replace("/", separator) + separator + "%Y" + clock
 
 
@@ -329,8 +293,6 @@ def _formatted(log: str, relation: str, column: str, text: str, format: str, row
             f"it does not read {example!r}",
             "write the format as in Python's strptime: %d day, %m month, %Y year, %H:%M:%S clock",
         )
-    if "%z" in format or "%Z" in format:
-        return Time(column, f"cast({value} as {_ZONED})", _ZONED)
-    if any(part in format for part in _CLOCK_PARTS):
-        return Time(column, value, "timestamp")
-    return Time(column, f"cast({value} as date)", "date")
+    kind = "timestamp" if any(part in format for part in _CLOCK_PARTS) else "date"
+    kind = _ZONED if "%z" in format or "%Z" in format else kind
+    return Time(column, f"cast({value} as {kind})", kind)

@@ -1,7 +1,6 @@
 """DuckDB SQL → the SQL of another dialect, on the syntax tree.
 
-`columns('regex')` is expanded to the columns of the relations that a select reads, and calls for
-time and hash become the dialect's own expressions. For Spark, rules keep the meaning
+`columns('regex')`, `group by all`, time and hash are written out. Rules keep the meaning for Spark
 (`spark/rules.py`); the other dialects rely on SQLGlot.
 """
 
@@ -13,6 +12,7 @@ from sqlglot import exp
 from sqlglot.dialects.dialect import Dialect
 from sqlglot.errors import ErrorLevel, SqlglotError
 from sqlglot.optimizer.scope import Scope, traverse_scope
+from sqlglot.transforms import eliminate_window_clause
 
 from abeval.engines.builders import written_out
 from abeval.engines.spark import rules as spark_rules
@@ -68,7 +68,10 @@ def transpiled(
         'SELECT SUM(c_1) AS c_1 FROM t'
     """
     known_dialect(dialect)
-    query = _with_groups(_with_windows(with_columns(tree, columns_of)))
+    query = _with_groups(with_columns(tree, columns_of))
+    for select in query.find_all(exp.Select):
+        # SQLGlot drops named windows in some dialects.
+        eliminate_window_clause(select)
     if dialect in SPARKS:
         query = spark_rules.same_meaning(query, trusted)
     query = _renamed(written_out(query, dialect), names or {})
@@ -89,21 +92,6 @@ def _generated(tree: exp.Query, dialect: str, pretty: bool) -> str:
         raise QueryError(f"SQLGlot cannot translate this query to {dialect}: {error}") from error
     notes = dict.fromkeys(f"-- SQLGlot: {note}" for note in generator.unsupported_messages)
     return "\n".join([*notes, text])
-
-
-def _with_windows(tree: exp.Query) -> exp.Query:
-    """Expand each `over name`: SQLGlot drops named windows in some dialects."""
-    query = tree.copy()
-    # Inner selects first: a name means the window of the nearest select.
-    for select in reversed(list(query.find_all(exp.Select))):
-        named = {window.name.lower(): window for window in select.args.get("windows") or ()}
-        select.set("windows", None)
-        for use in list(select.find_all(exp.Window)):
-            window = named.get(use.alias.lower())
-            if window is not None:
-                whole = {**window.args, **{k: v for k, v in use.args.items() if v}, "alias": None}
-                use.replace(exp.Window(**whole))
-    return query
 
 
 def _with_groups(tree: exp.Query) -> exp.Query:

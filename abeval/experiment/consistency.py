@@ -5,18 +5,13 @@ from zoneinfo import ZoneInfo, available_timezones
 
 from abeval.bounds import MAX_METRICS, MAX_VARIANTS
 from abeval.errors import ExperimentError
+from abeval.experiment import sources
 from abeval.experiment.metric_rules import Found, expression, inference_rule, metric_rules
 from abeval.experiment.metrics import known_metrics
 from abeval.experiment.model import Experiment
 from abeval.experiment.problems import Path, Problem, suggestion
 from abeval.experiment.sections import ScheduledSplit, moment
-from abeval.experiment.sources import (
-    CANONICAL_COLUMNS,
-    OWN_TABLE,
-    ROW_UNIT,
-    LogSource,
-    canonical_columns,
-)
+from abeval.experiment.sources import CANONICAL_COLUMNS, OWN_TABLE, ROW_UNIT, LogSource
 
 _NO_UNIT = 'needs a unit to join by; unit = "row" has none'
 _MISSING = "belongs to [logs.impressions], which is missing"
@@ -64,8 +59,7 @@ def _experiment(experiment: Experiment) -> Found:
             yield "metrics", i, "name", f"{choice.name!r} is listed twice"
         seen.add(choice.name)
     if experiment.of_units and not experiment.metrics:
-        needs = 'needs [[metrics]], such as name = "revenue", a column'
-        yield "metrics", f"a table of units {needs}"
+        yield "metrics", 'a table of units needs [[metrics]], such as name = "revenue", a column'
     yield from expression(experiment.agreement.treated, "agreement", "treated")
 
 
@@ -113,8 +107,8 @@ def _assignment(experiment: Experiment) -> Found:
         return
     plain = own.model_copy(update={"scheme": None, "order": None})
     if own.scheme is not None and not plain.is_plain:
-        needs = "are for a `salt`; a scheme has settings of its own"
-        yield "scheme", f"`traffic`, `layer` and `holdout` {needs}"
+        keys = "`traffic`, `layer` and `holdout`"
+        yield "scheme", f"{keys} are for a `salt`; a scheme has settings of its own"
     if own.order is not None and sorted(own.order) != sorted(experiment.variants):
         yield "order", "must name each variant once"
         return
@@ -155,8 +149,8 @@ def _logs(experiment: Experiment) -> Found:
     if logs.clicks is not None:
         join = logs.clicks.join or []
         if logs.impressions and "click" in logs.impressions.columns:
-            what = "a click is a column of the impression or a row of logs.clicks, not both"
-            yield "impressions", "columns", "click", what
+            both = "a click is a column of the impression or a row of logs.clicks, not both"
+            yield "impressions", "columns", "click", both
         if "unit_id" in join and of_row:
             yield "clicks", "join", 'names unit_id, and unit = "row" has none'
         if "unit_id" in join and len(join) > 2:
@@ -166,7 +160,7 @@ def _logs(experiment: Experiment) -> Found:
 
 
 def _log(name: str, log: LogSource, tables: Collection[str]) -> Found:
-    known = canonical_columns(name)
+    known = sources.canonical_columns(name)
     for column in log.columns:
         if column not in known:
             yield "columns", column, f"unknown column `{column}`{suggestion(column, known)}"
@@ -196,8 +190,8 @@ def _unit_table(experiment: Experiment) -> Found:
             yield "units", _NO_UNIT
         for name, text in units.segments.items():
             if name in experiment.segments:
-                what = "is the name of one of [segments]; choose another"
-                yield "units", "segments", name, what
+                taken = "is the name of one of [segments]; choose another"
+                yield "units", "segments", name, taken
             yield from expression(text, "units", "segments", name)
         for i, covariate in enumerate(units.covariates):
             text = covariate if isinstance(covariate, str) else covariate.value
@@ -256,8 +250,8 @@ def _cleaning(experiment: Experiment) -> Found:
         yield "duplicate_key", 'is used only with duplicates = "drop"'
     is_known = experiment.assigns or experiment.logs.exposures
     if cleaning.crossover == "as_assigned" and not is_known:
-        needs = "needs [assignment] salt or an exposures log, to know the assignment"
-        yield "crossover", f'"as_assigned" {needs}'
+        needs = "[assignment] salt or an exposures log, to know the assignment"
+        yield "crossover", f'"as_assigned" needs {needs}'
 
 
 def _segments(experiment: Experiment) -> Found:
@@ -265,8 +259,7 @@ def _segments(experiment: Experiment) -> Found:
         yield from expression(text, name)
     if experiment.pre_period is None and not experiment.of_units:
         for name in experiment.known_from("before"):
-            what = '"before" needs a [pre_period], in which the unit had its value'
-            yield name, "known", what
+            yield name, "known", '"before" needs a [pre_period], in which the unit had its value'
     if experiment.logs.exposures is None:
         for name in experiment.known_from("exposure"):
             yield name, "known", '"exposure" needs [logs.exposures], whose rows have the value'

@@ -13,7 +13,7 @@ from abeval.experiment.consistency import inconsistencies
 from abeval.experiment.model import Experiment
 from abeval.experiment.problems import Problem, problems_of, without
 from abeval.files import real
-from abeval.metrics.row_text import names_of
+from abeval.metrics.row_text import function_problem, names_of
 
 Entries = Mapping[str, Any]
 
@@ -21,36 +21,42 @@ _TOML_HINT = "put text in quotes, begin a table with [name], and use each key on
 
 
 def load_experiment(path: str | Path) -> Experiment:
-    """Read and validate an experiment file.
-
-    Args:
-        path: A TOML file; relative paths of logs in it start from its folder.
+    """Read and validate an experiment file; relative paths in it start from its folder.
 
     Raises:
         ExperimentError: The file is missing, is not TOML, or has mistakes; all of them are named.
     """
     file = Path(path)
+    return parse_experiment(_entries(file), folder=file.parent, source=str(file))
+
+
+def _entries(file: Path, includer: str = "") -> dict[str, Any]:
+    """Read the entries of a TOML file, which another may include."""
+    named = f"{file}, which {includer} includes," if includer else str(file)
     try:
-        raw = tomllib.loads(_text(file))
+        raw = tomllib.loads(_text(file, includer))
     except tomllib.TOMLDecodeError as error:
-        raise ExperimentError(f"{file} is not valid TOML: {error}", _TOML_HINT) from error
+        raise ExperimentError(f"{named} is not valid TOML: {error}", _TOML_HINT) from error
     except RecursionError as error:
-        raise ExperimentError(f"{file} is not valid TOML: it is nested too deeply") from error
-    _check_entries(raw, str(file))
-    return parse_experiment(raw, folder=file.parent, source=str(file))
+        raise ExperimentError(f"{named} is not valid TOML: it is nested too deeply") from error
+    if "overrides" in raw:
+        # Merging alone writes it.
+        raise ExperimentError(f"{file} has 1 problem:\n  overrides: there is no such entry")
+    return raw
 
 
-def _text(file: Path, why: str = "") -> str:
-    """Read a text without the byte order mark of some editors; `why` says who includes it."""
+def _text(file: Path, includer: str) -> str:
+    """Read a text without the byte order mark of some editors."""
     try:
         # A device such as /dev/zero has no end, and a pipe may have no writer.
         if file.exists() and not file.is_file() and not file.is_dir():
             raise ExperimentError(f"{file} is a device or a pipe", "name a TOML file")
         return file.read_bytes().decode("utf-8-sig")
     except FileNotFoundError as error:
+        if includer:
+            what = f"no file at {file}; {includer} includes it"
+            raise ExperimentError(what, "correct `include`") from error
         hint = "give the path of a TOML file, or make an example with: abeval simulate DIR"
-        if why:
-            raise ExperimentError(f"no file at {file}; {why}", "correct `include`") from error
         raise ExperimentError(f"no experiment file at {file}", hint) from error
     except IsADirectoryError as error:
         raise ExperimentError(f"{file} is a folder", "name the TOML file in it") from error
@@ -87,7 +93,8 @@ def parse_experiment(
     """
     if raw.get("include") is not None and "overrides" not in raw:
         notes: list[str] = []
-        raw = {**_merged(raw, Path(folder), source, notes), "overrides": notes}
+        shared = _included(raw, Path(folder), (source,), notes)
+        raw = {**_joined(shared, raw, source, notes, keeps=False), "overrides": notes}
     problems: list[Problem] = []
     try:
         experiment = Experiment.model_validate({**raw, "folder": Path(folder)})
@@ -105,36 +112,21 @@ def parse_experiment(
     return experiment
 
 
-def _check_entries(raw: Entries, source: str) -> None:
-    """Refuse, in a file, what merging alone writes."""
-    if "overrides" in raw:
-        raise ExperimentError(f"{source} has 1 problem:\n  overrides: there is no such entry")
+def _joined(
+    first: Entries, second: Entries, source: str, notes: list[str], *, keeps: bool
+) -> dict[str, Any]:
+    """Join the entries of two files; those of the second replace others, which `notes` gets.
 
-
-def _merged(raw: Entries, folder: Path, source: str, notes: list[str]) -> dict[str, Any]:
-    """Join the entries of a file with those that it includes; its own replace those of others.
-
-    Metrics of other files are definitions: the file's own `[[metrics]]` choose from them, by name,
-    and without any they are all chosen.
-
-    Args:
-        raw: The entries of the file.
-        folder: Where its paths start.
-        source: Its name in messages.
-        notes: Gets which entries replace others, and what they were.
-
-    Raises:
-        ExperimentError: An included file is missing, is not TOML, or includes itself.
+    Metrics of the first are definitions: those of the second choose from them, by name, and without
+    any they are all chosen. It `keeps` the others where the second is included itself.
     """
-    shared = _included(raw, folder, (source,), notes)
-    own = {name: value for name, value in raw.items() if name != "metrics"}
-    entries = _together(shared, own, source, notes)
-    library, chosen = shared.get("metrics", []), raw.get("metrics")
-    if isinstance(chosen, list) and isinstance(library, list):
-        entries["metrics"] = _chosen(library, chosen, source, notes)
-    elif chosen is not None:
-        entries["metrics"] = chosen
-    return entries
+    library, chosen = first.get("metrics", []), second.get("metrics")
+    if not isinstance(chosen, list) or not isinstance(library, list):
+        return _together(first, second, source, notes)
+    own = {name: value for name, value in second.items() if name != "metrics"}
+    entries, names = _together(first, own, source, notes), {_name(one) for one in chosen}
+    others = [one for one in library if keeps and _name(one) not in names]
+    return {**entries, "metrics": [*others, *_chosen(library, chosen, source, notes)]}
 
 
 def _included(
@@ -148,7 +140,7 @@ def _included(
     entries: dict[str, Any] = {}
     for name in names:
         one = _file(folder / name, chain, notes)
-        entries = _together(entries, one, name, notes, lists=True)
+        entries = _joined(entries, one, name, notes, keeps=True)
     return entries
 
 
@@ -158,19 +150,14 @@ def _file(file: Path, chain: tuple[str, ...], notes: list[str]) -> dict[str, Any
     if real(file) in {real(one) for one in chain}:
         circle = " includes ".join([*chain, name])
         raise ExperimentError(f"files include each other in a circle: {circle}", "remove one")
-    try:
-        raw = tomllib.loads(_text(file, f"{chain[-1]} includes it"))
-    except (tomllib.TOMLDecodeError, RecursionError) as error:
-        what = f"{file}, which {chain[-1]} includes, is not valid TOML: {error}"
-        raise ExperimentError(what, _TOML_HINT) from error
-    _check_entries(raw, name)
+    raw = _entries(file, chain[-1])
     own = {key: value for key, value in raw.items() if key != "include"}
     for logs in (own.get("logs"), own.get("tables")):
         for log in logs.values() if isinstance(logs, dict) else ():
             if isinstance(log, dict) and "path" in log:
                 log["path"] = _from_folder(log["path"], file.parent)
     shared = _included(raw, file.parent, (*chain, name), notes)
-    return _together(shared, own, file.name, notes, lists=True)
+    return _joined(shared, own, file.name, notes, keeps=True)
 
 
 def _from_folder(paths: object, folder: Path) -> object:
@@ -183,33 +170,14 @@ def _from_folder(paths: object, folder: Path) -> object:
 
 
 def _together(
-    first: Entries,
-    second: Entries,
-    source: str,
-    notes: list[str],
-    path: str = "",
-    *,
-    lists: bool = False,
+    first: Entries, second: Entries, source: str, notes: list[str], path: str = ""
 ) -> dict[str, Any]:
-    """Join two tables of entries, and note what the second says in place of the first.
-
-    Args:
-        first: Entries.
-        second: Those that replace them.
-        source: Where the second are from.
-        notes: Gets what is replaced.
-        path: Of the tables in the file.
-        lists: Whether lists of metrics are put together by name.
-    """
+    """Join two tables of entries, and note what the second says in place of the first."""
     entries = dict(first)
     for name, value in second.items():
         before, where = entries.get(name), f"{path}{name}"
         if isinstance(before, dict) and isinstance(value, dict):
             entries[name] = _together(before, value, source, notes, f"{where}.")
-        elif lists and where == "metrics" and isinstance(before, list) and isinstance(value, list):
-            chosen = {_name(one) for one in value}
-            others = [one for one in before if _name(one) not in chosen]
-            entries[name] = [*others, *_chosen(before, value, source, notes)]
         else:
             entries[name] = value
             if before is not None and before != value:
@@ -236,11 +204,9 @@ def _chosen(
             known = kept
         metrics.append(_together(known, one, source, notes, f"metrics.{_name(one)}."))
     names = {_name(one) for one in metrics}
-    for part in (part for one in metrics for part in _parts(one)):
-        if part in defined and part not in names:
-            names.add(part)
-            metrics.append({**defined[part], "role": "diagnostic"})
-    return metrics
+    parts = dict.fromkeys(part for one in metrics for part in _parts(one))
+    added = [part for part in parts if part in defined and part not in names]
+    return [*metrics, *({**defined[part], "role": "diagnostic"} for part in added)]
 
 
 _DEFINITION = ("value", "numerator", "denominator", "function", "quantile")
@@ -249,15 +215,8 @@ _DEFINITION = ("value", "numerator", "denominator", "function", "quantile")
 def _parts(metric: object) -> Sequence[str]:
     """Name the metrics that a function is of."""
     text = metric.get("function") if isinstance(metric, Mapping) else None
-    if not isinstance(text, str):
-        return ()
-    from sqlglot.errors import SqlglotError
-
-    try:
-        return names_of(text)
-    except SqlglotError:
-        # The check of the whole file says what is wrong with it.
-        return ()
+    # The check of the whole file says what is wrong with others.
+    return names_of(text) if isinstance(text, str) and function_problem(text) is None else ()
 
 
 def _name(metric: object) -> str:

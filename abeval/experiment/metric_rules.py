@@ -1,8 +1,7 @@
 """Find contradictions in what a file says of a metric, and of inference."""
 
-from collections.abc import Collection, Iterator, Mapping, Set
+from collections.abc import Collection, Iterator, Mapping
 from itertools import pairwise
-from typing import NamedTuple
 
 from abeval.bounds import MAX_WINDOW_DAYS
 from abeval.experiment.metrics import CLICKS, IMPRESSIONS, UNITS
@@ -16,6 +15,9 @@ from abeval.metrics.row_text import columns_of, expression_problem, function_pro
 Found = Iterator[tuple[str | int, ...]]
 """Keys below a section, and at the end what is wrong there."""
 
+_Known = dict[str, list[Metric | MetricChoice]]
+"""Metrics that others may name: built-in ones, and the file's own, which may be several."""
+
 _DAY_MS = 86_400_000
 _NO_TIMES = "a table of units has no times"
 
@@ -26,40 +28,30 @@ def expression(text: str | None, *where: str | int) -> Found:
         yield *where, problem
 
 
-class _Known(NamedTuple):
-    """Metrics that others may name: built-in ones, the file's own, sums and means of both."""
-
-    builtin: Mapping[str, Metric]
-    own: Mapping[str, None]
-    sums: Set[str]
-    means: Mapping[str, None]
-
-
 def metric_rules(experiment: Experiment, builtin: Mapping[str, Metric]) -> Found:
     """Check each metric of the file."""
-    own = [choice for choice in experiment.metrics if choice.is_own]
-    means = [name for name, metric in builtin.items() if metric.is_mean_or_ratio]
-    means += [c.name for c in own if c.function is None and c.quantile is None]
-    sums = {name for name, metric in builtin.items() if metric.source is UNIT_DAY}
-    sums |= {c.name for c in own if _is_sum(c)}
-    names = dict.fromkeys(choice.name for choice in own)
-    known = _Known(builtin, names, sums, dict.fromkeys(means))
+    known: _Known = {name: [metric] for name, metric in builtin.items()}
+    for choice in experiment.metrics:
+        if choice.is_own:
+            known.setdefault(choice.name, []).append(choice)
     for i, choice in enumerate(experiment.metrics):
-        for found in _metric(choice, experiment, known):
-            yield i, *found
+        for wrong in _metric(choice, experiment, builtin, known):
+            yield i, *wrong
 
 
-def _metric(choice: MetricChoice, experiment: Experiment, known: _Known) -> Found:
-    builtin, inference = known.builtin.get(choice.name), experiment.inference
-    yield from _definition(choice, known.builtin)
+def _metric(
+    choice: MetricChoice, experiment: Experiment, builtins: Mapping[str, Metric], known: _Known
+) -> Found:
+    builtin, inference = builtins.get(choice.name), experiment.inference
+    yield from _definition(choice, builtins)
     if choice.of_events:
         yield from _since_exposure(choice, experiment)
     if choice.function is not None:
         yield from _function(choice.function, known)
     role = choice.role or ("goal" if builtin is None else builtin.role)
     if role == "guardrail" and choice.margin is None:
-        what = "the largest harm that is allowed: 0.02 is 2 % of control"
-        yield "margin", f"a guardrail needs a margin, {what}"
+        harm = "the largest harm that is allowed: 0.02 is 2 % of control"
+        yield "margin", f"a guardrail needs a margin, {harm}"
     yield from _target(choice, role, builtin)
     if choice.cap is not None:
         if choice.quantile is not None or (builtin is not None and not builtin.source.capped):
@@ -68,12 +60,12 @@ def _metric(choice: MetricChoice, experiment: Experiment, known: _Known) -> Foun
         if inference.adjust in ("cuped", "regression") and units is not None and units.covariates:
             yield "cap", "cannot be used with the covariates of [logs.units]"
         if inference.adjust == "stratify":
-            what = 'can be used with adjust = "cuped" or "regression", not with "stratify"'
-            yield "cap", what
+            yield "cap", 'can be used with adjust = "cuped" or "regression", not with "stratify"'
         if inference.resample is not None:
             yield "cap", "cannot be used with [inference] resample"
     if choice.covariates is not None:
-        yield from _covariates(choice, experiment, known)
+        own = choice if choice.is_own or builtin is None else builtin
+        yield from _covariates(choice, own, experiment, known)
     if choice.weight is not None and inference.family != "weighted":
         yield "weight", 'is used only with [inference] family = "weighted"'
     if choice.weight is not None and choice.role not in (None, "goal"):
@@ -87,11 +79,8 @@ def _target(choice: MetricChoice, role: str, builtin: Metric | None) -> Found:
         yield "margin", f"within should be [LOW, HIGH] with low below high (got {[*within]})"
     has_target = builtin is not None and builtin.has_target and choice.direction is None
     if role != "diagnostic" and has_target and within is None:
-        yield (
-            "margin",
-            f"{choice.name} should meet a value, and neither way is better: make it a guardrail "
-            "with margin = { within = [LOW, HIGH] }, or a diagnostic",
-        )
+        what = f"{choice.name} should meet a value, and neither way is better: make it a guardrail"
+        yield "margin", f"{what} with margin = {{ within = [LOW, HIGH] }}, or a diagnostic"
     if within is not None and role != "guardrail":
         yield "margin", "a range is the margin of a guardrail"
     kind = "quantile" if choice.quantile is not None else builtin and builtin.kind
@@ -188,15 +177,17 @@ def _rows(choice: MetricChoice, experiment: Experiment) -> Found:
 
 def _function(text: str, known: _Known) -> Found:
     """Check that a function names means and ratios, built-in ones or the file's own."""
+    means = [name for name, ones in known.items() if any(map(_is_mean, ones))]
     for name in names_of(text) if function_problem(text) is None else ():
-        if name in known.builtin or name in known.own:
-            if name not in known.means:
-                yield "function", f"{name!r} is not a mean or a ratio"
-        else:
-            yield "function", f"{name!r} is not a metric{suggestion(name, known.means)}"
+        if name not in known:
+            yield "function", f"{name!r} is not a metric{suggestion(name, means)}"
+        elif name not in means:
+            yield "function", f"{name!r} is not a mean or a ratio"
 
 
-def _covariates(choice: MetricChoice, experiment: Experiment, known: _Known) -> Found:
+def _covariates(
+    choice: MetricChoice, own: Metric | MetricChoice, experiment: Experiment, known: _Known
+) -> Found:
     """Check that covariates are used, and, as metrics, are sums over impressions."""
     if experiment.inference.adjust not in ("cuped", "regression"):
         yield "covariates", 'needs [inference] adjust = "cuped" or "regression"'
@@ -205,19 +196,25 @@ def _covariates(choice: MetricChoice, experiment: Experiment, known: _Known) -> 
     if experiment.of_units:
         # They are columns of the table.
         return
-    named = None if choice.is_own else known.builtin.get(choice.name)
-    if not (_is_sum(choice) if named is None else named.source is UNIT_DAY):
+    if not _is_sum(own):
         yield "covariates", f"{choice.name} is not made of sums over impressions"
     for name in choice.covariates or ():
-        if name not in known.builtin and name not in known.own:
-            hint = suggestion(name, [*known.builtin, *known.own])
-            yield "covariates", f"no metric is called {name!r}{hint}"
-        elif name not in known.sums:
+        if name not in known:
+            yield "covariates", f"no metric is called {name!r}{suggestion(name, known)}"
+        elif not any(map(_is_sum, known[name])):
             yield "covariates", f"{name!r} is not made of sums over impressions"
 
 
-def _is_sum(choice: MetricChoice) -> bool:
-    return choice.quantile is None and choice.function is None and not choice.of_events
+def _is_mean(one: Metric | MetricChoice) -> bool:
+    if isinstance(one, Metric):
+        return one.is_mean_or_ratio
+    return one.function is None and one.quantile is None
+
+
+def _is_sum(one: Metric | MetricChoice) -> bool:
+    if isinstance(one, Metric):
+        return one.source is UNIT_DAY
+    return _is_mean(one) and not one.of_events
 
 
 def inference_rule(experiment: Experiment) -> Found:
@@ -244,10 +241,8 @@ def _adjust(experiment: Experiment) -> Found:
     if adjust in ("cuped", "regression") and not has_columns:
         named = any(choice.covariates for choice in experiment.metrics)
         if experiment.of_units and not named:
-            needs = (
-                "needs [logs.units] covariates, columns that were measured before the experiment"
-            )
-            yield "adjust", f'"{adjust}" {needs}'
+            needs = "columns that were measured before the experiment"
+            yield "adjust", f'"{adjust}" needs [logs.units] covariates, {needs}'
         elif not experiment.of_units and experiment.pre_period is None:
             yield "adjust", f'"{adjust}" needs a [pre_period], whose values are the covariates'
     if adjust != "none" and experiment.inference.relative == "log_delta":
@@ -263,30 +258,28 @@ def _adjust(experiment: Experiment) -> Found:
 def _looks(experiment: Experiment) -> Found:
     inference, period = experiment.inference, experiment.period
     looks, units = inference.planned_looks, inference.planned_units
+    planned = 'looks = "group_sequential"'
     is_planned = inference.looks == "group_sequential"
-    only = 'is used only with looks = "group_sequential"'
     if units is not None and inference.looks == "fixed":
         yield "planned_units", 'is used only with looks = "always_valid" or "group_sequential"'
     if is_planned and looks is None:
-        needs = "needs the planned looks: dates, or shares such as 0.5"
-        yield "planned_looks", f'looks = "group_sequential" {needs}'
+        yield "planned_looks", f"{planned} needs the planned looks: dates, or shares such as 0.5"
     if looks is not None and not is_planned:
-        yield "planned_looks", only
+        yield "planned_looks", f"is used only with {planned}"
     if "spending" in inference.model_fields_set and not is_planned:
-        yield "spending", only
+        yield "spending", f"is used only with {planned}"
     if is_planned and period is None and units is None:
         needs = "needs a [period] or planned_units, to know how much is planned"
-        yield "looks", f'looks = "group_sequential" {needs}'
+        yield "looks", f"{planned} {needs}"
     dates = [moment(look) for look in looks or () if not isinstance(look, float)]
     if dates and len(dates) < len(looks or ()):
         yield "planned_looks", "mixes dates and shares; keep one kind"
     elif dates and units is not None:
-        what = "dates are looks of a [period]; with planned_units, use shares"
-        yield "planned_looks", what
+        yield "planned_looks", "dates are looks of a [period]; with planned_units, use shares"
     elif dates and period is None:
         yield "planned_looks", "dates need a [period]"
     elif period is not None:
+        outside = "must be after the period's start and not after its end"
         for date in dates:
             if not period.bounds[0] < date <= period.bounds[1]:
-                what = "must be after the period's start and not after its end"
-                yield "planned_looks", f"{date} {what}"
+                yield "planned_looks", f"{date} {outside}"

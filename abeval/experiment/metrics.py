@@ -2,33 +2,16 @@
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 
 from abeval.errors import ExperimentError
 from abeval.experiment.model import Experiment
 from abeval.experiment.problems import suggestion
 from abeval.experiment.sections import AbsoluteMargin, MetricChoice, Range, Step
 from abeval.experiment.sources import Covariate
+from abeval.metrics import definition
 from abeval.metrics.builtin import builtin_metrics
-from abeval.metrics.definition import (
-    DECREASE,
-    FUNCTION,
-    INCREASE,
-    QUANTILE,
-    ColumnTerm,
-    Combine,
-    Direction,
-    Margin,
-    Metric,
-    Need,
-    PerUnit,
-    RowTerm,
-    RowValue,
-    Term,
-    UnitTerm,
-    events_of,
-    own_terms,
-    span_ms,
-)
+from abeval.metrics.definition import ColumnTerm, Combine, Metric, Need, PerUnit, RowTerm, RowValue
 from abeval.metrics.row_text import columns_of, names_of
 
 IMPRESSIONS, CLICKS, UNITS = "impressions", "clicks", "units"
@@ -69,8 +52,7 @@ def chosen_metrics(experiment: Experiment) -> tuple[Metric, ...]:
             known[choice.name] = _since_exposure(number, choice)
         elif choice.texts:
             known[choice.name] = _own(choice, of_unit=experiment.of_units)
-    functions = {c.name: _function(c.name, c.function, known) for c in choices if c.function}
-    known |= functions
+    known |= {c.name: _function(c.name, c.function, known) for c in choices if c.function}
     return tuple(_chosen(choice, known, experiment) for choice in choices)
 
 
@@ -99,10 +81,7 @@ def _table_covariates(experiment: Experiment) -> dict[str, float]:
 
 
 def covariate_means(experiment: Experiment) -> tuple[Metric, ...]:
-    """Return each covariate of the table as a mean per unit, whether or not metrics use it.
-
-    The term is a covariate of the mean, which has no value of its own.
-    """
+    """Return covariates of the table as means per unit: of means without a value of their own."""
     every = _table_covariates(experiment)
     if experiment.of_units:
         for choice in experiment.metrics:
@@ -114,18 +93,20 @@ def covariate_means(experiment: Experiment) -> tuple[Metric, ...]:
     )
 
 
-def _unit_term(experiment: Experiment, text: str, step: float) -> Term:
+def _unit_term(experiment: Experiment, text: str, step: float) -> definition.Term:
     if experiment.of_units:
         return RowTerm(text, step, step, of_unit=True)
-    return UnitTerm(text, step)
+    return definition.UnitTerm(text, step)
 
 
 def _covariates(
     experiment: Experiment, choice: MetricChoice, known: Mapping[str, Metric]
-) -> list[Term]:
+) -> list[definition.Term]:
     """List what is known of a unit before: sums of the pre-period, or columns of a table."""
     if not experiment.of_units:
-        of_metrics = [term for name in choice.covariates or () for term in own_terms(known[name])]
+        of_metrics = [
+            term for name in choice.covariates or () for term in definition.own_terms(known[name])
+        ]
         return [*of_metrics, *_of_table(experiment, known[choice.name])]
     if not known[choice.name].is_mean_or_ratio or experiment.inference.adjust == "none":
         return []
@@ -134,23 +115,22 @@ def _covariates(
     return [_unit_term(experiment, n, every.get(n, choice.resolution)) for n in names]
 
 
-def _of_table(experiment: Experiment, metric: Metric) -> list[Term]:
+def _of_table(experiment: Experiment, metric: Metric) -> list[definition.Term]:
     """List covariates from the table of units beside the impressions, for means and ratios."""
     adjusts = experiment.inference.adjust in ("cuped", "regression")
     if experiment.unit_table is None or not adjusts or not metric.is_mean_or_ratio:
         return []
-    return [
-        _unit_term(experiment, text, step) for text, step in _table_covariates(experiment).items()
-    ]
+    return [definition.UnitTerm(text, step) for text, step in _table_covariates(experiment).items()]
 
 
 def _chosen(choice: MetricChoice, known: Mapping[str, Metric], experiment: Experiment) -> Metric:
     metric = known[choice.name]
-    covariates, own = _covariates(experiment, choice, known), own_terms(metric)
+    covariates, own = _covariates(experiment, choice, known), definition.own_terms(metric)
+    directions = {"increase": definition.INCREASE, "decrease": definition.DECREASE}
     return replace(
         metric,
         role=choice.role or metric.role,
-        direction=_direction(choice, metric.direction),
+        direction=directions.get(choice.direction or "", metric.direction),
         unit=metric.unit if choice.unit is None else choice.unit,
         covariates=tuple(term for term in dict.fromkeys(covariates) if term not in own),
         margin=_margin(choice),
@@ -162,8 +142,8 @@ def _chosen(choice: MetricChoice, known: Mapping[str, Metric], experiment: Exper
 def _function(name: str, text: str, known: Mapping[str, Metric]) -> Metric:
     parts = tuple(known[part] for part in names_of(text))
     needs = frozenset(need for part in parts for need in part.needs)
-    own = Metric(name, "function", text, role="goal", source=FUNCTION, parts=parts, needs=needs)
-    return replace(own, function=text)
+    own = Metric(name, "function", text, role="goal", source=definition.FUNCTION)
+    return replace(own, function=text, parts=parts, needs=needs)
 
 
 def _own(choice: MetricChoice, *, of_unit: bool) -> Metric:
@@ -175,27 +155,15 @@ def _own(choice: MetricChoice, *, of_unit: bool) -> Metric:
         (_no_number(rows, text), RowTerm(_counts_no_number(text), of_unit=of_unit))
         for text in dict.fromkeys(texts)
     )
-    metric = Metric(
-        choice.name,
-        "mean" if len(texts) == 1 else "ratio",
-        f"Σ {texts[0]} / {'units' if len(texts) == 1 else f'Σ {texts[1]}'}",
-        role="goal",
-        value=terms[0],
-        per=terms[1] if len(texts) > 1 else None,
-        needs=frozenset() if of_unit else _needs(texts),
-        zeros=missing,
-    )
-    if choice.quantile is None:
-        return metric
-    return replace(
-        metric,
-        kind="quantile",
-        formula=f"{choice.quantile:g} quantile of {choice.value} over {rows}",
-        source=QUANTILE,
-        level=choice.quantile,
-        left_out=missing,
-        zeros=(),
-    )
+    needs = frozenset[Need]() if of_unit else _needs(texts)
+    own = partial(Metric, choice.name, role="goal", value=terms[0], needs=needs)
+    if choice.quantile is not None:
+        formula = f"{choice.quantile:g} quantile of {choice.value} over {rows}"
+        level, source = choice.quantile, definition.QUANTILE
+        return own("quantile", formula, source=source, level=level, left_out=missing)
+    if len(texts) == 1:
+        return own("mean", f"Σ {texts[0]} / units", zeros=missing)
+    return own("ratio", f"Σ {texts[0]} / Σ {texts[1]}", per=terms[1], zeros=missing)
 
 
 def _needs(texts: Iterable[str]) -> frozenset[Need]:
@@ -236,7 +204,7 @@ def _since_exposure(number: int, choice: MetricChoice) -> Metric:
         _formula(choice),
         unit="share" if is_any and not is_ratio else "",
         role="goal",
-        source=events_of("" if per_unit.is_funnel else per_unit.logs[0]),
+        source=definition.events_of("" if per_unit.is_funnel else per_unit.logs[0]),
         value=column("value", step),
         per=column("under", step) if is_ratio else None,
         needs=_needs(texts) | needs,
@@ -252,10 +220,7 @@ def _since_exposure(number: int, choice: MetricChoice) -> Metric:
 
 
 def _summed(choice: MetricChoice) -> Metric:
-    """Make a sum over the whole period one of impressions, whose other rows are worth 0.
-
-    Its days add up.
-    """
+    """Make a sum over the whole period one of impressions, whose other rows are worth 0."""
     counts = choice.rows.condition
     parts = {
         key: text if counts == "true" else f"case when {counts} then ({text}) else 0 end"
@@ -273,7 +238,7 @@ def _summed(choice: MetricChoice) -> Metric:
 
 def _per_unit(number: int, choice: MetricChoice) -> PerUnit:
     """Say what each row is worth to a unit, and how its rows are combined."""
-    within = None if choice.within is None else span_ms(choice.within)
+    within = None if choice.within is None else definition.span_ms(choice.within)
     if choice.funnel is not None:
         steps = tuple(_row_value(step, "1") for step in choice.funnel)
         return PerUnit(number, steps, within_ms=within, is_funnel=True)
@@ -327,21 +292,11 @@ def _formula(choice: MetricChoice) -> str:
     return f"{what}{window} / units"
 
 
-def _direction(choice: MetricChoice, default: Direction) -> Direction:
-    match choice.direction:
-        case None:
-            return default
-        case "increase":
-            return INCREASE
-        case "decrease":
-            return DECREASE
-
-
-def _margin(choice: MetricChoice) -> Margin | None:
+def _margin(choice: MetricChoice) -> definition.Margin | None:
     match choice.margin:
         case AbsoluteMargin(absolute=size):
-            return Margin(size, relative=False)
+            return definition.Margin(size, relative=False)
         case float(size):
-            return Margin(size, relative=True)
+            return definition.Margin(size, relative=True)
         case _:
             return None

@@ -8,30 +8,10 @@ from pydantic import Field, model_validator
 from pydantic.json_schema import SkipJsonSchema
 
 from abeval.assignment.draws import Rule
-from abeval.assignment.plan import Assignment, Plan
+from abeval.assignment.plan import Assignment, Holdout, Layer, Plan
 from abeval.bounds import MIN_ALPHA
-from abeval.experiment.sections import (
-    AgreementColumns,
-    AssignmentRule,
-    Cleaning,
-    Clicks,
-    EngineOptions,
-    Event,
-    Inference,
-    MetricChoice,
-    Model,
-    Name,
-    Period,
-    Privacy,
-    ScheduledSplit,
-    Section,
-    SegmentRule,
-    Sessions,
-    Text,
-    TrustOptions,
-    Variant,
-    Word,
-)
+from abeval.experiment import sections
+from abeval.experiment.sections import Name, Section, Word
 from abeval.experiment.sources import Logs, LogSource, UnitLog
 
 
@@ -44,26 +24,26 @@ class Experiment(Section):
     control: Name
     timezone: Name = "UTC"
     alpha: Annotated[float, Field(ge=MIN_ALPHA, lt=1)] = 0.05
-    period: Period | None = None
-    pre_period: Period | None = None
-    variants: Mapping[Name, Variant]
+    period: sections.Period | None = None
+    pre_period: sections.Period | None = None
+    variants: Mapping[Name, sections.Variant]
     weights: Literal["planned", "observed"] = "planned"
-    models: Mapping[Name, Model] = Field(default_factory=dict)
-    assignment: AssignmentRule | None = None
+    models: Mapping[Name, sections.Model] = Field(default_factory=dict)
+    assignment: sections.AssignmentRule | None = None
     logs: Logs
     tables: Mapping[Word, LogSource] = Field(default_factory=dict)
-    cleaning: Cleaning = Cleaning()
-    sessions: Sessions = Sessions()
-    clicks: Clicks = Clicks()
-    segments: Mapping[Word, str | SegmentRule] = Field(default_factory=dict)
-    cuts: Mapping[Word, Text] = Field(default_factory=dict)
-    metrics: list[MetricChoice] = Field(default_factory=list)
-    agreement: AgreementColumns = Field(default_factory=AgreementColumns)
-    events: list[Event] = Field(default_factory=list)
-    inference: Inference = Inference()
-    trust: TrustOptions = TrustOptions()
-    privacy: Privacy = Privacy()
-    engine: EngineOptions = EngineOptions()
+    cleaning: sections.Cleaning = sections.Cleaning()
+    sessions: sections.Sessions = sections.Sessions()
+    clicks: sections.Clicks = sections.Clicks()
+    segments: Mapping[Word, str | sections.SegmentRule] = Field(default_factory=dict)
+    cuts: Mapping[Word, sections.Text] = Field(default_factory=dict)
+    metrics: list[sections.MetricChoice] = Field(default_factory=list)
+    agreement: sections.AgreementColumns = Field(default_factory=sections.AgreementColumns)
+    events: list[sections.Event] = Field(default_factory=list)
+    inference: sections.Inference = sections.Inference()
+    trust: sections.TrustOptions = sections.TrustOptions()
+    privacy: sections.Privacy = sections.Privacy()
+    engine: sections.EngineOptions = sections.EngineOptions()
     folder: SkipJsonSchema[Annotated[Path, Field(exclude=True)]] = Path()
     overrides: SkipJsonSchema[Annotated[tuple[str, ...], Field(exclude=True)]] = ()
 
@@ -71,18 +51,17 @@ class Experiment(Section):
     @classmethod
     def _columns_are_metrics(cls, raw: object) -> object:
         """Read a metric of a table of units without an expression as the column of its name."""
-        logs = raw.get("logs") if isinstance(raw, Mapping) else None
-        chosen = raw.get("metrics") if isinstance(raw, Mapping) else None
+        if not isinstance(raw, Mapping):
+            return raw
+        logs, chosen = raw.get("logs"), raw.get("metrics")
         if not isinstance(logs, Mapping) or "impressions" in logs or not isinstance(chosen, list):
             return raw
-        texts = ("value", "numerator", "denominator", "function")
+        texts = {"value", "numerator", "denominator", "function"}
+        named = [isinstance(c, Mapping) and "name" in c and texts.isdisjoint(c) for c in chosen]
         columns = [
-            {**one, "value": one["name"]}
-            if isinstance(one, Mapping) and "name" in one and not any(t in one for t in texts)
-            else one
-            for one in chosen
+            {**c, "value": c["name"]} if n else c for c, n in zip(chosen, named, strict=True)
         ]
-        return {**raw, "metrics": columns} if isinstance(raw, Mapping) else raw
+        return {**raw, "metrics": columns}
 
     @property
     def of_units(self) -> bool:
@@ -107,17 +86,15 @@ class Experiment(Section):
     @property
     def segment_values(self) -> dict[str, str]:
         """Return name → expression over the impression."""
-        return {
-            name: rule if isinstance(rule, str) else rule.value
-            for name, rule in self.segments.items()
-        }
+        rules = self.segments.items()
+        return {name: rule if isinstance(rule, str) else rule.value for name, rule in rules}
 
     def known_from(self, source: Literal["before", "exposure"]) -> dict[str, str]:
         """Return name → expression of the segments that units have from before, or at exposure."""
         return {
             name: rule.value
             for name, rule in self.segments.items()
-            if isinstance(rule, SegmentRule) and rule.known == source
+            if isinstance(rule, sections.SegmentRule) and rule.known == source
         }
 
     @property
@@ -133,7 +110,7 @@ class Experiment(Section):
         return own is not None and (own.salt is not None or own.scheme is not None)
 
     @property
-    def schedule(self) -> list[ScheduledSplit]:
+    def schedule(self) -> list[sections.ScheduledSplit]:
         """List the changes of the variants' shares."""
         return [] if self.assignment is None else self.assignment.splits
 
@@ -169,5 +146,7 @@ class Experiment(Section):
         weights = {name: self.variants[name].weight for name in own.order or self.variants}
         if own.scheme is not None:
             return own.scheme.rule(weights)
-        split = Assignment(self.salt, weights)
-        return Plan(split, own.traffic, own.place_in_layer(self.name), own.held_out).rule()
+        slots, holdout = own.layer, own.holdout
+        layer = None if slots is None else (Layer(slots.salt, {self.name: slots.slots}), self.name)
+        held_out = None if holdout is None else Holdout(holdout.salt, holdout.share)
+        return Plan(Assignment(self.salt, weights), own.traffic, layer, held_out).rule()

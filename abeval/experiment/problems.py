@@ -98,10 +98,14 @@ def _text(detail: ErrorDetails, path: Path) -> str:
         return "missing"
     if kind == "value_error":
         return detail["msg"].removeprefix("Value error, ")
-    near = ""
-    if kind == "literal_error":
-        near = near_miss(value, re.findall(r"'([^']*)'", detail["msg"]))
-    return f"{_should(detail)} (got {_shown(value)}{near})"
+    known = re.findall(r"'([^']*)'", detail["msg"]) if kind == "literal_error" else ()
+    return f"{_should(detail)} (got {_shown(value)}{near_miss(value, known)})"
+
+
+_SHAPES = {
+    "AbsoluteMargin": " such as { absolute = 0.5 }",
+    "Range": " such as { within = [0.9, 1.1] }",
+}
 
 
 def _should(detail: ErrorDetails) -> str:
@@ -110,7 +114,7 @@ def _should(detail: ErrorDetails) -> str:
     if kind == "string_pattern_mismatch":
         return PATTERNS.get(str(context.get("pattern")), "has characters that are not allowed")
     if kind in ("model_type", "mapping_type", "dict_type"):
-        return "should be a table" + _table_shape(detail)
+        return "should be a table" + _SHAPES.get(str(context.get("class_name")), "")
     if kind.startswith(("date_", "datetime_")):
         return "should be a date or a local time, such as 2026-09-14 or 2026-09-14T12:00:00"
     return re.sub("^(Input|String|Value|List) should", "should", detail["msg"])
@@ -119,14 +123,6 @@ def _should(detail: ErrorDetails) -> str:
 def _shown(value: object) -> str:
     text = str(value) if isinstance(value, date | time) else repr(value)
     return text if len(text) <= 80 else f"{text[:77]}..."
-
-
-def _table_shape(detail: ErrorDetails) -> str:
-    shapes = {
-        "AbsoluteMargin": " such as { absolute = 0.5 }",
-        "Range": " such as { within = [0.9, 1.1] }",
-    }
-    return shapes.get(str(detail.get("ctx", {}).get("class_name")), "")
 
 
 def _known_keys(path: Path) -> list[str]:
@@ -145,12 +141,7 @@ def _models(annotation: object) -> list[type[Any]]:
 
 
 def folded(name: str) -> str:
-    """Return a name in lower case, without spaces around it.
-
-    Example:
-        >>> folded(" Control") == folded("control")
-        True
-    """
+    """Return a name in lower case, without spaces around it."""
     return name.strip().casefold()
 
 
@@ -170,10 +161,7 @@ def spelled_alike(names: Iterable[str]) -> list[tuple[str, ...]]:
 def check_spelled_once(what: str, units: Mapping[str, int], remedy: str) -> None:
     """Refuse variants in several spellings: the units of one would be in several.
 
-    Args:
-        what: What holds the names, for the message.
-        units: Variant → its units.
-        remedy: How to join them, with `{}` for the line of an experiment file.
+    The message says `what` holds the names, and how to join them: `{}` in `remedy` is the line.
 
     Raises:
         LogError: Two names differ only in capitals or in spaces around them.

@@ -16,27 +16,15 @@ from pydantic import (
     model_validator,
 )
 
-from abeval.assignment.plan import Holdout, Layer
+from abeval import bounds
 from abeval.assignment.platforms import AnyScheme
-from abeval.bounds import (
-    MAX_GAP_MINUTES,
-    MAX_LONG_SECONDS,
-    MAX_REPLAYS,
-    MAX_SIZE,
-    MAX_THREADS,
-    MAX_VALUE,
-    MAX_WEIGHT,
-    MAX_WINDOW_DAYS,
-    MIN_ALPHA,
-    MIN_RESOLUTION,
-)
 from abeval.metrics.definition import SPAN, Combine, Role
 
 
 class Section(BaseModel):
     """A part of the experiment file: no unknown keys, no change after reading."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True)
+    model_config = ConfigDict(extra="forbid", frozen=True, populate_by_name=True)
 
 
 Text = Annotated[str, StringConstraints(min_length=1, max_length=100_000)]
@@ -93,20 +81,20 @@ class Cleaning(Section):
 class Sessions(Section):
     """A session ends after this time without an impression."""
 
-    gap_minutes: Annotated[float, Field(gt=0, le=MAX_GAP_MINUTES)] = 30.0
+    gap_minutes: Annotated[float, Field(gt=0, le=bounds.MAX_GAP_MINUTES)] = 30.0
 
 
 class Clicks(Section):
     """From which dwell on a click is a long one."""
 
-    long_seconds: Annotated[float, Field(gt=0, le=MAX_LONG_SECONDS)] = 30.0
+    long_seconds: Annotated[float, Field(gt=0, le=bounds.MAX_LONG_SECONDS)] = 30.0
 
 
 class Prior(Section):
     """A normal prior for every lift: 0.05 is 5 %."""
 
-    mean: Annotated[float, Field(ge=-MAX_SIZE, le=MAX_SIZE)] = 0.0
-    sd: Annotated[float, Field(ge=1 / MAX_SIZE, le=MAX_SIZE)]
+    mean: Annotated[float, Field(ge=-bounds.MAX_SIZE, le=bounds.MAX_SIZE)] = 0.0
+    sd: Annotated[float, Field(ge=1 / bounds.MAX_SIZE, le=bounds.MAX_SIZE)]
 
 
 Look = Annotated[float, Field(gt=0, le=1, strict=True)] | Moment
@@ -125,7 +113,7 @@ class Inference(Section):
     adjust: Adjust = "none"
     stratify_by: str | None = None
     looks: Literal["fixed", "always_valid", "group_sequential"] = "fixed"
-    planned_units: Annotated[int, Field(gt=0, le=int(MAX_VALUE))] | None = None
+    planned_units: Annotated[int, Field(gt=0, le=int(bounds.MAX_VALUE))] | None = None
     planned_looks: Annotated[list[Look], Field(min_length=1)] | None = None
     spending: Literal["obrien_fleming", "pocock", "power"] = "obrien_fleming"
     prior: Prior | None = None
@@ -145,7 +133,7 @@ class EngineOptions(Section):
     name: Literal["duckdb", "spark"] = "duckdb"
     address: Name | None = None
     memory_limit: Annotated[str, StringConstraints(pattern=SIZE)] | None = None
-    threads: Annotated[int, Field(ge=1, le=MAX_THREADS)] | None = None
+    threads: Annotated[int, Field(ge=1, le=bounds.MAX_THREADS)] | None = None
     temp_directory: Name | None = None
     remote_files: bool = False
 
@@ -159,13 +147,11 @@ class EngineOptions(Section):
         """
         if self.memory_limit is None:
             return None
-        number = self.memory_limit.rstrip("KMGTiB ")
-        unit = self.memory_limit.removeprefix(number).strip()
-        step = 1024 if "i" in unit else 1000
-        return int(float(number) * step ** (1 + "KMGT".index(unit[0])))
+        number, unit = re.findall(r"[\d.]+|\w+B", self.memory_limit)
+        return int(float(number) * (1024 if "i" in unit else 1000) ** (1 + "KMGT".index(unit[0])))
 
 
-Alpha = Annotated[float, Field(ge=MIN_ALPHA, lt=0.5)]
+Alpha = Annotated[float, Field(ge=bounds.MIN_ALPHA, lt=0.5)]
 Share = Annotated[float, Field(gt=0, le=1)]
 Times = Annotated[float, Field(gt=1, le=1e6)]
 
@@ -173,7 +159,7 @@ Times = Annotated[float, Field(gt=1, le=1e6)]
 class TrustOptions(Section):
     """Thresholds of the trust checks: budgets of all tests together, and shares."""
 
-    aa_runs: Annotated[int, Field(ge=0, le=MAX_REPLAYS)] = 2_000
+    aa_runs: Annotated[int, Field(ge=0, le=bounds.MAX_REPLAYS)] = 2_000
     alpha_warn: Alpha = 0.04
     alpha_fail: Alpha = 0.004
     rows_warn: Share = 0.02
@@ -199,20 +185,17 @@ class TrustOptions(Section):
         return self
 
 
-Column = Annotated[str, StringConstraints(min_length=1, max_length=200)]
-
-
 class AgreementColumns(Section):
     """Columns of the impressions by what they hold; `treated` is true where the treatment acts."""
 
-    served_score: Column | None = None
-    explore: Column | None = None
-    latency: Column | None = None
-    empty: Column | None = None
-    model_version: Column | None = None
-    model_time: Column | None = None
-    feature_time: Column | None = None
-    features: list[Column] = Field(default_factory=list)
+    served_score: Name | None = None
+    explore: Name | None = None
+    latency: Name | None = None
+    empty: Name | None = None
+    model_version: Name | None = None
+    model_time: Name | None = None
+    feature_time: Name | None = None
+    features: list[Name] = Field(default_factory=list)
     treated: Annotated[str, StringConstraints(min_length=1, max_length=10_000)] | None = None
 
 
@@ -243,7 +226,7 @@ class Event(Period):
 class Variant(Section):
     """One arm: its share of units, the model that ranks for it, the log's arms that it joins."""
 
-    weight: Annotated[float, Field(ge=0, le=MAX_WEIGHT)] = 1.0
+    weight: Annotated[float, Field(ge=0, le=bounds.MAX_WEIGHT)] = 1.0
     model: str | None = None
     of: Annotated[list[Name], Field(min_length=1)] | None = None
 
@@ -256,8 +239,6 @@ class Model(Section):
 
 class ScheduledSplit(Section):
     """How traffic is split from a moment on: the share of each variant."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True, populate_by_name=True)
 
     start: Annotated[Moment, Field(alias="from")]
     weights: Mapping[Name, Annotated[float, Field(ge=0, allow_inf_nan=False)]]
@@ -295,9 +276,8 @@ class AssignmentRule(Section):
     @model_validator(mode="after")
     def _has_a_rule(self) -> Self:
         if self.salt is None and self.scheme is None and not self.splits:
-            raise ValueError(
-                "needs a `salt`, the `scheme` of another platform, or `splits` that changed"
-            )
+            needs = "a `salt`, the `scheme` of another platform, or `splits` that changed"
+            raise ValueError(f"needs {needs}")
         return self
 
     @property
@@ -305,17 +285,6 @@ class AssignmentRule(Section):
         """Say whether all units are in, by abeval's own hash."""
         others = (self.layer, self.holdout, self.scheme, self.order)
         return self.traffic == 1 and all(other is None for other in others)
-
-    @property
-    def held_out(self) -> Holdout | None:
-        """Return the holdout that the experiment leaves alone."""
-        return None if self.holdout is None else Holdout(self.holdout.salt, self.holdout.share)
-
-    def place_in_layer(self, name: str) -> tuple[Layer, str] | None:
-        """Return the experiment's slots, as a layer in which only it is known."""
-        if self.layer is None:
-            return None
-        return Layer(self.layer.salt, {name: self.layer.slots}), name
 
 
 class SegmentRule(Section):
@@ -325,19 +294,19 @@ class SegmentRule(Section):
     known: Literal["before", "exposure"] | None = None
 
 
+End = Annotated[float, Field(ge=-bounds.MAX_VALUE, le=bounds.MAX_VALUE)]
+
+
 class Range(Section):
     """The least and the largest value that a guardrail may have in a variant."""
 
-    within: tuple[
-        Annotated[float, Field(ge=-MAX_VALUE, le=MAX_VALUE)],
-        Annotated[float, Field(ge=-MAX_VALUE, le=MAX_VALUE)],
-    ]
+    within: tuple[End, End]
 
 
 class AbsoluteMargin(Section):
     """A margin in the metric's own unit."""
 
-    absolute: Annotated[float, Field(gt=0, le=MAX_VALUE)]
+    absolute: Annotated[float, Field(gt=0, le=bounds.MAX_VALUE)]
 
 
 class Step(Section):
@@ -377,14 +346,14 @@ class MetricChoice(Section):
     per_unit: Combine | None = None
     where: Text | None = None
     within: Annotated[str, StringConstraints(pattern=SPAN)] | None = None
-    retention: Annotated[int, Field(ge=1, le=MAX_WINDOW_DAYS)] | None = None
+    retention: Annotated[int, Field(ge=1, le=bounds.MAX_WINDOW_DAYS)] | None = None
     funnel: Annotated[list[Step], Field(min_length=2, max_length=20)] | None = None
     quantile: Annotated[float, Field(gt=0, lt=1)] | None = None
     unit: str | None = None
-    resolution: Annotated[float, Field(ge=MIN_RESOLUTION, le=1)] = 1e-6
+    resolution: Annotated[float, Field(ge=bounds.MIN_RESOLUTION, le=1)] = 1e-6
     cap: Annotated[float, Field(gt=0.5, lt=1)] | None = None
     covariates: Annotated[list[Word], Field(min_length=1)] | None = None
-    weight: Annotated[float, Field(ge=1 / MAX_WEIGHT, le=MAX_WEIGHT)] | None = None
+    weight: Annotated[float, Field(ge=1 / bounds.MAX_WEIGHT, le=bounds.MAX_WEIGHT)] | None = None
 
     @field_validator("direction", mode="before")
     @classmethod

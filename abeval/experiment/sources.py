@@ -32,9 +32,7 @@ class LogSource(Section):
     @property
     def paths(self) -> list[str]:
         """List the globs, files and folders; empty where the log is a table."""
-        if self.path is None:
-            return []
-        return [self.path] if isinstance(self.path, str) else list(self.path)
+        return [self.path] if isinstance(self.path, str) else list(self.path or ())
 
     def with_unit(self, unit: str) -> Self:
         """Copy the log with this column as the unit, unless the file maps another."""
@@ -69,17 +67,14 @@ class UnitLog(LogSource):
     segments: Mapping[Word, Text] = Field(default_factory=dict)
 
 
+JoinColumn = Literal["unit_id", "impression_id", "request_id", "item_id", "position"]
+
+
 class ClickLog(LogSource):
     """One row per click."""
 
     dwell_unit: Literal["s", "ms"] = "s"
-    join: (
-        Annotated[
-            list[Literal["unit_id", "impression_id", "request_id", "item_id", "position"]],
-            Field(min_length=1, max_length=3),
-        ]
-        | None
-    ) = None
+    join: Annotated[list[JoinColumn], Field(min_length=1, max_length=3)] | None = None
     attribution_hours: Annotated[float, Field(gt=0, le=MAX_ATTRIBUTION_HOURS)] = 24.0
 
 
@@ -137,9 +132,8 @@ class Logs(Section):
     @property
     def named(self) -> dict[str, LogSource]:
         """Return every log of the file, by its path below `logs`."""
-        own = {name: getattr(self, name) for name in type(self).model_fields if name != "events"}
-        logs = {name: log for name, log in own.items() if log is not None}
-        return {**logs, **{OUTCOME + name: log for name, log in self.events.items()}}
+        logs = {name: log for name, log in self if name != "events" and log is not None}
+        return logs | {OUTCOME + name: log for name, log in self.events.items()}
 
     @property
     def rows_name(self) -> Literal["impressions", "units"]:
@@ -159,21 +153,8 @@ IDS = ("unit_id", "item_id", "impression_id", "request_id")
 
 CANONICAL_COLUMNS: Mapping[str, tuple[str, ...]] = {
     "impressions": (
-        "impression_id",
-        "request_id",
-        "unit_id",
-        "item_id",
-        "ts",
-        "variant",
-        "position",
-        "score",
-        "click",
-        "dwell",
-        "category",
-        "propensity",
-        "timeout",
-        "fallback",
-        "stale",
+        *("impression_id", "request_id", "unit_id", "item_id", "ts", "variant", "position"),
+        *("score", "click", "dwell", "category", "propensity", "timeout", "fallback", "stale"),
     ),
     "units": ("unit_id", "variant"),
     "clicks": ("unit_id", "impression_id", "request_id", "item_id", "position", "ts", "dwell"),
@@ -185,9 +166,6 @@ CANONICAL_COLUMNS: Mapping[str, tuple[str, ...]] = {
 }
 """abeval's names for the columns of each log."""
 
-_OUTCOME_COLUMNS = ("unit_id", "ts")
-"""Those of every outcome log."""
-
 
 def canonical_columns(log: str) -> tuple[str, ...]:
     """Return the canonical columns of a log, named as below `logs`; empty for other names.
@@ -196,4 +174,4 @@ def canonical_columns(log: str) -> tuple[str, ...]:
         >>> canonical_columns("events.orders")
         ('unit_id', 'ts')
     """
-    return _OUTCOME_COLUMNS if log.startswith(OUTCOME) else CANONICAL_COLUMNS.get(log, ())
+    return ("unit_id", "ts") if log.startswith(OUTCOME) else CANONICAL_COLUMNS.get(log, ())

@@ -11,10 +11,10 @@ from typing import Any, cast
 
 import numpy as np
 
-from abeval.agreement.standing import CALIBRATED_AT, LOWER_IS_BETTER
 from abeval.errors import ExperimentError
 from abeval.history.measures import Case, cases_of, name_of
 from abeval.history.table import Table, changing
+from abeval.offline.metrics import direction_of
 from abeval.results.analysis import Result
 from abeval.results.effects import Row
 from abeval.results.history import Added, AddedSource, HistoryRow
@@ -232,7 +232,7 @@ def _of_replay(result: ReplayResult) -> Iterator[HistoryRow]:
                 metric=pair.metric,
                 side="offline",
                 traffic=pair.traffic,
-                direction=_direction(pair.metric),
+                direction=direction_of(pair.metric),
                 scale="difference",
                 value_control=pair.value_control,
                 value=pair.value,
@@ -245,13 +245,6 @@ def _of_replay(result: ReplayResult) -> Iterator[HistoryRow]:
                 units=pair.units,
                 reason=pair.reason,
             )
-
-
-def _direction(metric: str) -> str:
-    name = metric.partition("@")[0].partition("[")[0]
-    if name in CALIBRATED_AT:
-        return f"toward {CALIBRATED_AT[name]:g}"
-    return "decrease" if name in LOWER_IS_BETTER else "increase"
 
 
 def _of_windows(result: TimeResult) -> Iterator[HistoryRow]:

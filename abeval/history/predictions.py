@@ -132,8 +132,7 @@ def _columns(measure: Measure, cases: Sequence[Case]) -> tuple[Floats, Floats]:
 
 def signal(effects: Floats, ses: Floats) -> float:
     """Return the share of true effects in the variance of an estimate with a typical error."""
-    spread = spreads(effects, ses)
-    variance = float(np.sum(spread.weight * spread.variance))
+    variance = spreads(effects, ses).expected
     return variance / (variance + float(np.median(ses)) ** 2)
 
 

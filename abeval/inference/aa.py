@@ -9,7 +9,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from abeval.aggregates.aggregates import FEW_UNITS, FEW_VALUES, BucketSums, deals_units
+from abeval.aggregates.aggregates import BucketSums, deals_units
 from abeval.experiment.model import Experiment
 from abeval.inference.compare import Analysis
 from abeval.inference.comparison import Comparisons
@@ -98,7 +98,6 @@ BINS = 20
 """Of the histogram of p-values, from 0 to 1."""
 
 EXACT = "judged by Fisher's exact test with its mid-p, for few successes or failures"
-PERMUTED = "judged by a permutation of its units, which keeps its level"
 TOO_SKEWED = "too skewed for a test with so few units"
 RESAMPLED = "judged by resampling of sub-buckets"
 
@@ -134,8 +133,6 @@ def _tests_of_rows(
             why[metric.name] = EXACT
         elif row.reason == "too_skewed":
             why[metric.name] = TOO_SKEWED
-        elif row.permuted is not None and row.permuted.pair is not None:
-            why[metric.name] = PERMUTED
         elif row.permuted is not None:
             skewed[metric.name] = skewness_of(row.permuted)
     return why, skewed
@@ -194,9 +191,7 @@ def _skewed_units(
         left = abs(left_in_difference(skewness, units, share))
         if one.units.max() > 1 or left <= LIMIT:
             continue
-        if units <= FEW_UNITS and len(np.unique(one.sums[:, :2], axis=0)) <= FEW_VALUES:
-            refused[name] = PERMUTED
-        elif left > MOST:
+        if left > MOST:
             refused[name] = TOO_SKEWED
         else:
             skewed[name] = skewness

@@ -9,9 +9,8 @@ from abeval.experiment.sections import Adjust, Relative, Resample
 from abeval.inference import special_tests
 from abeval.inference.looks import LookBoundary, Looks, at_look
 from abeval.results.effects import Numbers, Values
-from abeval.stats import effects, multiplicity, skewed, split_moments
+from abeval.stats import effects, multiplicity, skewed
 from abeval.stats.records import Adjusted, Effect, Estimate, Interval, Lift, Refusal
-from abeval.stats.resampling import SEED
 from abeval.stats.split_moments import Skewed
 
 Reason = Literal[
@@ -286,7 +285,6 @@ def with_skewed(bare: Comparison, values: Skewed, method: str, rule: Rule) -> Co
         spread=spread,
         own=None,
         permuted=values,
-        draws=None if values.pair is None else Draws(split_moments.DRAWS, SEED),
     )
 
 

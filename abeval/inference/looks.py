@@ -13,7 +13,7 @@ from abeval.experiment.model import Experiment
 from abeval.experiment.sections import Period, moment
 from abeval.logs.accounting import DayRows
 from abeval.stats import effects, sequential
-from abeval.stats.distributions import tail, two_sided_quantile
+from abeval.stats.distributions import two_sided, two_sided_quantile
 from abeval.stats.records import Effect, Refusal
 
 _NEAR = 0.01
@@ -103,11 +103,11 @@ class AlwaysValid(NamedTuple):
         follow = sequential.confidence_sequence if planned else sequential.from_start
         look = follow(effect.difference, effect.se, information, alpha)
         half = (look.high - effect.difference) / effect.se
-        level, _ = tail(half, effect.df)
+        level = two_sided(half, effect.df)
         z = effect.difference / effect.se
         boundary = LookBoundary(information, z, half, abs(z) >= half, self)
-        numbers = look.low, look.high, look.p_value, look.log10_p_value
-        return EffectAtLook(_valid(effect, "always_valid", *numbers), level, boundary)
+        valid = _valid(effect, "always_valid", look.low, look.high, look.p_value)
+        return EffectAtLook(valid, level, boundary)
 
 
 class Planned(NamedTuple):
@@ -144,18 +144,16 @@ class Planned(NamedTuple):
         p = sequential.repeated_p_value(z, self.fractions, self.spending, spent_at=self.shares)
         signed = z if effect.difference >= 0 else -z
         boundary = LookBoundary(information, signed, critical, z >= critical, self)
-        valid = _valid(effect, "group_sequential", *ends, p.value, p.log10)
+        valid = _valid(effect, "group_sequential", *ends, p.value)
         return EffectAtLook(valid, level, boundary)
 
 
 Looks = AlwaysValid | Planned
 
 
-def _valid(
-    effect: Effect, name: str, low: float, high: float, p_value: float, log10: float
-) -> Effect:
+def _valid(effect: Effect, name: str, low: float, high: float, p_value: float) -> Effect:
     method = f"{name}_{effect.method.removesuffix('_t')}"
-    return effect._replace(low=low, high=high, p_value=p_value, log10_p_value=log10, method=method)
+    return effect._replace(low=low, high=high, p_value=p_value, method=method)
 
 
 def looks_of(

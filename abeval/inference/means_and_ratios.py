@@ -17,7 +17,7 @@ from abeval.metrics.definition import Metric, rounding
 from abeval.stats import adjustment, means
 from abeval.stats.moments import Moments, stratified
 from abeval.stats.records import Adjusted, Estimate, Refusal
-from abeval.stats.skewed import method
+from abeval.stats.skewed import METHOD
 from abeval.stats.split_moments import Skewed
 
 MIN_STRETCH = 30
@@ -138,7 +138,7 @@ def _judged(bare: Comparison, sample: _Sample) -> Comparison:
         permuted = _skewed(sample, adjusted)
         if permuted is not None:
             prefix = "post_stratified_" if strata is not None and strata.adjusts else "cuped_"
-            name = method(permuted) if adjusted is None else prefix + method(permuted)
+            name = METHOD if adjusted is None else prefix + METHOD
             return replace(comparison.with_skewed(bare, permuted, name, rule), adjusted=adjusted)
         if adjusted is not None:
             if rule.adjust == "cuped":

@@ -69,7 +69,7 @@ def judged_rows(
             p_adjusted=p_adjusted,
             method=comparison.effect and comparison.effect.method,
             status=status,
-            reason=comparison.reason or _why(metric, comparison, status, (own, p_value), alpha),
+            reason=_why(metric, comparison, status, (own, p_value), alpha),
             units_needed=comparison.units_needed,
             mde=outlook.detectable_now(experiment, metrics, metric, variant, comparison),
             lift_method=comparison.lift and comparison.lift.method,
@@ -89,6 +89,8 @@ def _why(
     own, p_value = p_values
     if metric.within is not None and own is None and comparison.effect is not None:
         return "too_skewed" if comparison.is_skewed else "too_few_units"
+    if comparison.reason is not None:
+        return comparison.reason
     ends, is_range = comparison.effect, metric.within is not None
     if status != "unclear" or ends is None or own is None or p_value is None:
         return None

@@ -12,9 +12,8 @@ variants, so that no test is chosen by its p-value:
 
 - up to `LIMIT` and `LIMIT_AT_EFFECTS`: the test that the plan names; of values of 0 and 1 the first
   limit is the only one;
-- above, where the values of single units are known: their permutation, however skewed they are;
-- where only moments are, up to `MOST`: the permutation test by its moments, `stats.skewed`;
-- above: no test, but how many units would do.
+- above, up to `MOST`: the permutation test by its moments, `stats.skewed`;
+- beyond: no test, but how many units would do.
 
 The limits are measured by `benchmarks.calibration.skew`.
 """
@@ -245,13 +244,13 @@ def _if_needed(compared: Skewed, are_shares: bool) -> Skewed | None:
 
 
 def check_holds(compared: Skewed) -> None:
-    """Check that a test holds: by single units it always does, by moments up to `MOST`.
+    """Check that three moments describe the difference: up to `MOST` they do.
 
     Raises:
-        TooSkewed: It does not.
+        TooSkewed: They do not.
     """
     times = (skewed.skewness(compared) / MOST) ** 2
-    if compared.pair is None and times > 1:
+    if times > 1:
         control = sum(stratum.control.units for stratum in compared.strata)
         # Skewness falls with the root of the units. Two digits say enough.
         needed = min(control, compared.units - control) * times

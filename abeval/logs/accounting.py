@@ -12,22 +12,12 @@ from abeval.errors import LogError
 from abeval.experiment.model import Experiment
 from abeval.experiment.problems import meant_by
 from abeval.logs import checks
+from abeval.logs import unit_arrays as arrays
 from abeval.logs.checks import USED, USED_BEFORE
 from abeval.logs.joins import relation
 from abeval.logs.placing import REASONS, at
 from abeval.logs.prepare import Prepared
 from abeval.logs.shape import UNITS
-from abeval.logs.unit_arrays import (
-    NO_DAY,
-    NO_FIRST,
-    NO_LAST,
-    NONE,
-    Whole,
-    counted,
-    heads,
-    reduced,
-    where,
-)
 
 
 class LogRows(NamedTuple):
@@ -39,10 +29,9 @@ class LogRows(NamedTuple):
 
 
 class DayRows(NamedTuple):
-    """A local day (ISO): its units, those whose first day it is, and its impressions.
+    """A local day (ISO), with units, units on their first day, impressions, and epoch times.
 
-    `first_ms` and `last_ms` are the times of the first and the last impression since 1970, None
-    where only the day is known.
+    Times of the first and last impression are None where only the day is known.
     """
 
     day: str
@@ -70,34 +59,23 @@ def accounts(prepared: Prepared, engine: Engine) -> list[LogRows]:
     """Return rows of the impressions, and of click and outcome logs that were read."""
     shape = prepared.shape
     logs = [(shape.impressions.log, _impressions(prepared))]
-    if shape.clicks is not None and prepared.summed.has_rows:
+    if shape.clicks is not None:
         logs.append(("clicks", _clicks(engine)))
     if shape.table is not None:
         logs.append((UNITS, _units(engine)))
     logs += [(name, _outcomes(name, engine)) for name in shape.outcomes]
-    return [LogRows(log, *counted) for log, rows in logs for counted in rows]
+    return [LogRows(log, reason, count) for log, rows in logs for reason, count in rows]
 
 
 def check_some_left(experiment: Experiment, prepared: Prepared, engine: Engine) -> None:
-    """Refuse logs without an impression to analyse, and say why impressions are set aside.
-
-    Raises:
-        LogError: Every impression is set aside.
-    """
+    """Refuse logs without an impression to analyse (`LogError`), and say why they are set aside."""
     if not prepared.days.in_period.any():
         counts = _impressions(prepared)
         raise checks.nothing_left(prepared.shape, counts, experiment.timezone, engine)
 
 
 def check_all_counted(prepared: Prepared, accounts: Sequence[LogRows]) -> None:
-    """Refuse an analysis of other rows than those that were read: each is used or set aside.
-
-    Raises:
-        LogError: With both numbers.
-    """
-    if not prepared.summed.has_rows:
-        # Sums of a warehouse: its rows were counted there.
-        return
+    """Refuse an analysis of other rows than those that were read (`LogError`)."""
     log = prepared.shape.impressions.log
     counted = sum(one.rows for one in accounts if one.log == log)
     if counted != prepared.rows:
@@ -109,51 +87,42 @@ def check_all_counted(prepared: Prepared, accounts: Sequence[LogRows]) -> None:
 
 def _impressions(prepared: Prepared) -> list[tuple[str, int]]:
     """Count impressions: used in the period and before it, then those that are set aside."""
-    used, reasons = Counter[bool](), Counter[str]()
+    used, reasons = list[int](), Counter({"null_unit": sum(prepared.cells.nameless)})
     for kind, rows in zip(prepared.cells.kinds, _by_kind(prepared), strict=True):
         if kind.set_aside is not None:
-            reasons[kind.set_aside] += int(rows)
-    reasons["null_unit"] += sum(prepared.cells.nameless)
+            reasons[kind.set_aside] += rows
     for in_period in (True, False):
-        rows = _by_reason(prepared, in_period)
-        used[in_period] = int(rows[NONE])
-        for reason, count in zip(REASONS, rows[:NONE].tolist(), strict=True):
-            reasons[reason] += int(count)
-    found = prepared.repeats
-    repeats = {"duplicate": found.dropped, "repeated_unit": found.units}
-    set_aside = [*repeats.items(), *sorted(reasons.items())]
-    return [
-        (USED, used[True]),
-        (USED_BEFORE, used[False]),
-        *((reason, rows) for reason, rows in set_aside if rows),
-    ]
+        *set_aside, analysed = _by_reason(prepared, in_period)
+        used.append(analysed)
+        reasons.update(dict(zip(REASONS, set_aside, strict=True)))
+    repeats = prepared.repeats
+    repeated = (("duplicate", repeats.dropped), ("repeated_unit", repeats.units))
+    rows_of = (*zip((USED, USED_BEFORE), used, strict=True), *repeated, *sorted(reasons.items()))
+    return [(reason, rows) for reason, rows in rows_of if rows or reason in (USED, USED_BEFORE)]
 
 
-def _by_kind(prepared: Prepared) -> Whole:
+def _by_kind(prepared: Prepared) -> list[int]:
     """Count impressions of each kind that have a unit."""
     cells = prepared.cells
-    return np.bincount(cells.kind, cells.sums["c_1"], len(cells.kinds)).astype(np.int64)
+    counts = np.bincount(cells.kind, cells.sums["c_1"], len(cells.kinds))
+    return [*map(int, counts)]
 
 
-def _by_reason(prepared: Prepared, in_period: bool) -> Whole:
+def _by_reason(prepared: Prepared, in_period: bool) -> list[int]:
     """Count impressions by `REASONS` of their units; at the end, those that are used."""
     cells, placed = prepared.cells, prepared.placed
-    rows = where(cells.counts & (cells.in_period == in_period))
+    rows = arrays.where(cells.counts & (cells.in_period == in_period))
     # A unit that is not among those that might be analysed is not in the experiment.
     reason = np.append(placed.set_aside, REASONS.index("not_in_experiment"))[placed.place]
     code = reason[cells.unit[rows]] % (len(REASONS) + 1)
-    sums = np.bincount(code, cells.sums["c_1"][rows], len(REASONS) + 1)
-    return sums.astype(np.int64)
+    return [*map(int, np.bincount(code, cells.sums["c_1"][rows], len(REASONS) + 1))]
 
 
 def _clicks(engine: Engine) -> list[tuple[str, int]]:
-    used, duplicates, set_aside = 0, 0, []
-    for reason, clicks, copies in engine.rows(query("log/click_accounting")):
-        duplicates += whole(copies)
-        if reason is None:
-            used = whole(clicks)
-        else:
-            set_aside.append((str(reason), whole(clicks)))
+    rows = engine.rows(query("log/click_accounting"))
+    used = sum(whole(clicks) for reason, clicks, _ in rows if reason is None)
+    duplicates = sum(whole(copies) for *_, copies in rows)
+    set_aside = [(str(reason), whole(clicks)) for reason, clicks, _ in rows if reason is not None]
     return [(USED, used), *([("duplicate", duplicates)] if duplicates else []), *set_aside]
 
 
@@ -182,9 +151,8 @@ def facts(prepared: Prepared) -> dict[str, int]:
     """Return counts for the trust checks; `duplicates` only where they were looked for."""
     shape, placed, cells = prepared.shape, prepared.placed, prepared.cells
     known = placed.set_aside != REASONS.index("not_in_experiment")
-    found = prepared.repeats.duplicates
-    counted = {} if found is None else {"duplicates": found}
-    rows = where(cells.counts & cells.in_period)
+    duplicates = prepared.repeats.duplicates
+    rows = arrays.where(cells.counts & cells.in_period)
 
     def total(components: Sequence[str]) -> int:
         return sum(int(cells.sums[name][rows].sum()) for name in components)
@@ -199,7 +167,7 @@ def facts(prepared: Prepared) -> dict[str, int]:
         "tied_out": int((placed.set_aside == REASONS.index("tied_crossover")).sum()),
         "assigned": sum(count for *_, count in ruled),
         "reassigned": sum(count for _, own, rule, count in ruled if own != rule),
-        **counted,
+        **({} if duplicates is None else {"duplicates": duplicates}),
     }
 
 
@@ -210,21 +178,23 @@ def expected_variants(prepared: Prepared) -> list[tuple[str | None, str, str | N
     """
     placed, cells = prepared.placed, prepared.cells
     logged, expected = placed.logged, placed.expected
-    if expected is None or not prepared.has_rule:
+    if expected is None or not prepared.shape.tells_variant:
         return []
     shown = np.where(logged.crosses, logged.first, logged.low)
     rows = np.flatnonzero(cells.counts & cells.in_period)
-    start = heads(cells.unit[rows])
+    start = arrays.heads(cells.unit[rows])
     place = placed.place[cells.unit[rows[start]]]
-    days = reduced(np.minimum, cells.day[rows], start)
-    first_day = np.full(len(shown), NO_DAY)
-    first_day[place[place != NONE]] = days[place != NONE]
+    days = arrays.reduced(np.minimum, cells.day[rows], start)
+    first_day = np.full(len(shown), arrays.NO_DAY)
+    first_day[place[place != arrays.NONE]] = days[place != arrays.NONE]
     compared = [*(name in prepared.variants for name in logged.names), False]
     chosen = np.flatnonzero(np.array(compared)[shown])
     names = [*logged.names, None]
     return [
         (day_text(day), str(names[own]), names[rule], count)
-        for day, own, rule, count in counted(first_day[chosen], shown[chosen], expected[chosen])
+        for day, own, rule, count in arrays.counted(
+            first_day[chosen], shown[chosen], expected[chosen]
+        )
     ]
 
 
@@ -234,17 +204,17 @@ def days_of(prepared: Prepared) -> list[DayRows]:
     The times are of all impressions that count, those of other units among them.
     """
     cells, days = prepared.cells, prepared.days
-    rows = np.flatnonzero(days.in_period & (days.day != NO_DAY))
+    rows = np.flatnonzero(days.in_period & (days.day != arrays.NO_DAY))
     unit, day = days.unit[rows], days.day[rows]
     if not len(rows):
         return []
     low = int(day.min())
     size = int(day.max()) - low + 1
     units = np.bincount(day - low, minlength=size)
-    new = np.bincount(day[heads(unit)] - low, minlength=size)
+    new = np.bincount(day[arrays.heads(unit)] - low, minlength=size)
     impressions = np.bincount(day - low, days.columns["c_1"][rows], size).astype(np.int64)
-    first, last = np.full(size, NO_FIRST), np.full(size, NO_LAST)
-    every = np.flatnonzero(cells.counts & cells.in_period & (cells.hour != NO_DAY))
+    first, last = np.full(size, arrays.NO_FIRST), np.full(size, arrays.NO_LAST)
+    every = np.flatnonzero(cells.counts & cells.in_period & (cells.hour != arrays.NO_DAY))
     place = cells.day[every] - low
     inside = (place >= 0) & (place < size)
     np.minimum.at(first, place[inside], cells.first_ms[every][inside])
@@ -264,18 +234,18 @@ def day_text(day: int) -> str | None:
         >>> day_text(20_000)
         '2024-10-04'
     """
-    return None if day == NO_DAY else str(np.datetime64(day, "D"))
+    return None if day == arrays.NO_DAY else str(np.datetime64(day, "D"))
 
 
 def seen_in(prepared: Prepared) -> list[SeenUnits]:
     """Return where units were seen first and at all, and where their rule places them."""
     logged, expected = prepared.placed.logged, prepared.placed.expected
-    first = np.where(logged.crosses, logged.first, NONE)
-    ruled = np.full(len(first), NONE) if expected is None else expected
+    first = np.where(logged.crosses, logged.first, arrays.NONE)
+    ruled = np.full(len(first), arrays.NONE) if expected is None else expected
     names = [*logged.names, None]
     return [
         SeenUnits(names[low], names[high], names[own], names[rule], count)
-        for low, high, own, rule, count in counted(logged.low, logged.high, first, ruled)
+        for low, high, own, rule, count in arrays.counted(logged.low, logged.high, first, ruled)
     ]
 
 
@@ -288,15 +258,15 @@ def count_other_variants(experiment: Experiment, prepared: Prepared) -> dict[str
     """Count rows of variants that the file does not name: other spellings, and the largest."""
     cells, placed = prepared.cells, prepared.placed
     rows = Counter[str]()
-    for kind, count in zip(cells.kinds, _by_kind(prepared).tolist(), strict=True):
+    for kind, count in zip(cells.kinds, _by_kind(prepared), strict=True):
         if kind.set_aside == "not_compared" and kind.variant is not None:
             rows[kind.variant] += count
     elsewhere = placed.set_aside == REASONS.index("no_variant")
-    cell = where(cells.counts & cells.in_period)
+    cell = arrays.where(cells.counts & cells.in_period)
     place = placed.place[cells.unit[cell]]
-    own = np.where(elsewhere, placed.variant, NONE)
+    own = np.where(elsewhere, placed.variant, arrays.NONE)
     code = at(own, place)
-    sums = np.bincount(code[code != NONE], cells.sums["c_1"][cell][code != NONE])
+    sums = np.bincount(code[code != arrays.NONE], cells.sums["c_1"][cell][code != arrays.NONE])
     for variant, count in enumerate(sums.astype(np.int64).tolist()):
         rows[placed.logged.names[variant]] += count
     largest = sorted(((n, c) for n, c in rows.items() if c), key=lambda row: (-row[1], row[0]))

@@ -1,6 +1,6 @@
 """Cells of a log as arrays: sums by unit, hour and kind, from the one pass over the log."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, NamedTuple
@@ -11,56 +11,23 @@ from numpy.typing import NDArray
 from abeval.engines.protocol import ArrayEngine, Cell, Engine, row_count, whole
 from abeval.engines.sql import query, quoted
 from abeval.errors import LogError
+from abeval.logs import unit_arrays as arrays
 from abeval.logs.checks import check_clicks
 from abeval.logs.run import Run
 from abeval.logs.shape import LogShape
-from abeval.logs.unit_arrays import (
-    NO_DAY,
-    NO_FIRST,
-    NO_LAST,
-    NONE,
-    Codes,
-    UnitDays,
-    Whole,
-    heads,
-    narrow,
-    reduced,
-    runs,
-    unit_days,
-    where,
-)
-from abeval.metrics.definition import Metric
-
-
-@dataclass(frozen=True)
-class Summed:
-    """What `logged_sums` holds.
-
-    Attributes:
-        notes: What a reader of the result must know about it.
-        has_rows: Whether the log itself can be read too.
-    """
-
-    notes: tuple[str, ...] = ()
-    has_rows: bool = True
-
-
-Sums = Callable[[Run, Sequence[Metric], LogShape], Summed]
-"""Makes `logged_sums`; a cell may have several rows, as whoever reads them adds them up."""
 
 _FEW = 100_000
 """Rows of a table of units that are kept as sums, rather than read anew by each query."""
 
 
-def one_pass(run: Run, metrics: Sequence[Metric], shape: LogShape) -> Summed:
-    """Sum the whole log; a table of units has one row of each, so nothing is to be summed."""
+def write_sums(run: Run, shape: LogShape) -> None:
+    """Create `logged_sums`: of a log its sums, of a table of units a row of each."""
     check_clicks(shape, run.engine)
     engine, of_units = run.engine, run.experiment.of_units
     # A few rows are planned once; many would be in memory twice.
     is_few = isinstance(engine, ArrayEngine) and of_units and row_count(engine, "raw_units") <= _FEW
     create = engine.view if of_units and not is_few else engine.table
     create("logged_sums", query(f"units/logged_{'rows' if of_units else 'sums'}"))
-    return Summed()
 
 
 OUTSIDE, NO_TIME, BEFORE, IN_PERIOD = range(4)
@@ -73,16 +40,14 @@ class Kind(NamedTuple):
     """What cells have in common.
 
     Attributes:
-        phase: Of the impressions.
+        phase: `OUTSIDE` to `IN_PERIOD`.
         variant: As logged, None where the log has none.
-        is_exposed: Whether the unit had been exposed; true without a log of exposures.
-        segments: Value of each segment, empty where it has none, in the order of the shape.
+        segments: Value of each segment, in the order of the shape; empty for none.
         set_aside: Why its impressions do not count, None where they do.
     """
 
     phase: int
     variant: str | None
-    is_exposed: bool
     segments: tuple[str, ...]
     set_aside: str | None = None
 
@@ -96,20 +61,18 @@ class Cells:
         unit: Place of the unit in `hashes`, shape (cells,).
         kind: Place in `kinds`.
         hour: Local hour since 1970, `NO_DAY` without a time and outside both periods.
-        first_ms: Time of its first impression, `NO_FIRST` without one.
-        last_ms: Of its last, `NO_LAST` without one.
+        first_ms: Time of its first impression, `NO_FIRST` without one; `last_ms` as well.
         sums: `c_1`, … → sums, in the fewest bytes.
-        kinds: Every kind once.
         nameless: Impressions of each kind that have no unit.
         sub_bucket: Of each unit, shape (units,); None where the pass did not ask for it.
     """
 
-    hashes: Whole
+    hashes: arrays.Whole
     unit: NDArray[np.int32]
     kind: NDArray[np.int32]
     hour: NDArray[np.int32]
-    first_ms: Whole
-    last_ms: Whole
+    first_ms: arrays.Whole
+    last_ms: arrays.Whole
     sums: Mapping[str, NDArray[np.integer]]
     kinds: Sequence[Kind]
     nameless: Sequence[int]
@@ -118,17 +81,17 @@ class Cells:
     @cached_property
     def day(self) -> NDArray[np.int32]:
         """Local day since 1970 of each cell, `NO_DAY` where the hour is."""
-        no_time = self.hour == NO_DAY
-        return self.hour if no_time.all() else np.where(no_time, NO_DAY, self.hour // HOURS)
+        no_time = self.hour == arrays.NO_DAY
+        return self.hour if no_time.all() else np.where(no_time, arrays.NO_DAY, self.hour // HOURS)
 
     @cached_property
     def counts(self) -> NDArray[np.bool_]:
-        """Whether the impressions of each cell count."""
+        """Tell whether the impressions of each cell count."""
         return np.array([kind.set_aside is None for kind in self.kinds], dtype=bool)[self.kind]
 
     @cached_property
     def in_period(self) -> NDArray[np.bool_]:
-        """Whether each cell is of the period."""
+        """Tell whether each cell is of the period."""
         return np.array([kind.phase == IN_PERIOD for kind in self.kinds], dtype=bool)[self.kind]
 
 
@@ -137,11 +100,8 @@ def read_cells(
 ) -> Cells:
     """Read the rows of `logged_sums` as arrays.
 
-    Args:
-        engine: After the pass.
-        shape: What it summed.
-        variants: Those whose impressions count; None where other logs place the units.
-        bucket: SQL of the sub-bucket of a unit over `unit_id`, if that is asked for.
+    `variants` are those whose impressions count, None where other logs place the units; `bucket` is
+    SQL of the sub-bucket of a unit over `unit_id`.
 
     Raises:
         LogError: Two units, or two kinds, have the same hash.
@@ -157,30 +117,31 @@ def read_cells(
     if len({*kind_hashes.tolist()}) < len(kind_hashes):
         raise LogError("two kinds of impressions have the same hash", "report it with the file")
     sums = [*shape.components.values()]
-    absent = {"first_ms": NO_FIRST, "last_ms": NO_LAST, **dict.fromkeys(sums, 0)}
+    no = arrays.NO_DAY
+    absent = {"first_ms": arrays.NO_FIRST, "last_ms": arrays.NO_LAST, **dict.fromkeys(sums, 0)}
     columns = {
         "unit": engine.hash64(["unit_id"]),
         "twin": f"cast({engine.hash64(['unit_id', '1'])} % {2**31} as int)",
         "kind": kind_hash,
-        "hour": f"cast(coalesce(case when phase >= {BEFORE} then hour end, {NO_DAY}) as int)",
+        "hour": f"cast(case when phase >= {BEFORE} then coalesce(hour, {no}) else {no} end as int)",
         **{n: f"cast(coalesce({n}, {value}) as bigint)" for n, value in absent.items()},
         **({"bucket": bucket} if bucket else {}),
     }
-    arrays = _fetched(engine, columns, sum(whole(row[2]) for row in rows))
-    order = np.argsort(arrays["unit"])
+    fetched = _fetched(engine, columns, sum(whole(row[2]) for row in rows))
+    order = np.argsort(fetched["unit"])
     # Each column as fetched goes before the next is sorted: together they would take twice as much.
-    ordered = {n: a.take(order) if (a := arrays.pop(n)).strides[0] else a for n in columns}
+    ordered = {n: a.take(order) if (a := fetched.pop(n)).strides[0] else a for n in columns}
     unit, twin = ordered["unit"], ordered.pop("twin")
     is_same = unit[1:] == unit[:-1]
     if (is_same & (twin[1:] != twin[:-1])).any():
         raise LogError("two units have the same hash of 94 bits", "report it with the log")
-    starts = heads(unit)
+    starts = arrays.heads(unit)
     return Cells(
-        hashes=reduced(np.minimum, unit, starts),
-        unit=runs(starts, len(unit)).astype(np.int32),
+        hashes=arrays.reduced(np.minimum, unit, starts),
+        unit=arrays.runs(starts, len(unit)).astype(np.int32),
         kind=np.searchsorted(kind_hashes, ordered["kind"]).astype(np.int32),
         **{name: ordered[name] for name in ("hour", "first_ms", "last_ms")},
-        sums={name: narrow(ordered.pop(name)) for name in sums},
+        sums={name: arrays.narrow(ordered.pop(name)) for name in sums},
         kinds=[_kind(row[3:], variants) for row in rows],
         nameless=[whole(row[1]) for row in rows],
         sub_bucket=ordered["bucket"][starts].astype(np.int16) if bucket else None,
@@ -193,21 +154,21 @@ def _fetched(engine: Engine, columns: Mapping[str, str], size: int) -> dict[str,
     sql = f"select {listed} from logged_sums where unit_id is not null"
     if not isinstance(engine, ArrayEngine):
         return dict(engine.arrays(sql))
-    arrays: dict[str, NDArray[Any]] = {name: np.zeros(size, dtype=np.int64) for name in columns}
+    fetched: dict[str, NDArray[Any]] = {name: np.zeros(size, dtype=np.int64) for name in columns}
     end = 0
     for rows in engine.chunks(sql):
         start, end = end, end + len(rows["unit"])
         for name, values in rows.items():
             if start == 0:
                 # A column takes memory once it has a second value.
-                arrays[name] = np.broadcast_to(values[:1].copy(), size)
-            first = arrays[name][0]
-            if not arrays[name].flags.writeable and (values != first).any():
-                arrays[name] = np.empty(size, dtype=values.dtype)
-                arrays[name][:start] = first
-            if arrays[name].flags.writeable:
-                arrays[name][start:end] = values
-    return arrays
+                fetched[name] = np.broadcast_to(values[:1].copy(), size)
+            first = fetched[name][0]
+            if not fetched[name].flags.writeable and (values != first).any():
+                fetched[name] = np.empty(size, dtype=values.dtype)
+                fetched[name][:start] = first
+            if fetched[name].flags.writeable:
+                fetched[name][start:end] = values
+    return fetched
 
 
 def _kind(row: Sequence[Cell], variants: Sequence[str] | None) -> Kind:
@@ -220,18 +181,16 @@ def _kind(row: Sequence[Cell], variants: Sequence[str] | None) -> Kind:
     if set_aside is None and not is_exposed:
         set_aside = "not_exposed"
     named = None if variant is None else str(variant)
-    return Kind(phase, named, bool(is_exposed), segments, set_aside)
+    return Kind(phase, named, segments, set_aside)
 
 
-def days_of_units(cells: Cells, unit_of: Codes) -> UnitDays:
+def days_of_units(cells: Cells, unit_of: arrays.Codes) -> arrays.UnitDays:
     """Sum the cells of analysed units by day, with `c_days`, which counts days.
 
-    Args:
-        cells: The cells of the log.
-        unit_of: Place of each unit among the analysed ones, `NONE` where it is not.
+    `unit_of` is the place of each unit among the analysed ones, `NONE` where it is not.
     """
     unit = unit_of[cells.unit]
-    rows = where(cells.counts & (unit != NONE))
-    days = unit_days(unit, cells.in_period, cells.day, cells.sums, rows)
-    sums = {name: narrow(column) for name, column in days.columns.items()}
-    return days._replace(columns={"c_days": (days.day != NO_DAY).astype(np.int64), **sums})
+    rows = arrays.where(cells.counts & (unit != arrays.NONE))
+    days = arrays.unit_days(unit, cells.in_period, cells.day, cells.sums, rows)
+    sums = {name: arrays.narrow(column) for name, column in days.columns.items()}
+    return days._replace(columns={"c_days": (days.day != arrays.NO_DAY).astype(np.int64), **sums})

@@ -60,10 +60,7 @@ def check_opened(experiment: Experiment, logs: Mapping[str, LogColumns]) -> None
 def check_schedule(changes: bool, has_time: bool, by_rule: bool) -> None:
     """Refuse a schedule of splits that these logs cannot follow.
 
-    Args:
-        changes: Whether the schedule changes the split.
-        has_time: Whether the logs say when a unit entered.
-        by_rule: Whether abeval computes the variants.
+    Splits that change need times of entry, and variants that abeval does not compute (`by_rule`).
     """
     if changes and not has_time:
         raise LogError(

@@ -25,13 +25,12 @@ _IDS = ("impression_id", "unit_id", "request_id")
 
 
 class Repeats(NamedTuple):
-    """Rows that are not what `kept_impressions` reads.
+    """Rows that `kept_impressions` leaves out.
 
     Attributes:
         duplicates: Rows beyond the first of equal ones; None where none were looked for, because
-            the check is switched off or the rows have no id: then equal rows may be different
-            people.
-        dropped: How many of these are set aside: all, unless the file says to keep them.
+            the check is off, or because rows without an id may be of different people.
+        dropped: Those that are set aside: all, unless the file says to keep them.
         units: Rows of a table of units that are set aside, because their unit has several.
     """
 
@@ -43,8 +42,7 @@ class Repeats(NamedTuple):
 def find_repeats(engine: Engine, log: LogColumns, cleaning: Cleaning) -> Repeats:
     """Create `kept_impressions`, without rows that repeat another.
 
-    Rows that are equal in all columns are equal in any few of them: only rows that share a key
-    with another are compared in full.
+    Only rows that share a key with another are compared in full.
     """
     of_units = log.log == "units" and "unit_id" in log
     # By the ids alone most tables are known to have each unit once, and each row.
@@ -53,24 +51,19 @@ def find_repeats(engine: Engine, log: LogColumns, cleaning: Cleaning) -> Repeats
     is_identified = named is not None or any(name in log for name in _IDS)
     checked = cleaning.duplicates != "unchecked" and is_identified
     looked_for = checked and not (once and named is None)
-    repeats = _separate_repeats(engine, log, named) if looked_for else None
-    drops = repeats is not None and cleaning.duplicates == "drop"
-    rows = relation_of("raw", log.log)
-    keep_impressions(
-        engine,
-        f"select r.* from {rows} r anti join repeated_keys k on {repeats} "
-        "union all select * from restored_rows"
-        if drops
-        else f"select * from {rows}",
-    )
-    duplicates = 0
-    if repeats is not None:
+    same = _separate_repeats(engine, log, named) if looked_for else None
+    drops = same is not None and cleaning.duplicates == "drop"
+    kept, duplicates = f"select * from {relation_of('raw', log.log)}", 0
+    if same is not None:
         duplicates = row_count(engine, "repeated_rows") - row_count(engine, "restored_rows")
-    return Repeats(
-        duplicates if checked else None,
-        duplicates if drops else 0,
-        _set_units_aside(engine, log) if of_units and not once else 0,
-    )
+    if drops:
+        others = (
+            f"select r.* from {relation_of('raw', log.log)} r anti join repeated_keys k on {same}"
+        )
+        kept = f"{others} union all select * from restored_rows"
+    keep_impressions(engine, kept)
+    units = _set_units_aside(engine, log) if of_units and not once else 0
+    return Repeats(duplicates if checked else None, duplicates if drops else 0, units)
 
 
 def _each_once(engine: Engine, rows: str, key: Sequence[str]) -> bool:
@@ -82,12 +75,9 @@ def _each_once(engine: Engine, rows: str, key: Sequence[str]) -> bool:
 
 
 def _set_units_aside(engine: Engine, log: LogColumns) -> int:
-    """Set the rows of units with several rows aside, in a table of one row a unit.
+    """Set the rows of units with several rows aside, and count them.
 
-    They differ, and nothing says which is the unit's: no choice of one would favour no variant.
-
-    Returns:
-        Their number.
+    They differ, and nothing says which is the unit's: any choice of one could favour a variant.
     """
     unit = quoted(log.mapped["unit_id"])
     repeated = (
@@ -113,8 +103,7 @@ def keep_impressions(engine: Engine, sql: str) -> None:
 def _separate_repeats(engine: Engine, log: LogColumns, named: list[str] | None) -> str | None:
     """Create `repeated_rows` and `restored_rows`, which holds the first of each.
 
-    Returns:
-        The condition by which rows `r` have one of the repeated keys `k`; None if no key repeats.
+    Returns the condition by which rows `r` have a repeated key `k`; None if no key repeats.
     """
     key = _find_repeated_keys(engine, log, named)
     if not key or row_count(engine, "repeated_keys") == 0:
@@ -128,10 +117,9 @@ def _separate_repeats(engine: Engine, log: LogColumns, named: list[str] | None) 
 
 
 def _find_repeated_keys(engine: Engine, log: LogColumns, named: list[str] | None) -> Sequence[str]:
-    """Create `repeated_keys`; its columns are the user's, or as few as distinguish rows.
+    """Create `repeated_keys`, and return its columns: the user's, or as few as distinguish rows.
 
-    Returns:
-        These columns; none, and no relation, where hashes tell that no key repeats.
+    There are none, and no relation, where hashes tell that no key repeats.
     """
     rows = relation_of("raw", log.log)
     if named is None and _positions_fit(engine, log):

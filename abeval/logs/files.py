@@ -29,11 +29,7 @@ _FEW_BYTES = 64_000_000
 def rows_of_files(log: str, files: Files) -> int | None:
     """Count the rows of the files of a log; None if that is not cheap.
 
-    A line of text is at least one row, where no row has several lines: without quotes in CSV, and
-    if each line of JSON is an object.
-
-    Raises:
-        LogError: A file cannot be read.
+    A line of text counts as a row: without quotes in CSV, and if each line of JSON is an object.
     """
     by_file = rows_by_file(log, files)
     counts = [by_file.get(file) for file in files.read]
@@ -41,11 +37,7 @@ def rows_of_files(log: str, files: Files) -> int | None:
 
 
 def rows_by_file(log: str, files: Files) -> dict[str, int | None]:
-    """Count the rows of each file, None where `rows_of_files` would not know them.
-
-    Raises:
-        LogError: A file cannot be read.
-    """
+    """Count the rows of each file, None where that is not cheap."""
     if not files.are_local:
         return {}
     rows: dict[str, int | None] = dict.fromkeys(files.empty, 0)
@@ -73,11 +65,7 @@ def _of_lines(file: Path, kind: str) -> int | None:
 
 
 def columns_of_files(log: str, files: Files) -> Mapping[str, Types]:
-    """Find the columns of each file, in lower case, with their types; partitions count.
-
-    Raises:
-        LogError: A file cannot be read.
-    """
+    """Find the columns of each file, in lower case, with their types; partitions count."""
     with _reader(log, files) as connection:
         if files.kind == "parquet":
             own = _of_schemas(connection, files.read)
@@ -154,10 +142,7 @@ def _reader(log: str, files: Files) -> Iterator[duckdb.DuckDBPyConnection]:
 
 @cache
 def _database(process: int) -> duckdb.DuckDBPyConnection:
-    """Open a database that keeps nothing; to open one costs more than the footers of a log.
-
-    A process that was forked has its parent's threads no more, so it opens its own.
-    """
+    """Open one database for a process (not for its forks): opening costs more than footers."""
     # Files change between two analyses, so nothing of them is cached.
     opened = duckdb.connect(config={"enable_external_file_cache": "false"})
     atexit.register(_close, process)
@@ -175,16 +160,16 @@ _SHOWN = 5
 
 @dataclass(frozen=True)
 class FileFacts:
-    """What is to be known of the files of a log.
+    """Facts about the files of a log.
 
     Attributes:
         files: All that are read; empty if the log is no files of this machine.
-        empty: Those without a byte, which hold no row.
+        empty: Those without a byte.
         lacking: Column in lower case → the files that lack it, if others have it.
-        rows: Number of rows that they have by themselves; None if that is not cheap to know.
-        are_lines: Whether the rows were counted as lines, of which one row may have several.
+        rows: Number of their rows; None if that is not cheap to count.
+        are_lines: Whether rows were counted as lines, of which one row may have several.
         drift: Column in lower case → type → the files that have it so, if files differ.
-        has_types: Whether a file says the types of its columns, which one of CSV does not.
+        has_types: Whether files say the types of their columns; CSV does not.
     """
 
     files: Sequence[str] = ()
@@ -197,29 +182,26 @@ class FileFacts:
 
 
 def file_facts(log: str, source: LogSource, folder: Path) -> FileFacts:
-    """Look at the files of a log: of Parquet at the footers, of short text files at all lines.
-
-    Raises:
-        LogError: A file cannot be read.
-    """
+    """Look at the footers of Parquet files, and at all lines of short text files."""
     if source.table is not None or not source.paths:
         return FileFacts()
     files = sources.files_of(log, source.paths, folder, source.format)
     if not files.are_local:
         return FileFacts(empty=files.empty)
     columns = columns_of_files(log, files) if len({*files.read}) > 1 else {}
-    lacking, drift = {}, {}
+    lacking, drift = dict[str, list[str]](), dict[str, dict[str, list[str]]]()
     for name in sorted(frozenset().union(*columns.values())):
-        by_type: dict[str, list[str]] = {}
-        for file, types in columns.items():
-            if name in types:
-                by_type.setdefault(types[name], []).append(file)
-        if lacks := [file for file in files.read if name not in columns[file]]:
-            lacking[name] = lacks
-        if len(by_type) > 1:
-            drift[name] = by_type
-    rows, is_text = rows_of_files(log, files), files.kind != "parquet"
-    return FileFacts(files.read, files.empty, lacking, rows, is_text, drift, files.kind != "csv")
+        for file in dict.fromkeys(files.read):
+            if name in columns[file]:
+                by_type = drift.setdefault(name, {})
+                by_type.setdefault(columns[file][name], []).append(file)
+            else:
+                lacking.setdefault(name, []).append(file)
+    return FileFacts(
+        *(files.read, files.empty, lacking, rows_of_files(log, files), files.kind != "parquet"),
+        drift={name: by_type for name, by_type in drift.items() if len(by_type) > 1},
+        has_types=files.kind != "csv",
+    )
 
 
 def mixed_id(facts: FileFacts, column: str) -> str | None:
@@ -255,11 +237,7 @@ def notes_of(
 ) -> Iterator[str]:
     """Write sentences on empty files, and on columns that some files lack or type otherwise.
 
-    Args:
-        log: What the log is called.
-        facts: Of its files.
-        read: The columns that are read.
-        mapped: Those with canonical names.
+    `read` are the columns that are read, `mapped` those with canonical names.
     """
     if facts.empty:
         count = "1 file" if len(facts.empty) == 1 else f"{len(facts.empty):,} files"

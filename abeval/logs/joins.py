@@ -1,7 +1,6 @@
 """Clicks joined to impressions, and outcome logs, such as orders, joined to units.
 
-A click names its impression by an id, or means the unit's last impression of the item before it.
-An outcome counts by its time since the exposure of its unit.
+A click names its impression by an id, or means the unit's last one of the item before it.
 """
 
 from collections.abc import Mapping, Sequence
@@ -31,9 +30,6 @@ def click_join(experiment: Experiment, shape: LogShape) -> tuple[str, ...]:
 
     Those that the experiment chooses, else those that the logs have; none without a log of clicks.
     With the unit they are of several impressions, of which the last before the click is meant.
-
-    Raises:
-        LogError: The logs share no such columns, or one has no times.
     """
     if shape.clicks is None or experiment.logs.clicks is None:
         return ()
@@ -107,12 +103,7 @@ _HOUR_MS = 3_600_000
 
 @dataclass(frozen=True)
 class Coverage:
-    """Up to when a log can be taken to hold what units did.
-
-    Attributes:
-        end_ms: Milliseconds since 1970 UTC.
-        end_day: The local day that is not wholly in it any more.
-    """
+    """Up to when a log is whole: epoch milliseconds, and the first local day that is not."""
 
     end_ms: int
     end_day: date
@@ -129,9 +120,7 @@ def write_outcomes(
 ) -> Mapping[str, Coverage | None]:
     """Create `unit_entry`, and `outcomes_NAME` of each outcome log.
 
-    Returns:
-        Log → up to when it can be taken to be whole, None if it has no row with a time; of the
-        impressions too.
+    Returns the time up to which each log, and the impressions, are whole; None without a time.
     """
     experiment, engine = run.experiment, run.engine
     if not any(row_values(metric) for metric in metrics):
@@ -166,12 +155,7 @@ def _covered_impressions(experiment: Experiment, shape: LogShape, cells: Cells) 
 
 
 def coverage(experiment: Experiment, last_ms: int | None) -> Coverage | None:
-    """Find up to when a log is whole: its last row, or an end of period or day just after it.
-
-    Args:
-        experiment: Its period and time zone.
-        last_ms: The last row; None if there is none.
-    """
+    """Find up to when a log is whole: its last row, or an end of period or day just after it."""
     if last_ms is None:
         return None
     zone = ZoneInfo(experiment.timezone)

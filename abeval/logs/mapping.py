@@ -41,13 +41,12 @@ _TYPE_HINT = (
 
 @dataclass(frozen=True)
 class LogColumns:
-    """The columns of one log.
+    """The columns of one log, by its path in the experiment file below `logs`.
 
     Attributes:
-        log: The name of the log in the experiment file.
-        types: The type of every column of the log.
+        types: The type of every column.
         mapped: Canonical name → the log's own column.
-        source: The log's entry in the experiment file.
+        source: Its entry in the experiment file.
     """
 
     log: str
@@ -75,7 +74,7 @@ class LogColumns:
 
     @property
     def listed(self) -> str:
-        """The hint of an error that names a column which the log does not have."""
+        """Return the hint of an error that names a column which the log does not have."""
         return f"the log has: {', '.join(self.types)}"
 
 
@@ -94,12 +93,8 @@ def map_columns(
 ) -> LogColumns:
     """Find the canonical columns of a log: as the file maps them, else by their own names.
 
-    Args:
-        log: `impressions`, `clicks`, `items`, `exposures`, or `events.NAME` of an outcome log.
-        source: The log's entry in the experiment file.
-        types: The type of every column of the log.
-        unit: The column of the unit, None for a log without units.
-        files: What is to be known of its files, if it is read from files.
+    `log` is its path in the experiment file below `logs`, and `source` its entry there; `unit` is
+    the column of the unit, None for a log without units.
 
     Raises:
         LogError: A mapped column does not exist, or has an unsuitable type.
@@ -108,7 +103,11 @@ def map_columns(
     others = {name: name for name in canonical_columns(log) if name not in named}
     if unit is None:
         others.pop("unit_id", None)
-    found = {name: _find(column, types) for name, column in (others | named).items()}
+    by_lower = {column.lower(): column for column in [*types][::-1]}
+    found = {
+        name: column if column in types else by_lower.get(column.lower())
+        for name, column in (others | named).items()
+    }
     problems = [
         f"logs.{log}: no column {column!r} for {name}{near_miss(column, types)}"
         for name, column in named.items()
@@ -136,12 +135,6 @@ def map_columns(
     return columns
 
 
-def _find(name: str, types: Mapping[str, str]) -> str | None:
-    if name in types:
-        return name
-    return next((column for column in types if column.lower() == name.lower()), None)
-
-
 def _check_ids(columns: LogColumns, files: FileFacts) -> None:
     """Refuse ids that are text in some files and numbers in others: one could be two ids."""
     # Requests and impressions of one file have no rows in others.
@@ -163,17 +156,16 @@ def _check_ids(columns: LogColumns, files: FileFacts) -> None:
 
 
 def _check_types(columns: LogColumns, files: FileFacts) -> None:
-    problems = []
+    problems, types = [], columns.types
     for name, column in columns.mapped.items():
-        kind = columns.types[column]
-        problem = _type_problem(name, kind, columns.source)
+        problem = _type_problem(name, types[column], columns.source)
         if problem is not None:
-            of_type = f"{kind}{with_type(files, column, kind)}"
+            of_type = f"{types[column]}{with_type(files, column, types[column])}"
             problems.append(f"logs.{columns.log}: column {column!r} is {of_type}, {problem}")
     if not problems:
         return
     of_ids = (column for name, column in columns.mapped.items() if name in IDS)
-    decimal = next((c for c in of_ids if _FRACTION.match(columns.types[c])), None)
+    decimal = next((c for c in of_ids if _FRACTION.match(types[c])), None)
     hint = _TYPE_HINT
     if decimal is not None:
         hint = (

@@ -18,12 +18,9 @@ from abeval.files import real
 
 
 class Place(NamedTuple):
-    """A file, or files of a folder, that a run reads or writes.
+    """A file, or files of a folder, that a run reads or writes; `name` is its option or what it is.
 
-    Attributes:
-        name: Of the option or the argument that names it, or what it is.
-        path: A file, or a folder.
-        holds: Of a folder: globs of the files in it that are meant; empty for a file.
+    `holds` are globs of the files in a folder that are meant; empty for a file.
     """
 
     name: str
@@ -32,7 +29,7 @@ class Place(NamedTuple):
 
     @property
     def files(self) -> list[Path]:
-        """The file; of a folder, one for each glob."""
+        """Return the file; of a folder, one for each glob."""
         names = (name.replace("**", "0").translate(_ANY) for name in self.holds)
         return [self.path / name for name in names] if self.holds else [self.path]
 
@@ -76,10 +73,6 @@ def check_named(name: str, path: str | Path) -> None:
 
 def check_apart(reads: Sequence[Place], writes: Sequence[Place]) -> None:
     """Refuse to write what is read, or one file twice.
-
-    Args:
-        reads: What the run reads.
-        writes: What the run writes.
 
     Raises:
         ExperimentError: Two outputs are one file; or an output is an input, through links too, or

@@ -1,20 +1,15 @@
 """The variant of each unit, from the cells of the log, the exposures, and the rule of assignment.
 
-A unit is placed by what the log shows first, or by its rule; why units are set aside, and when they
-entered, follow from the same cells.
-
 Where 10 % became 50 %, treatment's units entered later than control's, and whatever differs between
 early and late units looks like an effect (Simpson's paradox). So units are compared within
 *stretches*: entry days over which traffic was split alike. First impressions alone do not tell a
-ramp from a treatment that moves them: there are stretches only where the file says how units were
-assigned, or when.
+ramp from a treatment that moves them, so the file has to say how units were assigned, or when.
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
-from functools import cached_property
-from typing import Literal, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -26,30 +21,11 @@ from abeval.engines.sql import numbered
 from abeval.experiment.model import Experiment
 from abeval.experiment.sections import moment
 from abeval.experiment.sources import ROW_UNIT
-from abeval.logs import checks
+from abeval.logs import checks, units
+from abeval.logs import unit_arrays as arrays
 from abeval.logs.cells import Cells
 from abeval.logs.run import Run
 from abeval.logs.shape import LogShape
-from abeval.logs.unit_arrays import (
-    NO_FIRST,
-    NONE,
-    Codes,
-    Units,
-    Whole,
-    counted,
-    heads,
-    reduced,
-    runs,
-    where,
-)
-from abeval.logs.units import (
-    drawn,
-    expected_by_rule,
-    place_of,
-    places_of_hashes,
-    same_ids,
-    segments_of,
-)
 from abeval.stats import srm
 
 
@@ -71,7 +47,7 @@ class Stretch:
         start: Its first local day, or the local time at which its split began (ISO).
         end: Its last local day.
         units: Variant → analysed units that entered in it.
-        weights: Variant → planned weight; None where no schedule says which.
+        weights: Variant → planned weight; None without a schedule.
     """
 
     start: str
@@ -113,19 +89,13 @@ def _shares(weights: Mapping[str, float]) -> dict[str, float]:
     return {name: round(weight / total, 12) for name, weight in weights.items()}
 
 
-def entered(experiment: Experiment, first_ms: Whole, variant: Whole) -> list[Entered]:
-    """Count the units that entered in each scheduled split, hour and variant.
-
-    Args:
-        experiment: Its variants, its schedule and its time zone.
-        first_ms: When each unit entered, `NO_FIRST` where that is not known.
-        variant: Place of its variant in the file.
-    """
-    known = first_ms != NO_FIRST
+def entered(experiment: Experiment, first_ms: arrays.Whole, variant: arrays.Whole) -> list[Entered]:
+    """Count the units that entered in each scheduled split, hour and variant (its place)."""
+    known = first_ms != arrays.NO_FIRST
     local = local_ms(first_ms[known], experiment.timezone)
     starts = [plan.start for plan in planned_splits(experiment)[1:] if plan.start is not None]
     names = [*experiment.variants]
-    hours = counted(_over(local, starts), local // _HOUR_MS, variant[known])
+    hours = arrays.counted(_over(local, starts), local // _HOUR_MS, variant[known])
     return sorted(
         Entered(planned, str(np.datetime64(hour // 24, "D")), hour % 24, names[arm], units)
         for planned, hour, arm, units in hours
@@ -135,13 +105,7 @@ def entered(experiment: Experiment, first_ms: Whole, variant: Whole) -> list[Ent
 def entered_by(
     experiment: Experiment, counts: Iterable[Entered], cell: Callable[[Entered], str]
 ) -> dict[str, list[int]]:
-    """Count entries by cell, in order, and variant, in the order of the file.
-
-    Args:
-        experiment: Its variants.
-        counts: Of entries.
-        cell: The cell of one, such as its day.
-    """
+    """Count entries by cell, such as their day, in order, and by variant, in the file's order."""
     place = {variant: i for i, variant in enumerate(experiment.variants)}
     table: dict[str, list[int]] = {}
     for one in counts:
@@ -150,12 +114,7 @@ def entered_by(
 
 
 def stretches_of(experiment: Experiment, counts: Sequence[Entered]) -> Stretches:
-    """Find the stretches within which units are compared; none where the split did not change.
-
-    Args:
-        experiment: Its variants, its schedule, and whether it has a log of exposures.
-        counts: Of entries.
-    """
+    """Find the stretches within which units are compared; none where the split did not change."""
     return entry_stretches(experiment, counts) if knows_assignment(experiment) else ()
 
 
@@ -202,16 +161,18 @@ def _of_plan(
     ]
 
 
-def stretch_of(experiment: Experiment, first_ms: Whole, stretches: Stretches) -> NDArray[np.int16]:
+def _stretch_of(
+    experiment: Experiment, first_ms: arrays.Whole, stretches: Stretches
+) -> NDArray[np.int16]:
     """Number the stretch in which each unit entered; 0 where that is not known."""
     starts = [datetime.fromisoformat(stretch.start) for stretch in stretches[1:]]
-    known = first_ms != NO_FIRST
+    known = first_ms != arrays.NO_FIRST
     number = np.zeros(len(first_ms), dtype=np.int16)
     number[known] = _over(local_ms(first_ms[known], experiment.timezone), starts)
     return number
 
 
-def _over(local: Whole, starts: Sequence[datetime]) -> Whole:
+def _over(local: arrays.Whole, starts: Sequence[datetime]) -> arrays.Whole:
     """Count the local times that are over at each local time."""
     moments = [round((start - _EPOCH) / timedelta(milliseconds=1)) for start in starts]
     return np.searchsorted(np.array(moments, dtype=np.int64), local, side="right")
@@ -225,27 +186,25 @@ REASONS = ("crossover", "tied_crossover", "no_variant", "not_in_experiment")
 
 
 class Logged(NamedTuple):
-    """Where logs show the units that might be analysed, sorted by hash.
+    """Where logs show units that might be analysed, sorted by hash; variants as places in `names`.
 
     Attributes:
-        hashes: Of the units, shape (units,).
         first_ms: First impression in the period, or exposure; `NO_FIRST` without a time.
-        low: The lowest variant that the log shows them in, by name.
-        high: The highest.
+        low: The lowest variant that the log shows them in, by name; `high` the highest.
         first: Of those that it shows in several: the first, `NONE` where the log does not tell.
-        names: Every variant that a log names or the file has, sorted; variants are places in it.
+        names: Every variant that a log names or the file has, sorted.
     """
 
-    hashes: Whole
-    first_ms: Whole
-    low: Codes
-    high: Codes
-    first: Codes
+    hashes: arrays.Whole
+    first_ms: arrays.Whole
+    low: arrays.Codes
+    high: arrays.Codes
+    first: arrays.Codes
     names: Sequence[str]
 
     @property
     def crosses(self) -> NDArray[np.bool_]:
-        """Whether the log shows a unit in more than one variant."""
+        """Tell whether the log shows a unit in more than one variant."""
         return np.not_equal(self.low, self.high)
 
 
@@ -254,111 +213,94 @@ class Placed:
     """The units that might be analysed, and which of them are.
 
     Attributes:
-        logged: Where logs show them.
         variant: Where they are placed, a place in `logged.names`.
         expected: Where the rule of assignment places them; None without a rule.
         tied: Whether the log does not tell which of their variants was first.
         set_aside: Place in `REASONS`, `NONE` for units that are analysed.
         place: The place here of each unit of the cells, `NONE` for units that are not here.
+        unit_of: The place in `units` of each unit of the cells, `NONE` where it is not analysed.
         units: The analysed units.
-        analysed: The place of each unit in `units`, `NONE` for those that are not analysed.
-        entered: When the analysed units entered.
         stretches: Stretches of one split each; none where it did not change.
     """
 
     logged: Logged
-    variant: Codes
-    expected: Codes | None
+    variant: arrays.Codes
+    expected: arrays.Codes | None
     tied: NDArray[np.bool_]
-    set_aside: Codes
-    place: Codes
-    units: Units
-    analysed: Codes
+    set_aside: arrays.Codes
+    place: arrays.Codes
+    unit_of: arrays.Codes
+    units: arrays.Units
     entered: Sequence[Entered]
     stretches: Stretches
 
-    @cached_property
-    def unit_of(self) -> Codes:
-        """The place in `units` of each unit of the cells, `NONE` where it is not analysed."""
-        return at(self.analysed, self.place)
 
-
-def at(values: Codes, places: Codes) -> Codes:
+def at(values: arrays.Codes, places: arrays.Codes) -> arrays.Codes:
     """Look values up at places, `NONE` where there is no place."""
-    return np.append(values, NONE)[places]
+    return np.append(values, arrays.NONE)[places]
 
 
 def place_units(run: Run, shape: LogShape, cells: Cells) -> Placed:
     """Place every unit that has an impression in the period, or was exposed."""
     experiment, engine = run.experiment, run.engine
-    by = _placement(experiment, shape)
-    changes = len(planned_splits(experiment)) > 1
-    checks.check_schedule(changes, shape.knows_entries, by != "log")
+    as_assigned = experiment.cleaning.crossover == "as_assigned"
+    by_rule = experiment.assigns and (as_assigned or not shape.tells_variant)
+    checks.check_schedule(len(planned_splits(experiment)) > 1, shape.knows_entries, by_rule)
     named = {kind.variant for kind in cells.kinds if kind.variant is not None}
     logged = seen_units(cells, sorted(named | {*experiment.variants}))
     if shape.exposures is not None:
         logged = exposed_units(engine, logged)
-    rule = experiment.assignment_rule
-    expected = None
+    rule, expected = experiment.assignment_rule, None
     if rule is not None:
-        expected = expected_by_rule(engine, rule, logged.hashes, logged.names)
-    tied = logged.crosses & (logged.first == NONE) & (by == "log")
-    if by == "rule" and expected is not None:
-        variant = expected
-    elif by != "log":
-        variant = _by_slot(run, logged)
-    else:
-        variant = np.where(logged.crosses, logged.first, logged.low)
-        if experiment.ties == "rule" and expected is not None:
-            variant = np.where(tied, expected, variant)
-        elif experiment.ties == "weight" and tied.any():
-            variant = np.where(tied, _by_slot(run, logged), variant)
+        expected = units.expected_by_rule(engine, rule, logged.hashes, logged.names)
+    tied = logged.crosses & (logged.first == arrays.NONE) & (not by_rule)
+    variant = np.where(logged.crosses, logged.first, logged.low)
+    if by_rule or (tied.any() and experiment.ties != "none"):
+        own = _by_slot(run, logged) if expected is None else expected
+        variant = np.where(by_rule | tied, own, variant)
     set_aside = _set_aside(experiment, logged, variant, tied)
-    if by == "hash":
-        set_aside[variant == NONE] = REASONS.index("not_in_experiment")
-    is_analysed = set_aside == NONE
-    chosen = where(is_analysed)
-    analysed = np.where(is_analysed, np.cumsum(is_analysed) - 1, NONE)
-    place = places_of_hashes(cells.hashes, logged.hashes)
-    arms = np.array([place_of([*experiment.variants], name) for name in logged.names])
-    arm, first_ms = arms[variant[chosen]], logged.first_ms[chosen]
-    entries = entered(experiment, first_ms, arm) if shape.knows_entries else []
-    stretches = stretches_of(experiment, entries) if entries else ()
-    unit_of = at(analysed, place)
-    units = Units(
-        hash=logged.hashes[chosen],
+    is_analysed = set_aside == arrays.NONE
+    chosen = arrays.where(is_analysed)
+    place = units.places_of_hashes(cells.hashes, logged.hashes)
+    unit_of = at(np.where(is_analysed, np.cumsum(is_analysed) - 1, arrays.NONE), place)
+    arms = np.array([units.place_of([*experiment.variants], name) for name in logged.names])
+    arm, hashes, first_ms = arms[variant[chosen]], logged.hashes[chosen], logged.first_ms[chosen]
+    entries = entered(experiment, first_ms, arm)
+    stretches = stretches_of(experiment, entries)
+    analysed = arrays.Units(
+        hash=hashes,
         variant=arm.astype(np.int8),
-        stretch=stretch_of(experiment, first_ms, stretches),
+        stretch=_stretch_of(experiment, first_ms, stretches),
         is_new=_is_new(cells, unit_of, len(arm)),
         first_ms=first_ms,
-        segments=segments_of(run, shape, cells, logged.hashes[chosen], unit_of),
+        segments=units.segments_of(run, shape, cells, hashes, unit_of),
         covariates={},
         crosses=logged.crosses[chosen],
     )
     return Placed(
         *(logged, variant, expected, tied, set_aside, place),
-        *(units, analysed, entries, stretches),
+        *(unit_of, analysed, entries, stretches),
     )
 
 
 def seen_units(cells: Cells, names: Sequence[str]) -> Logged:
     """Find the units with an impression that counts in the period, and where the log shows them."""
-    code = np.array([place_of(names, kind.variant) for kind in cells.kinds], dtype=np.int64)
-    rows = where(cells.counts & cells.in_period)
+    code = np.array([units.place_of(names, kind.variant) for kind in cells.kinds], dtype=np.int64)
+    rows = arrays.where(cells.counts & cells.in_period)
     unit, variant, first = cells.unit[rows], code[cells.kind[rows]], cells.first_ms[rows]
-    start = heads(unit)
-    first_ms = reduced(np.minimum, first, start)
-    high = reduced(np.maximum, variant, start)
-    named = np.where(variant == NONE, len(names), variant)
-    low = np.minimum(reduced(np.minimum, named, start), high)
+    start = arrays.heads(unit)
+    first_ms = arrays.reduced(np.minimum, first, start)
+    high = arrays.reduced(np.maximum, variant, start)
+    named = np.where(variant == arrays.NONE, len(names), variant)
+    low = np.minimum(arrays.reduced(np.minimum, named, start), high)
     # Of units in several variants: the cells that may hold their first impression.
-    run = runs(start, len(unit))
-    several = (low != high)[run] & ((first == first_ms[run]) | (first == NO_FIRST))
+    run = arrays.runs(start, len(unit))
+    several = (low != high)[run] & ((first == first_ms[run]) | (first == arrays.NO_FIRST))
     run, variant = run[several], variant[several]
-    own = heads(run)
-    least, most = (reduced(by, variant, own) for by in (np.minimum, np.maximum))
-    first_variant = np.full(len(start), NONE)
-    first_variant[run[own]] = np.where(least == most, most, NONE)
+    own = arrays.heads(run)
+    least, most = (arrays.reduced(by, variant, own) for by in (np.minimum, np.maximum))
+    first_variant = np.full(len(start), arrays.NONE)
+    first_variant[run[own]] = np.where(least == most, most, arrays.NONE)
     return Logged(cells.hashes[unit[start]], first_ms, low, high, first_variant, names)
 
 
@@ -369,59 +311,51 @@ def exposed_units(engine: Engine, seen: Logged) -> Logged:
     names = sorted({*seen.names, *named})
     columns = ("variant_low", "variant_high", "first_variant")
     listed = ", ".join(
-        f"cast(coalesce({numbered(name, names)}, {NONE}) as bigint) as {name}" for name in columns
+        f"cast(coalesce({numbered(name, names)}, {arrays.NONE}) as bigint) as {name}"
+        for name in columns
     )
-    arrays = engine.arrays(
-        f"select {engine.hash64([same_ids(engine, 'exposed')])} as unit, "
-        f"cast(coalesce(first_ms, {NO_FIRST}) as bigint) as first_ms, {listed} from exposed"
+    table = engine.arrays(
+        f"select {engine.hash64([units.same_ids(engine, 'exposed')])} as unit, "
+        f"cast(coalesce(first_ms, {arrays.NO_FIRST}) as bigint) as first_ms, {listed} from exposed"
     )
-    order = np.argsort(arrays["unit"])
+    order = np.argsort(table["unit"])
     hashes, first_ms, *exposed = (
-        arrays[name][order].astype(np.int64) for name in ("unit", "first_ms", *columns)
+        table[name][order].astype(np.int64) for name in ("unit", "first_ms", *columns)
     )
     renumbered = np.array([names.index(name) for name in seen.names])
-    place = places_of_hashes(hashes, seen.hashes)
+    place = units.places_of_hashes(hashes, seen.hashes)
     of_log = (at(at(renumbered, own), place) for own in (seen.low, seen.high, seen.first))
-    is_named = exposed[0] != NONE
+    is_named = exposed[0] != arrays.NONE
     low, high, first = (
         np.where(is_named, own, log) for own, log in zip(exposed, of_log, strict=True)
     )
     return Logged(hashes, first_ms, low, high, first, names)
 
 
-def _by_slot(run: Run, logged: Logged) -> Codes:
+def _by_slot(run: Run, logged: Logged) -> arrays.Codes:
     """Find the variant that owns the slot of each unit."""
     experiment = run.experiment
     weights = {name: variant.weight for name, variant in experiment.variants.items()}
-    slots = drawn(run.engine, experiment, logged.hashes) % SLOTS
-    variant = np.full(len(slots), NONE)
+    slots = units.drawn(run.engine, experiment, logged.hashes) % SLOTS
+    variant = np.full(len(slots), arrays.NONE)
     for one in Assignment(experiment.salt, weights).ranges:
         variant[(slots >= one.start) & (slots < one.stop)] = logged.names.index(one.variant)
     return variant
 
 
 def _set_aside(
-    experiment: Experiment, logged: Logged, variant: Codes, tied: NDArray[np.bool_]
-) -> Codes:
+    experiment: Experiment, logged: Logged, variant: arrays.Codes, tied: NDArray[np.bool_]
+) -> arrays.Codes:
     """Say why each unit is not analysed; of several reasons the first of `REASONS`."""
     is_compared = np.array([*(name in experiment.variants for name in logged.names), False])
     excludes = experiment.cleaning.crossover == "exclude"
-    tests = (logged.crosses & excludes, tied & (variant == NONE), ~is_compared[variant])
-    return np.select(tests, range(len(tests)), NONE)
+    tests = (logged.crosses & excludes, tied & (variant == arrays.NONE), ~is_compared[variant])
+    return np.select(tests, range(len(tests)), arrays.NONE)
 
 
-def _is_new(cells: Cells, unit_of: Codes, units: int) -> NDArray[np.int8]:
+def _is_new(cells: Cells, unit_of: arrays.Codes, analysed: int) -> NDArray[np.int8]:
     """Mark with 1 each analysed unit that has no impression before the period."""
     before = unit_of[cells.unit[cells.counts & ~cells.in_period]]
-    is_new = np.ones(units + 1, dtype=np.int8)
+    is_new = np.ones(analysed + 1, dtype=np.int8)
     is_new[before] = 0
-    return is_new[:units]
-
-
-def _placement(experiment: Experiment, shape: LogShape) -> Literal["log", "hash", "rule"]:
-    """Say what places a unit: the log, its own hash, or another rule."""
-    as_assigned = experiment.cleaning.crossover == "as_assigned"
-    rule = experiment.assignment
-    if rule is None or not experiment.assigns or (shape.tells_variant and not as_assigned):
-        return "log"
-    return "hash" if rule.is_plain else "rule"
+    return is_new[:analysed]

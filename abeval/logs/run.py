@@ -33,7 +33,7 @@ def open_engine(
     connection: "duckdb.DuckDBPyConnection | None" = None,
     choice: "EngineChoice" = None,
 ) -> Engine:
-    """Open the engine that the caller chooses, or by default the experiment.
+    """Open the engine that the caller chooses, else the experiment.
 
     Args:
         options: The experiment's `[engine]`.
@@ -99,8 +99,6 @@ class Run:
     """An experiment on an open engine.
 
     Attributes:
-        experiment: What to analyse.
-        engine: Where the queries run.
         frames: Logs from Python, by name; the others are read from where the file says.
         step: Called with the name of each step as it begins.
     """
@@ -120,22 +118,19 @@ def opened(
 ) -> Iterator[Run]:
     """Open a run on the engine that the caller, else the experiment, asks for; close it at the end.
 
-    Args:
-        experiment: The engine may open the files of its logs, and no other ones.
-        inputs: Of the caller.
-        reads: Paths of other files that it may open.
-        engine: One that is open already, in place of a new one.
+    The engine may open the files of the logs and of `reads`, and no other ones; `engine` is one
+    that is open already.
     """
     check_inputs(inputs)
-    connection, choice = inputs.get("connection"), inputs.get("engine")
-    step = inputs.get("step")
+    step, folder = inputs.get("step"), experiment.folder
     if engine is None:
-        engine = open_engine(experiment.engine, experiment.folder, connection, choice)
+        connection, choice = inputs.get("connection"), inputs.get("engine")
+        engine = open_engine(experiment.engine, folder, connection, choice)
     with closing(engine):
         if isinstance(step, Watcher):
             step.watch(engine.watched())
         others = (LogSource.model_construct(path=path) for path in reads)
-        files = [file for log in others for file in files_of_log("", log, experiment.folder)]
+        files = [file for log in others for file in files_of_log("", log, folder)]
         engine.confine([*files_of_experiment(experiment), *files])
         yield Run(experiment, engine, inputs.get("logs") or {}, step or silent)
 
@@ -144,13 +139,11 @@ _LOGS = ("impressions", "units", "clicks", "items", "exposures")
 
 
 class OpenLogs(NamedTuple):
-    """The logs of an experiment, readable as `raw_NAME`.
+    """The logs of an experiment, readable as `raw_NAME`: by log, and sentences on all.
 
     Attributes:
-        columns: The columns of each log.
-        files: What is to be known of the files of each.
-        rows: Number of rows of each, after its filter and its query.
-        notes: Sentences on filters and queries, for the reader of the result.
+        rows: Number of rows, after filter and query.
+        notes: What filters and queries left, for the reader of the result.
     """
 
     columns: Mapping[str, LogColumns]
@@ -165,8 +158,7 @@ def open_logs(run: Run, outcomes: Sequence[str], reads: str | None = None) -> Op
     Args:
         run: The experiment and its engine.
         outcomes: The outcome logs that are read.
-        reads: Text that names every column of the impressions that is read, in which others may be
-            left out; None where all are to be readable.
+        reads: Text that names every column of the impressions that is read; None reads all.
 
     Raises:
         LogError: A log cannot be read, or only in part.
@@ -174,36 +166,34 @@ def open_logs(run: Run, outcomes: Sequence[str], reads: str | None = None) -> Op
     """
     experiment = run.experiment
     checks.check_frames(experiment, run.frames)
-    columns, files, rows, notes = dict[str, LogColumns](), dict[str, FileFacts](), {}, list[str]()
+    columns, files = dict[str, LogColumns](), dict[str, FileFacts]()
+    rows, notes = dict[str, int](), list[str]()
     for log, source in experiment.logs.named.items():
         if log not in (*_LOGS, *outcomes):
             continue
-        opened = open_log(run, log, reads if log == experiment.logs.rows_name else None)
+        of_rows = reads if log == experiment.logs.rows_name else None
+        read, rows[log], of_log = open_log(run, log, of_rows)
         types = run.engine.columns(relation_of("raw", log))
         # In a text file without rows every column is text, and its time a day.
         is_untyped = {*types.values()} <= {"VARCHAR", "DATE"}
-        if not opened.rows and (is_untyped or log in ("impressions", "units")):
+        if not rows[log] and (is_untyped or log in ("impressions", "units")):
             raise LogError(f"the {_frame_of(log)} have no rows", f"check logs.{log}.path")
         # Items have no unit, and clicks need not have one.
         named = source.columns.get("unit_id", experiment.unit).lower()
         lacks = log == "clicks" and named not in {column.lower() for column in types}
-        has_unit = experiment.unit != ROW_UNIT and log != "items" and not lacks
+        lacks |= log == "items" or experiment.unit == ROW_UNIT
         framed = _frame_of(log) in run.frames
         files[log] = FileFacts() if framed else file_facts(log, source, experiment.folder)
-        unit = experiment.unit if has_unit else None
-        columns[log] = map_columns(log, source, types, unit, files[log])
-        check_all_read(log, opened.read, files[log])
-        rows[log] = opened.rows
-        notes += opened.notes
+        columns[log] = map_columns(
+            log, source, types, None if lacks else experiment.unit, files[log]
+        )
+        check_all_read(log, read, files[log])
+        notes += of_log
     return OpenLogs(columns, files, rows, notes)
 
 
 def check_all_read(log: str, rows: int, facts: FileFacts) -> None:
-    """Refuse a log of which fewer or more rows were read than its files have.
-
-    Raises:
-        LogError: With both numbers.
-    """
+    """Refuse a log of which fewer or more rows were read than its files have (`LogError`)."""
     if facts.rows is None:
         return
     if rows >= facts.rows if facts.are_lines else rows == facts.rows:
@@ -225,27 +215,14 @@ def file_notes(opened: OpenLogs, lacking: Mapping[str, Sequence[str]]) -> Iterat
         yield from notes_of(_frame_of(log), facts, lacking.get(log, mapped), mapped)
 
 
-class OpenLog(NamedTuple):
-    """One log, readable as `raw_NAME`.
-
-    Attributes:
-        read: Number of rows that were read; 0 where a query reads tables only.
-        rows: Number of those that are left after its filter and its query.
-        notes: Sentences on these, for the reader of the result.
-    """
-
-    read: int
-    rows: int
-    notes: Sequence[str]
-
-
-def open_log(run: Run, log: str, reads: str | None = None) -> OpenLog:
+def open_log(run: Run, log: str, reads: str | None = None) -> tuple[int, int, list[str]]:
     """Make a log of the experiment readable as `raw_NAME` (an outcome log as `raw_events_NAME`).
 
-    Args:
-        run: The experiment, which says where the log is, its engine and frames.
-        log: Its path in the file below `logs`.
-        reads: As of `open_logs`; a filter or a query may read every column.
+    `log` is its path in the file below `logs`; `reads` is as of `open_logs`.
+
+    Returns:
+        Number of rows that were read (0 where a query reads tables only), of those that filter and
+        query leave, and sentences on both.
 
     Raises:
         LogError: It cannot be read.
@@ -261,19 +238,18 @@ def open_log(run: Run, log: str, reads: str | None = None) -> OpenLog:
     else:
         rows = ""
     read = left = row_count(engine, rows) if rows else 0
-    notes = []
+    notes, the = [], f"The {_frame_of(log)} are"
     if source.where is not None:
         kept = raw if source.query is None else relation_of("kept", log)
         left = _filter(run, log, source.where, rows, kept)
-        rows_of = f"{left:,} of {read:,} rows of the log"
-        notes.append(f"The {_frame_of(log)} are {rows_of}, where {_line(source.where)}.")
+        notes.append(f"{the} {left:,} of {read:,} rows of the log, where {_line(source.where)}.")
         rows = kept
     if source.query is not None:
         text = source.query.strip().rstrip(";")
         _answer(run, log, text, rows)
-        notes.append(f"The {_frame_of(log)} are the answer of a query: {_line(text)}.")
+        notes.append(f"{the} the answer of a query: {_line(text)}.")
         left = row_count(engine, raw)
-    return OpenLog(read, left, notes)
+    return read, left, notes
 
 
 def _add(run: Run, log: str, relation: str, source: LogSource, reads: str | None = None) -> None:
@@ -296,7 +272,7 @@ def _filter(run: Run, log: str, where: str, rows: str, kept: str) -> int:
         return row_count(run.engine, kept)
     except QueryError as error:
         raise ExperimentError(
-            f"logs.{log}.where: {where!r} cannot be computed: {_reason(error)}",
+            f"logs.{log}.where: {where!r} cannot be computed: {reason_of(error)}",
             f"it is true or false by row; the log has: {', '.join(run.engine.columns(rows))}",
         ) from error
 
@@ -315,12 +291,13 @@ def _answer(run: Run, log: str, query: str, rows: str) -> None:
     except QueryError as error:
         columns = {name: ", ".join(run.engine.columns(rel)) for name, rel in relations.items()}
         raise ExperimentError(
-            f"logs.{log}.query cannot be run: {_reason(error)}",
+            f"logs.{log}.query cannot be run: {reason_of(error)}",
             f"it may read {'; '.join(f'{name}: {has}' for name, has in columns.items())}",
         ) from error
 
 
-def _reason(error: QueryError) -> str:
+def reason_of(error: QueryError) -> str:
+    """Return what the engine said of a query that could not be run."""
     return error.what.partition(" could not run a query: ")[2] or error.what
 
 

@@ -1,7 +1,6 @@
-"""What is read of the logs: their columns, and the SQL of what metrics and segments make of them.
+"""What is read of the logs: their columns, and SQL of what metrics and segments make of them.
 
-Each expression becomes a column of the views once: `c_1`, … are summed, `v_1`, … are values of
-rows, `u_1`, … covariates of units.
+Each expression is a column once: `c_1`, … are summed, `v_1`, … values of rows, `u_1`, … covariates.
 """
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
@@ -16,19 +15,7 @@ from abeval.experiment.model import Experiment
 from abeval.experiment.problems import near_miss
 from abeval.experiment.sources import CANONICAL_COLUMNS, OUTCOME, ROW_UNIT
 from abeval.logs.mapping import SERVED_FLAGS, LogColumns, is_number, no_column, own_name
-from abeval.metrics.definition import (
-    ColumnTerm,
-    Metric,
-    Need,
-    RowTerm,
-    RowValue,
-    Term,
-    UnitTerm,
-    event_terms,
-    row_terms,
-    row_values,
-    unit_terms,
-)
+from abeval.metrics import definition
 from abeval.metrics.row_text import columns_of, is_plain, renamed
 
 IMPRESSIONS, UNITS = "impressions", "units"
@@ -41,8 +28,8 @@ EXPRESSION_COLUMNS = frozenset({*CANONICAL_COLUMNS["impressions"], "dwell_ms"} -
 UNIT_COLUMNS, _OUTCOME_COLUMNS = frozenset({"unit_id"}), frozenset({"unit_id", "ts"})
 """The same of the row of a unit, and of an outcome log."""
 
-CLICKED = RowTerm("click")
-SCORED = RowTerm("case when score is not null then 1 else 0 end")
+CLICKED = definition.RowTerm("click")
+SCORED = definition.RowTerm("case when score is not null then 1 else 0 end")
 
 
 @dataclass(frozen=True)
@@ -50,8 +37,7 @@ class Computed:
     """What is computed of the rows of a log beside the impressions.
 
     Attributes:
-        log: Its columns.
-        own_columns: Those that expressions read under their own names.
+        own_columns: Columns that expressions read under their own names.
         values: SQL of what a row is worth to a metric, null for nothing → column.
         segments: Name of each segment → its SQL.
         covariates: SQL of each covariate, a whole number → column.
@@ -69,10 +55,6 @@ class LogShape:
     """Everything the views depend on: the logs' columns and the experiment's choices.
 
     Attributes:
-        impressions: Columns of the impressions log.
-        clicks: Columns of the click log, if there is one.
-        items: Columns of the item log, if there is one.
-        exposures: Columns of the exposures log, if there is one.
         scores: Impression columns with a model's score, each once.
         score_of: Variant → the canonical `score_N` of the model that it serves.
         components: SQL of what is summed → column; the first, `c_1`, counts impressions.
@@ -103,52 +85,47 @@ class LogShape:
 
     @property
     def names_variant(self) -> bool:
-        """Whether impressions have a variant."""
+        """Tell whether impressions have a variant."""
         return "variant" in self.impressions
 
     @property
     def tells_variant(self) -> bool:
-        """Whether impressions or exposures say which variant a unit was in."""
+        """Tell whether impressions or exposures say which variant a unit was in."""
         of_exposures = self.exposures is not None and "variant" in self.exposures
         return self.names_variant or of_exposures
 
     @property
     def knows_entries(self) -> bool:
-        """Whether impressions or exposures say when a unit entered."""
+        """Tell whether impressions or exposures say when a unit entered."""
         return self.has_time or (self.exposures is not None and "ts" in self.exposures)
 
     @property
     def has_time(self) -> bool:
-        """Whether impressions have a time."""
+        """Tell whether impressions have a time."""
         return "ts" in self.impressions
 
     @property
     def has_item_categories(self) -> bool:
-        """Whether categories come from the item log."""
+        """Tell whether categories come from the item log."""
         return self.items is not None and "category" in self.items and "item_id" in self.impressions
 
     @property
-    def segment_names(self) -> list[str]:
-        """The segments of impressions, then those of the table of units."""
-        return [*self.segments, *(self.table.segments if self.table is not None else ())]
-
-    @property
     def clicks_component(self) -> str:
-        """The summed column that counts clicks."""
+        """Return the summed column that counts clicks."""
         return self.components[summed_sql(CLICKED)]
 
     @property
     def scored_components(self) -> list[str]:
-        """The summed columns that count impressions with a served model's score.
+        """Return the summed columns that count impressions with a served model's score.
 
         Empty if no metric reads a score: the columns of scores are not read just to count them.
         """
         served = (summed_sql(SCORED, score) for score in dict.fromkeys(self.score_of.values()))
         return [self.components[sql] for sql in served if sql in self.components]
 
-    def needs_met(self, unit: str) -> frozenset[Need]:
+    def needs_met(self, unit: str) -> frozenset[definition.Need]:
         """Return what the logs have of all that metrics may need."""
-        others: dict[Need, bool] = {
+        others: dict[definition.Need, bool] = {
             "unit": unit != ROW_UNIT,
             "click": self.clicks is not None,
             "dwell": self.clicks is not None and "dwell" in self.clicks,
@@ -156,44 +133,38 @@ class LogShape:
             # Whatever the columns are called that variants serve.
             "score": bool(self.score_of),
         }
-        log = self.impressions
-        return frozenset(n for n in get_args(Need) if others.get(n) or (n in log and n != "score"))
+        own = {need for need in get_args(definition.Need) if need in self.impressions}
+        return frozenset(own - {"score"} | {need for need, is_met in others.items() if is_met})
 
-    def component(self, term: Term, variant: str) -> str:
+    def component(self, term: definition.Term, variant: str) -> str:
         """Return the summed column of a term in one variant."""
-        if isinstance(term, ColumnTerm):
+        if isinstance(term, definition.ColumnTerm):
             return term.column
-        if isinstance(term, UnitTerm):
-            raise TypeError("a value of the table of units is no sum of a log")
         return self.components[summed_sql(term, self.score_of.get(variant))]
 
-    def event(self, term: RowTerm, variant: str) -> str:
+    def event(self, term: definition.RowTerm, variant: str) -> str:
         """Return the column of the impressions with a term's values, in one variant."""
         return self.events[value_sql(term, self.score_of.get(variant))]
 
-    def row_value(self, value: RowValue) -> str:
+    def row_value(self, value: definition.RowValue) -> str:
         """Return the column of the rows of a log with what they are worth to their units."""
         of_log = self.table if value.log == UNITS else self.outcomes.get(value.log)
         return (self.events if of_log is None else of_log.values)[value_sql(value)]
 
-    def covariate(self, term: UnitTerm) -> str | None:
+    def covariate(self, term: definition.UnitTerm) -> str | None:
         """Return the column of the units with a covariate of their table; None without a table."""
         return None if self.table is None else self.table.covariates[summed_sql(term)]
 
 
 def shape_of(
     experiment: Experiment,
-    metrics: Sequence[Metric],
+    metrics: Sequence[definition.Metric],
     logs: Mapping[str, LogColumns],
     extra: Sequence[str] = (),
 ) -> LogShape:
     """Find what the views of these logs hold for these metrics.
 
-    Args:
-        experiment: Its segments and models name columns.
-        metrics: Their terms read columns.
-        logs: The columns of each log.
-        extra: More columns of the impressions to keep, under `own_name`.
+    `extra` names more columns of the impressions to keep, under `own_name`.
 
     Raises:
         LogError: A model's score column, or an extra one, is missing.
@@ -205,12 +176,12 @@ def shape_of(
     clicks, items, exposures = (logs.get(name) for name in ("clicks", "items", "exposures"))
     shape = LogShape(log, clicks, items, exposures, scores, score_of)
     met = [m for m in metrics if m.needs <= shape.needs_met(experiment.unit)]
-    ranked = [term for metric in met for term in event_terms(metric)]
-    values = [value for metric in met for value in row_values(metric)]
+    ranked = [term for metric in met for term in definition.event_terms(metric)]
+    values = [value for metric in met for value in definition.row_values(metric)]
     own_values = [value for value in values if value.log == IMPRESSIONS]
     parts = {**experiment.row_segments, **experiment.cuts}
-    terms = [term for metric in met for term in row_terms(metric)]
-    read: list[RowTerm | RowValue] = [*terms, *ranked, *own_values]
+    terms = [term for metric in met for term in definition.row_terms(metric)]
+    read: list[definition.RowTerm | definition.RowValue] = [*terms, *ranked, *own_values]
     texts = [term.expression for term in read]
     own = own_columns_of([*texts, *parts.values()], log, canonical)
     named = as_text(parts, canonical)
@@ -240,7 +211,7 @@ def shape_of(
             UNIT_COLUMNS,
             [value for value in values if value.log == UNITS],
             experiment.unit_table.segments,
-            [term for metric in met for term in unit_terms(metric)],
+            [term for metric in met for term in definition.unit_terms(metric)],
         ),
     )
 
@@ -248,12 +219,12 @@ def shape_of(
 def _computed(
     log: LogColumns,
     canonical: Collection[str],
-    values: Sequence[RowValue],
+    values: Sequence[definition.RowValue],
     segments: Mapping[str, str] = MappingProxyType({}),
-    terms: Sequence[UnitTerm] = (),
+    terms: Sequence[definition.UnitTerm] = (),
 ) -> Computed:
     """Find what metrics and segments read of an outcome log, or of the table of units."""
-    read: list[UnitTerm | RowValue] = [*terms, *values]
+    read: list[definition.UnitTerm | definition.RowValue] = [*terms, *values]
     texts = [*segments.values(), *(term.expression for term in read)]
     return Computed(
         log,
@@ -272,12 +243,12 @@ def _numbered(kind: str, columns: Iterable[str]) -> dict[str, str]:
 def _with_extra(own: tuple[str, ...], extra: Sequence[str], log: LogColumns) -> tuple[str, ...]:
     """List the log's own columns and extra ones, each once, ignoring case."""
     by_lower = {column.lower(): column for column in log.types}
+    kept = {column.lower(): column for column in own}
     for column in extra:
         if column.lower() not in by_lower:
             raise no_column(log, column)
-    wanted = {column.lower(): by_lower[column.lower()] for column in extra}
-    kept = {column.lower(): column for column in own}
-    return tuple((kept | wanted | kept).values())
+        kept.setdefault(column.lower(), by_lower[column.lower()])
+    return tuple(kept.values())
 
 
 def _served_scores(
@@ -285,14 +256,15 @@ def _served_scores(
 ) -> tuple[tuple[str, ...], dict[str, str]]:
     """Find the score columns of the log, and the `score_N` that each variant serves."""
     for name, model in experiment.models.items():
-        where, column = f"models.{name}.score", model.score
-        problem = None
-        if column not in log.types:
+        column, kind = model.score, log.types.get(model.score)
+        if kind is None:
             problem = f"the impressions have no column {column!r}{near_miss(column, log.types)}"
-        elif not is_number(log.types[column]):
-            problem = f"column {column!r} is {log.types[column]}, but a score is a number"
-        if problem is not None:
-            raise LogError(f"{where}: {problem}", "name the column with the model's predictions")
+        elif is_number(kind):
+            continue
+        else:
+            problem = f"column {column!r} is {kind}, but a score is a number"
+        what = f"models.{name}.score: {problem}"
+        raise LogError(what, "name the column with the model's predictions")
     of_variant = {
         name: log.mapped.get("score") if one.model is None else experiment.models[one.model].score
         for name, one in experiment.variants.items()
@@ -302,7 +274,9 @@ def _served_scores(
     return tuple(columns), served
 
 
-def columns_read(experiment: Experiment, metrics: Sequence[Metric], shape: LogShape) -> list[str]:
+def columns_read(
+    experiment: Experiment, metrics: Sequence[definition.Metric], shape: LogShape
+) -> list[str]:
     """List the log's own names of the columns of the impressions that this analysis reads."""
     log, has = shape.impressions, shape.needs_met(experiment.unit)
     needs = {need for metric in metrics if metric.needs <= has for need in metric.needs}
@@ -314,11 +288,12 @@ def columns_read(experiment: Experiment, metrics: Sequence[Metric], shape: LogSh
     return list(dict.fromkeys([*mapped, *scores, *shape.own_columns]))
 
 
-def value_columns(shape: LogShape, experiment: Experiment, metric: Metric) -> dict[str, str]:
+def value_columns(
+    shape: LogShape, experiment: Experiment, metric: definition.Metric
+) -> dict[str, str]:
     """Find for each variant the column of the impressions whose values a quantile ranks."""
-    if not isinstance(metric.value, RowTerm):
-        raise TypeError(f"the quantile {metric.name!r} has no value of an impression")
-    return {variant: shape.event(metric.value, variant) for variant in experiment.variants}
+    (value,) = definition.event_terms(metric)
+    return {variant: shape.event(value, variant) for variant in experiment.variants}
 
 
 def own_columns_of(
@@ -361,7 +336,7 @@ def as_text(texts: Mapping[str, str], canonical: Collection[str]) -> dict[str, s
 
 
 @cache
-def summed_sql(term: RowTerm | UnitTerm, score: str | None = None) -> str:
+def summed_sql(term: definition.RowTerm | definition.UnitTerm, score: str | None = None) -> str:
     """Write a term as a whole number of each row, 0 if it has no finite value."""
     text = in_view_names(term.expression, score, _canonical(term))
     if term.resolution is None:
@@ -369,20 +344,22 @@ def summed_sql(term: RowTerm | UnitTerm, score: str | None = None) -> str:
     return _whole(text, term.resolution, " else 0")
 
 
-def value_sql(term: RowTerm | RowValue, score: str | None = None) -> str:
+def value_sql(term: definition.RowTerm | definition.RowValue, score: str | None = None) -> str:
     """Write a term as a whole number of each row, null for nothing; or as any value to count."""
     text = in_view_names(term.expression, score, _canonical(term))
-    if isinstance(term, RowValue) and term.combine == "count_distinct":
+    if isinstance(term, definition.RowValue) and term.combine == "count_distinct":
         return text
     return _whole(text, term.resolution)
 
 
-def _canonical(term: RowTerm | UnitTerm | RowValue) -> frozenset[str]:
+def _canonical(
+    term: definition.RowTerm | definition.UnitTerm | definition.RowValue,
+) -> frozenset[str]:
     """Find the canonical columns that a term may read; of a row that is a unit, only its id."""
-    if isinstance(term, RowValue):
+    if isinstance(term, definition.RowValue):
         own = {IMPRESSIONS: EXPRESSION_COLUMNS, UNITS: UNIT_COLUMNS}
         return own.get(term.log, _OUTCOME_COLUMNS)
-    of_unit = isinstance(term, UnitTerm) or term.of_unit
+    of_unit = isinstance(term, definition.UnitTerm) or term.of_unit
     return UNIT_COLUMNS if of_unit else EXPRESSION_COLUMNS
 
 

@@ -21,12 +21,7 @@ NO_FIRST, NO_LAST = 2**62, -(2**62)
 
 
 class Labels(NamedTuple):
-    """A text of each unit, as a code.
-
-    Attributes:
-        code: Place of the text in `names`, shape (units,).
-        names: Every text once, sorted.
-    """
+    """A text of each unit: its place in `names`, which has every text once, sorted."""
 
     code: NDArray[np.int32]
     names: Sequence[str]
@@ -69,10 +64,10 @@ class Units(NamedTuple):
 
 
 class UnitDays(NamedTuple):
-    """Sums of a source by unit, phase and day, sorted by unit, phase and day; each once.
+    """Sums of a source by unit, phase and day, sorted by these; each once, shape (rows,).
 
     Attributes:
-        unit: Place of the unit in `Units`, shape (rows,).
+        unit: Place of the unit in `Units`.
         in_period: Whether the day is in the period; else it is before it.
         day: Local day, counted from 1970-01-01; `NO_DAY` without a time.
         columns: `c_1`, … or the columns of the source → sums, perhaps in few bytes.
@@ -96,9 +91,6 @@ _BITS = 63
 
 def key_of(*columns: NDArray[Any]) -> Whole:
     """Pack columns of whole numbers into one, which orders rows as the columns do in turn.
-
-    Args:
-        columns: Each of shape (rows,).
 
     Example:
         >>> key_of(np.array([5, 4, 5]), np.array([-1, 9, 7])).argsort().tolist()
@@ -181,11 +173,7 @@ def heads(ordered: NDArray[Any]) -> Places:
 
 
 def runs(start: Places, rows: int) -> Places:
-    """Find the number of each row's run.
-
-    Args:
-        start: Where each run begins.
-        rows: How many rows there are.
+    """Find the number of each row's run, from where each run begins and how many rows there are.
 
     Example:
         >>> runs(np.array([0, 2]), 3).tolist()
@@ -198,35 +186,25 @@ def runs(start: Places, rows: int) -> Places:
 
 
 class Groups(NamedTuple):
-    """Rows that share a key.
-
-    Attributes:
-        order: Places of the rows, sorted by key, shape (rows,).
-        start: Where in `order` each group begins, shape (groups,).
-    """
+    """Rows that share a key: their places, sorted by key, and where in these each group begins."""
 
     order: Places
     start: Places
 
     @classmethod
     def of(cls, key: Whole, rows: Places | None = None) -> "Groups":
-        """Group rows of equal keys, in the order of the keys.
-
-        Args:
-            key: Of each row.
-            rows: Places of these rows among more, to which the values belong; None for all.
-        """
+        """Group rows of equal keys, in the order of keys; `rows` are their places among more."""
         order = np.argsort(key)
         return cls(order if rows is None else rows[order], heads(key[order]))
 
     @property
     def first(self) -> Places:
-        """The place of one row of each group."""
+        """Return the place of one row of each group."""
         return self.order[self.start]
 
     @property
     def numbers(self) -> Places:
-        """The number of each row's group, shape (rows,)."""
+        """Return the number of each row's group, shape (rows,)."""
         number = np.empty(len(self.order), dtype=np.intp)
         number[self.order] = runs(self.start, len(self.order))
         return number
@@ -273,14 +251,7 @@ def unit_days(
     columns: Mapping[str, NDArray[np.integer]],
     rows: Places | slice = ALL,
 ) -> UnitDays:
-    """Sum rows by unit, phase and day.
-
-    Args:
-        unit: Place of the unit of each row.
-        in_period: Whether the row is of the period.
-        day: Its local day.
-        columns: What is summed.
-        rows: The rows that are.
+    """Sum columns of some rows by unit, phase and day.
 
     Example:
         >>> unit, phase, day = np.array([7, 7, 6]), np.array([1, 1, 1]), np.array([3, 3, 3])

@@ -15,23 +15,11 @@ from abeval.engines.builders import rule_sql, sub_bucket_sql
 from abeval.engines.protocol import Engine, row_count, whole_number
 from abeval.engines.sql import literal, numbered, query, quoted
 from abeval.experiment.model import Experiment
+from abeval.logs import unit_arrays as arrays
 from abeval.logs import views
 from abeval.logs.cells import Cells
 from abeval.logs.run import Run
 from abeval.logs.shape import UNITS, Computed, LogShape
-from abeval.logs.unit_arrays import (
-    NO_FIRST,
-    NONE,
-    Codes,
-    Labels,
-    Places,
-    Units,
-    Whole,
-    heads,
-    labels,
-    reduced,
-    runs,
-)
 
 SubBuckets = NDArray[np.int16]
 
@@ -58,7 +46,7 @@ def same_ids(engine: Engine, relation: str) -> str:
     return "unit_id" if own == other else f"cast(unit_id as {own})"
 
 
-def places_of_hashes(wanted: Whole, known: Whole) -> Codes:
+def places_of_hashes(wanted: arrays.Whole, known: arrays.Whole) -> arrays.Codes:
     """Find the place of each hash among sorted ones, `NONE` where it is not among them.
 
     Example:
@@ -67,7 +55,7 @@ def places_of_hashes(wanted: Whole, known: Whole) -> Codes:
         [1, -1]
     """
     if not len(known):
-        return np.full(len(wanted), NONE)
+        return np.full(len(wanted), arrays.NONE)
     if np.array_equal(wanted, known):
         return np.arange(len(known))
     if (wanted[1:] < wanted[:-1]).any():
@@ -77,45 +65,42 @@ def places_of_hashes(wanted: Whole, known: Whole) -> Codes:
         places[order] = places_of_hashes(wanted[order], known)
         return places
     place = np.minimum(np.searchsorted(known, wanted), len(known) - 1)
-    return np.where(known[place] == wanted, place, NONE)
+    return np.where(known[place] == wanted, place, arrays.NONE)
 
 
 def place_of(names: Sequence[str], name: str | None) -> int:
     """Return the place of a name, `NONE` where it is not there."""
-    return names.index(name) if name in names else NONE
+    return names.index(name) if name in names else arrays.NONE
 
 
-def of_names(engine: Engine, sql: str, hashes: Whole) -> Whole:
-    """Compute a whole number of each unit's id.
+def of_names(engine: Engine, sql: str, hashes: arrays.Whole) -> arrays.Whole:
+    """Compute a whole number of each unit's id, by SQL over `logged_id` that is never null.
 
-    Args:
-        engine: After `write_names`.
-        sql: Over `logged_id`, never null.
-        hashes: Of the units, sorted.
+    `hashes` are those of the units, sorted; `write_names` has been called.
     """
     # A cast of a column: on Spark a cast becomes a long expression, which repeats what it is of.
     valued = f"select unit_hash, {sql} as value from logged_names"
-    arrays = engine.arrays(f"select unit_hash, cast(value as bigint) as value from ({valued}) as n")
-    return _aligned(arrays["unit_hash"], arrays["value"], hashes, 0)
+    table = engine.arrays(f"select unit_hash, cast(value as bigint) as value from ({valued}) as n")
+    return _aligned(table["unit_hash"], table["value"], hashes, 0)
 
 
 def _aligned(
-    unit: NDArray[Any], values: NDArray[Any], hashes: Whole, otherwise: object
+    unit: NDArray[Any], values: NDArray[Any], hashes: arrays.Whole, otherwise: object
 ) -> NDArray[Any]:
     """Bring values of units, by their hashes, into the order of sorted hashes."""
     place = places_of_hashes(unit.astype(np.int64), hashes)
     aligned = np.full(len(hashes), otherwise, values.dtype)
-    aligned[place[place != NONE]] = values[place != NONE]
+    aligned[place[place != arrays.NONE]] = values[place != arrays.NONE]
     return aligned
 
 
-def drawn(engine: Engine, experiment: Experiment, hashes: Whole) -> Whole:
+def drawn(engine: Engine, experiment: Experiment, hashes: arrays.Whole) -> arrays.Whole:
     """Draw a number for each unit by the experiment's own hash."""
     return of_names(engine, engine.hash60(experiment.salt, _ID), hashes)
 
 
 def sub_buckets(
-    engine: Engine, experiment: Experiment, hashes: Whole, cells: Cells | None = None
+    engine: Engine, experiment: Experiment, hashes: arrays.Whole, cells: Cells | None = None
 ) -> SubBuckets:
     """Return the sub-bucket of each unit; that of its cells, where the pass asked for it."""
     if cells is not None and cells.sub_bucket is not None:
@@ -123,50 +108,55 @@ def sub_buckets(
     return (drawn(engine, experiment, hashes) // SLOTS % SUB_BUCKETS).astype(np.int16)
 
 
-def expected_by_rule(engine: Engine, rule: Rule, hashes: Whole, names: Sequence[str]) -> Codes:
+def expected_by_rule(
+    engine: Engine, rule: Rule, hashes: arrays.Whole, names: Sequence[str]
+) -> arrays.Codes:
     """Find the variant that a rule gives each unit, a place in `names`, or `NONE`."""
     expected = rule_sql(rule, _ID)
     if expected is not None:
-        return of_names(engine, f"coalesce({numbered(f'({expected})', names)}, {NONE})", hashes)
+        return of_names(
+            engine, f"coalesce({numbered(f'({expected})', names)}, {arrays.NONE})", hashes
+        )
     ids = engine.arrays(f"select unit_hash, {_ID} as id from logged_names")
     code = np.array([place_of(names, one) for one in rule.variants(ids["id"])], dtype=np.int64)
-    return _aligned(ids["unit_hash"], code, hashes, NONE)
+    return _aligned(ids["unit_hash"], code, hashes, arrays.NONE)
 
 
-def write_unit_names(engine: Engine, units: Units) -> None:
-    """Create `unit_names`: the place and the id as logged of each analysed unit."""
-    places = {"unit_hash": units.hash, "unit_id": np.arange(len(units.hash))}
-    engine.add_arrays("placed_hashes", places)
+def write_units(run: Run, shape: LogShape, units: arrays.Units) -> arrays.Units:
+    """Create `unit_names` and `units`, for queries over rows of the logs.
+
+    Returns:
+        The units, with what the table of units says of them.
+    """
+    engine, experiment = run.engine, run.experiment
+    number = np.arange(len(units.hash))
+    engine.add_arrays("placed_hashes", {"unit_hash": units.hash, "unit_id": number})
     engine.table(
         "unit_names",
         "select p.unit_id, n.logged_id from logged_names n "
         "join placed_hashes p on n.unit_hash = p.unit_hash",
     )
-
-
-def write_units(run: Run, units: Units) -> None:
-    """Create `units`: what is known of each analysed unit, for queries over rows of the logs."""
-    engine, experiment = run.engine, run.experiment
+    if shape.table is not None:
+        units = _described(run, shape.table, units)
     of_units: dict[str, NDArray[np.generic]] = {
-        "unit_id": np.arange(len(units.hash)),
+        "unit_id": number,
         "arm": units.variant,
         "stretch": units.stretch,
         "is_new": units.is_new,
         "entered_ms": units.first_ms,
         "crossover": units.crosses,
-        **{f"s_{name}": labels.code for name, labels in units.segments.items()},
+        **{f"s_{name}": texts.code for name, texts in units.segments.items()},
         **units.covariates,
     }
     engine.add_arrays("placed_units", of_units)
-    segments = {quoted(f"s_{name}"): labels.names for name, labels in units.segments.items()}
-    texts = [f"{_text(f'p.{name}', texts)} as {name}" for name, texts in segments.items()]
+    segments = {quoted(f"s_{name}"): texts.names for name, texts in units.segments.items()}
     columns = [
         "p.unit_id",
         f"{_text('p.arm', [*experiment.variants])} as variant",
         *("p.stretch", "p.is_new", "p.crossover"),
-        f"nullif(p.entered_ms, {NO_FIRST}) as first_ms",
+        f"nullif(p.entered_ms, {arrays.NO_FIRST}) as first_ms",
         f"{sub_bucket_sql(engine, experiment.salt, 'n.logged_id')} as sub_bucket",
-        *texts,
+        *(f"{_text(f'p.{name}', names)} as {name}" for name, names in segments.items()),
         *(f"p.{name}" for name in units.covariates),
     ]
     engine.table(
@@ -174,6 +164,7 @@ def write_units(run: Run, units: Units) -> None:
         f"select {', '.join(columns)} from placed_units p "
         "join unit_names n on p.unit_id = n.unit_id",
     )
+    return units
 
 
 def _text(code: str, names: Sequence[str]) -> str:
@@ -183,89 +174,84 @@ def _text(code: str, names: Sequence[str]) -> str:
 
 
 def segments_of(
-    run: Run, shape: LogShape, cells: Cells, hashes: Whole, unit_of: Codes
-) -> dict[str, Labels]:
+    run: Run, shape: LogShape, cells: Cells, hashes: arrays.Whole, unit_of: arrays.Codes
+) -> dict[str, arrays.Labels]:
     """Find the segments of each analysed unit, empty where it has none.
 
     They are those of its first impression in the period, of its last one before, or of its
-    exposure. A table of units has one value of each, which is that from before if its file says so.
-
-    Args:
-        run: The experiment says where its segments are known from.
-        shape: The segments.
-        cells: The cells of the log.
-        hashes: Of the analysed units.
-        unit_of: Place of each unit of the cells among them, `NONE` where it is not.
+    exposure, as the experiment says; a table of units has one value of each. `hashes` are those of
+    the analysed units, `unit_of` the place of each unit of the cells among them.
     """
     experiment = run.experiment
     of_exposures = _of_exposures(run.engine, [*experiment.known_from("exposure")], hashes)
     if not shape.segments:
         return of_exposures
     before = () if experiment.of_units else experiment.known_from("before")
-    counts = cells.counts & (unit_of[cells.unit] != NONE)
+    counts = cells.counts & (unit_of[cells.unit] != arrays.NONE)
     chosen = {side: _chosen(cells, counts, side) for side in {n in before for n in shape.segments}}
     segments = {}
     for number, name in enumerate(shape.segments):
         names = sorted({"", *(kind.segments[number] for kind in cells.kinds)})
         code = np.array([names.index(kind.segments[number]) for kind in cells.kinds])
         rows = chosen[name in before]
-        start = heads(cells.unit[rows])
+        start = arrays.heads(cells.unit[rows])
         of_units = np.zeros(len(hashes), dtype=np.int32)
-        least = reduced(np.minimum, code[cells.kind[rows]], start)
+        least = arrays.reduced(np.minimum, code[cells.kind[rows]], start)
         of_units[unit_of[cells.unit[rows[start]]]] = least
-        segments[name] = Labels(of_units, names)
+        segments[name] = arrays.Labels(of_units, names)
     return segments | of_exposures
 
 
-def _chosen(cells: Cells, counts: NDArray[np.bool_], is_before: bool) -> Places:
+def _chosen(cells: Cells, counts: NDArray[np.bool_], is_before: bool) -> arrays.Places:
     """Find the cells with the first time of their unit, or the last one before the period."""
     rows = np.flatnonzero(counts & (cells.in_period != is_before))
     by, every = (np.maximum, cells.last_ms) if is_before else (np.minimum, cells.first_ms)
-    times, start = every[rows], heads(cells.unit[rows])
-    extremes = reduced(by, times, start)[runs(start, len(rows))]
+    times, start = every[rows], arrays.heads(cells.unit[rows])
+    extremes = arrays.reduced(by, times, start)[arrays.runs(start, len(rows))]
     return rows[np.flatnonzero(times == extremes)]
 
 
-def _of_exposures(engine: Engine, names: Sequence[str], hashes: Whole) -> dict[str, Labels]:
+def _of_exposures(
+    engine: Engine, names: Sequence[str], hashes: arrays.Whole
+) -> dict[str, arrays.Labels]:
     """Find the segments of units at their first exposure."""
     if not names:
         return {}
     engine.view("exposure_segments", query("units/exposure_segments"))
     listed = ", ".join(quoted(f"s_{name}") for name in names)
     unit = engine.hash64([same_ids(engine, "exposure_segments")])
-    arrays = engine.arrays(f"select {unit} as unit, {listed} from exposure_segments")
+    table = engine.arrays(f"select {unit} as unit, {listed} from exposure_segments")
     return {
-        name: labels(_aligned(arrays["unit"], arrays[f"s_{name}"].astype(str), hashes, ""))
+        name: arrays.labels(_aligned(table["unit"], table[f"s_{name}"].astype(str), hashes, ""))
         for name in names
     }
 
 
-def write_unit_rows(run: Run, table: Computed, units: Units) -> Units:
-    """Create `described_rows`: distinct rows, with the unit, and why they do not count.
+def _described(run: Run, table: Computed, units: arrays.Units) -> arrays.Units:
+    """Create `described_rows`: distinct rows of the table of units, and why some do not count.
 
-    Returns:
-        The units with the segments and covariates of their rows; empty and 0 without a row.
+    Returns the units with the segments and covariates of their rows; empty and 0 without a row.
     """
     engine = run.engine
     engine.view("unit_log", views.unit_log_view(run.experiment, table))
     engine.table("described_rows", query("log/described_rows"))
-    covariates = [*table.covariates.values()]
-    known = " from described_rows where set_aside is null"
-    texts = "".join(
-        f", coalesce({quoted(f's_{name}')}, '') as {quoted(f's_{name}')}" for name in table.segments
-    )
-    whole = "".join(f", cast(coalesce({name}, 0) as bigint) as {name}" for name in covariates)
-    arrays = engine.arrays(f"select known_unit_id{texts}{whole}{known}")
-    place = arrays["known_unit_id"].astype(np.int64)
-    segments = dict(units.segments)
-    for name in table.segments:
-        values = np.full(len(units.hash), "", dtype=object)
-        values[place] = arrays[f"s_{name}"]
-        segments[name] = labels(values)
-    sums = {name: np.zeros(len(units.hash), dtype=np.int64) for name in covariates}
-    for name, column in sums.items():
-        column[place] = arrays[name]
-    return units._replace(segments=segments, covariates=sums)
+    texts = (quoted(f"s_{name}") for name in table.segments)
+    columns = [
+        "known_unit_id",
+        *(f"coalesce({name}, '') as {name}" for name in texts),
+        *(f"cast(coalesce({u}, 0) as bigint) as {u}" for u in table.covariates.values()),
+    ]
+    rows = engine.arrays(f"select {', '.join(columns)} from described_rows where set_aside is null")
+    place = rows["known_unit_id"].astype(np.int64)
+
+    def of_units(column: str, none: object, kind: type) -> NDArray[Any]:
+        values: NDArray[Any] = np.full(len(units.hash), none, dtype=kind)
+        values[place] = rows[column]
+        return values
+
+    segments = {n: arrays.labels(of_units(f"s_{n}", "", object)) for n in table.segments}
+    covariates = {u: of_units(u, 0, np.int64) for u in table.covariates.values()}
+    return units._replace(segments={**units.segments, **segments}, covariates=covariates)
 
 
 def missing_note(engine: Engine) -> list[str]:

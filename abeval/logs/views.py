@@ -148,10 +148,7 @@ def _dwell_ms(log: LogColumns, source: ImpressionLog | ClickLog) -> str:
 def _click_keys(log: LogColumns, join: Sequence[str], last: str = "0") -> list[str]:
     """Write what ties a click to its impression, always three columns; unused ones are zero.
 
-    Args:
-        log: The impressions, or the clicks.
-        join: Canonical names of the columns.
-        last: SQL in place of the last unused one.
+    `join` are the columns' canonical names, `last` is SQL in place of the last unused one.
     """
     used = [column(log, name) for name in join]
     unused = ["0", "0", last][len(used) :]
@@ -419,11 +416,7 @@ def items_view(log: LogColumns) -> str:
 
 
 def exposures_view(experiment: Experiment, log: LogColumns, engine: Engine) -> str:
-    """Write exposures under canonical names, with the segments `s_…` that they tell.
-
-    Raises:
-        ExperimentError: An expression reads a column that the exposures do not have.
-    """
+    """Write exposures under canonical names, with the segments `s_…` that they tell."""
     unit, values = column(log, "unit_id"), experiment.known_from("exposure")
     named = [
         f"{unit} as unit_id",

@@ -1,32 +1,18 @@
 """Define the built-in metrics, each with its formula beside its terms."""
 
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
-from abeval.metrics.definition import (
-    AUC,
-    CATALOGUE,
-    CATEGORY_DIVERSITY,
-    DECREASE,
-    GAUC,
-    PAGE_VIEWS,
-    QUANTILE,
-    SERVED_RANKING,
-    SESSIONS,
-    ColumnTerm,
-    Direction,
-    Kind,
-    Metric,
-    Need,
-    RowTerm,
-    Term,
-)
+from abeval.metrics import definition
+from abeval.metrics.definition import ColumnTerm, Kind, Metric, Need, RowTerm, Term
 
 _RESOLUTION = 1e-9
 """Fractional values per unit or request are rounded to multiples of this before they are summed."""
 
 _IMPRESSIONS = RowTerm("1")
 _CLICKS = RowTerm("click")
+_DAYS = ColumnTerm("c_days")
 _DWELL = RowTerm("coalesce(dwell_ms, 0)", 1e-3)
 _TIMED_CLICKS = RowTerm("case when click = 1 and dwell_ms is not null then 1 else 0 end")
 _SCORES = RowTerm("score", _RESOLUTION, _RESOLUTION)
@@ -55,8 +41,7 @@ def _ratio(
     **more: Any,  # noqa: ANN401 (fields of a metric)
 ) -> Metric:
     wanted: list[Any] = needs.split()
-    own = Metric(name, kind, formula, value=value, per=per, needs=frozenset(wanted))
-    return replace(own, **more)
+    return Metric(name, kind, formula, value=value, per=per, needs=frozenset(wanted), **more)
 
 
 def _mean(name: str, formula: str, needs: str, value: Term, **more: Any) -> Metric:  # noqa: ANN401
@@ -92,15 +77,9 @@ _CLICKS_AND_VISITS = (
         "distinct requests / units",
         "unit request_id",
         ColumnTerm("c_page_views"),
-        source=PAGE_VIEWS,
+        source=definition.PAGE_VIEWS,
     ),
-    _mean(
-        "active_days_per_user",
-        "days with an impression / units",
-        "unit ts",
-        ColumnTerm("c_days"),
-        unit="days",
-    ),
+    _mean("active_days_per_user", "days with an impression / units", "unit ts", _DAYS, unit="days"),
 )
 
 
@@ -108,30 +87,16 @@ def _dwell(seconds: float) -> tuple[Metric, ...]:
     clicks, known = "click = 1 and dwell_ms", "Σ clicks whose dwell is known"
     dwell = RowTerm("case when click = 1 then coalesce(dwell_ms, 0) else 0 end", 1e-3)
     long = RowTerm(f"case when {clicks} >= {round(seconds * 1000)} then 1 else 0 end")
-    formula = f"Σ clicks with dwell of at least {seconds:g} s / {known}"
-    more: Any = {"left_out": (_UNTIMED_CLICKS,)}
+    rate, mean = (
+        f"Σ clicks with dwell of at least {seconds:g} s / {known}",
+        "Σ dwell / Σ impressions",
+    )
+    timed = partial(_ratio, needs="click dwell", per=_TIMED_CLICKS, left_out=(_UNTIMED_CLICKS,))
     return (
         _mean("dwell_per_user", "Σ dwell / units", "unit dwell", _DWELL, unit="s"),
-        _ratio(
-            "dwell_per_click",
-            f"Σ dwell / {known}",
-            "click dwell",
-            dwell,
-            _TIMED_CLICKS,
-            unit="s",
-            **more,
-        ),
-        _ratio(
-            "dwell_per_impression",
-            "Σ dwell / Σ impressions",
-            "dwell",
-            _DWELL,
-            _IMPRESSIONS,
-            unit="s",
-        ),
-        _ratio(
-            "long_click_rate", formula, "click dwell", long, _TIMED_CLICKS, unit="share", **more
-        ),
+        timed("dwell_per_click", f"Σ dwell / {known}", value=dwell, unit="s"),
+        _ratio("dwell_per_impression", mean, "dwell", _DWELL, _IMPRESSIONS, unit="s"),
+        timed("long_click_rate", rate, value=long, unit="share"),
     )
 
 
@@ -144,17 +109,19 @@ def dwell_quantile(level: float) -> Metric:
     """
     formula = f"{level:g} quantile of dwell over clicks whose dwell is known"
     term = RowTerm("case when click = 1 then dwell_ms end", 1e-3)
-    own = _mean(f"dwell_p{round(100 * level)}", formula, "click dwell", term, source=QUANTILE)
-    return replace(own, kind="quantile", level=level, unit="s", left_out=(_UNTIMED_CLICKS,))
+    own = _mean(f"dwell_p{round(100 * level)}", formula, "click dwell", term, unit="s")
+    own = replace(own, kind="quantile", level=level, source=definition.QUANTILE)
+    return replace(own, left_out=(_UNTIMED_CLICKS,))
 
 
 def _sessions(gap_minutes: float) -> tuple[Metric, ...]:
     gap = f"a session ends after {gap_minutes:g} minutes without an impression"
     length = f"Σ (last − first impression of a session) / sessions; {gap}"
     count, ms = ColumnTerm("c_sessions"), ColumnTerm("c_session_ms", 1e-3)
+    source = definition.SESSIONS
     return (
-        _mean("sessions_per_user", f"sessions / units; {gap}", "unit ts", count, source=SESSIONS),
-        _ratio("session_length", length, "unit ts", ms, count, source=SESSIONS, unit="s"),
+        _mean("sessions_per_user", f"sessions / units; {gap}", "unit ts", count, source=source),
+        _ratio("session_length", length, "unit ts", ms, count, source=source, unit="s"),
     )
 
 
@@ -169,7 +136,7 @@ _MODELS = (
         "unit score click",
         _value("c_weighted_auc"),
         ColumnTerm("c_impressions"),
-        source=GAUC,
+        source=definition.GAUC,
         left_out=_left_out(
             units="units with one class only",
             impressions="impressions of units with one class only",
@@ -184,7 +151,7 @@ _MODELS = (
         _value("c_auc"),
         ColumnTerm("c_scored_units"),
         "auc",
-        source=AUC,
+        source=definition.AUC,
     ),
     _ratio(
         "q_ctr",
@@ -192,7 +159,7 @@ _MODELS = (
         "score click",
         _SCORES,
         _SCORED_CLICKS,
-        direction=Direction(toward=1.0),
+        direction=definition.Direction(toward=1.0),
         left_out=(_UNSCORED,),
     ),
 )
@@ -201,8 +168,8 @@ _MODELS = (
 
 def _served(name: str, formula: str) -> Metric:
     value, per = _value(f"c_{name}"), ColumnTerm("c_clicked_lists")
-    words = f"{formula}, over lists with a click"
-    return _ratio(name, words, "request_id position click", value, per, source=SERVED_RANKING)
+    words, needs = f"{formula}, over lists with a click", "request_id position click"
+    return _ratio(name, words, needs, value, per, source=definition.SERVED_RANKING)
 
 
 _LISTS = (
@@ -215,7 +182,7 @@ _LISTS = (
         "request_id category",
         _value("c_diversity"),
         ColumnTerm("c_lists"),
-        source=CATEGORY_DIVERSITY,
+        source=definition.CATEGORY_DIVERSITY,
         left_out=_left_out(
             lists="lists of fewer than two items with a category",
             impressions="impressions without a category",
@@ -226,7 +193,7 @@ _LISTS = (
 
 def _of_catalogue(name: str, formula: str, **more: Any) -> Metric:  # noqa: ANN401
     needs = frozenset[Need]({"unit", "item_id"})
-    return Metric(name, "catalogue", formula, needs=needs, source=CATALOGUE, **more)
+    return Metric(name, "catalogue", formula, needs=needs, source=definition.CATALOGUE, **more)
 
 
 _EQUAL = "at equal numbers of units"
@@ -237,7 +204,9 @@ _CATALOGUE = (
         unit="share",
     ),
     _of_catalogue(
-        "gini", f"Gini index of impressions over the catalogue, {_EQUAL}", direction=DECREASE
+        "gini",
+        f"Gini index of impressions over the catalogue, {_EQUAL}",
+        direction=definition.DECREASE,
     ),
     _of_catalogue("entropy", f"Shannon entropy of impressions over items, {_EQUAL}", unit="nats"),
 )

@@ -12,20 +12,16 @@ class Source:
     One of `daily`, `of_days` and `no_days` says what its values are by day.
 
     Attributes:
-        name: Its id, and the name of its relation.
         title: The step that computes it, as a progress bar shows it.
-        reads: Columns of `impressions` that its query reads, `in_period` among them; empty if it
-            reads the sums per unit and day only.
+        reads: Columns of `impressions` that its query reads; none if it reads sums per unit only.
         scored: Whether it reads the score of the model that a variant serves.
         per_unit: Whether each unit has one value; if not, other queries compute it.
-        daily: Whether its query has a row per day (column `day`), and days add up. Only such
-            metrics are compared before the period.
+        daily: Whether its query has rows by `day` that add up: only such are compared before.
         of_days: Whether each day has a value, but days do not add up to the period's.
         no_days: Why it has no effects by day, for users to read.
         no_replays: Why A/A replays cannot split it, None if they can.
         no_cuts: Why parts of the traffic cannot have it, None if they can.
-        events: The log whose rows since a unit's exposure it is made of, empty where it is several
-            logs; None for other sources.
+        events: The log whose rows since exposure it is made of, empty for several; else None.
 
     Raises:
         ValueError: Not exactly one of `daily`, `of_days` and `no_days` is set.
@@ -71,30 +67,19 @@ class Source:
         return self.name
 
 
-_LISTS = "it needs whole lists, and a cut takes rows out of them"
-_SESSIONS = "it needs whole sessions, and a cut takes rows out of them"
+def _by_day(name: str, title: str, *reads: str, whole: str = "lists") -> Source:
+    """Make a source whose days add up, and which needs things that a cut would take apart."""
+    no_cuts = f"it needs whole {whole}, and a cut takes rows out of them"
+    return Source(name, title, ("in_period", "day", *reads), daily=True, no_cuts=no_cuts)
+
 
 UNIT_DAY = Source("unit_day", "sums per unit", daily=True)
-PAGE_VIEWS = Source(
-    "page_views", "page views", ("in_period", "day", "request_id"), daily=True, no_cuts=_LISTS
+PAGE_VIEWS = _by_day("page_views", "page views", "request_id")
+SERVED_RANKING = _by_day(
+    "served_ranking", "served lists", "request_id", "position", "item_id", "click"
 )
-SERVED_RANKING = Source(
-    "served_ranking",
-    "served lists",
-    ("in_period", "day", "request_id", "position", "item_id", "click"),
-    daily=True,
-    no_cuts=_LISTS,
-)
-CATEGORY_DIVERSITY = Source(
-    "category_diversity",
-    "category diversity",
-    ("in_period", "day", "request_id", "category"),
-    daily=True,
-    no_cuts=_LISTS,
-)
-SESSIONS = Source(
-    "sessions", "sessions", ("in_period", "day", "time_ms"), daily=True, no_cuts=_SESSIONS
-)
+CATEGORY_DIVERSITY = _by_day("category_diversity", "category diversity", "request_id", "category")
+SESSIONS = _by_day("sessions", "sessions", "time_ms", whole="sessions")
 GAUC = Source("gauc", "GAUC", ("in_period", "day", "click"), scored=True, of_days=True)
 AUC = Source(
     "auc",
@@ -170,13 +155,9 @@ def span_ms(text: str) -> int:
 
 @dataclass(frozen=True)
 class RowValue:
-    """What a row of a log is worth to a unit.
+    """What a row of a log is worth to a unit: SQL that is null where the row does not count.
 
-    Attributes:
-        log: The log: `impressions`, or an outcome log by its name.
-        expression: SQL over a row, null where the row does not count.
-        resolution: The step of numbers, None where they are whole.
-        combine: How those of a unit are combined.
+    Numbers that are not whole are rounded to multiples of `resolution`.
     """
 
     log: str
@@ -192,10 +173,8 @@ class PerUnit:
     Attributes:
         number: Of the metric in its experiment; its columns are named by it.
         values: The value of a row, and the denominator of a ratio; of a funnel, that of each step.
-        nulls: Counts rows whose value is no number, in the same order; empty where none can be.
-        within_ms: The window since exposure, None without one.
+        nulls: Counts rows whose value is no number, in the same order.
         day: The local day since exposure (that of the exposure is 0), None for all.
-        is_funnel: Whether the values are steps, each of which counts after the one before.
     """
 
     number: int
@@ -264,12 +243,10 @@ class RowTerm:
     """A row-level expression over an impression, summed by the engine as an integer.
 
     Attributes:
-        expression: SQL over the columns of an impression.
         scale: The value of 1 in the integer sum: the metric's value is the sum times this.
         resolution: None if the expression is an integer; otherwise it is rounded to whole
             multiples of this before the sum, so that the order of summing does not matter.
-        of_unit: Whether it is of a row that is a unit: its columns are all the log's own, and as a
-            covariate it was measured before, although it is in the same row.
+        of_unit: Whether the row is a unit, whose covariates were measured before.
     """
 
     expression: str
@@ -280,13 +257,7 @@ class RowTerm:
 
 @dataclass(frozen=True)
 class ColumnTerm:
-    """A summable integer column of the metric's source query.
-
-    Attributes:
-        column: Its name.
-        scale: The worth of one counted unit.
-        rounded: Whether its values were rounded to whole multiples of the scale.
-    """
+    """A summable integer column of the source's query, in units of `scale`, maybe rounded to it."""
 
     column: str
     scale: float = 1.0
@@ -295,12 +266,7 @@ class ColumnTerm:
 
 @dataclass(frozen=True)
 class UnitTerm:
-    """A value of a unit, from its row in the table of units beside the impressions.
-
-    Attributes:
-        expression: SQL over the columns of the row.
-        resolution: It is rounded to whole multiples of this; also its scale.
-    """
+    """A value of a unit in the table beside the impressions, in multiples of `resolution`."""
 
     expression: str
     resolution: float
@@ -319,20 +285,15 @@ class Metric:
     """A metric: its definition, and how an experiment judges it.
 
     Attributes:
-        name: Its id.
         kind: `mean` (a sum per unit), `ratio` (sum over sum), `quantile` (of a value per
             impression), `function` (of other metrics), `auc`, or `catalogue`.
         formula: In words.
         unit: Of the value, empty for a pure number.
-        direction: Which way is better.
-        role: `goal`, `guardrail` or `diagnostic`.
-        source: The query that its per-unit values come from.
         value: Numerator, or the value of a mean; of a quantile, the value of an impression, null
             where it has none; None for functions and catalogue metrics.
         per: Denominator of a ratio; None for a mean, which is divided by the units.
         level: Of a quantile, between 0 and 1.
-        function: Arithmetic over the names of `parts`.
-        parts: The means and ratios that a function is of.
+        function: Arithmetic over the names of `parts`, means and ratios.
         needs: What the log must have.
         left_out: What the definition leaves out, in words, and the term that counts it.
         zeros: What it counts as 0, because it is no number, in the same form.

@@ -1,8 +1,4 @@
-"""Read plain row-level SQL without a parser, and functions of metrics.
-
-abeval's own terms and the names of columns are plain; `expressions.py` parses all others, and loads
-longer than a small log is read.
-"""
+"""Read plain row-level SQL without a parser, which loads long, and functions of metrics."""
 
 import re
 from collections.abc import Callable, Collection, Iterable, Mapping
@@ -68,12 +64,7 @@ def renamed(text: str, name: Callable[[str], str]) -> str:
 
 
 def expression_problem(text: str) -> str | None:
-    """Say why `text` is not a row-level scalar expression; None where it is one.
-
-    Example:
-        >>> expression_problem("sum(click)")
-        "'sum(click)' holds an aggregate (abeval sums over the rows itself)"
-    """
+    """Say why `text` is not a row-level scalar expression; None where it is one."""
     if is_plain(text):
         return None
     from abeval.metrics import expressions
@@ -242,11 +233,7 @@ def _columns(expression: str) -> frozenset[str]:
 
 
 def reading(metrics: Iterable[Metric], columns: Collection[str]) -> tuple[str, ...]:
-    """Name the metrics that read one of these columns.
-
-    Args:
-        metrics: In any order, which is kept.
-        columns: In lower case.
+    """Name the metrics that read one of these columns, which are in lower case.
 
     Example:
         >>> from abeval.metrics.builtin import builtin_metrics

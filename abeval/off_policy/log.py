@@ -1,5 +1,6 @@
 """From an experiment's logs to the arrays that off-policy estimators read."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -11,14 +12,14 @@ from abeval.engines.sql import literal, query, quoted
 from abeval.errors import ExperimentError, LogError
 from abeval.experiment.model import Experiment
 from abeval.experiment.problems import suggestion
-from abeval.experiment.sources import LogSource
+from abeval.experiment.sources import ROW_UNIT, LogSource
 from abeval.files import real
 from abeval.logs.mapping import LogColumns, is_number, own_name
 from abeval.logs.prepare import prepare
 from abeval.logs.run import Run
-from abeval.stats.off_policy import Policy
+from abeval.stats.off_policy import Policy, Rows
 from abeval.stats.off_policy_support import unsupported_share
-from abeval.stats.records import Floats, Integers
+from abeval.stats.records import Integers
 
 
 @dataclass(frozen=True)
@@ -56,23 +57,15 @@ class PolicyLog:
     """The source variant's log, as sorted arrays with one entry per impression.
 
     Attributes:
-        reward: Click, 0 or 1, or the value of a column.
-        logging: Propensity as logged, NaN where there is none.
-        evaluation: The policy's probability of the logged item.
-        unit: Codes of units.
+        rows: Rewards, propensities as logged (NaN where there is none), the policy's probabilities
+            of the logged items, and codes of units; without these where each row is a unit.
         fold: 0 or 1, by the hash of the unit.
-        context: Codes of positions.
-        action: Codes of items.
         policy: The whole policy; None if it is only a column.
         unsupported: Share of the policy on items never shown at their position.
-        set_aside: Impressions without an item.
         target: Rewards and impressions per unit of the target variant; None if there is none.
     """
 
-    reward: Floats
-    logging: Floats
-    evaluation: Floats
-    unit: Integers
+    rows: Rows
     fold: Integers
     context: Integers
     action: Integers
@@ -95,79 +88,59 @@ def read_policy_log(
             raise ExperimentError(
                 f"no variant is called {name!r}{suggestion(name, experiment.variants)}"
             )
-    extra = [column for column in (choice.probability, reward) if column is not None]
-    prepared = prepare(run, [], extra)
-    _check_columns(prepared.shape.impressions, choice)
-    _check_number(prepared.shape.impressions, reward, "reward")
+    named = {"probability": choice.probability, "reward": reward}
+    own = {what: column for what, column in named.items() if column is not None}
+    _check_columns(prepare(run, [], [*own.values()]).shape.impressions, choice, own)
     run.step("policy")
-    engine.view("policy_rows", _rows_sql(prepared.shape.impressions, choice, reward))
-    engine.view("comparison", _comparison_sql(source, choice))
-    engine.table("served", query("offline_policy/served"))
-    _check_rewards(engine, reward)
-    engine.table("policy", _policy_sql(engine, experiment, choice))
-    if choice.table is not None:
-        _check_table(engine)
-    for name in ("policy_items", "policy_units"):
-        engine.table(name, query(f"offline_policy/{name}"))
-    return _fetched(engine, source, choice)
-
-
-def _check_columns(log: LogColumns, choice: PolicyChoice) -> None:
-    if "propensity" not in log:
-        raise LogError(
-            "off-policy evaluation needs the probability with which each impression was served, "
-            "but the impressions have no column `propensity`",
-            'map it: columns = { propensity = "..." }; the log has: ' + ", ".join(log.types),
-        )
-    if choice.probability is None and "item_id" not in log:
-        what = "a policy needs items, but the impressions have no column `item_id`"
-        raise LogError(what, 'map it: columns = { item_id = "..." }')
-    _check_number(log, choice.probability, "probability")
-
-
-def _check_number(log: LogColumns, column: str | None, what: str) -> None:
-    if column is not None and not is_number(log.types[_logged(log, column)]):
-        kind = log.types[_logged(log, column)]
-        raise LogError(f"column {column!r} is {kind}, but a {what} must be a number")
-
-
-def _logged(log: LogColumns, column: str) -> str:
-    """Return a column by its name in the log."""
-    return next(name for name in log.types if name.lower() == column.lower())
-
-
-def _rows_sql(log: LogColumns, choice: PolicyChoice, reward: str | None) -> str:
-    own = "null"
-    if choice.probability is not None:
-        own = quoted(own_name(_logged(log, choice.probability)))
-    earned = "click" if reward is None else quoted(own_name(_logged(log, reward)))
-    return f"""
-    select unit_id, in_period, variant, position, item_id, propensity,
-      cast({earned} as double) as reward,
-      cast({own} as double) as evaluation_probability
-    from impressions
-    """
-
-
-def _comparison_sql(source: str, choice: PolicyChoice) -> str:
+    sql = {what: quoted(own_name(column)) for what, column in own.items()}
+    engine.view(
+        "policy_rows",
+        "select unit_id, in_period, variant, position, item_id, propensity, "
+        f"cast({sql.get('reward', 'click')} as double) as reward, "
+        f"cast({sql.get('probability', 'null')} as double) as evaluation_probability "
+        "from impressions",
+    )
     target = "cast(null as varchar)" if choice.to is None else literal(choice.to)
-    by_column = "false" if choice.probability is None else "true"
-    return f"select {literal(source)} as source, {target} as target, {by_column} as by_column"
-
-
-def _check_rewards(engine: Engine, column: str | None) -> None:
-    """Refuse rewards that are missing or negative."""
+    engine.view(
+        "comparison",
+        f"select {literal(source)} as source, {target} as target, "
+        f"{'probability' in own} as by_column",
+    )
+    engine.table("served", query("offline_policy/served"))
     unusable = whole_number(
         engine,
         "select count(*) from served where reward is null or not (reward >= 0 and reward < 1e9)",
     )
     if unusable:
-        what = f"reward column {column!r}: {unusable} impressions have no usable value"
+        what = f"reward column {reward!r}: {unusable} impressions have no usable value"
         raise LogError(what, "a reward is a number of at least 0; write 0 if nothing was earned")
+    engine.table("policy", _policy_sql(engine, experiment, choice))
+    if choice.table is not None:
+        _check_table(engine)
+    for name in ("policy_items", "policy_units"):
+        engine.table(name, query(f"offline_policy/{name}"))
+    return _fetched(engine, source, choice, experiment.unit != ROW_UNIT)
+
+
+def _check_columns(log: LogColumns, choice: PolicyChoice, own: Mapping[str, str]) -> None:
+    """Refuse logs without propensities or items, and columns that are no numbers."""
+    if "propensity" not in log:
+        raise LogError(
+            "off-policy evaluation needs the probability with which each impression was served, "
+            "but the impressions have no column `propensity`",
+            f'map it: columns = {{ propensity = "..." }}; {log.listed}',
+        )
+    if choice.probability is None and "item_id" not in log:
+        what = "a policy needs items, but the impressions have no column `item_id`"
+        raise LogError(what, 'map it: columns = { item_id = "..." }')
+    types = {name.lower(): kind for name, kind in log.types.items()}
+    for what, column in own.items():
+        if not is_number(kind := types[column.lower()]):
+            raise LogError(f"column {column!r} is {kind}, but a {what} must be a number")
 
 
 def _policy_sql(engine: Engine, experiment: Experiment, choice: PolicyChoice) -> str:
-    """SQL of the policy: `position, item_id, probability`; no rows if it is a column."""
+    """Return SQL of the policy: `position, item_id, probability`; no rows if it is a column."""
     if choice.table is None:
         return query("offline_policy/empirical_policy")
     if isinstance(choice.table, str | Path):
@@ -175,10 +148,6 @@ def _policy_sql(engine: Engine, experiment: Experiment, choice: PolicyChoice) ->
         engine.add_log("raw_policy", LogSource(path=path))
     else:
         engine.add_frame("raw_policy", choice.table)
-    return _policy_of_table(engine)
-
-
-def _policy_of_table(engine: Engine) -> str:
     types = engine.columns("raw_policy")
     missing = [name for name in ("item_id", "probability") if name not in types]
     if missing:
@@ -214,23 +183,25 @@ def _check_table(engine: Engine) -> None:
         raise LogError(f"the policy table: {where}", "give each item once per position")
 
 
-def _fetched(engine: Engine, source: str, choice: PolicyChoice) -> PolicyLog:
+def _fetched(engine: Engine, source: str, choice: PolicyChoice, clustered: bool) -> PolicyLog:
     rows = engine.frame(query("offline_policy/logged_rows"))
     if rows.empty:
         raise LogError(f"variant {source!r} has no impressions", "check its name and the period")
-    whole = choice.probability is None
+    is_whole = choice.probability is None
     # A row without an item cannot be looked up in a policy; a column still has its probability.
-    known = rows["item_no"].notna() if whole else pd.Series(True, index=rows.index)
-    used = rows[known.to_numpy()]
+    used = rows[rows["item_no"].notna()] if is_whole else rows
     if used.empty:
         raise LogError(f"no impression of variant {source!r} has an item_id")
-    cells = engine.frame(query("offline_policy/policy_support")) if whole else None
-    context, policy, unsupported = _contexts(used, cells)
+    position = used["position"].to_numpy(dtype=np.int64)
+    positions, context = np.unique(position, return_inverse=True)
+    policy, unsupported = _policy(engine, positions, context) if is_whole else (None, None)
+    columns = ("reward", "propensity", "evaluation")
+    reward, logging, evaluation = (
+        used[name].to_numpy(dtype=np.float64, na_value=np.nan) for name in columns
+    )
+    clusters = used["unit_no"].to_numpy(dtype=np.int64) if clustered else None
     return PolicyLog(
-        reward=used["reward"].to_numpy(dtype=np.float64),
-        logging=used["propensity"].to_numpy(dtype=np.float64, na_value=np.nan),
-        evaluation=used["evaluation"].to_numpy(dtype=np.float64, na_value=np.nan),
-        unit=used["unit_no"].to_numpy(dtype=np.int64),
+        rows=Rows(reward, logging, evaluation, clusters),
         fold=used["fold"].to_numpy(dtype=np.int64),
         context=context,
         action=used["item_no"].fillna(0).to_numpy(dtype=np.int64),
@@ -241,20 +212,13 @@ def _fetched(engine: Engine, source: str, choice: PolicyChoice) -> PolicyLog:
     )
 
 
-def _contexts(
-    used: pd.DataFrame, cells: pd.DataFrame | None
-) -> tuple[Integers, Policy | None, float | None]:
-    """Codes of positions, the policy in these codes, and the share of it without support."""
-    positions, codes = np.unique(used["position"].to_numpy(dtype=np.int64), return_inverse=True)
-    context = codes.astype(np.int64)
-    if cells is None:
-        return context, None, None
+def _policy(engine: Engine, positions: Integers, context: Integers) -> tuple[Policy, float]:
+    """Return the policy in codes of positions and items, and the share of it without support."""
+    cells = engine.frame(query("offline_policy/policy_support"))
     # A position that is never in the log is not a context.
-    known = cells[np.isin(cells["position"].to_numpy(dtype=np.int64), positions)]
+    known = cells[cells["position"].isin(positions)]
     where = np.searchsorted(positions, known["position"].to_numpy(dtype=np.int64))
     p = known["probability"].to_numpy(dtype=np.float64)
-    policy = Policy(where, known["item_no"].to_numpy(dtype=np.int64), p)
-    if known.empty:
-        return context, policy, 1.0
-    share = np.bincount(context) / context.size
-    return context, policy, unsupported_share(p, known["times"].to_numpy(), share[where])
+    share = (np.bincount(context) / context.size)[where]
+    unsupported = 1.0 if known.empty else unsupported_share(p, known["times"].to_numpy(), share)
+    return Policy(where, known["item_no"].to_numpy(dtype=np.int64), p), unsupported

@@ -4,31 +4,19 @@ import math
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
+import numpy as np
 import pandas as pd
 
 from abeval.bounds import MAX_VALUE, check_between
 from abeval.errors import ExperimentError
-from abeval.experiment.sources import ROW_UNIT
 from abeval.logs.run import Run
 from abeval.off_policy.log import PolicyChoice, PolicyLog, read_policy_log
 from abeval.results.off_policy import OffPolicyResult, OffPolicyRow, Realised, Support
 from abeval.stats import effects, means
+from abeval.stats import off_policy as estimators
+from abeval.stats import off_policy_support as supports
 from abeval.stats.moments import Moments
-from abeval.stats.off_policy import (
-    MIN_REWARDS,
-    MODELLED,
-    PolicyValue,
-    Rows,
-    check_policy,
-    cross_fit,
-    estimate,
-)
-from abeval.stats.off_policy_support import (
-    MIN_ESS,
-    check_support,
-    diagnose,
-    importance_weights,
-)
+from abeval.stats.off_policy import MIN_REWARDS, MODELLED, PolicyValue
 from abeval.stats.records import Refusal, RefusalReason
 
 Answers = Mapping[str, PolicyValue | Refusal]
@@ -65,7 +53,7 @@ class OffPolicyOptions:
     clip: tuple[float, ...] = (10.0,)
     switch: tuple[float, ...] = (10.0,)
     shrink: tuple[float, ...] = (100.0,)
-    min_ess: float = MIN_ESS
+    min_ess: float = supports.MIN_ESS
 
     def __post_init__(self) -> None:
         """Refuse numbers out of range."""
@@ -91,12 +79,7 @@ def off_policy(
 ) -> OffPolicyResult:
     """Evaluate a policy on the log of a variant.
 
-    Args:
-        run: The experiment, its logs and an engine.
-        source: The variant whose log is used.
-        choice: The policy.
-        options: Of the estimators.
-        reward: A column of the impressions, instead of the click.
+    `source` is the variant whose log is used; the `reward` is a column instead of the click.
 
     Raises:
         ExperimentError: A variant is unknown.
@@ -106,11 +89,9 @@ def off_policy(
     experiment = run.experiment
     log = read_policy_log(run, source, choice, reward)
     run.step("estimating")
-    clustered = experiment.unit != ROW_UNIT
-    rows = Rows(log.reward, log.logging, log.evaluation, log.unit if clustered else None)
     options = options or OffPolicyOptions()
-    support, refusal = _support(log, rows, options.min_ess)
-    answers = _answers(log, rows, refusal, experiment.alpha, options)
+    support, refusal = _support(log, options.min_ess)
+    answers = _answers(log, refusal, experiment.alpha, options)
     realised = None if log.target is None else _realised(log.target, experiment.alpha)
     return OffPolicyResult(
         experiment=experiment.name,
@@ -121,33 +102,34 @@ def off_policy(
         realised=realised,
         rows=tuple(_row(name, answer, realised) for name, answer in answers.items()),
         set_aside=log.set_aside,
-        notes=tuple(_notes(log, support, choice, clustered)),
+        notes=tuple(_notes(log, support, choice)),
     )
 
 
-def _support(log: PolicyLog, rows: Rows, min_ess: float) -> tuple[Support | None, Refusal | None]:
+def _support(log: PolicyLog, min_ess: float) -> tuple[Support | None, Refusal | None]:
     """Return how well the log supports the policy, and why it does not."""
-    found = refusal = None
+    rows, diagnostics, refusal = log.rows, None, None
     try:
         if log.policy is not None:
-            check_policy(log.policy, log.context)
-        weights = importance_weights(rows.logging, rows.evaluation)
-        found = diagnose(rows.reward, weights, rows.clusters, log.unsupported)
-        check_support(found, min_ess)
+            estimators.check_policy(log.policy, log.context)
+        weights = supports.importance_weights(rows.logging, rows.evaluation)
+        diagnostics = supports.diagnose(rows.reward, weights, rows.clusters, log.unsupported)
+        supports.check_support(diagnostics, min_ess)
     except Refusal as why:
         refusal = why
     words = (None, None) if refusal is None else (refusal.reason, str(refusal))
-    return None if found is None else Support(*found, *words), refusal
+    return None if diagnostics is None else Support(*diagnostics, *words), refusal
 
 
 def _answers(
-    log: PolicyLog, rows: Rows, refusal: Refusal | None, alpha: float, options: OffPolicyOptions
+    log: PolicyLog, refusal: Refusal | None, alpha: float, options: OffPolicyOptions
 ) -> Answers:
     """Estimate by every estimator, with item CTRs of the other half of the units."""
-    no_model = None
+    rows, no_model = log.rows, None
     try:
         if log.policy is not None and (refusal is None or refusal.reason == "weights_not_one"):
-            fit = cross_fit(log.reward, log.action, log.context, log.fold, log.policy)
+            reward = np.asarray(rows.reward, dtype=np.float64)
+            fit = estimators.cross_fit(reward, log.action, log.context, log.fold, log.policy)
             rows = rows._replace(
                 predicted=fit.predicted, expected=fit.expected, refit=fit.influence
             )
@@ -155,23 +137,18 @@ def _answers(
         no_model = why
     answers: dict[str, PolicyValue | Refusal] = {}
     for name, option in options.estimators():
-        known = no_model if name in MODELLED else None
+        answer: PolicyValue | Refusal | None = no_model if name in MODELLED else None
         # The direct method uses no propensities, so wrong ones do not matter to it.
         if refusal is not None and (name != "dm" or refusal.reason != "weights_not_one"):
-            known = refusal
-        answers[name if option is None else f"{name}[{option:g}]"] = known or _answer(
-            name, rows, option or 1.0, alpha, options.min_ess
-        )
+            answer = refusal
+        try:
+            answer = answer or estimators.estimate(
+                name, rows, option or 1.0, alpha=alpha, min_ess=options.min_ess
+            )
+        except Refusal as why:
+            answer = why
+        answers[name if option is None else f"{name}[{option:g}]"] = answer
     return answers
-
-
-def _answer(
-    name: str, rows: Rows, option: float, alpha: float, min_ess: float
-) -> PolicyValue | Refusal:
-    try:
-        return estimate(name, rows, option, alpha=alpha, min_ess=min_ess)
-    except Refusal as refusal:
-        return refusal
 
 
 def _row(name: str, answer: PolicyValue | Refusal, realised: Realised | None) -> OffPolicyRow:
@@ -197,16 +174,14 @@ def _realised(target: pd.DataFrame, alpha: float) -> Realised | None:
     return Realised(mean.value, se, low, high, mean.units)
 
 
-def _notes(
-    log: PolicyLog, support: Support | None, choice: PolicyChoice, clustered: bool
-) -> Iterator[str]:
+def _notes(log: PolicyLog, support: Support | None, choice: PolicyChoice) -> Iterator[str]:
     if choice.to is not None and log.target is not None:
         shown = int(log.target["impressions"].sum())
         yield (
             f"The policy is estimated by how often {choice.to} showed each item at each position "
             f"in {shown:,} impressions; intervals do not include the error of this estimate."
         )
-    if not clustered:
+    if log.rows.clusters is None:
         yield "Every row is its own unit: if users return, intervals are too narrow."
     if log.set_aside:
         yield f"{log.set_aside:,} impressions without an item are set aside."

@@ -9,7 +9,7 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
-from abeval.engines.protocol import Engine, whole_number
+from abeval.engines.protocol import Engine, whole, whole_number
 from abeval.engines.sql import literal, query
 from abeval.offline.metrics import Ties
 from abeval.offline.rows import Rows
@@ -25,7 +25,6 @@ class Units:
     """The units of a replay.
 
     Attributes:
-        ids: Ascending.
         group: The jackknife group of each, from 0.
         names: The variants, ascending, or `all` for units without.
         traffic: The index of the variant of each.
@@ -62,8 +61,8 @@ def write_traffic(engine: Engine, sql: str) -> None:
 
 def read_units(engine: Engine) -> Units:
     """Read the units of the relation `traffic`."""
-    found = engine.rows("select distinct traffic from traffic order by 1")
-    names = [str(name) for (name,) in found]
+    traffics = engine.rows("select distinct traffic from traffic order by 1")
+    names = [str(name) for (name,) in traffics]
     cases = " ".join(f"when traffic = {literal(name)} then {i}" for i, name in enumerate(names))
     number = f"case {cases} end" if names else "0"
     sql = f"select unit_id, unit_group, {number} as traffic from traffic order by unit_id"
@@ -95,17 +94,16 @@ class Candidates:
 
     Attributes:
         sql: Model → SQL of `unit_id, request_id, item_id, score, tie, grade, category`.
-        same_lists: Whether all models order the same items of a request.
         history: SQL of `unit_id, item_id`, one row per item clicked before the period;
             None where unknown.
         catalogue: SQL of `item_id`, items that could be listed besides those that were.
         rows: The same candidates as arrays, for kernels; None where they cannot be used.
         points: Model → SQL of `unit_id, request_id, item_id, score, grade`, a row for each
-            impression, which metrics of the scores themselves read; empty where they read `sql`.
+            impression, which metrics of the scores themselves read. With points all models order
+            the same items of a request; without, these metrics read `sql`.
     """
 
     sql: Mapping[str, str]
-    same_lists: bool
     history: str | None = None
     catalogue: str | None = None
     rows: Rows | None = None
@@ -140,10 +138,8 @@ def listed_candidates(engine: Engine, number: int, listed: str, tie: str) -> str
 def write_rows(engine: Engine, *, unique: bool, queried: bool) -> list[tuple[str, int]]:
     """Make `every_row` of `analysed_rows`, and `replay_rows`, with each item once per request.
 
-    Args:
-        engine: Where the rows are.
-        unique: Whether they have each item once per request already.
-        queried: Whether several queries will read them; they are kept as a table then.
+    Rows that are `unique` have each item once per request already; rows that are `queried` will be
+    read several times, and are kept as a table.
 
     Returns:
         Rows and requests that were left out or merged, counted.
@@ -207,7 +203,12 @@ def shown_points(scores: Mapping[str, str]) -> dict[str, str]:
     }
 
 
-def finite_sql(value: str, otherwise: int | None = None) -> str:
-    """Return SQL of a value as a double; `otherwise`, or null, where it is not finite."""
-    end = "end" if otherwise is None else f"else {otherwise} end"
-    return f"case when abs(cast({value} as double)) < 1e300 then cast({value} as double) {end}"
+def counted(engine: Engine, sql: str, *names: str) -> list[tuple[str, int]]:
+    """Return the numbers of a query's only row, by name."""
+    (numbers,) = engine.rows(sql)
+    return [(name, whole(number)) for name, number in zip(names, numbers, strict=True)]
+
+
+def finite_sql(value: str) -> str:
+    """Return SQL of a value as a double, null where it is not finite."""
+    return f"case when abs(cast({value} as double)) < 1e300 then cast({value} as double) end"

@@ -9,7 +9,7 @@ from abeval.offline.metrics import HISTORY, UNCUT, OfflineMetric, Scoring
 from abeval.offline.sums import Sums
 from abeval.results import replay
 from abeval.stats import proportions
-from abeval.stats.records import Bools, Effect
+from abeval.stats.records import Effect
 
 _BY_GROUP = frozenset({"bins", "catalogue"})
 """Families whose values are not sums over units: their intervals are jackknives."""
@@ -25,7 +25,6 @@ class Cell(NamedTuple):
     """A metric of a model on one traffic.
 
     Attributes:
-        value: With its interval, or the reason why there is none.
         counted: The denominator.
         basis: What it was estimated from; None without a value.
     """
@@ -53,20 +52,13 @@ class Difference(NamedTuple):
 
 
 class Estimates:
-    """The values of a replay, or of a part of one.
-
-    Args:
-        sums: The sums per unit.
-        scoring: The metrics and their options.
-    """
+    """The values of a replay, or of a part of one."""
 
     def __init__(self, sums: Sums, scoring: Scoring) -> None:
-        self.metrics = scoring.metrics
-        self.alpha = scoring.alpha
-        self.models = list(sums.models)
-        self.masks = sums.units.masks
-        self._sums = sums
+        self.metrics, self.alpha = scoring.metrics, scoring.alpha
+        self.models, self.masks = list(sums.models), sums.units.masks
         self._policy = scoring.policy
+        self._sums = sums
         self._by_group = ByGroup(sums)
         self._known: dict[tuple[str, str, str], Cell] = {}
         self._totals: dict[tuple[str, str, str, str], int] = {}
@@ -104,9 +96,14 @@ class Estimates:
 
         With a `reason`, only the difference, if both values are known, without interval and test.
         """
-        effect = reason or self._effect(before.basis, after.basis, self.masks[traffic])
-        first, second = before.value.value, after.value.value
-        known = None if first is None or second is None else second - first
+        first, second, mask = before.basis, after.basis, self.masks[traffic]
+        effect: Effect | str = reason or "no_lists"
+        if reason is None and isinstance(first, Columns) and isinstance(second, Columns):
+            effect = compare(first, second, mask, self.alpha)
+        elif reason is None and isinstance(first, GroupValues) and isinstance(second, GroupValues):
+            effect = compare_groups(first, second, self.alpha)
+        values = (before.value.value, after.value.value)
+        known = None if values[0] is None or values[1] is None else values[1] - values[0]
         return Difference.of(effect, known)
 
     def _cell(self, model: str, traffic: str, metric: OfflineMetric) -> Cell:
@@ -118,10 +115,10 @@ class Estimates:
             columns = self.columns(model, traffic, metric)
             value = estimate(columns, mask, self.alpha)
             return Cell(value, float(columns.below[mask].sum()), columns)
-        found = self._by_group.values(model, metric, traffic)
-        if isinstance(found, str):
-            return Cell(Value(None, reason=found))
-        return Cell(found.estimate(int(mask.sum()), self.alpha), found.counted, found)
+        values = self._by_group.values(model, metric, traffic)
+        if isinstance(values, str):
+            return Cell(Value(None, reason=values))
+        return Cell(values.estimate(int(mask.sum()), self.alpha), values.counted, values)
 
     def _refusal(self, model: str, metric: OfflineMetric) -> str | None:
         """Return the reason why a metric has no value for a model; None if it has one."""
@@ -167,27 +164,13 @@ class Estimates:
             }
         return tuple((what, count) for what, count in counts.items() if count)
 
-    def _effect(
-        self,
-        before: Columns | GroupValues | None,
-        after: Columns | GroupValues | None,
-        mask: Bools,
-    ) -> Effect | str:
-        if isinstance(before, Columns) and isinstance(after, Columns):
-            return compare(before, after, mask, self.alpha)
-        groups = [basis for basis in (before, after) if isinstance(basis, GroupValues)]
-        if len(groups) < 2 or groups[0].without.size != groups[1].without.size:
-            return "no_lists"
-        return compare_groups(groups[0], groups[1], int(mask.sum()), self.alpha)
-
 
 def pairs(estimates: Estimates, control: str | None) -> Iterator[replay.PairRow]:
-    """Compare each model with the control model, at its own stage if there are stages.
-
-    A model without scores is not compared.
-    """
+    """Compare each scored model with control at its own stage, else control, else the first."""
     for model in estimates.models:
-        first = _control_of(model, control, estimates.models)
+        own = (f"{model.rpartition('/')[0]}/{control}", control)
+        first = next((name for name in own if name in estimates.models), None)
+        first = first or estimates.models[0]
         if first == model:
             continue
         for traffic, mask in estimates.masks.items():
@@ -197,15 +180,9 @@ def pairs(estimates: Estimates, control: str | None) -> Iterator[replay.PairRow]
                 # A missing value is a better reason than a missing interval.
                 values = sorted((before.value, after.value), key=lambda v: v.value is not None)
                 reason = values[0].why_not_compared or values[1].why_not_compared
-                found = estimates.difference(before, after, traffic, reason)
+                numbers = estimates.difference(before, after, traffic, reason)
                 pair = (first, model, traffic, metric.id, before.value.value, after.value.value)
-                yield replay.PairRow(*pair, *found[:4], int(mask.sum()), found.reason)
-
-
-def _control_of(model: str, control: str | None, models: Sequence[str]) -> str:
-    """Choose the other model: control at its own stage, else control, else the first."""
-    same_stage = f"{model.rpartition('/')[0]}/{control}"
-    return next((name for name in (same_stage, control) if name in models), models[0]) or models[0]
+                yield replay.PairRow(*pair, *numbers[:4], int(mask.sum()), numbers.reason)
 
 
 def result_of(
@@ -220,14 +197,8 @@ def result_of(
 ) -> replay.ReplayResult:
     """Make the result of a replay.
 
-    Args:
-        sums: The sums per unit.
-        scoring: The metrics and their options.
-        name: Of the experiment.
-        models: The models that were replayed.
-        control: The model that the others are compared with.
-        accounting: What was left out or merged before the models were replayed.
-        notes: What a reader must know.
+    The models are compared with that of `control`; `accounting` counts what was left out or merged
+    before they were replayed.
     """
     estimates = Estimates(sums, scoring)
     return replay.ReplayResult(

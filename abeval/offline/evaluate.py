@@ -3,32 +3,26 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from abeval.engines.duckdb import DuckDBEngine
-from abeval.engines.protocol import Engine, whole, whole_number
+from abeval.engines.protocol import Engine
 from abeval.engines.sources import files_of_log
 from abeval.engines.sql import quoted
 from abeval.errors import ExperimentError, LogError
 from abeval.experiment.sources import LogSource
 from abeval.offline import candidates
+from abeval.offline import metrics as definitions
 from abeval.offline.candidates import TIE, Candidates, Units, finite_sql
 from abeval.offline.estimates import result_of
 from abeval.offline.inference import columns_of
 from abeval.offline.kernels import without_kernel
-from abeval.offline.metrics import (
-    NoRelevant,
-    OfflineMetric,
-    Policy,
-    Scoring,
-    Ties,
-    metrics_and_policy,
-)
+from abeval.offline.metrics import NoRelevant, OfflineMetric, Policy, Scoring, Ties
 from abeval.offline.rows import INTEGER_TYPES, read_rows
 from abeval.offline.sums import Sums, run_models
 from abeval.progress import silent
@@ -38,7 +32,6 @@ if TYPE_CHECKING:
     import pandas as pd
 
 
-_KEYS = ("request_id", "item_id")
 _TIE = {**TIE, "position": "-place"}
 
 
@@ -48,9 +41,6 @@ class Evaluation:
 
     Attributes:
         result: Every metric of every model, with intervals where there are enough units.
-        sums: The sums per unit.
-        metrics: The metrics.
-        policy: Which requests count.
     """
 
     result: ReplayResult
@@ -64,7 +54,7 @@ class Evaluation:
 
         Values are means over the requests of the unit, NaN where the metric leaves all of them out.
         """
-        return {model: self._per_unit(model) for model in self.sums.models}
+        return {model: self._columns(model, weights=False) for model in self.sums.models}
 
     @cached_property
     def weights(self) -> Mapping[str, pd.DataFrame]:
@@ -72,7 +62,7 @@ class Evaluation:
 
         A metric of requests is Σ value·weight / Σ weight over units.
         """
-        return {model: self._per_unit(model, weights=True) for model in self.sums.models}
+        return {model: self._columns(model, weights=True) for model in self.sums.models}
 
     def values(self, model: str | None = None) -> dict[str, float | None]:
         """Return metric → value of a model, by default the first."""
@@ -80,7 +70,7 @@ class Evaluation:
         name = model or rows[0].model
         return {row.metric: row.value for row in rows if row.model == name}
 
-    def _per_unit(self, model: str, *, weights: bool = False) -> pd.DataFrame:
+    def _columns(self, model: str, *, weights: bool) -> pd.DataFrame:
         import pandas as pd
 
         sums, of_metric = self.sums.models[model], {}
@@ -93,41 +83,32 @@ class Evaluation:
         return pd.DataFrame(of_metric, index=sums.units)
 
 
-class Judged(NamedTuple):
-    """What an engine was given to evaluate.
-
-    Attributes:
-        candidates: The candidates of every model.
-        units: The units of the relation `traffic`.
-        accounts: Rows that were left out or merged, counted.
-    """
-
-    candidates: Candidates
-    units: Units
-    accounts: Sequence[tuple[str, int]]
-
-
-def _evaluated(
-    models: Sequence[str], scoring: Scoring, judge: Callable[[DuckDBEngine], Judged]
-) -> Evaluation:
-    """Evaluate what `judge` gives a new engine; the other models are compared with the first.
-
-    Raises:
-        ExperimentError: A metric needs vectors of items.
-    """
+def _engine(scoring: Scoring) -> closing[DuckDBEngine]:
+    """Open an engine, unless a metric needs vectors of items."""
     if any(metric.definition.variant == "vectors" for metric in scoring.metrics):
         what = "ild[vectors] needs the item log of an experiment"
         raise ExperimentError(what, "use LoadedExperiment.replay or `abeval replay`")
-    with closing(DuckDBEngine()) as engine:
-        judged = judge(engine)
-        sums = run_models(engine, judged.candidates, judged.units, scoring, silent)
+    return closing(DuckDBEngine())
+
+
+def _evaluated(
+    engine: Engine,
+    models: Mapping[str, object],
+    judged: Candidates,
+    accounts: Sequence[tuple[str, int]],
+    scoring: Scoring,
+) -> Evaluation:
+    """Evaluate candidates; the other models are compared with the first."""
+    rows = judged.rows
+    units = candidates.read_units(engine) if rows is None else Units.of_one_traffic(rows.ids)
+    sums = run_models(engine, judged, units, scoring, silent)
     result = result_of(
         sums,
         scoring,
         name="offline evaluation",
         models=[ReplayModel(model) for model in models],
         control=next(iter(models), None),
-        accounting=judged.accounts,
+        accounting=accounts,
     )
     return Evaluation(result, sums, scoring.metrics, scoring.policy)
 
@@ -176,28 +157,36 @@ def evaluate(
         >>> values["mrr@2"], round(values["ndcg@2[lin]"] or 0, 5)
         (0.5, 0.63093)
     """
-    wanted, policy = metrics_and_policy(compat, k, metrics, ties, no_relevant)
+    wanted = definitions.metrics_and_policy(compat, k, metrics, ties, no_relevant)
+    scoring = Scoring(*wanted, alpha, threshold, bins)
     named = runs if isinstance(runs, Mapping) else {"model": runs}
-
-    def judge(engine: DuckDBEngine) -> Judged:
+    with _engine(scoring) as engine:
         engine.confine([])
-        extra = {"history": (history, "unit_id, item_id"), "catalogue": (catalogue, "item_id")}
         sql = {}
-        for name, (frame, columns) in extra.items():
+        for name, frame, columns in (
+            ("history", history, ("unit_id", "item_id")),
+            ("catalogue", catalogue, ("item_id",)),
+        ):
             if frame is not None:
-                _add(engine, name, name, frame, columns.split(", "))
-                sql[name] = f"select {columns} from {name}_frame"
-        _open_truth(engine, truth)
-        lists, accounts = _lists(engine, named, policy.ties)
+                _add(engine, name, name, frame, columns)
+                sql[name] = f"select {', '.join(columns)} from {name}_frame"
+        known = _add(engine, "truth", "truth", truth)
+        unit = "unit_id" if "unit_id" in known else "request_id"
+        grade = finite_sql("grade") if "grade" in known else "1.0e0"
+        rows = f"{unit} as unit_id, request_id, item_id, {grade} as grade from truth_frame"
+        candidates.write_truth(engine, f"select {rows}")
+        lists, accounts = _lists(engine, named, scoring.policy.ties)
         candidates.write_traffic(engine, candidates.one_traffic("truth_rows"))
-        listed = Candidates(lists, False, sql.get("history"), sql.get("catalogue"))
-        return Judged(listed, candidates.read_units(engine), accounts)
-
-    return _evaluated(list(named), Scoring(wanted, policy, alpha, threshold, bins), judge)
+        listed = Candidates(lists, sql.get("history"), sql.get("catalogue"))
+        return _evaluated(engine, named, listed, accounts, scoring)
 
 
 def _add(
-    engine: Engine, name: str, called: str, frame: object, needed: Sequence[str] = _KEYS
+    engine: Engine,
+    name: str,
+    called: str,
+    frame: object,
+    needed: Sequence[str] = ("request_id", "item_id"),
 ) -> Mapping[str, str]:
     """Make a frame the relation `NAME_frame`; its columns, of which some are needed."""
     engine.add_frame(f"{name}_frame", frame)
@@ -212,25 +201,15 @@ def _has(columns: Mapping[str, str]) -> str:
     return f"it has: {', '.join(columns)}"
 
 
-def _open_truth(engine: Engine, truth: object) -> None:
-    columns = _add(engine, "truth", "truth", truth)
-    unit = "unit_id" if "unit_id" in columns else "request_id"
-    grade = finite_sql("grade") if "grade" in columns else "1.0e0"
-    candidates.write_truth(
-        engine,
-        f"select {unit} as unit_id, request_id, item_id, {grade} as grade from truth_frame",
-    )
-
-
 def _lists(
     engine: Engine, runs: Mapping[str, object], ties: Ties
 ) -> tuple[dict[str, str], list[tuple[str, int]]]:
     """Return model → SQL of its candidates, and rows that were left out or merged, counted."""
-    unusable = whole_number(engine, "select count(*) - count(grade) from truth_rows")
-    accounts = [
-        ("truth_duplicates", _repeated(engine, "truth_rows")),
-        ("truth_without_usable_grade", unusable),
-    ]
+    accounts = candidates.counted(
+        engine,
+        f"select ({_repeated('truth_rows')}), (select count(*) - count(grade) from truth_rows)",
+        *("truth_duplicates", "truth_without_usable_grade"),
+    )
     sql = {}
     for i, (model, frame) in enumerate(runs.items()):
         columns = _add(engine, "run", model, frame)
@@ -239,30 +218,23 @@ def _lists(
         score = finite_sql("score") if "score" in columns else f"-{finite_sql(quoted('rank'))}"
         rows = f"select request_id, item_id, {score} as score, row_number() over () as place"
         sql[model] = candidates.listed_candidates(engine, i, f"{rows} from run_frame", _TIE[ties])
-        accounts += [(f"{model}: {what}", count) for what, count in _counted(engine).items()]
+        names = ("duplicates", "unusable_scores", "requests_not_in_truth")
+        accounts += candidates.counted(
+            engine,
+            f"select ({_repeated('listed_rows')}), count(*) - count(score), "
+            "count(distinct case when t.request_id is null then l.request_id end) "
+            "from listed_rows l left join (select distinct request_id from truth_rows) t "
+            "on l.request_id = t.request_id",
+            *(f"{model}: {name}" for name in names),
+        )
     return sql, accounts
 
 
-def _repeated(engine: Engine, relation: str) -> int:
-    return whole_number(
-        engine,
+def _repeated(relation: str) -> str:
+    return (
         f"select coalesce(sum(n - 1), 0) from (select count(*) as n from {relation} "
-        "group by request_id, item_id) as c",
+        "group by request_id, item_id) as c"
     )
-
-
-def _counted(engine: Engine) -> dict[str, int]:
-    """Count rows of `listed_rows` that were left out or merged."""
-    ((missing, unjudged),) = engine.rows(
-        "select coalesce(sum(case when score is null then 1 else 0 end), 0), "
-        "count(distinct case when t.request_id is null then l.request_id end) from listed_rows l "
-        "left join (select distinct request_id from truth_rows) t on l.request_id = t.request_id"
-    )
-    return {
-        "duplicates": _repeated(engine, "listed_rows"),
-        "unusable_scores": whole(missing),
-        "requests_not_in_truth": whole(unjudged),
-    }
 
 
 @dataclass(frozen=True)
@@ -272,7 +244,6 @@ class JudgedColumns:
     Attributes:
         unit: Column of units, by which intervals are clustered.
         request: Column of requests; None where all items of a unit are one list.
-        item: Column of items.
         relevance: Column of clicks or grades; an item is relevant where it is above 0.
     """
 
@@ -322,37 +293,35 @@ def evaluate_log(
         >>> evaluate_log(log, ["score"], metrics=["mrr", "gauc[units]"]).values()
         {'mrr': 0.5, 'gauc[units]': 0.5}
     """
-    wanted, policy = metrics_and_policy(compat, k, metrics, ties, no_relevant)
+    wanted = definitions.metrics_and_policy(compat, k, metrics, ties, no_relevant)
+    scoring = Scoring(*wanted, alpha, threshold, bins)
     named = scores if isinstance(scores, Mapping) else {name: name for name in scores}
     of_model = {model: f"m_{i}" for i, model in enumerate(named)}
-    mapped = columns or JudgedColumns()
-
-    def judge(engine: DuckDBEngine) -> Judged:
+    mapped, by = columns or JudgedColumns(), scoring.policy.ties
+    with _engine(scoring) as engine:
         _open(engine, log, mapped)
-        accounts = _name(engine, mapped, list(named.values()), policy.ties)
+        accounts = _name(engine, mapped, list(named.values()), by)
         request = "unit_id" if mapped.request is None else "request_id"
-        rows = read_rows(engine, "candidate_rows", TIE[policy.ties], request, of_model)
-        units = candidates.read_units(engine) if rows is None else Units.of_one_traffic(rows.ids)
-        queried = bool(without_kernel(wanted, rows))
+        rows = read_rows(engine, "candidate_rows", TIE[by], request, of_model)
+        queried = bool(without_kernel(scoring.metrics, rows))
         accounts += candidates.write_rows(engine, unique=rows is not None, queried=queried)
-        sql = candidates.shown_candidates(of_model, policy.ties)
+        sql = candidates.shown_candidates(of_model, by)
         points = candidates.shown_points(of_model)
-        return Judged(Candidates(sql, True, rows=rows, points=points), units, accounts)
-
-    return _evaluated(list(named), Scoring(wanted, policy, alpha, threshold, bins), judge)
+        judged = Candidates(sql, rows=rows, points=points)
+        return _evaluated(engine, named, judged, accounts, scoring)
 
 
 def _open(engine: DuckDBEngine, log: object, columns: JudgedColumns) -> None:
-    if isinstance(log, str | os.PathLike):
-        named = {"unit_id": columns.unit, "item_id": columns.item}
-        if columns.request is not None:
-            named["request_id"] = columns.request
-        source = LogSource(path=os.fspath(log), columns=named)
-        engine.confine(files_of_log("log", source, Path()))
-        engine.add_log("raw_log", source)
-    else:
+    if not isinstance(log, str | os.PathLike):
         engine.confine([])
         engine.add_frame("raw_log", log)
+        return
+    named = {"unit_id": columns.unit, "item_id": columns.item}
+    if columns.request is not None:
+        named["request_id"] = columns.request
+    source = LogSource(path=os.fspath(log), columns=named)
+    engine.confine(files_of_log("log", source, Path()))
+    engine.add_log("raw_log", source)
 
 
 def _name(
@@ -382,10 +351,8 @@ def _name(
         "select * from candidate_rows where unit_id is not null",
     )
     candidates.write_traffic(engine, candidates.one_traffic("analysed_rows"))
-    ((rows, units, grades),) = engine.rows(
-        f"select count(*), count({unit}), count({grade}) from raw_log"
+    return candidates.counted(
+        engine,
+        f"select count(*) - count({unit}), count(*) - count({grade}) from raw_log",
+        *("rows_without_unit", "rows_without_relevance"),
     )
-    return [
-        ("rows_without_unit", whole(rows) - whole(units)),
-        ("rows_without_relevance", whole(rows) - whole(grades)),
-    ]

@@ -42,9 +42,7 @@ class GroupValues(NamedTuple):
     """A value with all units, and without each group of units.
 
     Attributes:
-        value: Of all units.
         without: Without each group that has units, shape (groups,).
-        counted: Number of rows or lists that the value is about.
         bias: Expected excess of the value from noise alone.
     """
 
@@ -64,30 +62,21 @@ class GroupValues(NamedTuple):
         return with_interval(self.value, standard_error(self.without), self.without.size - 1, alpha)
 
 
-def compare_groups(
-    control: GroupValues, model: GroupValues, units: int, alpha: float
-) -> Effect | str:
-    """Compare two models over the same groups of units; a reason where that cannot be."""
+def compare_groups(control: GroupValues, model: GroupValues, alpha: float) -> Effect | str:
+    """Compare two values with intervals over the same groups; a reason where groups differ."""
     df = control.without.size - 1
-    if units < MIN_UNITS or control.without.size < _FEWEST:
-        return "too_few_units"
+    if model.without.size - 1 != df:
+        return "no_lists"
     se, difference = standard_error(model.without - control.without), model.value - control.value
+    numbers = (control.value, model.value, difference, se, df)
     try:
-        return effects.from_difference(
-            *(control.value, model.value, difference, se, df),
-            alpha=alpha,
-            method="paired_jackknife_t",
-        )
+        return effects.from_difference(*numbers, alpha=alpha, method="paired_jackknife_t")
     except Refusal as refusal:
         return refusal.reason
 
 
 class ByGroup:
-    """Values with and without each group of units, of calibration curves and listed items.
-
-    Args:
-        sums: The sums per unit.
-    """
+    """Values with and without each group of units, of calibration curves and listed items."""
 
     def __init__(self, sums: Sums) -> None:
         self._sums = sums
@@ -99,21 +88,18 @@ class ByGroup:
             return "not_pooled"
         group = self._sums.units.group[self._sums.units.masks[traffic]]
         used = np.flatnonzero(np.bincount(group, minlength=UNIT_GROUPS))
-        if metric.definition.family == "bins":
-            return self._of_bins(model, metric.definition.variant, traffic, used)
-        return self._of_lists(model, metric, traffic, used)
-
-    def _of_bins(self, model: str, kind: str, traffic: str, groups: Integers) -> GroupValues | str:
+        if metric.definition.family != "bins":
+            return self._of_lists(model, metric, traffic, used)
         curve = self._sums.models[model].curve
-        if curve is None:
+        if curve is not None:
+            is_own = (curve["kind"] == metric.definition.variant) & (curve["traffic"] == traffic)
+            curve = curve[is_own]
+        if curve is None or curve.empty:
             return "no_scores"
-        rows = curve[(curve["kind"] == kind) & (curve["traffic"] == traffic)]
-        if rows.empty:
-            return "no_scores"
-        bins = Bins.of(rows, UNIT_GROUPS)
-        groups = groups[bins.rows.sum() > bins.rows[groups]]
-        bias = bins.bias(groups) if groups.size > 1 else 0.0
-        return GroupValues(bins.error(), bins.errors_without(groups), float(bins.rows.sum()), bias)
+        bins = Bins.of(curve, UNIT_GROUPS)
+        used = used[bins.rows.sum() > bins.rows[used]]
+        bias = bins.bias(used) if used.size > 1 else 0.0
+        return GroupValues(bins.error(), bins.errors_without(used), float(bins.rows.sum()), bias)
 
     def _of_lists(
         self, model: str, metric: OfflineMetric, traffic: str, groups: Integers
@@ -148,7 +134,6 @@ class Bins(NamedTuple):
 
     Attributes:
         gap: Sums of score − click, shape (bins, groups).
-        rows: Rows, shape (groups,).
     """
 
     gap: Floats
@@ -202,8 +187,6 @@ class Listed(NamedTuple):
     Attributes:
         items: Lists that hold the item; sums of its weights in them, of lists normed to length one;
             sums of squared weights; units with such a list. Shape (4, items, sets).
-        lists: Lists of each set, shape (sets,).
-        units: Units of each set with a list.
         equal: Units of the smallest traffic.
         catalogue: Items that could have been listed.
     """

@@ -3,48 +3,20 @@
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from abeval.engines.protocol import Engine
 from abeval.engines.sql import quoted
 from abeval.errors import ExperimentError, LogError
 from abeval.experiment.model import Experiment
 from abeval.experiment.problems import suggestion
 from abeval.logs.mapping import own_name
+from abeval.logs.run import Run
 from abeval.logs.shape import LogShape
 from abeval.metrics.definition import Metric, Need, RowTerm
-from abeval.offline.candidates import UNIT_GROUPS, Candidates, finite_sql, name_rows, write_traffic
+from abeval.offline.candidates import UNIT_GROUPS, finite_sql, name_rows, write_traffic
 from abeval.offline.other_logs import SIMILARITY, TRUTH, with_truth, write_similar_items
-from abeval.offline.rows import Rows
 from abeval.results.replay import Blend
 
 PLAIN_MODEL = "score"
 """The name of the model of a log with one plain `score` column."""
-
-
-def experiment_candidates(
-    experiment: Experiment,
-    shape: LogShape,
-    sql: Mapping[str, str],
-    points: Mapping[str, str],
-    rows: Rows | None,
-) -> Candidates:
-    """Return the candidates of an experiment's models; clicks of the pre-period are the history.
-
-    All models order the same lists if they have `points`: all are scored in the impressions.
-
-    Raises:
-        LogError: There is no model.
-    """
-    if not sql:
-        raise LogError(
-            "there is no model to replay",
-            'give [models.NAME] score = "COLUMN", map score in logs.impressions, or [logs.scores]',
-        )
-    history = None
-    if experiment.pre_period is not None and "item_id" in shape.impressions:
-        clicked = "not in_period and click = 1 and item_id is not null"
-        history = f"select unit_id, item_id from impressions where {clicked}"
-    catalogue = None if shape.items is None else "select item_id from items"
-    return Candidates(sql, bool(points), history, catalogue, rows, points)
 
 
 def score_columns(experiment: Experiment) -> list[str]:
@@ -113,7 +85,6 @@ class Relevance:
 
     Attributes:
         name: `click`, `long_click`, `dwell`, `similarity`, `truth`, or an expression.
-        metric: The expression as a metric, computed with the impressions; None for the others.
         truth: The key of the truth log, `request_id` or `unit_id`; None unless relevance is that.
     """
 
@@ -154,34 +125,20 @@ def check_relevance(shape: LogShape, relevance: str) -> None:
             )
 
 
-def graded_impressions(
-    experiment: Experiment, engine: Engine, shape: LogShape, relevance: Relevance, where: str
-) -> tuple[str, str]:
-    """Return SQL of the grade, and of its impressions, for any relevance but `truth`."""
-    metric = relevance.metric
-    if metric is not None and metric.value is not None:
-        column = shape.component(metric.value, experiment.control)
-        return f"greatest({column} * {RESOLUTION!r}, 0.0e0)", "impressions"
+def _grade(experiment: Experiment, shape: LogShape, relevance: Relevance) -> str:
+    """Return SQL of the grade of an impression, for any relevance but `truth`."""
+    if relevance.metric is not None and relevance.metric.value is not None:
+        column = shape.component(relevance.metric.value, experiment.control)
+        return f"greatest({column} * {RESOLUTION!r}, 0.0e0)"
     if relevance.name == "dwell":
-        return finite_sql("dwell_ms / 1000.0e0", 0), "impressions"
-    if relevance.name != SIMILARITY:
-        return "cast(click as double)", "impressions"
-    write_similar_items(engine, where)
-    # A clicked item is most like itself, whether or not it has a vector.
-    grade = "case when click = 1 then 1.0e0 else coalesce(similarity, 0.0e0) end"
-    return grade, (
-        "impressions left join (select unit_id as of_unit, item_id as of_item, similarity "
-        "from similar_items) as s on unit_id = of_unit and item_id = of_item"
-    )
+        return f"coalesce({finite_sql('dwell_ms / 1000.0e0')}, 0)"
+    if relevance.name == SIMILARITY:
+        # A clicked item is most like itself, whether or not it has a vector.
+        return "case when click = 1 then 1.0e0 else coalesce(similarity, 0.0e0) end"
+    return "cast(click as double)"
 
 
-def name_impressions(
-    experiment: Experiment,
-    engine: Engine,
-    shape: LogShape,
-    relevance: Relevance,
-    where: str = "in_period",
-) -> None:
+def name_impressions(run: Run, shape: LogShape, relevance: Relevance, where: str) -> None:
     """Make the views `candidate_rows`, `analysed_rows` and `traffic` of an experiment.
 
     `where` is a condition on the impressions that count, over the views of `prepare`.
@@ -189,18 +146,24 @@ def name_impressions(
     Raises:
         LogError: The log lacks a column that a replay needs.
     """
+    experiment, engine = run.experiment, run.engine
     check_relevance(shape, relevance.name)
-    by_lower = {column.lower(): column for column in shape.impressions.types}
-    named = [quoted(own_name(by_lower[c.lower()])) for c in score_columns(experiment)]
+    named = [quoted(own_name(column)) for column in score_columns(experiment)]
     # Without models there is one score, the plain `score` column, first in the view.
     columns = named or [f"score_{i}" for i in range(1, len(shape.scores) + 1)]
     scores = [f"{finite_sql(column)} as m_{i}" for i, column in enumerate(columns)]
     item = "item_id" if "item_id" in shape.impressions else "position"
     request = "request_id" if "request_id" in shape.impressions else "unit_id"
     keys = ["unit_id", f"{request} as request_id", f"{item} as item_id", "position", "category"]
-    shown = f"select {', '.join([*keys, *scores])}"
+    shown, source = f"select {', '.join([*keys, *scores])}", "impressions"
+    if relevance.name == SIMILARITY:
+        write_similar_items(engine, where)
+        source = (
+            "impressions left join (select unit_id as of_unit, item_id as of_item, similarity "
+            "from similar_items) as s on unit_id = of_unit and item_id = of_item"
+        )
     if relevance.truth is None:
-        grade, source = graded_impressions(experiment, engine, shape, relevance, where)
+        grade = _grade(experiment, shape, relevance)
         rows = f"{shown}, {grade} as grade from {source} where {where}"
     else:
         engine.view("shown_rows", f"{shown} from impressions where {where}")

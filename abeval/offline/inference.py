@@ -1,13 +1,12 @@
 """Estimate a metric from sums per unit, with its interval, and compare two models."""
 
 import math
-from collections.abc import Callable
 from typing import NamedTuple
 
 import numpy as np
 
 from abeval.offline.metrics import UNCUT, Form, OfflineMetric, Policy
-from abeval.offline.queried import ModelSums
+from abeval.offline.sums import ModelSums
 from abeval.stats import effects, means, proportions
 from abeval.stats.moments import Moments
 from abeval.stats.proportions import Count
@@ -29,10 +28,7 @@ class Columns(NamedTuple):
     """A metric's variables per unit.
 
     Attributes:
-        above: The numerator.
-        below: The denominator.
         clicks: Clicks; None unless the metric needs their entropy.
-        form: What is computed from the means.
         is_share: Whether what is averaged is 0 or 1 by definition, whatever the data.
     """
 
@@ -167,30 +163,20 @@ def smooth(form: Form, at: int, units: int) -> means.Smooth:
         >>> value
         2.0
     """
-    plain = means.ratio(at, at + 1)
-    forms: dict[Form, Callable[[Floats], tuple[float, Floats]]] = {
-        "ratio": plain,
-        "root": lambda mean: _root(*plain(mean)),
-        "total": lambda mean: _total(mean, at, units),
-        "entropy": lambda mean: _entropy(mean, at),
-        "information": lambda mean: _one_minus(*_entropy(mean, at)),
-    }
-    return forms[form]
 
+    def of(mean: Floats) -> tuple[float, Floats]:
+        if form == "total":
+            return float(mean[at]) * units, np.eye(1, mean.size, at)[0] * units
+        if form in ("entropy", "information"):
+            value, slope = _entropy(mean, at)
+            return (value, slope) if form == "entropy" else (1 - value, -slope)
+        value, slope = means.ratio(at, at + 1)(mean)
+        if form == "ratio":
+            return value, slope
+        root = math.sqrt(value)
+        return root, slope / (2 * root) if root > 0 else np.zeros_like(slope)
 
-def _root(value: float, slope: Floats) -> tuple[float, Floats]:
-    root = math.sqrt(value)
-    return root, slope / (2 * root) if root > 0 else np.zeros_like(slope)
-
-
-def _total(mean: Floats, at: int, units: int) -> tuple[float, Floats]:
-    slope = np.zeros(mean.size)
-    slope[at] = units
-    return float(mean[at]) * units, slope
-
-
-def _one_minus(value: float, slope: Floats) -> tuple[float, Floats]:
-    return 1 - value, -slope
+    return of
 
 
 def _entropy(mean: Floats, at: int) -> tuple[float, Floats]:

@@ -5,7 +5,7 @@ Each part names the query that defines its numbers; tests compare both.
 
 import math
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import pairwise
 from typing import NamedTuple
 
@@ -36,10 +36,8 @@ _WHOLE = ("hits", "places", "recalls", "early", "first")
 
 def covers(metric: OfflineMetric, rows: Rows) -> bool:
     """Return whether a metric has a kernel; FCP has one if all relevant items have one grade."""
-    definition = metric.definition
-    if definition.family == "pairs":
-        return definition.above not in GRADED or rows.is_binary
-    return definition.family == "list"
+    family, above = metric.definition.family, metric.definition.above
+    return family == "list" or (family == "pairs" and (above not in GRADED or rows.is_binary))
 
 
 def without_kernel(metrics: Sequence[OfflineMetric], rows: Rows | None) -> list[OfflineMetric]:
@@ -94,11 +92,8 @@ class Ranks(NamedTuple):
     Those without a score come last in their group.
 
     Attributes:
-        group: Index of the group of each.
-        row: Its index among all rows, in the order of groups.
         place: From 1; 0 without a score.
         first: First place of the rows of the same score; `place` if there is no other.
-        last: Their last place.
     """
 
     group: Integers
@@ -214,12 +209,7 @@ def _pair_values(n: Floats, p: Floats, won: Floats, tied: Floats) -> dict[str, F
 
 
 class Hits:
-    """The relevant items of each request that has any, in the order of their places (`hits.sql`).
-
-    Args:
-        rows: All items.
-        ranks: Their ranks in requests by the scores of a model.
-    """
+    """The relevant items of each request, in the order of their places (`hits.sql`)."""
 
     def __init__(self, rows: Rows, ranks: Ranks) -> None:
         start = starts(ranks.group)
@@ -228,7 +218,7 @@ class Hits:
         self.place = np.where(ranks.place > 0, ranks.place, UNCUT + 1)
         self.list = np.repeat(np.arange(self.relevant.size), self.relevant)
         self.number = np.arange(1, ranks.group.size + 1) - start[self.list]
-        self._grade = rows.grade[ranks.row].astype(np.float64)
+        self.grade = rows.grade[ranks.row].astype(np.float64)
         self._terms: dict[str, Floats] = {}
 
     def term(self, name: str) -> Floats:
@@ -239,45 +229,36 @@ class Hits:
         return self._terms[name]
 
     def _term(self, name: str) -> Floats:
-        place, number = self.place, self.number
-        match name:
-            case "hits":
-                return np.ones(place.size)
-            case "places":
-                return place.astype(np.float64)
-            case "precisions":
-                return number / place
-            case "recalls":
-                return number.astype(np.float64)
-            case "reciprocals":
-                return 1 / place
-            case "first":
-                return np.where(number == 1, 1 / place, 0.0)
-            case "gain":
-                return self._grade
-            case "early":
-                return (place <= self.relevant[self.list]).astype(np.float64)
-        (order, kind), is_listed = name.split("_"), place <= UNCUT
+        if name in _TERMS:
+            return _TERMS[name](self)
+        (order, kind), is_listed = name.split("_"), self.place <= UNCUT
         if order == "dcg":
-            return _gain(kind, self._grade) / _discount(np.where(is_listed, place, 1))
-        grade = self._grade if order == "ideal" else np.where(is_listed, self._grade, 0.0)
-        return _gain(kind, self._best(grade)) / _discount(number)
+            return _gain(kind, self.grade) / _discount(np.where(is_listed, self.place, 1))
+        grade = self.grade if order == "ideal" else np.where(is_listed, self.grade, 0.0)
+        return _gain(kind, self._best(grade)) / _discount(self.number)
 
     def _best(self, grade: Floats) -> Floats:
         """Sort the grades of each request, the highest first."""
         # With equal grades any order is best, and hits without a place are last already.
-        is_constant = self._grade.min() == self._grade.max()
+        is_constant = self.grade.min() == self.grade.max()
         return grade if is_constant else grade[np.lexsort((-grade, self.list))]
 
 
-class Cut:
-    """The columns of `list_values.sql` at one cut-off, per request with a relevant item.
+_TERMS: Mapping[str, Callable[[Hits], Floats]] = {
+    "hits": lambda hits: np.ones(hits.place.size),
+    "places": lambda hits: hits.place.astype(np.float64),
+    "precisions": lambda hits: hits.number / hits.place,
+    "recalls": lambda hits: hits.number.astype(np.float64),
+    "reciprocals": lambda hits: 1 / hits.place,
+    "first": lambda hits: np.where(hits.number == 1, 1 / hits.place, 0.0),
+    "gain": lambda hits: hits.grade,
+    "early": lambda hits: (hits.place <= hits.relevant[hits.list]).astype(np.float64),
+}
+"""What a column of `list_values.sql` sums over hits; the others are DCG."""
 
-    Args:
-        hits: The relevant items.
-        listed: Scored items of each of these requests.
-        k: The cut-off.
-    """
+
+class Cut:
+    """The columns of `list_values.sql` at one cut-off, per request with a relevant item."""
 
     def __init__(self, hits: Hits, listed: Integers, k: int) -> None:
         relevant = hits.relevant.astype(np.float64)
@@ -351,14 +332,10 @@ def _binary(definition: Definition) -> Definition:
 
 
 def _gain(kind: str, grade: Floats) -> Floats:
-    match kind:
-        case "bin":
-            return np.sign(grade)
-        case "lin":
-            return grade
-        case _:
-            # Exponential gains stop at 2^20; metrics of larger relevance are refused.
-            return 2.0 ** np.minimum(grade, 20) - 1
+    if kind == "lin":
+        return grade
+    # Exponential gains stop at 2^20; metrics of larger relevance are refused.
+    return np.sign(grade) if kind == "bin" else 2.0 ** np.minimum(grade, 20) - 1
 
 
 def _discount(place: Integers) -> Floats:

@@ -23,15 +23,11 @@ class Definition(NamedTuple):
     """A metric without its cut-off.
 
     Attributes:
-        name: Such as `map`.
-        variant: The text in brackets; empty where the name is enough.
         family: How its values are computed: by which queries or kernel, and which estimate.
-        cut: Whether the id has an `@k`.
         above: What it sums: of a request (family `list`, a column of `list_values.sql`), or of a
             unit (a column of the family's query).
         below: What that is divided by, of the same; of a request, the product of these columns
             (`fine` says that `above` counts multiples of 1e-12).
-        formula: In words, with R the relevant items of a request.
         same_for_all: Whether every order of a list has the same value once k covers the list.
         form: What is computed of the sums over units: their ratio, its square root, the numerator
             only, the ratio over the entropy of the click rate, or one minus that.
@@ -62,7 +58,6 @@ class OfflineMetric(NamedTuple):
     """A definition with its cut-off.
 
     Attributes:
-        definition: The metric without its cut-off.
         k: The cut-off; None for the whole list.
 
     Example:
@@ -217,6 +212,22 @@ HISTORY = frozenset({"self_information", "miuf", "popularity", "serendipity"})
 GRADED = frozenset({"concordant", "won_graded"})
 """Sums of FCP (`above`): pairs of unequal relevance, whatever its levels."""
 
+_LESS_IS_BETTER = ("log_loss", "ne", "brier", "mae", "rmse", "ece", "gini", "popularity")
+
+
+def direction_of(metric: str) -> str:
+    """Return the good direction of the metric with this id, as an online metric's is written.
+
+    Example:
+        >>> direction_of("ndcg@10[lin]"), direction_of("ece[mass]"), direction_of("q_ctr")
+        ('increase', 'decrease', 'toward 1')
+    """
+    name = re.split(r"[@[]", metric)[0]
+    if name == "q_ctr":
+        return "toward 1"
+    return "decrease" if name in _LESS_IS_BETTER else "increase"
+
+
 _ID = re.compile(r"^([a-z_0-9]+?)(?:@([1-9][0-9]{0,8}))?(?:\[([A-Za-z_,]+)\])?$")
 
 _LIBRARIES = ("bin", "bin,list", "bin,k", "lin,ties")
@@ -316,11 +327,7 @@ class Scoring:
     """Which metrics a run computes, and how.
 
     Attributes:
-        metrics: In the order of the result.
-        policy: Which requests count, and how ties are broken.
-        alpha: Level of the intervals.
         threshold: Scores from here on predict a click; None without metrics that need it.
-        bins: Bins of the calibration curve and of the calibration error.
     """
 
     metrics: tuple[OfflineMetric, ...]
@@ -335,8 +342,6 @@ class Preset(NamedTuple):
 
     Attributes:
         at_k: Ids with `{}` in the place of the cut-off.
-        whole: Ids without a cut-off.
-        policy: How the library treats the cases that definitions leave open.
     """
 
     at_k: str
@@ -395,12 +400,8 @@ def metrics_and_policy(
 ) -> tuple[tuple[OfflineMetric, ...], Policy]:
     """Return the metrics and the policy of a run.
 
-    Args:
-        compat: A library of `PRESETS`.
-        ks: Cut-offs.
-        names: Ids of metrics; None for those of the library, or for the default ones.
-        ties: Overrides the policy of the library.
-        no_relevant: Overrides the policy of the library.
+    They are those of the library `compat`, or the default ones, unless they have `names`; `ties`
+    and `no_relevant` override its policy.
 
     Raises:
         ExperimentError: An unknown library or metric, or a cut-off below 1.

@@ -7,13 +7,13 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from abeval.engines.protocol import Engine, whole, whole_number
+from abeval.engines.protocol import Engine, whole_number
 from abeval.engines.sql import literal, query, quoted
 from abeval.errors import ExperimentError, LogError
 from abeval.experiment.sources import ROW_UNIT
 from abeval.logs.mapping import LogColumns, map_columns
 from abeval.logs.run import Run, open_log
-from abeval.offline.candidates import TIE, finite_sql, listed_candidates, write_truth
+from abeval.offline.candidates import TIE, counted, finite_sql, listed_candidates, write_truth
 from abeval.offline.metrics import OfflineMetric, Ties
 
 if TYPE_CHECKING:
@@ -148,15 +148,13 @@ def with_truth(engine: Engine, key: str, scores: Sequence[str]) -> str:
         "truth_keys", f"select distinct unit_id, request_id, {key} as whose from shown_rows"
     )
     engine.table("true_items", query("offline/true_items"))
-    keys = "s.unit_id = t.unit_id and s.request_id = t.request_id and s.item_id = t.item_id"
-    columns = ", ".join(["position", "category", *scores])
-    nothing = ["cast(null as bigint) as position", "cast(null as varchar) as category"]
-    nothing += [f"cast(null as double) as {name}" for name in scores]
     return (
-        f"select s.unit_id, s.request_id, s.item_id, {columns}, "
-        f"coalesce(t.grade, 0.0e0) as grade from shown_rows s left join true_items t on {keys} "
-        f"union all select t.unit_id, t.request_id, t.item_id, {', '.join(nothing)}, t.grade "
-        f"from true_items t anti join shown_rows s on {keys} where t.grade > 0"
+        "select coalesce(s.unit_id, t.unit_id) as unit_id, coalesce(s.request_id, t.request_id) as "
+        "request_id, coalesce(s.item_id, t.item_id) as item_id, "
+        f"{', '.join(['position', 'category', *scores])}, coalesce(t.grade, 0.0e0) as grade "
+        "from shown_rows s full join true_items t on s.unit_id = t.unit_id "
+        "and s.request_id = t.request_id and s.item_id = t.item_id "
+        "where s.unit_id is not null or t.grade > 0"
     )
 
 
@@ -173,25 +171,20 @@ def longest_shown(engine: Engine) -> int:
 
 def truth_accounts(engine: Engine) -> list[tuple[str, int]]:
     """Count rows of the truth log that were left out, merged, or about items never shown."""
-    ((read, unusable, usable, repeated, elsewhere, unseen),) = engine.rows(
-        "select (select count(*) from truth_rows_read), "
-        "(select count(*) from truth_rows_read where item_id is null or grade is null), "
-        "(select count(*) from truth_log), "
+    return counted(
+        engine,
+        "select (select count(*) from truth_rows_read where item_id is null or grade is null), "
         "(select count(*) from truth_log) - (select count(*) from "
         "(select distinct whose, item_id from truth_log) as d), "
-        "(select count(*) from truth_log t anti join truth_keys a on t.whose = a.whose), "
+        "(select count(*) from truth_log t anti join truth_keys a on t.whose = a.whose) + "
+        "(select count(*) from truth_rows_read where whose is null and item_id is not null "
+        "and grade is not null), "
         "(select count(*) from true_items t anti join shown_rows s on "
         "s.unit_id = t.unit_id and s.request_id = t.request_id and s.item_id = t.item_id "
-        "where t.grade > 0)"
+        "where t.grade > 0)",
+        *("truth_rows_without_usable_item_or_grade", "truth_rows_repeated"),
+        *("truth_rows_of_unknown_requests_or_units", "relevant_items_never_shown"),
     )
-    strangers = whole(read) - whole(unusable) - whole(usable)
-    counts = {
-        "truth_rows_without_usable_item_or_grade": whole(unusable),
-        "truth_rows_repeated": whole(repeated),
-        "truth_rows_of_unknown_requests_or_units": whole(elsewhere) + strangers,
-        "relevant_items_never_shown": whole(unseen),
-    }
-    return list(counts.items())
 
 
 SERVED = "served"
@@ -203,8 +196,6 @@ class ScoreLog(NamedTuple):
 
     Attributes:
         sql: Model → SQL of its candidates.
-        stages: Model → its stage; None where the log names none.
-        accounts: Scores that were left out or merged, counted.
     """
 
     sql: dict[str, str]
@@ -219,7 +210,25 @@ def open_scores(run: Run) -> LogColumns | None:
         return None
     open_log(run, "scores")
     log = map_columns("scores", source, engine.columns("raw_scores"), None)
-    engine.view("scores", _scores_sql(log))
+    lacks = [name for name in ("request_id", "item_id") if name not in log]
+    if "score" not in log and "rank" not in log:
+        lacks.append("score or rank")
+    if lacks:
+        hint = f'map it: columns = {{ {lacks[0].split()[0]} = "..." }}; {log.listed}'
+        raise LogError(f"logs.scores: no column {lacks[0]}", hint)
+    own = {name: quoted(column) for name, column in log.mapped.items()}
+    model, stage = "'scores'", "cast(null as varchar)"
+    if "model" in own:
+        model = f"coalesce(cast({own['model']} as varchar), {model})"
+    if "stage" in own:
+        stage = f"cast({own['stage']} as varchar)"
+        model = f"coalesce({stage} || '/', '') || {model}"
+    score = own["score"] if "score" in own else f"-{own['rank']}"
+    engine.view(
+        "scores",
+        f"select {model} as model, {stage} as stage, {own['request_id']} as request_id, "
+        f"{own['item_id']} as item_id, {finite_sql(score)} as score from raw_scores",
+    )
     return log
 
 
@@ -236,18 +245,23 @@ def judge_scores(
     """
     if log is None:
         return ScoreLog({}, {}, [])
-    stages = _models(engine)
+    # Stages with more items come first.
+    known = engine.rows(
+        "select model, stage, sum(count(*)) over (partition by stage) from scores "
+        "group by model, stage order by 3 desc, coalesce(stage, ''), model"
+    )
+    stages = {str(m): None if stage is None else str(stage) for m, stage, _ in known}
     both = [name for name in stages if name in own]
     if both:
         what = f"model {both[0]!r} has scores in the impressions and in logs.scores"
         raise ExperimentError(what, "rename one of them")
     write_truth(engine, "select unit_id, request_id, item_id, grade from replay_rows")
-    sql, accounts = {}, []
+    sql, accounts = {}, list[tuple[str, int]]()
     tie = TIE["text" if ties == "text" else "item"]
     for i, name in enumerate(stages):
         listed = "select request_id, item_id, score, 0 as place from scores"
         sql[name] = listed_candidates(engine, i, f"{listed} where model = {literal(name)}", tie)
-        accounts += [(f"{name}: {what}", count) for what, count in _accounts(engine, i).items()]
+        accounts += _left_out(engine, i, name)
     if "stage" in log and has_positions:
         sql[SERVED] = (
             "select unit_id, request_id, item_id, cast(-position as double) as score, "
@@ -257,51 +271,18 @@ def judge_scores(
     return ScoreLog(sql, stages, accounts)
 
 
-def _models(engine: Engine) -> dict[str, str | None]:
-    """Return model → its stage, stages with more items first."""
-    known = engine.rows(
-        "select model, stage, sum(count(*)) over (partition by stage) from scores "
-        "group by model, stage order by 3 desc, coalesce(stage, ''), model"
-    )
-    return {str(m): None if stage is None else str(stage) for m, stage, _ in known}
-
-
-def _scores_sql(log: LogColumns) -> str:
-    missing = [name for name in ("request_id", "item_id") if name not in log]
-    if missing or ("score" not in log and "rank" not in log):
-        lacks = missing[0] if missing else "score or rank"
-        hint = f'map it: columns = {{ {lacks.split()[0]} = "..." }}; the log has: '
-        raise LogError(f"logs.scores: no column {lacks}", hint + ", ".join(log.types))
-    value = quoted(log.mapped["score"]) if "score" in log else f"-{quoted(log.mapped['rank'])}"
-    model = "'scores'"
-    if "model" in log:
-        model = f"coalesce(cast({quoted(log.mapped['model'])} as varchar), {model})"
-    stage = "cast(null as varchar)"
-    if "stage" in log:
-        stage = f"cast({quoted(log.mapped['stage'])} as varchar)"
-        model = f"coalesce({stage} || '/', '') || {model}"
-    request, item = (quoted(log.mapped[name]) for name in ("request_id", "item_id"))
-    return (
-        f"select {model} as model, {stage} as stage, {request} as request_id, {item} as item_id, "
-        f"{finite_sql(value)} as score from raw_scores"
-    )
-
-
-def _accounts(engine: Engine, number: int) -> dict[str, int]:
+def _left_out(engine: Engine, number: int, model: str) -> list[tuple[str, int]]:
     """Count scores of `listed_rows` that were left out or merged."""
-    ((rows, keys, unusable, unknown),) = engine.rows(
-        "select count(*), count(distinct (l.request_id, l.item_id)), "
-        "count(*) - count(l.score), count(*) - count(r.request_id) from listed_rows l "
-        "left join (select distinct request_id from replay_rows) r on l.request_id = r.request_id"
+    names = (
+        *("repeated_scores", "unusable_scores"),
+        *("scores_of_unknown_requests", "scored_items_never_shown"),
     )
-    unseen = whole_number(
+    return counted(
         engine,
-        f"select count(*) from judged_{number} l left join replay_rows r "
-        "on l.request_id = r.request_id and l.item_id = r.item_id where r.item_id is null",
+        "select (select count(*) - count(distinct (request_id, item_id)) from listed_rows), "
+        "(select count(*) - count(score) from listed_rows), (select count(*) from listed_rows l "
+        "anti join replay_rows r on l.request_id = r.request_id), "
+        f"(select count(*) from judged_{number} l anti join replay_rows r "
+        "on l.request_id = r.request_id and l.item_id = r.item_id)",
+        *(f"{model}: {name}" for name in names),
     )
-    return {
-        "repeated_scores": whole(rows) - whole(keys),
-        "unusable_scores": whole(unusable),
-        "scores_of_unknown_requests": whole(unknown),
-        "scored_items_never_shown": unseen,
-    }

@@ -1,52 +1,125 @@
 """Replay an experiment's models on its own log."""
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import NamedTuple
 
+from abeval.bounds import MAX_BINS, MAX_CURVE, MAX_CUTOFF, check_between
 from abeval.errors import ExperimentError, LogError
 from abeval.logs.mapping import LogColumns
 from abeval.logs.prepare import prepare
 from abeval.logs.run import Run
 from abeval.logs.shape import LogShape
-from abeval.offline import impressions, other_logs, slices
-from abeval.offline.candidates import (
-    TIE,
-    Units,
-    read_units,
-    shown_candidates,
-    shown_points,
-    write_rows,
-)
+from abeval.offline import candidates, impressions, metrics, other_logs, slices
 from abeval.offline.estimates import Estimates, result_of
 from abeval.offline.kernels import without_kernel
-from abeval.offline.metrics import OfflineMetric, Scoring
-from abeval.offline.options import ReplayOptions, notes_of, scoring_of, slice_columns
-from abeval.offline.parts import Periods, cut_parts, parts_of, parts_of_column
+from abeval.offline.metrics import NoRelevant, OfflineMetric, Scoring, Ties
 from abeval.offline.rows import Rows, read_rows
 from abeval.offline.sums import Sums, run_models
-from abeval.results.replay import (
-    CutByValue,
-    ReplayCutPair,
-    ReplayCutRow,
-    ReplayModel,
-    ReplayResult,
-    Split,
-)
+from abeval.results import replay as results
+from abeval.results.replay import ReplayModel, ReplayResult
+
+Accounts = list[tuple[str, int]]
+"""What was left out or merged, counted."""
+
+_AT_THRESHOLD = ("precision[threshold]", "recall[threshold]", "f1[threshold]")
 
 
-class Summed(NamedTuple):
-    """The sums of some rows.
+@dataclass(frozen=True)
+class ReplayOptions:
+    """The options of a replay; the defaults are those of `abeval replay`.
 
     Attributes:
-        sums: Per unit.
-        accounts: What was left out or merged, counted.
-        models: The models that were replayed.
+        k: Cut-offs of metrics such as `ndcg@k[lin]`, from 1.
+        metrics: Ids of metrics to compute, such as `ndcg@10[exp]`; None for the default ones.
+        compat: Library whose metrics and policies to use: `trec`, `ranx`, `rectools`,
+            `recommenders`, `sklearn` or `xgboost`; None for abeval's own.
+        relevance: What makes an item relevant: `click`, `long_click`, `dwell` (seconds),
+            `similarity` (to the items the unit clicked, by their vectors), `truth` (the truth
+            log), or an SQL expression over the impression.
+        ties: Which of two equal scores ranks higher: the larger item id (`item`; as text, `text`)
+            or the one shown first (`position`); None for that of `compat`, or `item`.
+        no_relevant: Requests without a relevant item are left out (`drop`), or count as zero
+            (`zero`) or one (`one`, nDCG and MAP only); None for that of `compat`, or `drop`.
+        threshold: Scores from here on predict a click; None without metrics at a threshold.
+        kept_negatives: Share of non-clicks, in (0, 1], that the models were trained on; scores are
+            corrected for it. None where all were kept.
+        blend: Shares, in [0, 1], of a treatment's model in blends with control's model.
+        bins: Bins of the calibration curve and of the calibration error, from 1.
+        split: A column of the impressions that names the split of each, or name → first and last
+            day (`2026-09-01`); None for no splits.
+        curve: Compute metrics at each k from 1 to this; None for no curves.
+        k_by: A column of the impressions, and its value → cut-off; None for the same k everywhere.
     """
 
-    sums: Sums
-    accounts: list[tuple[str, int]]
-    models: tuple[ReplayModel, ...]
+    k: Sequence[int] = (1, 5, 10)
+    metrics: Sequence[str] | None = None
+    compat: str | None = None
+    relevance: str = "click"
+    ties: Ties | None = None
+    no_relevant: NoRelevant | None = None
+    threshold: float | None = None
+    kept_negatives: float | None = None
+    blend: Sequence[float] = ()
+    bins: int = 10
+    split: str | Mapping[str, tuple[str, str]] | None = None
+    curve: int | None = None
+    k_by: tuple[str, Mapping[str, int]] | None = None
+
+
+def scoring_of(options: ReplayOptions, alpha: float) -> Scoring:
+    """Return the metrics and the policy of a replay, with intervals at level `alpha`.
+
+    Raises:
+        ExperimentError: An unknown metric or preset, or a number out of range.
+    """
+    if options.split is not None and not isinstance(options.split, str):
+        slices.parts_of_periods(options.split)
+    _check_numbers(options)
+    wanted, policy = metrics.metrics_and_policy(
+        options.compat, options.k, options.metrics, options.ties, options.no_relevant
+    )
+    if options.threshold is not None and options.metrics is None:
+        wanted += metrics.metrics_of(_AT_THRESHOLD)
+    if options.threshold is None and any(m.definition.variant == "threshold" for m in wanted):
+        raise ExperimentError("a [threshold] metric needs a threshold", "such as threshold=0.5")
+    return Scoring(wanted, policy, alpha, options.threshold, options.bins)
+
+
+def _check_numbers(options: ReplayOptions) -> None:
+    if options.kept_negatives is not None and not 0 < options.kept_negatives <= 1:
+        what = f"kept_negatives {options.kept_negatives} is not a share between 0 and 1"
+        raise ExperimentError(what, "0.1 if one non-click in ten was kept")
+    if options.threshold is not None and not math.isfinite(options.threshold):
+        raise ExperimentError(
+            f"threshold {options.threshold} is not a finite number", "such as threshold=0.5"
+        )
+    check_between("bins", options.bins, 1, MAX_BINS)
+    for k in [] if options.k_by is None else options.k_by[1].values():
+        check_between("k_by", k, 1, MAX_CUTOFF)
+    if options.curve is not None:
+        check_between("curve", options.curve, 1, MAX_CURVE)
+        if not slices.curve_metrics(options.metrics, options.curve):
+            what = "no metric has a cut-off k, so there is no curve"
+            raise ExperimentError(what, "name one, such as ndcg@10[lin], or name no metric")
+
+
+def notes_of(options: ReplayOptions, has_requests: bool) -> list[str]:
+    """Note what a reader of the result needs to know."""
+    notes = [
+        "offline values rest on what was shown: only shown items can be clicked",
+        f"relevance: {options.relevance}",
+    ]
+    if options.relevance == other_logs.SIMILARITY:
+        notes.append(
+            "a model that was trained on these vectors judges itself; metrics of binary "
+            "relevance count every item with a cosine above 0 as relevant"
+        )
+    if not has_requests:
+        notes.append("the log has no request_id: all items shown to a unit form one list")
+    if options.kept_negatives is not None:
+        notes.append(f"scores corrected for negatives sampled at {options.kept_negatives:g}")
+    return notes
 
 
 @dataclass(frozen=True)
@@ -55,11 +128,7 @@ class ReplayRun:
 
     Attributes:
         run: The experiment and an engine with the views of `prepare`.
-        shape: The columns of the logs.
         score_log: The columns of the scores log; None without one.
-        relevance: What makes an item relevant.
-        options: The options of the replay.
-        scoring: The metrics and their options.
     """
 
     run: Run
@@ -68,161 +137,157 @@ class ReplayRun:
     relevance: impressions.Relevance
     options: ReplayOptions
     scoring: Scoring
+    control: str | None
 
-    def sums(self, scoring: Scoring, where: str = "in_period") -> Summed:
-        """Sum the impressions that meet a condition.
+    @classmethod
+    def of(cls, run: Run, options: ReplayOptions, shape: LogShape | None) -> "ReplayRun":
+        """Open the logs; with a `shape`, they were prepared with the models' scores."""
+        experiment, engine = run.experiment, run.engine
+        scoring = scoring_of(options, experiment.alpha)
+        metric = impressions.relevance_metric(experiment, options.relevance)
+        if shape is None:
+            divided = [options.split] if isinstance(options.split, str) else []
+            divided += [] if options.k_by is None else [options.k_by[0]]
+            columns = [*impressions.score_columns(experiment), *divided]
+            shape = prepare(run, [] if metric is None else [metric], columns).shape
+        run.step("candidates")
+        reader = other_logs.needs_vectors(scoring.metrics, options.relevance)
+        if reader is not None:
+            other_logs.write_vectors(engine, shape.items, reader)
+        truth = other_logs.open_truth(run) if options.relevance == other_logs.TRUTH else None
+        relevance = impressions.Relevance(options.relevance, metric, truth)
+        control = experiment.variants[experiment.control].model
+        log = other_logs.open_scores(run)
+        return cls(run, shape, log, relevance, options, scoring, control)
+
+    def sums(
+        self, scoring: Scoring, where: str = "in_period"
+    ) -> tuple[Sums, Accounts, tuple[ReplayModel, ...]]:
+        """Sum the impressions that meet a condition, of every model; count what was left out.
 
         Raises:
             LogError: There is no model, or nothing to replay.
         """
         experiment, engine, shape = self.run.experiment, self.run.engine, self.shape
-        impressions.name_impressions(experiment, engine, shape, self.relevance, where)
-        blends = {
-            blend.name: blend for blend in impressions.blends_of(experiment, self.options.blend)
-        }
-        scores = impressions.model_scores(
-            experiment, shape, self.options.kept_negatives, blends.values()
-        )
-        units = read_units(engine)
+        impressions.name_impressions(self.run, shape, self.relevance, where)
+        blends = {b.name: b for b in impressions.blends_of(experiment, self.options.blend)}
+        negatives = self.options.kept_negatives
+        scores = impressions.model_scores(experiment, shape, negatives, blends.values())
+        units = candidates.read_units(engine)
         if not units.ids.size:
             what = "nothing to replay: no unit of a variant has an impression in the period"
             raise LogError(what, "check logs.impressions.path, [period], timezone and [variants]")
         ties, rows = scoring.policy.ties, self._rows(scores, units)
         queried = bool(without_kernel(scoring.metrics, rows))
-        accounts = write_rows(engine, unique=rows is not None, queried=queried)
+        accounts = candidates.write_rows(engine, unique=rows is not None, queried=queried)
         if self.relevance.truth is not None:
             accounts += other_logs.truth_accounts(engine)
         if other_logs.needs_vectors(scoring.metrics, self.relevance.name):
-            accounts.append(
-                ("rows_of_items_without_a_vector", other_logs.rows_without_vector(engine))
-            )
-        own, placed = shown_candidates(scores, ties), "position" in shape.impressions
+            without = other_logs.rows_without_vector(engine)
+            accounts.append(("rows_of_items_without_a_vector", without))
+        own, placed = candidates.shown_candidates(scores, ties), "position" in shape.impressions
         log = other_logs.judge_scores(engine, self.score_log, ties, own, placed)
         sql = own | log.sql
+        if not sql:
+            raise LogError(
+                "there is no model to replay",
+                'give [models.NAME] score = "COLUMN", map score in logs.impressions, or '
+                "[logs.scores]",
+            )
         # Models of a scores log have one score for an item of a request; so have all, beside them.
-        points = {} if log.sql else shown_points(scores)
-        candidates = impressions.experiment_candidates(experiment, shape, sql, points, rows)
-        sums = run_models(engine, candidates, units, scoring, self.run.step)
+        points = {} if log.sql else candidates.shown_points(scores)
+        listed = candidates.Candidates(sql, *self._beyond(), rows, points)
+        sums = run_models(engine, listed, units, scoring, self.run.step)
         if self.relevance.truth is not None:
             # Relevant items that were never shown are in no list.
             sums = replace(sums, longest=other_logs.longest_shown(engine))
         models = (ReplayModel(name, log.stages.get(name), blends.get(name)) for name in sql)
-        return Summed(sums, accounts + log.accounts, tuple(models))
+        return sums, accounts + log.accounts, tuple(models)
 
-    def estimates(self, metrics: Sequence[OfflineMetric], where: str = "in_period") -> Estimates:
+    def _beyond(self) -> tuple[str | None, str | None]:
+        """Return SQL of clicks of the pre-period and of the catalogue; None where unknown."""
+        history = None
+        if self.run.experiment.pre_period is not None and "item_id" in self.shape.impressions:
+            clicked = "not in_period and click = 1 and item_id is not null"
+            history = f"select unit_id, item_id from impressions where {clicked}"
+        return history, None if self.shape.items is None else "select item_id from items"
+
+    def estimates(self, wanted: Sequence[OfflineMetric], where: str = "in_period") -> Estimates:
         """Estimate metrics over the impressions that meet a condition."""
-        scoring = replace(self.scoring, metrics=tuple(metrics))
-        return Estimates(self.sums(scoring, where).sums, scoring)
+        scoring = replace(self.scoring, metrics=tuple(wanted))
+        return Estimates(self.sums(scoring, where)[0], scoring)
 
-    def _rows(self, scores: Mapping[str, str], units: Units) -> Rows | None:
+    def _rows(self, scores: Mapping[str, str], units: candidates.Units) -> Rows | None:
         """Read the impressions as arrays; None where only queries will do, as with a scores log."""
         if self.score_log is not None:
             return None
         request = "request_id" if "request_id" in self.shape.impressions else "unit_id"
-        tie = TIE[self.scoring.policy.ties]
+        tie = candidates.TIE[self.scoring.policy.ties]
         rows = read_rows(self.run.engine, "candidate_rows", tie, request, scores)
         return None if rows is None else rows.of_units(units.ids)
 
 
-__all__ = ["ReplayOptions", "replay"]
-
-
-def replay(run: Run, options: ReplayOptions) -> ReplayResult:
+def replay(run: Run, options: ReplayOptions, shape: LogShape | None = None) -> ReplayResult:
     """Score every model of an experiment on its own log.
 
-    Args:
-        run: The experiment, its logs and an engine.
-        options: What to compute, and how.
+    A `shape` is that of logs that were prepared with the scores; without it they are opened.
 
     Raises:
         ExperimentError: An unknown metric, preset or model.
         LogError: The logs lack something that a replay needs.
     """
-    return replayed(prepared_replay(run, options))
-
-
-def replayed(prepared: ReplayRun) -> ReplayResult:
-    """Score every model on a log that `prepared_replay` opened.
-
-    Raises:
-        ExperimentError: A column of the options has no such value.
-        LogError: There is no model, or nothing to replay.
-    """
-    run, options = prepared.run, prepared.options
-    summed = prepared.sums(prepared.scoring)
-    control = run.experiment.variants[run.experiment.control].model
+    prepared = ReplayRun.of(run, options, shape)
+    sums, accounts, models = prepared.sums(prepared.scoring)
     run.step("inference")
     result = result_of(
-        summed.sums,
+        sums,
         prepared.scoring,
         name=run.experiment.name,
-        models=summed.models,
-        control=control,
-        accounting=summed.accounts,
+        models=models,
+        control=prepared.control,
+        accounting=accounts,
         notes=notes_of(options, "request_id" in prepared.shape.impressions),
     )
     if options.split is not None:
         result = _with_splits(result, prepared, options.split)
     if run.experiment.cuts:
-        result = _with_cuts(result, prepared, control)
+        result = _with_cuts(result, prepared)
     if options.curve is not None:
         run.step("curves")
         by_k = slices.curve_metrics(options.metrics, options.curve)
         result = replace(result, curves=tuple(slices.curves(prepared.estimates(by_k))))
     if options.k_by is not None:
-        result = replace(result, by_value=_by_value(prepared, control, *options.k_by))
+        result = replace(result, by_value=_by_value(prepared, *options.k_by))
     return result
 
 
-def prepared_replay(run: Run, options: ReplayOptions, shape: LogShape | None = None) -> ReplayRun:
-    """Open the logs for a replay, but for those that were prepared with the models' scores.
-
-    Raises:
-        ExperimentError: An unknown metric or preset, or a number out of range.
-        LogError: The logs lack something that a replay needs.
-    """
-    experiment, engine = run.experiment, run.engine
-    scoring = scoring_of(options, experiment.alpha)
-    metric = impressions.relevance_metric(experiment, options.relevance)
-
-    if shape is None:
-        columns = [*impressions.score_columns(experiment), *slice_columns(options)]
-        shape = prepare(run, [] if metric is None else [metric], columns).shape
-    run.step("candidates")
-    reader = other_logs.needs_vectors(scoring.metrics, options.relevance)
-    if reader is not None:
-        other_logs.write_vectors(engine, shape.items, reader)
-    truth = other_logs.open_truth(run) if options.relevance == other_logs.TRUTH else None
-    relevance = impressions.Relevance(options.relevance, metric, truth)
-    log = other_logs.open_scores(run)
-    return ReplayRun(run, shape, log, relevance, options, scoring)
-
-
-def _with_splits(result: ReplayResult, prepared: ReplayRun, split: str | Periods) -> ReplayResult:
-    parts = {
+def _with_splits(
+    result: ReplayResult, prepared: ReplayRun, split: str | slices.Periods
+) -> ReplayResult:
+    estimates = {
         name: prepared.estimates(prepared.scoring.metrics, where)
-        for name, where in parts_of(prepared.run.engine, prepared.shape, split).items()
+        for name, where in slices.parts_of(prepared.run.engine, prepared.shape, split).items()
     }
-    splits = tuple(Split(name, tuple(estimates.rows())) for name, estimates in parts.items())
-    return replace(result, splits=splits, gaps=tuple(slices.gaps(parts)) if parts else ())
+    splits = tuple(results.Split(name, tuple(part.rows())) for name, part in estimates.items())
+    return replace(result, splits=splits, gaps=tuple(slices.gaps(estimates)) if estimates else ())
 
 
-def _with_cuts(result: ReplayResult, prepared: ReplayRun, control: str | None) -> ReplayResult:
+def _with_cuts(result: ReplayResult, prepared: ReplayRun) -> ReplayResult:
     """Add the metrics of every cell that need no whole lists."""
-    metrics = slices.metrics_by_cut(prepared.scoring.metrics)
-    if not metrics or prepared.relevance.truth is not None:
-        why = "a ground truth names items that no cell has shown" if metrics else _NO_CUTS
+    by_cut = slices.metrics_by_cut(prepared.scoring.metrics)
+    if not by_cut or prepared.relevance.truth is not None:
+        why = "a ground truth names items that no cell has shown" if by_cut else _NO_CUTS
         return replace(result, notes=(*result.notes, f"no metrics by cut: {why}"))
-    rows, pairs = list[ReplayCutRow](), list[ReplayCutPair]()
+    rows, pairs = list[results.ReplayCutRow](), list[results.ReplayCutPair]()
     notes = list(result.notes)
     for cut in prepared.run.experiment.cuts:
         prepared.run.step(f"cut {cut}")
-        cells = cut_parts(prepared.run, prepared.shape, cut)
+        cells = slices.cut_parts(prepared.run, prepared.shape, cut)
         notes += cells.notes
         for cell, where in cells.parts.items():
-            estimates, units = prepared.estimates(metrics, where), cells.units[cell]
+            estimates, units = prepared.estimates(by_cut, where), cells.units[cell]
             rows += slices.cell_rows(cut, cell, estimates, units)
-            pairs += slices.cell_pairs(cut, cell, estimates, control, units)
+            pairs += slices.cell_pairs(cut, cell, estimates, prepared.control, units)
     return replace(
         result, cut_rows=tuple(rows), cut_pairs=tuple(slices.adjusted(pairs)), notes=tuple(notes)
     )
@@ -231,16 +296,14 @@ def _with_cuts(result: ReplayResult, prepared: ReplayRun, control: str | None) -
 _NO_CUTS = "all of these metrics need whole lists, and a cut takes rows out of them"
 
 
-def _by_value(
-    prepared: ReplayRun, control: str | None, column: str, ks: Mapping[str, int]
-) -> CutByValue:
-    parts = parts_of_column(prepared.run.engine, prepared.shape.impressions, column)
-    if missing := sorted(set(ks) - set(parts)):
+def _by_value(prepared: ReplayRun, column: str, ks: Mapping[str, int]) -> results.CutByValue:
+    known = slices.parts_of_column(prepared.run.engine, prepared.shape.impressions, column)
+    if missing := sorted(set(ks) - set(known)):
         raise ExperimentError(f"k by {column!r}: no impression has the value {missing[0]!r}")
     cut = dict.fromkeys(m.definition for m in prepared.scoring.metrics if m.k is not None)
     estimates = {
         value: prepared.estimates([OfflineMetric(d, ks[value]) for d in cut], where)
-        for value, where in parts.items()
+        for value, where in known.items()
         if value in ks
     }
-    return slices.cut_by_value(column, ks, estimates, control)
+    return slices.cut_by_value(column, ks, estimates, prepared.control)

@@ -84,7 +84,6 @@ class Block:
 
     Attributes:
         groups: Their indices in the `Groups`, ascending.
-        start: `Groups.start`, of all groups.
         length: Rows of each of these groups.
     """
 
@@ -120,12 +119,10 @@ class Rows:
     """Listed items, request after request.
 
     Attributes:
-        requests: Where each request starts.
         unit: Index into `ids` of the unit of each request, shape (requests,).
         tie: Of equal scores, the larger `tie` ranks higher; shape (rows,).
         grade: Relevance, shape (rows,).
         scores: Model → its scores, NaN where it has none, shape (rows,).
-        ids: The ids of the units, ascending.
     """
 
     requests: Groups
@@ -161,11 +158,6 @@ class Rows:
         return not self.grades.size or bool(self.grades.min() == self.grades.max())
 
     @cached_property
-    def longest(self) -> int:
-        """Count the items of the longest request that has a relevant one."""
-        return int(self.requests.size[self.relevant > 0].max(initial=0))
-
-    @cached_property
     def by_unit(self) -> tuple[Groups, Integers]:
         """Group rows by unit, with the index of the unit; `requests` if each unit has one."""
         if np.bincount(self.unit, minlength=1).max() <= 1:
@@ -198,10 +190,8 @@ class Rows:
             scores={model: score[row] for model, score in self.scores.items()},
         )
 
-    def of_units(self, ids: NDArray[np.generic]) -> "Rows | None":
-        """Keep units with these ascending ids, renumbered; None if ids are not integers."""
-        if not np.issubdtype(ids.dtype, np.integer):
-            return None
+    def of_units(self, ids: NDArray[np.generic]) -> "Rows":
+        """Keep units with these ascending ids, renumbered."""
         place, known = np.searchsorted(ids, self.ids), np.isin(self.ids, ids)
         rows = replace(self, unit=place[self.unit].astype(np.int64), ids=ids)
         return rows if known.all() else rows.only(known[self.unit])
@@ -218,12 +208,8 @@ def read_rows(
 ) -> Rows | None:
     """Fetch the rows of all models.
 
-    Args:
-        engine: Where the rows are.
-        source: Relation of `unit_id, request_id, item_id, grade`: `candidate_rows`.
-        tie: Its column that orders equal scores, the larger first.
-        request: Its column that identifies the request; `unit_id` if the log has no requests.
-        scores: Model → SQL of its score.
+    The relation `source` has the column `tie`, of which the larger ranks higher, and `request`,
+    which is `unit_id` if the log has no requests; `scores` has SQL.
 
     Returns:
         The rows; None where they cannot be used: the engine has no arrays, ids are not integers,
@@ -242,7 +228,8 @@ def read_rows(
     of = {name: requests.sorted(column) for name, column in columns.items()}
     unit = of["unit_id"]
     several = request != "unit_id" and not np.isin(starts(unit), requests.start).all()
-    if several or _repeats(requests, of["item_id"]):
+    in_request = (np.sort(block.matrix(of["item_id"]), axis=1) for block in requests.blocks())
+    if several or any((items[:, 1:] == items[:, :-1]).any() for items in in_request):
         return None
     known, number = np.unique(unit[requests.start[:-1]], return_inverse=True)
     return Rows(
@@ -278,9 +265,3 @@ def _fetched(
             columns[name][first : first + part.size] = part
         first += chunk["is_known"].size
     return columns if columns and columns.pop("is_known").all() else None
-
-
-def _repeats(requests: Groups, item: NDArray[np.generic]) -> bool:
-    """Return whether an item is repeated in a request."""
-    blocks = (np.sort(block.matrix(item), axis=1) for block in requests.blocks())
-    return any((items[:, 1:] == items[:, :-1]).any() for items in blocks)

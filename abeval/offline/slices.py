@@ -1,25 +1,155 @@
-"""Estimate parts of a log: gaps between splits, cells of cuts, curves over cut-offs."""
+"""Divide a log into parts (splits, values of a column, cells of a cut), and estimate them.
+
+Estimates are gaps between splits, cells of cuts, and curves over cut-offs.
+"""
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
+from datetime import date
 from itertools import groupby
+from typing import Any, NamedTuple
 
 import numpy as np
 
+from abeval.aggregates.cells import cut_cells, cut_sizes, cut_value, write_cut_sums
+from abeval.engines.protocol import Engine, whole, whole_number
+from abeval.engines.sql import literal, quoted
+from abeval.errors import ExperimentError, LogError
+from abeval.logs.mapping import LogColumns, no_column, own_name
+from abeval.logs.run import Run
+from abeval.logs.shape import LogShape
 from abeval.offline.estimates import Difference, Estimates, pairs
 from abeval.offline.inference import MIN_UNITS, Columns, Value, compare, estimate
-from abeval.offline.metrics import Definition, OfflineMetric, parse_metric
-from abeval.results.replay import (
-    Curve,
-    CurvePoint,
-    CutByValue,
-    Gap,
-    PairRow,
-    ReplayCutPair,
-    ReplayCutRow,
-    ReplayRow,
-)
+from abeval.offline.metrics import OfflineMetric, parse_metric
+from abeval.results import replay
+from abeval.results.replay import POOLED, CurvePoint, PairRow, ReplayRow
 from abeval.stats import multiplicity
+
+Periods = Mapping[str, tuple[str, str]]
+
+_KNOWN = ("train", "training", "valid", "validation", "test")
+"""Usual names of splits, in the order of their use."""
+
+
+def parts_of(engine: Engine, shape: LogShape, split: str | Periods) -> dict[str, str]:
+    """Return the parts of a split, by a column or by periods: name → condition on the impressions.
+
+    Raises:
+        ExperimentError: A period is not one.
+        LogError: There is no such column, it has too many values, or a period has no impressions.
+    """
+    if isinstance(split, str):
+        return parts_of_column(engine, shape.impressions, split)
+    parts = parts_of_periods(split)
+    if not shape.has_time:
+        what = "splits by period need a time, but the impressions have no column ts"
+        raise LogError(what, "map it, or name a column with the split of each row")
+    for name, where in parts.items():
+        if not whole_number(engine, f"select count(*) from impressions where {where}"):
+            ((first, last),) = engine.rows("select min(day), max(day) from impressions")
+            what = f"split {name!r} has no impressions of analysed units"
+            raise LogError(what, f"the log has days from {first} to {last}")
+    return parts
+
+
+def parts_of_column(engine: Engine, log: LogColumns, column: str) -> dict[str, str]:
+    """Return a part for each value of a column: splits in the order of their use, others by name.
+
+    Raises:
+        LogError: There is no such column, or it has more than a dozen values.
+    """
+    logged = next((name for name in log.types if name.lower() == column.lower()), None)
+    if logged is None:
+        raise no_column(log, column)
+    name = quoted(own_name(logged))
+    rows = engine.rows(
+        f"select distinct cast({name} as varchar) from impressions where in_period "
+        f"and {name} is not null order by 1 limit 13"
+    )
+    values = [str(value) for (value,) in rows]
+    if len(values) > 12:
+        what = f"column {column!r} has more than a dozen values, too many for splits"
+        raise LogError(what, "name a column such as one of train, validation and test")
+    values.sort(key=lambda v: _KNOWN.index(v.lower()) if v.lower() in _KNOWN else len(_KNOWN))
+    return {v: f"in_period and cast({name} as varchar) = {literal(v)}" for v in values}
+
+
+def parts_of_periods(periods: object) -> dict[str, str]:
+    """Return a part for each named period, from its first day to its last.
+
+    Raises:
+        ExperimentError: These are no periods, a day is not one, or a period ends before it begins.
+
+    Example:
+        >>> parts_of_periods({"train": ("2026-09-01", "2026-09-07")})["train"]
+        "day between date '2026-09-01' and date '2026-09-07'"
+    """
+    hint = 'such as split="fold", or split={"train": ("2026-09-01", "2026-09-07"), "test": …}'
+    if not isinstance(periods, Mapping):
+        what = f"split is {type(periods).__name__}; it is a column, or name → first and last day"
+        raise ExperimentError(what, hint)
+    parts = {}
+    for name, days in periods.items():
+        if isinstance(days, str) or not isinstance(days, Sequence) or len(days) != 2:
+            raise ExperimentError(f"split {name!r}: {days!r} is not a first and a last day", hint)
+        try:
+            first, last = map(_day, days)
+        except ValueError:
+            what = f"split {name!r}: {days[0]} to {days[1]} are not dates"
+            raise ExperimentError(what, "write them like 2026-09-01") from None
+        if first > last:
+            raise ExperimentError(f"split {name!r} ends before it begins")
+        parts[name] = f"day between date '{first}' and date '{last}'"
+    return parts
+
+
+def _day(value: object) -> date:
+    """Read a day written as 2026-09-01, or a date or time of Python."""
+    return date.fromisoformat(value if isinstance(value, str) else str(value)[:10])
+
+
+CELLS = 12
+"""The most cells of a cut: each is replayed by itself."""
+
+
+class CutParts(NamedTuple):
+    """The cells of a cut.
+
+    Attributes:
+        parts: Cell → its condition on the impressions.
+        units: Cell → traffic → units with an impression there.
+    """
+
+    parts: Mapping[str, str]
+    units: Mapping[str, Mapping[str, int]]
+    notes: tuple[str, ...]
+
+
+def cut_parts(run: Run, shape: LogShape, cut: str) -> CutParts:
+    """Return the cells of a cut, over the views of `prepare`."""
+    write_cut_sums(run.engine, shape, cut)
+    sizes = cut_sizes(run.engine, run.experiment.variants)
+    cells = cut_cells(cut, sizes, run.experiment.privacy.min_units, CELLS)
+    parts, units = {}, {}
+    for cell in cells.names:
+        values = [value for value, of in cells.cell_of.items() if of == cell]
+        where = f"{cut_value(cut)} in ({', '.join(map(literal, values))})"
+        parts[cell] = f"in_period and {where}"
+        units[cell] = _units(run, where) if len(values) > 1 else dict(sizes[values[0]])
+    every = {cell: {**of, POOLED: sum(of.values())} for cell, of in units.items()}
+    return CutParts(parts, every, cells.notes)
+
+
+def _units(run: Run, where: str) -> dict[str, int]:
+    """Count each variant's units with an impression of one of several values, each unit once."""
+    sql = f"""
+    select u.variant, count(distinct i.unit_id)
+    from impressions i join units u on i.unit_id = u.unit_id
+    where i.in_period and {where} group by u.variant
+    """
+    counts = dict.fromkeys(run.experiment.variants, 0)
+    return counts | {str(name): whole(units) for name, units in run.engine.rows(sql)}
+
 
 _DEFAULT = ("precision@1", "recall@1", "map@1[min]", "ndcg@1[lin]")
 
@@ -36,14 +166,14 @@ def curve_metrics(names: Sequence[str] | None, longest: int) -> tuple[OfflineMet
     return tuple(OfflineMetric(d, k) for d in cut for k in range(1, longest + 1))
 
 
-def curves(estimates: Estimates) -> Iterator[Curve]:
+def curves(estimates: Estimates) -> Iterator[replay.Curve]:
     """Yield the curve of each model, traffic and definition; the metrics are of `curve_metrics`."""
     by_curve = groupby(estimates.places(), key=lambda place: (*place[:2], place[2].definition))
     for (model, traffic, definition), keys in by_curve:
         points = tuple(CurvePoint(key[2].cutoff, *estimates.cell(*key).value) for key in keys)
         name = OfflineMetric(definition).id
         known = [(p.k, p.value) for p in points if p.value is not None]
-        yield Curve(model, traffic, name, points, elbow(known))
+        yield replay.Curve(model, traffic, name, points, elbow(known))
 
 
 def elbow(points: Sequence[tuple[int, float]]) -> int | None:
@@ -74,37 +204,33 @@ def metrics_by_cut(metrics: Sequence[OfflineMetric]) -> list[OfflineMetric]:
 
 def cell_rows(
     cut: str, cell: str, estimates: Estimates, units: Mapping[str, int]
-) -> Iterator[ReplayCutRow]:
+) -> Iterator[replay.ReplayCutRow]:
     """Yield model × traffic × metric of one cell; too few units are refused."""
     for row in estimates.rows():
-        few = units[row.traffic] < MIN_UNITS
-        yield ReplayCutRow(
-            *(cut, cell, row.model, row.traffic, row.metric),
-            *((None, None, None) if few else (row.value, row.low, row.high)),
-            units=units[row.traffic],
-            counted=row.counted,
-            reason="too_few_units" if few else row.reason,
-        )
+        fields = _in_cell(row, units[row.traffic], ("value", "low", "high"))
+        del fields["left_out"]
+        yield replay.ReplayCutRow(cut, cell, **fields)
 
 
 def cell_pairs(
     cut: str, cell: str, estimates: Estimates, control: str | None, units: Mapping[str, int]
-) -> Iterator[ReplayCutPair]:
+) -> Iterator[replay.ReplayCutPair]:
     """Yield two models × traffic × metric of one cell, before p-values are adjusted."""
+    known = ("value_control", "value", "difference", "low", "high", "p_value")
     for pair in pairs(estimates, control):
-        few = units[pair.traffic] < MIN_UNITS
-        numbers = (pair.value_control, pair.value, pair.difference, pair.low, pair.high)
-        yield ReplayCutPair(
-            *(cut, cell, pair.control, pair.model, pair.traffic, pair.metric),
-            *((None,) * 5 if few else numbers),
-            p_value=None if few else pair.p_value,
-            p_adjusted=None,
-            units=units[pair.traffic],
-            reason="too_few_units" if few else pair.reason,
-        )
+        fields = _in_cell(pair, units[pair.traffic], known)
+        yield replay.ReplayCutPair(cut, cell, **fields, p_adjusted=None)
 
 
-def adjusted(rows: Sequence[ReplayCutPair]) -> list[ReplayCutPair]:
+def _in_cell(row: ReplayRow | PairRow, units: int, known: Sequence[str]) -> dict[str, Any]:
+    """Return the fields of a row over a cell; without what is `known` if units are too few."""
+    fields = {**vars(row), "units": units}
+    if units < MIN_UNITS:
+        fields |= {**dict.fromkeys(known), "reason": "too_few_units"}
+    return fields
+
+
+def adjusted(rows: Sequence[replay.ReplayCutPair]) -> list[replay.ReplayCutPair]:
     """Return the pairs with Holm's p over the cells of each cut."""
     families: dict[tuple[str, ...], dict[int, float]] = {}
     for i, row in enumerate(rows):
@@ -113,12 +239,12 @@ def adjusted(rows: Sequence[ReplayCutPair]) -> list[ReplayCutPair]:
             families.setdefault(key, {})[i] = row.p_value
     holm: dict[int, float] = {}
     for p_values in families.values():
-        found = multiplicity.adjust([*p_values.values()], "holm")
-        holm |= dict(zip(p_values, found.tolist(), strict=True))
+        of_family = multiplicity.adjust([*p_values.values()], "holm")
+        holm |= dict(zip(p_values, of_family.tolist(), strict=True))
     return [replace(row, p_adjusted=holm.get(i)) for i, row in enumerate(rows)]
 
 
-def gaps(parts: Mapping[str, Estimates]) -> Iterator[Gap]:
+def gaps(parts: Mapping[str, Estimates]) -> Iterator[replay.Gap]:
     """Yield how much larger each metric is in the first part than in each other.
 
     Parts are compared in pairs by unit; a unit that is missing from a part adds nothing to it.
@@ -131,12 +257,12 @@ def gaps(parts: Mapping[str, Estimates]) -> Iterator[Gap]:
             after, before = (part.cell(model, traffic, metric) for part in (of_first, of_other))
             reason = after.value.why_not_compared or before.value.why_not_compared
             difference = of_other.difference(before, after, traffic, reason)
-            yield Gap(model, traffic, metric.id, first, name, *difference)
+            yield replay.Gap(model, traffic, metric.id, first, name, *difference)
 
 
 def cut_by_value(
     column: str, ks: Mapping[str, int], parts: Mapping[str, Estimates], control: str | None
-) -> CutByValue:
+) -> replay.CutByValue:
     """Estimate metrics of requests whose cut-off depends on the value of a column.
 
     `parts` has the estimates of the requests with each value, at the cut-off that `ks` has for it.
@@ -144,40 +270,27 @@ def cut_by_value(
     some = next(iter(parts.values()))
     models = [m for m in some.models if all(m in part.models for part in parts.values())]
     if not models:
-        return CutByValue(column, tuple(ks.items()), (), ())
+        return replay.CutByValue(column, tuple(ks.items()), (), ())
     first = control if control is not None and control in models else models[0]
     rows, pairs = list[ReplayRow](), list[PairRow]()
     lists = (m.definition for m in some.metrics if m.definition.family == "list")
     for definition in dict.fromkeys(lists):
         name = OfflineMetric(definition).id.replace(definition.name, f"{definition.name}@{column}")
+        at = {part: OfflineMetric(definition, ks[value]) for value, part in parts.items()}
         for traffic, mask in some.masks.items():
-            units, values = int(mask.sum()), dict[str, Value]()
-            columns = {model: _summed(definition, ks, parts, model, traffic) for model in models}
-            for model, of in columns.items():
-                values[model] = value = estimate(of, mask, some.alpha)
-                counted = float(of.below[mask].sum())
+            units = int(mask.sum())
+            columns, values = dict[str, Columns](), dict[str, Value]()
+            for model in models:
+                own = [part.columns(model, traffic, metric) for part, metric in at.items()]
+                above = np.sum([of.above for of in own], axis=0)
+                below = np.sum([of.below for of in own], axis=0)
+                columns[model] = Columns(above, below, is_share=own[0].is_share)
+                values[model] = value = estimate(columns[model], mask, some.alpha)
                 head = (model, traffic, name, *value[:3])
-                rows.append(ReplayRow(*head, units, counted, (), value.reason))
+                rows.append(ReplayRow(*head, units, float(below[mask].sum()), (), value.reason))
             for model in (m for m in models if m != first):
                 effect = compare(columns[first], columns[model], mask, some.alpha)
-                found = Difference.of(effect, None)
+                numbers = Difference.of(effect, None)
                 pair = (first, model, traffic, name, values[first].value, values[model].value)
-                pairs.append(PairRow(*pair, *found[:4], units, found.reason))
-    return CutByValue(column, tuple(ks.items()), tuple(rows), tuple(pairs))
-
-
-def _summed(
-    definition: Definition,
-    ks: Mapping[str, int],
-    parts: Mapping[str, Estimates],
-    model: str,
-    traffic: str,
-) -> Columns:
-    """Sum the variables of a model over the parts."""
-    columns = [
-        part.columns(model, traffic, OfflineMetric(definition, ks[value]))
-        for value, part in parts.items()
-    ]
-    above = np.sum([of.above for of in columns], axis=0)
-    below = np.sum([of.below for of in columns], axis=0)
-    return Columns(above, below, is_share=columns[0].is_share)
+                pairs.append(PairRow(*pair, *numbers[:4], units, numbers.reason))
+    return replay.CutByValue(column, tuple(ks.items()), tuple(rows), tuple(pairs))

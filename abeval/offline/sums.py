@@ -1,22 +1,94 @@
-"""Sum every metric of every model per unit, over the requests that every model scores."""
+"""Sum every metric of every model per unit, over the requests that every model scores.
 
+Metrics are summed by kernels over arrays where they have one, else by queries.
+"""
+
+from __future__ import annotations
+
+import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from itertools import accumulate
+from typing import TYPE_CHECKING
 
 import numpy as np
+from numpy.typing import NDArray
 
 from abeval.engines.protocol import Engine, whole, whole_number
 from abeval.engines.sql import literal, query
 from abeval.errors import LogError
-from abeval.offline import kernels
+from abeval.offline import kernels, metrics
 from abeval.offline.candidates import Candidates, Units
-from abeval.offline.metrics import OfflineMetric, Scoring
-from abeval.offline.queried import ModelSums, add_queried, write_history
+from abeval.offline.kernels import FINE, SCALE, Key, full_ideal
+from abeval.offline.metrics import UNCUT, Definition, Family, OfflineMetric, Scoring
 from abeval.progress import Step
 from abeval.results.replay import ModelCoverage
+from abeval.stats.records import Floats
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 _LARGEST_GRADE = 1e4
 """Larger relevance would overflow the sums of whole multiples of 1e-12."""
+
+
+_LARGEST_SCORE = 1e6
+"""Larger scores are no predictions, and their errors would overflow the sums."""
+
+
+@dataclass
+class ModelSums:
+    """The sums of one model; columns are added in place.
+
+    Attributes:
+        longest: Items of its longest list with a relevant item.
+        curve: The calibration curve by traffic and group of units; None unless a metric needs it.
+        listed: Lists that hold each item, by traffic, cut-off and group; None unless needed.
+    """
+
+    units: NDArray[np.generic]
+    low: float
+    high: float
+    longest: int
+    columns: dict[Key, Floats] = field(default_factory=dict)
+    curve: pd.DataFrame | None = None
+    listed: pd.DataFrame | None = None
+
+    @property
+    def probabilities(self) -> bool:
+        """Return whether every score lies in [0, 1]."""
+        return self.low >= 0 and self.high <= 1
+
+    def column(self, family: str, name: str, k: int = UNCUT) -> Floats:
+        """Return the sums of each unit.
+
+        Raises:
+            KeyError: The run has no such sums.
+        """
+        return self.columns[family, name, k]
+
+    def add(self, family: str, frame: pd.DataFrame, scale: float = SCALE, k: int = UNCUT) -> None:
+        """Add the columns of a frame with one row per `unit_id`.
+
+        A unit without a row has zero; rows of other units are ignored. Columns `v_…` are whole
+        multiples of `scale`.
+        """
+        import pandas as pd
+
+        place = pd.Index(self.units).get_indexer(pd.Index(frame["unit_id"]))
+        known = place >= 0
+        for name in (str(column) for column in frame.columns if column not in ("unit_id", "k")):
+            values = np.zeros(len(self.units))
+            unit = scale if name.startswith("v_") else 1.0
+            values[place[known]] = frame[name].to_numpy(dtype=np.float64)[known] * unit
+            self.columns[family, name.removeprefix("v_"), k] = values
+
+    def add_cuts(self, engine: Engine, family: Family, sql: str, ks: Sequence[int]) -> None:
+        """Add the sums of values per request; `sql` has `unit_id, k` and values `v_…`."""
+        engine.view("wanted_values", sql)
+        frame = engine.frame(query("offline/unit_values"))
+        for k in ks:
+            self.add(family, frame[frame["k"] == k], FINE, k)
 
 
 @dataclass(frozen=True)
@@ -24,14 +96,10 @@ class Sums:
     """The sums of a replay: all that the statistics know of the log.
 
     Attributes:
-        units: The units, in the order of every model's sums.
         models: Model → its sums; models without any score are left out.
-        coverage: How much each model scores.
         uncompared: Requests that only some of the models score.
         longest: Items of the longest list with a relevant item.
         catalogue: Items that could have been listed.
-        has_history: Whether earlier choices are known.
-        largest_grade: The largest relevance of any item.
         same_lists: Whether all models order the same items of a request.
     """
 
@@ -51,12 +119,7 @@ def run_models(
 ) -> Sums:
     """Sum every metric of every model per unit.
 
-    Args:
-        engine: Has `traffic`, and the relations that the candidates read.
-        candidates: The models.
-        units: The units of `traffic`.
-        scoring: The metrics and their options.
-        step: Told the name of each step as it begins.
+    The engine has `traffic`, and the relations that the candidates read.
 
     Raises:
         LogError: Relevance is too large to be summed.
@@ -86,13 +149,17 @@ def run_models(
         if rows is None or queried:
             _open(engine, candidates, model, rows is None, uncompared > 0)
         if rows is None:
-            models[model] = _counted(engine, units)
+            ((low, high),) = engine.rows("select min(score), max(score) from scored_rows")
+            longest = whole_number(engine, "select max(items) from requests where relevant > 0")
+            models[model] = ModelSums(units.ids, float(low or 0), float(high or 0), longest)
+            models[model].add("requests", engine.frame(query("offline/unit_requests")))
         else:
             score = rows.scores[model]
             low, high = float(np.nanmin(score)), float(np.nanmax(score))
             columns = kernels.unit_sums(rows, model, scoring.metrics)
-            models[model] = ModelSums(units.ids, low, high, rows.longest, columns)
-        add_queried(engine, queried, models[model], scoring.threshold, scoring.bins)
+            longest = int(rows.requests.size[rows.relevant > 0].max(initial=0))
+            models[model] = ModelSums(units.ids, low, high, longest, columns)
+        _add_queried(engine, queried, models[model], scoring)
     return Sums(
         units=units,
         models=models,
@@ -102,7 +169,7 @@ def run_models(
         catalogue=catalogue,
         has_history=candidates.history is not None,
         largest_grade=largest,
-        same_lists=candidates.same_lists,
+        same_lists=bool(candidates.points),
     )
 
 
@@ -141,17 +208,24 @@ def _open_requests(engine: Engine, numbers: Mapping[str, int]) -> None:
 
 
 def _write_catalogue(
-    engine: Engine, candidates: Candidates, metrics: Sequence[OfflineMetric], models: Sequence[str]
+    engine: Engine, candidates: Candidates, wanted: Sequence[OfflineMetric], models: Sequence[str]
 ) -> int:
     """Make what metrics of lists read; the items of the catalogue, 0 without such metrics."""
-    if all(m.definition.family not in ("beyond", "catalogue") for m in metrics):
+    if all(m.definition.family not in ("beyond", "catalogue") for m in wanted):
         return 0
     sources = [candidates.sql[model] for model in models]
     sources += [sql for sql in (candidates.history, candidates.catalogue) if sql is not None]
     every = " union ".join(f"select item_id from ({sql}) as s" for sql in sources)
     distinct = f"select count(*) from ({every}) as c where item_id is not null"
     items = whole_number(engine, distinct) if sources else 0
-    write_history(engine, candidates.history, items)
+    empty = "select null as unit_id, null as item_id where false"
+    engine.view("history", candidates.history or empty)
+    engine.table("popularity", query("offline/popularity"))
+    engine.table(
+        "history_size",
+        "select cast(count(*) as double) as interactions, "
+        f"cast(count(distinct unit_id) as double) as users, {items} as items from history",
+    )
     return items
 
 
@@ -184,10 +258,110 @@ def _open(
     )
 
 
-def _counted(engine: Engine, units: Units) -> ModelSums:
-    """Count requests, and find the range of the scores."""
-    ((low, high),) = engine.rows("select min(score), max(score) from scored_rows")
-    longest = whole_number(engine, "select max(items) from requests where relevant > 0")
-    sums = ModelSums(units.ids, float(low or 0), float(high or 0), longest)
-    sums.add("requests", engine.frame(query("offline/unit_requests")))
-    return sums
+def _add_queried(
+    engine: Engine, wanted: Sequence[OfflineMetric], sums: ModelSums, scoring: Scoring
+) -> None:
+    """Add what the metrics sum of `model_items`, `requests`, `scored_rows` and `traffic_rows`."""
+    of: dict[Family, list[OfflineMetric]] = {}
+    for metric in wanted:
+        of.setdefault(metric.definition.family, []).append(metric)
+    if lists := [*of.get("list", ()), *of.get("tied", ())]:
+        _add_lists(engine, lists, sums)
+    if "pairs" in of:
+        engine.table("unit_pairs", query("offline/pairs"))
+        sums.add("pairs", engine.frame(query("offline/pair_values")))
+        if any(metric.definition.above in metrics.GRADED for metric in of["pairs"]):
+            _add_graded(engine, sums)
+    if "auc" in of:
+        _add_auc(engine, sums)
+    if "point" in of and max(abs(sums.low), abs(sums.high)) <= _LARGEST_SCORE:
+        cut = "null" if scoring.threshold is None else repr(scoring.threshold)
+        engine.view("threshold", f"select cast({cut} as double) as threshold")
+        sums.add("point", engine.frame(query("offline/point_values")))
+    if "bins" in of and sums.probabilities:
+        engine.view("bin_count", f"select cast({scoring.bins} as bigint) as bins")
+        sums.curve = engine.frame(query("offline/calibration"))
+        sums.curve["predicted"] = sums.curve["predicted"].astype(float) * SCALE
+    if held := [*of.get("beyond", ()), *of.get("catalogue", ())]:
+        _add_held(engine, held, sums)
+
+
+def _add_lists(engine: Engine, wanted: Sequence[OfflineMetric], sums: ModelSums) -> None:
+    """Add the sums of ranking metrics: places → columns per request → values → sums."""
+    engine.table("places", query("offline/places"))
+    engine.view("hits", query("offline/hits"))
+    ks = _write_cutoffs(engine, wanted)
+    engine.view("list_values", query("offline/list_values"))
+    if values := dict.fromkeys(value_sql(m.definition) for m in wanted if m.definition.above):
+        sql = f"select unit_id, k, {', '.join(values)} from list_values"
+        sums.add_cuts(engine, "list", sql, ks)
+    if any(metric.definition.family == "tied" for metric in wanted):
+        last = min(whole_number(engine, "select max(items) from requests"), max(ks))
+        totals = accumulate((1 / math.log2(1 + i) for i in range(1, last + 1)), initial=0.0)
+        rows = ", ".join(f"(cast({i} as bigint), {total!r})" for i, total in enumerate(totals))
+        engine.table("discounts", f"select * from (values {rows}) as v (place, total)")
+        sums.add_cuts(engine, "tied", query("offline/tied_ndcg"), ks)
+
+
+def value_sql(definition: Definition) -> str:
+    """Return SQL of a metric's value, of columns of `list_values`; 0 where it is divided by 0.
+
+    Example:
+        >>> from abeval.offline.metrics import DEFINITIONS
+        >>> value_sql(DEFINITIONS["map", "min"])
+        'coalesce(precisions / nullif(1e12 * best, 0), 0) as v_map_min'
+    """
+    value = definition.above
+    if definition.below:
+        below = " * ".join(definition.below.replace("fine", "1e12").split())
+        value = f"coalesce({value} / nullif({below}, 0), 0)"
+    return f"{value} as v_{definition.column}"
+
+
+def _write_cutoffs(engine: Engine, wanted: Sequence[OfflineMetric]) -> list[int]:
+    """Make `cutoffs` (`k`, `full_ideal`: DCG of k relevant items in 1e-12), and return each k."""
+    ks = sorted({metric.cutoff for metric in wanted})
+    ideals = ("null" if ideal is None else repr(ideal) for ideal in map(full_ideal, ks))
+    pairs = zip(ks, ideals, strict=True)
+    rows = ", ".join(f"(cast({k} as bigint), cast({ideal} as double))" for k, ideal in pairs)
+    engine.view("cutoffs", f"select * from (values {rows}) as v (k, full_ideal)")
+    return ks
+
+
+def _add_graded(engine: Engine, sums: ModelSums) -> None:
+    """Add concordant and discordant pairs of every two levels of relevance."""
+    levels = whole_number(
+        engine,
+        "select max(levels) from "
+        "(select count(distinct grade) as levels from scored_rows group by unit_id) as u",
+    )
+    digits = max(math.ceil(math.log2(max(levels, 2))), 1)
+    halves = ", ".join(f"({2**i})" for i in range(digits))
+    engine.view("bits", f"select * from (values {halves}) as v (half)")
+    sums.add("pairs", engine.frame(query("offline/graded_pairs")))
+
+
+def _add_auc(engine: Engine, sums: ModelSums) -> None:
+    """Add each unit's pseudo-value of the AUC over the rows of its variant, and over all rows."""
+    # Imported here, because an evaluation without AUC needs no experiment and no logs.
+    from abeval.logs.views import show_scored
+
+    for by, variant in (("traffic", "traffic"), ("pooled", "'pooled'")):
+        show_scored(engine, f"select {variant} as variant, unit_id, score, click from traffic_rows")
+        frame = engine.frame(query("units/auc"))[["unit_id", "c_auc", "c_scored_units"]]
+        sums.add(f"auc_{by}", frame.rename(columns={"c_auc": "v_auc", "c_scored_units": "units"}))
+
+
+def _add_held(engine: Engine, wanted: Sequence[OfflineMetric], sums: ModelSums) -> None:
+    """Add novelty, serendipity and diversity of lists, and in how many lists each item is."""
+    ks, above = _write_cutoffs(engine, wanted), {m.definition.above for m in wanted}
+    engine.view("deepest", f"select {max(ks)} as k")
+    engine.table("top_items", query("offline/top_items"))
+    queries: Mapping[str, frozenset[str]] = {
+        "beyond_values": metrics.HISTORY,
+        "vector_values": frozenset({"ild_vectors"}),
+        "category_values": frozenset({"ild"}),
+    }
+    for name in (name for name, values in queries.items() if values & above):
+        sums.add_cuts(engine, "beyond", query(f"offline/{name}"), ks)
+    sums.listed = engine.frame(query("offline/listed_items"))

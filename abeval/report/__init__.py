@@ -1,6 +1,5 @@
 """The report: one self-contained HTML file, Markdown, a summary for notebooks, the terminal."""
 
-from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, cast
@@ -10,12 +9,10 @@ from abeval.files import write_text
 from abeval.results.analysis import Result
 
 if TYPE_CHECKING:
-    import plotly.graph_objects as go
-
     from abeval.report.short import Brief
     from abeval.results.study import Study
 
-__all__ = ["check_page", "figures_by_key", "markdown_text", "summary_html", "write_report"]
+__all__ = ["check_page", "summary_html", "write_report"]
 
 
 def write_report(result: object, path: Path, aa: object = None) -> Path:
@@ -32,22 +29,18 @@ def write_report(result: object, path: Path, aa: object = None) -> Path:
     Raises:
         abeval.errors.AbevalError: The file cannot be written there, or is no page.
     """
-    # Pages import Plotly and Jinja, which the terminal does not need.
-    check_page(path)
-    return write_text(path, _page(result, aa))
-
-
-def _page(result: object, aa: object) -> str:
     from abeval.results.history import HistoryReport
     from abeval.results.study import study_of
 
+    check_page(path)
+    # Pages import Jinja, which the terminal does not need.
     if isinstance(result, HistoryReport):
         from abeval.report.history_page import history_page_html
 
-        return history_page_html(result)
+        return write_text(path, history_page_html(result))
     from abeval.report.page import page_html
 
-    return page_html(study_of(result, aa))
+    return write_text(path, page_html(study_of(result, aa)))
 
 
 def check_page(path: Path) -> None:
@@ -65,22 +58,8 @@ def check_page(path: Path) -> None:
             raise AbevalError(what, "name another file, or remove this one first")
 
 
-def markdown_text(study: "Study") -> str:
-    """A summary of a study as Markdown."""
-    from abeval.report.markdown import markdown
-
-    return markdown(study)
-
-
-def figures_by_key(result: object) -> "Mapping[tuple[str, ...], go.Figure]":
-    """The figures of a result, by part and metric."""
-    from abeval.report.page import Figures
-
-    return Figures(result)
-
-
 def summary_html(result: "Result | Study | Brief") -> str:
-    """The result as inline HTML without scripts, for notebooks."""
+    """Write a result as inline HTML without scripts, for notebooks."""
     from abeval.report.page import brief, summary
     from abeval.results.study import Study
 

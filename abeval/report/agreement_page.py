@@ -1,21 +1,16 @@
-"""The parts of the page that an agreement fills: why, the quadrant, and models on traffics.
-
-`registry.py` lists them; tables are those of `agreement_short.py`, the figure is from
-`agreement_figures.py`. CTR by position is in `position_part.py`.
-"""
+"""Build the parts of the page that an agreement fills: why, the quadrant, models on traffics."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from markupsafe import Markup
-
 from abeval.report import assets
 from abeval.report import figures as fig
-from abeval.report.agreement_short import model_tables, number, pair_table, sentences
-from abeval.report.figures import Block, Closed, FigureView, Section
+from abeval.report.agreement_short import model_tables, number, pair_table, sentences, share_of_gap
+from abeval.report.figures import Closed, FigureView, Section
+from abeval.report.tables import numbers
 from abeval.results import codes
 from abeval.results import format as fmt
-from abeval.results.agreement import Agreement, AgreementRow, Cause, Evidence, Explanation
+from abeval.results.agreement import Agreement, AgreementRow, Cause, Explanation
 from abeval.results.study import Study
 
 _STANDINGS = ("conflict", "agree", "offline only", "online only", "inconclusive")
@@ -23,14 +18,7 @@ _STANDINGS = ("conflict", "agree", "offline only", "online only", "inconclusive"
 
 
 def quadrant_figure(rows: Sequence[AgreementRow]) -> fig.Figure:
-    """Every offline metric against every online metric, both in half-widths of their intervals.
-
-    Points in the upper right are better on both sides; inside the dashed lines an interval
-    contains zero.
-
-    Args:
-        rows: Those with a strength on both sides are drawn.
-    """
+    """Draw offline against online metrics that have a strength on both sides, in half-widths."""
     return fig.figure(
         [_points(i, name, rows) for i, name in enumerate(_STANDINGS) if _of(rows, name)],
         380,
@@ -73,7 +61,7 @@ class CauseView:
 
 
 def conflicts(study: Study) -> tuple[str, ...]:
-    """A line for each variant whose offline and online results contradict each other."""
+    """Write a line for each variant whose offline and online results contradict each other."""
     if study.agreement is None or not study.trusted:
         return ()
     agreement = study.agreement
@@ -90,21 +78,17 @@ def _conflict(agreement: Agreement, said: Explanation, several: bool) -> str:
 
 
 def _cause_words(cause: Cause) -> str:
-    share = cause.accounts_for
-    part = "" if share is None else f", {fmt.percent(share)} of the gap"
-    return f"{codes.words(cause.name)}{part}"
+    share = share_of_gap(cause)
+    return codes.words(cause.name) + (f", {share} of the gap" if share else "")
 
 
-def causes_part(study: Study) -> Section | None:
-    """What the results say together, and every cause."""
-    result = study.agreement
-    if result is None:
-        return None
+def causes_part(result: Agreement) -> Section:
+    """Show what the results say together, and every cause."""
     lead = (
         "Whether offline and online say the same, and why not. Causes that were found come first, "
         "by the share of the gap that closes without them; p after Holm over all causes checked."
     )
-    html = assets.render(
+    html = assets.block(
         "causes.html",
         sentences=_heads(result),
         notes=result.notes,
@@ -112,19 +96,18 @@ def causes_part(study: Study) -> Section | None:
         several=len({cause.variant for cause in result.causes}) > 1,
         level=fmt.level(result.alpha),
     )
-    return Section(lead, (Markup(html),), gated=True)  # noqa: S704 (the template escapes)
+    return Section(lead, (html,), gated=True)
 
 
 def _heads(result: Agreement) -> tuple[str, ...]:
-    """What the results say, without the causes that were found: each follows with its evidence."""
+    """Return what the results say, without the causes: each follows with its evidence."""
     causes = {f"{cause.rank}. {cause.message}" for cause in result.found}
     return tuple(s for s in sentences(result) if not any(cause in s for cause in causes))
 
 
-def quadrant_part(study: Study) -> Section | None:
-    """Every offline metric against every online metric."""
-    result = study.agreement
-    if result is None or not result.rows:
+def quadrant_part(result: Agreement) -> Section | None:
+    """Show every offline metric against every online metric."""
+    if not result.rows:
         return None
     lead = (
         "Each offline metric, on control's traffic, against each goal online, both in half-widths "
@@ -138,7 +121,7 @@ def quadrant_part(study: Study) -> Section | None:
 
 
 def _quadrants(result: Agreement) -> Iterator[FigureView]:
-    """A figure for each variant: every offline metric against the goals."""
+    """Draw every offline metric against the goals, a figure for each variant."""
     for i, variant in enumerate(dict.fromkeys(row.variant for row in result.rows)):
         own = [row for row in result.rows if row.variant == variant]
         shown = [row for row in own if row.role == "goal"] or own
@@ -148,14 +131,13 @@ def _quadrants(result: Agreement) -> Iterator[FigureView]:
             f"Offline against online, {variant}",
             f"{count} of {len(shown)} pairs of metrics contradict each other.",
             quadrant_figure(shown),
-            heads=("Offline", "Online", "Offline, half-widths", "Online, half-widths", "Standing"),
-            rows=tuple(
-                (
-                    *(row.offline, row.online),
-                    *(_half_widths(row.offline_strength), _half_widths(row.online_strength)),
-                    row.standing,
-                )
-                for row in shown
+            numbers(
+                shown,
+                ("Offline", lambda row: row.offline),
+                ("Online", lambda row: row.online),
+                ("Offline, half-widths", lambda row: _half_widths(row.offline_strength)),
+                ("Online, half-widths", lambda row: _half_widths(row.online_strength)),
+                ("Standing", lambda row: row.standing),
             ),
             key=("quadrant", variant),
         )
@@ -165,23 +147,16 @@ def _half_widths(strength: float | None) -> str:
     return fmt.MISSING if strength is None else f"{strength:+.2f}"
 
 
-def traffics_part(study: Study) -> Section | None:
-    """Both models on both variants' traffic, the logged difference, off-policy backtests."""
-    result = study.agreement
-    tables: tuple[Block, ...] = () if result is None else model_tables(result, whole=True)
-    if not tables:
-        return None
+def traffics_part(result: Agreement) -> Section | None:
+    """Show both models on both variants' traffic, the logged difference, off-policy backtests."""
+    tables = model_tables(result, whole=True)
     lead = (
         "The logged difference is what dashboards show: each model on its own traffic. It is the "
         "sum of what the model changes on the same traffic, and what the traffic changes."
     )
-    return Section(lead, tables)
+    return Section(lead, tables) if tables else None
 
 
 def _cause(cause: Cause) -> CauseView:
-    share = "" if cause.accounts_for is None else fmt.percent(cause.accounts_for)
-    return CauseView(cause, share, tuple(_evidence(item) for item in cause.evidence))
-
-
-def _evidence(item: Evidence) -> tuple[str, str, str]:
-    return item.name, item.where, number(item.value, item.low, item.high)
+    evidence = ((e.name, e.where, number(e.value, e.low, e.high)) for e in cause.evidence)
+    return CauseView(cause, share_of_gap(cause), tuple(evidence))

@@ -1,66 +1,50 @@
-"""The parts of the page that an analysis fills: trust, scorecard, segments, rows of the logs.
-
-`registry.py` lists them; `first_part.py` has the verdict, `methods_part.py` the definitions.
-"""
+"""Build the parts of the page that an analysis fills: trust, scorecard, segments, rows of logs."""
 
 import math
-from collections.abc import Iterable
+from collections import Counter
+from collections.abc import Mapping, Sequence
 
-from markupsafe import Markup
-
-from abeval.report import assets, effect_figures
+from abeval.report import assets, effect_figures, tables
 from abeval.report import figures as fig
 from abeval.report.daily_page import count_figure
 from abeval.report.effect_figures import forest_figure, outlook_figure
-from abeval.report.effects import either_way, slugs
+from abeval.report.effects import either_way, role_views, slugs
 from abeval.report.figures import Block, Closed, FigureView, Section, by_role
 from abeval.report.first_part import size_words
-from abeval.report.scorecard import role_views
-from abeval.report.slices import cut_views, segment_views, split_tables
-from abeval.report.tables import ROLES, TextTable, segment_tables, tables
-from abeval.results import AAMetric, Check, Row, SliceRow, codes
+from abeval.report.slices import SegmentView, cut_views, segment_views, split_tables
+from abeval.report.tables import WHY_NOT, TextTable, aa_table, numbers, scaled, share_of, shown_lift
+from abeval.results import AAMetric, Row, codes
 from abeval.results import format as fmt
-from abeval.results.agreement import PositionRate
+from abeval.results.agreement import Agreement, PositionRate
 from abeval.results.analysis import Result
-from abeval.results.power import MetricOutlook
+from abeval.results.power import MetricOutlook, PowerOutlook
 from abeval.results.record import columns_of
 from abeval.results.study import Study
 from abeval.results.trust import AAResult
 
-_SEVERITY = ("fail", "warn", "pass", "skipped")
 _MANY_ROWS = 12
 """From so many rows on, a drawing of all of them together helps."""
 
 
-def markup(template: str, **values: object) -> Markup:
-    """A filled template of this folder, as a block of a part."""
-    return Markup(assets.render(template, **values))  # noqa: S704 (the template escapes)
-
-
-def trust_part(study: Study) -> Section | None:
-    """Every trust check."""
-    if study.analysis is None:
-        return None
-    checks = study.analysis.trust
-    failed = sorted((c for c in checks if c.status != "pass"), key=_severity)
+def trust_part(result: Result) -> Section:
+    """Show every trust check."""
+    checks = result.trust
+    order = ("fail", "warn", "skipped")
+    failed = sorted(
+        (check for check in checks if check.status != "pass"),
+        key=lambda check: order.index(check.status),
+    )
     lead = (
         "Whether the numbers below can be believed at all. A failed check that touches a goal, a "
         "guardrail or all metrics hides them; any other makes its own rows untrusted."
     )
     passed = [check for check in checks if check.status == "pass"]
-    table = markup("trust.html", result=study.analysis, open_checks=failed, passed=passed)
+    table = assets.block("trust.html", result=result, open_checks=failed, passed=passed)
     return Section(lead, (table,))
 
 
-def _severity(check: Check) -> int:
-    return _SEVERITY.index(check.status)
-
-
-def scorecard_part(study: Study) -> Section | None:
-    """All rows, by role."""
-    result = study.analysis
-    if result is None:
-        return None
+def scorecard_part(result: Result) -> Section:
+    """Show all rows, by role."""
     level = fmt.level(result.experiment.alpha)
     margin = any(metric.margin is not None for metric in result.metrics)
     lead = (
@@ -70,31 +54,28 @@ def scorecard_part(study: Study) -> Section | None:
         f"{'Dashed upright line: the margin of a guardrail. ' if margin else ''}"
         "Arrows: the interval continues beyond the scale."
     )
-    html = markup(
+    html = assets.block(
         "scorecard.html",
         result=result,
         roles=role_views(result),
         several=several(result),
         level=level,
-        tables=tables(result),
+        tables=tables.tables(result),
         fields=columns_of(Row),
     )
     return Section(lead, (html,), gated=True)
 
 
 def several(result: Result) -> bool:
-    """Whether more than one variant is compared with control."""
+    """Tell whether more than one variant is compared with control."""
     return len({row.variant for row in result.scorecard}) > 1
 
 
-def forest_part(study: Study) -> Section | None:
-    """All rows of the scorecard with a lift, in one drawing for each role."""
-    result = study.analysis
-    if result is None:
-        return None
+def forest_part(result: Result) -> Section | None:
+    """Draw all lifts of the scorecard, a figure for each role."""
     drawn = [row for row in result.scorecard if row.lift is not None]
     blocks: list[Block] = []
-    for role, title, _ in ROLES:
+    for role, title, _ in tables.ROLES:
         rows = [row for row in drawn if row.role == role]
         if rows and (several(result) or len(rows) >= _MANY_ROWS):
             view = FigureView(
@@ -102,8 +83,14 @@ def forest_part(study: Study) -> Section | None:
                 title=title,
                 takeaway=_decided_sentence(rows),
                 figure=forest_figure(rows),
-                heads=("Metric", "Variant", "Lift", "Interval", "Status"),
-                rows=tuple(_forest_cells(row) for row in rows),
+                table=numbers(
+                    rows,
+                    ("Metric", lambda row: row.metric),
+                    ("Variant", lambda row: row.variant),
+                    ("Lift", lambda row: tables.estimate_of(shown_lift(row))),
+                    ("Interval", lambda row: tables.interval_of(shown_lift(row))),
+                    ("Status", lambda row: codes.status(row.status, row.reason)),
+                ),
                 key=("forest", role),
             )
             is_beside = role == "diagnostic" and bool(blocks)
@@ -114,104 +101,76 @@ def forest_part(study: Study) -> Section | None:
     return Section(lead, tuple(blocks), gated=True)
 
 
-def _decided_sentence(rows: Iterable[Row]) -> str:
-    counts = dict.fromkeys(("better", "worse"), 0)
-    listed = list(rows)
-    for row in listed:
-        if row.status in counts:
-            counts[row.status] += 1
-    return f"Of {len(listed)}, {counts['better']} better and {counts['worse']} worse than control."
+def _decided_sentence(rows: Sequence[Row]) -> str:
+    better, worse = (sum(row.status == one for row in rows) for one in ("better", "worse"))
+    return f"Of {len(rows)}, {better} better and {worse} worse than control."
 
 
-def _forest_cells(row: Row) -> tuple[str, ...]:
-    shown = fmt.lift(row.lift, row.lift_low, row.lift_high)
-    estimate, interval = (shown.estimate, shown.interval) if shown else (fmt.MISSING, "")
-    return row.metric, row.variant, estimate, interval, codes.status(row.status, row.reason)
-
-
-def segments_part(study: Study) -> Section | None:
-    """Effects by segment."""
-    result = study.analysis
-    if result is None or not result.segments:
-        return None
+def segments_part(result: Result) -> Section | None:
+    """Show effects by segment."""
     lead = (
         "Exploratory: many looks at the same data, without adjustment. A difference between "
         "segments here is a question, not an answer."
     )
-    html = markup(
-        "segments.html",
-        segments=segment_views(result),
-        segment_tables=segment_tables(result),
-        several=several(result),
-        level=fmt.level(result.experiment.alpha),
-    )
-    return Section(lead, (html,), gated=True)
+    return _by_cell(result, lead, segment_views(result), tables.segment_tables(result))
 
 
-def cuts_part(study: Study) -> Section | None:
-    """Effects in parts of the traffic, of which a unit may see several."""
-    result = study.analysis
-    views = () if result is None else cut_views(result)
-    if result is None or not views:
-        return None
+def cuts_part(result: Result) -> Section | None:
+    """Show effects in parts of the traffic, of which one unit may see several."""
     lead = (
         "Parts of the traffic: a unit counts in every part of which it has an impression, and p "
         "is Holm's over the cells of a cut."
     )
-    html = markup(
+    return _by_cell(result, lead, cut_views(result), split_tables(result))
+
+
+def _by_cell(
+    result: Result, lead: str, views: Sequence[SegmentView], beside: Sequence[TextTable]
+) -> Section | None:
+    html = assets.block(
         "segments.html",
         segments=views,
-        segment_tables=split_tables(result),
+        segment_tables=beside,
         several=several(result),
         level=fmt.level(result.experiment.alpha),
     )
-    return Section(lead, (html,), gated=True)
+    return Section(lead, (html,), gated=True) if views else None
 
 
-def quality_part(study: Study) -> Section | None:
-    """Rows read, used and set aside; units by day and variant."""
-    result = study.analysis
-    if result is None or not (result.accounting or result.daily):
+def quality_part(result: Result) -> Section | None:
+    """Count rows read, used and set aside, and units by day and variant."""
+    if not (result.accounting or result.daily):
         return None
     blocks: list[Block] = []
-    if days := _days_of_first(result):
-        control = result.experiment.control
-        series = {control: [(row.cell, row.units_control) for row in days]}
+    # Every metric that counts units has the same days.
+    first = next((row.metric for row in result.daily), None)
+    days = [row for row in result.daily if row.metric == first]
+    if days:
+        series = {result.experiment.control: {row.cell: row.units_control for row in days}}
         for row in days:
-            series.setdefault(row.variant, []).append((row.cell, row.units))
+            series.setdefault(row.variant, {})[row.cell] = row.units
         blocks.append(_units_view(series))
-    blocks.append(markup("rows.html", result=result))
+    blocks.append(assets.block("rows.html", result=result))
     return Section("What the logs hold, by day and variant, and what was set aside.", tuple(blocks))
 
 
-def _days_of_first(result: Result) -> list[SliceRow]:
-    """The days of the first metric that counts units, a row for each day and variant."""
-    metric = next((row.metric for row in result.daily), None)
-    return [row for row in result.daily if row.metric == metric]
-
-
-def _units_view(series: dict[str, list[tuple[str, int]]]) -> FigureView:
-    unique = {name: list(dict(points).items()) for name, points in series.items()}
-    days = list(dict.fromkeys(day for points in unique.values() for day, _ in points))
-    cells = {name: dict(points) for name, points in unique.items()}
-    lowest = min(days, key=lambda day: sum(c.get(day, 0) for c in cells.values()))
+def _units_view(series: Mapping[str, Mapping[str, int]]) -> FigureView:
+    days = list(dict.fromkeys(day for units in series.values() for day in units))
+    lowest = min(days, key=lambda day: sum(units.get(day, 0) for units in series.values()))
+    rows = ((day, *(fmt.count(units.get(day, 0)) for units in series.values())) for day in days)
     return FigureView(
         anchor="quality-units",
         title="Units by day",
         takeaway=f"Fewest units on {lowest}. If the lines diverge or drop to zero, suspect the log "
         "first.",
-        figure=count_figure(unique, "units"),
-        heads=("Day", *unique),
-        rows=tuple((d, *(fmt.count(cells[n].get(d, 0)) for n in unique)) for d in days),
+        figure=count_figure(series, "units"),
+        table=TextTable("", "", ("Day", *series), tuple(rows)),
         key=("quality", "units"),
     )
 
 
-def multiplicity_part(study: Study) -> Section | None:
-    """The families of tests, with raw and adjusted p-values."""
-    result = study.analysis
-    if result is None:
-        return None
+def multiplicity_part(result: Result) -> Section | None:
+    """Show families of tests, with raw and adjusted p-values."""
     tested = [row for row in result.scorecard if row.p_adjusted is not None]
     if not tested:
         return None
@@ -220,32 +179,31 @@ def multiplicity_part(study: Study) -> Section | None:
         f"One family: the goals of all variants ({family}). Another for each variant: its "
         "guardrails (Holm). Diagnostics are not adjusted, and no verdict uses them."
     )
-    rows = tuple(
-        (
-            "goals" if row.role == "goal" else f"guardrails of {row.variant}",
-            row.metric,
-            row.variant,
-            fmt.p_value(row.p_value),
-            fmt.p_value(row.p_adjusted),
-            codes.status(row.status, row.reason),
-        )
-        for row in sorted(tested, key=lambda row: row.role != "goal")
+    table = numbers(
+        sorted(tested, key=lambda row: row.role != "goal"),
+        ("family", lambda r: "goals" if r.role == "goal" else f"guardrails of {r.variant}"),
+        *("metric", "variant"),
+        ("p", lambda row: fmt.p_value(row.p_value)),
+        ("p adjusted", lambda row: fmt.p_value(row.p_adjusted)),
+        ("status", lambda row: codes.status(row.status, row.reason)),
     )
-    heads = ("family", "metric", "variant", "p", "p adjusted", "status")
-    return Section(lead, (TextTable("", "", heads, rows),), gated=True)
+    return Section(lead, (table,), gated=True)
 
 
 def glossary_part(study: Study) -> Section | None:
-    """A line for every metric."""
+    """Define every metric."""
     if study.analysis is None and study.replay is None:
         return None
     blocks: list[Block] = []
     if study.analysis is not None:
-        rows = tuple(
-            (m.name, m.formula, m.unit or "no unit", codes.direction_words(m.direction))
-            for m in study.analysis.metrics
+        metrics = numbers(
+            study.analysis.metrics,
+            ("metric", lambda metric: metric.name),
+            "formula",
+            ("unit", lambda metric: metric.unit or "no unit"),
+            ("direction", lambda metric: codes.direction_words(metric.direction)),
         )
-        blocks.append(TextTable("", "", ("metric", "formula", "unit", "direction"), rows))
+        blocks.append(metrics)
     if study.replay is not None:
         offline = TextTable("Offline metrics", "", ("metric", "formula"), study.replay.definitions)
         blocks.append(offline)
@@ -256,14 +214,12 @@ _CURVES = 12
 """Rows that are drawn; the table has them all."""
 
 
-def power_part(study: Study) -> Section | None:
-    """The effect that can be seen against days."""
-    outlook = study.outlook
-    if outlook is None or not outlook.metrics:
+def power_part(outlook: PowerOutlook) -> Section | None:
+    """Draw the detectable effect against days."""
+    if not outlook.metrics:
         return None
     several = len({one.variant for one in outlook.metrics}) > 1
     drawn = [one for one in outlook.metrics if len(one.points) > 1][:_CURVES]
-    heads = ("metric", "days", "detectable", "asked", "days in all", "why not")
     view = FigureView(
         anchor="power-days",
         title="Smallest lift seen, by days",
@@ -271,8 +227,15 @@ def power_part(study: Study) -> Section | None:
         figure=outlook_figure(
             {_name(one, several): one.points for one in drawn}, drawn[0].days if drawn else None
         ),
-        heads=heads,
-        rows=tuple(_cells(one, several) for one in outlook.metrics),
+        table=numbers(
+            outlook.metrics,
+            ("metric", lambda one: _name(one, several)),
+            ("days", lambda one: fmt.MISSING if one.days is None else f"{one.days:g}"),
+            ("detectable", lambda one: either_way(one.mde)),
+            ("asked", lambda one: either_way(one.target)),
+            ("days in all", lambda one: _days_in_all(one.target_days)),
+            WHY_NOT,
+        ),
         key=("power",),
     )
     lead = (
@@ -287,41 +250,39 @@ def _name(one: MetricOutlook, several: bool) -> str:
 
 
 def _sentence(one: MetricOutlook, several: bool) -> str:
-    """What can be seen today, and how long a smaller effect takes."""
+    """Say what can be seen today, and how long a smaller effect takes."""
     seen = f"{_name(one, several)}: {either_way(one.mde)} so far"
     size = size_words(one)
     return f"{seen}." if size is None else f"{seen}, {either_way(one.target)} in about {size}."
 
 
-def _cells(one: MetricOutlook, several: bool) -> tuple[str, ...]:
-    return (
-        _name(one, several),
-        fmt.MISSING if one.days is None else f"{one.days:g}",
-        either_way(one.mde),
-        either_way(one.target),
-        fmt.MISSING if one.target_days is None else fmt.count(math.ceil(one.target_days - 1e-6)),
-        "" if one.reason is None else codes.words(one.reason),
-    )
+def _days_in_all(days: float | None) -> str:
+    return fmt.MISSING if days is None else fmt.count(math.ceil(days - 1e-6))
 
 
-_HEADS = ("Variant", "Position", "Impressions", "share", "Clicks", "CTR", "interval")
-
-
-def position_part(study: Study) -> Section | None:
-    """Click rates by position, of each variant."""
-    if study.agreement is None or not study.agreement.positions:
+def position_part(agreement: Agreement) -> Section | None:
+    """Compare click rates of the variants by position."""
+    if not agreement.positions:
         return None
-    rates = tuple(dict.fromkeys(study.agreement.positions))
-    totals: dict[str, int] = {}
+    rates = tuple(dict.fromkeys(agreement.positions))
+    totals = Counter[str]()
     for rate in rates:
-        totals[rate.variant] = totals.get(rate.variant, 0) + rate.impressions
+        totals[rate.variant] += rate.impressions
     view = fig.FigureView(
         anchor="position-ctr",
         title="CTR by position",
         takeaway=_first_last(rates),
         figure=position_figure(rates),
-        heads=_HEADS,
-        rows=tuple(_position_cells(rate, totals[rate.variant]) for rate in rates),
+        table=numbers(
+            rates,
+            ("Variant", lambda rate: rate.variant),
+            ("Position", lambda rate: fmt.count(rate.position)),
+            ("Impressions", lambda rate: fmt.count(rate.impressions)),
+            ("share", lambda rate: share_of(rate.impressions, totals[rate.variant])),
+            ("Clicks", lambda rate: fmt.count(rate.clicks)),
+            ("CTR", lambda rate: _percent(rate)[0]),
+            ("interval", lambda rate: _percent(rate)[1]),
+        ),
         key=("position",),
     )
     lead = (
@@ -331,16 +292,8 @@ def position_part(study: Study) -> Section | None:
     return Section(lead, (view,), gated=True)
 
 
-def _position_cells(rate: PositionRate, total: int) -> tuple[str, ...]:
-    value, interval = _percent(rate)
-    share = fmt.percent(rate.impressions / total) if total else fmt.MISSING
-    counts = fmt.count(rate.impressions), share, fmt.count(rate.clicks)
-    return (rate.variant, fmt.count(rate.position), *counts, value, interval)
-
-
 def _percent(rate: PositionRate) -> tuple[str, str]:
-    low, high = (None if end is None else 100 * end for end in (rate.low, rate.high))
-    value, interval = fmt.estimate(100 * rate.ctr, low, high)
+    value, interval = fmt.estimate(*scaled(100, rate.ctr, rate.low, rate.high))
     return f"{value}%", interval
 
 
@@ -351,59 +304,34 @@ def _first_last(rates: tuple[PositionRate, ...]) -> str:
 
 
 def position_figure(rates: tuple[PositionRate, ...]) -> fig.Figure:
-    """CTR by position with intervals, a line for each variant."""
+    """Draw CTR by position with intervals, a line for each variant."""
     traces = []
     for i, name in enumerate(dict.fromkeys(rate.variant for rate in rates)):
         own = [rate for rate in rates if rate.variant == name]
-        numbers: list[fig.Interval] = [
-            (
-                100 * r.ctr,
-                None if r.low is None else 100 * r.low,
-                None if r.high is None else 100 * r.high,
-            )
-            for r in own
-        ]
-        traces.append(
-            fig.scatter(
-                x=[rate.position for rate in own],
-                y=[value for value, _, _ in numbers],
-                error_y=fig.error_bars(numbers, fig.colour(i), 1.4),
-                mode="lines+markers",
-                name=fig.label(name),
-                line={"color": fig.colour(i), "width": 1.6},
-                marker={"symbol": fig.symbol(i), "size": 7},
-                said=[f"{r.variant}, position {r.position}: {_percent(r)[0]}" for r in own],
-            )
-        )
+        values = [scaled(100, rate.ctr, rate.low, rate.high) for rate in own]
+        said = [f"{r.variant}, position {r.position}: {_percent(r)[0]}" for r in own]
+        places, heights = [rate.position for rate in own], [value for value, _, _ in values]
+        bars = fig.error_bars(values, fig.colour(i), 1.4)
+        traces.append(fig.series(i, name, places, heights, said, size=7, error_y=bars))
+    up = fig.axis("CTR", ticksuffix="%", gridcolor=fig.GRID, rangemode="tozero")
     return fig.figure(
         traces,
-        xaxis={"title": {"text": "position", "standoff": 6}, "showgrid": False, "tickformat": "d"},
-        yaxis={
-            "title": {"text": "CTR", "standoff": 8},
-            "ticksuffix": "%",
-            "gridcolor": fig.GRID,
-            "rangemode": "tozero",
-            "zeroline": False,
-            "nticks": 7,
-        },
+        xaxis=fig.axis("position", 6, showgrid=False, tickformat="d"),
+        yaxis={**up, "zeroline": False, "nticks": 7},
     )
 
 
-_AA_HEADS = ("metric", "test", "rejects", "interval", "uniform p", "replays")
-
-
 def aa_part(study: Study) -> Section | None:
-    """Every metric's replays."""
+    """Show the replays of every metric."""
     aa = study.aa
     if aa is None or not aa.metrics:
         return None
     off = aa.off()
     ids = slugs([row.metric for row in aa.metrics])
     views = [(row.metric, _view(aa, row, ids[row.metric])) for row in aa.metrics]
-    rows = tuple(_aa_cells(row, row.metric in off) for row in aa.metrics)
-    blocks: list[Block] = [TextTable("", "", _AA_HEADS, rows)]
-    refused = tuple((name, why) for name, why in aa.refused.items())
-    if refused:
+    blocks: list[Block] = [aa_table("", "", aa.metrics, off)]
+    if aa.refused:
+        refused = tuple(aa.refused.items())
         blocks.append(TextTable("Not replayed", "", ("metric", "why"), refused))
     lead = (
         "P-values when nothing differs. If the test keeps its level on this log, they are flat, "
@@ -411,17 +339,6 @@ def aa_part(study: Study) -> Section | None:
         f"{f' Off: {fmt.listing(off)}.' if off else ''}"
     )
     return Section(lead, (*blocks, *by_role(study, views)))
-
-
-def _aa_cells(row: AAMetric, is_off: bool) -> tuple[str, ...]:
-    return (
-        row.metric,
-        "off" if is_off else "holds",
-        f"{row.rejection_rate:.2%}",
-        f"[{row.rejection_low:.2%}, {row.rejection_high:.2%}]",
-        fmt.p_value(row.uniformity_p_value),
-        fmt.count(row.runs),
-    )
 
 
 def _view(aa: AAResult, row: AAMetric, slug: str) -> FigureView:
@@ -434,10 +351,11 @@ def _view(aa: AAResult, row: AAMetric, slug: str) -> FigureView:
             f"Rejects {row.rejection_rate:.2%} of {row.runs:,} replays in which nothing differs."
         ),
         figure=effect_figures.histogram_figure(counts),
-        heads=("p from", "to", "replays"),
-        rows=tuple(
-            (f"{i * width:.3g}", f"{(i + 1) * width:.3g}", fmt.count(n))
-            for i, n in enumerate(counts)
+        table=numbers(
+            [*enumerate(counts)],
+            ("p from", lambda bar: f"{bar[0] * width:.3g}"),
+            ("to", lambda bar: f"{(bar[0] + 1) * width:.3g}"),
+            ("replays", lambda bar: fmt.count(bar[1])),
         ),
         key=("aa", row.metric),
     )

@@ -1,7 +1,4 @@
-"""Styles, scripts and data inside a page, and the security policy that names its scripts.
-
-`templates.py` puts scripts and styles into every page with it; the pages embed their data.
-"""
+"""Fill templates, and put styles, scripts and data into a page with its security policy."""
 
 import base64
 import gzip
@@ -45,7 +42,7 @@ class Packed(NamedTuple):
 
 
 def pack(page: str) -> str:
-    """The page with its closed parts and figures compressed into one script of data."""
+    """Compress the closed parts and figures of a page into one script of data."""
     rest, parts, figures = taken_apart(page)
     if not parts and not figures:
         return rest.replace(PLACE, "")
@@ -56,7 +53,7 @@ def pack(page: str) -> str:
 
 
 def taken_apart(page: str) -> Packed:
-    """The page, what is closed in it, and its figures.
+    """Separate a page, what is closed in it, and its figures.
 
     Names of the user are escaped in a page, so that none can be a comment or end a script.
 
@@ -80,7 +77,7 @@ def taken_apart(page: str) -> Packed:
 
 
 def compressed(text: str) -> Markup:
-    """Text as base64 of gzip, the same on every run."""
+    """Compress text to base64 of gzip, the same on every run."""
     data = gzip.compress(text.encode("utf-8", "backslashreplace"), 9, mtime=0)
     return Markup(base64.b64encode(data).decode())  # noqa: S704 (base64 has no markup)
 
@@ -101,12 +98,12 @@ def island(json_text: str) -> Markup:
 
 
 def packed_url(text: str) -> str:
-    """A compressed file inside the page, as a data URL; its scripts hand it out plain."""
+    """Compress a file to a data URL; the page's scripts hand it out plain."""
     return f"data:application/gzip;base64,{compressed(text)}"
 
 
 def policy(scripts: Sequence[str]) -> str:
-    """A content-security policy that allows these scripts, by hash, and no address."""
+    """Write a content-security policy that allows these scripts, by hash, and no address."""
     hashes = " ".join(f"'sha256-{_sha256(script)}'" for script in scripts) or "'none'"
     return (
         f"default-src 'none'; script-src {hashes}; style-src 'unsafe-inline'; "
@@ -120,18 +117,18 @@ def _sha256(text: str) -> str:
 
 @cache
 def plotly() -> str:
-    """The figure library: plotly.js with the traces that a page draws."""
+    """Return plotly.js with the traces that a page draws."""
     return text("plotly/plotly-cartesian.min.js")
 
 
 @cache
 def packed_plotly() -> Markup:
-    """The figure library, compressed, in base64."""
+    """Return plotly.js, compressed, in base64."""
     return compressed(plotly())
 
 
 def text(name: str) -> str:
-    """The text of a file in this folder."""
+    """Read a file in this folder."""
     return (HERE / name).read_text(encoding="utf-8")
 
 
@@ -142,21 +139,22 @@ _NUMBER = re.compile(r"[<+\-\u2212]?\d[\d.,\u202f]*(e-?\d+)?( ?%| pp)?")
 
 
 def render(template: str, **values: object) -> str:
-    """A filled template of this folder; every value is escaped.
-
-    A mark that turns the direction of writing is shown as a replacement: a name must not reorder
-    what stands beside it.
-    """
+    """Fill a template; escape values, and replace marks that turn the direction of writing."""
     return _environment().get_template(template).render(**values).translate(_DIRECTIONS)
 
 
+def block(template: str, **values: object) -> Markup:
+    """Fill a template, as a block of a part."""
+    return Markup(render(template, **values))  # noqa: S704 (the template escapes)
+
+
 def render_page(template: str, *, draws: bool, **values: object) -> str:
-    """A whole page with styles, scripts and their policy; Plotly only if it draws figures."""
+    """Write a page with styles, scripts and their policy; Plotly only if it draws figures."""
     return pack(whole_page(template, draws=draws, **values))
 
 
 def whole_page(template: str, *, draws: bool, **values: object) -> str:
-    """The page before what is closed in it is compressed."""
+    """Write a page before what is closed in it is compressed."""
     boot = "".join(text(name) for name in ("choose.js", "long.js", "boot.js"))
     return render(
         template,
@@ -190,15 +188,15 @@ def _environment() -> jinja2.Environment:
         "direction": codes.direction_words,
         "moment": lambda text: text.removesuffix(" 00:00:00"),
         "margin": _margin,
-        "measure": _measure,
-        "split_verdict": _split_verdict,
+        "measure": lambda value: "" if value is None else fmt.typographic(f"{value:.3g}"),
+        "split_verdict": lambda sentence: sentence.partition(": ")[::2],
     }
     environment.tests["numeric"] = lambda text: _NUMBER.fullmatch(text) is not None
     return environment
 
 
 def _part(some: int, of: int) -> str:
-    """A share in per cent; 100 % only if it is all of them."""
+    """Write a share in per cent; 100 % only if it is all of them."""
     if not of:
         return fmt.MISSING
     return fmt.percent(1.0) if some == of else f"{min(100 * some / of, 99.99):.2f}%"
@@ -212,12 +210,3 @@ def _margin(metric: MetricInfo) -> str:
     if metric.within is not None:
         return fmt.typographic(fmt.within(*metric.within))
     return fmt.margin(metric.margin or 0.0, bool(metric.margin_relative), metric.unit)
-
-
-def _measure(value: float | None) -> str:
-    return "" if value is None else fmt.typographic(f"{value:.3g}")
-
-
-def _split_verdict(sentence: str) -> tuple[str, str]:
-    word, _, rest = sentence.partition(": ")
-    return word, rest

@@ -1,8 +1,4 @@
-"""The parts of the page that days fill: effects by day and by the clock, time before, the split.
-
-`registry.py` lists them. `time_views.py` has the tables of a metric, `daily_figures.py`,
-`entry_figures.py` and `windows_figures.py` draw.
-"""
+"""Build the parts of the page by days: effects by day and by the clock, time before, the split."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -13,11 +9,12 @@ from abeval.report import effect_figures, time_page, time_views
 from abeval.report import figures as fig
 from abeval.report.figures import Block, FigureView, Heading, Section, by_role, info_of
 from abeval.report.slices import daily_views
-from abeval.report.tables import TextTable
+from abeval.report.tables import TextTable, interval, numbers, shown_difference, shown_lift, text_of
 from abeval.report.time_views import cells
 from abeval.results import MetricInfo, Row, SliceRow, codes
 from abeval.results import format as fmt
 from abeval.results.study import Study
+from abeval.results.trust import Balance
 from abeval.results.windows import Novelty
 
 _WEEKEND = "rgba(128,140,160,0.13)"
@@ -45,16 +42,7 @@ class _Style(NamedTuple):
 def daily_effect(
     metric: MetricInfo, rows: Sequence[SliceRow], overall: Sequence[Row] = ()
 ) -> fig.Figure:
-    """The effect of one metric day by day, with intervals, each variant in its own shape.
-
-    Args:
-        metric: The metric.
-        rows: Its daily rows, of all variants.
-        overall: The scorecard rows of the metric; if there is one, its effect is drawn as a line.
-
-    Returns:
-        A transparent figure. Days only partly in the log are hollow, weekends shaded.
-    """
+    """Draw a metric's effect by day, and that of the whole period if it has one row."""
     scale = _scale_of(metric, rows)
     variants = tuple(dict.fromkeys(row.variant for row in rows))
     traces = [
@@ -82,7 +70,7 @@ def _style(index: int, count: int) -> _Style:
 
 
 def _scale_of(metric: MetricInfo, rows: Sequence[SliceRow]) -> _Scale:
-    """Lifts if any day has one, else differences in the metric's unit."""
+    """Choose lifts if any day has one, else differences in the metric's unit."""
     if any(row.lift is not None for row in rows):
         return _Scale(True, 100.0, "%", "lift")
     if metric.unit in fmt.RATE_UNITS:
@@ -133,12 +121,8 @@ def _day_axis(days: Sequence[date]) -> dict[str, object]:
 
 
 def _effect_axis(scale: _Scale, rows: Sequence[SliceRow]) -> dict[str, object]:
-    """The y axis: room for the intervals of full days, and for the values of partial ones."""
-    axis: dict[str, object] = {
-        "title": {"text": scale.title, "standoff": 8},
-        "ticksuffix": fig.label(scale.suffix),
-        **fig.EFFECT_AXIS,
-    }
+    """Make room for the intervals of full days, and for the values of partial ones."""
+    axis = fig.axis(scale.title, ticksuffix=fig.label(scale.suffix), **fig.EFFECT_AXIS)
     full = [row for row in rows if not row.partial] or list(rows)
     ends = [end for row in full for end in _numbers(scale, row) if end is not None]
     ends += [value for row in rows if (value := _numbers(scale, row)[0]) is not None]
@@ -148,22 +132,13 @@ def _effect_axis(scale: _Scale, rows: Sequence[SliceRow]) -> dict[str, object]:
 
 
 def _numbers(scale: _Scale, row: SliceRow | Row) -> fig.Interval:
-    """Value and interval of a row, in the figure's scale."""
-    if scale.relative:
-        numbers = (row.lift, row.lift_low, row.lift_high)
-    else:
-        numbers = (row.difference, row.difference_low, row.difference_high)
-    value, low, high = (None if n is None else n * scale.factor for n in numbers)
-    return value, low, high
+    """Return value and interval of a row, in the figure's scale."""
+    return interval(row, "lift" if scale.relative else "difference", scale.factor)
 
 
 def _hover(metric: MetricInfo, row: SliceRow) -> str:
-    shown = fmt.lift(row.lift, row.lift_low, row.lift_high) or fmt.difference(
-        row.difference, row.difference_low, row.difference_high, metric.unit
-    )
-    partial = ", partial day" if row.partial else ""
-    effect = fmt.typographic(shown.text) if shown else fmt.MISSING
-    return f"{row.cell}{partial}, {row.variant}: {effect}"
+    effect = fmt.typographic(text_of(shown_lift(row) or shown_difference(row, metric.unit)))
+    return f"{row.cell}{', partial day' if row.partial else ''}, {row.variant}: {effect}"
 
 
 def _weekends(days: Sequence[date]) -> Iterator[dict[str, object]]:
@@ -187,39 +162,20 @@ def _edge(day: date, side: int) -> str:
     return (datetime.combine(day, datetime.min.time()) + side * _HALF_DAY).isoformat()
 
 
-def count_figure(series: Mapping[str, Sequence[tuple[str, int]]], title: str) -> fig.Figure:
-    """Counts by day, a line for each name.
-
-    Args:
-        series: Name → days and counts.
-        title: What is counted.
-    """
-    traces = [
-        fig.scatter(
-            x=[day for day, _ in points],
-            y=[count for _, count in points],
-            mode="lines+markers",
-            name=fig.label(name),
-            line={"color": fig.colour(i), "width": 1.6},
-            marker={"symbol": fig.symbol(i), "size": 6},
-            said=[f"{day}, {name}: {fmt.count(count)}" for day, count in points],
-        )
-        for i, (name, points) in enumerate(series.items())
-    ]
-    days = sorted({date.fromisoformat(day) for points in series.values() for day, _ in points})
+def count_figure(series: Mapping[str, Mapping[str, int]], title: str) -> fig.Figure:
+    """Draw counts by day, a line for each name."""
+    traces = []
+    for i, (name, counts) in enumerate(series.items()):
+        said = [f"{day}, {name}: {fmt.count(count)}" for day, count in counts.items()]
+        traces.append(fig.series(i, name, [*counts], [*counts.values()], said))
+    days = sorted({date.fromisoformat(day) for counts in series.values() for day in counts})
     return fig.figure(
         traces,
         260,
         {"l": 64, "t": 30, "b": 28},
         shapes=[*_weekends(days)],
         xaxis=_day_axis(days),
-        yaxis={
-            "title": {"text": title, "standoff": 8},
-            "rangemode": "tozero",
-            "gridcolor": fig.GRID,
-            "zeroline": False,
-            "nticks": 6,
-        },
+        yaxis=fig.axis(title, rangemode="tozero", gridcolor=fig.GRID, zeroline=False, nticks=6),
     )
 
 
@@ -227,20 +183,14 @@ _CLOCKS = (("hour", "by hour of the day"), ("weekday", "by weekday"))
 
 
 def daily_part(study: Study) -> Section | None:
-    """The effect by calendar day, by days since entry, and by the clock."""
-    calendar = [*_calendar(study)]
-    entry = [*_since_entry(study)]
-    clocks = [*_by_clock(study)]
-    if not (calendar or entry or clocks):
+    """Show effects by calendar day, by days since entry, and by the clock."""
+    blocks: list[Block] = [*by_role(study, _calendar(study), "Diagnostics by day")]
+    if entry := by_role(study, _since_entry(study), "Diagnostics by days since entry"):
+        blocks += [Heading("Days since entry", "does the effect wear off, or grow?"), *entry]
+    if clocks := by_role(study, _by_clock(study), "Diagnostics by the clock"):
+        blocks += [Heading("By the clock"), *clocks]
+    if not blocks:
         return None
-    blocks: list[Block] = []
-    blocks += by_role(study, calendar, "Diagnostics by day")
-    if entry:
-        blocks.append(Heading("Days since entry", "does the effect wear off, or grow?"))
-        blocks += by_role(study, entry, "Diagnostics by days since entry")
-    if clocks:
-        blocks.append(Heading("By the clock"))
-        blocks += by_role(study, clocks, "Diagnostics by the clock")
     lead = (
         f"Each day on its own, with its {fmt.level(study.alpha)} interval; the dashed line is the "
         "effect over the whole period. Shaded: Saturday and Sunday. Hollow: the log covers only "
@@ -264,8 +214,7 @@ def _calendar(study: Study) -> Iterator[tuple[str, FigureView]]:
                 title=view.metric,
                 takeaway=view.takeaway,
                 figure=daily_effect(info_of(study, view.metric), rows, overall),
-                heads=time_views.day_heads(fmt.level(study.alpha), several),
-                rows=tuple(time_views.day_cells(cell, several) for cell in view.cells),
+                table=time_views.days_table(view.cells, fmt.level(study.alpha), several),
                 note=view.note,
                 key=("daily", view.metric),
             ),
@@ -282,20 +231,9 @@ def _since_entry(study: Study) -> Iterator[tuple[str, FigureView]]:
         if not any(row.lift is not None for row in rows):
             continue
         fit = fits.get((cell.metric, cell.variant))
-        heads, lines = time_views.windows_table(rows, info_of(study, cell.metric).unit)
-        yield (
-            cell.metric,
-            FigureView(
-                anchor=f"entry-{cell.slug}",
-                title=cell.title,
-                takeaway=_novelty_sentence(fit),
-                figure=effect_figures.entry_figure(rows, fit),
-                heads=heads,
-                rows=lines,
-                note=cell.note,
-                key=("entry", *cell.key),
-            ),
-        )
+        figure = effect_figures.entry_figure(rows, fit)
+        table = time_views.windows_table(rows, info_of(study, cell.metric).unit)
+        yield cell.view("entry", _novelty_sentence(fit), figure, table)
 
 
 def _novelty_sentence(fit: Novelty | None) -> str:
@@ -315,72 +253,58 @@ def _by_clock(study: Study) -> Iterator[tuple[str, FigureView]]:
         return
     for cell in cells(time):
         unit = info_of(study, cell.metric).unit
-        for axis, title in _CLOCKS:
+        tests = [t for t in time.rhythms if (t.metric, t.variant) == (cell.metric, cell.variant)]
+        for axis, words in _CLOCKS:
             rows = [row for row in cell.rows if row.axis == axis]
             if rows:
-                tests = [
-                    t for t in time.rhythms if (t.metric, t.variant, t.by) == (*cell[:2], axis)
-                ]
-                heads, lines = time_views.windows_table(rows, unit)
-                yield (
-                    cell.metric,
-                    FigureView(
-                        anchor=f"{axis}-{cell.slug}",
-                        title=f"{cell.title} {title}",
-                        takeaway=time_views.rhythm_sentence(tests),
-                        figure=time_page.recurring_figure(rows, unit),
-                        heads=heads,
-                        rows=lines,
-                        note=cell.note,
-                        key=(axis, *cell.key),
-                    ),
-                )
+                said = time_views.rhythm_sentence([test for test in tests if test.by == axis])
+                figure = time_page.recurring_figure(rows, unit)
+                table = time_views.windows_table(rows, unit)
+                yield cell.view(axis, said, figure, table, words)
 
 
 def before_part(study: Study) -> Section | None:
-    """The same groups before the experiment."""
+    """Compare the same groups before the experiment."""
     time = study.time
     if time is None or not time.before:
         return None
-    rows = []
-    for row in time.before:
-        control, treatment = fmt.pair(row.control, row.treatment, info_of(study, row.metric).unit)
-        p_values = fmt.p_value(row.p_value), fmt.p_value(row.p_adjusted)
-        rows.append((row.metric, row.variant, control, treatment, *p_values))
-    heads = ("metric", "variant", "control", "treatment", "p", "p adjusted")
+
+    def values(row: Balance) -> tuple[str, str]:
+        return fmt.pair(row.control, row.treatment, info_of(study, row.metric).unit)
+
+    table = numbers(
+        time.before,
+        *("metric", "variant"),
+        ("control", lambda row: values(row)[0]),
+        ("treatment", lambda row: values(row)[1]),
+        ("p", lambda row: fmt.p_value(row.p_value)),
+        ("p adjusted", lambda row: fmt.p_value(row.p_adjusted)),
+    )
     lead = "The same groups in the pre-period, when nothing differed; Holm over metrics × variants."
-    return Section(lead, (TextTable("", "", heads, tuple(rows)),))
+    return Section(lead, (table,))
 
 
 def srm_part(study: Study) -> Section | None:
-    """Units that entered by each day, by variant."""
+    """Count the units that entered by each day, by variant."""
     time = study.time
     control = "control" if study.analysis is None else study.analysis.experiment.control
     entered = None if time is None else time_views.entries(time, control)
     if time is None or not entered:
         return None
-    shares = time_views.shares_of(entered)
-    check = None
-    if study.analysis is not None:
-        check = next((c for c in study.analysis.trust if c.name == "srm"), None)
+    checks = () if study.analysis is None else study.analysis.trust
+    check = next((check for check in checks if check.name == "srm"), None)
+    rows = []
+    for day in next(iter(entered.values())):
+        units = [by_day.get(day, 0) for by_day in entered.values()]
+        shares = (fmt.percent(n / sum(units) if sum(units) else 0.0) for n in units)
+        rows.append((day, *map(fmt.count, units), *shares))
     heads = ("Up to", *entered, *(f"share of {name}" for name in entered))
-    days = [day for day, _ in next(iter(entered.values()))]
-    counts = {name: dict(points) for name, points in entered.items()}
-    rows = tuple(
-        (
-            day,
-            *(fmt.count(counts[name].get(day, 0)) for name in entered),
-            *(fmt.percent(shares[name][day]) for name in entered),
-        )
-        for day in days
-    )
     view = FigureView(
         anchor="srm-entries",
         title="Units that entered, up to each day",
         takeaway="" if check is None else f"{check.status.capitalize()}: {check.message}",
         figure=count_figure(entered, "units entered"),
-        heads=heads,
-        rows=rows,
+        table=TextTable("", "", heads, tuple(rows)),
         key=("srm", "entries"),
     )
     return Section("Whether the variants grow in their planned proportion on every day.", (view,))

@@ -1,7 +1,4 @@
-"""Figures of many effects together: a forest of lifts, a heat map of windows, effects against days.
-
-`analysis_parts.py`, `time_parts.py` and `power_part.py` hand over rows of results.
-"""
+"""Draw many effects together: a forest of lifts, a heat map of windows, effects against days."""
 
 from collections.abc import Mapping, Sequence
 from math import exp, expm1
@@ -9,6 +6,7 @@ from math import exp, expm1
 from abeval.report import figures as fig
 from abeval.report.effects import DECIDED, either_way
 from abeval.report.figures import BLUE, GREY, GRID, ORANGE, Figure, figure, line_at, scatter
+from abeval.report.tables import excludes_zero, interval, lift_of
 from abeval.results import Row, codes
 from abeval.results import format as fmt
 from abeval.results.windows import Look, Novelty, WindowRow
@@ -20,18 +18,14 @@ _DIVERGING = ((0.0, "#B34700"), (0.5, "#F2F2F2"), (1.0, "#0072B2"))
 
 
 def forest_figure(rows: Sequence[Row]) -> fig.Figure:
-    """Lifts with intervals, a row for each metric, the variants beside each other.
-
-    Args:
-        rows: Rows with a lift, of one role.
-    """
+    """Draw rows of one role with a lift: a line for each metric, variants beside each other."""
     metrics = list(dict.fromkeys(row.metric for row in rows))
     variants = list(dict.fromkeys(row.variant for row in rows))
     traces = []
     for i, variant in enumerate(variants):
         own = [row for row in rows if row.variant == variant]
         shift = (i - (len(variants) - 1) / 2) * 0.7 / len(variants)
-        numbers = [_percent(row.lift, row.lift_low, row.lift_high) for row in own]
+        numbers = [interval(row, "lift", 100) for row in own]
         decided = [row.status in DECIDED for row in own]
         traces.append(
             fig.scatter(
@@ -50,9 +44,7 @@ def forest_figure(rows: Sequence[Row]) -> fig.Figure:
         )
     height = 70 + len(metrics) * (_ROW + _BESIDE * (len(variants) - 1))
     longest = max(len(name) for name in metrics)
-    ends = [
-        e for row in rows for e in _percent(row.lift_low, row.lift, row.lift_high) if e is not None
-    ]
+    ends = [end for row in rows for end in interval(row, "lift", 100) if end is not None]
     return fig.figure(
         traces,
         height,
@@ -77,31 +69,21 @@ def forest_figure(rows: Sequence[Row]) -> fig.Figure:
     )
 
 
-def _percent(*numbers: float | None) -> tuple[float | None, float | None, float | None]:
-    first, second, third = (None if n is None else 100 * n for n in numbers)
-    return first, second, third
-
-
 def _said(row: Row) -> str:
-    shown = fmt.lift(row.lift, row.lift_low, row.lift_high)
-    text = fmt.typographic(shown.text) if shown else fmt.MISSING
-    return f"{row.metric}, {row.variant}: {text}, {codes.status(row.status, row.reason)}"
+    status = codes.status(row.status, row.reason)
+    return f"{row.metric}, {row.variant}: {fmt.typographic(lift_of(row))}, {status}"
 
 
 def windows_heat_map(rows: Sequence[WindowRow], rising_is_good: bool = True) -> fig.Figure:
-    """Lifts of windows by their first day and length; a dot where the interval excludes zero.
-
-    Args:
-        rows: Daily, rolling and cumulative windows of one metric in one variant.
-        rising_is_good: Blue is good; without, falling is.
-    """
+    """Draw lifts by first day and length of a window; blue is good, a dot excludes zero."""
     starts = sorted({row.start for row in rows})
     lengths = sorted({row.days for row in rows})
     cells = {(row.days, row.start): row for row in rows}
     grid = [[cells.get((days, start)) for start in starts] for days in lengths]
     values = [[_lift(cell) for cell in line] for line in grid]
     most = max((abs(v) for line in values for v in line if v is not None), default=1.0) or 1.0
-    clear = [cell for line in grid for cell in line if cell is not None and _excludes_zero(cell)]
+    clear = [cell for line in grid for cell in line if cell is not None and excludes_zero(cell)]
+    turned = tuple((1 - at, tone) for at, tone in reversed(_DIVERGING))
     heat = {
         "type": "heatmap",
         "x": [fig.label(start) for start in starts],
@@ -109,7 +91,7 @@ def windows_heat_map(rows: Sequence[WindowRow], rising_is_good: bool = True) -> 
         "z": values,
         "zmin": -most,
         "zmax": most,
-        "colorscale": _DIVERGING if rising_is_good else _turned(),
+        "colorscale": _DIVERGING if rising_is_good else turned,
         "xgap": 1,
         "ygap": 1,
         "text": [[_cell_said(cell) for cell in line] for line in grid],
@@ -135,10 +117,6 @@ def windows_heat_map(rows: Sequence[WindowRow], rising_is_good: bool = True) -> 
     )
 
 
-def _turned() -> tuple[tuple[float, str], ...]:
-    return tuple((1 - at, tone) for at, tone in reversed(_DIVERGING))
-
-
 def _days(days: int) -> str:
     return f"{days} day" if days == 1 else f"{days} days"
 
@@ -147,53 +125,34 @@ def _lift(row: WindowRow | None) -> float | None:
     return None if row is None or row.lift is None else 100 * row.lift
 
 
-def _excludes_zero(row: WindowRow) -> bool:
-    low, high = row.difference_low, row.difference_high
-    return low is not None and high is not None and not low <= 0 <= high
-
-
 def _cell_said(row: WindowRow | None) -> str:
     if row is None:
         return ""
-    shown = fmt.lift(row.lift, row.lift_low, row.lift_high)
-    text = fmt.typographic(shown.text) if shown else fmt.MISSING
     until = "" if row.end == row.start else f" to {row.end}"
-    return fig.label(f"{row.start}{until}: {text}")
+    return fig.label(f"{row.start}{until}: {fmt.typographic(lift_of(row))}")
 
 
 def outlook_figure(
     curves: Mapping[str, Sequence[tuple[float, float]]], here: float | None
 ) -> fig.Figure:
-    """The effect that could be seen after a number of days, a line for each metric.
-
-    Args:
-        curves: Metric → days and relative effect.
-        here: Days of the log.
-    """
-    traces = [
-        fig.scatter(
-            x=[days for days, _ in points],
-            y=[100 * effect for _, effect in points],
-            mode="lines+markers",
-            name=fig.label(name),
-            line={"color": fig.colour(i), "width": 1.8},
-            marker={"symbol": fig.symbol(i), "size": 6},
-            said=[f"{name}, {days:g} days: {either_way(effect)}" for days, effect in points],
-        )
-        for i, (name, points) in enumerate(curves.items())
-    ]
+    """Draw the detectable effect against days, a line for each metric; `here` marks today."""
+    traces = []
+    for i, (name, points) in enumerate(curves.items()):
+        days, effects = [days for days, _ in points], [100 * effect for _, effect in points]
+        said = [f"{name}, {day:g} days: {either_way(effect)}" for day, effect in points]
+        traces.append(fig.series(i, name, days, effects, said, width=1.8))
     note = {"x": here, "y": 1, "yref": "paper", "text": "you are here", "showarrow": False}
     return fig.figure(
         traces,
         shapes=[] if here is None else [fig.line_at("x", here, width=1.5)],
         annotations=[] if here is None else [{**note, "xanchor": "left", "yanchor": "top"}],
-        xaxis={"title": {"text": "days", "standoff": 6}, "showgrid": False, "rangemode": "tozero"},
+        xaxis=fig.axis("days", 6, showgrid=False, rangemode="tozero"),
         yaxis={
             **fig.EFFECT_AXIS,
             "tickformat": "~g",
             "ticksuffix": "%",
             "rangemode": "tozero",
-            "title": {"text": "smallest lift seen", "standoff": 8},
+            **fig.axis("smallest lift seen"),
         },
     )
 
@@ -203,12 +162,7 @@ _SMALLEST_P = 1e-6
 
 
 def p_values_figure(looks: Sequence[Look], alpha: float) -> Figure:
-    """P-values by day on a logarithmic scale: of one look, and valid at every look.
-
-    Args:
-        looks: Of one metric in one variant.
-        alpha: The level, drawn as a line.
-    """
+    """Draw p-values by day on a logarithmic scale: of one look, and valid at every look."""
     days = [look.day for look in looks]
     fixed, always = [k.fixed_p_value for k in looks], [k.always_p_value for k in looks]
     lines = (
@@ -232,22 +186,12 @@ def p_values_figure(looks: Sequence[Look], alpha: float) -> Figure:
         {"b": 34},
         shapes=[line_at("y", alpha, ORANGE, 1.5)],
         xaxis={"type": "date", "tickformat": "%a %d %b", "showgrid": False},
-        yaxis={
-            "type": "log",
-            "title": {"text": "p", "standoff": 8},
-            "gridcolor": GRID,
-            "dtick": 1,
-            "exponentformat": "power",
-        },
+        yaxis={"type": "log", **fig.axis("p", gridcolor=GRID, dtick=1, exponentformat="power")},
     )
 
 
 def histogram_figure(counts: Sequence[int]) -> Figure:
-    """P-values of A/A replays: flat if the test keeps its level.
-
-    Args:
-        counts: P-values in each of some bins of equal width from 0 to 1.
-    """
+    """Draw p-values of A/A replays in bins of equal width: flat if the test keeps its level."""
     width = 1 / len(counts)
     bars = {
         "type": "bar",
@@ -264,24 +208,14 @@ def histogram_figure(counts: Sequence[int]) -> Figure:
         showlegend=False,
         shapes=[line_at("y", sum(counts) / len(counts))],
         xaxis={"title": {"text": "p-value"}, "range": [0, 1], "showgrid": False},
-        yaxis={
-            "title": {"text": "replays", "standoff": 8},
-            "gridcolor": GRID,
-            "zeroline": False,
-            "nticks": 7,
-        },
+        yaxis=fig.value_axis("replays"),
     )
 
 
 def entry_figure(rows: Sequence[WindowRow], fit: Novelty | None) -> fig.Figure:
-    """Lifts by days since entry, with the fit of their decay where there is one.
-
-    Args:
-        rows: One-day windows of one metric in one variant.
-        fit: Its novelty; drawn if it has a word for it and is of lifts.
-    """
+    """Draw lifts by days since entry, with the fit of their decay where it has a word."""
     shown = [row for row in rows if row.lift is not None]
-    numbers = [_lifts(row) for row in shown]
+    numbers = [interval(row, "lift", 100) for row in shown]
     points = fig.scatter(
         x=[int(row.start) for row in shown],
         y=[value for value, _, _ in numbers],
@@ -289,7 +223,7 @@ def entry_figure(rows: Sequence[WindowRow], fit: Novelty | None) -> fig.Figure:
         mode="markers",
         name="one day since entry",
         marker={"color": fig.GREY, "size": 8},
-        said=[_lift_hover(row) for row in shown],
+        said=[f"day {row.start}: {fmt.typographic(lift_of(row))}" for row in shown],
     )
     drawn = [points, *_decay(shown, fit)]
     ends = sorted(e for number in numbers for e in number if e is not None)
@@ -298,29 +232,13 @@ def entry_figure(rows: Sequence[WindowRow], fit: Novelty | None) -> fig.Figure:
         drawn,
         260,
         showlegend=len(drawn) > 1,
-        xaxis={
-            "title": {"text": "days since entry", "standoff": 6},
-            "showgrid": False,
-            "zeroline": False,
-        },
+        xaxis=fig.axis("days since entry", 6, showgrid=False, zeroline=False),
         yaxis={**fig.EFFECT_AXIS, "ticksuffix": "%", "range": fig.axis_range(trimmed, 0.08)},
     )
 
 
-def _lifts(row: WindowRow) -> fig.Interval:
-    low, value, high = (
-        None if n is None else 100 * n for n in (row.lift_low, row.lift, row.lift_high)
-    )
-    return value, low, high
-
-
-def _lift_hover(row: WindowRow) -> str:
-    shown = fmt.lift(row.lift, row.lift_low, row.lift_high)
-    return f"day {row.start}: {fmt.typographic(shown.text) if shown else fmt.MISSING}"
-
-
 def _decay(rows: Sequence[WindowRow], fit: Novelty | None) -> list[fig.Trace]:
-    """The fitted a + b exp(-t / tau), of logarithms of relative effects."""
+    """Draw the fitted a + b exp(-t / tau), of logarithms of relative effects."""
     if fit is None or fit.word is None or fit.scale != "relative":
         return []
     if fit.start is None or fit.long_run is None or not fit.tau:

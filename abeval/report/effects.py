@@ -1,7 +1,4 @@
-"""Metrics and effects as text and glyphs, for the scorecard, the days and the segments.
-
-`scorecard.py` and `slices.py` hand over rows of a `Result`; `replay_tables.py` shares `EffectView`.
-"""
+"""Show metrics and effects as text and glyphs, and the scorecard by role."""
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
@@ -9,7 +6,8 @@ from dataclasses import dataclass
 
 from markupsafe import Markup
 
-from abeval.report import glyph
+from abeval.report import glyph, tables
+from abeval.report.tables import ROLES, Printed, decisive_p, printed
 from abeval.results import MetricInfo, Row, SliceRow, codes
 from abeval.results import format as fmt
 from abeval.results.analysis import Result
@@ -36,9 +34,14 @@ class EffectView:
     exact: str
     glyph: Markup
 
+    @property
+    def text(self) -> str:
+        """Return the estimate and its interval."""
+        return f"{self.estimate} {self.interval}".strip()
+
 
 def anchors(metrics: Sequence[MetricInfo]) -> dict[str, str]:
-    """Metric → its id for deep links, the same on every run.
+    """Name metrics for deep links, the same on every run.
 
     Example:
         >>> info = MetricInfo("Dwell / click", "ratio", "", "s", "increase", "goal", None, None)
@@ -49,7 +52,7 @@ def anchors(metrics: Sequence[MetricInfo]) -> dict[str, str]:
 
 
 def slugs(names: Sequence[str]) -> dict[str, str]:
-    """Name → the same in letters and digits, each another.
+    """Write names in letters and digits, each another.
 
     Example:
         >>> slugs(["a b", "a-b"])
@@ -65,7 +68,7 @@ def slugs(names: Sequence[str]) -> dict[str, str]:
 
 
 def metric_note(metric: MetricInfo) -> str:
-    """Unit and direction, as shown under a metric's name."""
+    """Write unit and direction, as shown under a metric's name."""
     unit = f"{metric.unit}, " if metric.unit and metric.unit not in fmt.RATE_UNITS else ""
     return f"{unit}{codes.direction_words(metric.direction)}"
 
@@ -73,7 +76,7 @@ def metric_note(metric: MetricInfo) -> str:
 def definitions(
     result: Result, rows: Sequence[Row] | Sequence[SliceRow]
 ) -> Mapping[str, MetricInfo]:
-    """Definitions by name; a row without one gets an empty definition, so that it still shows."""
+    """Map definitions by name; a row without one gets an empty one, so that it still shows."""
     known = {metric.name: metric for metric in result.metrics}
     blanks = {
         row.metric: MetricInfo(row.metric, "mean", "", "", "increase", "diagnostic", None, None)
@@ -85,13 +88,11 @@ def definitions(
 def effect_view(
     row: Row | SliceRow, metric: MetricInfo, mark: glyph.Mark | None, axis: glyph.Axis | None
 ) -> EffectView:
-    """The effect of a row, drawn if it has a lift and there is an axis."""
-    lift = fmt.lift(row.lift, row.lift_low, row.lift_high)
-    absolute = fmt.difference(row.difference, row.difference_low, row.difference_high, metric.unit)
-    shown = lift or absolute
+    """Show the effect of a row, drawn if it has a lift and there is an axis."""
+    lift, absolute = tables.shown_lift(row), tables.shown_difference(row, metric.unit)
     return EffectView(
-        estimate=shown.estimate if shown else fmt.MISSING,
-        interval=shown.interval if shown else "",
+        estimate=tables.estimate_of(lift or absolute),
+        interval=tables.interval_of(lift or absolute),
         absolute=absolute.text if absolute and lift else "",
         exact=f"lift {full(row.lift)} [{full(row.lift_low)}, {full(row.lift_high)}]",
         glyph=glyph.draw(mark, axis) if mark and axis else Markup(),
@@ -99,7 +100,7 @@ def effect_view(
 
 
 def row_mark(row: Row, metric: MetricInfo, level: str) -> glyph.Mark | None:
-    """The glyph of a row of the scorecard; None without a lift."""
+    """Draw a row of the scorecard; None without a lift."""
     if row.lift is None:
         return None
     status = codes.status(row.status, row.reason)
@@ -115,7 +116,7 @@ def row_mark(row: Row, metric: MetricInfo, level: str) -> glyph.Mark | None:
 
 
 def slice_mark(result: Result, row: SliceRow) -> glyph.Mark | None:
-    """The glyph of a day or segment: exploratory, so without colour and with a solid bar."""
+    """Draw a day or segment: exploratory, so without colour and with a solid bar."""
     if row.lift is None:
         return None
     level, name = fmt.level(result.experiment.alpha), f"{row.metric}, {row.cell}, {row.variant}"
@@ -124,13 +125,13 @@ def slice_mark(result: Result, row: SliceRow) -> glyph.Mark | None:
 
 
 def _spoken_label(level: str, row: Row | SliceRow, name: str, status: str) -> str:
-    shown = fmt.lift(row.lift, row.lift_low, row.lift_high)
+    shown = tables.shown_lift(row)
     numbers = f"{shown.estimate}, {level} interval {shown.span}" if shown else fmt.MISSING
     return f"{name}: lift {numbers}, {status}"
 
 
 def _margins(row: Row, metric: MetricInfo) -> Iterator[float]:
-    """The margin as lifts: on the harmful side of a guardrail, else on both sides."""
+    """Return the margin as lifts: on the harmful side of a guardrail, else on both sides."""
     size = metric.margin
     if size is not None and not metric.margin_relative:
         size = size / abs(row.control) if row.control else None
@@ -141,7 +142,7 @@ def _margins(row: Row, metric: MetricInfo) -> Iterator[float]:
 
 
 def either_way(lift: float | None) -> str:
-    """A relative effect of either sign.
+    """Write a relative effect of either sign.
 
     Example:
         >>> either_way(0.0953)
@@ -153,10 +154,120 @@ def either_way(lift: float | None) -> str:
 
 
 def could_see(row: Row) -> str:
-    """The smallest lift that a test finds; none where there is too little data to trust it."""
+    """Write the smallest detectable lift; none where there is too little data to trust it."""
     return either_way(None if row.status == "too_little_data" else row.mde)
 
 
 def full(value: float | None) -> str:
-    """A number with every digit."""
+    """Write every digit of a number."""
     return fmt.MISSING if value is None else repr(value)
+
+
+@dataclass(frozen=True)
+class RowView:
+    """A row of the scorecard.
+
+    Attributes:
+        lift: All digits, to sort by; empty without one.
+        p_value: The p that the status follows, likewise.
+        status_code: The status as in the JSON.
+    """
+
+    metric: str
+    role: str
+    anchor: str
+    note: str
+    variant: str
+    control: str
+    treatment: str
+    units: str
+    effect: EffectView
+    mde: str
+    p: str
+    p_exact: str
+    status: str
+    tone: str
+    reason: str
+    lift: str
+    p_value: str
+    status_code: str
+
+
+@dataclass(frozen=True)
+class RoleView:
+    """The metrics of one role, on one axis."""
+
+    role: str
+    title: str
+    hint: str
+    p_header: str
+    scale: Markup
+    rows: tuple[RowView, ...]
+
+
+def role_views(result: Result) -> tuple[RoleView, ...]:
+    """Show the scorecard by role."""
+    views = []
+    for role, title, hint in ROLES:
+        rows = [row for row in result.scorecard if row.role == role]
+        if rows:
+            p_header = "p" if role == "diagnostic" else "p (adjusted)"
+            views.append(RoleView(role, title, hint, p_header, *row_views(result, rows)))
+    return tuple(views)
+
+
+def row_views(result: Result, rows: Sequence[Row]) -> tuple[Markup, tuple[RowView, ...]]:
+    """Draw rows on one axis, and return its scale before them."""
+    metrics = definitions(result, rows)
+    ids, shown = anchors(result.metrics), printed(result, rows)
+    marks = [row_mark(one.row, metrics[one.row.metric], one.level) for one in shown]
+    axis = glyph.shared_axis([mark for mark in marks if mark])
+    digits = _digits([one.row for one in shown], metrics)
+    views = tuple(
+        _row(one, metrics[name], digits[name], ids.get(name, "metric"), mark, axis)
+        for one, name, mark in zip(shown, [row.metric for row in rows], marks, strict=True)
+    )
+    return (glyph.scale(axis) if any(marks) else Markup()), views
+
+
+def _digits(rows: Sequence[Row], metrics: Mapping[str, MetricInfo]) -> Mapping[str, int]:
+    """Choose digits by metric: a control is printed alike beside every variant."""
+    values = {row.metric: [row.control] for row in rows}
+    for row in rows:
+        values[row.metric] += [row.control, row.treatment]
+    return {name: fmt.digits(numbers, metrics[name].unit) for name, numbers in values.items()}
+
+
+def _row(
+    shown: Printed,
+    metric: MetricInfo,
+    digits: int,
+    anchor: str,
+    mark: glyph.Mark | None,
+    axis: glyph.Axis,
+) -> RowView:
+    row = shown.row
+    return RowView(
+        metric=row.metric,
+        role=row.role,
+        anchor=anchor,
+        note=metric_note(metric),
+        variant=row.variant,
+        control=fmt.mean(row.control, metric.unit, digits),
+        treatment=fmt.mean(row.treatment, metric.unit, digits) + shown.mark,
+        units=f"{fmt.count(row.units_control)} and {fmt.count(row.units)} units",
+        effect=effect_view(row, metric, mark, axis),
+        mde=could_see(row),
+        p=fmt.p_value(decisive_p(row)),
+        p_exact=f"p {full(row.p_value)}, adjusted {full(row.p_adjusted)}",
+        status=codes.status(row.status, row.reason),
+        tone=TONES.get(row.status, "plain"),
+        reason=shown.reason,
+        lift=_sortable(row.lift),
+        p_value=_sortable(decisive_p(row)),
+        status_code=row.status,
+    )
+
+
+def _sortable(number: float | None) -> str:
+    return "" if number is None else repr(number)

@@ -1,9 +1,4 @@
-"""What the figures of all pages share: layout, colours, axes, error bars, their place on the page.
-
-They are drawn as plain values, which Plotly reads as JSON; checked ones take ten times as long.
-Imported by the modules that draw (`daily_figures.py`, `replay_figures.py`, `windows_figures.py`)
-and by the pages.
-"""
+"""Lay out figures as plain values that Plotly reads: checked ones take ten times as long."""
 
 import html
 import json
@@ -14,6 +9,7 @@ from typing import Any
 from markupsafe import Markup
 
 from abeval.report import assets
+from abeval.report.tables import Interval as Interval
 from abeval.report.tables import TextTable
 from abeval.results import MetricInfo
 from abeval.results.study import Study
@@ -33,7 +29,7 @@ TOOLTIP: Mapping[str, object] = {
 }
 """Colours of a label that shows on hovering: the same on every mark and in both modes."""
 
-EFFECT_AXIS: Mapping[str, object] = {
+EFFECT_AXIS: Mapping[str, Any] = {
     "tickformat": "+~g",
     "zeroline": True,
     "zerolinewidth": 1.5,
@@ -43,8 +39,6 @@ EFFECT_AXIS: Mapping[str, object] = {
 }
 """Style of an axis of effects: signed numbers, and a strong line at zero."""
 
-Interval = tuple[float | None, float | None, float | None]
-"""A value and the ends of its interval."""
 
 Figure = dict[str, Any]
 """Its traces as `data`, and its `layout`."""
@@ -62,9 +56,8 @@ class FigureView:
         title: Its heading.
         takeaway: What it shows, in one sentence; may be empty.
         figure: The figure.
+        table: Its numbers.
         pooled: Whether it is about all traffic together.
-        heads: Headers of the table.
-        rows: Cells of the table.
         note: What stands beside the heading.
         key: How `figures` of a result calls it, such as `("cumulative", "ctr")`.
     """
@@ -73,35 +66,34 @@ class FigureView:
     title: str
     takeaway: str
     figure: Figure
+    table: TextTable
     pooled: bool = False
-    heads: tuple[str, ...] = ()
-    rows: tuple[tuple[str, ...], ...] = ()
     note: str = ""
     key: tuple[str, ...] = ()
 
     @property
     def island(self) -> Markup:
-        """Its JSON."""
+        """Return its JSON."""
         return assets.island(json.dumps(self.figure, allow_nan=False, separators=(",", ":")))
 
     @property
     def key_text(self) -> str:
-        """Its key as JSON, for the scripts."""
+        """Return its key as JSON, for the scripts."""
         return json.dumps(self.key)
 
 
 def colour(index: int) -> str:
-    """The colour of the `index`-th line or variant."""
+    """Return the colour of the `index`-th line or variant."""
     return COLOURS[index % len(COLOURS)]
 
 
 def symbol(index: int) -> str:
-    """Its symbol."""
+    """Return the symbol of the `index`-th line or variant."""
     return SYMBOLS[index % len(SYMBOLS)]
 
 
 def label(text: str) -> str:
-    """A string from the user as Plotly shows it literally: its text is a kind of HTML.
+    """Escape a string from the user, whom Plotly reads as a kind of HTML.
 
     Example:
         >>> label("a<b")
@@ -111,7 +103,7 @@ def label(text: str) -> str:
 
 
 def error_bars(values: Sequence[Interval], colour: str, thickness: float) -> dict[str, object]:
-    """Intervals as error bars; an end without a bound has no bar, and the table says so."""
+    """Draw intervals; an end without a bound has no bar, and the table says so."""
     return {
         "type": "data",
         "symmetric": False,
@@ -128,12 +120,7 @@ def _length(low: float | None, high: float | None) -> float | None:
 
 
 def axis_range(ends: Sequence[float], room: float) -> list[float] | None:
-    """Range of an axis from the lowest to the highest end, with zero; None without ends.
-
-    Args:
-        ends: Values to be shown.
-        room: Free space on each side, as a share of their span.
-    """
+    """Span an axis from the lowest to the highest end and zero, with `room` as a share of it."""
     if not ends:
         return None
     low, high = min(*ends, 0.0), max(*ends, 0.0)
@@ -147,14 +134,7 @@ def figure(
     margin: dict[str, int] | None = None,
     **layout: object,
 ) -> Figure:
-    """A figure as all are: transparent, in the page's font, with a horizontal legend.
-
-    Args:
-        traces: What it draws.
-        height: In pixels.
-        margin: In pixels, by the first letter of each side; the usual one elsewhere.
-        layout: More entries of its layout, such as its axes.
-    """
+    """Lay traces out: transparent, in the page's font, with a horizontal legend; in pixels."""
     plain = {
         "template": {},
         "paper_bgcolor": "rgba(0,0,0,0)",
@@ -173,12 +153,7 @@ def figure(
 
 
 def scatter(said: Sequence[str] | None = None, **entries: object) -> Trace:
-    """Points or a line.
-
-    Args:
-        said: The text of each point's label.
-        entries: More entries of the trace.
-    """
+    """Draw points or a line; `said` is the text of each point's label."""
     if said is None:
         return {"type": "scatter", **entries}
     # Names of the user go in as data: inside a template, `%{x}` in a name would be replaced.
@@ -186,17 +161,50 @@ def scatter(said: Sequence[str] | None = None, **entries: object) -> Trace:
     return {"type": "scatter", **hover, **entries}
 
 
+def series(
+    place: int,
+    name: str,
+    x: Sequence[object],
+    y: Sequence[object],
+    said: Sequence[str],
+    width: float = 1.6,
+    size: int = 6,
+    **more: object,
+) -> Trace:
+    """Draw one of several lines with points, by its place; `more` stands before its mode."""
+    return scatter(
+        x=x,
+        y=y,
+        **more,
+        mode="lines+markers",
+        name=label(name),
+        line={"color": colour(place), "width": width},
+        marker={"symbol": symbol(place), "size": size},
+        said=said,
+    )
+
+
+def axis(title: str, standoff: int = 8, **more: object) -> dict[str, object]:
+    """Title an axis."""
+    return {"title": {"text": title, "standoff": standoff}, **more}
+
+
+def value_axis(title: str, **more: object) -> dict[str, object]:
+    """Title an axis of values with a grid, and no line at zero."""
+    return {**axis(title), "gridcolor": GRID, "zeroline": False, "nticks": 7, **more}
+
+
 def line_at(
     axis: str, value: float, tone: str = GREY, width: float = 1, dash: str = "dash"
 ) -> Trace:
-    """A line behind the points, right across where an axis (`x` or `y`) has a value."""
+    """Draw a line behind the points, right across where an axis (`x` or `y`) has a value."""
     other = "x" if axis == "y" else "y"
     ends = {f"{axis}0": value, f"{axis}1": value, f"{other}0": 0, f"{other}1": 1}
     return _line({f"{other}ref": f"{other} domain", **ends}, tone, width, dash)
 
 
 def dashed(x: Sequence[float], y: Sequence[float], tone: str = GREY, width: float = 1) -> Trace:
-    """A dashed line behind the points, from the first x and y to the second."""
+    """Draw a dashed line behind the points, from the first x and y to the second."""
     return _line({"x0": x[0], "y0": y[0], "x1": x[1], "y1": y[1]}, tone, width, "dash")
 
 
@@ -240,7 +248,7 @@ class Section:
 
 
 def figures_of(blocks: Iterable[Block]) -> Iterable[FigureView]:
-    """Every figure, also of what is closed."""
+    """List every figure, also of what is closed."""
     for block in blocks:
         if isinstance(block, Closed):
             yield from figures_of(block.blocks)
@@ -249,12 +257,12 @@ def figures_of(blocks: Iterable[Block]) -> Iterable[FigureView]:
 
 
 def roles_of(study: Study) -> Mapping[str, str]:
-    """Metric → its role, where the study has an analysis."""
+    """Map metrics to their roles, where the study has an analysis."""
     return {} if study.analysis is None else {m.name: m.role for m in study.analysis.metrics}
 
 
 def info_of(study: Study, metric: str) -> MetricInfo:
-    """A metric's definition, as far as the study has it."""
+    """Find a metric's definition, as far as the study has it."""
     infos = () if study.analysis is None else study.analysis.metrics
     units = {} if study.time is None else study.time.units
     blank = MetricInfo(
@@ -266,13 +274,7 @@ def info_of(study: Study, metric: str) -> MetricInfo:
 def by_role(
     study: Study, blocks: Iterable[tuple[str, Block]], summary: str = "Diagnostics"
 ) -> tuple[Block, ...]:
-    """Blocks of goals and guardrails first; those of diagnostics closed, if there are others.
-
-    Args:
-        study: It knows the roles.
-        blocks: Metric and block.
-        summary: Of what is closed.
-    """
+    """Put goals and guardrails first; close diagnostics under a summary, if there are others."""
     roles, listed = roles_of(study), list(blocks)
     main = tuple(block for metric, block in listed if roles.get(metric, "goal") != "diagnostic")
     rest = tuple(block for metric, block in listed if roles.get(metric, "goal") == "diagnostic")

@@ -1,7 +1,4 @@
-"""The first screen: the verdict, what to do next, goals and guardrails drawn, and trust.
-
-`registry.py` lists it first.
-"""
+"""Show the first screen: verdict, next step, scorecard of what is judged, open checks."""
 
 import math
 import re
@@ -9,13 +6,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
-from markupsafe import Markup
-
 from abeval.report import assets
 from abeval.report.agreement_page import conflicts
-from abeval.report.effects import either_way
+from abeval.report.effects import either_way, row_views
 from abeval.report.figures import Section
-from abeval.report.scorecard import row_views
 from abeval.report.tables import ROLES
 from abeval.results import Check, Decision, MetricInfo, Row, Verdict, codes
 from abeval.results import format as fmt
@@ -34,7 +28,7 @@ _NOT_BY_DAYS = (*codes.WITHOUT_SPREAD, "denominator_moved")
 
 
 def rank(result: Result, verdict: Verdict) -> tuple[int, float]:
-    """Decisions from ship to do not trust; within one, the larger gain of the first goal first."""
+    """Order decisions from ship to do not trust; within one, by the gain of the first goal."""
     goals = [r for r in result.scorecard if r.variant == verdict.variant and r.role == "goal"]
     lift = goals[0].lift if goals else None
     sign = -1.0 if goals and goals[0].direction == "decrease" else 1.0
@@ -42,7 +36,7 @@ def rank(result: Result, verdict: Verdict) -> tuple[int, float]:
 
 
 def next_step(study: Study) -> str:
-    """What to do now."""
+    """Say what to do now."""
     result = study.analysis
     if result is None or not result.verdicts:
         return ""
@@ -72,7 +66,7 @@ def _mend(result: Result) -> str:
 
 
 def _settle(outlook: PowerOutlook | None, result: Result, variant: str) -> str:
-    """What would answer the question that keeps a variant from a decision."""
+    """Say what would answer the question that keeps a variant from a decision."""
     rows = [row for row in result.scorecard if row.variant == variant]
     if not any(row.role == "goal" for row in rows):
         return 'Make a metric the goal: role = "goal".'
@@ -106,34 +100,34 @@ class _Question:
 
     @property
     def name(self) -> str:
-        """The metric, with its variant if there are several."""
+        """Name the metric, with its variant if there are several."""
         several = len(self.result.verdicts) > 1
         return f"{self.row.metric} of {self.row.variant}" if several else self.row.metric
 
     @property
     def ahead(self) -> MetricOutlook | None:
-        """What the row can see after more days."""
+        """Return what the row can see after more days."""
         return self.outlook.of(self.row.metric, self.row.variant)
 
     @property
     def target(self) -> str:
-        """The effect that is asked for next; empty where nobody knows."""
+        """Write the effect that is asked for next; empty where nobody knows."""
         return "" if self.ahead is None else either_way(self.ahead.target)
 
     @property
     def size(self) -> str | None:
-        """The days, or units, that the target takes."""
+        """Write the days, or units, that the target takes."""
         return None if self.ahead is None else size_words(self.ahead)
 
     @property
     def end(self) -> datetime | None:
-        """When the period ends."""
+        """Return the end of the period."""
         end = self.result.experiment.end
         return None if end is None else datetime.fromisoformat(end)
 
     @property
     def ended(self) -> bool:
-        """Whether the log reaches the last day of the period."""
+        """Tell whether the log reaches the last day of the period."""
         days = [row.cell for row in self.result.daily]
         if self.end is None or not days:
             return False
@@ -141,7 +135,7 @@ class _Question:
 
     @property
     def until(self) -> str:
-        """Until when to go on as planned; empty where that is over, or nothing is planned."""
+        """Say until when to go on as planned; empty where that is over, or nothing is planned."""
         look, looks = self.outlook.next_look, self.result.experiment.looks
         if self.ended:
             return ""
@@ -155,7 +149,7 @@ class _Question:
 
     @property
     def anew(self) -> str:
-        """What a longer test needs once the planned one has ended."""
+        """Say what a longer test needs once the planned one has ended."""
         if not self.ended:
             return ""
         if self.result.experiment.looks == "always_valid":
@@ -203,7 +197,7 @@ def _guardrail(asked: _Question) -> str:
 
 
 def _wait(asked: _Question) -> str:
-    """How long until a variant without a loss is proven to keep the margin."""
+    """Say how long until a variant without a loss is proven to keep the margin."""
     until = f"{asked.until}. " if asked.until else ""
     if asked.size is None:
         return f"{until}More days will not settle it. "
@@ -213,7 +207,7 @@ def _wait(asked: _Question) -> str:
 
 
 def _worst(row: Row, metric: MetricInfo) -> float | None:
-    """The largest loss that the interval does not exclude, on the scale of the margin."""
+    """Return the largest loss inside the interval, on the scale of the margin."""
     low, high = row.lift_low, row.lift_high
     if not metric.margin_relative:
         low, high = row.difference_low, row.difference_high
@@ -226,7 +220,7 @@ def _margin(size: float, metric: MetricInfo) -> str:
 
 
 def _rounded_up(size: float) -> float:
-    """To one digit.
+    """Round up to one digit.
 
     Example:
         >>> _rounded_up(0.043), _rounded_up(12.0)
@@ -237,7 +231,7 @@ def _rounded_up(size: float) -> float:
 
 
 def size_words(ahead: MetricOutlook) -> str | None:
-    """The days in all that a target takes, or the units; None where no plan has as many.
+    """Write the days in all that a target takes, or the units; None where no plan has as many.
 
     Example:
         >>> size_words(MetricOutlook("ctr", 14.0, 0.095, (), 0.05, 111.4, None))
@@ -272,13 +266,13 @@ class VerdictLine:
 
 
 def verdict_part(study: Study) -> Section | None:
-    """The first screen."""
+    """Show the first screen."""
     result = study.analysis
     if result is None:
         return None
     scale, rows = row_views(result, _judged(result))
     lines, shared = verdict_lines(result)
-    html = assets.render(
+    html = assets.block(
         "first.html",
         info=result.experiment,
         lines=lines,
@@ -296,11 +290,11 @@ def verdict_part(study: Study) -> Section | None:
         days=len({row.cell for row in result.daily}),
         left_out=study.left_out,
     )
-    return Section("", (Markup(html),))  # noqa: S704 (the template escapes)
+    return Section("", (html,))
 
 
 def verdict_lines(result: Result) -> tuple[tuple[VerdictLine, ...], str]:
-    """A line for each variant, best first; and what is said of all of them, once."""
+    """Write a line for each variant, best first; and what is said of all of them, once."""
     ordered = sorted(result.verdicts, key=lambda v: rank(result, v))
     split = [verdict.sentence.partition(": ")[::2] for verdict in ordered]
     shared = _shared([rest for _, rest in split])
@@ -320,7 +314,7 @@ def _said(shared: str) -> str:
 
 
 def _shared(sentences: Sequence[str]) -> str:
-    """The last clauses that all sentences have; none of a single one."""
+    """Return the last clauses that all sentences have; none of a single one."""
     if len(sentences) < 2:
         return ""
     clauses = [_CLAUSE_END.split(sentence) for sentence in sentences]
@@ -331,7 +325,7 @@ def _shared(sentences: Sequence[str]) -> str:
 
 
 def _judged(result: Result) -> list[Row]:
-    """Goals, then guardrails; within a metric the variants, best first."""
+    """Order goals, then guardrails; within a metric the variants, best first."""
     order = [v.variant for v in sorted(result.verdicts, key=lambda v: rank(result, v))]
     rows = [row for row in result.scorecard if row.role != "diagnostic"]
     roles = [role for role, _, _ in ROLES]
@@ -344,7 +338,7 @@ def _judged(result: Result) -> list[Row]:
 
 
 def _open_checks(result: Result) -> tuple[tuple[str, str], ...]:
-    """Checks that failed or warn, with what they say where no verdict says it already."""
+    """List checks that failed or warn, with words where no verdict says them already."""
     said = " ".join(verdict.sentence for verdict in result.verdicts)
     listed = [check for check in result.trust if check.status in ("fail", "warn")]
     return tuple((c.name, "" if c.message in said else c.message) for c in listed)

@@ -1,8 +1,4 @@
-"""Effects drawn as inline SVG: intervals on one axis per table.
-
-`effects.py`, `scorecard.py`, `slices.py` and `replay_tables.py` hand over values with their
-intervals.
-"""
+"""Draw effects as inline SVG: intervals on one axis per table."""
 
 import math
 from collections.abc import Iterable, Sequence
@@ -27,7 +23,7 @@ class Axis:
     limit: float
 
     def x(self, lift: float) -> float:
-        """Horizontal position of a lift in pixels; beyond the axis, its end."""
+        """Place a lift in pixels; beyond the axis, at its end."""
         share = max(-1.0, min(1.0, lift / self.limit))
         return WIDTH / 2 + share * (WIDTH / 2 - _PADDING)
 
@@ -56,13 +52,13 @@ class Mark:
 
     @property
     def reach(self) -> float:
-        """Largest distance from zero in the glyph."""
+        """Return the largest distance from zero in the glyph."""
         ends = (self.lift, self.low, self.high, *self.margins)
         return max(abs(end) for end in ends if end is not None)
 
 
 def shared_axis(marks: Sequence[Mark]) -> Axis:
-    """One axis for all marks; a mark far wider than the others is clipped.
+    """Choose one axis for all marks; a mark far wider than the others is clipped.
 
     Example:
         >>> marks = [Mark(0.01, -0.02, reach, "plain", False, "") for reach in (0.04, 0.05, 0.9)]
@@ -76,7 +72,7 @@ def shared_axis(marks: Sequence[Mark]) -> Axis:
 
 
 def draw(mark: Mark, axis: Axis) -> Markup:
-    """The glyph of one row."""
+    """Draw one row."""
     style = f"glyph {mark.tone} {'decided' if mark.decided else 'open'}"
     return Markup(
         '<svg class="{}" viewBox="0 0 {} {}" width="{}" height="{}" role="img" aria-label="{}">'
@@ -96,7 +92,7 @@ def draw(mark: Mark, axis: Axis) -> Markup:
 
 
 def scale(axis: Axis) -> Markup:
-    """The axis labels over a column of glyphs."""
+    """Label the axis over a column of glyphs."""
     labels = _join(
         Markup('<text x="{:.1f}" y="11" text-anchor="middle">{}</text>').format(
             axis.x(lift), _tick(lift)
@@ -144,7 +140,7 @@ def _clipped(lift: float | None, axis: Axis) -> bool:
 
 
 def _arrow(x: float, side: int) -> Markup:
-    """An arrow past the end of the axis: the interval goes on."""
+    """Draw an arrow past the end of the axis: the interval goes on."""
     tip = x + side * 9
     return Markup('<path class="arrow" d="M{:.1f} {}l{} -5v10z"/>').format(tip, _MIDDLE, -side * 9)
 
@@ -154,7 +150,7 @@ def _tick(lift: float) -> str:
 
 
 def _round_up(value: float) -> float:
-    """The next round number, as the end of an axis."""
+    """Find the next round number, as the end of an axis."""
     power = 10.0 ** math.floor(math.log10(value))
     step = next(step for step in _STEPS if step * power >= value * (1 - 1e-9))
     return float(f"{step * power:.6g}")

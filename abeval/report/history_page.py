@@ -1,22 +1,12 @@
-"""A history of experiments as one HTML file that works offline.
-
-The `HistoryReport` comes from `write_report` (`report/__init__.py`).
-"""
+"""Write a history of experiments as one HTML file that works offline."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 from abeval.report import assets
 from abeval.report import figures as fig
+from abeval.report import history_short as short
 from abeval.report.figures import FigureView
-from abeval.report.history_short import (
-    GAINED,
-    PREDICTIONS,
-    SENSITIVITY,
-    gained_cells,
-    prediction_cells,
-    sensitivity_cells,
-)
+from abeval.report.tables import interval, numbers, text_of
 from abeval.results import format as fmt
 from abeval.results.history import HistoryEffect, HistoryReport, Prediction
 
@@ -27,12 +17,7 @@ _ROW = 26
 def scatter_figure(
     row: Prediction, pairs: Sequence[tuple[HistoryEffect, HistoryEffect]]
 ) -> fig.Figure:
-    """Every experiment by its effects on two metrics, turned so that more is better.
-
-    Args:
-        row: Their prediction, whose slope is drawn.
-        pairs: Effects on the predictor and on the target, of the same variant each.
-    """
+    """Draw experiments by effects on predictor and target, turned so that more is better."""
     x, y = [_turned(one, 1.0) for one, _ in pairs], [_turned(other, 100.0) for _, other in pairs]
     points = fig.scatter(
         x=[value for value, _, _ in x],
@@ -61,34 +46,26 @@ def scatter_figure(
 def _line(
     slope: float, across: Sequence[float], x: Sequence[fig.Interval], y: Sequence[fig.Interval]
 ) -> fig.Trace:
-    """The line of true effects, through the mean of the estimates."""
+    """Draw the line of true effects, through the mean of the estimates."""
     middle_x, middle_y = (sum(value or 0.0 for value, _, _ in ends) / len(ends) for ends in (x, y))
     up = [middle_y + slope * (end - middle_x) for end in across]
     return fig.dashed(across, up, fig.colour(1), 1.8)
 
 
 def forest_figure(effects: Sequence[HistoryEffect]) -> fig.Figure:
-    """Every effect on one metric, as measured and as shrunk, largest on top.
-
-    Args:
-        effects: Of one metric, with shrunken ones.
-    """
+    """Draw every effect on one metric, as measured and as shrunk, largest on top."""
     ordered = sorted(effects, key=lambda one: one.effect)
     several = len({one.variant for one in ordered}) > 1
     names = [_named(one, several) for one in ordered]
     measured: list[fig.Interval] = [
         (100 * one.effect, 100 * one.low, 100 * one.high) for one in ordered
     ]
-    shrunk: list[fig.Interval] = [
-        (_percent(one.shrunk), _percent(one.shrunk_low), _percent(one.shrunk_high))
-        for one in ordered
-    ]
-    traces = [
-        _row_of_points("measured", names, measured, 2, 1.0),
-        _row_of_points("shrunk", names, shrunk, 0, 2.0),
-    ]
+    shrunk = [interval(one, "shrunk", 100) for one in ordered]
     return fig.figure(
-        traces,
+        [
+            _row_of_points("measured", names, measured, 2, 1.0),
+            _row_of_points("shrunk", names, shrunk, 0, 2.0),
+        ],
         90 + _ROW * len(ordered),
         {"l": 12, "r": 12, "t": 40, "b": 36},
         xaxis={**fig.EFFECT_AXIS, "ticksuffix": "%"},
@@ -117,64 +94,29 @@ def _named(one: HistoryEffect, several: bool) -> str:
 
 
 def _turned(one: HistoryEffect, scale: float) -> fig.Interval:
-    """The effect with its interval, so that more is better."""
+    """Turn an effect with its interval so that more is better."""
     if one.direction == "decrease":
         return -scale * one.effect, -scale * one.high, -scale * one.low
     return scale * one.effect, scale * one.low, scale * one.high
 
 
-def _percent(value: float | None) -> float | None:
-    return None if value is None else 100 * value
-
-
-_SIDES = {
-    "offline": "Offline against online",
-    "early": "First against last days",
-}
-
-
-@dataclass(frozen=True)
-class TableView:
-    """A table of the page.
-
-    Attributes:
-        title: Its heading.
-        heads: Headers.
-        rows: Cells.
-    """
-
-    title: str
-    heads: tuple[str, ...]
-    rows: tuple[tuple[str, ...], ...]
-
-
 def history_page_html(result: HistoryReport) -> str:
-    """The whole page."""
+    """Write the page."""
     return assets.render_page(
         "history.html",
         draws=True,
         result=result,
         level=fmt.level(result.alpha),
-        predictions=_prediction_tables(result),
-        sensitivity=TableView(
-            "Sensitivity", SENSITIVITY, tuple(map(sensitivity_cells, result.sensitivity))
-        ),
-        gained=TableView("Gained", GAINED, tuple(map(gained_cells, result.gained))),
+        predictions=[one for s in short.SIDES if (one := short.prediction_table(result, s)).rows],
+        sensitivity=short.sensitivity_table(result),
+        gained=short.gained_table(result),
         scatters=_scatters(result),
         forests=_forests(result),
     )
 
 
-def _prediction_tables(result: HistoryReport) -> tuple[TableView, ...]:
-    sides = {
-        title: tuple(prediction_cells(p) for p in result.predictions if p.side == side)
-        for side, title in _SIDES.items()
-    }
-    return tuple(TableView(title, PREDICTIONS, rows) for title, rows in sides.items() if rows)
-
-
 def _scatters(result: HistoryReport) -> tuple[FigureView, ...]:
-    """One a target: its best predictor, or the one with the highest correlation."""
+    """Draw one a target: its best predictor, or the one with the highest correlation."""
     views = []
     for i, row in enumerate(_drawn(result)):
         pairs = _pairs(result.effects, row)
@@ -183,9 +125,14 @@ def _scatters(result: HistoryReport) -> tuple[FigureView, ...]:
         corrected, ends = fmt.estimate(row.correlation, row.low, row.high)
         naive = fmt.MISSING if row.naive is None else f"{row.naive:.2f}"
         sentence = f"Correlation of true effects {corrected} {ends}; of the estimates {naive}."
-        cells = tuple(_pair_cells(one, other) for one, other in pairs)
-        heads = ("experiment", "variant", row.predictor, row.target)
-        views.append(FigureView(f"pair{i}", title, sentence, drawn, heads=heads, rows=cells))
+        cells = numbers(
+            pairs,
+            ("experiment", lambda pair: pair[0].experiment),
+            ("variant", lambda pair: pair[0].variant),
+            (row.predictor, lambda pair: _before(pair[0])),
+            (row.target, lambda pair: _lift(pair[1])),
+        )
+        views.append(FigureView(f"pair{i}", title, sentence, drawn, cells))
     return tuple(views)
 
 
@@ -211,13 +158,14 @@ def _pairs(
     ]
 
 
-def _pair_cells(one: HistoryEffect, other: HistoryEffect) -> tuple[str, ...]:
-    before = fmt.difference(one.effect, one.low, one.high)
-    if one.side != "offline":
-        before = fmt.lift(one.effect, one.low, one.high)
-    after = fmt.lift(other.effect, other.low, other.high)
-    shown = (fmt.MISSING if cell is None else cell.text for cell in (before, after))
-    return (one.experiment, one.variant, *shown)
+def _before(one: HistoryEffect) -> str:
+    if one.side == "offline":
+        return text_of(fmt.difference(one.effect, one.low, one.high))
+    return _lift(one)
+
+
+def _lift(one: HistoryEffect) -> str:
+    return text_of(fmt.lift(one.effect, one.low, one.high))
 
 
 def _forests(result: HistoryReport) -> tuple[FigureView, ...]:
@@ -227,21 +175,18 @@ def _forests(result: HistoryReport) -> tuple[FigureView, ...]:
         shrunk = [e for e in own if e.shrunk is not None]
         if not shrunk:
             continue
-        total = fmt.lift(row.gained, row.low, row.high)
-        really = fmt.MISSING if total is None else total.text
+        really = text_of(fmt.lift(row.gained, row.low, row.high))
         sentence = (
             f"{row.shipped} shipped: {100 * row.naive:+.2f}% as measured, really {really}. "
             "An asterisk marks what was shipped."
         )
+        cells = numbers(
+            shrunk,
+            *("experiment", "variant"),
+            ("measured", _lift),
+            ("shrunk", lambda one: text_of(fmt.lift(*interval(one, "shrunk")))),
+            ("shipped", lambda one: "yes" if one.shipped else ""),
+        )
         drawn = forest_figure(shrunk)
-        heads = ("experiment", "variant", "measured", "shrunk", "shipped")
-        cells = tuple(_effect_cells(one) for one in shrunk)
-        views.append(FigureView(f"forest{i}", row.metric, sentence, drawn, heads=heads, rows=cells))
+        views.append(FigureView(f"forest{i}", row.metric, sentence, drawn, cells))
     return tuple(views)
-
-
-def _effect_cells(one: HistoryEffect) -> tuple[str, ...]:
-    measured = fmt.lift(one.effect, one.low, one.high)
-    shrunk = fmt.lift(one.shrunk, one.shrunk_low, one.shrunk_high)
-    shown = (fmt.MISSING if cell is None else cell.text for cell in (measured, shrunk))
-    return (one.experiment, one.variant, *shown, "yes" if one.shipped else "")

@@ -1,12 +1,8 @@
-"""A history of experiments as short tables: what predicts what, what moves, what was gained.
-
-`short.py` asks for them; `history_page.py` shares the words.
-"""
+"""Tabulate a history of experiments: what predicts what, what moves, what was gained."""
 
 from typing import TYPE_CHECKING
 
-from abeval.report.layout import Kind
-from abeval.report.tables import TextTable
+from abeval.report.tables import WHY_NOT, TextTable, interval, table, text_of
 from abeval.results import codes
 from abeval.results import format as fmt
 
@@ -20,16 +16,11 @@ if TYPE_CHECKING:
         Sensitivity,
     )
 
-PREDICTIONS = (
-    *("predictor", "target", "experiments", "correlation", "not corrected", "slope"),
-    *("signs agree", "P(better)", "explains", "why not"),
-)
-SENSITIVITY = ("metric", "moved", "share", "interval", "true spread", "typical se", "signal")
-GAINED = ("metric", "shipped", "sum as measured", "really gained", "prior", "why not")
+SIDES = {"offline": "Offline against online", "early": "First against last days"}
 
 
 def added_parts(result: "Added") -> tuple[str, ...]:
-    """One line a result, and how large the history is."""
+    """Write one line a result, and how large the history is."""
     return (
         *(_added(result, i) for i in range(len(result.sources))),
         f"{result.history} has {result.experiments} experiment{'s' * (result.experiments != 1)}",
@@ -48,89 +39,94 @@ def _added(result: "Added", i: int) -> str:
 
 
 def prior_parts(result: "HistoryPrior") -> tuple[str, ...]:
-    """The entry of an experiment file, and how sure it is."""
-    lines = [f"prior = {result.toml}"]
-    shown = (
-        fmt.lift(result.mean, result.mean_low, result.mean_high),
-        fmt.lift(result.sd, result.sd_low, result.sd_high),
-    )
-    mean, sd = (one.text.replace("+", "") if one else fmt.MISSING for one in shown)
-    lines.append(
-        f"{result.metric}: {result.effects} lifts of {result.experiments} experiments; "
-        f"mean {mean}, sd {sd}"
-    )
-    return tuple(lines)
+    """Write the entry of an experiment file, and how sure it is."""
+    shown = (text_of(fmt.lift(*interval(result, name))) for name in ("mean", "sd"))
+    mean, sd = (one.replace("+", "") for one in shown)
+    lifts = f"{result.metric}: {result.effects} lifts of {result.experiments} experiments"
+    return f"prior = {result.toml}", f"{lifts}; mean {mean}, sd {sd}"
 
 
 def history_tables(result: "HistoryReport") -> tuple[TextTable | str, ...]:
-    """Choices in words, then every table that has rows."""
+    """List choices in words, then every table that has rows."""
+    predictions = (prediction_table(result, side) for side in SIDES)
+    filled = (one for one in predictions if one.rows)
+    sentences = (choice.sentence for choice in result.choices)
+    return (*sentences, *filled, sensitivity_table(result), gained_table(result))
+
+
+def prediction_table(result: "HistoryReport", side: str) -> TextTable:
+    """Tabulate what predicts what: offline metrics, or first days."""
     level = fmt.level(result.alpha)
-    parts: list[TextTable | str] = [choice.sentence for choice in result.choices]
-    for side, title in (
-        ("offline", "Offline against online"),
-        ("early", "First against last days"),
-    ):
-        rows = [prediction_cells(p) for p in result.predictions if p.side == side]
-        if rows:
-            lead = f"correlation of true effects, corrected for noise in both, {level} interval."
-            parts.append(TextTable(title, lead, PREDICTIONS, tuple(rows), _KINDS))
-    moves = tuple(sensitivity_cells(one) for one in result.sensitivity)
-    lead = f"how often each metric has p below {result.alpha:g}, and how far true lifts spread."
-    parts.append(TextTable("Sensitivity", lead, SENSITIVITY, moves, _MOVES))
-    sums = tuple(gained_cells(one) for one in result.gained)
-    lead = "lifts of what was shipped, summed: as measured, and shrunk by the spread of all."
-    parts.append(TextTable("Gained", lead, GAINED, sums, _SUMS))
-    return tuple(parts)
-
-
-_KINDS: tuple[Kind, ...] = (
-    *("name", "name", "spare", "number", "extra", "extra", "extra", "number", "spare", "note"),
-)
-_MOVES: tuple[Kind, ...] = ("name", "number", "number", "extra", "number", "spare", "number")
-_SUMS: tuple[Kind, ...] = ("name", "number", "number", "number", "extra", "note")
-
-
-def prediction_cells(row: "Prediction") -> tuple[str, ...]:
-    """The cells of `PREDICTIONS`."""
-    corrected = " ".join(fmt.estimate(row.correlation, row.low, row.high))
-    ends = fmt.MISSING if row.slope is None else f"{row.slope:.3g} {_ends(row)}"
-    agree = f"{fmt.percent(row.agree_share)} [{row.agree_low:.0%}, {row.agree_high:.0%}]"
-    chance = "" if row.chance is None else f"{row.chance:.0%} after {row.step:+.2g}"
-    return (
-        *(row.predictor, row.target, str(row.experiments)),
-        *(corrected.strip(), "" if row.naive is None else f"{row.naive:.2f}"),
-        *(ends, agree, chance, "" if row.explained is None else f"{row.explained:.0%}"),
-        codes.reason(row.reason),
+    return table(
+        SIDES[side],
+        f"correlation of true effects, corrected for noise in both, {level} interval.",
+        [row for row in result.predictions if row.side == side],
+        *("predictor", "target"),
+        ("experiments", lambda row: str(row.experiments), "spare"),
+        ("correlation", _correlation, "number"),
+        ("not corrected", lambda r: "" if r.naive is None else f"{r.naive:.2f}", "extra"),
+        ("slope", _slope, "extra"),
+        ("signs agree", _agreement, "extra"),
+        ("P(better)", _chance, "number"),
+        ("explains", lambda r: "" if r.explained is None else f"{r.explained:.0%}", "spare"),
+        WHY_NOT,
     )
 
 
-def _ends(row: "Prediction") -> str:
-    low, high = (
-        fmt.UNBOUNDED if end is None else f"{end:.3g}" for end in (row.slope_low, row.slope_high)
-    )
-    return f"[{low}, {high}]"
+def _correlation(row: "Prediction") -> str:
+    return " ".join(fmt.estimate(row.correlation, row.low, row.high)).strip()
 
 
-def sensitivity_cells(row: "Sensitivity") -> tuple[str, ...]:
-    """The cells of `SENSITIVITY`."""
-    return (
-        *(row.measure, f"{row.moved} of {row.effects}", fmt.percent(row.share)),
-        f"[{row.low:.0%}, {row.high:.0%}]",
-        codes.reason(row.reason) if row.spread is None else f"{100 * row.spread:.2g}%",
-        f"{100 * row.se:.2g}%",
-        "" if row.signal is None else f"{row.signal:.0%}",
+def _agreement(row: "Prediction") -> str:
+    return f"{fmt.percent(row.agree_share)} [{row.agree_low:.0%}, {row.agree_high:.0%}]"
+
+
+def _chance(row: "Prediction") -> str:
+    return "" if row.chance is None else f"{row.chance:.0%} after {row.step:+.2g}"
+
+
+def _slope(row: "Prediction") -> str:
+    slope, *ends = interval(row, "slope")
+    low, high = (fmt.UNBOUNDED if end is None else f"{end:.3g}" for end in ends)
+    return fmt.MISSING if slope is None else f"{slope:.3g} [{low}, {high}]"
+
+
+def sensitivity_table(result: "HistoryReport") -> TextTable:
+    """Tabulate which metrics move."""
+    return table(
+        "Sensitivity",
+        f"how often each metric has p below {result.alpha:g}, and how far true lifts spread.",
+        result.sensitivity,
+        ("metric", lambda row: row.measure),
+        ("moved", lambda row: f"{row.moved} of {row.effects}", "number"),
+        ("share", lambda row: fmt.percent(row.share), "number"),
+        ("interval", lambda row: f"[{row.low:.0%}, {row.high:.0%}]", "extra"),
+        ("true spread", _spread, "number"),
+        ("typical se", lambda row: f"{100 * row.se:.2g}%", "spare"),
+        ("signal", lambda row: "" if row.signal is None else f"{row.signal:.0%}", "number"),
     )
 
 
-def gained_cells(row: "Gained") -> tuple[str, ...]:
-    """The cells of `GAINED`."""
-    shown = fmt.lift(row.gained, row.low, row.high)
-    prior = (
-        ""
-        if row.prior_mean is None or row.prior_sd is None
-        else (f"{100 * row.prior_mean:+.2g}% ± {100 * row.prior_sd:.2g}%")
+def _spread(row: "Sensitivity") -> str:
+    return codes.reason(row.reason) if row.spread is None else f"{100 * row.spread:.2g}%"
+
+
+def gained_table(result: "HistoryReport") -> TextTable:
+    """Tabulate what was gained."""
+    return table(
+        "Gained",
+        "lifts of what was shipped, summed: as measured, and shrunk by the spread of all.",
+        result.gained,
+        "metric",
+        ("shipped", lambda row: f"{row.shipped} of {row.effects}", "number"),
+        ("sum as measured", lambda row: f"{100 * row.naive:+.2f}%", "number"),
+        ("really gained", lambda r: text_of(fmt.lift(r.gained, r.low, r.high)), "number"),
+        ("prior", _prior, "extra"),
+        WHY_NOT,
     )
-    return (
-        *(row.metric, f"{row.shipped} of {row.effects}", f"{100 * row.naive:+.2f}%"),
-        *(fmt.MISSING if shown is None else shown.text, prior, codes.reason(row.reason)),
-    )
+
+
+def _prior(row: "Gained") -> str:
+    if row.prior_mean is None or row.prior_sd is None:
+        return ""
+    return f"{100 * row.prior_mean:+.2g}% ± {100 * row.prior_sd:.2g}%"

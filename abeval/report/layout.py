@@ -1,7 +1,4 @@
-"""Tables of text that fit a width and cut no name: in columns, or else one block a row.
-
-The terminal's views of `terminal.py` hand over grids; Rich prints what comes back.
-"""
+"""Lay tables of text out at a width without cutting a name: in columns, or a block a row."""
 
 from collections.abc import Iterator, Sequence
 from typing import Literal, NamedTuple
@@ -42,14 +39,7 @@ class Group(NamedTuple):
 def laid_out(
     columns: Sequence[Column], groups: Sequence[Group], width: int, whole: bool = False
 ) -> Iterator[Padding | Text]:
-    """A table that is at most so wide.
-
-    Args:
-        columns: Of each row.
-        groups: The rows; a cell for each column.
-        width: Columns of the terminal.
-        whole: Leave no column out.
-    """
+    """Lay a table out at most so wide; with `whole`, leave no column out."""
     rows = [row for group in groups for row in group.rows]
     filled = [i for i in range(len(columns)) if any(row[i].plain for row in rows)]
     kept = _that_fit(columns, rows, filled, width, () if whole else _SPARE)
@@ -66,12 +56,12 @@ def laid_out(
 
 
 def plain(text: str) -> str:
-    """A name from a log must not control the terminal."""
+    """Replace what is not printable: a name from a log must not control the terminal."""
     return "".join(char if char.isprintable() else "\N{REPLACEMENT CHARACTER}" for char in text)
 
 
 def cell(text: str, style: str = "") -> Text:
-    """A text of the log, or of the user, as a cell."""
+    """Make a cell of a text of the log, or of the user."""
     return Text(plain(text), style)
 
 
@@ -86,7 +76,7 @@ def _that_fit(
     width: int,
     spare: Sequence[Kind],
 ) -> list[int] | None:
-    """The columns that there is room for; None where names or numbers would be cut."""
+    """Choose columns that there is room for; None where names or numbers would be cut."""
     kept = list(filled)
     needs = {i: _need(columns[i], [row[i] for row in rows]) for i in filled}
     notes = [i for i in filled if columns[i].kind == "note"]
@@ -99,7 +89,7 @@ def _that_fit(
 
 
 def _need(column: Column, cells: Sequence[Text]) -> int:
-    """The columns that a column needs."""
+    """Count the columns of the terminal that a column needs."""
     widest = max((one.cell_len for one in cells), default=0)
     if column.kind in ("words", "note"):
         widest = min(widest, _SENTENCE)
@@ -128,7 +118,7 @@ def _table(columns: Sequence[Column], groups: Sequence[Group]) -> Table:
 def _blocks(
     columns: Sequence[Column], groups: Sequence[Group], filled: Sequence[int]
 ) -> Iterator[Padding | Text]:
-    """Each row as a heading with its first name, and a line for every other cell."""
+    """Show each row as a heading with its first name, and a line for every other cell."""
     first, *others = filled
     for title, rows in groups:
         if rows and title:

@@ -1,7 +1,4 @@
-"""A study as Markdown, for a pull request or a chat.
-
-`Study.to_markdown` and `abeval report --format md` ask for it.
-"""
+"""Write a study as Markdown, for a pull request or a chat."""
 
 from collections.abc import Iterator
 
@@ -21,7 +18,7 @@ _SPECIAL = str.maketrans({c: f"\\{c}" for c in "\\`*_[]<>|#~"})
 
 
 def markdown(study: Study) -> str:
-    """The verdict, what to do next, goals and guardrails, and trust; other results as tables."""
+    """Write the verdict, what to do next, goals, guardrails and trust; other results as tables."""
     return "\n\n".join(_blocks(study)) + "\n"
 
 
@@ -102,7 +99,7 @@ def _cell(text: str) -> str:
 
 
 def escaped(text: str) -> str:
-    r"""Text whose characters have no meaning in Markdown, on one line.
+    r"""Escape characters that mean something in Markdown, on one line.
 
     Example:
         >>> escaped("a|b <img>")

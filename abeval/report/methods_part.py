@@ -1,18 +1,13 @@
-"""The part of the page on methods: what each number is, how it was computed, and from what.
-
-`registry.py` lists it. The page shows it without scripts, too.
-"""
+"""Build the part on methods: what each number is, how it was computed, and from what."""
 
 from collections.abc import Iterator
 from typing import NamedTuple
-
-from markupsafe import Markup
 
 from abeval.report import assets
 from abeval.report.effects import anchors
 from abeval.report.figures import Section
 from abeval.report.tables import changes, units_of
-from abeval.results import MetricInfo, Row, codes
+from abeval.results import Row, codes
 from abeval.results import format as fmt
 from abeval.results.analysis import Result
 from abeval.results.study import Study
@@ -34,6 +29,7 @@ class Method(NamedTuple):
     source: str
 
 
+_OVER_ITEMS = "of impressions over items, at equal numbers of units; units are reassigned"
 _PERMUTED = "p = (1 + #{|d*| ≥ |d|}) / (1 + permutations)"
 
 _METHODS = (
@@ -96,29 +92,13 @@ _METHODS = (
         "Fisher 1935; Lancaster 1961",
     ),
     Method(
-        "permutation_units",
-        "the difference over its own standard error, against random splits of the units",
-        "p = 2·(1 + #{t* ≥ t}) / (1 + permutations), the smaller side",
-        "Janssen 1997; Chung and Romano 2013",
-    ),
-    Method(
         "coverage_permutation",
         "share of the catalogue shown to equal numbers of units; units are reassigned at random",
         _PERMUTED,
         "incidence rarefaction; Colwell 2012",
     ),
-    Method(
-        "gini_permutation",
-        "Gini index of impressions over items, at equal numbers of units; units are reassigned",
-        _PERMUTED,
-        "Fisher 1935",
-    ),
-    Method(
-        "entropy_permutation",
-        "entropy of impressions over items, at equal numbers of units; units are reassigned",
-        _PERMUTED,
-        "Fisher 1935",
-    ),
+    Method("gini_permutation", f"Gini index {_OVER_ITEMS}", _PERMUTED, "Fisher 1935"),
+    Method("entropy_permutation", f"entropy {_OVER_ITEMS}", _PERMUTED, "Fisher 1935"),
 )
 
 _AROUND = (
@@ -153,7 +133,7 @@ OWN_LIFT = "from the same test as the difference, which has an interval for the 
 
 
 def words_of(code: str) -> Method:
-    """A method in words; one without words of its own is in `docs/statistics.md`.
+    """Say a method in words; one without words of its own is in `docs/statistics.md`.
 
     Example:
         >>> words_of("cuped_welch_t").words[:40]
@@ -173,79 +153,61 @@ def words_of(code: str) -> Method:
     return Method(code, code.replace("_", " "), "", "docs/statistics.md")
 
 
-class Setting(NamedTuple):
-    """A setting and its value."""
-
-    name: str
-    value: str
-
-
-class RowSetting(NamedTuple):
-    """What was set for one row of the scorecard, as text."""
-
-    name: str
-    method: str
-    decided: str
-    looks: str
-    lift: str
-    draws: str
-    adjusted: str
-
-
 def methods_part(study: Study) -> Section | None:
-    """Definitions, methods, settings, the experiment file, SQL, versions and inputs."""
+    """Show definitions, methods, settings, the experiment file, SQL, versions and inputs."""
     result, provenance = study.analysis, study.provenance
     if result is None and provenance is None:
         return None
-    html = assets.render(
+    html = assets.block(
         "methods.html",
         result=result,
-        info=None if result is None else result.experiment,
-        anchors={} if result is None else anchors(result.metrics),
-        used={} if result is None else {m.name: _used(result, m) for m in result.metrics},
-        methods=() if result is None else _methods(result),
-        settings=() if result is None else tuple(_settings(study, result)),
-        row_settings=() if result is None else tuple(_row_settings(result)),
-        lift_words=() if result is None else _lift_words(result),
         provenance=provenance,
         level=fmt.level(study.alpha),
+        **({} if result is None else _of_analysis(study, result)),
     )
-    return Section("", (Markup(html),))  # noqa: S704 (the template escapes)
+    return Section("", (html,))
 
 
-def _rows(result: Result, metric: MetricInfo) -> list[Row]:
-    return [row for row in result.scorecard if row.metric == metric.name]
-
-
-def _used(result: Result, metric: MetricInfo) -> tuple[str, ...]:
-    return tuple(dict.fromkeys(r.method for r in _rows(result, metric) if r.method))
-
-
-def _methods(result: Result) -> tuple[Method, ...]:
-    """The methods that rows name."""
+def _of_analysis(study: Study, result: Result) -> dict[str, object]:
+    """Return what the part says of an analysis, by the names of its template."""
     methods = dict.fromkeys(row.method for row in result.scorecard if row.method)
-    return tuple(words_of(code) for code in methods)
+    used: dict[str, dict[str, None]] = {metric.name: {} for metric in result.metrics}
+    for row in result.scorecard:
+        if row.method:
+            used.setdefault(row.metric, {})[row.method] = None
+    lifts = dict.fromkeys(row.lift_method for row in result.scorecard if row.lift_method)
+    return {
+        "info": result.experiment,
+        "anchors": anchors(result.metrics),
+        "used": used,
+        "methods": [words_of(code) for code in methods],
+        "settings": [*_settings(study, result)],
+        "row_settings": [*_row_settings(result)],
+        "lift_words": [(name, LIFT_WORDS.get(name, OWN_LIFT)) for name in lifts],
+    }
 
 
-def _settings(study: Study, result: Result) -> Iterator[Setting]:
+def _settings(study: Study, result: Result) -> Iterator[tuple[str, str]]:
+    """List settings, each with its value."""
     info = result.experiment
-    yield Setting("alpha", f"{info.alpha:g}")
-    yield Setting("correction of goals × variants", info.family)
-    yield Setting("correction of the guardrails of a variant", "holm")
-    yield Setting("looks", info.looks)
-    yield Setting("adjustment", info.adjust)
-    yield Setting("unit", info.unit)
-    yield Setting("time zone", info.timezone)
+    yield "alpha", f"{info.alpha:g}"
+    yield "correction of goals × variants", info.family
+    yield "correction of the guardrails of a variant", "holm"
+    yield "looks", info.looks
+    yield "adjustment", info.adjust
+    yield "unit", info.unit
+    yield "time zone", info.timezone
     if result.aa:
         most = max(metric.runs for metric in result.aa)
-        yield Setting("A/A replays of the trust check", fmt.count(most))
+        yield "A/A replays of the trust check", fmt.count(most)
     if study.aa is not None and study.aa.metrics:
         most = max(metric.runs for metric in study.aa.metrics)
         seed = "" if study.aa.seed is None else f", seed {study.aa.seed}"
-        yield Setting("A/A replays", f"{fmt.count(most)}{seed}")
+        yield "A/A replays", f"{fmt.count(most)}{seed}"
 
 
-def _row_settings(result: Result) -> Iterator[RowSetting]:
+def _row_settings(result: Result) -> Iterator[tuple[str, ...]]:
+    """List what was set for each row of the scorecard, as text."""
     several = len({row.variant for row in result.scorecard}) > 1
     units = units_of(result)
     changed = {
@@ -253,7 +215,7 @@ def _row_settings(result: Result) -> Iterator[RowSetting]:
         for change in result.adjustments
     }
     for row in result.scorecard:
-        yield RowSetting(
+        yield (
             f"{row.metric}, {row.variant}" if several else row.metric,
             row.method or codes.reason(row.reason) or fmt.MISSING,
             _decided(row, result),
@@ -265,7 +227,7 @@ def _row_settings(result: Result) -> Iterator[RowSetting]:
 
 
 def _decided(row: Row, result: Result) -> str:
-    """The p-value or the interval that the status follows."""
+    """Say which p-value or interval the status follows."""
     alpha = f"{result.experiment.alpha:g}"
     if row.role == "guardrail":
         holm = "" if result.experiment.family == "none" else " after holm over guardrails"
@@ -273,9 +235,3 @@ def _decided(row: Row, result: Result) -> str:
     if row.role == "goal" and result.experiment.family != "none":
         return f"p after {result.experiment.family} over goals × variants ≤ {alpha}"
     return f"p ≤ {alpha}"
-
-
-def _lift_words(result: Result) -> tuple[tuple[str, str], ...]:
-    """How each interval of a lift that the rows have is computed, and why so."""
-    names = dict.fromkeys(row.lift_method for row in result.scorecard if row.lift_method)
-    return tuple((name, LIFT_WORDS.get(name, OWN_LIFT)) for name in names)

@@ -1,24 +1,21 @@
-"""The results of an experiment as one HTML file that works offline and runs only its own scripts.
-
-A `Study` comes from `write_report` (`report/__init__.py`); the parts are listed in `registry.py`.
-"""
+"""Write the results of an experiment as one HTML file that works offline."""
 
 import re
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from markupsafe import Markup
 
 from abeval.report import analysis_parts, assets, daily_page, time_page
 from abeval.report.agreement_page import causes_part, quadrant_part, traffics_part
-from abeval.report.analysis_parts import aa_part, position_part, power_part
+from abeval.report.analysis_parts import aa_part, multiplicity_part, position_part, power_part
+from abeval.report.effects import role_views
 from abeval.report.figures import Figure, Section, figures_of
 from abeval.report.first_part import verdict_part
 from abeval.report.methods_part import methods_part
 from abeval.report.replay_page import calibration_part, offline_part, replay_figure_views
-from abeval.report.scorecard import role_views
 from abeval.report.short import Brief, notes, parts
 from abeval.report.spread_page import catalog_part, dwell_part, gauc_part
 from abeval.results import format as fmt
@@ -40,46 +37,48 @@ class Part:
         id: Of its section, for links.
         short: Its name in the navigation.
         title: Its heading; empty without one.
-        build: Its content, or None where the study has no data for it.
+        of: The field of the study that it is built from; empty for all of the study.
+        build: Its content, or None where there is no data for it.
         is_printed: Whether it is on paper beside an analysis; alone, every part is.
     """
 
     id: str
     short: str
     title: str
-    build: Callable[[Study], Section | None]
+    of: str
+    build: Callable[[Any], Section | None]
     is_printed: bool = True
 
 
 PARTS = (
-    Part("verdict", "Verdict", "", verdict_part),
-    Part("scorecard", "Scorecard", "Scorecard", analysis_parts.scorecard_part),
-    Part("trust", "Trust", "Trust checks", analysis_parts.trust_part),
-    Part("forest", "Forest", "All lifts together", analysis_parts.forest_part, False),
-    Part("cumulative", "Over time", "Effect up to each day", time_page.cumulative_part),
-    Part("daily", "By day", "Effect by day", daily_page.daily_part),
-    Part("pvalue", "p-values", "P-values by day", time_page.pvalue_part, False),
-    Part("stability", "Stability", "Stability", time_page.stability_part, False),
-    Part("windows", "Windows", "Windows", time_page.windows_part, False),
-    Part("segments", "Segments", "Segments", analysis_parts.segments_part),
-    Part("cuts", "Cuts", "Cuts", analysis_parts.cuts_part),
-    Part("power", "Power", "What it can see", power_part),
-    Part("srm", "Split", "Split over time", daily_page.srm_part, False),
-    Part("before", "Before", "Before the experiment", daily_page.before_part, False),
-    Part("quality", "Data", "Data quality", analysis_parts.quality_part),
-    Part("aa", "A/A", "A/A replays", aa_part, False),
-    Part("offline", "Offline", "Offline replay", offline_part, False),
-    Part("causes", "Agreement", "Offline meets online", causes_part),
-    Part("quadrant", "Quadrant", "Offline against online", quadrant_part),
-    Part("traffics", "Traffics", "Models on traffics", traffics_part),
-    Part("position", "Position", "Clicks by position", position_part, False),
-    Part("calibration", "Calibration", "Calibration", calibration_part, False),
-    Part("dwell", "Dwell", "Distribution of dwell", dwell_part, False),
-    Part("gauc", "GAUC", "GAUC by unit", gauc_part, False),
-    Part("catalog", "Catalogue", "Use of the catalogue", catalog_part, False),
-    Part("multiplicity", "Families", "Families of tests", analysis_parts.multiplicity_part),
-    Part("methods", "Methods", "Methods and definitions", methods_part, False),
-    Part("glossary", "Glossary", "Glossary", analysis_parts.glossary_part, False),
+    Part("verdict", "Verdict", "", "", verdict_part),
+    Part("scorecard", "Scorecard", "Scorecard", "analysis", analysis_parts.scorecard_part),
+    Part("trust", "Trust", "Trust checks", "analysis", analysis_parts.trust_part),
+    Part("forest", "Forest", "All lifts together", "analysis", analysis_parts.forest_part, False),
+    Part("cumulative", "Over time", "Effect up to each day", "", time_page.cumulative_part),
+    Part("daily", "By day", "Effect by day", "", daily_page.daily_part),
+    Part("pvalue", "p-values", "P-values by day", "", time_page.pvalue_part, False),
+    Part("stability", "Stability", "Stability", "time", time_page.stability_part, False),
+    Part("windows", "Windows", "Windows", "", time_page.windows_part, False),
+    Part("segments", "Segments", "Segments", "analysis", analysis_parts.segments_part),
+    Part("cuts", "Cuts", "Cuts", "analysis", analysis_parts.cuts_part),
+    Part("power", "Power", "What it can see", "outlook", power_part),
+    Part("srm", "Split", "Split over time", "", daily_page.srm_part, False),
+    Part("before", "Before", "Before the experiment", "", daily_page.before_part, False),
+    Part("quality", "Data", "Data quality", "analysis", analysis_parts.quality_part),
+    Part("aa", "A/A", "A/A replays", "", aa_part, False),
+    Part("offline", "Offline", "Offline replay", "replay", offline_part, False),
+    Part("causes", "Agreement", "Offline meets online", "agreement", causes_part),
+    Part("quadrant", "Quadrant", "Offline against online", "agreement", quadrant_part),
+    Part("traffics", "Traffics", "Models on traffics", "agreement", traffics_part),
+    Part("position", "Position", "Clicks by position", "agreement", position_part, False),
+    Part("calibration", "Calibration", "Calibration", "replay", calibration_part, False),
+    Part("dwell", "Dwell", "Distribution of dwell", "analysis", dwell_part, False),
+    Part("gauc", "GAUC", "GAUC by unit", "analysis", gauc_part, False),
+    Part("catalog", "Catalogue", "Use of the catalogue", "analysis", catalog_part, False),
+    Part("multiplicity", "Families", "Families of tests", "analysis", multiplicity_part),
+    Part("methods", "Methods", "Methods and definitions", "", methods_part, False),
+    Part("glossary", "Glossary", "Glossary", "", analysis_parts.glossary_part, False),
 )
 
 
@@ -90,8 +89,7 @@ _WORDY = 14
 """Letters of a variant's name that fit its usual column."""
 
 
-@dataclass(frozen=True)
-class BuiltPart:
+class BuiltPart(NamedTuple):
     """A part that has data."""
 
     id: str
@@ -110,7 +108,7 @@ class Download(NamedTuple):
 
 
 def page_html(study: Study) -> str:
-    """The whole page."""
+    """Write the page."""
     built = tuple(_built(study))
     return assets.render_page(
         "study.html",
@@ -125,7 +123,7 @@ def page_html(study: Study) -> str:
 
 
 def _width(study: Study) -> str:
-    """Classes of a page whose tables need more room: for a column of variants, for long names."""
+    """Widen a page whose tables need room: for a column of variants, for long names."""
     rows = () if study.analysis is None else study.analysis.scorecard
     names = {row.variant for row in rows}
     if len(names) < 2:
@@ -135,7 +133,8 @@ def _width(study: Study) -> str:
 
 def _built(study: Study) -> Iterator[BuiltPart]:
     for part in PARTS:
-        section = part.build(study)
+        source = getattr(study, part.of) if part.of else study
+        section = None if source is None else part.build(source)
         if section is not None:
             is_printed = part.is_printed or study.analysis is None
             yield BuiltPart(part.id, part.short, part.title, section, is_printed)
@@ -152,7 +151,7 @@ def _kicker(study: Study) -> str:
 
 
 def _downloads(study: Study) -> Iterator[Download]:
-    """Every result as JSON, from which the page can be made again; scorecard and values as CSV."""
+    """Offer every result as JSON, from which the page can be made again; rows as CSV."""
     stem = re.sub(r"[^A-Za-z0-9_-]+", "-", study.name) or "experiment"
     if study.analysis is not None:
         csv = assets.packed_url(study.analysis.to_csv())
@@ -168,7 +167,7 @@ def _downloads(study: Study) -> Iterator[Download]:
 
 
 def _kept(study: Study) -> tuple[Study, str]:
-    """What the page has of a study as JSON, and the words for it."""
+    """Return what the page has of a study as JSON, and the words for it."""
     if study.time is None or len(study.time.windows) <= _MOST_WINDOWS:
         return study, "everything (JSON)"
     time = replace(study.time, windows=(), looks=())
@@ -192,7 +191,7 @@ class Figures(Mapping[tuple[str, ...], "go.Figure"]):
         self._study = study_of(result)
 
     def __getitem__(self, key: tuple[str, ...] | str) -> "go.Figure":
-        """The figure of a key.
+        """Return the figure of a key.
 
         Raises:
             KeyError: There is none; it says which there are.
@@ -216,7 +215,7 @@ class Figures(Mapping[tuple[str, ...], "go.Figure"]):
 
     @cached_property
     def _drawn(self) -> Mapping[tuple[str, ...], Figure]:
-        """Every figure, drawn once."""
+        """Draw every figure, once."""
         of_parts = [
             view for part in _built(self._study) for view in figures_of(part.section.blocks)
         ]
@@ -225,7 +224,7 @@ class Figures(Mapping[tuple[str, ...], "go.Figure"]):
 
 
 def summary(result: Result) -> str:
-    """The verdict and the scorecard for a notebook's output cell."""
+    """Write the verdict and the scorecard for a notebook's output cell."""
     return assets.render(
         "summary.html",
         result=result,
@@ -237,7 +236,7 @@ def summary(result: Result) -> str:
 
 
 def brief(result: Brief) -> str:
-    """The short tables of a result for a notebook's output cell."""
+    """Write the short tables of a result for a notebook's output cell."""
     shown = (*parts(result), *notes(result))
     return assets.render("brief.html", parts=shown, style=_summary_style())
 

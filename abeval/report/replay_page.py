@@ -1,19 +1,16 @@
-"""The parts of the page that an offline replay fills: models, stages, curves, blends, calibration.
-
-`registry.py` lists them; tables are from `replay_views.py`, figures from `replay_figures.py`.
-"""
+"""Build the parts of the page that a replay fills: models, stages, curves, blends, calibration."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from math import sqrt
-
-from markupsafe import Markup
 
 from abeval.report import assets
 from abeval.report import figures as fig
 from abeval.report import replay_views as views
 from abeval.report.figures import FigureView, Section
 from abeval.report.replay_views import cut_views
+from abeval.report.tables import TextTable, numbers
 from abeval.results import format as fmt
+from abeval.results import replay
 from abeval.results.replay import POOLED, Blend, CalibrationBin, Curve, ReplayResult, ReplayRow
 from abeval.results.study import Study
 
@@ -25,11 +22,7 @@ Point = tuple[float | str, fig.Interval]
 
 
 def curve_figure(curves: Sequence[Curve]) -> fig.Figure:
-    """A metric at every cut-off, a line per model, a ring around each elbow.
-
-    Args:
-        curves: Of one metric on one traffic, one per model.
-    """
+    """Draw one metric by cut-off, a line per model, a ring around each elbow."""
     traces = []
     for i, curve in enumerate(curves):
         points: list[Point] = [(p.k, (p.value, p.low, p.high)) for p in curve.points]
@@ -39,11 +32,7 @@ def curve_figure(curves: Sequence[Curve]) -> fig.Figure:
 
 
 def calibration_figure(bins: Sequence[CalibrationBin]) -> fig.Figure:
-    """Click rate against predicted score; dashed: perfect calibration.
-
-    Args:
-        bins: All bins of one traffic and one way of binning.
-    """
+    """Draw click rate against predicted score, in bins; dashed: perfect calibration."""
     series: dict[str, list[Point]] = {b.model: [] for b in bins}
     for b in sorted((b for b in bins if b.rows), key=lambda b: b.mean_score):
         series[b.model].append((b.mean_score, (b.clicks / b.rows, b.low, b.high)))
@@ -56,7 +45,7 @@ def calibration_figure(bins: Sequence[CalibrationBin]) -> fig.Figure:
 
 
 def _weight(trace: fig.Trace, bins: Sequence[CalibrationBin]) -> fig.Trace:
-    """Points as large as their rows are many, which they name."""
+    """Size points by their rows, which they name."""
     ordered = sorted(bins, key=lambda b: b.mean_score)
     most = max(b.rows for b in bins)
     size = [_SMALLEST + (_LARGEST - _SMALLEST) * sqrt(b.rows / most) for b in ordered]
@@ -69,11 +58,7 @@ def _weight(trace: fig.Trace, bins: Sequence[CalibrationBin]) -> fig.Trace:
 
 
 def blend_figure(rows: Sequence[tuple[float, ReplayRow]]) -> fig.Figure:
-    """A metric of α·model + (1 − α)·base, a line per traffic.
-
-    Args:
-        rows: α and the row of that blend; α 0 is the base and 1 the model.
-    """
+    """Draw a metric of α·model + (1 − α)·base by α, a line per traffic."""
     series: dict[str, list[Point]] = {row.traffic: [] for _, row in rows}
     for share, row in sorted(rows, key=lambda item: item[0]):
         series[row.traffic].append((share, (row.value, row.low, row.high)))
@@ -81,11 +66,7 @@ def blend_figure(rows: Sequence[tuple[float, ReplayRow]]) -> fig.Figure:
 
 
 def stage_figure(rows: Sequence[tuple[str, str, ReplayRow]]) -> fig.Figure:
-    """A metric from stage to stage, a line per model.
-
-    Args:
-        rows: Stage, model without its stage, and the row.
-    """
+    """Draw a metric from stage to stage, a line per model; rows are stage, model and value."""
     series: dict[str, list[Point]] = {model: [] for _, model, _ in rows}
     for stage, model, row in rows:
         series[model].append((fig.label(stage), (row.value, row.low, row.high)))
@@ -98,7 +79,7 @@ def lines(
     up: str,
     axis: Mapping[str, object] | None = None,
 ) -> fig.Figure:
-    """A line per series, with the intervals of its points."""
+    """Draw a line per series, with the intervals of its points."""
     traces = [_line(i, name, points) for i, (name, points) in enumerate(series.items())]
     return _drawn(traces, across, up, axis or {})
 
@@ -125,12 +106,7 @@ def _ring(i: int, k: int, value: float | None) -> fig.Trace:
         mode="markers",
         name=f"elbow at {k}",
         showlegend=False,
-        marker={
-            "size": 17,
-            "symbol": "circle-open",
-            "color": fig.colour(i),
-            "line": {"width": 2},
-        },
+        marker={"size": 17, "symbol": "circle-open", "color": fig.colour(i), "line": {"width": 2}},
         hovertemplate="elbow at %{x}<extra></extra>",
     )
 
@@ -138,28 +114,20 @@ def _ring(i: int, k: int, value: float | None) -> fig.Trace:
 def _drawn(
     traces: Sequence[fig.Trace], across: str, up: str, axis: Mapping[str, object]
 ) -> fig.Figure:
+    tail = {"gridcolor": fig.GRID, "zeroline": False, "nticks": 7}
     return fig.figure(
         traces,
-        xaxis={"title": {"text": fig.label(across), "standoff": 6}, "showgrid": False, **axis},
-        yaxis={
-            "title": {"text": fig.label(up), "standoff": 8},
-            "tickformat": "~g",
-            "gridcolor": fig.GRID,
-            "zeroline": False,
-            "nticks": 7,
-        },
+        xaxis={**fig.axis(fig.label(across), 6, showgrid=False), **axis},
+        yaxis={**fig.axis(fig.label(up), tickformat="~g"), **tail},
     )
 
 
 _BINNED = {"mass": "bins of equal counts", "width": "bins of equal widths"}
 
 
-def offline_part(study: Study) -> Section | None:
-    """The models offline, side by side."""
-    result = study.replay
-    if result is None:
-        return None
-    html = assets.render(
+def offline_part(result: ReplayResult) -> Section:
+    """Show the models offline, side by side."""
+    html = assets.block(
         "offline.html",
         result=result,
         compared=views.compared(result),
@@ -174,45 +142,42 @@ def offline_part(study: Study) -> Section | None:
         by_value=views.by_value_views(result),
         level=fmt.level(result.alpha),
     )
-    return Section("The models on the same log.", (Markup(html),))  # noqa: S704 (the template escapes)
+    return Section("The models on the same log.", (html,))
 
 
 def replay_figure_views(study: Study) -> Iterator[FigureView]:
-    """Every figure inside the part `offline`, which its template lays out."""
+    """List every figure inside the part `offline`, which its template lays out."""
     if study.replay is not None:
         for make in (_curves, _blends, _stages):
             yield from make(study.replay)
 
 
-def calibration_part(study: Study) -> Section | None:
-    """Click rate against predicted score."""
-    if study.replay is None or not study.replay.calibration:
+def calibration_part(result: ReplayResult) -> Section | None:
+    """Show click rate against predicted score."""
+    if not result.calibration:
         return None
     lead = (
         "Click rate against predicted score. Above the dashed line a model predicts too little, "
         "below it too much. Points are as large as their rows are many, with the interval of their "
         "rate."
     )
-    return Section(lead, tuple(_calibration(study.replay)))
+    return Section(lead, tuple(_calibration(result)))
 
 
 def _curves(result: ReplayResult) -> Iterator[FigureView]:
-    """A figure for each metric and traffic."""
+    """Draw a figure for each metric and traffic."""
     keys = dict.fromkeys((curve.metric, curve.traffic) for curve in result.curves)
     for i, (metric, traffic) in enumerate(keys):
         own = [c for c in result.curves if (c.metric, c.traffic) == (metric, traffic)]
-        points = [[_value(p.value, p.low, p.high) for p in curve.points] for curve in own]
-        rows = [
-            (str(own[0].points[n].k), *column) for n, column in enumerate(zip(*points, strict=True))
-        ]
+        rows = zip(*(curve.points for curve in own), strict=True)
+        cells = tuple((str(points[0].k), *map(_value, points)) for points in rows)
         yield FigureView(
             f"curve-{i}",
             f"{metric}, traffic of {traffic}",
             _elbows(own),
             curve_figure(own),
+            TextTable("", "", ("k", *(curve.model for curve in own)), cells),
             traffic == POOLED,
-            ("k", *(curve.model for curve in own)),
-            tuple(rows),
             key=("curve", metric, traffic),
         )
 
@@ -225,7 +190,7 @@ def _elbows(curves: Sequence[Curve]) -> str:
 
 
 def _calibration(result: ReplayResult) -> Iterator[FigureView]:
-    """A figure for each traffic and way of binning."""
+    """Draw a figure for each traffic and way of binning."""
     keys = dict.fromkeys((b.traffic, b.kind) for b in result.calibration)
     for i, (traffic, kind) in enumerate(keys):
         own = [b for b in result.calibration if (b.traffic, b.kind) == (traffic, kind)]
@@ -234,20 +199,26 @@ def _calibration(result: ReplayResult) -> Iterator[FigureView]:
             f"Traffic of {traffic}, {_BINNED[kind]}",
             "",
             calibration_figure(own),
-            heads=("Model", "Bin", "Rows", "Clicks", "Clicks / rows", "interval", "Mean score"),
-            rows=tuple(_bin(b) for b in own),
+            numbers(
+                own,
+                ("Model", lambda b: b.model),
+                ("Bin", lambda b: str(b.bin)),
+                ("Rows", lambda b: fmt.count(b.rows)),
+                ("Clicks", lambda b: fmt.count(b.clicks)),
+                ("Clicks / rows", lambda b: _rate(b)[0]),
+                ("interval", lambda b: _rate(b)[1]),
+                ("Mean score", lambda b: fmt.mean(b.mean_score)),
+            ),
             key=("calibration", traffic, kind),
         )
 
 
-def _bin(b: CalibrationBin) -> tuple[str, ...]:
-    rate = fmt.estimate(b.clicks / b.rows if b.rows else None, b.low, b.high)
-    counts = (str(b.bin), fmt.count(b.rows), fmt.count(b.clicks))
-    return b.model, *counts, *rate, fmt.mean(b.mean_score)
+def _rate(b: CalibrationBin) -> tuple[str, str]:
+    return fmt.estimate(b.clicks / b.rows if b.rows else None, b.low, b.high)
 
 
 def _blends(result: ReplayResult) -> Iterator[FigureView]:
-    """A figure for each metric and model that is blended with control's."""
+    """Draw a figure for each metric and model that is blended with control's."""
     blends = [m.blend for m in result.models if m.blend is not None]
     for i, (model, base) in enumerate(dict.fromkeys((b.model, b.base) for b in blends)):
         shares = {base: 0.0, model: 1.0}
@@ -257,9 +228,8 @@ def _blends(result: ReplayResult) -> Iterator[FigureView]:
             rows = [(shares[r.model], r) for r in _of(result, metric) if r.model in shares]
             title = f"{metric}, α·{name.replace('1·', '(1 − α)·')}"
             figure = blend_figure(rows)
-            yield FigureView(
-                f"blend-{i}-{j}", title, _largest(rows), figure, False, *_blend_table(rows)
-            )
+            table = _blend_table(rows)
+            yield FigureView(f"blend-{i}-{j}", title, _largest(rows), figure, table)
 
 
 def _of(result: ReplayResult, metric: str) -> list[ReplayRow]:
@@ -267,7 +237,7 @@ def _of(result: ReplayResult, metric: str) -> list[ReplayRow]:
 
 
 def _largest(rows: Sequence[tuple[float, ReplayRow]]) -> str:
-    """The share with the largest value on each traffic; whether large is good is left open."""
+    """Say which share is largest on each traffic; whether large is good is left open."""
     largest = []
     for traffic in dict.fromkeys(row.traffic for _, row in rows):
         known = [(r.value, a) for a, r in rows if r.traffic == traffic and r.value is not None]
@@ -276,19 +246,17 @@ def _largest(rows: Sequence[tuple[float, ReplayRow]]) -> str:
     return f"Largest on {', '.join(largest)}." if largest else ""
 
 
-def _blend_table(
-    rows: Sequence[tuple[float, ReplayRow]],
-) -> tuple[tuple[str, ...], tuple[tuple[str, ...], ...]]:
-    """Headers and rows: a row for each share, a column for each traffic."""
+def _blend_table(rows: Sequence[tuple[float, ReplayRow]]) -> TextTable:
+    """Tabulate a row for each share, a column for each traffic."""
     traffics = list(dict.fromkeys(row.traffic for _, row in rows))
-    cells = {(share, row.traffic): _value(row.value, row.low, row.high) for share, row in rows}
-    shares = sorted(dict.fromkeys(share for share, _ in rows))
+    cells = {(share, row.traffic): _value(row) for share, row in rows}
+    shares = sorted({share for share, _ in rows})
     lines = [(f"{s:g}", *(cells.get((s, t), fmt.MISSING) for t in traffics)) for s in shares]
-    return ("α", *traffics), tuple(lines)
+    return TextTable("", "", ("α", *traffics), tuple(lines))
 
 
 def _stages(result: ReplayResult) -> Iterator[FigureView]:
-    """A figure for each metric and traffic: its value at each stage."""
+    """Draw a figure for each metric and traffic: its value at each stage."""
     stages = {m.name: m.stage for m in result.models if m.stage is not None}
     keys = [(m, t) for m in views.drawn_metrics(result) for t in views.traffics(result)]
     for i, (metric, traffic) in enumerate(keys if stages else ()):
@@ -299,12 +267,16 @@ def _stages(result: ReplayResult) -> Iterator[FigureView]:
             f"{metric}, traffic of {traffic}",
             "",
             stage_figure(named),
+            numbers(
+                named,
+                ("Stage", lambda one: one[0]),
+                ("Model", lambda one: one[1]),
+                ("Value", lambda one: _value(one[2])),
+            ),
             traffic == POOLED,
-            ("Stage", "Model", "Value"),
-            tuple((s, name, _value(r.value, r.low, r.high)) for s, name, r in named),
             key=("stage", metric, traffic),
         )
 
 
-def _value(value: float | None, low: float | None, high: float | None) -> str:
-    return " ".join(part for part in fmt.estimate(value, low, high) if part)
+def _value(row: ReplayRow | replay.CurvePoint) -> str:
+    return " ".join(part for part in fmt.estimate(row.value, row.low, row.high) if part)

@@ -1,58 +1,41 @@
-"""A replay as short tables: some metrics a cut-off, models side by side, and their difference.
-
-`short.py` asks for them.
-"""
+"""Tabulate a replay: some metrics a cut-off, models side by side, and their difference."""
 
 import re
 from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple
 
-from abeval.report.tables import TextTable
-from abeval.results import codes
+from abeval.report.tables import TextTable, table
+from abeval.results import codes, replay
 from abeval.results import format as fmt
-from abeval.results.replay import (
-    POOLED,
-    CutByValue,
-    ModelCoverage,
-    PairRow,
-    ReplayCutPair,
-    ReplayResult,
-    ReplayRow,
-)
+from abeval.results.replay import POOLED, PairRow, ReplayResult, ReplayRow
 
 _SHORT = ("auc", "gauc[impressions]", "q_ctr", "log_loss")
 """Metrics that the terminal shows, as far as the replay has them."""
 
 
 def cut_text(result: ReplayResult) -> Iterator[TextTable]:
-    """Models in pairs by cell, over all traffic together."""
+    """Tabulate models in pairs by cell, over all traffic together."""
     traffics = list(dict.fromkeys(pair.traffic for pair in result.cut_pairs))
     shown = POOLED if POOLED in traffics else next(iter(traffics), "")
     rows = [p for p in result.cut_pairs if p.traffic == shown and p.metric in _SHORT]
     if rows:
-        words = "all traffic" if shown == POOLED else f"traffic of {shown}"
-        yield TextTable(
-            f"Models by cut, {words}",
+        yield table(
+            f"Models by cut, {_words(shown)}",
             "differences paired by unit; p is Holm's over the cells of a cut.",
-            ("cut", "cell", "metric", "model", "value", "difference", "p"),
-            tuple(
-                (
-                    pair.cut,
-                    pair.cell or "(none)",
-                    pair.metric,
-                    pair.model,
-                    fmt.MISSING if pair.value is None else f"{pair.value:.4g}",
-                    _value_difference(pair),
-                    fmt.p_value(pair.p_adjusted),
-                )
-                for pair in rows
-            ),
+            rows,
+            "cut",
+            ("cell", lambda pair: pair.cell or "(none)"),
+            *("metric", "model"),
+            ("value", lambda p: fmt.MISSING if p.value is None else f"{p.value:.4g}"),
+            ("difference", lambda pair: _change(pair, codes.reason(pair.reason))),
+            ("p", lambda pair: fmt.p_value(pair.p_adjusted)),
         )
 
 
-def _value_difference(pair: ReplayCutPair) -> str:
-    shown = fmt.difference(pair.difference, pair.low, pair.high)
-    return codes.reason(pair.reason) if shown is None or pair.low is None else shown.text
+def _change(row: replay.ReplayCutPair | PairRow | replay.Gap, missing: str) -> str:
+    """Write the difference of two models, or what stands in place of one without an interval."""
+    shown = fmt.difference(row.difference, row.low, row.high)
+    return missing if shown is None or row.low is None else shown.text
 
 
 ROWS = 12
@@ -68,9 +51,6 @@ _FIRST = (
 _DEFINITIONS = frozenset({"lin", "min", "mean", "impressions", "width", "self_information", ""})
 """Of several definitions of one metric, the one that a short table shows."""
 
-Key = tuple[str, str, str]
-"""Model, traffic and metric."""
-
 
 class _Id(NamedTuple):
     """A metric's id in its parts: `map@10[min]`."""
@@ -81,13 +61,13 @@ class _Id(NamedTuple):
 
     @classmethod
     def of(cls, text: str) -> "_Id":
-        """The parts that the id has; others are empty."""
+        """Take an id apart; parts that it does not have are empty."""
         match = re.fullmatch(r"([^@\[]+)(?:@(\d+))?(?:@?\[?(.*?)\]?)", text)
         return cls(*(part or "" for part in match.groups())) if match else cls(text, "", "")
 
 
 def replay_tables(result: ReplayResult, whole: bool) -> tuple[TextTable | str, ...]:
-    """The models on all traffic together; with `whole`, every metric, on each traffic too."""
+    """Tabulate models on all traffic; with `whole`, every metric, on each traffic too."""
     tables: list[TextTable | str] = []
     metrics = list(dict.fromkeys(row.metric for row in result.rows))
     shown = metrics if whole else chosen(metrics, _pooled(result))
@@ -131,7 +111,7 @@ def _quoted(names: Sequence[str]) -> list[str]:
 
 
 def _by_cut(metrics: Sequence[str]) -> list[tuple[str, list[str]]]:
-    """The metrics of each cut-off, and those without one."""
+    """Group the metrics of each cut-off, and those without one."""
     groups: dict[str, list[str]] = {}
     for name in metrics:
         k = _Id.of(name).k
@@ -155,73 +135,55 @@ def _words(traffic: str) -> str:
     return "all traffic" if traffic == POOLED else f"traffic of {traffic}"
 
 
+class _Line(NamedTuple):
+    """A metric of one model, with its values by model and its comparison."""
+
+    metric: str
+    model: str
+    values: dict[str, str]
+    pair: PairRow | None
+
+
 def _table(result: ReplayResult, title: str, traffic: str, metrics: Sequence[str]) -> TextTable:
-    models = [model.name for model in result.models]
-    rows = {(r.model, r.traffic, r.metric): r for r in result.rows if r.traffic == traffic}
-    pairs = [pair for pair in result.pairs if pair.traffic == traffic]
-    if len(models) == 2 and len({(pair.control, pair.model) for pair in pairs}) == 1:
-        return _side_by_side(title, rows, pairs, metrics)
-    return _one_below_the_other(title, models, rows, pairs, metrics)
-
-
-def _side_by_side(
-    title: str, rows: dict[Key, ReplayRow], pairs: Sequence[PairRow], metrics: Sequence[str]
-) -> TextTable:
-    """Two models."""
-    by_metric = {pair.metric: pair for pair in pairs}
-    control, model, traffic = pairs[0].control, pairs[0].model, pairs[0].traffic
-    cells = []
+    """Put two models side by side; more, or one, below each other, each with its control."""
+    rows = {(r.model, r.metric): r for r in result.rows if r.traffic == traffic}
+    pairs = {(p.model, p.metric): p for p in result.pairs if p.traffic == traffic}
+    lines = []
     for metric in metrics:
-        two = [rows.get((name, traffic, metric)) for name in (control, model)]
-        places = _places(two)
-        cells.append(
-            (metric, *(_value(row, places) for row in two), _difference(by_metric.get(metric)))
+        values = _values([(one.name, rows.get((one.name, metric))) for one in result.models])
+        lines += [_Line(metric, model, values, pairs.get((model, metric))) for model in values]
+    compared = {(pair.control, pair.model) for pair in pairs.values()}
+    if len(result.models) == 2 and len(compared) == 1:
+        ((control, model),) = compared
+        return table(
+            title,
+            f"{model} - {control}, paired by unit.",
+            [line for line in lines if line.model == model],
+            "metric",
+            (control, lambda line: line.values[control], "number"),
+            (model, lambda line: line.values[model], "number"),
+            ("difference", lambda line: _difference(line.pair)),
         )
-    return TextTable(
-        title,
-        f"{model} - {control}, paired by unit.",
-        ("metric", control, model, "difference"),
-        tuple(cells),
-        ("name", "number", "number", "name"),
-    )
-
-
-def _one_below_the_other(
-    title: str,
-    models: Sequence[str],
-    rows: dict[Key, ReplayRow],
-    pairs: Sequence[PairRow],
-    metrics: Sequence[str],
-) -> TextTable:
-    """One model, or more than two, of which each is compared with its own control."""
-    by_key = {(pair.model, pair.metric): pair for pair in pairs}
-    traffic = next((key[1] for key in rows), "")
-    cells = []
-    for metric in metrics:
-        of_metric = {model: rows.get((model, traffic, metric)) for model in models}
-        places = _places(list(of_metric.values()))
-        for model, row in of_metric.items():
-            pair = by_key.get((model, metric))
-            against = "" if pair is None else pair.control
-            change = "" if pair is None else _difference(pair)
-            cells.append((metric, model, _value(row, places), against, change))
-    return TextTable(
+    return table(
         title,
         "differences paired by unit.",
-        ("metric", "model", "value", "against", "difference"),
-        tuple(cells),
-        ("name", "name", "number", "name", "name"),
+        lines,
+        *("metric", "model"),
+        ("value", lambda line: line.values[line.model], "number"),
+        ("against", lambda line: "" if line.pair is None else line.pair.control),
+        ("difference", lambda line: _difference(line.pair)),
     )
 
 
-def _places(rows: Sequence[ReplayRow | None]) -> int | None:
-    """Decimals for the values of one metric, by the narrowest interval."""
+def _values(rows: Sequence[tuple[str, ReplayRow | None]]) -> dict[str, str]:
+    """Write one metric of each model, with decimals by the narrowest interval."""
     widths = [
         (row.high - row.low) / 2
-        for row in rows
+        for _, row in rows
         if row is not None and row.low is not None and row.high is not None and row.high > row.low
     ]
-    return min(fmt.decimals(min(widths)) + 1, 12) if widths else None
+    places = min(fmt.decimals(min(widths)) + 1, 12) if widths else None
+    return {model: _value(row, places) for model, row in rows}
 
 
 def _value(row: ReplayRow | None, places: int | None) -> str:
@@ -235,14 +197,11 @@ def _value(row: ReplayRow | None, places: int | None) -> str:
 def _difference(pair: PairRow | None) -> str:
     if pair is None:
         return ""
-    shown = fmt.difference(pair.difference, pair.low, pair.high)
-    if shown is None or pair.low is None:
-        return codes.words(str(pair.reason)) if pair.reason else fmt.MISSING
-    return shown.text
+    return _change(pair, codes.reason(pair.reason) or fmt.MISSING)
 
 
 def _extras(result: ReplayResult) -> Iterator[TextTable | str]:
-    """Gaps between splits, elbows of curves, cut-offs by value, models by cut."""
+    """List gaps between splits, elbows of curves, cut-offs by value, models by cut."""
     if result.gaps:
         yield _gaps(result)
     for curve in result.curves:
@@ -254,31 +213,27 @@ def _extras(result: ReplayResult) -> Iterator[TextTable | str]:
 
 
 def _gaps(result: ReplayResult) -> TextTable:
-    rows = []
-    for gap in result.gaps:
-        shown = fmt.difference(gap.difference, gap.low, gap.high)
-        change = codes.words(str(gap.reason)) if shown is None or gap.low is None else shown.text
-        rows.append((gap.metric, gap.model, gap.traffic, f"{gap.first} - {gap.other}", change))
-    return TextTable(
+    return table(
         "Gaps between splits",
         "paired by unit.",
-        ("metric", "model", "traffic", "splits", "gap"),
-        tuple(rows),
+        result.gaps,
+        *("metric", "model", "traffic"),
+        ("splits", lambda gap: f"{gap.first} - {gap.other}"),
+        ("gap", lambda gap: _change(gap, codes.words(str(gap.reason)))),
     )
 
 
-def _by_value(cut: CutByValue) -> TextTable:
-    ks = ", ".join(f"{value} {k}" for value, k in cut.ks)
-    return TextTable(
+def _by_value(cut: replay.CutByValue) -> TextTable:
+    return table(
         f"k by {cut.column}",
-        ks,
-        ("metric", "model", "traffic", "value"),
-        tuple((r.metric, r.model, r.traffic, _value(r, None)) for r in cut.rows),
-        ("name", "name", "name", "number"),
+        ", ".join(f"{value} {k}" for value, k in cut.ks),
+        cut.rows,
+        *("metric", "model", "traffic"),
+        ("value", lambda row: _value(row, None), "number"),
     )
 
 
-def _coverage_line(model: ModelCoverage) -> str:
+def _coverage_line(model: replay.ModelCoverage) -> str:
     shares = (
         (model.scored_requests, model.requests, "requests"),
         (model.scored_units, model.units, "units"),

@@ -1,10 +1,7 @@
-"""A replay as its page shows it: models side by side, stages and splits, formatted as text.
+"""Lay out a replay on its page: models side by side, stages and splits, as text."""
 
-`replay_parts.py` hands over a `ReplayResult`; `replay_tables.py` formats the rows chosen here.
-"""
-
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from typing import NamedTuple, TypeVar
 
 from markupsafe import Markup
@@ -12,17 +9,10 @@ from markupsafe import Markup
 from abeval.offline.metrics import OfflineMetric, parse_metric
 from abeval.report import glyph
 from abeval.report.effects import EffectView, full
-from abeval.results import codes
+from abeval.report.tables import estimate_of, interval_of
+from abeval.results import codes, replay
 from abeval.results import format as fmt
-from abeval.results.replay import (
-    POOLED,
-    Gap,
-    PairRow,
-    ReplayCutPair,
-    ReplayCutRow,
-    ReplayResult,
-    ReplayRow,
-)
+from abeval.results.replay import POOLED, Gap, PairRow, ReplayResult, ReplayRow
 
 _REQUESTS = ("list", "tied")
 _BEYOND = ("beyond", "catalogue")
@@ -76,17 +66,20 @@ class GroupView:
     main: bool
 
 
+Change = PairRow | Gap | replay.ReplayCutPair
+
+
 class Line(NamedTuple):
     """The records of a row before it is drawn, as `replay_views.py` chooses them."""
 
     metric: str
     label: str
-    values: tuple[ReplayRow | None, ...]
-    change: PairRow | Gap | None
+    values: tuple[ReplayRow | replay.ReplayCutRow | None, ...]
+    change: Change | None
 
 
 def kind_of(metric: OfflineMetric) -> str:
-    """Title of the table of a metric."""
+    """Title the table of a metric."""
     family = metric.definition.family
     if family in _BEYOND:
         return f"Beyond accuracy at k = {metric.k}"
@@ -103,7 +96,7 @@ def group_of(
     level: str,
     main: bool,
 ) -> GroupView:
-    """A table of lines; `level` is the level of their intervals, as text."""
+    """Lay lines out as a table; `level` is the level of their intervals, as text."""
     marks = [_mark(line, level) for line in lines]
     drawn = [mark for mark in marks if mark is not None]
     axis = glyph.shared_axis(drawn)
@@ -118,24 +111,20 @@ def _table_row(line: Line, mark: glyph.Mark | None, axis: glyph.Axis) -> Compare
     if change is None:
         return ComparedView(line.metric, line.label, values, None, "")
     drawing = glyph.draw(mark, axis) if mark else Markup()
-    effect = replace(_effect(change), glyph=drawing)
-    return ComparedView(line.metric, line.label, values, effect, fmt.p_value(change.p_value))
-
-
-def _effect(change: PairRow | Gap) -> EffectView:
     shown = fmt.difference(change.difference, change.low, change.high)
-    ends = f"{full(change.difference)} [{full(change.low)}, {full(change.high)}]"
-    return EffectView(
-        estimate=shown.estimate if shown else fmt.MISSING,
-        interval=shown.interval if shown and change.low is not None else "",
+    effect = EffectView(
+        estimate=estimate_of(shown),
+        interval="" if change.low is None else interval_of(shown),
         absolute=codes.reason(change.reason),
-        exact=ends,
-        glyph=Markup(),
+        exact=f"{full(change.difference)} [{full(change.low)}, {full(change.high)}]",
+        glyph=drawing,
     )
+    p = change.p_adjusted if isinstance(change, replay.ReplayCutPair) else change.p_value
+    return ComparedView(line.metric, line.label, values, effect, fmt.p_value(p))
 
 
 def _mark(line: Line, level: str) -> glyph.Mark | None:
-    """The glyph of a difference, as a share of the baseline."""
+    """Draw a difference as a share of the baseline."""
     change = line.change
     if change is None or change.difference is None or change.low is None or change.high is None:
         return None
@@ -151,14 +140,14 @@ def _mark(line: Line, level: str) -> glyph.Mark | None:
 
 
 def _baseline(line: Line) -> float | None:
-    if isinstance(line.change, PairRow):
+    if isinstance(line.change, PairRow | replay.ReplayCutPair):
         return line.change.value_control
     row = line.values[0]
     return None if row is None else row.value
 
 
-def value_view(row: ReplayRow | None, places: int = 0) -> ValueView:
-    """The value of a row as printed, with at least some decimals: those of the values beside it."""
+def value_view(row: ReplayRow | replay.ReplayCutRow | None, places: int = 0) -> ValueView:
+    """Write a value with at least some decimals: those of the values beside it."""
     if row is None:
         return ValueView(fmt.MISSING, "", "")
     text, interval = fmt.estimate(row.value, row.low, row.high, places)
@@ -192,95 +181,78 @@ class TrafficView:
 
 
 def traffics(result: ReplayResult) -> tuple[str, ...]:
-    """The traffic of each variant, then all traffic together."""
+    """List the traffic of each variant, then all traffic together."""
     return tuple(dict.fromkeys(row.traffic for row in result.rows))
 
 
 def units_of(result: ReplayResult, traffic: str) -> int:
-    """Number of units of a traffic."""
+    """Count the units of a traffic."""
     return next((row.units for row in result.rows if row.traffic == traffic), 0)
 
 
 def plain_models(result: ReplayResult) -> list[str]:
-    """Models that are neither blends nor stages; the baseline of the comparisons first."""
+    """List models that are neither blends nor stages, the baseline of comparisons first."""
     names = [m.name for m in result.models if m.stage is None and m.blend is None]
     controls = [pair.control for pair in result.pairs if pair.control in names]
     return list(dict.fromkeys([*controls[:1], *names]))
 
 
 def compared(result: ReplayResult) -> tuple[TrafficView, ...]:
-    """The models side by side on every traffic."""
+    """Compare the models side by side on every traffic."""
     models, rows, pairs = plain_models(result), _by_key(result.rows), _by_key(result.pairs)
     if not models:
         return ()
     first, *others = models
     several = len(others) > 1
+
+    def lines(traffic: str, metric: str) -> Iterator[Line]:
+        for other in others or [""]:
+            values = (rows.get((model, traffic, metric)) for model in (first, other) if model)
+            change = pairs.get((other, traffic, metric))
+            yield Line(metric, other if several else "", tuple(values), change)
+
     heads = (first, "Model") if several else tuple(models)
-    views = []
-    for traffic in traffics(result):
-        lines = [
-            Line(
-                metric,
-                other if several else "",
-                tuple(rows.get((model, traffic, metric)) for model in (first, other) if model),
-                pairs.get((other, traffic, metric)),
-            )
-            for metric in metrics_of(result)
-            for other in others or [""]
-        ]
-        views.append(_traffic(result, traffic, heads, "Model" if several else "", lines))
-    return tuple(views)
+    return _traffics(result, heads, "Model" if several else "", lines)
 
 
 def staged(result: ReplayResult) -> tuple[TrafficView, ...]:
-    """The models side by side at each stage, in the order of the stages."""
+    """Compare the models at each stage, in the order of the stages."""
     stages: dict[str, list[str]] = {}
     for model in result.models:
         if model.stage is not None:
             stages.setdefault(model.stage, []).append(model.name)
     rows, pairs = _by_key(result.rows), _by_key(result.pairs)
-    views = []
-    for traffic in traffics(result) if stages else ():
-        lines = [
-            Line(
-                metric,
-                model,
-                (rows.get((model, traffic, metric)),),
-                pair
-                if (pair := pairs.get((model, traffic, metric))) and pair.control in models
-                else None,
-            )
-            for metric in metrics_of(result)
-            for models in stages.values()
-            for model in models
-        ]
-        views.append(_traffic(result, traffic, ("Value",), "Stage and model", lines))
-    return tuple(views)
+
+    def lines(traffic: str, metric: str) -> Iterator[Line]:
+        for models in stages.values():
+            for key in ((model, traffic, metric) for model in models):
+                pair = pairs.get(key)
+                change = pair if pair and pair.control in models else None
+                yield Line(metric, key[0], (rows.get(key),), change)
+
+    return _traffics(result, ("Value",), "Stage and model", lines) if stages else ()
 
 
 def split_views(result: ReplayResult) -> tuple[TrafficView, ...]:
-    """Each metric in every split, and the gap from the first to each other."""
+    """Show each metric in every split, and the gap from the first to each other."""
     if not result.splits:
         return ()
     by_split = [_by_key(split.rows) for split in result.splits]
     heads = tuple(split.name for split in result.splits)
     gaps = {(g.model, g.traffic, g.metric, g.other): g for g in result.gaps}
-    views = []
-    for traffic in traffics(result):
-        lines = []
-        for metric in metrics_of(result):
-            for model in (m.name for m in result.models):
-                key = (model, traffic, metric)
-                values = tuple(rows.get(key) for rows in by_split)
-                for other in heads[1:] or heads:
-                    label = model if len(heads) < 3 else f"{model}, {heads[0]} - {other}"
-                    lines.append(Line(metric, label, values, gaps.get((*key, other))))
-        views.append(_traffic(result, traffic, heads, "Model", lines))
-    return tuple(views)
+
+    def lines(traffic: str, metric: str) -> Iterator[Line]:
+        for key in ((model.name, traffic, metric) for model in result.models):
+            values = tuple(rows.get(key) for rows in by_split)
+            for other in heads[1:] or heads:
+                label = key[0] if len(heads) < 3 else f"{key[0]}, {heads[0]} - {other}"
+                yield Line(metric, label, values, gaps.get((*key, other)))
+
+    return _traffics(result, heads, "Model", lines)
 
 
 def by_value_views(result: ReplayResult) -> tuple[TrafficView, ...]:
-    """Metrics whose cut-off depends on the value of a column."""
+    """Show metrics whose cut-off depends on the value of a column."""
     cut = result.by_value
     if cut is None:
         return ()
@@ -301,12 +273,12 @@ def by_value_views(result: ReplayResult) -> tuple[TrafficView, ...]:
 
 
 def metrics_of(result: ReplayResult) -> list[str]:
-    """The ids of the metrics, in order."""
+    """List the ids of the metrics, in order."""
     return [metric for metric, _ in result.definitions]
 
 
 def drawn_metrics(result: ReplayResult) -> list[str]:
-    """The metrics with figures: all if they are few, else those most teams quote, at one k."""
+    """Choose metrics with figures: all if they are few, else those most teams quote, at one k."""
     known = [parse_metric(metric) for metric in metrics_of(result)]
     if len(known) <= _FEW:
         return [metric.id for metric in known]
@@ -316,18 +288,26 @@ def drawn_metrics(result: ReplayResult) -> list[str]:
     return [metric.id for metric in deepest.values()]
 
 
-def _traffic(
-    result: ReplayResult, traffic: str, heads: tuple[str, ...], label: str, lines: Sequence[Line]
-) -> TrafficView:
-    by_title: dict[str, list[Line]] = {}
-    for line in lines:
-        by_title.setdefault(kind_of(parse_metric(line.metric)), []).append(line)
-    level, drawn = fmt.level(result.alpha), set(drawn_metrics(result))
-    groups = (
-        group_of(title, heads, label, own, level, any(line.metric in drawn for line in own))
-        for title, own in by_title.items()
-    )
-    return _view(result, traffic, tuple(groups))
+def _traffics(
+    result: ReplayResult,
+    heads: tuple[str, ...],
+    label: str,
+    lines: Callable[[str, str], Iterable[Line]],
+) -> tuple[TrafficView, ...]:
+    """Lay out the lines of each traffic and metric: a table for each kind of metric."""
+    level, drawn, views = fmt.level(result.alpha), set(drawn_metrics(result)), []
+    for traffic in traffics(result):
+        by_title: dict[str, list[Line]] = {}
+        for metric in metrics_of(result):
+            own = by_title.setdefault(kind_of(parse_metric(metric)), [])
+            own.extend(lines(traffic, metric))
+        groups = tuple(
+            group_of(title, heads, label, own, level, any(line.metric in drawn for line in own))
+            for title, own in by_title.items()
+            if own
+        )
+        views.append(_view(result, traffic, groups))
+    return tuple(views)
 
 
 def _view(result: ReplayResult, traffic: str, groups: tuple[GroupView, ...]) -> TrafficView:
@@ -339,23 +319,21 @@ def _by_key(rows: Iterable[AnyRow]) -> Mapping[Key, AnyRow]:
 
 
 def cut_views(result: ReplayResult) -> tuple[TrafficView, ...]:
-    """Every metric in every cell, a table for each cut and model, with p after Holm."""
-    return tuple(
-        TrafficView(
-            traffic, traffic == POOLED, units_of(result, traffic), tuple(_groups(result, traffic))
-        )
-        for traffic in dict.fromkeys(row.traffic for row in result.cut_rows)
-    )
+    """Show metrics in every cell, a table for each cut and model, with p after Holm."""
+    shown = dict.fromkeys(row.traffic for row in result.cut_rows)
+    return tuple(_view(result, name, tuple(_groups(result, name))) for name in shown)
 
 
 def _groups(result: ReplayResult, traffic: str) -> Iterator[GroupView]:
     rows = [row for row in result.cut_rows if row.traffic == traffic]
     pairs = [pair for pair in result.cut_pairs if pair.traffic == traffic]
     first, *others = plain_models(result) or [""]
+    metrics = list(dict.fromkeys(row.metric for row in result.cut_rows))
     for cut in dict.fromkeys(row.cut for row in rows):
-        values = {(r.cell, r.metric, r.model): _row(r) for r in rows if r.cut == cut}
-        changes = {(p.cell, p.metric, p.model): _pair(p) for p in pairs if p.cut == cut}
-        places = dict.fromkeys((metric, cell) for cell, metric, _ in values)
+        values = {(r.cell, r.metric, r.model): r for r in rows if r.cut == cut}
+        changes = {(p.cell, p.metric, p.model): p for p in pairs if p.cut == cut}
+        listed = dict.fromkeys((metric, cell) for cell, metric, _ in values)
+        places = sorted(listed, key=lambda place: metrics.index(place[0]))
         for other in others or [""]:
             heads = (first, other) if other else (first,)
             lines = [
@@ -365,21 +343,6 @@ def _groups(result: ReplayResult, traffic: str) -> Iterator[GroupView]:
                     tuple(values.get((cell, metric, model)) for model in heads),
                     changes.get((cell, metric, other)),
                 )
-                for metric, cell in sorted(places, key=lambda p: list(_metrics(result)).index(p[0]))
+                for metric, cell in places
             ]
             yield group_of(f"By {cut}", heads, "Cell", lines, fmt.level(result.alpha), True)
-
-
-def _metrics(result: ReplayResult) -> dict[str, None]:
-    return dict.fromkeys(row.metric for row in result.cut_rows)
-
-
-def _row(row: ReplayCutRow) -> ReplayRow:
-    numbers = row.value, row.low, row.high, row.units, row.counted
-    return ReplayRow(row.model, row.traffic, row.metric, *numbers, (), row.reason)
-
-
-def _pair(pair: ReplayCutPair) -> PairRow:
-    head = pair.control, pair.model, pair.traffic, pair.metric
-    numbers = pair.value_control, pair.value, pair.difference, pair.low, pair.high
-    return PairRow(*head, *numbers, pair.p_adjusted, pair.units, pair.reason)

@@ -1,25 +1,22 @@
-"""Every other result as short tables: what was asked, the numbers that decide, and the reasons.
-
-A result shows them when it is displayed, and a command when it has run.
-"""
+"""Tabulate every other result: what was asked, the numbers that decide, and the reasons."""
 
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, TypeAlias
 
+from abeval.report import tables
 from abeval.report.agreement_short import agreement_tables
 from abeval.report.history_short import added_parts, history_tables, prior_parts
-from abeval.report.layout import Kind
-from abeval.report.tables import TextTable
+from abeval.report.tables import WHY_NOT, TextTable, decisive_p, difference_of, table
 from abeval.report.time_short import time_tables
 from abeval.results import codes
 from abeval.results import format as fmt
 
 if TYPE_CHECKING:
     from abeval.results.agreement import Agreement
-    from abeval.results.analysis import CheckResult, Pair, Pairwise
+    from abeval.results.analysis import CheckResult, Pairwise
     from abeval.results.history import Added, HistoryPrior, HistoryReport
-    from abeval.results.off_policy import OffPolicyResult, Support
-    from abeval.results.power import DecisionPlan, Plan, Plans
+    from abeval.results.off_policy import OffPolicyResult, OffPolicyRow, Support
+    from abeval.results.power import DecisionPlan, Plans
     from abeval.results.replay import ReplayResult
     from abeval.results.trust import AAResult, AuditResult
     from abeval.results.windows import TimeResult
@@ -38,18 +35,13 @@ ROWS = 20
 
 
 def parts(result: "Brief", whole: bool = False) -> tuple[Part, ...]:
-    """The tables and sentences of a result, in the order of reading.
-
-    Args:
-        result: What a call of the API returned.
-        whole: Every metric and every column, instead of those that decide.
-    """
+    """List tables and sentences in the order of reading; with `whole`, metrics in full."""
     # By name, so that no record of another kind is imported.
     return _PARTS[type(result).__name__](result, whole)
 
 
 def notes(result: "Brief") -> tuple[str, ...]:
-    """What the reader must know beside the tables: what was left out, and why."""
+    """List what the reader must know beside the tables: what was left out, and why."""
     said = _NOTES.get(type(result).__name__)
     return () if said is None else said(result)
 
@@ -63,24 +55,14 @@ def _replay(result: "ReplayResult", whole: bool) -> tuple[Part, ...]:
 def _aa(result: "AAResult", whole: bool) -> tuple[Part, ...]:
     off = result.off()
     rows = [row for i, row in enumerate(result.metrics) if whole or i < ROWS or row.metric in off]
-    table = TextTable(
+    replays = tables.aa_table(
         f"A/A replays of {fmt.count(result.units)} units",
         f"how often each test rejects at {result.alpha:g} when nothing differs.",
-        ("metric", "test", "rejects", "interval", "uniform p", "replays"),
-        tuple(
-            (
-                row.metric,
-                "off" if row.metric in off else "holds",
-                f"{row.rejection_rate:.2%}",
-                f"[{row.rejection_low:.2%}, {row.rejection_high:.2%}]",
-                fmt.p_value(row.uniformity_p_value),
-                fmt.count(row.runs),
-            )
-            for row in rows
-        ),
-        ("name", "name", "number", "extra", "spare", "spare"),
+        rows,
+        off,
     )
-    return (table, *_more(len(result.metrics) - len(rows)))
+    more = len(result.metrics) - len(rows)
+    return (replays, f"{more} more: --all") if more else (replays,)
 
 
 def _off(result: "AAResult") -> tuple[str, ...]:
@@ -90,33 +72,26 @@ def _off(result: "AAResult") -> tuple[str, ...]:
     return (*off, *result.notes)
 
 
-def _more(rows: int) -> tuple[str, ...]:
-    """How much `--all` adds; nothing where nothing is left out."""
-    return (f"{rows} more: --all",) if rows > 0 else ()
-
-
 def _plans(result: "Plans") -> tuple[Part, ...]:
-    table = TextTable(
+    plans = table(
         "Plan",
         f"the relative effect that one test finds with {fmt.percent(result.power)}.",
-        (
-            *("metric", "role", "baseline", "sd", "effect", "control units", "variant units"),
-            *("days", "why not"),
-        ),
-        tuple(_plan_cells(plan) for plan in result.plans),
-        ("name", "extra", "spare", "spare", *("number",) * 4, "note"),
+        result.plans,
+        "metric",
+        ("role", lambda plan: plan.role, "extra"),
+        ("baseline", lambda plan: _digits(plan.baseline), "spare"),
+        ("sd", lambda plan: _digits(plan.sd), "spare"),
+        ("effect", lambda p: "" if p.mde is None else f"{100 * p.mde:.3g}%", "number"),
+        ("control units", lambda plan: _units(plan.units_control), "number"),
+        ("variant units", lambda plan: _units(plan.units), "number"),
+        ("days", lambda plan: "" if plan.days is None else f"{plan.days:,.1f}", "number"),
+        WHY_NOT,
     )
-    return (table, *(() if result.decision is None else (_decision(result.decision),)))
+    return (plans,) if result.decision is None else (plans, _decision(result.decision))
 
 
-def _plan_cells(plan: "Plan") -> tuple[str, ...]:
-    effect = "" if plan.mde is None else f"{100 * plan.mde:.3g}%"
-    return (
-        *(plan.metric, plan.role, _digits(plan.baseline), _digits(plan.sd), effect),
-        *("" if n is None else fmt.count(round(n)) for n in (plan.units_control, plan.units)),
-        "" if plan.days is None else f"{plan.days:,.1f}",
-        codes.reason(plan.reason),
-    )
+def _units(units: float | None) -> str:
+    return "" if units is None else fmt.count(round(units))
 
 
 def _digits(value: float | None, digits: int = 4) -> str:
@@ -124,7 +99,7 @@ def _digits(value: float | None, digits: int = 4) -> str:
 
 
 def _decision(plan: "DecisionPlan") -> str:
-    """How often the plan ends in each decision."""
+    """Say how often the plan ends in each decision."""
     metrics = f"{plan.goals} goal{'s' * (plan.goals > 1)}"
     if plan.guardrails:
         metrics += f" and {plan.guardrails} guardrail{'s' * (plan.guardrails > 1)}"
@@ -151,55 +126,43 @@ def _pairwise(result: "Pairwise") -> tuple[Part, ...]:
         tuple((name, fmt.MISSING if x is None else _digits(x)) for name, x in result.values),
         ("name", "number"),
     )
-    pairs = TextTable(
+    pairs = table(
         "Pairs",
         f"difference with {fmt.level(result.alpha)} interval; p {adjusted} over "
         f"{len(result.pairs)} pairs.",
-        ("variant", "against", "difference", "lift", "p", "units", "why not"),
-        tuple(_pair_cells(pair) for pair in result.pairs),
-        ("name", "name", "number", "spare", "number", "spare", "note"),
+        result.pairs,
+        "variant",
+        ("against", lambda pair: pair.base),
+        ("difference", difference_of, "number"),
+        ("lift", lambda p: "" if p.lift is None else f"{100 * p.lift:+.2f}%", "spare"),
+        ("p", lambda pair: fmt.p_value(decisive_p(pair)), "number"),
+        ("units", lambda p: f"{fmt.count(p.units)}, {fmt.count(p.units_base)}", "spare"),
+        WHY_NOT,
     )
     return values, pairs
 
 
-def _pair_cells(pair: "Pair") -> tuple[str, ...]:
-    shown = fmt.difference(pair.difference, pair.difference_low, pair.difference_high)
-    return (
-        pair.variant,
-        pair.base,
-        fmt.MISSING if shown is None else shown.text,
-        "" if pair.lift is None else f"{100 * pair.lift:+.2f}%",
-        fmt.p_value(pair.p_value if pair.p_adjusted is None else pair.p_adjusted),
-        f"{fmt.count(pair.units)}, {fmt.count(pair.units_base)}",
-        codes.reason(pair.reason),
-    )
-
-
 def _off_policy(result: "OffPolicyResult") -> tuple[Part, ...]:
-    rows = [
-        (
-            row.estimator,
-            fmt.MISSING if row.value is None else _digits(row.value, 6),
-            "" if row.low is None or row.high is None else f"[{row.low:.6g}, {row.high:.6g}]",
-            _digits(row.se),
-            "" if result.realised is None else _digits(row.z, 3),
-            codes.reason(row.reason),
-        )
-        for row in result.rows
-    ]
-    table = TextTable(
+    real = result.realised
+
+    def ends(row: "OffPolicyRow") -> str:
+        is_open = row.low is None or row.high is None
+        return "" if is_open else f"[{row.low:.6g}, {row.high:.6g}]"
+
+    estimates = table(
         result.policy,
         f"from the log of {result.source}.",
-        ("estimator", "value", "interval", "se", "z", "why not"),
-        tuple(rows),
-        ("name", "number", "name", "spare", "spare", "note"),
+        result.rows,
+        "estimator",
+        ("value", lambda row: _digits(row.value, 6) or fmt.MISSING, "number"),
+        ("interval", ends),
+        ("se", lambda row: _digits(row.se), "spare"),
+        ("z", lambda row: "" if real is None else _digits(row.z, 3), "spare"),
+        WHY_NOT,
     )
-    real = result.realised
-    lines = (
-        [] if real is None else [f"realised: {real.value:.6g} [{real.low:.6g}, {real.high:.6g}]"]
-    )
+    lines = [f"realised: {real.value:.6g} [{real.low:.6g}, {real.high:.6g}]"] if real else []
     lines += [] if result.support is None else [_support_line(result.support)]
-    return (table, *lines)
+    return (estimates, *lines)
 
 
 def _support_line(support: "Support") -> str:
@@ -220,36 +183,32 @@ def _audit(result: "AuditResult") -> tuple[Part, ...]:
     if result.uniformity is not None:
         parts.append(f"units are spread evenly over slots: p = {result.uniformity:.3g}")
     if result.pairs:
-        cells = tuple(
-            (
-                pair.one,
-                pair.other,
-                "too few units" if pair.p_adjusted is None else f"p = {pair.p_adjusted:.3g}",
-                fmt.count(pair.units),
-            )
-            for pair in result.pairs
+        pairs = table(
+            f"{len(result.pairs)} pairs of experiments",
+            "p after Holm over the pairs.",
+            result.pairs,
+            *("one", "other"),
+            ("independent", lambda pair: _independence(pair.p_adjusted)),
+            ("units in both", lambda pair: fmt.count(pair.units), "number"),
         )
-        title = f"{len(result.pairs)} pairs of experiments"
-        headers = ("one", "other", "independent", "units in both")
-        kinds: tuple[Kind, ...] = ("name", "name", "name", "number")
-        parts.append(TextTable(title, "p after Holm over the pairs.", headers, cells, kinds))
+        parts.append(pairs)
     return tuple(parts)
 
 
+def _independence(p: float | None) -> str:
+    return "too few units" if p is None else f"p = {p:.3g}"
+
+
 def _checks(result: "CheckResult", whole: bool) -> tuple[Part, ...]:
-    """How many passed, and the rest, worst first."""
+    """Count those that passed, and list the rest, worst first."""
     order = ("fail", "warn", "skipped", "pass")
     shown = [one for one in result.trust if whole or one.status != "pass"]
     shown.sort(key=lambda one: order.index(one.status))
     passed = sum(one.status == "pass" for one in result.trust)
     units = ", ".join(f"{v.name} {fmt.count(v.units)}" for v in result.experiment.variants)
     first = f"{result.experiment.name}: {passed} of {len(result.trust)} checks passed; {units}"
-    cells = tuple((one.name, one.status, codes.check_text(one)) for one in shown)
-    if not cells:
-        return (first,)
-    headers = ("check", "status", "result")
-    kinds: tuple[Kind, ...] = ("name", "name", "words")
-    return (first, TextTable("Checks", "What was measured, and what to do.", headers, cells, kinds))
+    checks = tables.checks_table("Checks", "What was measured, and what to do.", shown)
+    return (first, checks) if shown else (first,)
 
 
 def _mismatches(result: "AuditResult") -> list[Part]:
@@ -259,18 +218,15 @@ def _mismatches(result: "AuditResult") -> list[Part]:
         f"{low:.2f} % to {high:.2f} %) are in another variant than {result.scheme} gives"
     )
     since = [] if result.since is None else [f"they are more frequent since {result.since}"]
-    rows = tuple(
-        (one.logged, one.expected or "(not in the experiment)", fmt.count(one.units))
-        for one in result.matrix
-    )
-    table = TextTable(
+    units = table(
         "Units",
         "by variant in the log and by the rule.",
-        ("in the log", "by the rule", "units"),
-        rows,
-        ("name", "name", "number"),
+        result.matrix,
+        ("in the log", lambda one: one.logged),
+        ("by the rule", lambda one: one.expected or "(not in the experiment)"),
+        ("units", lambda one: fmt.count(one.units), "number"),
     )
-    return [first, *since, table]
+    return [first, *since, units]
 
 
 def _replay_notes(result: "ReplayResult") -> tuple[str, ...]:

@@ -1,24 +1,14 @@
-"""Days and segments as the page shows them, formatted as text.
+"""Show days, segments and cuts, formatted as text."""
 
-`page.py` hands over a `Result`; the page shows the rows.
-"""
-
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, fields
 from typing import Any
 
 from markupsafe import Markup
 
-from abeval.report import glyph
-from abeval.report.effects import (
-    EffectView,
-    anchors,
-    definitions,
-    effect_view,
-    metric_note,
-    slice_mark,
-)
-from abeval.report.tables import ROLES, TextTable, units_of
+from abeval.report import effects, glyph, tables
+from abeval.report.effects import EffectView, effect_view, slice_mark
+from abeval.report.tables import ROLES, TextTable, estimate_of, interval, table, text_of, units_of
 from abeval.results import MetricInfo, SliceRow, codes
 from abeval.results import format as fmt
 from abeval.results.analysis import Result
@@ -68,19 +58,19 @@ class SegmentView:
 
 
 def daily_views(result: Result) -> tuple[SliceView, ...]:
-    """Every metric with days, goals and guardrails first."""
+    """Show every metric with days, goals and guardrails first."""
     return _slices(result, result.daily, axis=None)
 
 
 def segment_views(result: Result) -> tuple[SegmentView, ...]:
-    """Every segment dimension in the result's order, diagnostics in a view of their own."""
+    """Show every segment dimension in order, diagnostics in a view of their own."""
     return slice_views(result, result.segments)
 
 
 def slice_views(result: Result, rows: Sequence[SliceRow]) -> tuple[SegmentView, ...]:
-    """Every dimension of some rows in their order, diagnostics in a view of their own."""
+    """Show every dimension of some rows in order, diagnostics in a view of their own."""
     views = []
-    metrics = definitions(result, rows)
+    metrics = effects.definitions(result, rows)
     for name in dict.fromkeys(row.slice for row in rows):
         for main in (True, False):
             own = [
@@ -101,8 +91,8 @@ def _segment(result: Result, name: str, main: bool, rows: Sequence[SliceRow]) ->
 def _slices(
     result: Result, rows: Sequence[SliceRow], axis: glyph.Axis | None
 ) -> tuple[SliceView, ...]:
-    metrics = definitions(result, rows)
-    ids = anchors(result.metrics)
+    metrics = effects.definitions(result, rows)
+    ids = effects.anchors(result.metrics)
     order = [role for role, _, _ in ROLES]
     names = sorted(
         dict.fromkeys(row.metric for row in rows), key=lambda n: order.index(metrics[n].role)
@@ -121,7 +111,9 @@ def _slice(
 ) -> SliceView:
     own = [row for row in rows if row.metric == metric.name]
     cells = tuple(_cell(result, row, metric, axis) for row in own)
-    return SliceView(metric.name, anchor, metric.role, metric_note(metric), _takeaway(own), cells)
+    return SliceView(
+        metric.name, anchor, metric.role, effects.metric_note(metric), _takeaway(own), cells
+    )
 
 
 def _cell(result: Result, row: SliceRow, metric: MetricInfo, axis: glyph.Axis | None) -> CellView:
@@ -141,7 +133,7 @@ def _cell(result: Result, row: SliceRow, metric: MetricInfo, axis: glyph.Axis | 
 
 
 def _takeaway(rows: Sequence[SliceRow]) -> str:
-    """One sentence on the days of a metric: signs and intervals, without a verdict."""
+    """Say in one sentence what days show: signs and intervals, without a verdict."""
     variants = tuple(dict.fromkeys(row.variant for row in rows))
     clauses = [_days_clause([r for r in rows if r.variant == name]) for name in variants]
     if len(variants) == 1:
@@ -154,18 +146,13 @@ def _days_clause(rows: Sequence[SliceRow]) -> str:
     if not full:
         return "no full day has an effect"
     above = sum(1 for row in full if (row.difference or 0.0) > 0)
-    clear = sum(1 for row in full if _clear(row))
+    clear = sum(map(tables.excludes_zero, full))
     days = f"{len(full)} full {'day' if len(full) == 1 else 'days'}"
     return f"above control on {above} of {days}, with an interval that excludes zero on {clear}"
 
 
-def _clear(row: SliceRow) -> bool:
-    low, high = row.difference_low, row.difference_high
-    return low is not None and high is not None and not low <= 0 <= high
-
-
 def cut_views(result: Result) -> tuple[SegmentView, ...]:
-    """Every cut as a segment is shown, with p after Holm; diagnostics in a view of their own."""
+    """Show cuts as segments are shown, with p after Holm."""
     return slice_views(result, [_as_slice(row) for row in result.cuts])
 
 
@@ -181,12 +168,12 @@ CELLS = 8
 
 
 def split_tables(result: Result) -> tuple[TextTable, ...]:
-    """What changed within cells and by their mix, and which metrics have no cuts."""
+    """Tabulate what changed within cells and by their mix, and which metrics have no cuts."""
     return tuple(table for table in (_splits(result), _without(result)) if table.rows)
 
 
 def cut_tables(result: Result) -> tuple[TextTable, ...]:
-    """The same, after the largest cells of goals and guardrails."""
+    """Tabulate the same, after the largest cells of goals and guardrails."""
     cells = _cells(result)
     return (*((cells,) if cells.rows else ()), *split_tables(result))
 
@@ -202,24 +189,17 @@ def _cells(result: Result) -> TextTable:
         for row in _largest([r for r in rows if (r.cut, r.metric, r.variant) == key])
     ]
     more = "" if len(shown) == len(rows) else f" The {CELLS} that most units saw."
-    return TextTable(
+    return table(
         "Cuts",
         "effects in parts of the traffic, of which a unit may see several; p is Holm's over the "
         f"cells of a cut.{more}",
-        ("cut", "cell", "metric", "variant", f"lift [{level}]", "p", "share"),
-        tuple(
-            (
-                row.cut,
-                row.cell or "(none)",
-                row.metric,
-                row.variant,
-                _effect(row, units.get(row.metric, "")),
-                fmt.p_value(row.p_adjusted),
-                _shares(row),
-            )
-            for row in shown
-        ),
-        ("name", "name", "name", "name", "words", "name", "spare"),
+        shown,
+        "cut",
+        ("cell", lambda row: row.cell or "(none)"),
+        *("metric", "variant"),
+        (f"lift [{level}]", lambda row: _effect(row, units.get(row.metric, "")), "words"),
+        ("p", lambda row: fmt.p_value(row.p_adjusted)),
+        ("share", _shares, "spare"),
     )
 
 
@@ -228,11 +208,9 @@ def _largest(rows: Sequence[CutRow]) -> list[CutRow]:
 
 
 def _effect(row: CutRow, unit: str) -> str:
-    """The lift, else the difference, else why there is neither."""
-    lift = fmt.lift(row.lift, row.lift_low, row.lift_high)
-    difference = fmt.difference(row.difference, row.difference_low, row.difference_high, unit)
-    shown = lift or difference
-    return codes.reason(row.reason) if shown is None else shown.text
+    """Write the lift, else the difference, else why there is neither."""
+    shown = tables.shown_lift(row) or tables.shown_difference(row, unit)
+    return text_of(shown, codes.reason(row.reason))
 
 
 def _shares(row: CutRow) -> str:
@@ -243,44 +221,36 @@ def _shares(row: CutRow) -> str:
 
 def _splits(result: Result) -> TextTable:
     units = units_of(result)
-    return TextTable(
+
+    def part(split: CutSplit, name: str) -> str:
+        value, low, high = interval(split, name)
+        shown = fmt.difference(value, low, high, units.get(split.metric, ""))
+        if shown is not None and low is not None:
+            return shown.text
+        return f"{estimate_of(shown)} {codes.reason(split.reason)}"
+
+    def whole(split: CutSplit) -> str:
+        unit = units.get(split.metric, "")
+        return estimate_of(fmt.difference(split.difference, None, None, unit))
+
+    return table(
         "Within cuts, and by their mix",
         "the difference of each ratio is what changed within the cells plus what the variants' mix "
         "of cells did.",
-        ("cut", "metric", "variant", "cells", "difference", "within", "mix"),
-        tuple(
-            (
-                split.cut,
-                split.metric,
-                split.variant,
-                str(split.cells),
-                *_parts(split, units.get(split.metric, "")),
-            )
-            for split in result.cut_splits
-        ),
-        ("name", "name", "name", "spare", "words", "words", "words"),
+        result.cut_splits,
+        *("cut", "metric", "variant"),
+        ("cells", lambda split: str(split.cells), "spare"),
+        ("difference", whole, "words"),
+        ("within", lambda split: part(split, "within"), "words"),
+        ("mix", lambda split: part(split, "mix"), "words"),
     )
 
 
-def _parts(split: CutSplit, unit: str) -> Iterator[str]:
-    whole = fmt.difference(split.difference, None, None, unit)
-    yield fmt.MISSING if whole is None else whole.estimate
-    for value, low, high in (
-        (split.within, split.within_low, split.within_high),
-        (split.mix, split.mix_low, split.mix_high),
-    ):
-        shown = fmt.difference(value, low, high, unit)
-        if shown is None or low is None:
-            yield f"{fmt.MISSING if shown is None else shown.estimate} {codes.reason(split.reason)}"
-        else:
-            yield shown.text
-
-
 def _without(result: Result) -> TextTable:
-    return TextTable(
+    return table(
         "Without cuts",
         "metrics that parts of the traffic do not have.",
-        ("metric", "why"),
-        tuple((one.metric, one.reason) for one in result.without_cuts),
-        ("name", "words"),
+        result.without_cuts,
+        "metric",
+        ("why", lambda one: one.reason, "words"),
     )

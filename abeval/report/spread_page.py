@@ -1,20 +1,16 @@
-"""The parts of the page behind single numbers: `dwell`, `gauc` and `catalog`.
-
-`registry.py` lists them; the records are those of `results/effects.py`, the figures those of
-`spread_figures.py`.
-"""
+"""Build the parts of the page behind single numbers: `dwell`, `gauc` and `catalog`."""
 
 from collections.abc import Iterator, Mapping, Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from abeval.report import figures as fig
+from abeval.report import tables
 from abeval.report.figures import Block, Closed, FigureView, Section
-from abeval.report.tables import TextTable
+from abeval.report.tables import TextTable, interval, lift_of, numbers, share_of, table, text_of
 from abeval.results import codes
 from abeval.results import format as fmt
 from abeval.results.analysis import Result
 from abeval.results.effects import CatalogueUse, QuantileEffect, Spread, UnitAucs
-from abeval.results.study import Study
 
 
 class Point(NamedTuple):
@@ -27,11 +23,7 @@ class Point(NamedTuple):
 
 
 def distribution_figure(spreads: Sequence[Spread]) -> fig.Figure:
-    """The share of impressions below a value, a line for each variant; a log axis where it can be.
-
-    Args:
-        spreads: Of one value, one for each variant.
-    """
+    """Draw the share of impressions below a value, a line for each variant."""
     lines = {
         one.variant: [
             Point(value, 100 * level, f"{fmt.percent(level)} are below {fmt.mean(value, one.unit)}")
@@ -51,16 +43,13 @@ def distribution_figure(spreads: Sequence[Spread]) -> fig.Figure:
 
 
 def quantile_figure(effects: Sequence[QuantileEffect]) -> fig.Figure:
-    """The lift of each quantile with its interval, a line for each variant."""
+    """Draw the lift of each quantile with its interval, a line for each variant."""
     lines: dict[str, list[Point]] = {}
     for one in effects:
-        shown = fmt.lift(one.lift, one.lift_low, one.lift_high)
-        if one.lift is None or shown is None:
-            continue
-        low, high = (None if end is None else 100 * end for end in (one.lift_low, one.lift_high))
-        said = f"{level_words(one.level)}: {fmt.typographic(shown.text)}"
-        point = Point(level_words(one.level), 100 * one.lift, said, (100 * one.lift, low, high))
-        lines.setdefault(one.variant, []).append(point)
+        lift, level = interval(one, "lift", 100), level_words(one.level)
+        if lift[0] is not None:
+            said = f"{level}: {fmt.typographic(lift_of(one))}"
+            lines.setdefault(one.variant, []).append(Point(level, lift[0], said, lift))
     return _figure(
         lines,
         "quantile",
@@ -71,7 +60,7 @@ def quantile_figure(effects: Sequence[QuantileEffect]) -> fig.Figure:
 
 
 def level_words(level: float) -> str:
-    """A level as its percentile.
+    """Write a level as its percentile.
 
     Example:
         >>> level_words(0.95), level_words(0.5)
@@ -81,12 +70,7 @@ def level_words(level: float) -> str:
 
 
 def unit_auc_figure(aucs: Sequence[UnitAucs], unit: str) -> fig.Figure:
-    """The share of a variant's judged units in each range of AUC; a dashed line at chance.
-
-    Args:
-        aucs: One for each variant.
-        unit: What is randomised.
-    """
+    """Draw the share of a variant's judged units by AUC; a dashed line at chance."""
     lines = {
         one.variant: [
             Point(
@@ -110,12 +94,7 @@ def unit_auc_figure(aucs: Sequence[UnitAucs], unit: str) -> fig.Figure:
 
 
 def coverage_figure(uses: Sequence[CatalogueUse], unit: str) -> fig.Figure:
-    """Coverage by the number of units, a line for each variant.
-
-    Args:
-        uses: One for each variant.
-        unit: What is randomised.
-    """
+    """Draw coverage by the number of units, a line for each variant."""
     lines = {
         one.variant: [
             Point(at, 100 * share, f"{fmt.count(at)} units: {fmt.percent(share)}")
@@ -128,7 +107,7 @@ def coverage_figure(uses: Sequence[CatalogueUse], unit: str) -> fig.Figure:
 
 
 def lorenz_figure(uses: Sequence[CatalogueUse]) -> fig.Figure:
-    """The share of impressions of the least shown items, a line for each variant; dashed: equal."""
+    """Draw the share of impressions of the least shown items; dashed: equal."""
     lines = {
         one.variant: [
             Point(100 * items, 100 * shown, f"{fmt.percent(items)} have {fmt.percent(shown)}")
@@ -142,7 +121,7 @@ def lorenz_figure(uses: Sequence[CatalogueUse]) -> fig.Figure:
     return _figure(lines, *titles, xaxis=part, yaxis=part, shapes=[diagonal], mode="lines")
 
 
-_SHARE: Mapping[str, object] = {"ticksuffix": "%", "rangemode": "tozero"}
+_SHARE = {"ticksuffix": "%", "rangemode": "tozero"}
 
 
 def _figure(
@@ -150,15 +129,14 @@ def _figure(
     across: str,
     up: str,
     xaxis: Mapping[str, object],
-    yaxis: Mapping[str, object],
+    yaxis: Mapping[str, Any],
     shapes: Sequence[fig.Trace] = (),
     mode: str = "lines+markers",
 ) -> fig.Figure:
-    title = {"text": up, "standoff": 8}
     return fig.figure(
         [_trace(i, name, points, mode) for i, (name, points) in enumerate(lines.items())],
-        xaxis={"title": {"text": fig.label(across), "standoff": 6}, "showgrid": False, **xaxis},
-        yaxis={"title": title, "gridcolor": fig.GRID, "zeroline": False, "nticks": 7, **yaxis},
+        xaxis={**fig.axis(fig.label(across), 6, showgrid=False), **xaxis},
+        yaxis=fig.value_axis(up, **yaxis),
         shapes=shapes,
     )
 
@@ -188,22 +166,18 @@ _WHY = {
 
 
 def moved_sentences(result: Result) -> Iterator[tuple[str, str]]:
-    """What the Markdown says of distributions: what it is about, and the sentence.
-
-    Quantiles whose interval excludes zero; who has no AUC, where GAUC is judged.
-    """
+    """Name quantiles whose interval excludes zero, and who has no AUC where GAUC is judged."""
     for value in dict.fromkeys(one.value for one in result.quantile_effects):
         effects = [one for one in result.quantile_effects if one.value == value]
-        if any(map(_excludes_zero, effects)):
+        if any(map(tables.excludes_zero, effects)):
             yield f"Quantiles of {value}", _moved(effects)
     if any(row.metric == "gauc" and row.role != "diagnostic" for row in result.scorecard):
         yield from (("GAUC", _kept(result.unit_aucs)) for _ in result.unit_aucs[:1])
 
 
-def dwell_part(study: Study) -> Section | None:
-    """Distributions of dwell, and of what quantile metrics are of."""
-    result = study.analysis
-    if result is None or not result.spreads:
+def dwell_part(result: Result) -> Section | None:
+    """Show distributions of dwell, and of what quantile metrics are of."""
+    if not result.spreads:
         return None
     blocks: list[Block] = []
     values = list(dict.fromkeys(spread.value for spread in result.spreads))
@@ -229,9 +203,8 @@ def _value_views(result: Result, value: str) -> tuple[FigureView, ...]:
         title=f"Distribution of {value}",
         takeaway=_medians(spreads),
         figure=distribution_figure(spreads),
-        heads=("Below", *(one.variant for one in spreads)),
-        rows=_quantile_rows(spreads),
-        note=_events(spreads),
+        table=_quantiles(spreads),
+        note=", ".join(f"{one.variant}: {fmt.count(one.events)} values" for one in spreads),
         key=("dwell", "distribution", value),
     )
     if not any(one.lift is not None for one in effects):
@@ -243,8 +216,16 @@ def _value_views(result: Result, value: str) -> tuple[FigureView, ...]:
             title=f"Effect on the quantiles of {value}",
             takeaway=_moved(effects),
             figure=quantile_figure(effects),
-            heads=("Quantile", "Variant", "Control", "Variant's", "Difference", "Lift", "p"),
-            rows=tuple(_effect_cells(one, unit) for one in effects),
+            table=numbers(
+                effects,
+                ("Quantile", lambda one: level_words(one.level)),
+                ("Variant", lambda one: one.variant),
+                ("Control", lambda one: fmt.pair(one.control, one.treatment, unit)[0]),
+                ("Variant's", lambda one: fmt.pair(one.control, one.treatment, unit)[1]),
+                ("Difference", lambda one: _difference(one, unit)),
+                ("Lift", lift_of),
+                ("p", lambda one: fmt.p_value(one.p_value)),
+            ),
             key=("dwell", "quantiles", value),
         ),
     )
@@ -258,56 +239,35 @@ def _medians(spreads: Sequence[Spread]) -> str:
     return f"Half of the impressions with a value are below {fmt.listing(said)}."
 
 
-def _events(spreads: Sequence[Spread]) -> str:
-    return ", ".join(f"{one.variant}: {fmt.count(one.events)} values" for one in spreads)
-
-
-def _quantile_rows(spreads: Sequence[Spread]) -> tuple[tuple[str, ...], ...]:
-    return tuple(
+def _quantiles(spreads: Sequence[Spread]) -> TextTable:
+    rows = (
         (fmt.percent(level), *(fmt.mean(one.quantiles[i], one.unit) for one in spreads))
         for i, level in enumerate(spreads[0].levels)
     )
+    return TextTable("", "", ("Below", *(one.variant for one in spreads)), tuple(rows))
 
 
 def _moved(effects: Sequence[QuantileEffect]) -> str:
-    """Which quantiles moved, one test at a time."""
-    clear = [one for one in effects if _excludes_zero(one)]
+    """Say which quantiles moved, one test at a time."""
+    clear = [one for one in effects if tables.excludes_zero(one)]
     several = len({one.variant for one in effects}) > 1
     if not clear:
         return "No interval excludes zero."
     said = []
     for one in clear:
-        shown = fmt.lift(one.lift, one.lift_low, one.lift_high)
+        shown = tables.shown_lift(one)
         name = f"{level_words(one.level)}{f' of {one.variant}' if several else ''}"
         said.append(name if shown is None else f"{name} {shown.estimate}")
     return f"Intervals that exclude zero: {fmt.listing(said)}."
 
 
-def _excludes_zero(one: QuantileEffect) -> bool:
-    low, high = one.difference_low, one.difference_high
-    return low is not None and high is not None and not low <= 0 <= high
+def _difference(one: QuantileEffect, unit: str) -> str:
+    return text_of(tables.shown_difference(one, unit), codes.reason(one.reason) or fmt.MISSING)
 
 
-def _effect_cells(one: QuantileEffect, unit: str) -> tuple[str, ...]:
-    control, treatment = fmt.pair(one.control, one.treatment, unit)
-    difference = fmt.difference(one.difference, one.difference_low, one.difference_high, unit)
-    lift = fmt.lift(one.lift, one.lift_low, one.lift_high)
-    why = codes.reason(one.reason)
-    return (
-        level_words(one.level),
-        one.variant,
-        control,
-        treatment,
-        difference.text if difference else why or fmt.MISSING,
-        lift.text if lift else fmt.MISSING,
-        fmt.p_value(one.p_value),
-    )
-
-
-def gauc_part(study: Study) -> Section | None:
-    """The AUCs of single units, and who has none."""
-    result = study.analysis
-    if result is None or not result.unit_aucs:
+def gauc_part(result: Result) -> Section | None:
+    """Show the AUCs of single units, and who has none."""
+    if not result.unit_aucs:
         return None
     aucs, unit = result.unit_aucs, result.experiment.unit
     lead = (
@@ -323,15 +283,30 @@ def gauc_part(study: Study) -> Section | None:
                 title="AUCs of single units",
                 takeaway=_below_chance(aucs),
                 figure=unit_auc_figure(aucs, unit),
-                heads=("Variant", "AUC", "Units", "share", "Impressions", "share"),
-                rows=tuple(cells for one in aucs for cells in _bin_cells(one)),
+                table=numbers(
+                    [(one, b) for one in aucs for b in one.bins],
+                    ("Variant", lambda row: row[0].variant),
+                    ("AUC", lambda row: f"{row[1].low:g} to {row[1].high:g}"),
+                    ("Units", lambda row: fmt.count(row[1].units)),
+                    ("share", lambda row: fmt.percent(row[1].units / row[0].units)),
+                    ("Impressions", lambda row: fmt.count(row[1].impressions)),
+                    ("share", lambda row: fmt.percent(row[1].impressions / row[0].impressions)),
+                ),
                 key=("gauc", "units"),
             )
         )
-    heads = ("variant", "why", "units", "share", "impressions", "share", "clicks")
-    rows = tuple(cells for one in aucs for cells in _fate_cells(one))
-    blocks.append(TextTable("Who has no AUC", _kept(aucs), heads, rows))
-    return Section(lead, tuple(blocks), gated=True)
+    lost = table(
+        "Who has no AUC",
+        _kept(aucs),
+        [fate for one in aucs for fate in _fates(one)],
+        *("variant", "why"),
+        ("units", lambda fate: fmt.count(fate.units)),
+        ("share", lambda fate: share_of(fate.units, fate.of_units)),
+        ("impressions", lambda fate: fmt.count(fate.impressions)),
+        ("share", lambda fate: share_of(fate.impressions, fate.of_impressions)),
+        "clicks",
+    )
+    return Section(lead, (*blocks, lost), gated=True)
 
 
 def _below_chance(aucs: Sequence[UnitAucs]) -> str:
@@ -342,22 +317,8 @@ def _below_chance(aucs: Sequence[UnitAucs]) -> str:
     return f"{fmt.listing(said)} have an AUC below 0.5 (worse than chance)."
 
 
-def _bin_cells(one: UnitAucs) -> list[tuple[str, ...]]:
-    return [
-        (
-            one.variant,
-            f"{b.low:g} to {b.high:g}",
-            fmt.count(b.units),
-            fmt.percent(b.units / one.units),
-            fmt.count(b.impressions),
-            fmt.percent(b.impressions / one.impressions),
-        )
-        for b in one.bins
-    ]
-
-
 def _totals(one: UnitAucs) -> tuple[int, int]:
-    """Units and impressions of a variant, with an AUC or without."""
+    """Count units and impressions of a variant, with an AUC or without."""
     units = one.units + sum(lost.units for lost in one.without)
     return units, one.impressions + sum(lost.impressions for lost in one.without)
 
@@ -366,42 +327,35 @@ def _kept(aucs: Sequence[UnitAucs]) -> str:
     said = []
     for one in aucs:
         units, impressions = _totals(one)
-        shares = (
-            fmt.percent(1 - one.units / units),
-            _share(impressions - one.impressions, impressions),
-        )
-        said.append(
-            f"{shares[0]} of the units of {one.variant}, with {shares[1]} of its impressions"
-        )
+        lost = fmt.percent(1 - one.units / units)
+        beside = share_of(impressions - one.impressions, impressions)
+        said.append(f"{lost} of the units of {one.variant}, with {beside} of its impressions")
     return f"left out: {fmt.listing(said)}."
 
 
-def _share(part: int, whole: int) -> str:
-    return fmt.percent(part / whole) if whole else fmt.MISSING
+class _Fate(NamedTuple):
+    """Units of a variant with an AUC, or without one for one reason."""
+
+    variant: str
+    why: str
+    units: int
+    of_units: int
+    impressions: int
+    of_impressions: int
+    clicks: str
 
 
-def _fate_cells(one: UnitAucs) -> list[tuple[str, ...]]:
-    units, impressions = _totals(one)
+def _fates(one: UnitAucs) -> Iterator[_Fate]:
+    all_units, all_shown = _totals(one)
     judged = ("has an AUC", one.units, one.impressions, fmt.MISSING)
     lost = [(_WHY[w.reason], w.units, w.impressions, fmt.count(w.clicks)) for w in one.without]
-    return [
-        (
-            one.variant,
-            why,
-            fmt.count(n),
-            _share(n, units),
-            fmt.count(shown),
-            _share(shown, impressions),
-            clicks,
-        )
-        for why, n, shown, clicks in (judged, *lost)
-    ]
+    for why, units, shown, clicks in (judged, *lost):
+        yield _Fate(one.variant, why, units, all_units, shown, all_shown, clicks)
 
 
-def catalog_part(study: Study) -> Section | None:
-    """How the variants use the catalogue."""
-    result = study.analysis
-    if result is None or not result.catalogue_uses:
+def catalog_part(result: Result) -> Section | None:
+    """Show how the variants use the catalogue."""
+    if not result.catalogue_uses:
         return None
     uses, unit = result.catalogue_uses, result.experiment.unit
     coverage = FigureView(
@@ -409,11 +363,11 @@ def catalog_part(study: Study) -> Section | None:
         title="Coverage at equal traffic",
         takeaway=_covered(uses, unit),
         figure=coverage_figure(uses, unit),
-        heads=("Variant", "Units", "Coverage"),
-        rows=tuple(
-            (one.variant, fmt.count(at), fmt.percent(share))
-            for one in uses
-            for at, share in zip(one.units, one.coverage, strict=True)
+        table=numbers(
+            [(u, *at) for u in uses for at in zip(u.units, u.coverage, strict=True)],
+            ("Variant", lambda at: at[0].variant),
+            ("Units", lambda at: fmt.count(at[1])),
+            ("Coverage", lambda at: fmt.percent(at[2])),
         ),
         key=("catalog", "coverage"),
     )
@@ -422,11 +376,11 @@ def catalog_part(study: Study) -> Section | None:
         title="Lorenz curve of impressions over items",
         takeaway=_gini(result, uses),
         figure=lorenz_figure(uses),
-        heads=("Variant", "Items", "Impressions"),
-        rows=tuple(
-            (one.variant, fmt.percent(items), fmt.percent(shown))
-            for one in uses
-            for items, shown in zip(one.item_shares, one.impression_shares, strict=True)
+        table=numbers(
+            [(u, *at) for u in uses for at in zip(u.item_shares, u.impression_shares, strict=True)],
+            ("Variant", lambda at: at[0].variant),
+            ("Items", lambda at: fmt.percent(at[1])),
+            ("Impressions", lambda at: fmt.percent(at[2])),
         ),
         note=", ".join(
             f"{one.variant}: {fmt.count(one.shown)} of {fmt.count(one.items)} items shown"

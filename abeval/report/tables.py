@@ -1,16 +1,15 @@
-"""Tables of text that the terminal and the page share, beside the scorecard.
+"""Make tables of text, and write the effects that stand in them."""
 
-`terminal.py` and `page.py` hand over a `Result`, and lay out what comes back.
-"""
-
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection, Iterable
 from dataclasses import replace
-from typing import NamedTuple
+from operator import attrgetter
+from typing import Any, NamedTuple, TypeVar
 
 from abeval.report.layout import Kind
 from abeval.results import Adjustment, FamilyInterval, Row, SegmentContrast, SegmentTest, codes
 from abeval.results import format as fmt
-from abeval.results.analysis import Result
+from abeval.results.analysis import Pair, Result
+from abeval.results.trust import AAMetric, Check
 
 ROLES = (
     ("goal", "Goals", "what the experiment is meant to move"),
@@ -41,8 +40,91 @@ class TextTable(NamedTuple):
     kinds: tuple[Kind, ...] = ()
 
 
-def decisive_p(row: Row) -> float | None:
-    """The p-value that the status of a row follows: adjusted for goals."""
+Record = TypeVar("Record")
+Filling = Callable[[Record], str]
+Column = str | tuple[str, Filling[Record]] | tuple[str, Filling[Record], Kind]
+"""A column: its header, what a record has in it, and its kind; or the name of a field of text."""
+
+
+def table(title: str, lead: str, records: Iterable[Record], *columns: Column[Record]) -> TextTable:
+    """Make a table of one row a record."""
+    named = [(one, attrgetter(one)) if isinstance(one, str) else one for one in columns]
+    rows = tuple(tuple(one[1](record) for one in named) for record in records)
+    kinds = tuple(one[2] if len(one) > 2 else "name" for one in named)
+    return TextTable(title, lead, tuple(one[0] for one in named), rows, kinds)
+
+
+def numbers(records: Iterable[Record], *columns: Column[Record]) -> TextTable:
+    """Make a table without a heading, such as the numbers of a figure."""
+    return table("", "", records, *columns)
+
+
+WHY_NOT: tuple[str, Filling[Any], Kind] = ("why not", lambda row: codes.reason(row.reason), "note")
+"""The column of reasons."""
+
+Interval = tuple[float | None, float | None, float | None]
+"""A value and the ends of its interval."""
+
+
+def interval(record: object, name: str, scale: float = 1.0) -> Interval:
+    """Return a number of a record with its ends: the fields NAME, NAME_low and NAME_high."""
+    return scaled(scale, *(getattr(record, f"{name}{end}") for end in ("", "_low", "_high")))
+
+
+def scaled(scale: float, *numbers: float | None) -> Interval:
+    """Multiply a value and the ends of its interval."""
+    value, low, high = (None if number is None else scale * number for number in numbers)
+    return value, low, high
+
+
+def share_of(part: int, whole: int) -> str:
+    """Write a share in per cent; none of nothing."""
+    return fmt.percent(part / whole) if whole else fmt.MISSING
+
+
+def excludes_zero(row: object) -> bool:
+    """Say whether the interval of a difference excludes zero."""
+    _, low, high = interval(row, "difference")
+    return low is not None and high is not None and not low <= 0 <= high
+
+
+def shown_lift(row: object) -> fmt.Shown | None:
+    """Write the lift of a row; None without one."""
+    return fmt.lift(*interval(row, "lift"))
+
+
+def shown_difference(row: object, unit: str = "") -> fmt.Shown | None:
+    """Write the difference of a row; None without one."""
+    return fmt.difference(*interval(row, "difference"), unit)
+
+
+def text_of(shown: fmt.Shown | None, missing: str = fmt.MISSING) -> str:
+    """Return an effect with its interval as one text."""
+    return missing if shown is None else shown.text
+
+
+def estimate_of(shown: fmt.Shown | None) -> str:
+    """Return the estimate of an effect, or that there is none."""
+    return fmt.MISSING if shown is None else shown.estimate
+
+
+def interval_of(shown: fmt.Shown | None) -> str:
+    """Return the interval of an effect; empty without one."""
+    return "" if shown is None else shown.interval
+
+
+def lift_of(row: object) -> str:
+    """Write the lift of a row with its interval, or that there is none."""
+    return text_of(shown_lift(row))
+
+
+def difference_of(row: object, unit: str = "") -> str:
+    """Write the difference of a row with its interval, or that there is none."""
+    return text_of(shown_difference(row, unit))
+
+
+def decisive_p(row: Row | Pair) -> float | None:
+    """Return the p-value that the status of a row follows: adjusted for goals."""
     return row.p_value if row.p_adjusted is None else row.p_adjusted
 
 
@@ -64,7 +146,7 @@ class Printed(NamedTuple):
 
 
 def printed(result: Result, rows: Iterable[Row]) -> list[Printed]:
-    """Rows as they are printed; the JSON has the observed value and the uncorrected interval."""
+    """Fit rows for print; the JSON has the observed value and the uncorrected interval."""
     adjusted = {(one.metric, one.variant) for one in result.adjustments if one.method != "cap"}
     wide = {(one.metric, one.variant): one for one in result.family_intervals}
     level = fmt.level(result.experiment.alpha)
@@ -89,13 +171,19 @@ def _printed(row: Row, level: str, adjusted: bool, wide: FamilyInterval | None) 
     return Printed(row, mark, reason, own)
 
 
+def checks_table(title: str, lead: str, checks: Iterable[Check]) -> TextTable:
+    """Tabulate what trust checks measured, and what to do."""
+    result: Column[Check] = ("result", codes.check_text, "words")
+    return table(title, lead, checks, ("check", lambda check: check.name), "status", result)
+
+
 def tables(result: Result) -> tuple[TextTable, ...]:
-    """The tables that have rows."""
+    """List the tables that have rows."""
     return _filled(result, _adjustments, _boundaries, _beliefs)
 
 
 def segment_tables(result: Result) -> tuple[TextTable, ...]:
-    """The tables about segments that have rows."""
+    """List the tables about segments that have rows."""
     return _filled(result, _segment_tests, _contrasts)
 
 
@@ -104,42 +192,34 @@ def _filled(result: Result, *makers: Callable[[Result], TextTable]) -> tuple[Tex
 
 
 def units_of(result: Result) -> dict[str, str]:
-    """Metric → the unit of its value."""
+    """Map metrics to the unit of their value."""
     return {metric.name: metric.unit for metric in result.metrics}
-
-
-def _difference(row: Adjustment | Row | SegmentContrast, unit: str) -> str:
-    shown = fmt.difference(row.difference, row.difference_low, row.difference_high, unit)
-    return fmt.MISSING if shown is None else shown.text
 
 
 def _adjustments(result: Result) -> TextTable:
     units = units_of(result)
-    rows = []
-    for change in result.adjustments:
-        unit, row = units.get(change.metric, ""), result[change.metric, change.variant]
-        rows.append(
-            (
-                change.metric,
-                change.variant,
-                change.method,
-                _difference(change, unit),
-                _difference(row, unit),
-                f"{fmt.p_value(change.p_value)}, {fmt.p_value(row.p_value)}",
-                changes(change, unit),
-            )
-        )
-    return TextTable(
+
+    def unit(change: Adjustment) -> str:
+        return units.get(change.metric, "")
+
+    def row(change: Adjustment) -> Row:
+        return result[change.metric, change.variant]
+
+    return table(
         "Adjustments",
         "each difference without variance reduction and caps, and with them.",
-        ("metric", "variant", "by", "without", "with", "p without, with", "what changed"),
-        tuple(rows),
-        ("name", "name", "words", "name", "name", "name", "words"),
+        result.adjustments,
+        *("metric", "variant"),
+        ("by", lambda change: change.method, "words"),
+        ("without", lambda change: difference_of(change, unit(change))),
+        ("with", lambda change: difference_of(row(change), unit(change))),
+        ("p without, with", lambda c: f"{fmt.p_value(c.p_value)}, {fmt.p_value(row(c).p_value)}"),
+        ("what changed", lambda change: changes(change, unit(change)), "words"),
     )
 
 
 def changes(change: Adjustment, unit: str) -> str:
-    """What an adjustment removed, its coefficients, and caps."""
+    """Say what an adjustment removed, its coefficients, and caps."""
     parts = []
     if change.variance_removed is not None:
         parts.append(f"{fmt.percent(change.variance_removed)} of the variance removed")
@@ -153,21 +233,15 @@ def changes(change: Adjustment, unit: str) -> str:
 
 
 def _boundaries(result: Result) -> TextTable:
-    return TextTable(
+    return table(
         "This look",
         "the effect in standard errors, and the boundary at this look.",
-        ("metric", "variant", "information", "z", "boundary", "crossed"),
-        tuple(
-            (
-                look.metric,
-                look.variant,
-                _information(look.information),
-                f"{look.z:+.2f}",
-                f"{look.boundary:.2f}",
-                "yes" if look.crossed else "no",
-            )
-            for look in result.boundaries
-        ),
+        result.boundaries,
+        *("metric", "variant"),
+        ("information", lambda look: _information(look.information)),
+        ("z", lambda look: f"{look.z:+.2f}"),
+        ("boundary", lambda look: f"{look.boundary:.2f}"),
+        ("crossed", lambda look: "yes" if look.crossed else "no"),
     )
 
 
@@ -176,58 +250,44 @@ def _information(share: float) -> str:
 
 
 def _beliefs(result: Result) -> TextTable:
-    rows = []
-    for belief in result.beliefs:
-        lift = fmt.lift(belief.lift, belief.lift_low, belief.lift_high)
-        rows.append(
-            (
-                belief.metric,
-                belief.variant,
-                fmt.MISSING if lift is None else lift.text,
-                f"{100 * belief.chance_to_beat_control:.1f}%",
-                f"{100 * belief.expected_loss:.3g}%",
-                f"{100 * belief.expected_loss_of_control:.3g}%",
-            )
-        )
     lead = ""
-    if result.beliefs:
-        first = result.beliefs[0]
+    for first in result.beliefs[:1]:
         lead = (
             f"with the prior that a lift is normal around {100 * first.prior_mean:g}%, standard "
             f"deviation {100 * first.prior_sd:g}%: a credible interval, the probability to be "
             "better, and the average loss of each choice."
         )
-    headers = ("metric", "variant", "lift", "beats control", "loss", "loss with control")
-    return TextTable("Beliefs", lead, headers, tuple(rows))
+    return table(
+        "Beliefs",
+        lead,
+        result.beliefs,
+        *("metric", "variant"),
+        ("lift", lift_of),
+        ("beats control", lambda one: f"{100 * one.chance_to_beat_control:.1f}%"),
+        ("loss", lambda one: f"{100 * one.expected_loss:.3g}%"),
+        ("loss with control", lambda one: f"{100 * one.expected_loss_of_control:.3g}%"),
+    )
 
 
 def _segment_tests(result: Result) -> TextTable:
-    return TextTable(
+    return table(
         "Segments",
         "one effect in all of them? Cochran's Q on lifts, or on differences where control is near "
         "zero or negative, of cells with 30 units in each variant; Holm over this table; I2: share "
         "of the variation that is not noise.",
-        ("segment", "metric", "variant", "cells", "scale", "Q", "p", "I2", "mix of cells"),
-        tuple(
-            (
-                test.segment,
-                test.metric,
-                test.variant,
-                _tested(test),
-                test.scale,
-                f"{test.q:.2f}",
-                fmt.p_value(test.p_adjusted),
-                fmt.percent(test.i_squared),
-                _mix(test),
-            )
-            for test in result.segment_tests
-        ),
-        ("name", "name", "name", "spare", "spare", "spare", "name", "spare", "words"),
+        result.segment_tests,
+        *("segment", "metric", "variant"),
+        ("cells", _tested, "spare"),
+        ("scale", lambda test: test.scale, "spare"),
+        ("Q", lambda test: f"{test.q:.2f}", "spare"),
+        ("p", lambda test: fmt.p_value(test.p_adjusted)),
+        ("I2", lambda test: fmt.percent(test.i_squared), "spare"),
+        ("mix of cells", _mix, "words"),
     )
 
 
 def _tested(test: SegmentTest) -> str:
-    """How many cells were tested, and of how many if not of all."""
+    """Count the cells that were tested, and of how many if not of all."""
     every = test.cells + test.cells_left_out
     return str(test.cells) if test.cells == every else f"{test.cells} of {every}"
 
@@ -238,29 +298,33 @@ def _mix(test: SegmentTest) -> str:
     return f"p {fmt.p_value(test.mix_p_value)}"
 
 
-def _contrast(one: SegmentContrast, unit: str) -> str:
-    """How much larger the lift is than that of the others, or the difference of differences."""
-    lift = fmt.lift(one.lift, one.lift_low, one.lift_high)
-    return _difference(one, unit) if lift is None else lift.text
-
-
 def _contrasts(result: Result) -> TextTable:
     units, alpha = units_of(result), result.experiment.alpha
-    clear = [contrast for contrast in result.segment_contrasts if contrast.p_adjusted <= alpha]
-    return TextTable(
+
+    def against(one: SegmentContrast) -> str:
+        return text_of(shown_lift(one), difference_of(one, units.get(one.metric, "")))
+
+    return table(
         "Segments that differ from the rest",
         "lift in the segment against the lift in all others (differences where there is no lift), "
         "where p after Holm is below alpha.",
-        ("segment", "cell", "metric", "variant", "against the others", "p"),
-        tuple(
-            (
-                one.segment,
-                one.cell,
-                one.metric,
-                one.variant,
-                _contrast(one, units.get(one.metric, "")),
-                fmt.p_value(one.p_adjusted),
-            )
-            for one in clear
-        ),
+        [contrast for contrast in result.segment_contrasts if contrast.p_adjusted <= alpha],
+        *("segment", "cell", "metric", "variant"),
+        ("against the others", against),
+        ("p", lambda one: fmt.p_value(one.p_adjusted)),
+    )
+
+
+def aa_table(title: str, lead: str, replays: Iterable[AAMetric], off: Collection[str]) -> TextTable:
+    """Tabulate A/A replays; `off` names the metrics whose test does not hold."""
+    return table(
+        title,
+        lead,
+        replays,
+        "metric",
+        ("test", lambda row: "off" if row.metric in off else "holds"),
+        ("rejects", lambda row: f"{row.rejection_rate:.2%}", "number"),
+        ("interval", lambda row: f"[{row.rejection_low:.2%}, {row.rejection_high:.2%}]", "extra"),
+        ("uniform p", lambda row: fmt.p_value(row.uniformity_p_value), "spare"),
+        ("replays", lambda row: fmt.count(row.runs), "spare"),
     )

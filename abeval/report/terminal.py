@@ -1,7 +1,4 @@
-"""Results in the terminal: verdict, trust checks and scorecard; tables of what is no analysis.
-
-The commands of `cli/` print them; `print(result)` shows them too.
-"""
+"""Print results in the terminal: verdict, trust checks, scorecard, tables."""
 
 from collections.abc import Iterable, Iterator, Sequence
 from io import StringIO
@@ -11,18 +8,11 @@ from rich.console import Console
 from rich.padding import Padding
 from rich.text import Text
 
+from abeval.report import tables
 from abeval.report.layout import Column, Group, Kind, cell, laid_out, plain
 from abeval.report.slices import cut_tables
-from abeval.report.tables import (
-    ROLES,
-    Printed,
-    TextTable,
-    decisive_p,
-    printed,
-    segment_tables,
-    tables,
-)
-from abeval.results import Check, Decision, LeftOut, Row, codes
+from abeval.report.tables import ROLES, Printed, TextTable, decisive_p, printed
+from abeval.results import Decision, LeftOut, Row, codes
 from abeval.results import format as fmt
 from abeval.results.analysis import Result
 
@@ -58,13 +48,7 @@ _STATUS_STYLE = {
 
 
 def as_text(result: "Result | Study | Brief", width: int | None = None, whole: bool = False) -> str:
-    """The result as plain text: no colours, the same on every machine.
-
-    Args:
-        result: The result.
-        width: Columns to fit into; 110 when omitted.
-        whole: All metrics and columns of results that are shown in part.
-    """
+    """Write a result as plain text, in 110 columns if no width is given; with `whole`, in full."""
     from abeval.report.short import notes
     from abeval.results.study import Study
 
@@ -118,7 +102,7 @@ def print_result(result: Result, console: Console) -> None:
 
 
 def _tables(result: Result) -> tuple[TextTable, ...]:
-    return (*tables(result), *segment_tables(result), *cut_tables(result))
+    return (*tables.tables(result), *tables.segment_tables(result), *cut_tables(result))
 
 
 def _verdicts(result: Result) -> Iterator[Text]:
@@ -147,20 +131,7 @@ def _trust(result: Result, width: int) -> Iterator[Text | Padding]:
     yield _heading(f"Trust: {passed} of {len(result.trust)} checks passed")
     rest = [check for check in result.trust if check.status != "pass"]
     if rest:
-        yield from _check_table(rest, width)
-
-
-def _check_table(checks: Sequence[Check], width: int) -> Iterator[Padding | Text]:
-    columns = (Column("check"), Column("status"), Column("result", "words"))
-    rows = [
-        (
-            cell(check.name),
-            Text(check.status, _STATUS_STYLE.get(check.status, "")),
-            cell(codes.check_text(check)),
-        )
-        for check in checks
-    ]
-    return laid_out(columns, [Group("", rows)], width)
+        yield from text_table(tables.checks_table("", "", rest), width)
 
 
 def _family(result: Result) -> str:
@@ -189,7 +160,7 @@ def _scorecard(result: Result, width: int) -> Iterator[Text | Padding]:
 
 
 def _row_cells(printed_row: Printed, unit: str) -> tuple[tuple[str, Text], ...]:
-    """Every cell of a row, with its header."""
+    """Fill every cell of a row, by header."""
     row, mark, reason, _ = printed_row
     shown = fmt.effect(row, unit)
     lift = fmt.MISSING if shown is None else shown.text + " abs" * _in_own_unit(row)
@@ -207,12 +178,12 @@ def _row_cells(printed_row: Printed, unit: str) -> tuple[tuple[str, Text], ...]:
 
 
 def _in_own_unit(row: Row) -> bool:
-    """Whether the difference is shown because the lift has no interval."""
+    """Tell whether the difference is shown because the lift has no interval."""
     return row.difference is not None and None in (row.lift, row.lift_low, row.lift_high)
 
 
 def text_table(source: TextTable, width: int, whole: bool = False) -> Iterator[Text | Padding]:
-    """A table with its heading; with `whole`, no column is left out."""
+    """Print a table with its heading; with `whole`, no column is left out."""
     lead = f": {plain(source.lead)}" if source.lead else ""
     if source.title:
         yield _heading(f"{plain(source.title)}{lead}")
@@ -224,7 +195,7 @@ def text_table(source: TextTable, width: int, whole: bool = False) -> Iterator[T
 
 
 def _left_out(result: Result) -> Iterator[Text]:
-    """Footnotes: what each metric's definition leaves out or counts as 0, by variant."""
+    """List what each metric's definition leaves out or counts as 0, by variant."""
     for metric, what in dict.fromkeys((item.metric, item.what) for item in result.left_out):
         same = [i for i in result.left_out if (i.metric, i.what) == (metric, what)]
         if any(item.count for item in same):

@@ -1,35 +1,24 @@
-"""The parts of the page that windows fill: stability, effects up to each day, p-values, windows.
-
-`registry.py` lists them. `time_views.py` has the tables of a metric, `windows_figures.py`,
-`p_value_figures.py` and `effect_figures.py` draw.
-"""
+"""Build the parts of the page that windows fill: effects up to each day, stability, p-values."""
 
 from collections.abc import Sequence
-from datetime import date, datetime, time
-
-from markupsafe import Markup
+from datetime import datetime, timedelta
 
 from abeval.report import assets, effect_figures, time_views
 from abeval.report import figures as fig
 from abeval.report.effect_figures import windows_heat_map
 from abeval.report.figures import FigureView, Section, by_role, info_of
+from abeval.report.tables import interval, numbers, text_of
 from abeval.report.time_views import Cell, cells
 from abeval.results import codes
 from abeval.results import format as fmt
 from abeval.results.study import Study
-from abeval.results.windows import Look, Stability, TimeResult, WindowRow
+from abeval.results.windows import Look, TimeResult, WindowRow
 
 _BAND = "rgba(0,114,178,0.18)"
 
 
 def windows_figure(rows: Sequence[WindowRow], looks: Sequence[Look], unit: str = "") -> fig.Figure:
-    """The effect of each day and of all days up to it, with fixed and always-valid bands.
-
-    Args:
-        rows: Calendar windows of one metric in one variant.
-        looks: Its looks.
-        unit: Of the metric.
-    """
+    """Draw the effect of each day and up to it, with fixed and always-valid bands."""
     daily = [r for r in rows if r.kind == "daily" and r.difference is not None]
     cumulative = [r for r in rows if r.kind == "cumulative" and r.difference is not None]
     traces = [
@@ -51,22 +40,22 @@ def windows_figure(rows: Sequence[WindowRow], looks: Sequence[Look], unit: str =
 
 
 def _final(row: WindowRow, unit: str) -> fig.Trace:
-    """The interval of the whole period, half a day after its end."""
-    numbers = (row.difference, row.difference_low, row.difference_high)
-    after = datetime.combine(date.fromisoformat(row.end), time(12))
+    """Draw the interval of the whole period, half a day after its end."""
+    ends = interval(row, "difference")
+    after = datetime.fromisoformat(row.end) + timedelta(hours=12)
     return fig.scatter(
         x=[after.isoformat()],
         y=[row.difference],
-        error_y=fig.error_bars([numbers], fig.BLUE, 4),
+        error_y=fig.error_bars([ends], fig.BLUE, 4),
         mode="markers",
         name="the whole period",
         marker={"color": fig.BLUE, "size": 10, "symbol": "diamond"},
-        said=[_hover("whole period", unit, *numbers)],
+        said=[_hover("whole period", unit, *ends)],
     )
 
 
 def _add_lifts(figure: fig.Figure, row: WindowRow) -> None:
-    """A second axis: the same differences as a share of control's value at the end."""
+    """Add a second axis: differences as a share of control's value at the end."""
     layout = figure["layout"]
     bounds = layout["yaxis"].get("range")
     if not row.control or not bounds:
@@ -99,7 +88,7 @@ def _add_lifts(figure: fig.Figure, row: WindowRow) -> None:
 
 
 def recurring_figure(rows: Sequence[WindowRow], unit: str = "") -> fig.Figure:
-    """The effect in each hour, or on each weekday."""
+    """Draw the effect in each hour, or on each weekday."""
     shown = [r for r in rows if r.difference is not None]
     return fig.figure(
         [_days(shown, partial=False, unit=unit)],
@@ -111,13 +100,12 @@ def recurring_figure(rows: Sequence[WindowRow], unit: str = "") -> fig.Figure:
 
 
 def _hover(day: str, unit: str, value: float | None, low: float | None, high: float | None) -> str:
-    """A day, its effect and the interval of it."""
-    shown = fmt.difference(value, low, high, unit)
-    return f"{day}: {fmt.typographic(shown.text) if shown else fmt.MISSING}"
+    """Write a day, its effect and the interval of it."""
+    return f"{day}: {fmt.typographic(text_of(fmt.difference(value, low, high, unit)))}"
 
 
 def _days(rows: Sequence[WindowRow], partial: bool, unit: str) -> fig.Trace:
-    values = [(r.difference, r.difference_low, r.difference_high) for r in rows]
+    values = [interval(row, "difference") for row in rows]
     return fig.scatter(
         x=[fig.label(r.start) for r in rows],
         y=[r.difference for r in rows],
@@ -130,7 +118,7 @@ def _days(rows: Sequence[WindowRow], partial: bool, unit: str) -> fig.Trace:
 
 
 def _band(rows: Sequence[WindowRow]) -> fig.Trace:
-    """One closed path: forward along the lower ends, back along the upper ends."""
+    """Close one path: forward along the lower ends, back along the upper ends."""
     days = [r.end for r in rows]
     return fig.scatter(
         x=[*days, *reversed(days)],
@@ -151,15 +139,11 @@ def _line(rows: Sequence[WindowRow], name: str, unit: str) -> fig.Trace:
         mode="lines",
         name=name,
         line={"color": fig.BLUE, "width": 2.2},
-        said=[
-            _hover(f"up to {r.end}", unit, r.difference, r.difference_low, r.difference_high)
-            for r in rows
-        ],
+        said=[_hover(f"up to {row.end}", unit, *interval(row, "difference")) for row in rows],
     )
 
 
 def _always_valid(looks: Sequence[Look], unit: str) -> list[fig.Trace]:
-    days = [look.day for look in looks]
     hovers = [
         _hover(f"up to {look.day}", unit, look.difference, look.always_low, look.always_high)
         for look in looks
@@ -167,7 +151,7 @@ def _always_valid(looks: Sequence[Look], unit: str) -> list[fig.Trace]:
     ends = [look.always_low for look in looks], [look.always_high for look in looks]
     return [
         fig.scatter(
-            x=days,
+            x=[look.day for look in looks],
             y=values,
             mode="lines",
             name="always valid, for every look",
@@ -181,18 +165,18 @@ def _always_valid(looks: Sequence[Look], unit: str) -> list[fig.Trace]:
 
 
 def _title(unit: str) -> str:
-    """What the axis measures. Per cent of a rate are points: they are differences."""
+    """Say what the axis measures. Per cent of a rate are points: they are differences."""
     if unit in fmt.RATE_UNITS:
         return "difference, in points"
     return fig.label(f"difference, {unit}") if unit else "difference"
 
 
 def _effect_axis(rows: Sequence[WindowRow], unit: str) -> dict[str, object]:
-    """Space for every whole day; the first looks and partial days may leave the figure."""
+    """Make room for every whole day; first looks and partial days may leave the figure."""
     whole = [r for r in rows if not (r.partial and r.kind == "daily")]
     fitted = [r for r in whole if r.kind != "cumulative"] or whole
     ends = [e for r in fitted for e in (r.difference_low, r.difference_high) if e is not None]
-    axis: dict[str, object] = {"title": {"text": _title(unit), "standoff": 8}, **fig.EFFECT_AXIS}
+    axis = fig.axis(_title(unit), **fig.EFFECT_AXIS)
     if unit in fmt.RATE_UNITS:
         axis["tickformat"] = "+~%"
     if bounds := fig.axis_range(ends, 0.08):
@@ -203,14 +187,13 @@ def _effect_axis(rows: Sequence[WindowRow], unit: str) -> dict[str, object]:
 _TONES = {"stable": "pass", "settling": "warn", "drifting": "fail", "too_early": "skipped"}
 
 
-def stability_part(study: Study) -> Section | None:
-    """Whether the effect is the same on all days."""
-    time = study.time
-    if time is None or not time.stability:
+def stability_part(time: TimeResult) -> Section | None:
+    """Show whether the effect is the same on all days."""
+    if not time.stability:
         return None
     lead = "Whether the effect is the same on all days, and how many days are needed to trust it."
     links = {(c.metric, c.variant): f"cumulative-{c.slug}" for c in cells(time)}
-    html = assets.render(
+    html = assets.block(
         "stability.html",
         rows=time.stability,
         tones=_TONES,
@@ -218,76 +201,54 @@ def stability_part(study: Study) -> Section | None:
         several=len({row.variant for row in time.stability}) > 1,
         notes=(*time.notes, *(f"{n} is not shown: {why}" for n, why in time.refused.items())),
     )
-    return Section(lead, (Markup(html),), gated=True)  # noqa: S704 (the template escapes)
+    return Section(lead, (html,), gated=True)
 
 
 def cumulative_part(study: Study) -> Section | None:
-    """The effect of all days up to each day, with the band that is valid at every look."""
+    """Draw effects up to each day, with the band that is valid at every look."""
     time = study.time
     if time is None:
         return None
-    verdicts = {(row.metric, row.variant): row for row in time.stability}
-    views = [
-        (cell.metric, _cumulative(study, time, cell, verdicts.get((cell.metric, cell.variant))))
-        for cell in cells(time)
-    ]
-    if not views:
-        return None
+    verdicts = {(row.metric, row.variant): codes.words(row.verdict) for row in time.stability}
+    views = []
+    for cell in cells(time):
+        notes = (cell.note, verdicts.get((cell.metric, cell.variant), ""))
+        noted = cell._replace(note=", ".join(filter(None, notes)))
+        views.append(_cumulative(noted, info_of(study, cell.metric).unit))
     level = fmt.level(time.alpha)
     lead = (
         f"Line and band: all days up to it, with the {level} interval for one look. Dashed: the "
         "band that is valid however often you look. At the right end: the final interval. "
         "Dots: one day; hollow where the log covers it in part."
     )
-    return Section(lead, by_role(study, views), gated=True)
+    return Section(lead, by_role(study, views), gated=True) if views else None
 
 
-def _cumulative(
-    study: Study, time: TimeResult, cell: Cell, verdict: Stability | None
-) -> FigureView:
-    unit = info_of(study, cell.metric).unit
+def _cumulative(cell: Cell, unit: str) -> tuple[str, FigureView]:
     days = [row for row in cell.rows if row.axis == "calendar"]
-    word = "" if verdict is None else codes.words(verdict.verdict)
-    heads, rows = time_views.looks_table(cell.looks, unit)
-    if not rows:
-        heads, rows = time_views.windows_table([r for r in days if r.kind == "cumulative"], unit)
-    return FigureView(
-        anchor=f"cumulative-{cell.slug}",
-        title=cell.title,
-        takeaway=time_views.looks_sentence(cell.looks),
-        figure=windows_figure(days, cell.looks, unit),
-        heads=heads,
-        rows=rows,
-        note=", ".join(part for part in (cell.note, word) if part),
-        key=("cumulative", *cell.key),
-    )
+    table = time_views.looks_table(cell.looks, unit)
+    if not cell.looks:
+        cumulative = [row for row in days if row.kind == "cumulative"]
+        table = time_views.windows_table(cumulative, unit)
+    figure = windows_figure(days, cell.looks, unit)
+    return cell.view("cumulative", time_views.looks_sentence(cell.looks), figure, table)
 
 
 def pvalue_part(study: Study) -> Section | None:
-    """Fixed against always-valid p-values, day by day."""
+    """Draw fixed against always-valid p-values, day by day."""
     time = study.time
     if time is None or not time.looks:
         return None
-    views = [
-        (
-            cell.metric,
-            FigureView(
-                anchor=f"pvalue-{cell.slug}",
-                title=cell.title,
-                takeaway=time_views.looks_sentence(cell.looks),
-                figure=effect_figures.p_values_figure(cell.looks, time.alpha),
-                heads=("Day", "p of one look", "p always valid"),
-                rows=tuple(
-                    (k.day, fmt.p_value(k.fixed_p_value), fmt.p_value(k.always_p_value))
-                    for k in cell.looks
-                ),
-                note=cell.note,
-                key=("pvalue", *cell.key),
-            ),
+    views = []
+    for cell in (each for each in cells(time) if each.looks):
+        table = numbers(
+            cell.looks,
+            ("Day", lambda look: look.day),
+            ("p of one look", lambda look: fmt.p_value(look.fixed_p_value)),
+            ("p always valid", lambda look: fmt.p_value(look.always_p_value)),
         )
-        for cell in cells(time)
-        if cell.looks
-    ]
+        figure = effect_figures.p_values_figure(cell.looks, time.alpha)
+        views.append(cell.view("pvalue", time_views.looks_sentence(cell.looks), figure, table))
     lead = (
         "Why one must not stop at the first small p: the thin line is the p-value of a single "
         "look, which is not valid for stopping. The thick one may be looked at every day."
@@ -296,7 +257,7 @@ def pvalue_part(study: Study) -> Section | None:
 
 
 def windows_part(study: Study) -> Section | None:
-    """All windows of all lengths, as heat maps."""
+    """Draw windows of all lengths, as heat maps."""
     time = study.time
     if time is None:
         return None
@@ -305,25 +266,14 @@ def windows_part(study: Study) -> Section | None:
         rows = [r for r in cell.rows if r.axis == "calendar" and r.kind in ("daily", "rolling")]
         if any(row.lift is not None for row in rows):
             info = info_of(study, cell.metric)
-            heads, lines = time_views.windows_table(rows, info.unit)
-            view = FigureView(
-                anchor=f"windows-{cell.slug}",
-                title=cell.title,
-                takeaway=_windows_sentence(rows),
-                figure=windows_heat_map(rows, info.direction != "decrease"),
-                heads=heads,
-                rows=lines,
-                note=cell.note,
-                key=("windows", *cell.key),
-            )
-            views.append((cell.metric, view))
-    if not views:
-        return None
+            figure = windows_heat_map(rows, info.direction != "decrease")
+            table = time_views.windows_table(rows, info.unit)
+            views.append(cell.view("windows", _windows_sentence(rows), figure, table))
     lead = (
         "Each cell is a window: its first day across, its length up. Colour: the lift, blue where "
         "it is good. A dot: the interval excludes zero."
     )
-    return Section(lead, by_role(study, views), gated=True)
+    return Section(lead, by_role(study, views), gated=True) if views else None
 
 
 def _windows_sentence(rows: Sequence[WindowRow]) -> str:

@@ -1,29 +1,26 @@
-"""Effects over time as short tables: is each effect stable, and how large is it a day.
-
-`short.py` asks for them.
-"""
+"""Tabulate effects over time: is each effect stable, and how large is it a day."""
 
 import math
+from collections.abc import Callable
 from statistics import NormalDist
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-from abeval.report.layout import Kind
-from abeval.report.tables import TextTable
+from abeval.report.tables import WHY_NOT, TextTable, interval, table, text_of
 from abeval.results import codes
 from abeval.results import format as fmt
 
 if TYPE_CHECKING:
-    from abeval.results.windows import EventRow, Novelty, Stability, TimeResult
+    from abeval.results.windows import EventRow, Novelty, Rhythm, Stability, TimeResult
 
 ROWS = 20
 """Metrics of a short table; effects that change are shown however many there are."""
 
-_WHY: tuple[Kind, ...] = ("words",)
+
 _CHANGES = ("settling", "drifting")
 
 
 def time_tables(result: "TimeResult", whole: bool) -> tuple[TextTable | str, ...]:
-    """The stability of effects; with `whole`, all of its evidence."""
+    """Tabulate the stability of effects; with `whole`, all of its evidence."""
     rows = [
         row
         for i, row in enumerate(result.stability)
@@ -33,61 +30,51 @@ def time_tables(result: "TimeResult", whole: bool) -> tuple[TextTable | str, ...
     if hidden := len(result.stability) - len(rows):
         tables.append(f"{hidden} more: --all")
     novelty = [row for row in result.novelty if whole or row.word is not None]
-    tables += [_novelty(result, novelty)] if novelty else []
+    tables += [_novelty(novelty)] if novelty else []
     tables += [_events(result.events)] if result.events else []
-    return (*tables, *(_rhythm(result, i) for i in range(len(result.rhythms))))
+    return (*tables, *map(_rhythm, result.rhythms))
 
 
 def _short(result: "TimeResult", rows: "list[Stability]") -> TextTable:
-    return TextTable(
+    return table(
         "Stability",
         f"the mean daily effect with {fmt.level(result.alpha)} interval, and whether it changed.",
-        ("metric", "variant", "verdict", "effect", "why"),
-        tuple(
-            (
-                row.metric,
-                row.variant,
-                codes.words(row.verdict),
-                _effect(row, result.alpha),
-                row.reason,
-            )
-            for row in rows
-        ),
-        ("name", "name", "name", "name", "note"),
+        rows,
+        *("metric", "variant"),
+        ("verdict", lambda row: codes.words(row.verdict)),
+        ("effect", lambda row: _effect(row, result.alpha)),
+        ("why", lambda row: row.reason, "note"),
     )
 
 
 def _evidence(result: "TimeResult", rows: "list[Stability]") -> TextTable:
-    """Every test of stability."""
-    headers = (
-        *("metric", "variant", "verdict", "effect", "days", "weeks", "late less early"),
-        *("p one effect", "p slope", "p change", "p rhythm", "change", "shocks", "same sign"),
-        *("same conclusion", "settled after days", "days needed", "why"),
-    )
-    names: tuple[Kind, ...] = ("name",)
-    kinds = (*names * (len(headers) - 1), *_WHY)
-    return TextTable(
+    """Tabulate every test of stability."""
+    return table(
         "Stability",
         f"the mean daily effect with {fmt.level(result.alpha)} interval, and the tests of change.",
-        headers,
-        tuple(_evidence_cells(row, result.alpha) for row in rows),
-        kinds,
+        rows,
+        *("metric", "variant"),
+        ("verdict", lambda row: codes.words(row.verdict)),
+        ("effect", lambda row: _effect(row, result.alpha)),
+        ("days", lambda row: str(row.days)),
+        ("weeks", lambda row: str(row.weeks)),
+        ("late less early", lambda row: _in_scale(row.scale, *interval(row, "late_less_early"))),
+        ("p one effect", lambda row: _known(row.wald_p_value, fmt.p_value)),
+        ("p slope", lambda row: _known(row.slope_p_value, fmt.p_value)),
+        ("p change", lambda row: _known(row.change_p_value, fmt.p_value)),
+        ("p rhythm", lambda row: _known(row.rhythm_p_value, fmt.p_value)),
+        ("change", lambda row: row.change or ""),
+        ("shocks", lambda row: ", ".join(row.shocks)),
+        ("same sign", lambda row: _known(row.sign_share, fmt.percent)),
+        ("same conclusion", lambda row: _known(row.significance_share, fmt.percent)),
+        ("settled after days", lambda row: _known(row.window_days, str)),
+        ("days needed", lambda row: _known(row.days_needed, "{:,.0f}".format)),
+        ("why", lambda row: row.reason, "words"),
     )
 
 
-def _evidence_cells(row: "Stability", alpha: float) -> tuple[str, ...]:
-    late = (row.late_less_early, row.late_less_early_low, row.late_less_early_high)
-    tests = (row.wald_p_value, row.slope_p_value, row.change_p_value, row.rhythm_p_value)
-    return (
-        *(row.metric, row.variant, codes.words(row.verdict), _effect(row, alpha)),
-        *(str(row.days), str(row.weeks), _in_scale(row.scale, *late)),
-        *("" if p is None else fmt.p_value(p) for p in tests),
-        *(row.change or "", ", ".join(row.shocks)),
-        *("" if x is None else fmt.percent(x) for x in (row.sign_share, row.significance_share)),
-        "" if row.window_days is None else str(row.window_days),
-        "" if row.days_needed is None else f"{row.days_needed:,.0f}",
-        row.reason,
-    )
+def _known(number: float | None, write: Callable[[Any], str]) -> str:
+    return "" if number is None else write(number)
 
 
 def _effect(row: "Stability", alpha: float) -> str:
@@ -98,73 +85,47 @@ def _effect(row: "Stability", alpha: float) -> str:
 
 
 def _in_scale(scale: str | None, value: float | None, low: float | None, high: float | None) -> str:
-    """An effect as a lift where it is a logarithm of a ratio, else as a difference."""
+    """Write an effect as a lift where it is a logarithm of a ratio, else as a difference."""
     if value is None:
         return ""
-    if scale == "relative":
-        ends = (None if end is None else math.expm1(end) for end in (low, high))
-        shown = fmt.lift(math.expm1(value), *ends)
-    else:
-        shown = fmt.difference(value, low, high)
-    return "" if shown is None else shown.text
+    if scale != "relative":
+        return text_of(fmt.difference(value, low, high), "")
+    ends = (None if end is None else math.expm1(end) for end in (low, high))
+    return text_of(fmt.lift(math.expm1(value), *ends))
 
 
-def _novelty(result: "TimeResult", rows: "list[Novelty]") -> TextTable:
-    return TextTable(
+def _novelty(rows: "list[Novelty]") -> TextTable:
+    return table(
         "Novelty",
         "effects that change with the days since a unit's entry.",
-        (
-            "metric",
-            "variant",
-            "units entered",
-            "word",
-            "p",
-            "at entry",
-            "in the long run",
-            "why not",
-        ),
-        tuple(
-            (
-                *(
-                    row.metric,
-                    row.variant,
-                    row.cohort,
-                    row.word or "none",
-                    fmt.p_value(row.p_value),
-                ),
-                _in_scale(row.scale, row.start, None, None).partition(" [")[0],
-                _in_scale(row.scale, row.long_run, row.long_run_low, row.long_run_high),
-                codes.reason(row.reason),
-            )
-            for row in rows
-        ),
-        ("name", "name", "name", "name", "name", "spare", "name", "note"),
+        rows,
+        *("metric", "variant"),
+        ("units entered", lambda row: row.cohort),
+        ("word", lambda row: row.word or "none"),
+        ("p", lambda row: fmt.p_value(row.p_value)),
+        ("at entry", _at_entry, "spare"),
+        ("in the long run", lambda row: _in_scale(row.scale, *interval(row, "long_run"))),
+        WHY_NOT,
     )
+
+
+def _at_entry(row: "Novelty") -> str:
+    return _in_scale(row.scale, row.start, None, None).partition(" [")[0]
 
 
 def _events(rows: "tuple[EventRow, ...]") -> TextTable:
-    return TextTable(
+    return table(
         "Events",
         "the daily effect inside an event less that outside.",
-        ("metric", "variant", "event", "difference", "p", "why not"),
-        tuple(
-            (
-                *(row.metric, row.variant, row.event),
-                _in_scale(row.scale, row.difference, row.difference_low, row.difference_high),
-                fmt.p_value(row.p_value),
-                codes.reason(row.reason),
-            )
-            for row in rows
-        ),
-        ("name", "name", "name", "name", "name", "note"),
+        rows,
+        *("metric", "variant", "event"),
+        ("difference", lambda row: _in_scale(row.scale, *interval(row, "difference"))),
+        ("p", lambda row: fmt.p_value(row.p_value)),
+        WHY_NOT,
     )
 
 
-def _rhythm(result: "TimeResult", place: int) -> str:
-    test = result.rhythms[place]
-    same = (
-        codes.reason(test.reason)
-        if test.p_value is None
-        else f"one effect in all: p {fmt.p_value(test.p_value)}"
-    )
+def _rhythm(test: "Rhythm") -> str:
+    p = test.p_value
+    same = codes.reason(test.reason) if p is None else f"one effect in all: p {fmt.p_value(p)}"
     return f"{test.metric}, {test.variant}, {test.parts} by {test.by}: {same}"

@@ -1,86 +1,76 @@
-"""Tables and sentences about effects over time, formatted as text.
+"""Format effects over time as tables and sentences."""
 
-`time_parts.py` and `daily_parts.py` hand over rows of a `TimeResult`.
-"""
-
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import NamedTuple
 
 from abeval.report.effects import slugs
+from abeval.report.figures import Figure, FigureView
 from abeval.report.slices import CellView
+from abeval.report.tables import Column, TextTable, difference_of, numbers, text_of
 from abeval.results import codes
 from abeval.results import format as fmt
 from abeval.results.windows import Look, Rhythm, TimeResult, WindowRow
 
-Table = tuple[tuple[str, ...], tuple[tuple[str, ...], ...]]
-"""Headers and rows."""
 
+def looks_table(looks: Sequence[Look], unit: str) -> TextTable:
+    """Tabulate what would have been declared on each day."""
 
-def looks_table(looks: Sequence[Look], unit: str) -> Table:
-    """What would have been declared on each day."""
-    planned = any(look.bound is not None for look in looks)
-    heads = ("Day", "One look", "declares", "Always valid", "declares")
-    rows = []
-    for look in looks:
-        one = _effect(look.difference, look.fixed_low, look.fixed_high, unit)
-        every = _effect(look.difference, look.always_low, look.always_high, unit)
-        row = (look.day, one, look.fixed_declares, every, look.always_declares)
-        bound = "" if look.bound is None else f"{look.bound:.3g}"
-        rows.append((*row, bound, look.planned_declares or "") if planned else row)
-    return ((*heads, "Planned z", "declares") if planned else heads), tuple(rows)
+    def effect(look: Look, kind: str) -> str:
+        ends = getattr(look, f"{kind}_low"), getattr(look, f"{kind}_high")
+        return text_of(fmt.difference(look.difference, *ends, unit))
 
-
-def windows_table(windows: Sequence[WindowRow], unit: str) -> Table:
-    """Effects by window."""
-    heads = ("Window", "Days", "Units", "Control", "Treatment", "Difference", "p", "Note")
-    return heads, tuple(_window(row, unit) for row in windows)
-
-
-def _window(row: WindowRow, unit: str) -> tuple[str, ...]:
-    control, treatment = fmt.pair(row.control, row.treatment, unit)
-    partial = ["partial"] if row.partial else []
-    return (
-        row.start if row.end == row.start else f"{row.start} to {row.end}",
-        fmt.count(row.days),
-        f"{fmt.count(row.units_control)} / {fmt.count(row.units)}",
-        control,
-        treatment,
-        _effect(row.difference, row.difference_low, row.difference_high, unit),
-        fmt.p_value(row.p_value),
-        ", ".join([*partial, *([codes.words(row.reason)] if row.reason else [])]),
+    planned: tuple[Column[Look], ...] = (
+        ("Planned z", lambda look: "" if look.bound is None else f"{look.bound:.3g}"),
+        ("declares", lambda look: look.planned_declares or ""),
+    )
+    return numbers(
+        looks,
+        ("Day", lambda look: look.day),
+        ("One look", lambda look: effect(look, "fixed")),
+        ("declares", lambda look: look.fixed_declares),
+        ("Always valid", lambda look: effect(look, "always")),
+        ("declares", lambda look: look.always_declares),
+        *(planned if any(look.bound is not None for look in looks) else ()),
     )
 
 
-def _effect(value: float | None, low: float | None, high: float | None, unit: str) -> str:
-    shown = fmt.difference(value, low, high, unit)
-    return fmt.MISSING if shown is None else shown.text
+def windows_table(windows: Sequence[WindowRow], unit: str) -> TextTable:
+    """Tabulate effects by window."""
+    return numbers(
+        windows,
+        ("Window", lambda w: w.start if w.end == w.start else f"{w.start} to {w.end}"),
+        ("Days", lambda w: fmt.count(w.days)),
+        ("Units", lambda w: f"{fmt.count(w.units_control)} / {fmt.count(w.units)}"),
+        ("Control", lambda w: fmt.pair(w.control, w.treatment, unit)[0]),
+        ("Treatment", lambda w: fmt.pair(w.control, w.treatment, unit)[1]),
+        ("Difference", lambda w: difference_of(w, unit)),
+        ("p", lambda w: fmt.p_value(w.p_value)),
+        ("Note", lambda w: _note("partial" * w.partial, codes.reason(w.reason))),
+    )
 
 
-def day_heads(level: str, several: bool) -> tuple[str, ...]:
-    """Headers of a metric's days."""
-    variant = ("Variant",) if several else ()
-    rest = ("Units", "Control", "Treatment", f"Lift [{level} interval]", "p", "Note")
-    return ("Day", *variant, *rest)
+def _note(*parts: str) -> str:
+    return ", ".join(filter(None, parts))
 
 
-def day_cells(cell: CellView, several: bool) -> tuple[str, ...]:
-    """A day of a metric."""
-    notes = (*(("partial day",) if cell.partial else ()), *((cell.reason,) if cell.reason else ()))
-    effect = f"{cell.effect.estimate} {cell.effect.interval}".strip()
-    return (
-        cell.cell,
-        *((cell.variant,) if several else ()),
-        f"{cell.units_control} / {cell.units}",
-        cell.control,
-        cell.treatment,
-        effect,
-        cell.p,
-        ", ".join(notes),
+def days_table(days: Sequence[CellView], level: str, several: bool) -> TextTable:
+    """Tabulate a metric's effects by day; with variants where there are several."""
+    variant: tuple[Column[CellView], ...] = (("Variant", lambda day: day.variant),)
+    return numbers(
+        days,
+        ("Day", lambda day: day.cell),
+        *(variant if several else ()),
+        ("Units", lambda day: f"{day.units_control} / {day.units}"),
+        ("Control", lambda day: day.control),
+        ("Treatment", lambda day: day.treatment),
+        (f"Lift [{level} interval]", lambda day: day.effect.text),
+        ("p", lambda day: day.p),
+        ("Note", lambda day: _note("partial day" * day.partial, day.reason)),
     )
 
 
 def looks_sentence(looks: Sequence[Look]) -> str:
-    """What daily looks would have declared."""
+    """Say what daily looks would have declared."""
     if not looks:
         return ""
     naive = next((look.day for look in looks if look.fixed_declares != "unclear"), None)
@@ -91,7 +81,7 @@ def looks_sentence(looks: Sequence[Look]) -> str:
 
 
 def rhythm_sentence(tests: Sequence[Rhythm]) -> str:
-    """Whether hours, or weekdays, share one effect."""
+    """Say whether hours, or weekdays, share one effect."""
     words = [
         f"Not tested: {test.reason}."
         if test.p_value is None
@@ -101,31 +91,18 @@ def rhythm_sentence(tests: Sequence[Rhythm]) -> str:
     return " ".join(words)
 
 
-def entries(time: TimeResult, control: str) -> dict[str, list[tuple[str, int]]]:
-    """Variant → days and units that entered by their end; of the metric with most of them."""
+def entries(time: TimeResult, control: str) -> dict[str, dict[str, int]]:
+    """Count by variant and day the units that entered by its end, of the metric with most."""
     rows = [r for r in time.windows if r.axis == "calendar" and r.kind == "cumulative"]
     if not rows:
         return {}
     most = max(rows, key=lambda row: row.units_control + row.units)
     own = [row for row in rows if row.metric == most.metric]
-    series: dict[str, list[tuple[str, int]]] = {control: []}
+    first = own[0].variant
+    series = {control: {row.end: row.units_control for row in own if row.variant == first}}
     for row in own:
-        if row.variant == own[0].variant:
-            series[control].append((row.end, row.units_control))
-        series.setdefault(row.variant, []).append((row.end, row.units))
+        series.setdefault(row.variant, {})[row.end] = row.units
     return series
-
-
-def shares_of(series: Mapping[str, Sequence[tuple[str, int]]]) -> dict[str, dict[str, float]]:
-    """Variant → day → its share of all units."""
-    totals: dict[str, int] = {}
-    for points in series.values():
-        for day, units in points:
-            totals[day] = totals.get(day, 0) + units
-    return {
-        name: {day: units / totals[day] if totals[day] else 0.0 for day, units in points}
-        for name, points in series.items()
-    }
 
 
 class Cell(NamedTuple):
@@ -133,7 +110,6 @@ class Cell(NamedTuple):
 
     Attributes:
         slug: The end of the ids of its figures.
-        title: The metric.
         note: The variant, where there are several.
         key: The end of the keys of its figures.
     """
@@ -141,15 +117,23 @@ class Cell(NamedTuple):
     metric: str
     variant: str
     slug: str
-    title: str
     note: str
     key: tuple[str, ...]
     rows: tuple[WindowRow, ...]
     looks: tuple[Look, ...]
 
+    def view(
+        self, part: str, takeaway: str, figure: Figure, table: TextTable, words: str = ""
+    ) -> tuple[str, FigureView]:
+        """Return its metric and its figure in a part; `words` follow the title."""
+        anchor, key = f"{part}-{self.slug}", (part, *self.key)
+        title = f"{self.metric} {words}".rstrip()
+        shown = FigureView(anchor, title, takeaway, figure, table, note=self.note, key=key)
+        return self.metric, shown
+
 
 def cells(time: TimeResult) -> tuple[Cell, ...]:
-    """Every metric in every variant, in the order of the result."""
+    """List every metric in every variant, in the order of the result."""
     rows: dict[tuple[str, str], list[WindowRow]] = {}
     for row in time.windows:
         rows.setdefault((row.metric, row.variant), []).append(row)
@@ -163,7 +147,6 @@ def cells(time: TimeResult) -> tuple[Cell, ...]:
             metric,
             variant,
             f"{metrics[metric]}-{variants[variant]}" if several else metrics[metric],
-            metric,
             variant if several else "",
             (metric, variant) if several else (metric,),
             tuple(own),

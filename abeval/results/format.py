@@ -235,14 +235,14 @@ def decimals(half_width: float) -> int:
 
 
 def listing(items: Sequence[str]) -> str:
-    """Join items as an enumeration in a sentence.
+    """Join items as an enumeration in a sentence, empty for none.
 
     Example:
         >>> listing(["a"]), listing(["a", "b", "c"])
         ('a', 'a, b and c')
     """
-    *most, last = items
-    return f"{', '.join(most)} and {last}" if most else last
+    most, last = items[:-1], items[-1:]
+    return f"{', '.join(most)} and {last[0]}" if most else "".join(last)
 
 
 def typographic(text: str) -> str:

@@ -67,7 +67,10 @@ def add_dirt_to_clicks(
     plan: Plan, requests: Requests, rows: RowDirt, clean: Clicks, rng: np.random.Generator
 ) -> DirtyClicks:
     """Add late, orphan and duplicate clicks to clean ones, and remove some dwell times."""
-    duplicates, null_dwell = _pick_clicks(plan, len(clean.at), rng)
+    twice = _count(clean, plan.dirt.duplicate_clicks)
+    null = _count(clean, plan.dirt.null_dwell_clicks)
+    chosen = rng.choice(len(clean.at), twice + null, replace=False)
+    duplicates, null_dwell = chosen[:twice], chosen[twice:]
     clean.dwell[null_dwell] = -1
     late = _late_clicks(plan, requests, rows, clean, rng)
     orphans = _orphan_clicks(_count(clean, plan.dirt.orphan_clicks), rng)
@@ -90,21 +93,10 @@ def _count(clicks: Clicks, share: float) -> int:
     return max(2, round(len(clicks.at) * share))
 
 
-def _pick_clicks(plan: Plan, n: int, rng: np.random.Generator) -> tuple[Ints, Ints]:
-    twice = max(2, round(n * plan.dirt.duplicate_clicks))
-    null = max(2, round(n * plan.dirt.null_dwell_clicks))
-    chosen = rng.choice(n, twice + null, replace=False)
-    return chosen[:twice], chosen[twice:]
-
-
 def _late_clicks(
     plan: Plan, requests: Requests, rows: RowDirt, clean: Clicks, rng: np.random.Generator
 ) -> Clicks:
-    """Draw clicks 24 to 72 hours late, on tested impressions without another click.
-
-    All of them happen before the end of the period, so that lateness is the only reason to exclude
-    them.
-    """
+    """Draw clicks 24 to 72 hours late, inside the period, on impressions without another click."""
     tested = np.flatnonzero(requests.in_test & ~requests.anonymous)
     tested = tested[requests.at[tested] < (DAYS - 3) * DAY_MS]
     drawn = rng.choice(tested, 2 * (count := _count(clean, plan.dirt.late_clicks)) + 20)
@@ -137,8 +129,6 @@ class Truth:
     """The true values that an analysis of the simulated log should reproduce.
 
     Attributes:
-        schema: version of this record.
-        seed: seed of the simulation.
         impressions: number of impressions before duplicates were added.
         lift: true relative lift of treatment over control, by metric.
         expected: expected CTR, by variant, if it had served all requests of the test period.

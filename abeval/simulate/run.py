@@ -13,32 +13,11 @@ import pandas as pd
 
 from abeval.errors import ExperimentError
 from abeval.scratch import Scratch
-from abeval.simulate.dirt import (
-    Clicks,
-    RowDirt,
-    Truth,
-    add_dirt_to_clicks,
-    draw_dwell,
-    draw_row_dirt,
-    truth_of,
-)
+from abeval.simulate import dirt as defects
+from abeval.simulate import world
+from abeval.simulate.dirt import Clicks, RowDirt, Truth, draw_dwell, draw_row_dirt
 from abeval.simulate.visits import Requests, ServedLists, draw_requests, serve
-from abeval.simulate.world import (
-    CATEGORIES,
-    COUNTRIES,
-    DEFAULT_IMPRESSIONS,
-    DEVICES,
-    FIRST_USER,
-    LIST_LENGTH,
-    PRE_START,
-    VARIANTS,
-    Catalogue,
-    Ints,
-    Plan,
-    Users,
-    draw_catalogue,
-    draw_users,
-)
+from abeval.simulate.world import LIST_LENGTH, Catalogue, Ints, Plan, Users
 
 WRITTEN = ("impressions", "clicks.parquet", "items.parquet", "experiment.toml", "truth.json")
 
@@ -78,17 +57,15 @@ copy (
 
 @contextmanager
 def filled_folder(folder: Path, names: tuple[str, ...] = WRITTEN) -> Iterator[Path]:
-    """Open a temporary folder whose files, of these names, move into ``folder`` at the end.
-
-    If the simulation fails, ``folder`` is unchanged. Files of an earlier simulation are replaced;
-    other files of the same names are an error.
-    """
+    """Open a temporary folder whose files replace those of an earlier simulation at the end."""
     _check(folder, names)
     folder.mkdir(parents=True, exist_ok=True)
     with closing(Scratch(folder, ".simulating-")) as scratch:
         yield scratch.path
         for name in names:
-            _replace(scratch.path / name, folder / name)
+            if (folder / name).is_dir():
+                shutil.rmtree(folder / name)
+            (scratch.path / name).replace(folder / name)
 
 
 def write_impressions(
@@ -107,7 +84,7 @@ def write_impressions(
     }
     per_request = {
         "request_id": np.arange(first, first + n) + 1,
-        "user_code": np.where(requests.anonymous, -1, FIRST_USER + requests.user),
+        "user_code": np.where(requests.anonymous, -1, world.FIRST_USER + requests.user),
         "variant_code": requests.variant,
         "device_code": requests.device,
         "country_code": countries[requests.user],
@@ -116,7 +93,11 @@ def write_impressions(
     rows |= {name: np.repeat(column, LIST_LENGTH) for name, column in per_request.items()}
     copies = 1 + np.isin(index, dirt.duplicates, assume_unique=True)
     chunk = pd.DataFrame({name: np.repeat(column, copies) for name, column in rows.items()})
-    names = {"variants": list(VARIANTS), "devices": list(DEVICES), "countries": list(COUNTRIES)}
+    names = {
+        "variants": list(world.VARIANTS),
+        "devices": list(world.DEVICES),
+        "countries": list(world.COUNTRIES),
+    }
     copy_frame(_IMPRESSIONS, chunk, path, names)
 
 
@@ -131,7 +112,7 @@ def write_clicks(path: Path, clicks: Clicks, impressions: int) -> None:
 def write_items(path: Path, catalogue: Catalogue) -> None:
     """Write the catalogue."""
     codes = {"item_id": catalogue.item_id, "category_code": catalogue.category}
-    copy_frame(_ITEMS, pd.DataFrame(codes), path, {"categories": list(CATEGORIES)})
+    copy_frame(_ITEMS, pd.DataFrame(codes), path, {"categories": list(world.CATEGORIES)})
 
 
 def _check(folder: Path, names: tuple[str, ...]) -> None:
@@ -139,21 +120,13 @@ def _check(folder: Path, names: tuple[str, ...]) -> None:
         raise ExperimentError(f"{folder} is a file", hint="name a folder")
     foreign = [name for name in names if (folder / name).exists()]
     if foreign and "truth.json" not in foreign:
-        raise ExperimentError(
-            f"{folder} contains {foreign[0]}, which simulate did not write",
-            hint="name a new folder",
-        )
-
-
-def _replace(new: Path, old: Path) -> None:
-    if old.is_dir():
-        shutil.rmtree(old)
-    new.replace(old)
+        what = f"{folder} contains {foreign[0]}, which simulate did not write"
+        raise ExperimentError(what, hint="name a new folder")
 
 
 def timestamps(at: Ints) -> np.ndarray[tuple[int], np.dtype[np.datetime64]]:
     """Return times of ms since the start of the log."""
-    return np.datetime64(PRE_START, "us") + (at * 1000).astype("timedelta64[us]")
+    return np.datetime64(world.PRE_START, "us") + (at * 1000).astype("timedelta64[us]")
 
 
 def copy_frame(query: str, chunk: pd.DataFrame, path: Path, names: dict[str, list[str]]) -> None:
@@ -234,7 +207,7 @@ Progress = Callable[[int, int], None]
 
 def simulate(
     directory: Path | str,
-    impressions: int = DEFAULT_IMPRESSIONS,
+    impressions: int = world.DEFAULT_IMPRESSIONS,
     seed: int = 7,
     progress: Progress | None = None,
 ) -> Truth:
@@ -273,9 +246,9 @@ def _simulated(plan: Plan, folder: Path, progress: Progress) -> Truth:
     """Draw users, requests and catalogue, and write their lists and clicks by chunks."""
     # Each step has its own random numbers, so that a change of one does not affect the others.
     streams = [np.random.default_rng(s) for s in np.random.SeedSequence(plan.seed).spawn(6)]
-    users = draw_users(plan, streams[0])
+    users = world.draw_users(plan, streams[0])
     requests = draw_requests(plan, users, streams[1])
-    catalogue = draw_catalogue(plan, streams[2])
+    catalogue = world.draw_catalogue(plan, streams[2])
     dirt = draw_row_dirt(plan, requests, streams[3])
     write_items(folder / "items.parquet", catalogue)
     (folder / "impressions").mkdir()
@@ -288,10 +261,10 @@ def _simulated(plan: Plan, folder: Path, progress: Progress) -> Truth:
         clicks.append(_clicks(users, part, first, lists, streams[4]))
         expected.append(lists.expected_clicks)
         progress(min(first + step, plan.requests) * LIST_LENGTH, plan.requests * LIST_LENGTH)
-    dirty = add_dirt_to_clicks(plan, requests, dirt, Clicks.joined(clicks), streams[5])
+    dirty = defects.add_dirt_to_clicks(plan, requests, dirt, Clicks.joined(clicks), streams[5])
     write_clicks(folder / "clicks.parquet", dirty.clicks, plan.requests * LIST_LENGTH)
     control, treatment = np.sum(expected, axis=0)
-    return truth_of(plan, requests, dirt, dirty, (float(control), float(treatment)))
+    return defects.truth_of(plan, requests, dirt, dirty, (float(control), float(treatment)))
 
 
 def _clicks(

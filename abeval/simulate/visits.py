@@ -9,21 +9,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from abeval.assignment import Assignment
-from abeval.simulate.world import (
-    DAY_MS,
-    DAYS,
-    DEVICES,
-    FIRST_USER,
-    LIST_LENGTH,
-    NAME,
-    PRE_DAYS,
-    VARIANTS,
-    Catalogue,
-    Floats,
-    Ints,
-    Plan,
-    Users,
-)
+from abeval.simulate import world
+from abeval.simulate.world import LIST_LENGTH, Catalogue, Floats, Ints, Plan, Users
 
 Bools = NDArray[np.bool_]
 
@@ -65,7 +52,9 @@ class Requests(NamedTuple):
 def draw_requests(plan: Plan, users: Users, rng: np.random.Generator) -> Requests:
     """Draw all requests of a log."""
     user, at, device = _draw_visits(plan, users, rng)
-    variant = np.where(at >= PRE_DAYS * DAY_MS, assigned_variants(plan.users)[user], _NONE)
+    variant = np.where(
+        at >= world.PRE_DAYS * world.DAY_MS, assigned_variants(plan.users)[user], _NONE
+    )
     crossover = _cross_over(plan, user, at, variant, rng)
     anonymous = _lose_users(plan, crossover, rng)
     return Requests(user, at, device, variant, anonymous, crossover)
@@ -77,14 +66,14 @@ def user_name(user: int) -> str:
     >>> user_name(123)
     'u0020123'
     """
-    return f"u{FIRST_USER + user:07d}"
+    return f"u{world.FIRST_USER + user:07d}"
 
 
 def assigned_variants(users: int) -> Ints:
     """Return the index of the variant that each user's hash assigns."""
-    split = Assignment(NAME, dict.fromkeys(VARIANTS, 0.5))
+    split = Assignment(world.NAME, dict.fromkeys(world.VARIANTS, 0.5))
     names = split.assign_many(map(user_name, range(users))).variant
-    return (names == VARIANTS[1]).to_numpy().astype(np.int64)
+    return (names == world.VARIANTS[1]).to_numpy().astype(np.int64)
 
 
 def _draw_visits(plan: Plan, users: Users, rng: np.random.Generator) -> tuple[Ints, Ints, Ints]:
@@ -92,7 +81,7 @@ def _draw_visits(plan: Plan, users: Users, rng: np.random.Generator) -> tuple[In
     n = len(sizes)
     user = _visitors(users, n, rng)
     usual = rng.random(n) < 0.9
-    device = np.where(usual, users.device[user], rng.integers(0, len(DEVICES), n))
+    device = np.where(usual, users.device[user], rng.integers(0, len(world.DEVICES), n))
     start, after = _session_starts(n, rng), _offsets(sizes, rng)
     session = np.repeat(np.arange(n), sizes)
     at = _inside_period(start, after, sizes)
@@ -118,10 +107,10 @@ def _session_sizes(requests: int, rng: np.random.Generator) -> Ints:
 
 
 def _session_starts(n: int, rng: np.random.Generator) -> Ints:
-    by_day = np.tile(_WEEK, DAYS // 7)
-    day = rng.choice(DAYS, n, p=by_day / by_day.sum())
+    by_day = np.tile(_WEEK, world.DAYS // 7)
+    day = rng.choice(world.DAYS, n, p=by_day / by_day.sum())
     hour = rng.choice(24, n, p=_HOURS / _HOURS.sum())
-    start: Ints = day * DAY_MS + hour * 3_600_000 + rng.integers(0, 3_600_000, n)
+    start: Ints = day * world.DAY_MS + hour * 3_600_000 + rng.integers(0, 3_600_000, n)
     return start
 
 
@@ -136,7 +125,7 @@ def _offsets(sizes: Ints, rng: np.random.Generator) -> Ints:
 
 def _inside_period(start: Ints, after: Ints, sizes: Ints) -> Ints:
     # A session that would end after the log starts earlier.
-    over = start + after[np.cumsum(sizes) - 1] - (DAYS * DAY_MS - 60_000)
+    over = start + after[np.cumsum(sizes) - 1] - (world.DAYS * world.DAY_MS - 60_000)
     at: Ints = np.repeat(start - np.maximum(over, 0), sizes) + after
     return at
 
@@ -180,11 +169,7 @@ _SCORE_DIGITS = 5
 
 @dataclass(frozen=True, slots=True)
 class Model:
-    """A ranking model: it observes an item's appeal with noise and predicts click probabilities.
-
-    ``exposure`` is the mean position effect on the model's own lists, so that scores add up to
-    about the number of clicks.
-    """
+    """A ranking model: it sees an item's appeal with noise, and the mean effect of positions."""
 
     noise: float
     exposure: float
@@ -209,11 +194,7 @@ CANDIDATE = Model(noise=0.8, exposure=0.38)
 
 @dataclass(frozen=True, slots=True)
 class ServedLists:
-    """Lists of some requests, one row per request and one column per position.
-
-    ``expected_clicks`` are those in the test period if the baseline, and if the candidate, had
-    served all requests.
-    """
+    """Lists by request and position, and the clicks expected of baseline and candidate alone."""
 
     item: Ints
     score_baseline: Floats

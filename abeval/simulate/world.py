@@ -50,10 +50,7 @@ class DirtRates:
 class Plan:
     """A simulation, determined by its size and seed.
 
-    Args:
-        impressions: Impressions before duplicates are added, with the pre-period; the log has
-            `requests` times 20 of them.
-        seed: The same seed gives the same rows.
+    `impressions` are those before duplicates are added, with the pre-period.
 
     >>> plan = Plan(200_000)
     >>> plan.requests, plan.users, plan.items
@@ -70,16 +67,11 @@ class Plan:
 
     def __post_init__(self) -> None:
         """Check the seed, and that the log is large enough for every kind of defect."""
+        size = f"{self.impressions:,} impressions are too"
         if self.impressions < LEAST_IMPRESSIONS:
-            raise ExperimentError(
-                f"{self.impressions:,} impressions are too few to simulate",
-                hint=f"use at least {LEAST_IMPRESSIONS:,}",
-            )
+            raise ExperimentError(f"{size} few to simulate", f"use at least {LEAST_IMPRESSIONS:,}")
         if self.impressions > MAX_IMPRESSIONS:
-            raise ExperimentError(
-                f"{self.impressions:,} impressions are too many to simulate",
-                hint=f"use at most {MAX_IMPRESSIONS:,}",
-            )
+            raise ExperimentError(f"{size} many to simulate", f"use at most {MAX_IMPRESSIONS:,}")
         check_seed(self.seed)
 
     @property

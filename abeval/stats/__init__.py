@@ -5,9 +5,7 @@ Effects and lifts: `means`, `proportions`, `skewed`, `quantiles`, `effects`. Les
 and beliefs: `decisions`. Segments: `heterogeneity`, `composition`. Days: `shapes`.
 Sub-buckets: `resampling`, `replay`, `catalogue`. Many experiments: `latent`, `shrinkage`. Traffic:
 `srm`. Other policies: `off_policy`. All of it stands on
-`moments`, `records` and `distributions`.
-
-Modules are imported as they are named, so that none pays for the others:
+`moments`, `records` and `distributions`. Each is imported when it is named.
 
 Example:
     >>> from abeval import stats

@@ -16,19 +16,11 @@ _CHUNK = 16
 """Sets of groups whose item totals a thread holds in memory at once."""
 
 _BLOCK = 128
-"""Items of one matrix product, few enough for BLAS to run it in the calling thread.
-
-For larger products BLAS starts threads of its own, which compete with ours.
-"""
+"""Items of one matrix product, so few that BLAS starts no threads, which compete with ours."""
 
 
 class Arm(NamedTuple):
-    """One variant's counts.
-
-    Attributes:
-        counts: Units or impressions, shape (groups, items).
-        units: Units per group, shape (groups,).
-    """
+    """One variant's units or impressions, shape (groups, items), and its units, shape (groups,)."""
 
     counts: Totals
     units: Floats
@@ -37,9 +29,7 @@ class Arm(NamedTuple):
 class Coverage(NamedTuple):
     """Coverage at equal numbers of units, by rarefaction; its counts are units.
 
-    Attributes:
-        size: Items that could have been shown.
-        functionals: What it computes.
+    `size` is how many items could have been shown.
     """
 
     size: int
@@ -48,14 +38,9 @@ class Coverage(NamedTuple):
     def values(self, arm: Arm, at: Floats, orders: Sequence[Integers]) -> Floats:
         """Evaluate one variant at `at` units, shape (functionals, subsets).
 
-        Args:
-            arm: The variant.
-            at: Units to evaluate each subset at, shape (subsets,).
-            orders: Subsets of the groups, each in the order in which groups are used.
+        Subsets of the groups come in the order in which groups are used; `at` has shape (subsets,).
         """
-        members = np.zeros((len(orders), len(arm.units)), arm.counts.dtype)
-        for row, order in enumerate(orders):
-            members[row, order] = 1.0
+        members = _members(np.stack(orders), len(arm.units))
         units = members @ arm.units
 
         def evaluate(totals: Totals, chunk: slice) -> Floats:
@@ -64,15 +49,9 @@ class Coverage(NamedTuple):
         return _over_sets(arm, members, evaluate)
 
     def against_rest(self, pooled: Arm, members: Totals, _: int, observed: float) -> Floats:
-        """Compare each block with all other groups at equal traffic.
+        """Compare each block with all other groups at equal traffic, shape (functionals, blocks).
 
-        Args:
-            pooled: Counts of both variants together.
-            members: 1 where a block has a group, shape (permutations * blocks, groups).
-            observed: Units of the smaller variant.
-
-        Returns:
-            The block's value less that of the rest, shape (functionals, permutations * blocks).
+        `members` is 1 where a block has a group; `observed` are the units of the smaller variant.
         """
         units, shown = members @ pooled.units, pooled.counts.sum(axis=0)
         others = pooled.units.sum() - units
@@ -92,12 +71,7 @@ class Coverage(NamedTuple):
 
 
 class Evenness(NamedTuple):
-    """Gini and entropy on sets with equal numbers of units; their counts are impressions.
-
-    Attributes:
-        size: Items that could have been shown.
-        functionals: Those to compute.
-    """
+    """Gini and entropy on sets with equal numbers of units; their counts are impressions."""
 
     size: int
     functionals: Sequence[Spread]
@@ -105,9 +79,9 @@ class Evenness(NamedTuple):
     def values(self, arm: Arm, at: Floats, orders: Sequence[Integers]) -> Floats:
         """Evaluate one variant as `Coverage` does."""
         plans = [_plan(arm, float(m), order) for m, order in zip(at, orders, strict=True)]
-        values = self._over_sets(arm, np.concatenate([plan.members for plan in plans]))
-        weighted = values * np.concatenate([plan.weights for plan in plans])
-        ends = np.cumsum([len(plan.weights) for plan in plans])
+        members, weights = zip(*plans, strict=True)
+        weighted = self._over_sets(arm, np.concatenate(members)) * np.concatenate(weights)
+        ends = np.cumsum([len(one) for one in weights])
         return np.asarray(np.add.reduceat(weighted, np.concatenate(([0], ends[:-1])), axis=1))
 
     def against_rest(self, pooled: Arm, members: Totals, blocks: int, _: float) -> Floats:
@@ -210,15 +184,8 @@ def _windows(order: Integers, length: int, groups: int) -> NDArray[np.float32]:
     return _members(order[(starts[:, None] + np.arange(min(length, total))) % total], groups)
 
 
-class _Plan(NamedTuple):
-    """Sets of groups to evaluate, and their weights in the mean."""
-
-    members: NDArray[np.float32]
-    weights: Floats
-
-
-def _plan(arm: Arm, at: float, order: Integers) -> _Plan:
-    """Choose sets of groups with `at` units on average.
+def _plan(arm: Arm, at: float, order: Integers) -> tuple[NDArray[np.float32], Floats]:
+    """Choose sets of groups with `at` units on average, and their weights in the mean.
 
     Between two whole numbers of groups, values are interpolated linearly in 1 / groups, because
     the bias of Gini and entropy is linear in it.
@@ -228,13 +195,13 @@ def _plan(arm: Arm, at: float, order: Integers) -> _Plan:
     low = max(1, int(np.floor(exact)))
     below = _windows(order, low, groups)
     if exact - low < 1e-9:
-        return _Plan(below, np.full(len(below), 1 / len(below)))
+        return below, np.full(len(below), 1 / len(below))
     above = _windows(order, low + 1, groups)
     share = (1 / low - 1 / exact) / (1 / low - 1 / (low + 1))
     weights = np.concatenate(
         [np.full(len(below), (1 - share) / len(below)), np.full(len(above), share / len(above))]
     )
-    return _Plan(np.concatenate([below, above]), weights)
+    return np.concatenate([below, above]), weights
 
 
 Numbers = NDArray[np.number[Any]]
@@ -267,12 +234,7 @@ class Incidence(NamedTuple):
 
 
 def matrices(control: Incidence, treatment: Incidence, counted: Counted) -> tuple[Arm, Arm]:
-    """Count densely the items that were shown in either variant.
-
-    Args:
-        control: Incidence of control.
-        treatment: Incidence of treatment, with the same groups and catalogue.
-        counted: The field of an entry to use.
+    """Count densely the items that were shown in either variant, by units or by impressions.
 
     Raises:
         Refusal: `not_applicable` for groups or catalogues that differ, or a code outside the
@@ -341,8 +303,8 @@ class CatalogueComparison(NamedTuple):
 
     Attributes:
         effect: Values at equal traffic, with an interval by delete-a-group jackknife (t with
-            groups - 1 degrees of freedom) and a p-value by permutation. Near alpha the two may
-            disagree.
+            groups - 1 degrees of freedom) and a p-value by permutation, which may disagree near
+            alpha.
         lift: Relative effect with a jackknife interval of its own; None if control is zero.
         at: Number of units at which the variants are compared: that of the smaller one.
         groups: Number of hash groups.
@@ -364,30 +326,22 @@ def compare_all(
     permutations: int = PERMUTATIONS,
     seed: int = SEED,
 ) -> dict[Functional, CatalogueComparison | Refusal]:
-    """Compare two variants' coverage, Gini and entropy at the smaller one's number of units.
+    """Compare two variants' coverage, Gini and entropy (nats) at the smaller one's number of units.
 
-    Coverage is rarefied (Hurlbert 1971); the interval is by jackknife (Efron & Stein 1981). Gini
-    and entropy share their counts.
-
-    The permutation test pools the variants within each group and cuts the groups at random into
-    blocks of the smaller variant's share; each block is compared with the others. Control's and
-    treatment's counts of a group are never swapped, because they differ in size. The null
-    differences are scaled as in `resampling.scaled_null`.
-
-    Args:
-        control: Incidence of control.
-        treatment: Incidence of treatment, with the same groups and catalogue.
-        functionals: Any of `coverage`, `gini` and `entropy` (nats).
-        permutations: Least number of permutations; the p-value is no smaller than
-            1 / (permutations + 1). With 0 it is that of the jackknife's t.
-        seed: Seed of the sets of groups and of the permutations.
-        alpha: Error rate of test and interval.
+    Coverage is rarefied (Hurlbert 1971); the interval is by jackknife (Efron & Stein 1981). The
+    permutation test pools the variants within each group and cuts the groups at random into blocks
+    of
+    the smaller variant's share; each block is compared with the others. Control's and treatment's
+    counts of a group are never swapped, because they differ in size. The null differences are
+    scaled
+    as in `resampling.scaled_null`. The p-value is no smaller than 1 / (permutations + 1); without
+    permutations it is that of the jackknife's t.
 
     Returns:
         By functional, the comparison, or its refusal: `too_few_units` for fewer than eight groups,
-        an empty variant, or a smaller variant with less than two groups' worth of the pooled units
-        (use more groups); `zero_variance` if no group changes the values; `not_applicable` for
-        groups or catalogues that differ.
+        an empty variant, or a smaller variant with less than two groups' worth of the pooled units;
+        `zero_variance` if no group changes the values; `not_applicable` for groups or catalogues
+        that differ.
 
     Example:
         >>> rng = np.random.default_rng(0)
@@ -402,46 +356,53 @@ def compare_all(
         >>> compare_all(arms[0], arms[0]._replace(units_in_group=np.zeros(16)))["gini"].reason
         'too_few_units'
     """
-    size, test = control.catalogue_size, _Test(alpha, permutations, seed)
-    outcomes: dict[Functional, CatalogueComparison | Refusal] = {}
+    size = control.catalogue_size
+    measures: list[tuple[Counted, Measure]] = []
     if "coverage" in functionals:
-        outcomes |= _compare(control, treatment, "units", Coverage(size), test)
+        measures.append(("units", Coverage(size)))
     spread = [name for name in _SPREAD if name in functionals]
     if spread:
-        outcomes |= _compare(control, treatment, "impressions", Evenness(size, spread), test)
+        measures.append(("impressions", Evenness(size, spread)))
+    outcomes: dict[Functional, CatalogueComparison | Refusal] = {}
+    for counted, measure in measures:
+        rng = np.random.default_rng(seed)
+        try:
+            arms = matrices(control, treatment, counted)
+            outcomes |= _compare(*arms, measure, alpha, permutations, rng)
+        except Refusal as refusal:
+            # A traceback would keep the matrices in memory.
+            outcomes |= dict.fromkeys(measure.functionals, refusal.with_traceback(None))
     return {name: outcomes[name] for name in functionals}
 
 
-class _Test(NamedTuple):
-    alpha: float
-    permutations: int
-    seed: int
-
-
 def _compare(
-    control: Incidence, treatment: Incidence, counted: Counted, measure: Measure, test: _Test
+    control: Arm,
+    treatment: Arm,
+    measure: Measure,
+    alpha: float,
+    permutations: int,
+    rng: np.random.Generator,
 ) -> dict[Functional, CatalogueComparison | Refusal]:
     """Compare the variants by all functionals of a measure."""
-    rng, names = np.random.default_rng(test.seed), measure.functionals
-    try:
-        arms = matrices(control, treatment, counted)
-        at = _common_units(*arms)
-        order = rng.permutation(control.units_in_group.size)
-        values = at_equal_traffic(*arms, order, measure)
-        without = left_out(*arms, order, measure)
-    except Refusal as refusal:
-        # A traceback would keep the matrices in memory.
-        return dict.fromkeys(names, refusal.with_traceback(None))
-    columns = zip(names, values, without, strict=True)
-    outcomes = {name: _jackknifed(name, pair, left, at, test.alpha) for name, pair, left in columns}
-    if test.permutations == 0 or all(isinstance(one, Refusal) for one in outcomes.values()):
+    at, order = _common_units(control, treatment), rng.permutation(len(control.units))
+    values = at_equal_traffic(control, treatment, order, measure)
+    without = left_out(control, treatment, order, measure)
+    columns = zip(measure.functionals, values, without, strict=True)
+    outcomes = {name: _jackknifed(name, pair, left, at, alpha) for name, pair, left in columns}
+    compared = [name for name, one in outcomes.items() if not isinstance(one, Refusal)]
+    if permutations == 0 or not compared:
         return outcomes
     try:
-        nulls: list[Floats | Refusal] = [*null_differences(*arms, measure, test.permutations, rng)]
+        nulls = null_differences(control, treatment, measure, permutations, rng)
     except Refusal as refusal:
-        nulls = [refusal.with_traceback(None)] * len(names)
-    pairs = zip(outcomes.items(), nulls, strict=True)
-    return {name: _permuted(name, outcome, null) for (name, outcome), null in pairs}
+        return outcomes | dict.fromkeys(compared, refusal.with_traceback(None))
+    by_name = dict(zip(measure.functionals, nulls, strict=True))
+    for name, one in outcomes.items():
+        if not isinstance(one, Refusal):
+            null = by_name[name]
+            effect = resampling.permuted(one.effect, null, f"{name}_permutation")
+            outcomes[name] = one._replace(effect=effect, permutations=len(null))
+    return outcomes
 
 
 def _jackknifed(
@@ -457,25 +418,13 @@ def _jackknifed(
     return CatalogueComparison(effect, _lift(control, treatment, without, alpha), at, groups, 0)
 
 
-def _permuted(
-    functional: Functional, comparison: CatalogueComparison | Refusal, null: Floats | Refusal
-) -> CatalogueComparison | Refusal:
-    """Put the p-value of the permutation test into a comparison, or return the first refusal."""
-    if isinstance(comparison, Refusal):
-        return comparison
-    if isinstance(null, Refusal):
-        return null
-    effect = resampling.permuted(comparison.effect, null, f"{functional}_permutation")
-    return comparison._replace(effect=effect, permutations=len(null))
-
-
 def _jackknife_se(without: Floats) -> float:
     groups = len(without)
     return float(np.sqrt((groups - 1) / groups * np.sum((without - without.mean()) ** 2)))
 
 
 def _lift(control: float, treatment: float, without: Floats, alpha: float) -> Lift | None:
-    """Lift with the jackknife of the ratio: the variants share groups, though no units."""
+    """Return the lift, by the jackknife of the ratio: variants share groups, though no units."""
     if control == 0 or np.any(without[0] == 0):
         return None
     value = treatment / control - 1
@@ -485,7 +434,7 @@ def _lift(control: float, treatment: float, without: Floats, alpha: float) -> Li
 
 
 def _common_units(control: Arm, treatment: Arm) -> int:
-    """Units of the smaller variant."""
+    """Return the units of the smaller variant."""
     small, large = sorted((control.units.sum(), treatment.units.sum()))
     if small / (small + large) * len(control.units) < 2:
         raise Refusal(

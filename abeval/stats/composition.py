@@ -27,11 +27,10 @@ class Parts(NamedTuple):
 
 
 class Gradient(NamedTuple):
-    """How one part of the difference follows from one variant's sums.
+    """The derivatives of one part of the difference by the means per unit, shape (parts,).
 
-    By the means per unit of numerator and denominator, shape (parts,). A unit's sums times these
-    add up to its influence: over the units of the variant its mean is 0, and its variance over
-    their number is what the variant adds to the variance of the part.
+    A unit's sums times these add up to its influence, whose mean over the units of the variant is 0
+    and whose variance over their number is what the variant adds to the variance of the part.
     """
 
     numerator: Floats
@@ -43,15 +42,6 @@ class Gradients(NamedTuple):
 
     within: Gradient
     mix: Gradient
-
-
-class _Arm(NamedTuple):
-    """Ratio, ratios and shares of one variant, of sums per unit."""
-
-    denominator: Floats
-    ratio: float
-    ratios: Floats
-    shares: Floats
 
 
 def parts(control: Totals, treatment: Totals) -> Parts:
@@ -71,24 +61,16 @@ def parts(control: Totals, treatment: Totals) -> Parts:
         >>> [round(value, 6) for value in parts(control, treatment)]
         [-0.004545, 0.015341, -0.019886]
     """
-    c, t = _arms(control, treatment)
-    within = float((c.shares + t.shares) @ (t.ratios - c.ratios)) / 2
-    mix = float((t.shares - c.shares) @ (t.ratios + c.ratios)) / 2
-    return Parts(t.ratio - c.ratio, within, mix)
+    _, whole, ratios, shares = _arms(control, treatment)
+    within = float((shares[0] + shares[1]) @ (ratios[1] - ratios[0])) / 2
+    mix = float((shares[1] - shares[0]) @ (ratios[1] + ratios[0])) / 2
+    return Parts(float(whole[1] - whole[0]), within, mix)
 
 
 def ratios(control: Totals, treatment: Totals) -> tuple[float, float]:
-    """Return the ratio of each variant over all parts.
-
-    Raises:
-        Refusal: As `parts`.
-
-    Example:
-        >>> ratios(Totals([5, 10], [50, 50]), Totals([10, 12], [80, 30]))
-        (0.15, 0.2)
-    """
-    c, t = _arms(control, treatment)
-    return c.ratio, t.ratio
+    """Return the ratio of each variant over all parts; refuses as `parts`."""
+    _, whole, _, _ = _arms(control, treatment)
+    return float(whole[0]), float(whole[1])
 
 
 def gradients(
@@ -104,32 +86,26 @@ def gradients(
         >>> first.within.numerator.tolist(), first.mix.numerator.tolist()
         ([-0.2], [0.0])
     """
-    c, t = _arms(control, treatment)
+    below, ratio, ratios, shares = _arms(control, treatment)
     # What only one variant has adds nothing within, whatever its ratio.
-    both = (c.denominator > 0) & (t.denominator > 0)
-    share, change = np.where(both, c.shares + t.shares, 0.0) / 2, t.ratios - c.ratios
-    return (
-        _gradients(c, -1, share, change, units[0]),
-        _gradients(t, 1, share, change, units[1]),
-    )
+    both = np.where((below > 0).all(axis=0), shares[0] + shares[1], 0.0) / 2
+    change = ratios[1] - ratios[0]
+
+    def of(arm: int, sign: int) -> Gradients:
+        per_unit = below[arm] / units[arm]
+        whole = float(below[arm].sum()) / units[arm]
+        weight = np.divide(sign * both, per_unit, out=np.zeros_like(per_unit), where=per_unit > 0)
+        moved = (change - shares[arm] @ change) / (2 * whole)
+        within = Gradient(weight, moved - weight * ratios[arm])
+        total = np.full(per_unit.shape, sign / whole)
+        mix = Gradient(total - within.numerator, -total * ratio[arm] - within.denominator)
+        return Gradients(within, mix)
+
+    return of(0, -1), of(1, 1)
 
 
-def _gradients(arm: _Arm, sign: int, share: Floats, change: Floats, units: int) -> Gradients:
-    below, whole = arm.denominator / units, float(arm.denominator.sum()) / units
-    weight = np.divide(sign * share, below, out=np.zeros_like(below), where=below > 0)
-    moved = (change - arm.shares @ change) / (2 * whole)
-    within = Gradient(weight, moved - weight * arm.ratios)
-    total = np.full(below.shape, sign / whole)
-    return Gradients(
-        within,
-        Gradient(
-            total - within.numerator,
-            -total * arm.ratio - within.denominator,
-        ),
-    )
-
-
-def _arms(control: Totals, treatment: Totals) -> tuple[_Arm, _Arm]:
+def _arms(control: Totals, treatment: Totals) -> tuple[Floats, Floats, Floats, Floats]:
+    """Return denominators, ratio, ratios and shares of both variants, shape (2, ...) each."""
     above, below = (
         np.array([one, other], dtype=float) for one, other in zip(control, treatment, strict=True)
     )
@@ -143,22 +119,13 @@ def _arms(control: Totals, treatment: Totals) -> tuple[_Arm, _Arm]:
     ratios = np.divide(above, below, out=np.zeros_like(above), where=below > 0)
     # What only one variant has did not change within: its ratio counts for both.
     ratios = np.where(below > 0, ratios, ratios[::-1])
-    values = above.sum(axis=1) / whole
-    shares = below / whole[:, None]
-    return (
-        _Arm(below[0], float(values[0]), ratios[0], shares[0]),
-        _Arm(below[1], float(values[1]), ratios[1], shares[1]),
-    )
+    return below, above.sum(axis=1) / whole, ratios, below / whole[:, None]
 
 
 def effect(value: float, control: Moments, treatment: Moments, alpha: float = 0.05) -> Effect:
-    """Test a part of the difference, clustered by unit.
+    """Test a part of the difference, such as `Parts.within`, clustered by unit.
 
-    Args:
-        value: The part, such as `Parts.within`.
-        control: Moments of the influence of control's units: sums times `Gradients`.
-        treatment: The same of the treatment.
-        alpha: Error rate of test and interval.
+    Moments are of the influence of a variant's units: their sums times `Gradients`.
 
     Raises:
         Refusal: `too_few_units`; `zero_variance` where the part does not vary.
@@ -201,14 +168,9 @@ def mix_shift(
 ) -> MixShift:
     """Take an overall difference apart into effects within segments and a shift of their mix.
 
-    Args:
-        control: Values per segment in control, shape (segments,).
-        treatment: Values in treatment.
-        control_weights: What the segments weigh in control's overall value: units for a mean,
-            denominators for a ratio, shape (segments,).
-        treatment_weights: The same in treatment.
-        control_units: Units per segment in control, for the test of the mix.
-        treatment_units: Units per segment in treatment.
+    All arrays have the shape (segments,). Weights are what segments weigh in a variant's overall
+    value:
+    units for a mean, denominators for a ratio. Units are for the test of the mix.
 
     Raises:
         Refusal: `too_few_units` for a variant without weight; `not_finite`; `not_applicable` for
@@ -241,15 +203,8 @@ def mix_shift(
 def reversal(within: Effect, overall: Effect) -> float:
     """Test whether the effect within segments and the overall effect point opposite ways.
 
-    Both have to differ from zero, with opposite signs (an intersection-union test, Berger 1982):
-    without an effect, two estimates have opposite signs by chance.
-
-    Args:
-        within: Effect within segments, such as `MixShift.within` with its standard error.
-        overall: Effect of all units together.
-
-    Returns:
-        The larger of the two p-values; 1 where the signs agree.
+    Both have to differ from zero (an intersection-union test, Berger 1982): without an effect, two
+    estimates have opposite signs by chance. The larger of both p-values; 1 where the signs agree.
 
     Example:
         >>> from abeval.stats.effects import from_difference
@@ -263,17 +218,10 @@ def reversal(within: Effect, overall: Effect) -> float:
 
 
 def same_shares(units: Floats) -> float:
-    """Test whether two variants spread over segments alike.
+    """Test whether two variants spread over segments alike, from counts of shape (2, segments).
 
-    By Pearson's chi-square (1900) of counts of shape (2, segments), without Yates; 1 where only one
-    segment has units.
-
-    Raises:
-        Refusal: `too_few_units` for a variant without units.
-
-    Example:
-        >>> same_shares(np.array([[50.0, 50.0], [50.0, 50.0]]))
-        1.0
+    By Pearson's chi-square (1900), without Yates; 1 where only one segment has units. Refuses, as
+    `too_few_units`, a variant without units.
     """
     kept = units[:, units.sum(axis=0) > 0]
     if kept.shape[1] < 2:

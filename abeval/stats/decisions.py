@@ -29,8 +29,7 @@ def gain(interval: tuple[float, float], direction: Direction = "increase") -> Ga
 def conclusive(p_value: float, interval: tuple[float, float], alpha: float = 0.05) -> bool:
     """Decide whether a difference is proven: by its p-value and by its interval.
 
-    An interval by one method and a p-value by another, or one adjusted for a family, may
-    disagree near alpha; then nothing is proven.
+    An interval by another method, or a p-value adjusted for a family, may disagree near alpha.
 
     Example:
         >>> conclusive(0.01, (0.2, 1.4)), conclusive(0.04, (-0.1, 1.4))
@@ -66,8 +65,8 @@ def not_worse_relative(
     Args:
         effect: With an interval at the level wanted, whatever its method.
         control_variance: Sampling variance of control's value.
-        covariance: Of the difference and control's value; for independent variants, less
-            `control_variance`.
+        covariance: Of the difference and control's value; −`control_variance` for independent
+            variants.
         margin: Largest loss that is acceptable, as a fraction of control.
         direction: Which way is good.
 
@@ -139,17 +138,15 @@ class Posterior(NamedTuple):
 
 
 def normal_normal(difference: float, se: float, prior: Prior, alpha: float = 0.05) -> Posterior:
-    """Combine a normal likelihood with a normal prior.
+    """Combine a normal likelihood with a normal prior on the same scale.
 
-    Args:
-        difference: Estimated effect: a difference, or a lift.
-        se: Its standard error.
-        prior: On the same scale: for a difference use `Prior.on_absolute_scale`.
-        alpha: The credible interval holds 1 - alpha.
+    For a difference, the prior of a lift is turned by `Prior.on_absolute_scale`. The credible
+    interval
+    holds 1 − alpha.
 
     Raises:
         Refusal: `zero_variance` for a standard error or prior sd that is not positive;
-            `not_finite`.
+        `not_finite`.
 
     Source:
         Deng (WWW 2015); Stucchio (2015), "Bayesian A/B testing at VWO", for the loss.
@@ -180,7 +177,6 @@ class Retrodesign(NamedTuple):
     """Errors of significant results at an assumed true effect.
 
     Attributes:
-        power: Probability of a significant result.
         type_s: Probability that a significant result has the wrong sign.
         exaggeration: Mean size of significant estimates over the true size (type M).
     """
@@ -193,10 +189,7 @@ class Retrodesign(NamedTuple):
 def type_s_m(true_effect: float, se: float, alpha: float = 0.05) -> Retrodesign:
     """Return power, type S and type M error of a z-test (Gelman and Carlin 2014).
 
-    Args:
-        true_effect: Assumed true difference, from outside the experiment.
-        se: Standard error of the estimate.
-        alpha: Two-sided error rate of the test.
+    The true difference is assumed, from outside the experiment.
 
     Raises:
         Refusal: `zero_variance` when `se` is not positive, `not_finite`.

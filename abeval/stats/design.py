@@ -13,8 +13,8 @@ from abeval.stats.records import Floats, Refusal
 def always_valid_critical(alpha: float = 0.05) -> float:
     """Return the critical value of a confidence sequence at the size it is tuned for.
 
-    In place of z for planning a test that may be looked at any day (Waudby-Smith, Arbour,
-    Sinha, Kennedy and Ramdas 2024).
+    In place of z for planning a test that may be looked at any day (Waudby-Smith, Arbour, Sinha,
+    Kennedy and Ramdas 2024).
 
     Example:
         >>> round(always_valid_critical(), 4)
@@ -26,12 +26,7 @@ def always_valid_critical(alpha: float = 0.05) -> float:
 
 
 def power_quantile(power: float) -> float:
-    """Return the normal quantile of the wanted power.
-
-    Example:
-        >>> round(power_quantile(0.8), 4)
-        0.8416
-    """
+    """Return the normal quantile of the wanted power."""
     if not 0 < power < 1:
         raise ValueError(f"power must be between 0 and 1, got {power}")
     return float(ndtri(power))
@@ -40,10 +35,7 @@ def power_quantile(power: float) -> float:
 def mde_from_se(se: float, power: float = 0.8, critical: float | None = None) -> float:
     """Return the smallest difference detected with a power, (critical + z_power)·se.
 
-    Args:
-        se: Standard error of the difference.
-        power: Wanted probability of detection.
-        critical: The |z| from which on the test rejects; without it that of a test at 5 %.
+    The test rejects from |z| = `critical` on; without it, at 5 %.
 
     Example:
         >>> round(mde_from_se(0.01), 6)
@@ -65,11 +57,10 @@ def days_for_se(ses: Sequence[float], wanted: float) -> float:
     """Predict the days until the difference has a wanted standard error.
 
     Information is 1/se², which takes account of returning units and of their growing variance.
-    After the observed days it grows as in the last week, as a power of time.
-
-    Args:
-        ses: Standard error of the difference with the data up to each day, from the first.
-        wanted: Standard error wanted.
+    After
+    the observed days it grows as in the last week, as a power of time. `ses` are those with the
+    data
+    up to each day, from the first.
 
     Raises:
         Refusal: `too_few_units` below two days; `zero_variance` for one of zero;
@@ -95,19 +86,12 @@ def days_for_se(ses: Sequence[float], wanted: float) -> float:
 
 
 def information_at(information: Sequence[float], days: float) -> float:
-    """Predict the information after so many days beyond the observed ones.
+    """Predict the information, 1/se², after so many days, no fewer than observed.
 
-    The variance 1/information falls as in the last week, as a + b / days: what differs between
-    units that return stays (a), what differs between their visits averages out (b). Of units that
-    come once a is 0, and information grows with the days. Fewer days than a week do not tell the
-    two apart: information then grows as a power of time, as in `value_at`.
-
-    Args:
-        information: 1/se² in any unit, with the data up to and with each day; positive.
-        days: Days, no fewer than observed.
-
-    Raises:
-        Refusal: As `value_at`.
+    The variance falls as in the last week, as a + b / days: what differs between units that return
+    stays (a), what differs between their visits averages out (b). Fewer days than a week do not
+    tell
+    the two apart: information then grows as a power of time, as in `value_at`, which refuses alike.
 
     Example:
         >>> week = [1 / (0.1 + 0.9 / day) for day in range(1, 8)]
@@ -126,10 +110,6 @@ def value_at(values: Sequence[float], days: float) -> float:
     Within the observed days it is what was observed by the end of the day; after them it grows as
     in the last week, as a power of time that is at most linear.
 
-    Args:
-        values: With the data up to and with each day, from the first; positive.
-        days: Days, more than 0.
-
     Raises:
         Refusal: `too_few_units` to go beyond a single day; `not_applicable` for a value of zero.
 
@@ -143,7 +123,7 @@ def value_at(values: Sequence[float], days: float) -> float:
 
 
 def _slope(values: Sequence[float]) -> float:
-    """The power of time by which the last week grew: value ~ day^b, never above 1 for long."""
+    """Return the power of time by which the last week grew: day^b, never above 1 for long."""
     if len(values) < 2:
         raise Refusal("too_few_units", "growth needs at least two days")
     days, last = _last_week(values)
@@ -151,14 +131,14 @@ def _slope(values: Sequence[float]) -> float:
 
 
 def _falls(information: Sequence[float]) -> float:
-    """The b of a + b / days, which the variance of the last week follows; a is not negative."""
+    """Return b of a + b / days, which the last week's variance follows; a is not negative."""
     days, last = _last_week(information)
     slope = float(np.polyfit(1 / days, 1 / last, 1)[0])
     return min(slope, len(information) / float(last[-1]))
 
 
 def _last_week(values: Sequence[float]) -> tuple[Floats, Floats]:
-    """The numbers of the last days, and their values."""
+    """Return the numbers of the last days, and their values."""
     last = np.asarray(values, dtype=np.float64)[-WEEK:]
     if not last.min() > 0:
         raise Refusal("not_applicable", "no units on some of the last days")

@@ -3,17 +3,16 @@
 import math
 from collections.abc import Sequence
 
-from abeval.stats.distributions import check_alpha, quantile, tail, two_sided_quantile
+from abeval.stats.distributions import two_sided, two_sided_quantile
 from abeval.stats.records import Adjusted, Effect, Estimate, Interval, Lift, Refusal
 
 
 def compare(
     control: Estimate, treatment: Estimate, alpha: float = 0.05, method: str = "welch_t"
 ) -> Effect:
-    """Compare two independent estimates of the same unit.
+    """Compare two independent estimates of the same unit by t, with Satterthwaite's df (1946).
 
-    The reference distribution is t with the degrees of freedom of Satterthwaite (1946),
-    or the normal where both estimates have infinite degrees of freedom.
+    By the normal where both estimates have infinite degrees of freedom.
 
     Raises:
         Refusal: `zero_variance` when neither estimate varies, `not_finite`.
@@ -47,9 +46,7 @@ def total_variance(control: Estimate, treatment: Estimate) -> float:
 def satterthwaite(variances: Sequence[float], dfs: Sequence[float]) -> float:
     """Return the degrees of freedom of a sum of independent variances (Satterthwaite 1946).
 
-    Args:
-        variances: Terms of the sum, not all zero.
-        dfs: Degrees of freedom of each term; infinite for a known variance.
+    Not all variances are zero; a known one has infinite degrees of freedom.
 
     Example:
         >>> round(satterthwaite([1.0, 1.0], [10, 10]), 6), satterthwaite([1.0], [math.inf])
@@ -72,16 +69,9 @@ def from_difference(
     alpha: float = 0.05,
     method: str = "z",
 ) -> Effect:
-    """Test a difference by its standard error.
+    """Test a difference by its standard error, against t, or z where `df` is infinite.
 
-    Args:
-        difference: Estimated effect; adjusted ones need not be treatment − control.
-        se: Its standard error.
-        df: Degrees of freedom; infinite for z.
-        alpha: Error rate of test and interval.
-        control: Value in control.
-        method: Id recorded in the effect.
-        treatment: Value in treatment.
+    An adjusted difference need not be treatment − control.
 
     Raises:
         Refusal: `zero_variance` when `se` is zero, `not_finite`.
@@ -96,20 +86,16 @@ def from_difference(
     if se <= 0:
         raise Refusal("zero_variance", "the standard error is zero: no test is possible")
     statistic = difference / se
-    ends, p = interval(difference, se, df, alpha), tail(statistic, df)
+    ends = interval(difference, se, df, alpha)
     values = (float(control), float(treatment), float(difference), float(se), float(df))
-    return Effect(*values, *ends, statistic, *p, method)
+    return Effect(*values, *ends, statistic, two_sided(statistic, df), method)
 
 
 def joined(low: Effect, high: Effect) -> Effect:
     """Join two effects of one difference that have its standard error towards each side.
 
-    The ends are the lower end of one and the higher end of the other. Standard error, statistic and
+    The ends are the lower end of `low` and the higher end of `high`. Standard error, statistic and
     p-value are those of the side that faces zero, so that they agree with the interval.
-
-    Args:
-        low: The effect with the error towards lower differences.
-        high: The effect with the error towards higher ones.
 
     Example:
         >>> e = joined(from_difference(1, 3, 2, 1), from_difference(1, 3, 2, 2))
@@ -128,23 +114,17 @@ def interval(value: float, se: float, df: float = math.inf, alpha: float = 0.05)
         >>> round(low, 4), round(high, 4)
         (-1.96, 1.96)
     """
-    check_alpha(alpha)
-    half = -quantile(alpha / 2, df) * se
+    half = two_sided_quantile(alpha, df) * se
     return Interval(value - half, value + half)
 
 
 def fieller(control: Estimate, treatment: Estimate, alpha: float = 0.05) -> Lift:
-    """Compare two estimates as a lift with Fieller's interval (Fieller 1940, 1954).
+    """Compare two independent estimates as a lift with Fieller's interval (Fieller 1940, 1954).
 
     The interval is the set of lifts λ that the test of treatment − (1 + λ)·control = 0 does not
     reject; it excludes zero exactly when the absolute test rejects. If the control is not distinct
     from zero, that set has no two ends: the lift is then unbounded, and the interval covers
-    everything.
-
-    Args:
-        control: Estimate of the control; the lift is over its absolute value.
-        treatment: Independent estimate of the treatment.
-        alpha: Error rate of test and interval.
+    everything. The lift is over the control's absolute value.
 
     Raises:
         Refusal: `control_near_zero` when the control is exactly zero, `zero_variance`,
@@ -177,7 +157,7 @@ def delta(control: Estimate, treatment: Estimate, alpha: float = 0.05) -> Lift:
     """Compare two estimates as a lift with the symmetric interval of the delta method.
 
     Its two error rates differ for skewed metrics, and it may disagree with the absolute test;
-    `fieller` has neither problem. Arguments and refusals as in `fieller`.
+    `fieller` has neither problem. Refusals as in `fieller`.
 
     Example:
         >>> control, treatment = Estimate(10, 0.04, 100, 99), Estimate(11, 0.05, 100, 99)
@@ -191,15 +171,7 @@ def delta(control: Estimate, treatment: Estimate, alpha: float = 0.05) -> Lift:
 
 
 def delta_se(control: Estimate, treatment: Estimate) -> float:
-    """Return the standard error of treatment / |control| − 1 by the delta method.
-
-    Raises:
-        Refusal: `control_near_zero`, `zero_variance`, `not_finite`.
-
-    Example:
-        >>> round(delta_se(Estimate(10, 0.04, 100, 99), Estimate(11, 0.05, 100, 99)), 6)
-        0.031369
-    """
+    """Return the standard error of treatment / |control| − 1 by the delta method, or refuse."""
     total = total_variance(control, treatment)
     return _relative_se(treatment.value - control.value, total, -control.variance, control)
 
@@ -207,8 +179,7 @@ def delta_se(control: Estimate, treatment: Estimate) -> float:
 def delta_adjusted(adjusted: Adjusted, alpha: float = 0.05) -> Lift:
     """Divide an adjusted difference by the control, with the interval of the delta method.
 
-    The standard error includes the covariance of the observed control and the adjusted difference,
-    without which the interval would cover too little.
+    The standard error includes the covariance of the observed control and the adjusted difference.
 
     Raises:
         Refusal: `control_near_zero`.
@@ -241,15 +212,7 @@ def log_delta(control: Estimate, treatment: Estimate, alpha: float = 0.05) -> Li
 
 
 def log_se(control: Estimate, treatment: Estimate) -> float:
-    """Return the standard error of log(treatment / control).
-
-    Raises:
-        Refusal: As `log_delta`.
-
-    Example:
-        >>> round(log_se(Estimate(10, 0.04, 100, 99), Estimate(11, 0.05, 100, 99)), 6)
-        0.028517
-    """
+    """Return the standard error of log(treatment / control); refuses as `log_delta`."""
     total_variance(control, treatment)
     if _divide(treatment.value, control.value) <= 0:
         raise Refusal("not_applicable", "a logarithm needs two values of the same sign")

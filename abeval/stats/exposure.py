@@ -18,12 +18,7 @@ _COUNTED = 1 << 14
 
 
 class _Levels(NamedTuple):
-    """The distinct totals of a set.
-
-    Attributes:
-        total: Distinct totals, ascending.
-        items: Number of items with each total.
-    """
+    """The distinct totals of a set, ascending, and the number of items with each."""
 
     total: Totals
     items: Integers
@@ -32,13 +27,7 @@ class _Levels(NamedTuple):
 def coverage(units_per_item: ArrayLike, units: int, at: int, catalogue_size: int) -> float:
     """Return the expected share of the catalogue shown to `at` units drawn from the variant.
 
-    Incidence-based rarefaction (Hurlbert 1971; Colwell et al. 2012).
-
-    Args:
-        units_per_item: Distinct units shown each item, shape (items,); unseen items may be absent.
-        units: Units in the variant.
-        at: Units to rarefy to, at most `units`.
-        catalogue_size: Items that could have been shown.
+    Incidence-based rarefaction (Hurlbert 1971; Colwell et al. 2012); unseen items may be absent.
 
     Raises:
         Refusal: `too_few_units` for `at` outside [1, units]; `not_applicable` for counts outside
@@ -76,10 +65,6 @@ def gini(impressions_per_item: ArrayLike, catalogue_size: int) -> float:
     `sum_i (2 i - n - 1) x_(i) / (n sum x)` with n the catalogue size: 0 when all items have equal
     exposure, 1 - 1/n (not 1) when one item has all of it (Dixon et al. 1987).
 
-    Args:
-        impressions_per_item: Shape (items,), not negative; unseen items may be absent.
-        catalogue_size: Items that could have been shown.
-
     Raises:
         Refusal: `too_few_units` without impressions; `not_applicable` for more items than the
             catalogue has or negative counts.
@@ -107,12 +92,7 @@ def entropy_of_sets(totals: Totals) -> Floats:
 
 
 def spread_of_sets(totals: Totals, catalogue_size: int, functionals: Sequence[Spread]) -> Floats:
-    """Evaluate Gini and entropy of every row, shape (functionals, sets).
-
-    Args:
-        totals: Impressions of each item, shape (sets, items).
-        catalogue_size: Items that could have been shown.
-        functionals: Those to compute.
+    """Evaluate Gini and entropy of every row of impressions by item, shape (functionals, sets).
 
     Raises:
         Refusal: `too_few_units` for a set without impressions.
@@ -130,13 +110,9 @@ def spread_of_sets(totals: Totals, catalogue_size: int, functionals: Sequence[Sp
 
 
 def coverage_of_sets(totals: Totals, units: Floats, at: Floats, catalogue_size: int) -> Floats:
-    """Return expected share of the catalogue shown to `at` units of every set.
+    """Return the expected share of the catalogue shown to `at` units of every set, shape (sets,).
 
-    Args:
-        totals: Units that were shown each item, shape (sets, items).
-        units: Units of each set, shape (sets,).
-        at: Units to rarefy each set to, shape (sets,).
-        catalogue_size: Items that could have been shown.
+    `totals` are the units that were shown each item, shape (sets, items).
     """
     sets = zip(totals, units.tolist(), at.tolist(), strict=True)
     return np.array([_rarefied(shown, n, m) / catalogue_size for shown, n, m in sets])

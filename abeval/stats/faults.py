@@ -23,16 +23,7 @@ _MUCH_SMALLER = 0.5
 
 
 class Sums(NamedTuple):
-    """Exact sums over the clusters of a group.
-
-    Attributes:
-        clusters: How many there are.
-        y: Sum of the numerators.
-        x: Sum of the denominators.
-        y_y: Sum of the squares of the numerators.
-        y_x: Sum of the products.
-        x_x: Sum of the squares of the denominators.
-    """
+    """Exact sums over the clusters of a group: of numerators y, denominators x, their products."""
 
     clusters: int
     y: int
@@ -94,19 +85,8 @@ def _not_below(own: Share, rows: int, other: Share, others: int) -> Share:
     return Share(own.value, least, other.df)
 
 
-def _df(first: Share, second: Share) -> float:
-    """Return degrees of freedom of the difference."""
-    return satterthwaite((first.error**2, second.error**2), (first.df, second.df))
-
-
 class Difference(NamedTuple):
-    """How two shares differ.
-
-    Attributes:
-        control: The share of the first group.
-        treatment: That of the second.
-        sure: By how much they differ at least, 0 if that may be chance.
-    """
+    """Two shares, and by how much they differ at least: `sure` is 0 if that may be chance."""
 
     control: float
     treatment: float
@@ -118,11 +98,8 @@ def difference(
 ) -> Difference | None:
     """Measure by how much two shares differ for sure: the near end of an interval.
 
-    Args:
-        control: Of the first group.
-        treatment: Of the second.
-        cells: How many differences are looked at; the chance is for all of them together.
-        chance: That a difference is called sure although it is not.
+    `chance` is that any of so many `cells`, which are looked at together, is called different
+    although it is not.
 
     Example:
         >>> control = Sums(64, 0, 64_000, 0, 0, 64_000_000)
@@ -134,18 +111,14 @@ def difference(
         return None
     first, second = pair
     error = math.hypot(first.error, second.error)
-    quantile = two_sided_quantile(chance / cells, df=_df(first, second))
+    df = satterthwaite((first.error**2, second.error**2), (first.df, second.df))
+    quantile = two_sided_quantile(chance / cells, df=df)
     sure = abs(second.value - first.value) - quantile * error
     return Difference(first.value, second.value, max(0.0, sure))
 
 
 class Hours(NamedTuple):
-    """The hours of a group, one place each.
-
-    Attributes:
-        rows: How many rows each hour has.
-        active: In how many clusters of units it has any.
-    """
+    """Rows of a group by hour, and in how many clusters of units an hour has any."""
 
     rows: Floats
     active: Floats
@@ -174,9 +147,6 @@ def gaps(control: Hours, treatment: Hours, clusters: int) -> list[int]:
         control: Hours of the first group, without a break, shape (n,).
         treatment: The same hours of the second group.
         clusters: How many clusters of units a group has.
-
-    Returns:
-        The places of the hours that `treatment` lacks.
     """
     units = _units(control.active, clusters)
     known = control.rows > 0
@@ -197,10 +167,7 @@ def gaps(control: Hours, treatment: Hours, clusters: int) -> list[int]:
 def _surprise(units: Floats, expected: Floats, kept: Floats) -> Floats:
     """Return by how many standard errors the second Poisson count is too low (deviance).
 
-    Args:
-        units: The first count.
-        expected: What the second should be, over the first.
-        kept: What it is, over what it should be.
+    `expected` is what it should be over the first, `kept` what it is over what it should be.
     """
     second = units * expected * kept
     mean = (units + second) / (1 + expected)
@@ -224,21 +191,15 @@ def _around(ratio: Floats) -> Floats:
 def _before(ratio: Floats) -> Floats:
     """Return the median of the known hours before each; NaN where these are too few."""
     padded = np.concatenate([np.full(_AROUND, np.nan), ratio[:-1]])
-    # NaN is sorted behind all numbers.
-    windows = np.sort(np.lib.stride_tricks.sliding_window_view(padded, _AROUND), axis=1)
-    known = _AROUND - np.isnan(windows).sum(axis=1)
-    middle = np.stack([(known - 1) // 2, known // 2], axis=1).clip(min=0)
-    medians = np.take_along_axis(windows, middle, axis=1).mean(axis=1)
-    return np.where(known >= _LEAST, medians, np.nan)
+    windows = np.lib.stride_tricks.sliding_window_view(padded, _AROUND)
+    known = np.flatnonzero(np.count_nonzero(~np.isnan(windows), axis=1) >= _LEAST)
+    medians = np.full(ratio.size, np.nan)
+    medians[known] = np.nanmedian(windows[known], axis=1)
+    return medians
 
 
 class Rhythm(NamedTuple):
-    """When a group's rows come.
-
-    Attributes:
-        hours: The share of each of the 24 hours of a day.
-        turns: The means of the cosine and of the sine of the hour, as an angle of a day.
-    """
+    """Shares of a group's rows by hour of the day, and means of cosine and sine of the hour."""
 
     hours: Sequence[Sums]
     turns: Sequence[Sums]
@@ -273,37 +234,28 @@ def shift(control: Rhythm, treatment: Rhythm, cells: int = 1) -> Shift:
 
     An effect may change when people come; it does not make the whole rhythm that of other hours.
     The mean direction of the clock must differ for sure: it is one number of all hours, so that a
-    few hundred units show what no single hour can.
-
-    Args:
-        control: Of a group.
-        treatment: Of the second group.
-        cells: How many pairs are looked at; the chance `SURE` is for all of them together.
+    few hundred units show what no single hour can. The chance `SURE` is for all `cells`, the pairs
+    that are looked at, together.
     """
     none = Shift(0, 1.0)
     turns = zip(control.turns, treatment.turns, strict=True)
     turned = [difference(first, second, 2 * cells) for first, second in turns]
-    if not any(one is not None and one.sure > 0 for one in turned):
+    if not any(one and one.sure > 0 for one in turned):
         return none
-    pairs = [shares(a, b) for a, b in zip(control.hours, treatment.hours, strict=True)]
-    known = [pair for pair in pairs if pair is not None]
-    if len(known) < len(pairs):
+    hours = zip(control.hours, treatment.hours, strict=True)
+    known = [pair for a, b in hours if (pair := shares(a, b))]
+    if len(known) < len(control.hours):
         return none
     first, second = (np.array([pair[side].value for pair in known]) for side in (0, 1))
     # Noise of the hours is distance that no shift takes away.
     noise = sum(a.error**2 + b.error**2 for a, b in known)
-    distances = [float(((second - np.roll(first, hours)) ** 2).sum()) for hours in range(24)]
+    distances = [float(((second - np.roll(first, later)) ** 2).sum()) for later in range(24)]
     best = int(np.argmin(distances))
     is_plain = distances[0] > _PLAIN * noise
     if not is_plain or max(0.0, distances[best] - noise) > ALIKE * (distances[0] - noise):
         return none
-    beside = [(best + hours) % 24 for hours in (-1, 1)]
-    spread = [
-        2 * math.sqrt(float(((np.roll(first, best) - np.roll(first, one)) ** 2).sum()) * noise / 24)
-        for one in beside
-    ]
-    exact = all(
-        distances[one] - distances[best] > _EXACT * error
-        for one, error in zip(beside, spread, strict=True)
-    )
+    exact = True
+    for one in ((best - 1) % 24, (best + 1) % 24):
+        moved = float(((np.roll(first, best) - np.roll(first, one)) ** 2).sum())
+        exact &= distances[one] - distances[best] > _EXACT * 2 * math.sqrt(moved * noise / 24)
     return Shift(best if best <= 12 else best - 24, distances[best] / distances[0], exact)

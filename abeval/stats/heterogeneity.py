@@ -36,10 +36,7 @@ class Heterogeneity(NamedTuple):
 def cochran(differences: ArrayLike, ses: ArrayLike, dfs: ArrayLike) -> Heterogeneity:
     """Test whether the effects of disjoint segments are one.
 
-    Args:
-        differences: Effects, shape (segments,).
-        ses: Standard errors, shape (segments,), positive.
-        dfs: Degrees of freedom of the standard errors, infinite where they are known.
+    Standard errors are positive; their degrees of freedom are infinite where they are known.
 
     Raises:
         Refusal: `too_few_units` for fewer than two segments; `zero_variance`; `not_finite`.
@@ -71,12 +68,7 @@ def lifts(control: Sequence[Estimate], treatment: Sequence[Estimate]) -> Heterog
 
     Q(ρ) = Σ (t − ρc)² / (v_t + ρ²v_c) at the ratio ρ that makes it smallest, with one degree of
     freedom less than segments: chi-square, or F where variances are estimated. No ratio of a
-    segment is taken, so segments whose control is near zero do no harm; one effect of the same
-    relative size over unlike baselines is one.
-
-    Args:
-        control: Control's value in each segment, none negative.
-        treatment: The treatment's value in each segment.
+    segment is taken, so segments whose control is near zero do no harm. No value is negative.
 
     Raises:
         Refusal: `too_few_units` for fewer than two segments; `zero_variance`; `not_finite`;
@@ -108,13 +100,12 @@ def _tested(q: float, weight: Floats, dfs: Floats) -> Heterogeneity:
 def against_rest(inside: Pair, outside: Pair, alpha: float = 0.05) -> Effect:
     """Test the effect in a segment against the effect in all other units, by z.
 
-    The effect's control is the difference outside the segment, its treatment that inside.
+    The effect's control is the difference outside the segment, its treatment that inside (Welch
+    1947;
+    Statsig, "differential impact detection").
 
     Raises:
         Refusal: `zero_variance`; `not_finite`.
-
-    Source:
-        Welch (1947) on the difference of differences; Statsig, "differential impact detection".
 
     Example:
         >>> value = lambda one: Estimate(one, 0.005, 900, 899.0)
@@ -132,10 +123,9 @@ def lift_against_rest(inside: Pair, outside: Pair, alpha: float = 0.05) -> Effec
     """Test the relative effect in a segment against that in all other units.
 
     The difference of the two log(treatment / control), with errors by the delta method: 0.05 says
-    that the segment's treatment over control is e^0.05 times that of the others.
-
-    Returns:
-        The effect on the scale of logarithms; None where a value is not positive, or none varies.
+    that the segment's treatment over control is e^0.05 times that of the others. None where a value
+    is
+    not positive, or none varies.
 
     Example:
         >>> inside = Estimate(2.0, 0.1, 50, 49), Estimate(4.0, 0.1, 50, 49)
@@ -160,10 +150,7 @@ def welch_tail(q: float, df: int, leverages: Floats, dfs: Floats) -> float:
         q: Σ weight × residual², shape ().
         df: Residuals less fitted parameters, of which there is one.
         leverages: How much each residual moves its own fit, in [0, 1], shape (residuals,).
-        dfs: Degrees of freedom of each variance; infinite where it is known.
-
-    Returns:
-        Upper tail of F at q over its mean; of chi-square where all variances are known.
+        dfs: Degrees of freedom of each variance; infinite where it is known: then by chi-square.
 
     Source:
         Welch (1951); Johansen (1980) for any linear fit; Kulinskaya, Dollinger, Knight and Gao
@@ -186,10 +173,9 @@ def pooled(control: Estimate, treatment: Estimate) -> tuple[Estimate, Estimate]:
     """Give two estimates the variances of values that spread alike in both variants.
 
     Where values are skewed and units uneven, a variant's own variance follows its own value, and
-    the difference over its error is too often large. A permutation of the units has this variance.
-
-    The variances sum to that of the difference under pooling. The treatment's still grows with the
-    square of its values, so that a lift divides it out.
+    the difference over its error is too often large. These sum to the variance of a permutation of
+    the
+    units. The treatment's still grows with the square of its values, so that a lift divides it out.
 
     Example:
         >>> large, small = Estimate(5.0, 0.01, 900, 899.0), Estimate(5.0, 0.09, 100, 99.0)

@@ -16,12 +16,9 @@ class Unit(NamedTuple):
 
 
 class Group(NamedTuple):
-    """A group's sums, and its units that deviate most from its value.
+    """A group's sums of numerators and denominators, and its units that deviate most.
 
-    Attributes:
-        y: Sum of the numerators.
-        x: Sum of the denominators; units, for a mean.
-        units: Those of the largest deviation `y - value * x`, in whatever order.
+    Those are the units of the largest `y - value * x`, in whatever order.
     """
 
     y: float
@@ -32,6 +29,11 @@ class Group(NamedTuple):
     def value(self) -> float:
         """Return the mean or the ratio."""
         return self.y / self.x
+
+    @property
+    def deviations(self) -> list[float]:
+        """Return the distances of its units from the value, from the largest on."""
+        return sorted((abs(one.y - self.value * one.x) for one in self.units), reverse=True)
 
 
 class Influence(NamedTuple):
@@ -46,13 +48,8 @@ class Influence(NamedTuple):
 def fewest_apart(values: Sequence[float], total: float, squares: float) -> float:
     """Bound from below the number of units that have another value than 0.
 
-    So many as are listed, and of the rest at least (Σv)² / Σv² (the inequality of Cauchy and
-    Schwarz).
-
-    Args:
-        values: Of some units.
-        total: Sum of the values of all units.
-        squares: Sum of their squares.
+    So many as are listed in `values`, and of the rest at least (Σv)² / Σv² (the inequality of
+    Cauchy and Schwarz). `total` and `squares` are the sums over all units.
 
     Example:
         >>> fewest_apart([5.0, 0.0], total=5.0, squares=25.0)
@@ -69,11 +66,6 @@ def fewest_apart(values: Sequence[float], total: float, squares: float) -> float
 
 def one_sided(inside: int, outside: int, share: float) -> float:
     """Return the chance that so many or more of some units are in a group with a share of all.
-
-    Args:
-        inside: Units in the group.
-        outside: Those that are not.
-        share: Of all units that are in the group, between 0 and 1.
 
     Example:
         >>> one_sided(12, 0, 0.5)
@@ -97,34 +89,23 @@ def influence(control: Group, treatment: Group, most: int = 10) -> Influence | N
     """
     if not (control.y > 0 and control.x > 0 and treatment.x > 0):
         return None
-    ranked = sorted(
-        [
-            (_move(unit, group, scale), side, unit)
-            for group, scale, side in (
-                (control, treatment.value / control.value**2, 0),
-                (treatment, 1 / control.value, 1),
-            )
-            for unit in group.units
-        ],
-        key=lambda one: -one[0],
-    )[:most]
+    groups = control, treatment
+    scales = treatment.value / control.value**2, 1 / control.value
+    moves = (
+        (abs(unit.y - group.value * unit.x) / group.x * scale, side, unit)
+        for side, (group, scale) in enumerate(zip(groups, scales, strict=True))
+        for unit in group.units
+    )
+    ranked = sorted(moves, key=lambda one: -one[0])[:most]
     left = [
         _without(group, [unit for _, own, unit in ranked if own == side])
-        for side, group in enumerate((control, treatment))
+        for side, group in enumerate(groups)
     ]
     if left[0].y <= 0 or min(one.x for one in left) <= 0:
         return None
     in_treatment = sum(side for _, side, _ in ranked)
-    return Influence(
-        treatment.value / control.value - 1,
-        left[1].value / left[0].value - 1,
-        len(ranked) - in_treatment,
-        in_treatment,
-    )
-
-
-def _move(unit: Unit, group: Group, scale: float) -> float:
-    return abs(unit.y - group.value * unit.x) / group.x * scale
+    lift, without = (own[1].value / own[0].value - 1 for own in (groups, left))
+    return Influence(lift, without, len(ranked) - in_treatment, in_treatment)
 
 
 def _without(group: Group, units: Sequence[Unit]) -> Group:

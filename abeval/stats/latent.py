@@ -1,10 +1,8 @@
 """Correlation and slope of true effects on two metrics, when both are seen with noise.
 
-Each effect is seen with an error of known size, and of known covariance where the same units are
-behind both metrics. The plain correlation of the estimates is too small by the noise, or too large
-by what the errors share; this one is of the true effects. Nothing is assumed of how they are
-distributed: variances and covariance are those of the estimates less the noise, and intervals
-follow from how much the products of single experiments vary.
+Errors have known sizes, and known covariances where the same units are behind both metrics. Nothing
+is assumed of how true effects are distributed: variances and covariance are those of the estimates
+less the noise, and intervals follow from how much the products of single experiments vary.
 """
 
 import math
@@ -15,7 +13,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy import special
 
-from abeval.stats.distributions import tail, two_sided_quantile
+from abeval.stats.distributions import two_sided, two_sided_quantile
 from abeval.stats.records import Floats, Refusal, finite
 from abeval.stats.shrinkage import FEWEST, spreads
 
@@ -26,14 +24,9 @@ _ROUNDING = 1e-12
 
 
 class Association(NamedTuple):
-    """A coefficient of true effects.
+    """A coefficient of true effects: of the estimates as they are, and corrected for noise.
 
-    Attributes:
-        naive: The same of the estimates as they are.
-        value: Corrected for noise.
-        low: Lower end of its interval.
-        high: Upper end.
-        p_value: Of no association, two-sided.
+    `p_value` is of no association, two-sided.
     """
 
     naive: float
@@ -69,14 +62,10 @@ class Moments(NamedTuple):
 
 
 class Fit(NamedTuple):
-    """Pairs of effects, and the moments of the true effects behind them.
+    """Pairs of effects with their standard errors, and the moments of the true effects behind them.
 
     Attributes:
-        x: Effects on the first metric, shape (pairs,).
-        x_se: Their standard errors.
-        y: Effects on the second.
-        y_se: Their standard errors.
-        shared: Covariances of the two errors of a pair.
+        shared: Covariances of the two errors of a pair, shape (pairs,).
         groups: The experiment of each pair, from 0: variants of one are left out together.
         weight: Of each pair in the means; they sum to 1.
         share: Of each pair in the moments; they sum to 1.
@@ -99,15 +88,28 @@ class Fit(NamedTuple):
     x_least: float
     y_least: float
 
+    @property
+    def others(self) -> Moments:
+        """Return the moments without each group."""
+        left = 1 - np.bincount(self.groups, self.share)
+        whole = zip(self.total, self.parts, strict=True)
+        return self.positive(Moments._make((total - part) / left for total, part in whole))
+
+    @property
+    def plain(self) -> Moments:
+        """Return the moments of all, as far as noise alone does not feign them."""
+        return self.positive(self.total)
+
+    def positive(self, moments: Moments) -> Moments:
+        """Return moments with variances that are no smaller than noise alone feigns."""
+        xx, yy = np.maximum(moments.xx, self.x_least), np.maximum(moments.yy, self.y_least)
+        return Moments(xx, moments.xy, yy)
+
 
 class _Coefficient(NamedTuple):
-    """A correlation or a slope: with it as a factor, a variance is the covariance.
+    """A correlation or a slope: times a weighted sum of both variances, it is the covariance.
 
-    Attributes:
-        value: The coefficient.
-        of_x: Weight of `xx` in that variance.
-        of_y: Weight of `yy`.
-        spreads: Whether effects on `y` spread the more, the higher it is.
+    `spreads` tells whether effects on `y` spread the more, the higher it is.
     """
 
     value: Floats
@@ -116,7 +118,7 @@ class _Coefficient(NamedTuple):
     spreads: bool
 
     def variance(self, moments: Moments) -> Floats:
-        """Return what the coefficient is a factor of."""
+        """Return the weighted sum of both variances."""
         return self.of_x * moments.xx + self.of_y * moments.yy
 
 
@@ -137,8 +139,7 @@ def fit(
         x_se: Their standard errors, positive.
         y: Effects on the second metric in the same experiments.
         y_se: Their standard errors, positive.
-        shared: Correlation of the two errors of a pair, for all or one each; 0 where different
-            units are behind them.
+        shared: Correlation of the two errors of a pair; 0 where different units are behind them.
         groups: What experiment each pair is of; without it each is one of its own.
 
     Raises:
@@ -169,27 +170,24 @@ def fit(
     if np.any(np.abs(together) >= 1):
         raise Refusal("not_applicable", "a correlation of errors lies between -1 and 1")
     one, one_se, other, other_se = columns
-    return _fitted(one, one_se, other, other_se, together * one_se * other_se, own.astype(np.intp))
-
-
-def _fitted(
-    x: Floats, x_se: Floats, y: Floats, y_se: Floats, shared: Floats, groups: NDArray[np.intp]
-) -> Fit:
-    weight = 1 / np.sqrt((_spread(x, x_se) + x_se**2) * (_spread(y, y_se) + y_se**2))
+    covariance, own = together * one_se * other_se, own.astype(np.intp)
+    of_x, of_y = spreads(one, one_se).expected, spreads(other, other_se).expected
+    weight = 1 / np.sqrt((of_x + one_se**2) * (of_y + other_se**2))
     weight /= weight.sum()
     # What a mean of all takes from the square of a pair is given back.
     share = weight * (1 - weight)
     whole, share = share.sum(), share / share.sum()
-    from_x, from_y = x - weight @ x, y - weight @ y
+    from_x, from_y = one - weight @ one, other - weight @ other
     terms = (
-        weight * from_x**2 / whole - share * x_se**2,
-        weight * from_x * from_y / whole - share * shared,
-        weight * from_y**2 / whole - share * y_se**2,
+        weight * from_x**2 / whole - share * one_se**2,
+        weight * from_x * from_y / whole - share * covariance,
+        weight * from_y**2 / whole - share * other_se**2,
     )
-    parts = Moments._make(np.bincount(groups, term) for term in terms)
+    parts = Moments._make(np.bincount(own, term) for term in terms)
     total = Moments._make(part.sum() for part in parts)
-    least = (np.sqrt(2 * np.sum((share * se**2) ** 2)) for se in (x_se, y_se))
-    return Fit(x, x_se, y, y_se, shared, groups, weight, share, total, parts, *least)
+    least = (np.sqrt(2 * np.sum((share * se**2) ** 2)) for se in (one_se, other_se))
+    ends = one, one_se, other, other_se
+    return Fit(*ends, covariance, own, weight, share, total, parts, *least)
 
 
 def correlation(fitted: Fit, alpha: float = 0.05) -> Association:
@@ -206,12 +204,8 @@ def slope(fitted: Fit, alpha: float = 0.05) -> Association:
     A value is in the interval if the covariance that it leaves unexplained is within its error.
     The error is of what single experiments leave when the others set the value, and no smaller
     than of normal effects. Its t distribution has as many degrees of freedom, less one, as there
-    are normal experiments that would carry as much: few, if few experiments carry all. Zero is
-    in the interval unless a t-test of the products of both metrics' effects refutes it too.
-
-    Args:
-        fitted: From `fit`.
-        alpha: Level of the interval; an end without a bound is infinite.
+    are normal experiments that would carry as much. Zero is in the interval unless a t-test of the
+    products of both metrics' effects refutes it too. An end without a bound is infinite.
 
     Source:
         Fieller (1954) for ends without a bound; MacKinnon and White (1985), each left out.
@@ -223,8 +217,7 @@ def slope(fitted: Fit, alpha: float = 0.05) -> Association:
         2.0
     """
     angles = np.linspace(-np.pi / 2, np.pi / 2, _ANGLES)[1:-1]
-    plain = _positive(fitted, fitted.total)
-    scale = float(np.sqrt(plain.yy / plain.xx))
+    scale = float(np.sqrt(fitted.plain.yy / fitted.plain.xx))
     best, low, high, p_value = _tested(fitted, _sloped, angles, scale * np.tan(angles), alpha)
     moved = fitted.x - fitted.x.mean()
     return Association(
@@ -237,12 +230,7 @@ def slope(fitted: Fit, alpha: float = 0.05) -> Association:
 
 
 def chance_positive(fitted: Fit, x: float, x_se: float) -> float:
-    """Return the probability that the true effect on `y` is above zero, given one on `x`.
-
-    Args:
-        fitted: From `fit`.
-        x: An estimated effect on the first metric, of an experiment that is not in the fit.
-        x_se: Its standard error.
+    """Return the probability of a true effect on `y` above zero, given a new estimate on `x`.
 
     Example:
         >>> x = [0.01, 0.02, -0.01, 0.00, 0.03, -0.02]
@@ -250,7 +238,7 @@ def chance_positive(fitted: Fit, x: float, x_se: float) -> float:
         >>> round(chance_positive(fitted, 0.02, 0.001), 2)
         1.0
     """
-    plain, parts = _positive(fitted, fitted.total), fitted.parts
+    plain, parts = fitted.plain, fitted.parts
     straight = float(_sloped(plain).value)
     between, seen = straight * plain.xx, plain.xx + x_se**2
     pull, away = between / seen, x - fitted.weight @ fitted.x
@@ -265,8 +253,8 @@ def chance_positive(fitted: Fit, x: float, x_se: float) -> float:
 def held_out(fitted: Fit) -> HeldOut:
     """Predict the effects of each experiment on `y` from a fit to the others.
 
-    Errors that `x` and `y` share make the prediction of an estimate look better than that of the
-    true effect is; their covariance is taken out of the gain.
+    The covariance of errors that `x` and `y` share is taken out of the gain: it would make the
+    prediction of an estimate look better than that of the true effect is.
 
     Example:
         >>> x = [0.01, 0.02, -0.01, 0.00, 0.03, -0.02]
@@ -274,8 +262,8 @@ def held_out(fitted: Fit) -> HeldOut:
         >>> bool(held_out(fitted).gain.mean() > 0)
         True
     """
-    precision: Floats = 1 / (_spread(fitted.y, fitted.y_se) + fitted.y_se**2)
-    others = _positive(fitted, _others(fitted))
+    precision: Floats = 1 / (spreads(fitted.y, fitted.y_se).expected + fitted.y_se**2)
+    others = fitted.others
     between = (_sloped(others).value * others.xx)[fitted.groups]
     pull = between / (others.xx[fitted.groups] + fitted.x_se**2)
     without = _mean_of_others(fitted, precision, fitted.y)
@@ -291,25 +279,6 @@ def _mean_of_others(fitted: Fit, weight: Floats, values: Floats) -> Floats:
     above, below = (part.sum() - part for part in sums)
     means: Floats = (above / below)[fitted.groups]
     return means
-
-
-def _spread(values: Floats, errors: Floats) -> float:
-    """Return the variance of true effects on one metric by its own effects."""
-    possible = spreads(values, errors)
-    return float(np.sum(possible.weight * possible.variance))
-
-
-def _others(fitted: Fit) -> Moments:
-    """Return the moments without each group."""
-    left = 1 - np.bincount(fitted.groups, fitted.share)
-    whole = zip(fitted.total, fitted.parts, strict=True)
-    return Moments._make((total - part) / left for total, part in whole)
-
-
-def _positive(fitted: Fit, moments: Moments) -> Moments:
-    """Return the moments with variances that are no smaller than noise alone feigns."""
-    xx, yy = np.maximum(moments.xx, fitted.x_least), np.maximum(moments.yy, fitted.y_least)
-    return Moments(xx, moments.xy, yy)
 
 
 def _correlated(moments: Moments) -> _Coefficient:
@@ -332,8 +301,8 @@ def _tested(
     alpha: float,
 ) -> tuple[float, float, float, float]:
     """Return a coefficient, the angles between which no value is refuted, and its p-value."""
-    plain, parts = _positive(fitted, fitted.total), fitted.parts
-    own, apart = coefficient(plain), coefficient(_positive(fitted, _others(fitted)))
+    plain, parts = fitted.plain, fitted.parts
+    own, apart = coefficient(plain), coefficient(fitted.others)
     single = parts.xy - apart.value * apart.variance(parts)
     squares = np.sum(single**2)
     carrying = float(len(single))
@@ -347,12 +316,12 @@ def _tested(
     reach = two_sided_quantile(alpha, carrying - 1) * error
     low = _crossing(angles, (left.min(0) - reach)[:-2])
     high = -_crossing(-angles[::-1], (-left.max(0) - reach)[-3::-1])
-    p_value = tail(float(left[0, -1] / error[-1]), carrying - 1).p_value
+    p_value = two_sided(float(left[0, -1] / error[-1]), carrying - 1)
     # Of no association the products of single experiments are a sample, whatever their shape.
     products = parts.xy - fitted.total.xy * np.bincount(fitted.groups, fitted.share)
     sampled = np.sum(products**2) * len(single) / (len(single) - 1)
     alone = fitted.total.xy / np.sqrt(max(sampled, expected[-1]))
-    p_value = max(p_value, tail(float(alone), len(single) - 1).p_value)
+    p_value = max(p_value, two_sided(float(alone), len(single) - 1))
     if p_value > alpha:
         low, high = min(low, 0.0), max(high, 0.0)
     return float(own.value), low, high, p_value
@@ -360,7 +329,7 @@ def _tested(
 
 def _if_normal(fitted: Fit, own: _Coefficient, values: Floats) -> Floats:
     """Return the variance of what each value leaves of the covariance of normal effects."""
-    plain = _positive(fitted, fitted.total)
+    plain = fitted.plain
     between = (values * own.variance(plain))[:, None]
     steeper = np.maximum(values**2 - own.value**2, 0.0)[:, None] if own.spreads else 0.0
     a = plain.xx + fitted.x_se**2

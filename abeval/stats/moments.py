@@ -1,8 +1,4 @@
-"""Moments of several variables over units: sufficient statistics of nearly every test.
-
-`aggregates/aggregates.py` and `time/day_sums.py` build them from exact sums; `inference/` and
-`time/` hand them to the tests.
-"""
+"""Keep moments of several variables over units: sufficient statistics of nearly every test."""
 
 from __future__ import annotations
 
@@ -15,15 +11,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from abeval.stats.effects import satterthwaite
-from abeval.stats.records import Floats, Integers, Refusal, finite
-
-
-@dataclass(frozen=True, eq=False)
-class Units:
-    """Values of single units, shape (rows,) or (rows, k), and how many units have each."""
-
-    values: Floats
-    counts: Integers
+from abeval.stats.records import Floats, Refusal, finite
 
 
 @dataclass(frozen=True, eq=False)
@@ -42,7 +30,6 @@ class Moments:
             small strata have large weights.
         third: Σ of the products of three centred variables, shape (k, k, k), from which the
             skewness of any weighted sum of them follows; None where it is not known.
-        each: The values of the units themselves, where they are few; None where they are not known.
 
     Raises:
         Refusal: `not_finite` when a moment is infinite or NaN.
@@ -58,7 +45,6 @@ class Moments:
     comoment: Floats
     effective: float | None = None
     third: Floats | None = None
-    each: Units | None = None
 
     def __post_init__(self) -> None:
         """Copy the arrays, check them and make them read-only."""
@@ -235,8 +221,7 @@ class Moments:
         rows = chosen[:, None]
         comoment = self.comoment[rows, chosen]
         third = None if self.third is None else self.third[rows[:, None], rows, chosen]
-        each = self.each and Units(self.each.values[:, chosen], self.each.counts)
-        return Moments(self.n, self.mean[chosen], comoment, self.effective, third, each)
+        return Moments(self.n, self.mean[chosen], comoment, self.effective, third)
 
 
 def stratified(strata: Sequence[Moments], shares: Sequence[float]) -> Moments:
@@ -287,7 +272,7 @@ def _third(
 
 
 def _merged_third(one: Moments, other: Moments, step: Floats) -> Floats | None:
-    """The third moments of two sets of units together, `step` their difference in means."""
+    """Return the third moments of two sets of units together, `step` their difference in means."""
     if one.third is None or other.third is None:
         return None
     n = one.n + other.n

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy import special
 
-from abeval.stats.distributions import brentq, quantile, tail
+from abeval.stats.distributions import brentq, quantile, two_sided
 from abeval.stats.records import Floats, Refusal
 
 Method = Literal["bonferroni", "sidak", "holm", "hochberg", "hommel", "bh", "by"]
@@ -17,15 +17,11 @@ _STATSMODELS = {"hochberg": "simes-hochberg", "hommel": "hommel", "by": "fdr_by"
 
 
 def adjust(p_values: ArrayLike, method: Method = "holm") -> Floats:
-    """Adjust the p-values of a family of tests.
+    """Adjust the p-values of a family of tests, each in [0, 1], shape (tests,).
 
-    Args:
-        p_values: Shape (tests,), each in [0, 1]; may be empty.
-        method: `bonferroni`, `sidak`, `holm`, `hochberg`, `hommel` hold the family-wise error
-            rate; `bh` and `by` the false discovery rate.
-
-    Returns:
-        Adjusted p-values, shape (tests,), in the same order.
+    `bonferroni`, `sidak`, `holm`, `hochberg`, `hommel` hold the family-wise error rate; `bh` and
+    `by`
+    the false discovery rate.
 
     Raises:
         Refusal: `not_finite` for NaN; `not_applicable` outside [0, 1] or for an unknown method.
@@ -41,29 +37,34 @@ def adjust(p_values: ArrayLike, method: Method = "holm") -> Floats:
     p = _checked(p_values)
     if method not in get_args(Method):
         raise Refusal("not_applicable", f"unknown method {method!r}")
-    if len(p) < 2:
+    tests = len(p)
+    if tests < 2:
         return p.copy()
     if method == "bonferroni":
-        return np.minimum(1.0, len(p) * p)
+        return np.minimum(1.0, tests * p)
     if method == "sidak":
         with np.errstate(divide="ignore"):
-            return np.asarray(-np.expm1(len(p) * np.log1p(-p)))
+            return np.asarray(-np.expm1(tests * np.log1p(-p)))
+    if method in _STATSMODELS:
+        # Imported here: it takes a second, which analyses by Holm and BH need not spend.
+        from statsmodels.stats.multitest import multipletests
+
+        return np.asarray(multipletests(p, method=_STATSMODELS[method])[1], dtype=float)
+    order, left = np.argsort(p, kind="stable"), np.arange(tests, 0, -1)
     if method == "holm":
-        return _holm(p)
-    if method == "bh":
-        return _benjamini_hochberg(p)
-    return _statsmodels(p, method)
+        stepped = np.maximum.accumulate(p[order] * left)
+    else:
+        order = order[::-1]
+        stepped = np.minimum.accumulate(p[order] * tests / left)
+    adjusted = np.empty_like(p)
+    adjusted[order] = np.minimum(1.0, stepped)
+    return adjusted
 
 
 def weighted(p_values: ArrayLike, weights: ArrayLike) -> Floats:
-    """Adjust by Bonferroni with a share of alpha per test, such as by metric role.
+    """Adjust by Bonferroni with a share of alpha per test, in any scale, such as by metric role.
 
-    Args:
-        p_values: Shape (tests,).
-        weights: Shares of alpha in any scale, shape (tests,), not negative.
-
-    Returns:
-        `min(1, p / share)`, shape (tests,); 1 for a share of zero.
+    Returns `min(1, p / share)`; 1 for a share of zero.
 
     Raises:
         Refusal: `not_finite`; `not_applicable` for lengths that differ or no positive weight.
@@ -92,21 +93,12 @@ def interval_levels(
     alpha: float = 0.05,
     weights: ArrayLike | None = None,
 ) -> list[float | None]:
-    """Return the error rate of each interval that fits the adjusted p-values.
+    """Return the error rate of each interval that fits the adjusted p-values; None for no interval.
 
     Bonferroni and its weights: each test's share of alpha. Holm, Hochberg and Hommel reject all
     that Bonferroni does: a test that they leave open although its p-value is below alpha has
     Bonferroni's interval. Benjamini and Hochberg: intervals of the selected effects only, at false
-    coverage rate alpha.
-
-    Args:
-        p_values: Shape (tests,).
-        method: How p-values are adjusted.
-        alpha: Family-wise error rate, or false coverage rate.
-        weights: As in `weighted`, with that method only.
-
-    Returns:
-        One error rate per test, None where a test has no interval.
+    coverage rate alpha. Weights are those of `weighted`.
 
     Source:
         Benjamini & Yekutieli (JASA 2005).
@@ -142,44 +134,18 @@ def _checked(p_values: ArrayLike) -> Floats:
     return p
 
 
-def _holm(p: Floats) -> Floats:
-    order = np.argsort(p, kind="stable")
-    stepped = np.maximum.accumulate(p[order] * np.arange(len(p), 0, -1))
-    adjusted = np.empty_like(p)
-    adjusted[order] = np.minimum(1.0, stepped)
-    return adjusted
-
-
-def _benjamini_hochberg(p: Floats) -> Floats:
-    order = np.argsort(p, kind="stable")[::-1]
-    stepped = np.minimum.accumulate(p[order] * len(p) / np.arange(len(p), 0, -1))
-    adjusted = np.empty_like(p)
-    adjusted[order] = np.minimum(1.0, stepped)
-    return adjusted
-
-
-def _statsmodels(p: Floats, method: Method) -> Floats:
-    # Imported here: it takes a second, which analyses by Holm and BH need not spend.
-    from statsmodels.stats.multitest import multipletests
-
-    return np.asarray(multipletests(p, method=_STATSMODELS[method])[1], dtype=float)
-
-
 _LARGE = 1e6
 """Degrees of freedom from which t is the normal to double precision of these integrals."""
 
 
 def dunnett_p_values(p_values: ArrayLike, loadings: ArrayLike, df: float = math.inf) -> Floats:
-    """Adjust the p-values of several treatments for their number, knowing that control is shared.
+    """Adjust two-sided p-values of several treatments for their number; they share a control.
 
     Args:
-        p_values: Two-sided, one per treatment, shape (treatments,).
+        p_values: One per treatment, shape (treatments,).
         loadings: Correlation of each difference with control's value, shape (treatments,):
             √(control's variance / the difference's). Two differences correlate by the product.
         df: Degrees of freedom of the t statistics.
-
-    Returns:
-        Adjusted p-values, shape (treatments,), between each own and Bonferroni's.
 
     Raises:
         Refusal: `not_applicable` for lengths that differ or a loading outside [0, 1].
@@ -191,11 +157,12 @@ def dunnett_p_values(p_values: ArrayLike, loadings: ArrayLike, df: float = math.
         >>> dunnett_p_values([0.01, 0.2], [0.7071, 0.7071]).round(4).tolist()
         [0.019, 0.3337]
     """
-    p, shared, free = np.asarray(p_values, dtype=float), _checked_loadings(loadings), _df(df)
+    p, shared = np.asarray(p_values, dtype=float), _checked_loadings(loadings)
+    free = min(df, _LARGE)
     if p.shape != shared.shape:
         raise Refusal("not_applicable", "one loading per p-value")
     adjusted = [
-        _dunnett_p_value(-quantile(one / 2, free), shared, free) if 0 < one < 1 else one
+        _p_value(-quantile(one / 2, free), shared, free) if 0 < one < 1 else one
         for one in p.tolist()
     ]
     return np.asarray(np.maximum(p, adjusted))
@@ -204,17 +171,13 @@ def dunnett_p_values(p_values: ArrayLike, loadings: ArrayLike, df: float = math.
 def dunnett_level(alpha: float, loadings: ArrayLike, df: float = math.inf) -> float:
     """Return the error rate of each interval such that all hold together at 1 - alpha.
 
-    Args:
-        alpha: Family-wise error rate.
-        loadings: As in `p_values`.
-        df: As in `p_values`.
-
     Example:
         >>> round(dunnett_level(0.05, [0.7071, 0.7071]), 4)
         0.027
     """
-    critical = _critical(alpha, _checked_loadings(loadings), _df(df))
-    return tail(critical, df)[0]
+    shared, free = _checked_loadings(loadings), min(df, _LARGE)
+    high = -float(special.stdtrit(free, alpha / len(shared) / 2)) + 1e-6
+    return two_sided(brentq(lambda c: _p_value(c, shared, free) - alpha, 0.0, high), df)
 
 
 def _checked_loadings(loadings: ArrayLike) -> Floats:
@@ -224,11 +187,7 @@ def _checked_loadings(loadings: ArrayLike) -> Floats:
     return np.asarray(np.minimum(shared, 1 - 1e-12))
 
 
-def _df(df: float) -> float:
-    return min(df, _LARGE)
-
-
-def _dunnett_p_value(statistic: float, loadings: Floats, df: float) -> float:
+def _p_value(statistic: float, loadings: Floats, df: float) -> float:
     """Integrate P(max |T| >= statistic) over the common factor z and the common scale."""
     z, z_weight = _nodes()
     z, z_weight = 9.0 * z, 9.0 * z_weight * np.exp(-0.5 * (9.0 * z) ** 2) / np.sqrt(2 * np.pi)
@@ -244,12 +203,12 @@ def _dunnett_p_value(statistic: float, loadings: Floats, df: float) -> float:
 
 @cache
 def _nodes() -> tuple[Floats, Floats]:
-    """Nodes and weights of Gauss and Legendre, which take longer than what they integrate."""
+    """Return nodes and weights of Gauss and Legendre, slower than what they integrate."""
     return np.polynomial.legendre.leggauss(160)
 
 
 def _pooled_scale(df: float) -> tuple[Floats, Floats]:
-    """Nodes and weights for s/sigma of the pooled variance, even in the logarithm."""
+    """Return nodes and weights for s/sigma of the pooled variance, even in the logarithm."""
     half = df / 2
     low, high = special.gammaincinv(half, 1e-17), special.gammainccinv(half, 1e-17)
     u, weight = _nodes()
@@ -257,8 +216,3 @@ def _pooled_scale(df: float) -> tuple[Floats, Floats]:
     x = np.log(low) + span * (u + 1)
     density = np.exp(half * x - np.exp(x) - special.gammaln(half))
     return np.sqrt(2 * np.exp(x) / df), span * weight * density
-
-
-def _critical(alpha: float, loadings: Floats, df: float) -> float:
-    high = -float(special.stdtrit(df, alpha / len(loadings) / 2))
-    return brentq(lambda c: _dunnett_p_value(c, loadings, df) - alpha, 0.0, high + 1e-6)

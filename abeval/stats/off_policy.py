@@ -1,9 +1,8 @@
 """Value of a policy from the log of another policy: importance weighting, and models of the reward.
 
-A row of the log has a reward and two probabilities of the logged action in its context: under the
-logging policy and under the evaluated policy. The weight w is evaluated over logging. The value is
-a mean reward per row. `estimate` has all estimators by name; `cross_fit` makes the predictions that
-some of them need, never from the predicted row.
+The weight w of a row is the probability of its action under the evaluated policy, over that under
+the logging policy. The value is a mean reward per row. `estimate` has all estimators by name;
+`cross_fit` makes the predictions that some of them need, never from the predicted row.
 """
 
 from __future__ import annotations
@@ -48,14 +47,12 @@ class Rows(NamedTuple):
     """A log, and what the evaluated policy would do there, one entry per row, shape (n,) each.
 
     Attributes:
-        reward: Reward of each row, such as a click (0 or 1).
         logging: Probability of the logged action under the logging policy, in (0, 1].
         evaluation: Its probability under the evaluated policy, in [0, 1].
         clusters: Integer ids of units whose rows are not independent; None if all rows are.
         predicted: Predicted reward q of the logged action, not fitted to the row.
         expected: Σ_a π(a)·q(a) in the context of the row.
-        refit: `CrossFit.influence`: with it, standard errors include the error of the predictions;
-            without, predictions count as known.
+        refit: `CrossFit.influence`: with it, standard errors include the error of the predictions.
     """
 
     reward: ArrayLike
@@ -68,10 +65,9 @@ class Rows(NamedTuple):
 
 
 class PolicyValue(NamedTuple):
-    """An estimated value of a policy: its mean reward per row.
+    """An estimated value of a policy: its mean reward per row, in the unit of the reward.
 
     Attributes:
-        value: Mean reward, in the unit of the reward.
         se: Standard error; None if unknown.
         low: Lower end of the interval; None without an interval.
         high: Upper end; None without an interval.
@@ -108,16 +104,9 @@ def estimate(
     - `switch_dr`: `dr` without correction where w is above `option` (Wang, Agarwal and Dudik 2017).
     - `dros`: `dr` with correction weights λw/(w² + λ), λ = `option` (Su et al. 2020).
 
-    Args:
-        name: Of the estimator.
-        rows: The log.
-        option: Cap, threshold or λ of the estimators that have one; above 0.
-        alpha: Error rate of the interval.
-        min_ess: Least effective sample size of rows and of clusters, before any clipping.
-
-    Returns:
-        Value, standard error and interval; no interval if nothing varies or fewer than five
-        effective rows are rewarded.
+    There is no interval if nothing varies or fewer than five effective rows are rewarded. `min_ess`
+    is
+    the least effective sample size of rows and of clusters, before any clipping.
 
     Raises:
         Refusal: `unsupported_by_logging`; `invalid_propensity`; `inconsistent` when lengths
@@ -136,49 +125,59 @@ def estimate(
     if name not in (*WEIGHTED, *MODELLED) or not option > 0:
         raise ValueError(f"no estimator {name!r}, or its option {option} is not above 0")
     reward = finite(rows.reward, "an infinite or missing reward; drop its row or fill it first")
-    model: tuple[Floats, ...] = ()
-    if name in MODELLED:
-        if rows.predicted is None or rows.expected is None:
-            message = "needs the whole policy; a column has it only for the items shown"
-            raise Refusal("not_applicable", message)
-        wrong = "an infinite or missing prediction"
-        model = finite(rows.predicted, wrong), finite(rows.expected, wrong)
-    if name == "dm":
-        weight = np.zeros_like(reward)
-    else:
-        weight = importance_weights(rows.logging, rows.evaluation)
-        if name == "replay":
-            _check_uniform(rows.logging)
-            (weight,) = columns(rows.evaluation)
-    r, w, *model_columns = columns(reward, weight, *model)
+    r, w = columns(reward, _weights(name, rows))
+    q, e = _predictions(rows) if name in MODELLED else (np.zeros_like(r), np.zeros_like(r))
+    columns(r, q, e)
     if name != "dm":
         size = effective_size(w)
         if rows.clusters is not None:
             size = min(size, effective_size(w, rows.clusters))
         require_size(size, f"{w.size} rows", min_ess)
-    if model:
-        q, e = model_columns
-        value, influence, coefficient = _modelled(name, r, w, q, e, option)
-        if rows.refit is not None:
-            influence = influence + rows.refit(coefficient)
-        elif name == "dm":
-            return PolicyValue(value, None, None, None, "none", "model_error_unknown")
-        # The model rests on all rewarded rows, the correction on the effective ones only.
-        rewards = effective_rewards(w, r) if name != "dm" else float(np.count_nonzero(r))
-    elif name in ("snips", "replay"):
-        value = float((w @ r) / w.sum())
-        influence, rewards = w * (r - value) / w.mean(), effective_rewards(w, r)
-    else:
-        w = np.minimum(w, option) if name == "clipped_ips" else w
-        value = float((w * r).mean())
-        influence, rewards = w * r - value, effective_rewards(w, r)
-    return from_influence(value, influence, rows.clusters, alpha, rewards)
+    if name == "clipped_ips":
+        w = np.minimum(w, option)
+    value, influence, coefficient = _valued(name, r, w, q, e, option)
+    if name in MODELLED and rows.refit is not None:
+        influence = influence + rows.refit(coefficient)
+    elif name == "dm":
+        return PolicyValue(value, None, None, None, "none", "model_error_unknown")
+    # The model rests on all rewarded rows, the correction on the effective ones only.
+    effective = effective_size(np.abs(w * r)) if name != "dm" else float(np.count_nonzero(r))
+    return from_influence(value, influence, rows.clusters, alpha, effective)
 
 
-def _modelled(
+def _weights(name: str, rows: Rows) -> Floats:
+    """Return the weights of an estimator; the direct method uses no propensities."""
+    if name == "dm":
+        return np.zeros(np.shape(rows.reward))
+    weights = importance_weights(rows.logging, rows.evaluation)
+    if name != "replay":
+        return weights
+    p = np.asarray(rows.logging, dtype=np.float64)
+    if not np.ptp(p) <= 1e-9 * p.max():
+        message = "replay is right only where every action was logged with one probability"
+        range_ = f"here it ranges from {p.min():.3g} to {p.max():.3g}: use SNIPS"
+        raise Refusal("unsupported_by_logging", f"{message}; {range_}")
+    return np.asarray(rows.evaluation, dtype=np.float64)
+
+
+def _predictions(rows: Rows) -> tuple[Floats, Floats]:
+    if rows.predicted is None or rows.expected is None:
+        message = "needs the whole policy; a column has it only for the items shown"
+        raise Refusal("not_applicable", message)
+    wrong = "an infinite or missing prediction"
+    return finite(rows.predicted, wrong), finite(rows.expected, wrong)
+
+
+def _valued(
     name: str, r: Floats, w: Floats, q: Floats, e: Floats, option: float
 ) -> tuple[float, Floats, Floats]:
-    """Return a value, the influence of each row with known predictions, and its coefficient."""
+    """Return a value, the influence of each row with known predictions, and its coefficient.
+
+    Without a model, all predictions are 0.
+    """
+    if name in ("snips", "replay"):
+        value = float((w @ r) / w.sum())
+        return value, w * (r - value) / w.mean(), w
     if name == "sndr":
         correction = float(w @ (r - q) / w.sum())
         share = w / w.mean()
@@ -195,27 +194,13 @@ def _modelled(
     return value, corrected - value, coefficient
 
 
-def effective_rewards(coefficient: Floats, reward: Floats) -> float:
-    """Return the effective number of rewarded rows: (Σ|c·r|)²/Σ(c·r)²."""
-    return effective_size(np.abs(coefficient * reward))
-
-
-def _check_uniform(logging: ArrayLike) -> None:
-    p = np.asarray(logging, dtype=np.float64)
-    if not np.ptp(p) <= 1e-9 * p.max():
-        message = "replay is right only where every action was logged with one probability"
-        range_ = f"here it ranges from {p.min():.3g} to {p.max():.3g}: use SNIPS"
-        raise Refusal("unsupported_by_logging", f"{message}; {range_}")
-
-
 def from_influence(
     value: float, influence: Floats, clusters: ArrayLike | None, alpha: float, rewards: float
 ) -> PolicyValue:
     """Return a value with its standard error and interval, from the influence of each row.
 
-    There is no interval, for the reason `zero_variance`, if nothing varies (a log without a click
-    does not prove a rate of zero), nor, for `too_few_rewards`, if fewer than `MIN_REWARDS` rows
-    with a reward are effectively behind the value.
+    There is no interval if nothing varies (`zero_variance`: a log without a click does not prove a
+    rate of zero), or fewer than `MIN_REWARDS` rewarded rows are effectively behind the value.
 
     Example:
         >>> rewards = np.tile([1.0, 0.0], 50)
@@ -235,9 +220,8 @@ def from_influence(
 def skewed_interval(value: float, varied: Spread, alpha: float = 0.05) -> Interval:
     """Return the delta method's interval, corrected for skewness by a cubic map (Hall 1992).
 
-    Rare rewards and large weights make estimates skewed: with about 15 effective clicks the
-    symmetric interval covers 90 to 92 % instead of 95 %, this one 95 to 96 %
-    (docs/off-policy.md). Without skewness, or with many units, it is the t interval.
+    Rare rewards and large weights make estimates skewed (docs/off-policy.md). Without skewness, or
+    with many units, it is the t interval.
 
     Example:
         >>> low, high = skewed_interval(0.5, Spread(0.1, 20.0, 10_000))
@@ -258,13 +242,7 @@ def _unskewed(t: float, a: float) -> float:
 
 
 class Policy(NamedTuple):
-    """Probabilities of actions by context, one entry per pair with a positive probability.
-
-    Attributes:
-        context: Codes from 0, shape (m,).
-        action: Codes from 0, shape (m,).
-        probability: Sums to 1 in each context, shape (m,).
-    """
+    """Probabilities of actions by context, both as codes from 0, where they are positive."""
 
     context: Integers
     action: Integers
@@ -296,20 +274,16 @@ def check_policy(policy: Policy, context: Integers) -> None:
 
 @dataclass(frozen=True, eq=False)
 class CrossFit:
-    """Predictions for a log, and what their influence function needs.
+    """Predictions for a log, and what their influence function needs, by row, fold or both.
 
     Attributes:
         q: Predicted reward per fold and action, fitted outside the fold, shape (folds, actions).
         predicted: q of each row's action, shape (n,).
         expected: Σ_a π(a)·q(a) in each row's context, shape (n,).
-        reward: Reward of each row, shape (n,).
-        action: Action of each row, shape (n,).
-        fold: Fold of each row, shape (n,).
         mean: Mean reward outside each fold, shape (folds,).
         mass: Rows and prior rows behind each q, shape (folds, actions).
         demand: Sum over the rows of a fold of the policy's probability of an action, shape
             (folds, actions).
-        prior_rows: Prior rows of the fit.
     """
 
     q: Floats
@@ -326,9 +300,10 @@ class CrossFit:
     def influence(self, coefficient: Floats) -> Floats:
         """Return the influence of each row on mean(expected + c(r − q)) through the predictions.
 
-        Both have shape (n,); zero on average, except for the prior rows. The infinitesimal
-        jackknife of Jaeckel (1972): the derivative of the estimate by the weight of a row, through
-        every q that was fitted to the row.
+        Zero on average, except for the prior rows. The infinitesimal jackknife of Jaeckel (1972):
+        the
+        derivative of the estimate by the weight of a row, through every q that was fitted to the
+        row.
         """
         folds, actions = self.q.shape
         cells = self.fold * actions + self.action
@@ -359,15 +334,8 @@ def cross_fit(
     """Fit the mean reward per action, shrunk to the overall mean, on the other folds.
 
     q(a) = (Σ r of a + k·mean) / (rows of a + k), k = `prior_rows`; the context is ignored. James
-    and Stein (1961) for shrinkage; Chernozhukov et al. (2018) for cross-fitting.
-
-    Args:
-        reward: Finite, shape (n,).
-        action: Codes from 0, shape (n,).
-        context: Codes from 0, such as the position, shape (n,).
-        fold: Codes from 0 of at least two folds, no unit in two of them, shape (n,).
-        policy: The evaluated policy, a distribution in every context (`check_policy`).
-        prior_rows: k, at least 0.
+    and Stein (1961) for shrinkage; Chernozhukov et al. (2018) for cross-fitting. Actions, contexts
+    and folds are codes from 0 of each row; no unit is in two folds.
 
     Raises:
         Refusal: `too_few_units` without rows outside a fold.

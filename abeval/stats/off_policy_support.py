@@ -15,17 +15,15 @@ from abeval.stats import effects
 from abeval.stats.records import Bools, Floats, Refusal
 
 MIN_ESS = 100.0
-"""Least effective sample size for an estimate. Simulated 95 % intervals covered 83 % at 27, 88 to
-93 % at 90, and 91 % or more from 245 (docs/off-policy.md)."""
+"""Least effective sample size for an estimate: below, intervals cover too little."""
 
 MAX_UNSUPPORTED = 0.05
-"""Largest share of evaluation probability on actions that the log never took. Weighted estimators
-miss the rewards of these actions, and a model can only guess them."""
+"""Largest share of evaluation probability on actions never taken: their rewards are missed."""
 
 MEAN_WEIGHT_ALPHA, MEAN_WEIGHT_SLACK = 1e-4, 0.05
 """Propensities are wrong if the mean weight differs from 1 at this level and by more than this.
-The level is strict, because the mean of skewed weights is below 1 more often than a t-test
-assumes; the slack is for rounded propensities, which are significant with many rows."""
+
+The mean of skewed weights is below 1 more often than a t-test assumes."""
 
 
 class Spread(NamedTuple):
@@ -40,14 +38,11 @@ class Diagnostics(NamedTuple):
     """How well a log supports the evaluation of another policy.
 
     Attributes:
-        rows: Rows of the log.
         units: Clusters, or rows without clusters.
         rewarded: Rows with a reward other than 0.
         mean_weight: Mean weight, which should be 1.
         mean_weight_se: Its standard error, clustered if there are clusters.
         mean_weight_p: Two-sided p-value of a mean of 1.
-        max_weight: Largest weight.
-        weight_p99: 99th percentile of the weights.
         ess: Effective sample size (Σw)²/Σw² of the rows.
         ess_share: `ess / rows`.
         ess_units: Effective sample size of the weights summed per cluster.
@@ -73,14 +68,9 @@ class Diagnostics(NamedTuple):
 def importance_weights(logging: ArrayLike, evaluation: ArrayLike) -> Floats:
     """Return the weights evaluation / logging of the logged actions (Horvitz and Thompson 1952).
 
-    Args:
-        logging: Probability of the logged action under the logging policy, shape (n,).
-        evaluation: Its probability under the evaluated policy, shape (n,).
-
     Raises:
         Refusal: `too_few_units` without rows; `inconsistent` when lengths differ;
-            `invalid_propensity` for a logging probability outside (0, 1] or an evaluation
-            probability outside [0, 1], NaN included.
+            `invalid_propensity` for a logging probability outside (0, 1] or another outside [0, 1].
 
     Example:
         >>> importance_weights([0.5, 0.25], [0.25, 1.0]).tolist()
@@ -110,10 +100,6 @@ def columns(*arrays: ArrayLike) -> tuple[Floats, ...]:
     Raises:
         Refusal: `inconsistent` unless all are one-dimensional and of equal length;
             `too_few_units` if they are empty.
-
-    Example:
-        >>> [column.tolist() for column in columns([1, 0], [0.5, 0.5])]
-        [[1.0, 0.0], [0.5, 0.5]]
     """
     doubles = tuple(np.asarray(array, dtype=np.float64) for array in arrays)
     if any(column.ndim != 1 for column in doubles) or len({column.size for column in doubles}) > 1:
@@ -131,10 +117,6 @@ def by_cluster(values: Floats, clusters: ArrayLike | None) -> Floats:
 
     Raises:
         Refusal: `inconsistent` for ids that are missing, not integers, or not one per value.
-
-    Example:
-        >>> by_cluster(np.array([1.0, 2.0, 4.0]), [5, 3, 5]).tolist()
-        [2.0, 5.0]
     """
     if clusters is None:
         return values
@@ -149,14 +131,12 @@ def by_cluster(values: Floats, clusters: ArrayLike | None) -> Floats:
 def spread(value: float, influence: Floats, clusters: ArrayLike | None = None) -> Spread:
     """Return standard error and skewness from the influence of each row on a mean over rows.
 
-    For independent rows this is the delta method, sd(ψ)/√n with divisor n − 1. With clusters the
-    variance is that of sums per cluster, so rows of one unit may be correlated in any way (Huber
-    1967; Liang and Zeger 1986).
-
-    Args:
-        value: The estimate; a standard error below its rounding error counts as zero.
-        influence: ψ of each row, such that value − truth ≈ Σψ/n, shape (n,).
-        clusters: Integer ids, shape (n,).
+    The influence ψ is such that value − truth ≈ Σψ/n. For independent rows this is the delta
+    method,
+    sd(ψ)/√n with divisor n − 1. With clusters the variance is that of sums per cluster, so rows of
+    one
+    unit may be correlated in any way (Huber 1967; Liang and Zeger 1986). A standard error below the
+    value's rounding error counts as zero.
 
     Raises:
         Refusal: `too_few_units` below two clusters; `not_finite`.
@@ -185,14 +165,11 @@ def spread(value: float, influence: Floats, clusters: ArrayLike | None = None) -
 def effective_size(weights: ArrayLike, clusters: ArrayLike | None = None) -> float:
     """Return the effective sample size (Σw)²/Σw² (Kong 1992), of sums per cluster if there are any.
 
-    It is n for equal weights, about 1 if one weight dominates, and 0 if all weights, which are at
-    least 0, are 0. The scale of the weights does not matter.
+    It is n for equal weights, about 1 if one weight dominates, and 0 if all weights are 0.
 
     Example:
-        >>> effective_size([1, 1, 1, 1]), effective_size([1, 0, 0, 0])
-        (4.0, 1.0)
-        >>> effective_size([1, 1, 1, 1], clusters=[7, 7, 9, 9])
-        2.0
+        >>> effective_size([1, 1, 1, 1]), effective_size([1, 1, 1, 1], clusters=[7, 7, 9, 9])
+        (4.0, 2.0)
     """
     (w,) = columns(weights)
     sums = by_cluster(w, clusters)
@@ -203,16 +180,7 @@ def effective_size(weights: ArrayLike, clusters: ArrayLike | None = None) -> flo
 
 
 def require_size(size: float, total: str, minimum: float = MIN_ESS) -> None:
-    """Check that an effective sample size is large enough.
-
-    Raises:
-        Refusal: `unsupported_by_logging`.
-
-    Example:
-        >>> require_size(effective_size([1.0, 0.1]), "2 rows", 2)
-        Traceback (most recent call last):
-        abeval.stats.records.Refusal: the effective sample size is 1.2 of 2 rows, below 2
-    """
+    """Raise `unsupported_by_logging` unless an effective sample size is large enough."""
     # A policy on its own log has the size of its rows, up to rounding.
     if size <= 0 or size < minimum * (1 - 1e-9):
         message = f"the effective sample size is {size:.3g} of {total}, below {minimum:g}"
@@ -222,12 +190,10 @@ def require_size(size: float, total: str, minimum: float = MIN_ESS) -> None:
 def unsupported_share(probability: Floats, taken: Floats, context_share: Floats) -> float:
     """Return the share of evaluation probability on actions never taken in their context.
 
-    Also the share by which the mean weight is too small (Sachdeva, Su and Joachims 2020).
-
-    Args:
-        probability: Evaluation probability of each context and action, shape (m,).
-        taken: Rows of the log with the action in the context, shape (m,).
-        context_share: Share of the log's rows in that context, shape (m,).
+    Also the share by which the mean weight is too small (Sachdeva, Su and Joachims 2020). Arguments
+    are
+    of each context and action, shape (m,); `context_share` is the context's share of the log's
+    rows.
 
     Example:
         >>> unsupported_share(np.array([0.75, 0.25]), np.array([10, 0]), np.ones(2))
@@ -242,19 +208,12 @@ def diagnose(
     clusters: ArrayLike | None = None,
     unsupported: float | None = None,
 ) -> Diagnostics:
-    """Return all diagnostics of a log for an evaluated policy.
+    """Return all diagnostics of a log for an evaluated policy; refuses as `columns` and `spread`.
 
     The mean weight is tested against t with clusters − 1 degrees of freedom (Saito et al. 2020; Li
-    et al. 2015); without variance its p-value is 1 for a mean of 1, else 0.
-
-    Args:
-        reward: Reward of each row, shape (n,).
-        weights: From `importance_weights`, shape (n,).
-        clusters: Integer ids, shape (n,).
-        unsupported: From `unsupported_share`; None if the policy is known for logged actions only.
-
-    Raises:
-        Refusal: As `columns` and `spread`.
+    et al. 2015); without variance its p-value is 1 for a mean of 1, else 0. `unsupported` is None
+    if
+    the policy is known for logged actions only.
 
     Example:
         >>> diagnostics = diagnose([1, 0, 0, 1], [0.5, 1.5, 0.5, 1.5])
@@ -291,11 +250,9 @@ def check_support(diagnostics: Diagnostics, min_ess: float = MIN_ESS) -> None:
     Raises:
         Refusal: `unsupported_by_logging` if more than `MAX_UNSUPPORTED` of the evaluation
             probability lies on actions never taken, or if the effective sample size of rows or
-            clusters is below `min_ess`; `weights_not_one` if the mean weight differs from 1 by
-            more than `MEAN_WEIGHT_SLACK` at level `MEAN_WEIGHT_ALPHA`.
+            clusters is below `min_ess`; `weights_not_one` for a mean weight other than 1.
 
     Example:
-        >>> check_support(diagnose([1, 0], [1.0, 1.0]), min_ess=2)
         >>> check_support(diagnose([1, 0], [1.0, 1.0], unsupported=0.5), min_ess=2)
         Traceback (most recent call last):
         abeval.stats.records.Refusal: 50.0 % of the policy is on actions never taken

@@ -9,7 +9,7 @@ import numpy as np
 import scipy
 
 from abeval.stats import effects
-from abeval.stats.distributions import Tail, brentq, check_alpha, two_sided_quantile
+from abeval.stats.distributions import brentq, check_alpha, two_sided_quantile
 from abeval.stats.records import Effect, Floats, Interval, Lift, Refusal
 
 _HALF = math.log(2)
@@ -18,30 +18,24 @@ Measure = Callable[[float, float], float]
 """An effect as a function of control's and treatment's share."""
 
 
-def fisher(x_c: int, n_c: int, x_t: int, n_t: int) -> Tail:
+def fisher(x_c: int, n_c: int, x_t: int, n_t: int) -> float:
     """Return the two-sided mid-p of the exact test, twice the smaller tail (Lancaster 1961).
 
     Example:
-        >>> round(fisher(3, 40, 11, 41).p_value, 6)
+        >>> round(fisher(3, 40, 11, 41), 6)
         0.02469
     """
     _, log_weights, place = _table(x_c, n_c, x_t, n_t)
     lower, upper = log_weights[: place + 1].copy(), log_weights[place:].copy()
     lower[-1] -= _HALF
     upper[0] -= _HALF
-    log = min(0.0, _HALF + min(_log_sum(lower), _log_sum(upper)) - _log_sum(log_weights))
-    return Tail(math.exp(log), log / math.log(10))
+    smaller = _HALF + min(_log_sum(lower), _log_sum(upper))
+    return math.exp(min(0.0, smaller - _log_sum(log_weights)))
 
 
 @lru_cache(maxsize=256)
 def odds_ratio(x_c: int, n_c: int, x_t: int, n_t: int, alpha: float = 0.05) -> Interval:
-    """Return the odds ratios, treatment over control, that `fisher` does not reject.
-
-    Example:
-        >>> low, high = odds_ratio(3, 40, 11, 41)
-        >>> round(low, 4), round(high, 4)
-        (1.1916, 21.4105)
-    """
+    """Return the odds ratios, treatment over control, that `fisher` does not reject."""
     check_alpha(alpha)
     counts, log_weights, place = _table(x_c, n_c, x_t, n_t)
     limit = math.log(alpha / 2)
@@ -67,15 +61,9 @@ def exact_interval(
 
     The ends of the odds ratio are turned into shares with the observed number of successes. That
     number has an error of its own (Clopper and Pearson 1934). The two errors are independent, so
-    an end is the most extreme effect on an ellipse around the estimate, with them as its axes.
-
-    Args:
-        x_c: Successes in control; at least one unit of the two variants succeeds and one fails.
-        n_c: Units in control.
-        x_t: Successes in treatment.
-        n_t: Units in treatment.
-        measure: The effect, zero where the shares are equal.
-        alpha: Error rate of test and interval.
+    an end is the most extreme effect on an ellipse around the estimate, with them as its axes. Some
+    of
+    all units succeed, and some fail. `measure` is zero where the shares are equal.
 
     Example:
         >>> low, high = exact_interval(20, 1000, 0, 1000, lambda c, t: t / c - 1)
@@ -93,7 +81,7 @@ def exact_interval(
 
 
 def clopper_pearson(successes: int, units: int, alpha: float = 0.05) -> Interval:
-    """Return exact interval of one share (Clopper and Pearson 1934).
+    """Return the exact interval of one share (Clopper and Pearson 1934).
 
     Example:
         >>> low, high = clopper_pearson(0, 100)
@@ -102,13 +90,12 @@ def clopper_pearson(successes: int, units: int, alpha: float = 0.05) -> Interval
     """
     x, n = successes, units
     low = 0.0 if x == 0 else float(scipy.special.betaincinv(x, n - x + 1, alpha / 2))
-    return Interval(
-        low, 1.0 if x == n else float(scipy.special.betainccinv(x + 1, n - x, alpha / 2))
-    )
+    high = 1.0 if x == n else float(scipy.special.betainccinv(x + 1, n - x, alpha / 2))
+    return Interval(low, high)
 
 
 def _table(x_c: int, n_c: int, x_t: int, n_t: int) -> tuple[Floats, Floats, int]:
-    """Possible successes of the treatment, their log weights, and the place of the observed."""
+    """Return possible successes of the treatment, their log weights, the place of the observed."""
     total = x_c + x_t
     counts = np.arange(max(0, total - n_c), min(total, n_t) + 1, dtype=np.float64)
     before = counts[:-1]
@@ -133,7 +120,7 @@ def _root(rising: Callable[[float], float]) -> float:
 
 
 def _shares(odds: float, successes: float, n_c: int, n_t: int) -> tuple[float, float]:
-    """Control's and treatment's share with this odds ratio and so many successes in all."""
+    """Return both shares with this odds ratio and so many successes in all."""
     if odds == 0:
         control = min(1.0, successes / n_c)
         return control, max(0.0, successes - n_c * control) / n_t
@@ -147,7 +134,7 @@ def _shares(odds: float, successes: float, n_c: int, n_t: int) -> tuple[float, f
 
 
 def _highest(ends: list[float], estimate: float) -> float:
-    """The highest effect on the ellipse: at an end of the odds ratio, and with other totals."""
+    """Return the highest effect on the ellipse around the estimate."""
     end, *others = ends
     if end == 0 or math.isinf(end):
         return end
@@ -158,12 +145,9 @@ def _highest(ends: list[float], estimate: float) -> float:
 
 
 class Count(NamedTuple):
-    """Units with the property, out of all units of a variant.
+    """Units of randomisation with a property, out of all units of a variant.
 
-    Attributes:
-        successes: Between zero and `units`.
-        units: Units of randomisation. Clicks out of impressions are not a count of units:
-            use `abeval.stats.means`.
+    Clicks out of impressions are not a count of units: use `abeval.stats.means`.
     """
 
     successes: int
@@ -174,7 +158,7 @@ def exact(control: Count, treatment: Count, alpha: float = 0.05) -> Effect:
     """Test two proportions by Fisher's mid-p, with the interval that agrees (Lancaster 1961).
 
     Two-sided as twice the smaller tail. Its error rate is near `alpha` or below at any rate and any
-    split (docs/calibration.md). The standard error is that of one common rate.
+    split. The standard error is that of one common rate.
 
     Raises:
         Refusal: `too_few_units`; `zero_variance` when nobody or everybody succeeds.
@@ -188,22 +172,16 @@ def exact(control: Count, treatment: Count, alpha: float = 0.05) -> Effect:
     common = (control.successes + treatment.successes) / (control.units + treatment.units)
     se = math.sqrt(common * (1 - common) * (1 / control.units + 1 / treatment.units))
     effect = effects.from_difference(c, t, t - c, se, method="fisher_mid_p")
-    p = fisher(*control, *treatment)
-    ends = exact_interval(*control, *treatment, lambda c, t: t - c, alpha)
-    return effect._replace(
-        low=max(ends.low, -1.0),
-        high=min(ends.high, 1.0),
-        p_value=p.p_value,
-        log10_p_value=p.log10,
-    )
+    low, high = exact_interval(*control, *treatment, lambda c, t: t - c, alpha)
+    p_value = fisher(*control, *treatment)
+    return effect._replace(low=max(low, -1.0), high=min(high, 1.0), p_value=p_value)
 
 
 def unchanged(control: Count, treatment: Count, alpha: float = 0.05) -> Effect:
     """Bound the difference where nobody, or everybody, succeeds in both variants.
 
-    If nobody succeeds, treatment's share less control's is above treatment's largest by Clopper and
-    Pearson (1934) in at most alpha / 2, and below minus control's likewise. The standard error is
-    that of a normal interval as wide.
+    If nobody succeeds, the ends are treatment's largest share by Clopper and Pearson (1934), and
+    minus control's. The standard error is that of a normal interval as wide.
 
     Raises:
         Refusal: `not_applicable` where somebody succeeds and somebody does not.
@@ -226,7 +204,7 @@ def unchanged(control: Count, treatment: Count, alpha: float = 0.05) -> Effect:
 
 
 def exact_lift(control: Count, treatment: Count, alpha: float = 0.05) -> Lift:
-    """Return relative effect with the interval of the exact test.
+    """Return the relative effect with the interval of the exact test.
 
     Raises:
         Refusal: `too_few_units`; `control_near_zero` without a success in control;

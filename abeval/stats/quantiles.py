@@ -42,9 +42,6 @@ class Step(NamedTuple):
     def weights(self, at: float) -> tuple[int, int]:
         """Return how far the lower and the upper value count as below a place, in parts of `PARTS`.
 
-        Half of the lower value's middle and of the upper's would be below it at either end; in
-        between, what adds up to the place itself.
-
         Example:
             >>> Step(7.0, 90, 8.0, 110).weights(100)
             (1500000, 500000)
@@ -54,12 +51,7 @@ class Step(NamedTuple):
 
 
 def place(n: int, level: float) -> float:
-    """Return where the quantile of n values is on the scale of `Step`: 2·n·level.
-
-    Example:
-        >>> place(50, 0.9)
-        90.0
-    """
+    """Return where the quantile of n values is on the scale of `Step`: 2·n·level."""
     if not 0 < level < 1:
         raise ValueError(f"a quantile level lies between 0 and 1, got {level}")
     return 2 * n * level
@@ -81,31 +73,23 @@ class Distribution(NamedTuple):
 
 
 def distribution_of(values: Floats) -> Distribution:
-    """Return the distribution of some values, shape (n,).
-
-    Example:
-        >>> distribution_of(np.array([7.0, 8.0, 7.0])).step(3)
-        Step(lower=7.0, lower_middle=2, upper=8.0, upper_middle=5)
-    """
+    """Return the distribution of some values, shape (n,)."""
     distinct, counts = np.unique(values, return_counts=True)
     return Distribution(distinct, 2 * np.cumsum(counts) - counts)
 
 
 MIN_TAIL = 10
-"""Independent values that have to be expected beyond a quantile, on its shorter side.
-
-With fewer, its interval would end among the last values (docs/calibration.md)."""
+"""Independent values beyond a quantile: with fewer, its interval ends among the last values."""
 
 _Z = two_sided_quantile(0.05)
 """The ends that give the standard errors are those of a 95 % interval, whatever the level."""
 
 
 class SidedEstimate(NamedTuple):
-    """A quantile of one variant, with a standard error to either side.
+    """A quantile of one variant, with a standard error towards lower (`below`) and higher values.
 
-    Values are thinner on one side than on the other: at the 90th percentile of a skewed value, or
-    where it jumps from one tied value to the next. So the two sides, towards lower values (`below`)
-    and towards higher ones, have errors of their own.
+    Values are thinner on one side than on the other, at the 90th percentile of a skewed value, or
+    where it jumps from one tied value to the next.
     """
 
     value: float
@@ -122,12 +106,9 @@ def design_effect(counts: Moments, level: float) -> float:
     """Divide the variance of clustered values by that of independent ones.
 
     The variance, between units, of the share of values below the quantile (delta method) over the
-    ν(1 − ν)/n of independent values without ties (Deng, Knoblich and Lu 2018).
-
-    Args:
-        counts: Moments over units of (values below the quantile, values); a value at either
-            neighbour of the quantile counts in part, as `Step.weights` has it.
-        level: Level of the quantile, ν.
+    ν(1 − ν)/n of independent values without ties (Deng, Knoblich and Lu 2018). Moments over units
+    are
+    of (values below the quantile, values), with the weights of `Step.weights`.
 
     Raises:
         Refusal: `too_few_units`, `zero_denominator`.
@@ -143,12 +124,8 @@ def design_effect(counts: Moments, level: float) -> float:
 def pooled(own: Sequence[float], units: Sequence[int]) -> list[float]:
     """Choose the design effect of each variant: its own, or that of all variants if larger.
 
-    In a small variant, the design effect is an estimate with much noise; where it is too small by
-    chance, the test would be too eager.
-
-    Args:
-        own: Design effect of each variant.
-        units: Units of each variant, which weigh it.
+    In a small variant, it is an estimate with much noise; where it is too small by chance, the test
+    would be too eager. Units weigh variants.
 
     Example:
         >>> pooled([2.0, 1.0], [900, 100])
@@ -161,12 +138,7 @@ def pooled(own: Sequence[float], units: Sequence[int]) -> list[float]:
 def ends(n: int, level: float, effect: float = 1.0) -> Interval:
     """Return levels whose quantiles enclose the quantile in 95 % of samples (Woodruff 1952).
 
-    ν ∓ z·√(D·ν(1 − ν)/n), with the design effect D.
-
-    Args:
-        n: Number of values.
-        level: Level of the quantile, ν.
-        effect: Design effect of the values.
+    ν ∓ z·√(D·ν(1 − ν)/n), of n values with the design effect D.
 
     Raises:
         Refusal: `too_few_units` where fewer than `MIN_TAIL` independent values are expected beyond
@@ -194,18 +166,12 @@ def tail_of(n: int, level: float, effect: float = 1.0) -> float:
     """Return the independent values expected beyond a quantile, on its shorter side.
 
     A design effect below 1, as ties give it, does not make them more.
-
-    Example:
-        >>> round(tail_of(400, 0.9, 2.0), 6), round(tail_of(400, 0.9, 0.5), 6)
-        (20.0, 40.0)
     """
     return n * min(level, 1 - level) / max(effect, 1.0)
 
 
 def from_ends(value: float, low: float, high: float, units: int) -> SidedEstimate:
-    """Give the quantile the errors that its ends say.
-
-    `low` and `high` are the quantiles at the levels of `ends`.
+    """Return a quantile with the standard errors that its ends, the quantiles at `ends`, say.
 
     Raises:
         Refusal: `zero_variance` where neither end differs from the quantile; `not_finite`.
@@ -223,12 +189,7 @@ def from_ends(value: float, low: float, high: float, units: int) -> SidedEstimat
 
 
 def beyond(n: int, level: float) -> Refusal:
-    """Explain why a quantile, or an end of its interval, is not between two values that occur.
-
-    Example:
-        >>> beyond(20, 0.9).reason, beyond(2_000, 0.9).reason
-        ('too_few_units', 'tied_quantile')
-    """
+    """Explain why a quantile, or an end of its interval, is not between two values that occur."""
     if tail_of(n, level) < MIN_TAIL:
         return Refusal("too_few_units", f"{n} values are too few for the quantile {level:g}")
     message = f"so many values are the lowest or the highest that the quantile {level:g} is not"
@@ -239,13 +200,7 @@ Pair = tuple[Estimate, Estimate]
 
 
 def sides(control: SidedEstimate, treatment: SidedEstimate) -> tuple[Pair, Pair]:
-    """Pair the estimates that give the lower and those that give the higher end of a difference.
-
-    Example:
-        >>> low, high = sides(SidedEstimate(10, 1, 2, 9), SidedEstimate(12, 3, 4, 9))
-        >>> [one.variance for one in low], [one.variance for one in high]
-        ([4, 9], [1, 16])
-    """
+    """Pair the estimates that give the lower and those that give the higher end of a difference."""
     return (
         (control.towards(control.above), treatment.towards(treatment.below)),
         (control.towards(control.below), treatment.towards(treatment.above)),

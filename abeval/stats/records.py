@@ -24,10 +24,7 @@ RefusalReason = Literal[
 
 
 class Refusal(ValueError):  # noqa: N818 (an expected answer, not an error)
-    """A number that cannot be computed, and why.
-
-    Attributes:
-        reason: A stable code from `RefusalReason`, for programs.
+    """A number that cannot be computed, and why: `reason` is a stable code, for programs.
 
     Example:
         >>> raise Refusal("too_few_units", "a variance needs at least two units, got 1")
@@ -48,10 +45,9 @@ class Interval(NamedTuple):
 
 
 class Estimate(NamedTuple):
-    """One variant's value of a metric.
+    """One variant's value of a metric, in its own unit.
 
     Attributes:
-        value: The metric in its own unit.
         variance: Sampling variance of `value` (the squared standard error).
         units: Number of units of randomisation.
         df: Degrees of freedom of `variance`; infinite for z.
@@ -67,14 +63,12 @@ class Effect(NamedTuple):
     """Difference of treatment and control on the metric's own scale, whatever its good direction.
 
     Attributes:
-        difference: `treatment - control`.
         se: Standard error of the difference.
         df: Degrees of freedom of the reference t distribution; infinite for z.
         low: Lower end of the interval of the difference.
         high: Upper end.
         statistic: `difference / se`.
         p_value: Two-sided unless the function says otherwise.
-        log10_p_value: Base-10 logarithm of the p-value, exact where `p_value` underflows.
         method: Id of the method, such as `welch_t` or `delta_t`.
     """
 
@@ -87,19 +81,13 @@ class Effect(NamedTuple):
     high: float
     statistic: float
     p_value: float
-    log10_p_value: float
     method: str
 
 
 class Lift(NamedTuple):
-    """Relative effect `treatment / control - 1` (over `abs(control)`), as a fraction.
+    """Relative effect `treatment / control - 1` (over `abs(control)`), as a fraction: 0.02 is +2 %.
 
-    Attributes:
-        value: The lift; 0.02 is +2 %.
-        low: Lower end of its interval; minus infinity if it is unbounded.
-        high: Upper end; infinity if it is unbounded.
-        bounded: Whether both ends are finite.
-        method: `fieller`, `delta` or `log_delta`.
+    Its ends are infinite where it is not `bounded`.
     """
 
     value: float
@@ -110,22 +98,18 @@ class Lift(NamedTuple):
 
 
 class Adjusted(NamedTuple):
-    """An effect with and without variance reduction.
+    """An effect with variance reduction.
 
     Attributes:
-        effect: The adjusted effect, with the adjusted value of each variant.
-        unadjusted: The effect of the same units without adjustment.
         theta: Coefficient of each covariate; empty for post-stratification.
         variance_removed: Share of the variance of the difference that the adjustment removed;
             may be negative.
         control: Denominator of a relative effect: as observed for CUPED and regression,
-            post-stratified for post-stratification.
-        treatment: The treatment, observed or post-stratified as the control is.
+            post-stratified for post-stratification; and so the treatment.
         covariance: Covariance of `effect.difference` and `control.value`.
     """
 
     effect: Effect
-    unadjusted: Effect
     theta: tuple[float, ...]
     variance_removed: float
     control: Estimate
@@ -143,12 +127,8 @@ def finite(
 ) -> Floats:
     """Return values as doubles, of the same shape.
 
-    Args:
-        values: Numbers of any shape.
-        message: Of the refusal.
-
     Raises:
-        Refusal: `not_finite` for an infinite or missing value.
+        Refusal: `not_finite` for an infinite or missing value, with this message.
 
     Example:
         >>> finite([1, 2]).tolist()

@@ -3,8 +3,7 @@
 A variant is an array of sums, one row per sub-bucket and one column per additive aggregate (units,
 clicks, impressions, ...). A statistic maps sums of shape (..., aggregates) to values of shape
 (...). It should not depend on scale, such as a ratio or a mean: a total also varies with the
-number of units drawn. Each test returns its effect with the variances of both values and their
-covariance, as `Adjusted`, for a lift needs them.
+number of units drawn.
 """
 
 from collections.abc import Callable
@@ -25,29 +24,17 @@ BATCH = 256
 
 
 def batches(count: int) -> list[int]:
-    """Cut `count` replicates into batches; return their sizes.
-
-    Example:
-        >>> batches(600)
-        [256, 256, 88]
-    """
+    """Cut `count` replicates into batches; return their sizes."""
     return [min(BATCH, count - start) for start in range(0, count, BATCH)]
 
 
 def replicates(sums: ArrayLike, weights: ArrayLike, statistic: Statistic) -> Floats:
     """Evaluate a statistic for re-weighted buckets or units, shape (replicates,).
 
-    Args:
-        sums: Shape (buckets, aggregates).
-        weights: Shape (replicates, buckets).
-        statistic: Function of sums.
+    Sums have the shape (buckets, aggregates), weights (replicates, buckets).
 
     Raises:
         Refusal: `not_finite` if the statistic is not finite on some replicate.
-
-    Example:
-        >>> replicates([[2, 10], [1, 10]], [[1, 1], [2, 0]], lambda s: s[..., 0] / s[..., 1])
-        array([0.15, 0.2 ])
     """
     return _apply(statistic, np.asarray(weights, dtype=float) @ np.asarray(sums, dtype=float))
 
@@ -63,15 +50,8 @@ def bootstrap(
     """Test by the Poisson bootstrap: a replicate counts every sub-bucket Poisson(1) times.
 
     Interval and p-value by t with buckets - 1 degrees of freedom (Hanley & MacGibbon 2006; Chamandy
-    et al. 2012, "Estimating Uncertainty for Massive Data Streams").
-
-    Args:
-        control: Sums, shape (buckets, aggregates).
-        treatment: Sums, shape (buckets, aggregates).
-        statistic: Function of sums.
-        draws: Replicates; the standard error is good to about `1 / sqrt(2 draws)`.
-        seed: Seed of the weights.
-        alpha: Error rate of test and interval.
+    et al. 2012, "Estimating Uncertainty for Massive Data Streams"). The standard error is good to
+    about `1 / sqrt(2 draws)`.
 
     Raises:
         Refusal: `too_few_units` below eight buckets; `zero_variance`; `not_finite` if the
@@ -102,9 +82,8 @@ def jackknife(
 ) -> Adjusted:
     """Test by the jackknife: each sub-bucket is left out of both variants in turn.
 
-    By t with buckets - 1 degrees of freedom (Efron & Stein 1981; Chamandy et al. 2012). Arguments
-    and refusals as in `bootstrap`; the buckets of both variants must be the same, else
-    `not_applicable`.
+    By t with buckets - 1 degrees of freedom (Efron & Stein 1981; Chamandy et al. 2012). Refuses as
+    `bootstrap`, and `not_applicable` if the buckets of the variants differ.
 
     Example:
         >>> rng = np.random.default_rng(0)
@@ -131,15 +110,7 @@ def permutation(
 
     Control's and treatment's sums of a bucket are pooled and never swapped, because they differ in
     size at a 90/10 split. The interval is that of `jackknife`. The null differences are scaled as
-    in `scaled_null`.
-
-    Args:
-        control: Sums, units first, shape (buckets, aggregates).
-        treatment: Sums over the same buckets, shape (buckets, aggregates).
-        statistic: Function of sums.
-        permutations: Random assignments; the p-value is no smaller than 1 / (permutations + 1).
-        seed: Seed of the assignments.
-        alpha: Error rate of test and interval.
+    in `scaled_null`. Sums have units first; the p-value is no smaller than 1 / (permutations + 1).
 
     Raises:
         Refusal: As `jackknife`; `too_few_units` if the smaller variant has fewer
@@ -155,16 +126,11 @@ def permutation(
     by_jackknife = jackknife(*arms, statistic, alpha)
     null = _null_differences(*arms, statistic, permutations, np.random.default_rng(seed))
     effect = permuted(by_jackknife.effect, null, "bucket_permutation")
-    return by_jackknife._replace(effect=effect, unadjusted=effect)
+    return by_jackknife._replace(effect=effect)
 
 
 def permuted(effect: Effect, null: Floats, method: str) -> Effect:
-    """Put the p-value of `permutation_p_value` into an effect.
-
-    Args:
-        effect: The effect, whose interval is kept.
-        null: Differences under the null, shape (permutations,).
-        method: Id recorded in the effect.
+    """Put the p-value of differences under the null into an effect, whose interval is kept.
 
     Example:
         >>> observed = effects.from_difference(0.0, 1.0, 1.0, 0.1)
@@ -172,16 +138,11 @@ def permuted(effect: Effect, null: Floats, method: str) -> Effect:
         0.5
     """
     p_value = permutation_p_value(null, effect.difference)
-    return effect._replace(p_value=p_value, log10_p_value=float(np.log10(p_value)), method=method)
+    return effect._replace(p_value=p_value, method=method)
 
 
 def permutation_p_value(null: Floats, observed: float) -> float:
-    """Return two-sided p-value (1 + b) / (1 + B) (Phipson & Smyth 2010).
-
-    Example:
-        >>> permutation_p_value(np.array([0.5, -2.0, 0.1]), 1.0)
-        0.5
-    """
+    """Return the two-sided (1 + b) / (1 + B) of a permutation test (Phipson & Smyth 2010)."""
     return (1 + int(np.count_nonzero(np.abs(null) >= abs(observed)))) / (1 + len(null))
 
 
@@ -190,16 +151,10 @@ def scaled_null(
 ) -> Floats:
     """Scale null differences of a permutation test to the variance of the observed one.
 
-    A permuted difference has the variance of the units in its two sets of buckets, the observed
-    one that of the two variants. Permuted differences are also divided by sqrt(chi2/df), because
-    the variance is estimated from finitely many buckets: the step from z to t.
-
-    Args:
-        null: Differences between the two sets, the last axis being permutations.
-        units: Units of the two variants, shape (2,).
-        buckets: Number of sub-buckets.
-        sizes: Buckets in each of the two sets.
-        rng: Source of the chi-square numbers.
+    A permuted difference has the variance of the units in its two sets of buckets (`sizes`), the
+    observed one that of the two variants (`units`). Permuted differences are also divided by
+    sqrt(chi2/df), because the variance is estimated from finitely many buckets: the step from z to
+    t.
     """
     permuted_variance = buckets / units.sum() * (1 / sizes[0] + 1 / sizes[1])
     scale = np.sqrt(np.sum(1 / units) / permuted_variance)
@@ -229,7 +184,7 @@ def _apply(statistic: Statistic, sums: Floats) -> Floats:
 def _joint(
     arms: tuple[Floats, Floats], statistic: Statistic, spread: Floats, alpha: float, method: str
 ) -> Adjusted:
-    """The effect, from the covariance of the two values."""
+    """Return the effect, from the covariance of the two values."""
     control, treatment = (float(_apply(statistic, arm.sum(axis=0))) for arm in arms)
     se = float(np.sqrt(max(spread[0, 0] + spread[1, 1] - 2 * spread[0, 1], 0.0)))
     if se <= 1e-12 * (abs(control) + abs(treatment)):
@@ -239,7 +194,7 @@ def _joint(
     of_control = Estimate(control, float(spread[0, 0]), 0, effect.df)
     of_treatment = Estimate(treatment, float(spread[1, 1]), 0, effect.df)
     shared = float(spread[0, 1] - spread[0, 0])
-    return Adjusted(effect, effect, (), 0.0, of_control, of_treatment, shared)
+    return Adjusted(effect, (), 0.0, of_control, of_treatment, shared)
 
 
 def _null_differences(

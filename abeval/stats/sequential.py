@@ -8,47 +8,33 @@ from numpy.typing import ArrayLike
 from scipy import special
 
 from abeval.stats.distributions import brentq, check_alpha
-from abeval.stats.records import Floats, Refusal
+from abeval.stats.records import Floats, Refusal, finite
 
 
 class AlwaysValid(NamedTuple):
-    """One look at an always-valid test.
-
-    Attributes:
-        low: Lower end of the confidence sequence.
-        high: Upper end.
-        p_value: Always-valid p-value of this look; at most alpha iff 0 is outside the interval.
-        log10_p_value: Its base-10 logarithm, finite where `p_value` underflows.
-    """
+    """One look at a confidence sequence; p is at most alpha iff 0 is outside the interval."""
 
     low: float
     high: float
     p_value: float
-    log10_p_value: float
 
 
 def information(ses: ArrayLike, scale: ArrayLike = 1.0) -> Floats:
     """Return the information of looks, `(scale / se)^2`, shape (looks,).
 
-    Args:
-        ses: Standard errors of the difference, shape (looks,).
-        scale: 1, or for totals per unit the metric's pooled mean at each look.
+    The scale is 1, or for totals per unit the metric's pooled mean at each look (Jennison &
+    Turnbull
+    1999, chapter 11).
 
     Raises:
-        Refusal: `zero_variance` for a standard error of zero; `not_finite`;
-            `control_near_zero` for a scale of zero.
-
-    Source:
-        Jennison & Turnbull (1999), chapter 11 (information-based monitoring).
+        Refusal: `zero_variance`; `not_finite`; `control_near_zero` for a scale of zero.
 
     Example:
         >>> information([0.5, 0.25]).tolist()
         [4.0, 16.0]
     """
-    errors = np.asarray(ses, dtype=float)
-    units = np.broadcast_to(np.asarray(scale, dtype=float), errors.shape)
-    if not (np.isfinite(errors).all() and np.isfinite(units).all()):
-        raise Refusal("not_finite", "standard errors and scales must be finite")
+    wrong = "standard errors and scales must be finite"
+    errors, units = finite(ses, wrong), finite(scale, wrong)
     if np.any(errors <= 0):
         raise Refusal("zero_variance", "a look needs a positive standard error")
     if np.any(units == 0):
@@ -61,14 +47,10 @@ def confidence_sequence(
 ) -> AlwaysValid:
     """Look at an asymptotic confidence sequence, which is tightest where the plan ends.
 
-    It is asymptotic: start once each variant has some hundred units.
-
-    Args:
-        difference: Estimated effect.
-        se: Its standard error.
-        fraction: Information now over information planned, positive; may pass 1. The plan must
-            not depend on the effect seen. On a count clock, units now over units planned.
-        alpha: Error rate of test and interval.
+    `fraction` is information now over information planned, positive, or on a count clock units over
+    units planned; it may pass 1. The plan must not depend on the effect seen. Start once each
+    variant
+    has some hundred units.
 
     Raises:
         Refusal: `zero_variance`; `not_finite`; `too_few_units` for a fraction that is not
@@ -83,10 +65,10 @@ def confidence_sequence(
         >>> round(look.low, 6), round(look.high, 6)
         (0.021856, 0.078144)
     """
-    _check_look(difference, se, fraction)
+    z = _checked_z(difference, se, fraction)
     if fraction <= 0:
         raise Refusal("too_few_units", "a look needs information")
-    clock, z = tuning(alpha) ** 2 * fraction, difference / se
+    clock = tuning(alpha) ** 2 * fraction
     log_p = 0.5 * np.log1p(clock) - clock / (clock + 1) * (z * z) / 2
     return _look(difference, se * critical_of_sequence(fraction, alpha), log_p)
 
@@ -95,15 +77,8 @@ def from_start(difference: float, se: float, growth: float, alpha: float = 0.05)
     """Look at a confidence sequence without a plan.
 
     |z| crosses sqrt(a² + ln growth) at some look with probability alpha, where a² is the upper
-    alpha quantile of chi-square with 3 degrees of freedom: 2.80 at the start, 3.52 at 100 times
-    its information, 4.13 at 10,000 times.
-
-    Args:
-        difference: Estimated effect.
-        se: Its standard error.
-        growth: Information now over information where the looks began, at least 1. Where they
-            began must not depend on the effect.
-        alpha: Error rate of test and interval.
+    alpha quantile of chi-square with 3 degrees of freedom. `growth` is information now over
+    information where the looks began, at least 1; where they began must not depend on the effect.
 
     Raises:
         Refusal: `before_first_look` for a growth below 1; `zero_variance`; `not_finite`.
@@ -117,66 +92,47 @@ def from_start(difference: float, se: float, growth: float, alpha: float = 0.05)
         >>> round(look.low, 6), round(look.high, 6), round(look.p_value, 6)
         (0.018282, 0.081718, 8e-06)
     """
-    _check_look(difference, se, growth)
+    z = _checked_z(difference, se, growth)
     if growth < 1:
         raise Refusal("before_first_look", "there is less information than at the first look")
-    check_alpha(alpha)
-    log_growth, z = np.log(growth), difference / se
-    a = np.sqrt(np.maximum(z * z - log_growth, 0.0))
+    a = np.sqrt(np.maximum(z * z - np.log(growth), 0.0))
     # The upper tail of chi-square with 3 degrees, in logarithms: 2 (Φ(−a) + a φ(a)).
     with np.errstate(divide="ignore"):
         density = np.log(a) - a * a / 2 - 0.5 * math.log(2 * math.pi)
     log_p = math.log(2) + np.logaddexp(special.log_ndtr(-a), density)
-    return _look(difference, se * np.sqrt(special.chdtri(3, alpha) + log_growth), log_p)
+    return _look(difference, se * critical_from_start(growth, alpha), log_p)
 
 
 def critical_from_start(growth: float, alpha: float = 0.05) -> float:
-    """Return the critical value of |z| of `from_start`.
-
-    Example:
-        >>> [round(critical_from_start(growth), 3) for growth in (1, 100, 10_000)]
-        [2.795, 3.524, 4.126]
-    """
+    """Return the critical value of |z| of `from_start`."""
     check_alpha(alpha)
     return math.sqrt(float(special.chdtri(3, alpha)) + math.log(growth))
 
 
 def critical_of_sequence(fraction: float, alpha: float = 0.05) -> float:
-    """Return the critical value of |z| of `confidence_sequence`.
-
-    Example:
-        >>> [round(critical_of_sequence(fraction), 3) for fraction in (0.25, 1, 4)]
-        [3.264, 3.035, 3.127]
-    """
+    """Return the critical value of |z| of `confidence_sequence`."""
     clock = tuning(alpha) ** 2 * fraction
     return math.sqrt(2 * (clock + 1) / clock * (0.5 * math.log1p(clock) - math.log(alpha)))
 
 
 def tuning(alpha: float) -> float:
-    """Return ρ, the mixture that makes the sequence tightest at a fraction of 1.
-
-    Waudby-Smith et al. (arXiv:2103.06476), equation 161.
-
-    Example:
-        >>> round(tuning(0.05), 3)
-        2.817
-    """
+    """Return ρ, the mixture that makes the sequence tightest at a fraction of 1."""
     check_alpha(alpha)
     return math.sqrt(-2 * math.log(alpha) + math.log1p(-2 * math.log(alpha)))
 
 
-def _check_look(difference: float, se: float, clock: float) -> None:
+def _checked_z(difference: float, se: float, clock: float) -> float:
     if not all(map(math.isfinite, (difference, se, clock))):
         raise Refusal("not_finite", "a look needs finite numbers")
     if se <= 0:
         raise Refusal("zero_variance", "a look needs a positive standard error")
+    return difference / se
 
 
 def _look(difference: float, width: float, log_p: float) -> AlwaysValid:
-    log_p = min(0.0, float(log_p))
-    low, high = float(difference - width), float(difference + width)
-    # Underflow to zero is the right limit; the logarithm keeps what is lost.
-    return AlwaysValid(low, high, float(np.exp(log_p)), log_p / math.log(10))
+    # Underflow to zero is the right limit.
+    p_value = float(np.exp(min(0.0, float(log_p))))
+    return AlwaysValid(float(difference - width), float(difference + width), p_value)
 
 
 Spending = Literal["obrien_fleming", "obrien_fleming_total", "pocock", "power"]
@@ -189,31 +145,21 @@ class Bounds(NamedTuple):
     """Two-sided bounds of planned looks.
 
     Attributes:
-        fractions: Information fractions.
         z: Reject at a look where the absolute z statistic reaches this; infinite where too little
             is spent to reject at all.
         spent: Cumulative alpha spent, both sides together.
     """
 
-    fractions: tuple[float, ...]
     z: tuple[float, ...]
     spent: tuple[float, ...]
 
 
 def spent(fraction: float, alpha: float = 0.05, spending: Spending = "obrien_fleming") -> float:
-    """Return the two-sided alpha spent by an information fraction.
+    """Return the two-sided alpha spent by an information fraction; from 1 on all of it.
 
-    Args:
-        fraction: Information now over information planned; from 1 on all of alpha is spent.
-        spending: `obrien_fleming`: one function of alpha / 2 per side (as gsDesign and ldbounds);
-            `obrien_fleming_total`: one function of the total alpha; `pocock`; `power`: its square.
-        alpha: Error rate of test and interval.
-
-    Raises:
-        Refusal: `not_applicable` for an unknown function or a negative fraction.
-
-    Source:
-        Lan & DeMets (Biometrika 1983); Kim & DeMets (1987) for the power family.
+    `obrien_fleming` is one function of alpha / 2 per side (as gsDesign and ldbounds),
+    `obrien_fleming_total` one of the total alpha; `pocock`; `power` is the fraction's square (Lan &
+    DeMets 1983; Kim & DeMets 1987). Refuses an unknown function and a negative fraction.
 
     Example:
         >>> round(spent(0.6), 6), spent(1.0)
@@ -243,17 +189,15 @@ def bounds(
 ) -> Bounds:
     """Compute bounds on z for looks at any information fractions, equal or not.
 
-    The density of the path that has not crossed is carried from look to look by Gauss-Legendre
-    quadrature, exact to about 1e-10 (a grid of step .05 is off in the fifth digit, D12).
+    Exact to about 1e-10, by quadrature from look to look.
 
     Args:
         fractions: Increasing information fractions in (0, 1], shape (looks,). Looks not yet held
             may be left out: later looks do not move earlier bounds.
+        alpha: Over all looks together.
         spending: As in `spent`.
         spent_at: Share of the plan at which each look spends alpha, where that is another clock
-            than information: the calendar, for a plan in days. Then only the ratios of `fractions`
-            matter. Without it, alpha is spent by information.
-        alpha: Error rate of test and interval.
+            than information, such as the calendar. Then only the ratios of `fractions` matter.
 
     Raises:
         Refusal: As `spent`; `not_applicable` for fractions, or shares of the plan, that do not
@@ -279,7 +223,7 @@ def bounds(
         edge = _edge(nodes, mass, math.sqrt(step), float(share))
         edges.append(edge / math.sqrt(times[i]))
         nodes, mass = _carry(nodes, mass, edge, float(times[i]), math.sqrt(step))
-    return Bounds(tuple(times.tolist()), tuple(edges), tuple(total))
+    return Bounds(tuple(edges), tuple(total))
 
 
 def _increasing(fractions: ArrayLike) -> Floats:
@@ -302,19 +246,9 @@ def repeated_p_value(
     spending: Spending = "obrien_fleming",
     spent_at: ArrayLike | None = None,
 ) -> RepeatedPValue:
-    """Return the p-value of one look that holds over all looks.
+    """Return the p-value of one look that holds over all looks so far (Jennison & Turnbull 1989).
 
-    Args:
-        z: Statistic of the last look.
-        fractions: Information fractions of the looks so far, as in `bounds`.
-        spending: As in `spent`.
-        spent_at: As in `bounds`.
-
-    Raises:
-        Refusal: As `bounds`.
-
-    Source:
-        Jennison & Turnbull (JRSS B 1989), section 4.
+    `z` is the statistic of the last look; looks are those of `bounds`, which refuses alike.
 
     Example:
         >>> fractions = [0.5, 1.0]
@@ -339,7 +273,7 @@ def repeated_p_value(
 
 
 def _edge(nodes: Floats, mass: Floats, sd: float, share: float) -> float:
-    """The c at which the path, continued by one step, leaves (-c, c) with probability share."""
+    """Find the c at which the path, continued by one step, leaves (-c, c) with this probability."""
 
     def leaves(c: float) -> float:
         # Nodes and masses are the same on both sides of zero, and so is what leaves.
@@ -356,7 +290,10 @@ def _edge(nodes: Floats, mass: Floats, sd: float, share: float) -> float:
 def _carry(
     nodes: Floats, mass: Floats, edge: float, time: float, sd: float
 ) -> tuple[Floats, Floats]:
-    """Quadrature nodes and masses of the path inside (-edge, edge) after one more step."""
+    """Return nodes and masses of the path inside (-edge, edge) after one more step.
+
+    By Gauss-Legendre quadrature: a grid of step .05 is off in the fifth digit.
+    """
     inside = min(edge, _REACH * math.sqrt(time))
     panels = max(4, math.ceil(2 * inside / (3 * sd)))
     rule, rule_weight = np.polynomial.legendre.leggauss(14)

@@ -10,7 +10,7 @@ from numpy.typing import ArrayLike
 from scipy import special
 
 from abeval.stats import effects
-from abeval.stats.distributions import quantile, tail
+from abeval.stats.distributions import quantile, two_sided
 from abeval.stats.moments import Moments
 from abeval.stats.records import Effect, Floats, Refusal, finite
 from abeval.stats.resampling import permutation_p_value
@@ -25,12 +25,10 @@ _NOT_FINITE = "effects and covariances must be finite"
 
 
 class Windows(NamedTuple):
-    """Effects in D windows.
+    """Values of both variants and effects in D windows, shape (D,) each.
 
     Attributes:
-        control: Value of control in each window, shape (D,).
-        treatment: Value of treatment in each window, shape (D,).
-        effect: log(treatment / control), or treatment - control, shape (D,).
+        effect: log(treatment / control), or treatment - control.
         covariance: Covariance of the effects, shape (D, D).
         scale: `relative` or `absolute`.
         df: Degrees of freedom of `covariance`, which is estimated.
@@ -47,12 +45,10 @@ class Windows(NamedTuple):
 def window_effects(control: Moments, treatment: Moments) -> Windows:
     """Compare windows, with their covariance, by the delta method (Deng, Knoblich & Lu 2018).
 
-    Effects are relative if every value is `STEADY` standard errors above zero.
-
-    Args:
-        control: Moments over units of D numerators, then D denominators, one of each per window;
-            a unit that is absent from a window has zeros there.
-        treatment: The same in treatment.
+    Moments over units are of D numerators, then D denominators, one of each per window; a unit that
+    is
+    absent from a window has zeros there. Effects are relative if every value is `STEADY` standard
+    errors above zero.
 
     Raises:
         Refusal: `zero_denominator` if the denominator of a window sums to zero; `too_few_units`.
@@ -108,17 +104,11 @@ def _steady(moments: Moments, values: Floats) -> bool:
 
 
 def contrast(differences: Floats, covariance: Floats, weights: ArrayLike) -> Effect:
-    """Test a linear contrast of windows, such as late minus early.
+    """Test a linear contrast of windows, such as late minus early, by z.
 
-    Kohavi, Tang & Xu (2020), chapter 3; Hohnhold, O'Brien & Tang (2015).
-
-    Args:
-        differences: Effect per window, shape (windows,).
-        covariance: Covariance of the effects, shape (windows, windows).
-        weights: Contrast, shape (windows,); weights that sum to zero compare windows.
-
-    Returns:
-        Effect by z, with the positive part of the contrast as treatment, the negative as control.
+    Weights that sum to zero compare windows (Kohavi, Tang & Xu 2020, chapter 3; Hohnhold, O'Brien &
+    Tang 2015). The positive part of the contrast is the effect's treatment, the negative its
+    control.
 
     Raises:
         Refusal: `zero_variance` or `not_finite`.
@@ -168,12 +158,9 @@ class Match(NamedTuple):
 
 
 class Search(NamedTuple):
-    """Result of a search over shapes.
+    """Result of a search: the shapes that are not linear functions of the nuisance columns.
 
-    Attributes:
-        matches: The shapes that are not linear functions of the nuisance columns.
-        best: The match with the largest absolute z.
-        p_value: P-value of the best, adjusted for all matches.
+    The best has the largest absolute z; its p-value is adjusted for all of them.
     """
 
     matches: tuple[Match, ...]
@@ -185,8 +172,7 @@ class Fit(NamedTuple):
     """A generalised least squares fit.
 
     Attributes:
-        coefficients: Coefficients of the columns of the design.
-        covariance: Covariance of the coefficients.
+        covariance: Covariance of the coefficients of the columns of the design.
         q: Sum of the squared whitened residuals.
         df: Number of times minus number of columns.
         q_p_value: P-value of `q` if the residuals are noise, of Hotelling's T².
@@ -200,23 +186,13 @@ class Fit(NamedTuple):
 
 
 def trend(times: ArrayLike) -> Shape:
-    """Draw a straight line: 0 at the first time, 1 a day later.
-
-    Example:
-        >>> trend([3, 4]).values
-        (0.0, 1.0)
-    """
+    """Draw a straight line: 0 at the first time, 1 a day later."""
     t = np.asarray(times, dtype=float)
     return Shape("trend", 0.0, tuple((t - t.min()).tolist()))
 
 
 def decays(times: ArrayLike, longest: float) -> tuple[Shape, ...]:
-    """Draw decays exp(-t / tau) for the candidate time constants tau up to `longest` days.
-
-    Example:
-        >>> [round(v, 3) for v in decays([0, 1, 2], 1)[0].values]
-        [1.0, 0.368, 0.135]
-    """
+    """Draw decays exp(-t / tau) for the candidate time constants tau up to `longest` days."""
     t = np.asarray(times, dtype=float)
     return tuple(
         Shape("decay", tau, tuple(np.exp(-t / tau).tolist())) for tau in DECAYS if tau <= longest
@@ -224,23 +200,13 @@ def decays(times: ArrayLike, longest: float) -> tuple[Shape, ...]:
 
 
 def shocks(times: ArrayLike) -> tuple[Shape, ...]:
-    """Draw one shock per time: 1 at that time, 0 elsewhere.
-
-    Example:
-        >>> shocks([0, 1])[1].values
-        (0.0, 1.0)
-    """
+    """Draw one shock per time: 1 at that time, 0 elsewhere."""
     t = np.asarray(times, dtype=float)
     return tuple(Shape("shock", float(at), tuple((t == at).astype(float).tolist())) for at in t)
 
 
 def rhythm(times: ArrayLike) -> Floats:
-    """Return weekday columns that sum to zero over a whole week, shape (times, 6).
-
-    Example:
-        >>> rhythm(np.arange(7)).sum(axis=0).tolist()
-        [0.0, 0.0, 0.0, 0.0, 0.0, 0.0]
-    """
+    """Return weekday columns that sum to zero over a whole week, shape (times, 6)."""
     weekday = np.asarray(times).astype(int) % 7
     columns = [(weekday == k).astype(float) - (weekday == 6) for k in range(6)]
     return np.stack(columns, axis=1)
@@ -251,11 +217,9 @@ def fit(
 ) -> Fit:
     """Fit by generalised least squares (Aitken 1935), with an estimated covariance (Rao 1967).
 
-    Args:
-        effects: Effect at each time, shape (times,).
-        covariance: Covariance of the effects, shape (times, times).
-        design: Columns, shape (times, columns).
-        free: Degrees of freedom of the covariance; infinite if it is known.
+    Effects have the shape (times,), the design (times, columns). The covariance of effects has
+    `free`
+    degrees of freedom, infinitely many if it is known.
 
     Raises:
         Refusal: `too_few_units` for fewer times than columns; `zero_variance` if the effects, as
@@ -280,14 +244,7 @@ def fit(
 
 
 def added_p_value(without: Fit, added: Fit, free: float = math.inf) -> float:
-    """Test columns, from the fits without and with them (Rao 1973, section 8c.4).
-
-    Example:
-        >>> effects, ones = [1.0, 3.0, 5.0], np.ones((3, 1))
-        >>> line = np.column_stack([ones, [0, 1, 2]])
-        >>> round(added_p_value(fit(effects, np.eye(3), ones), fit(effects, np.eye(3), line)), 4)
-        0.0047
-    """
+    """Test columns, from the fits without and with them (Rao 1973, section 8c.4)."""
     gain = max(without.q - added.q, 0.0)
     return _more(gain, added.q, without.df - added.df, without.df, free)
 
@@ -322,21 +279,10 @@ def search(
 ) -> Search:
     """Find the shape that fits a change best, and test whether there is a change.
 
-    Args:
-        effects: Effect at each time, shape (times,).
-        covariance: Covariance of the effects, shape (times, times).
-        shapes: Candidates.
-        nuisance: Columns that do not count as a change, such as a constant, shape
-            (times, columns).
-        free: As in `fit`.
-
-    Returns:
-        The z of every shape, the best shape, and its p-value adjusted for all shapes: by Monte
-        Carlo with a fixed seed, or Bonferroni's if that is smaller (Hothorn, Bretz & Westfall
-        2008).
-
-    Raises:
-        Refusal: As `fit`; `not_applicable` if all shapes depend linearly on the nuisance.
+    Columns of `nuisance` do not count as a change. The p-value of the best shape is adjusted for
+    all:
+    by Monte Carlo with a fixed seed, or Bonferroni's if that is smaller (Hothorn, Bretz & Westfall
+    2008). Refuses as `fit`, and `not_applicable` if all shapes depend linearly on the nuisance.
 
     Example:
         >>> t = np.arange(10)
@@ -365,13 +311,13 @@ def search(
 
 
 def _match(shape: Shape, size: float, z: float, rest: float, df: int, free: float) -> Match:
-    """A shape by its whitened size, its z there, and the q of the `df` contrasts beside it."""
+    """Match a shape by its whitened size, its z there, and q of the `df` contrasts beside it."""
     wider = math.sqrt(_inflation(max(rest, 0.0), df, free))
     return Match(shape, z / size, wider / size, _normal_score(z / wider, free - df))
 
 
 def _normal_score(t: float, df: float) -> float:
-    """The z with the p-value of a t."""
+    """Return the z with the p-value of a t."""
     if math.isinf(df):
         return t
     return math.copysign(quantile(max(float(special.stdtr(max(df, 1.0), -abs(t))), 1e-300)), t)
@@ -380,7 +326,7 @@ def _normal_score(t: float, df: float) -> float:
 def _p_value(z: float, unit: Floats) -> float:
     """P-value of the largest |z|: simulated, or Bonferroni's if smaller."""
     largest = np.abs(_draws(len(unit)) @ unit).max(axis=1)
-    bonferroni = tail(z).p_value * unit.shape[1]
+    bonferroni = two_sided(z) * unit.shape[1]
     return float(min(permutation_p_value(largest, z), bonferroni))
 
 

@@ -1,8 +1,7 @@
 """Effects shrunk by the spread of past effects (empirical Bayes): what was really gained.
 
-Estimated effects are true effects plus noise of known size, and true effects are normal around a
-mean. Mean and spread come from the effects themselves. What is shrunk by them can be selected and
-added up: if the largest are chosen, their sum is not too large, as that of raw estimates is.
+Estimated effects are true effects plus noise of known size, and true effects are normal. What is
+shrunk can be selected and added up: if the largest are chosen, their sum is not too large.
 """
 
 import math
@@ -30,7 +29,6 @@ class Spreads(NamedTuple):
     """Possible variances of the true effects, and how likely each is, shape (nodes,) each.
 
     Attributes:
-        variance: Variances of true effects.
         weight: Posterior weights; they sum to 1.
         mean: Mean of true effects at each variance, by generalised least squares.
         mean_variance: Its sampling variance.
@@ -43,14 +41,16 @@ class Spreads(NamedTuple):
     mean_variance: Floats
     noise: Floats
 
+    @property
+    def expected(self) -> float:
+        """Return the mean of the possible variances."""
+        return float(np.sum(self.weight * self.variance))
+
 
 class FittedPrior(NamedTuple):
     """The normal distribution of the true effect of the next experiment, with intervals.
 
-    Attributes:
-        mean: Mean of true effects.
-        sd: Their standard deviation, with what is not known of the mean.
-        effects: Number of effects that it was fitted to.
+    `sd` includes what is not known of the mean; `effects` says how many it was fitted to.
     """
 
     mean: float
@@ -82,12 +82,7 @@ class Total(NamedTuple):
 
 
 def prior(effects: ArrayLike, ses: ArrayLike, alpha: float = 0.05) -> FittedPrior:
-    """Fit the normal distribution of true effects to estimates with noise.
-
-    Args:
-        effects: Estimated effects of disjoint experiments, shape (effects,).
-        ses: Their standard errors, positive.
-        alpha: Level of the intervals.
+    """Fit the normal distribution of true effects to estimates of disjoint experiments with noise.
 
     Raises:
         Refusal: `too_few_units` for fewer than `FEWEST` effects; `zero_variance`; `not_finite`.
@@ -113,15 +108,7 @@ def prior(effects: ArrayLike, ses: ArrayLike, alpha: float = 0.05) -> FittedPrio
 
 
 def shrink(effects: ArrayLike, ses: ArrayLike, alpha: float = 0.05) -> Shrunk:
-    """Estimate every true effect, given its own estimate and the spread of all.
-
-    Args:
-        effects: As for `prior`.
-        ses: As for `prior`.
-        alpha: The intervals hold 1 - alpha.
-
-    Raises:
-        Refusal: As `prior`.
+    """Estimate every true effect, given its own estimate and the spread of all; refuses as `prior`.
 
     Example:
         >>> shrunk = shrink([0.02, -0.01, 0.03, 0.00, 0.01, -0.02], [0.01] * 6)
@@ -143,11 +130,7 @@ def shrink(effects: ArrayLike, ses: ArrayLike, alpha: float = 0.05) -> Shrunk:
 def total(effects: ArrayLike, ses: ArrayLike, chosen: ArrayLike, alpha: float = 0.05) -> Total:
     """Add up the true effects of experiments, however they were chosen by their effects.
 
-    Args:
-        effects: Of all experiments, chosen or not: their spread says how much is noise.
-        ses: Their standard errors.
-        chosen: Which to add up, shape (effects,), true or false.
-        alpha: The interval holds 1 - alpha.
+    Effects are those of all experiments, chosen or not: their spread says how much is noise.
 
     Raises:
         Refusal: As `prior`; `inconsistent` if `chosen` has another shape.
@@ -179,11 +162,6 @@ def spreads(effects: Floats, ses: Floats) -> Spreads:
 
     The variance is s² (1 / w − 1), with the share w of noise uniform on (0, 1) beforehand, and s²
     the harmonic mean of the squared errors.
-
-    Example:
-        >>> fit = spreads(np.array([1.0, -1.0, 3.0]), np.ones(3))
-        >>> round(float(fit.weight.sum()), 6)
-        1.0
     """
     rough = np.linspace(*_REACH, _NODES)
     log = _log_posterior(rough, effects, ses)[0]

@@ -11,9 +11,12 @@ import numpy as np
 
 from abeval.stats.distributions import brentq, check_alpha, quantile, two_sided_quantile
 from abeval.stats.means import gradient, quadratic
-from abeval.stats.moments import Moments, Units
+from abeval.stats.moments import Moments
 from abeval.stats.records import Effect, Floats, Interval, Lift, Refusal
 from abeval.stats.split_moments import Skewed, Spread, Stratum, at, skewness_if_times, standing
+
+METHOD = "permutation_moments"
+"""Id of the test."""
 
 _ROUNDING = 1e-9
 _FAR = math.log(1e4)
@@ -276,15 +279,10 @@ def effect(compared: Skewed, alpha: float = 0.05) -> Effect:
     test = at(compared, 1.0 if compared.scaled else 0.0)
     low, high = interval(compared, alpha)
     one_side = min((test.lower, test.upper), key=lambda side: side[1])
-    p_value, log10 = min(1.0, 2 * one_side[0]), min(0.0, one_side[1] + math.log10(2))
+    p_value = min(1.0, 2 * one_side[0])
     difference = compared.treatment - compared.control
     values = (compared.control, compared.treatment, difference, test.se, math.inf)
-    return Effect(*values, low, high, test.z, p_value, log10, method(compared))
-
-
-def method(compared: Skewed) -> str:
-    """Return the id of the test: by the values of single units where they are known."""
-    return "permutation_moments" if compared.pair is None else "permutation_units"
+    return Effect(*values, low, high, test.z, p_value, METHOD)
 
 
 def interval(compared: Skewed, alpha: float = 0.05) -> Interval:
@@ -327,12 +325,12 @@ def lift(compared: Skewed, alpha: float = 0.05) -> Lift:
     value = (compared.treatment - compared.control) / abs(compared.control)
     if compared.scaled:
         low, high = (end - 1 for end in limits)
-        return Lift(value, low, high, math.isfinite(high), method(compared))
+        return Lift(value, low, high, math.isfinite(high), METHOD)
     whole, se = baseline(compared, 1.0)
     if abs(whole) <= two_sided_quantile(alpha) * se:
-        return Lift(value, -math.inf, math.inf, False, method(compared))
+        return Lift(value, -math.inf, math.inf, False, METHOD)
     low, high = (end / abs(whole) for end in limits)
-    return Lift(value, low, high, True, method(compared))
+    return Lift(value, low, high, True, METHOD)
 
 
 def _of(
@@ -379,10 +377,7 @@ def _spread(moments: Moments, weights: Floats) -> Spread:
     if moments.n < 2:
         raise Refusal("too_few_units", f"a variance needs at least two units, got {moments.n}")
     cube = float(weights @ (weights @ (moments.third @ weights)))
-    each = moments.each
-    if each is not None:
-        each = Units((each.values - moments.mean) @ weights, each.counts)
-    return Spread(moments.n, quadratic(weights, moments.comoment), cube, each)
+    return Spread(moments.n, quadratic(weights, moments.comoment), cube)
 
 
 def _never_negative(moments: Moments) -> bool:

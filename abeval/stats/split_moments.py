@@ -9,106 +9,23 @@ larger of the two, so that it holds in both cases (`benchmarks.calibration.sprea
 """
 
 import math
-from functools import lru_cache
-from typing import Literal, NamedTuple
-
-import numpy as np
+from typing import NamedTuple
 
 from abeval.stats.distributions import skewed_tail, upper_tail
-from abeval.stats.moments import Units
-from abeval.stats.records import Floats, Refusal
-from abeval.stats.resampling import SEED, batches
-
-DRAWS = 4_999
+from abeval.stats.records import Refusal
 
 _ROUNDING = 1e-9
-
-
-class _Drawn(NamedTuple):
-    """Of the units that each draw puts into the treatment, by where they are from.
-
-    Attributes:
-        moved: How many are from the treatment.
-        sums: Of the distances of control's units, and of the treatment's.
-        squares: Of their squares.
-    """
-
-    moved: Floats
-    sums: Floats
-    squares: Floats
-
-
-def p_values(
-    control: Units, treatment: Units, ratio: float, difference: float
-) -> tuple[float, float]:
-    """Return the p-values of a lower and of a higher treatment, by random splits.
-
-    Args:
-        control: Distances of control's units from its value.
-        treatment: The same of the treatment.
-        ratio: What the treatment's values are divided by.
-        difference: Of both values, once that is done.
-
-    Example:
-        >>> few, more = Units(np.array([-1.0, 1.0]), np.array([4, 4])), np.array([-2.0, 2.0])
-        >>> lower, upper = p_values(few, Units(more, np.array([4, 4])), 1.0, 3.0)
-        >>> lower > 0.9, upper < 0.05
-        (True, True)
-    """
-    moved, (own, others), squares = _drawn(control, treatment)
-    n, m = int(control.counts.sum()), int(treatment.counts.sum())
-    spread = [float(one.counts @ one.values**2) for one in (control, treatment)]
-    # All distances from control's value: of the treatment's units, d / ratio + difference.
-    total = difference * m
-    whole = spread[0] + spread[1] / ratio**2 + difference**2 * m
-    drawn = own + others / ratio + difference * moved
-    of_drawn = squares[0] + squares[1] / ratio**2
-    of_drawn += 2 * difference * others / ratio + difference**2 * moved
-    first, second = drawn / m, (total - drawn) / n
-    variance = (of_drawn - m * first**2) / (m - 1) / m
-    variance += (whole - of_drawn - n * second**2) / (n - 1) / n
-    t = (first - second) / np.sqrt(np.maximum(variance, _ROUNDING * whole / (n + m) ** 2))
-    own_variance = spread[0] / (n - 1) / n + spread[1] / ratio**2 / (m - 1) / m
-    observed = difference / np.sqrt(own_variance)
-    near = _ROUNDING * max(1.0, abs(observed))
-    lower, upper = np.sum(t <= observed + near), np.sum(t >= observed - near)
-    return (1 + int(lower)) / (DRAWS + 1), (1 + int(upper)) / (DRAWS + 1)
-
-
-@lru_cache(maxsize=8)
-def _drawn(control: Units, treatment: Units) -> _Drawn:
-    random, m = np.random.default_rng(SEED), int(treatment.counts.sum())
-    counts = np.concatenate([control.counts, treatment.counts])
-    values = np.concatenate([control.values, treatment.values])
-    of_control = (np.arange(counts.size) < control.counts.size).astype(float)
-    sums = [one * of for one in (values, values**2) for of in (of_control, 1 - of_control)]
-    columns = np.stack([1 - of_control, *sums], axis=1)
-    # Drawing a unit takes an eighth of the time of drawing how many have a value.
-    by_unit = min(m, counts.sum() - m) < 8 * counts.size
-    way: Literal["count", "marginals"] = "count" if by_unit else "marginals"
-    moved, *of_drawn = np.vstack(
-        [
-            random.multivariate_hypergeometric(counts, m, some, way).astype(float) @ columns
-            for some in batches(DRAWS)
-        ]
-    ).T
-    return _Drawn(moved, np.array(of_drawn[:2]), np.array(of_drawn[2:]))
-
 
 TINY = 1e-5
 """Below this skewness a distribution is the normal."""
 
 
 class Spread(NamedTuple):
-    """How the units of a variant vary: their number, Σd² and Σd³ of distances d from its value.
-
-    The distances themselves are known where units are few.
-    """
+    """How the units of a variant vary: their number, Σd² and Σd³ of distances d from its value."""
 
     units: int
     square: float
     cube: float
-    each: Units | None = None
 
 
 class Stratum(NamedTuple):
@@ -139,14 +56,6 @@ class Skewed(NamedTuple):
     def units(self) -> int:
         """Return units of both variants."""
         return sum(s.control.units + s.treatment.units for s in self.strata)
-
-    @property
-    def pair(self) -> tuple[Units, Units] | None:
-        """Return the distances of single units, where they are known and of one stratum."""
-        (_, control, treatment), *others = self.strata
-        if others or control.each is None or treatment.each is None:
-            return None
-        return control.each, treatment.each
 
 
 class Own(NamedTuple):
@@ -233,19 +142,7 @@ def at(compared: Skewed, effect: float) -> At:
     z, se, skew, own = standing(compared, effect)
     lower = max(skewed_tail(-z, -skew), _hall(own, -1), key=_log)
     upper = max(skewed_tail(z, skew), _hall(own, 1), key=_log)
-    if compared.pair is not None and own.se > 0:
-        ratio = effect if compared.scaled else 1.0
-        of_units = p_values(*compared.pair, ratio, own.difference)
-        lower, upper = map(_of_draws, of_units, (lower, upper))
     return At(z, se, skew, own, lower, upper)
-
-
-def _of_draws(p_value: float, by_moments: tuple[float, float]) -> tuple[float, float]:
-    """Return the p-value of random splits with its log10; by moments where none is as far out."""
-    least = 1 / (DRAWS + 1)
-    if p_value <= least and by_moments[0] < least:
-        return by_moments
-    return p_value, math.log10(p_value)
 
 
 def _moments_of_splits(compared: Skewed, ratio: float) -> tuple[float, float]:

@@ -4,7 +4,7 @@ Where few units are expected, tests are exact: the units of an arm are binomial,
 with different splits a sum of binomials, whose distribution is a convolution.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from itertools import pairwise
 from typing import NamedTuple
 
@@ -43,8 +43,8 @@ class SRM(NamedTuple):
     Attributes:
         statistic: Pearson chi-square.
         df: Arms with a positive weight, less one.
-        p_value: Upper tail; alert below .001.
-        is_exact: Whether the p-value is of the exact test instead, since few units are expected.
+        p_value: Alert below .001.
+        is_exact: Whether the p-value is not that of the statistic, since few units are expected.
     """
 
     statistic: float
@@ -53,7 +53,7 @@ class SRM(NamedTuple):
     is_exact: bool = False
 
 
-def chi_square(observed: Sequence[int], weights: Sequence[float]) -> SRM:
+def chi_square(observed: ArrayLike, weights: ArrayLike) -> SRM:
     """Test counts of units against the promised split.
 
     An arm of zero weight is not counted in the degrees of freedom (D6), and must be empty.
@@ -78,18 +78,11 @@ def chi_square(observed: Sequence[int], weights: Sequence[float]) -> SRM:
     return _pearson(counts, counts.sum() * shares, len(shares) - 1)
 
 
-def believable(observed: Sequence[int], weights: Sequence[float]) -> SRM:
-    """Test counts by chi-square, or exactly where an expected count is below five.
+def believable(observed: ArrayLike, weights: ArrayLike) -> SRM:
+    """Test counts, as `chi_square` does, or exactly where an expected count is below five.
 
     With more than two arms the exact test is of each against the others: the smallest p-value is
     multiplied by the number of arms, which is valid and conservative.
-
-    Args:
-        observed: Units per arm, shape (arms,).
-        weights: Promised shares in any scale, shape (arms,), not negative.
-
-    Raises:
-        Refusal: As `chi_square`.
 
     Source:
         Cochran (1954) for the count; Clopper & Pearson (1934); Bonferroni over arms.
@@ -99,29 +92,25 @@ def believable(observed: Sequence[int], weights: Sequence[float]) -> SRM:
         >>> round(split.p_value, 4), split.is_exact
         (0.0036, True)
     """
-    result = chi_square(observed, weights)
     counts, shares = _checked(observed, weights)
-    if not _is_small(counts.sum() * shares):
-        return result
-    return result._replace(p_value=of_split(counts, shares), is_exact=True)
+    _check_some(counts)
+    return _of_one(counts, shares)
+
+
+def _of_one(counts: Floats, shares: Floats) -> SRM:
+    """Test one split; without units there is nothing to doubt."""
+    if not counts.sum():
+        return SRM(0.0, len(shares) - 1, 1.0)
+    expected = counts.sum() * shares
+    test = _pearson(counts, expected, len(shares) - 1)
+    if not _is_small(expected):
+        return test
+    return test._replace(p_value=of_split(counts, shares), is_exact=True)
 
 
 def of_split(counts: Floats, shares: Floats) -> float:
     """Return the binomial p-value of one split, Bonferroni over more than two arms."""
-    from scipy import stats
-
-    units = int(counts.sum())
-    if units == 0:
-        return 1.0
-    return _of_arms(
-        len(counts), lambda i: stats.binomtest(int(counts[i]), units, float(shares[i])).pvalue
-    )
-
-
-def _of_arms(arms: int, p_value: Callable[[int], float]) -> float:
-    """Return the smallest p-value of all arms, times their number if they are more than two."""
-    tests = [p_value(arm) for arm in range(arms)]
-    return float(min(1.0, tests[0] if arms == 2 else arms * min(tests)))
+    return of_strata(counts[None], shares[None], many=np.inf)
 
 
 def stratified(observed: ArrayLike, weights: ArrayLike) -> SRM:
@@ -129,15 +118,8 @@ def stratified(observed: ArrayLike, weights: ArrayLike) -> SRM:
 
     The excess of units over those promised, summed over strata, by its covariance: a loss that acts
     alike in all strata shows as plainly as in one large stratum. Where an expected count is below
-    five, and few units are expected of an arm in all, the test is exact. With more than two arms,
-    the smallest p-value is multiplied by their number.
-
-    Args:
-        observed: Units, shape (strata, arms).
-        weights: Promised shares in any scale, shape (strata, arms), not negative.
-
-    Raises:
-        Refusal: As `chi_square`.
+    five, and few units are expected of an arm in all, the test is exact (as `believable`).
+    Counts and weights have the shape (strata, arms).
 
     Example:
         >>> round(stratified([[900, 100], [460, 540]], [[9, 1], [1, 1]]).p_value, 4)
@@ -152,9 +134,9 @@ def stratified(observed: ArrayLike, weights: ArrayLike) -> SRM:
     excess, covariance = np.zeros(table.shape[1]), np.zeros((table.shape[1],) * 2)
     for counts, promised in zip(table, planned, strict=True):
         _checked(counts, promised)
-        units, shares = counts.sum(), promised / promised.sum()
-        excess += counts - units * shares
-        covariance += units * (np.diag(shares) - np.outer(shares, shares))
+        units, share = counts.sum(), promised / promised.sum()
+        excess += counts - units * share
+        covariance += units * (np.diag(share) - np.outer(share, share))
     inverse = np.linalg.pinv(covariance, rcond=1e-10, hermitian=True)
     df = int(np.linalg.matrix_rank(covariance, tol=1e-10 * table.sum(), hermitian=True))
     statistic = max(float(excess @ inverse @ excess), 0.0)
@@ -165,36 +147,27 @@ def stratified(observed: ArrayLike, weights: ArrayLike) -> SRM:
 
 
 def are_few(table: Floats, shares: Floats) -> bool:
-    """Return whether a chi-square of units over strata is not to be believed.
-
-    Args:
-        table: Units, shape (strata, arms).
-        shares: Promised, shape (strata, arms).
-    """
+    """Return whether a chi-square of units over strata, shape (strata, arms), is not believable."""
     expected = table.sum(axis=1, keepdims=True) * shares
     if not _is_small(expected[expected > 0]):
         return False
     return bool(_fewer(table, shares)[np.any(expected > 0, axis=0)].min() < MANY)
 
 
-def of_strata(table: Floats, shares: Floats) -> float:
+def of_strata(table: Floats, shares: Floats, many: float = MANY) -> float:
     """Return the p-value of each arm over strata, Bonferroni over more than two arms.
 
-    An arm of many expected units is tested as normal against all others.
+    An arm of so many expected units is tested as normal against all others.
     """
-    units, few = table.sum(axis=1), _fewer(table, shares)
-    arms = np.flatnonzero((shares > 0).any(axis=0))
-
-    def of_arm(place: int) -> float:
-        arm = arms[place]
+    units, few, tests = table.sum(axis=1), _fewer(table, shares), []
+    for arm in np.flatnonzero((shares > 0).any(axis=0)):
         counts, own = table[:, arm], shares[:, arm]
-        if few[arm] < MANY:
-            return two_sided(int(counts.sum()), [int(n) for n in units], own.tolist())
-        excess = float(np.sum(counts - units * own))
-        variance = float(np.sum(units * own * (1 - own)))
-        return float(special.chdtrc(1, excess * excess / variance))
-
-    return _of_arms(len(arms), of_arm)
+        if few[arm] < many:
+            tests.append(two_sided(int(counts.sum()), [int(n) for n in units], own.tolist()))
+        else:
+            excess, variance = np.sum(counts - units * own), np.sum(units * own * (1 - own))
+            tests.append(float(special.chdtrc(1, excess * excess / variance)))
+    return min(1.0, tests[0] if len(tests) == 2 else len(tests) * min(tests))
 
 
 def _is_small(expected: Floats) -> bool:
@@ -211,12 +184,8 @@ def two_sided(observed: int, units: Sequence[int], shares: Sequence[float]) -> f
     """Return the p-value of a sum of independent binomials: all sums that are at most as likely.
 
     The work grows with the square of the units on the smaller side, summed over the binomials:
-    it is meant for up to thousands.
-
-    Args:
-        observed: The sum.
-        units: Trials of each, shape (binomials,).
-        shares: Probability of success of each, shape (binomials,).
+    it is meant for up to thousands. `units` and `shares` are the trials of each binomial and the
+    probability of success, shape (binomials,).
 
     Source:
         Hong (2013), "On computing the distribution function for the Poisson binomial
@@ -252,15 +221,13 @@ def _binomial(units: int, share: float) -> tuple[int, Floats]:
 def sequential(counts: ArrayLike, weights: Sequence[float]) -> tuple[float, ...]:
     """Watch the split while units arrive; looking at any moment, and often, is allowed.
 
-    Bayes factor of a Dirichlet-multinomial against the promised multinomial. Counts must be of
-    distinct units: a returning unit is counted once, when it first arrives.
+    Bayes factor of a Dirichlet-multinomial against the promised multinomial: the always-valid
+    p-value at every look, which never rises, and is 1 without units. Counts must be of distinct
+    units: a returning unit is counted once, when it first arrives.
 
     Args:
         counts: Cumulative units, shape (looks, arms) or (arms,) for one look.
         weights: Promised shares in any scale, shape (arms,).
-
-    Returns:
-        The always-valid p-value at every look; it never rises, and is 1 without units.
 
     Raises:
         Refusal: As `chi_square`; also `not_applicable` for counts that fall from look to look.
@@ -286,14 +253,10 @@ def sequential(counts: ArrayLike, weights: Sequence[float]) -> tuple[float, ...]
 
 
 class SegmentSRM(NamedTuple):
-    """One segment's share in a mismatch.
+    """One segment's share in a mismatch; `p_adjusted` is by Holm over the segments.
 
-    Attributes:
-        segment: Its name.
-        p_value: Chi-square, or exact where an expected count is below five.
-        p_adjusted: Holm over the segments.
-        p_value_without: Of all other segments together: a mismatch that is gone without this
-            segment comes from it.
+    A mismatch that is gone without the segment comes from it: `p_value_without` is that of all
+    other segments together.
     """
 
     segment: str
@@ -308,7 +271,7 @@ class SegmentedSRM(NamedTuple):
     Attributes:
         homogeneity: Whether the split differs between segments, whatever it is overall; segments
             with an expected count below five are taken as one.
-        segments: One row per segment, the most suspicious first.
+        segments: The most suspicious first.
     """
 
     homogeneity: SRM
@@ -319,11 +282,11 @@ class DimensionSRM(NamedTuple):
     """One dimension's place in the ranking.
 
     Attributes:
-        dimension: Its name, such as `device`.
+        dimension: Such as `device`.
         p_value: Homogeneity of the split over its segments.
-        p_adjusted: The same, Holm over dimensions.
-        worst_segment: Segment with the smallest p-value.
-        worst_p_adjusted: Its p-value, Holm over the segments of all dimensions.
+        p_adjusted: By Holm over dimensions.
+        worst_segment: The one of the smallest p-value.
+        worst_p_adjusted: By Holm over the segments of all dimensions.
     """
 
     dimension: str
@@ -359,25 +322,16 @@ def by_segment(
         raise Refusal("not_applicable", f"{len(segments)} segments against counts {table.shape}")
     counts, shares = _checked(table, weights)
     _check_some(counts)
-    tests = [_of_segment(row, shares) for row in counts]
-    without = [_of_segment(row, shares).p_value for row in counts.sum(axis=0) - counts]
-    p_values = [one.p_value for one in tests]
-    rows = [
-        SegmentSRM(name, p_value, float(p_holm), others)
-        for name, p_value, p_holm, others in zip(
-            segments, p_values, adjust(p_values, "holm"), without, strict=True
+    tests = [_of_one(row, shares) for row in counts]
+    adjusted = adjust([one.p_value for one in tests], "holm")
+    others = counts.sum(axis=0) - counts
+    rows = tuple(
+        SegmentSRM(
+            segments[i], tests[i].p_value, float(adjusted[i]), _of_one(others[i], shares).p_value
         )
-    ]
-    ranked = sorted(range(len(rows)), key=lambda i: (tests[i].p_value, -tests[i].statistic))
-    return SegmentedSRM(_homogeneity(counts), tuple(rows[place] for place in ranked))
-
-
-def _of_segment(counts: Floats, shares: Floats) -> SRM:
-    expected = counts.sum() * shares
-    if not counts.sum():
-        return SRM(0.0, len(shares) - 1, 1.0)
-    test = _pearson(counts, expected, len(shares) - 1)
-    return test._replace(p_value=of_split(counts, shares)) if _is_small(expected) else test
+        for i in sorted(range(len(tests)), key=lambda i: (tests[i].p_value, -tests[i].statistic))
+    )
+    return SegmentedSRM(_homogeneity(counts), rows)
 
 
 def _homogeneity(table: Floats) -> SRM:
@@ -393,14 +347,11 @@ def _homogeneity(table: Floats) -> SRM:
 def rank_dimensions(
     dimensions: Sequence[str], tables: Sequence[SegmentedSRM]
 ) -> tuple[DimensionSRM, ...]:
-    """Rank dimensions by how plainly the mismatch shows in them, the plainest first.
+    """Rank dimensions by how plainly the mismatch shows in them, by the homogeneity p-value.
 
     Args:
         dimensions: Names, shape (dimensions,).
         tables: What `by_segment` returned for each.
-
-    Returns:
-        One row per dimension, ordered by the homogeneity p-value.
 
     Source:
         Fabijan et al. (KDD 2019), section 5; Holm (1979).
@@ -413,17 +364,11 @@ def rank_dimensions(
     """
     own = adjust([table.homogeneity.p_value for table in tables], "holm")
     every = adjust([row.p_value for table in tables for row in table.segments], "holm")
-    starts = np.cumsum([0, *(len(table.segments) for table in tables)])
-    rows = [
-        DimensionSRM(
-            name,
-            table.homogeneity.p_value,
-            float(p_holm),
-            table.segments[0].segment,
-            float(every[start]),
-        )
-        for name, table, p_holm, start in zip(dimensions, tables, own, starts[:-1], strict=True)
-    ]
+    rows, start = [], 0
+    for name, table, p_holm in zip(dimensions, tables, own, strict=True):
+        p_value, worst = table.homogeneity.p_value, table.segments[0].segment
+        rows.append(DimensionSRM(name, p_value, float(p_holm), worst, float(every[start])))
+        start += len(table.segments)
     return tuple(sorted(rows, key=lambda row: row.p_value))
 
 

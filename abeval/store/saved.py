@@ -20,7 +20,6 @@ from abeval.aggregates.aggregates import (
     ExtremeUnit,
     Quantile,
     UnitsByAuc,
-    UnitValue,
     VariantUnits,
 )
 from abeval.aggregates.kernels.reach import NO_REACH, GroupUnits, Reach
@@ -48,7 +47,6 @@ _Table = Literal[
     "entered",
     "audits",
     "extremes",
-    "unit_values",
     "seen_in",
     "unit_aucs",
     "buckets",
@@ -152,7 +150,6 @@ _ROWS: Mapping[str, Any] = {
     "entered": Entered,
     "audits": AuditSums,
     "extremes": ExtremeUnit,
-    "unit_values": UnitValue,
     "seen_in": SeenUnits,
     "unit_aucs": UnitsByAuc,
 }

@@ -1,12 +1,9 @@
 """Analyse effects over time: windows, stability, novelty, looks, events."""
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
-from functools import cached_property
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from itertools import chain
 
-from abeval.experiment.model import Experiment
-from abeval.inference.comparison import Arms, Rule
 from abeval.inference.context import ramps
 from abeval.inference.trust.groups import balance
 from abeval.inference.trust.split import unexplained_words
@@ -24,70 +21,16 @@ from abeval.results.windows import (
     WindowRow,
 )
 from abeval.stats.records import Refusal
-from abeval.time import peeking
-from abeval.time.change import Decays, agreement, event_rows, find_decays, stability_of
-from abeval.time.cut import By, ClockSums, Key, clock_rows, cut_windows, hour_sums, weekday_sums
-from abeval.time.day_sums import NO_DAYS, Known, known_of
-from abeval.time.open import OpenLogs, open_logs
-from abeval.time.time_sums import TimeSums, sums_of, timed
-from abeval.time.windows import (
-    Course,
-    Strata,
-    Window,
-    calendar,
-    since_entry,
-    strata_of,
-    window_rows,
-    windows_of,
-)
-
-
-@dataclass(frozen=True)
-class Timeline:
-    """An experiment's sums over time, and which windows and looks are wanted of them.
-
-    Attributes:
-        experiment: The experiment.
-        sums: Its sums.
-        widths: Days of rolling windows.
-        looks: Days of planned looks; without, those of the experiment file.
-        cuts: Metric and variant → windows that are no sums over days.
-        clocks: Sums by hour and by weekday, if chosen.
-    """
-
-    experiment: Experiment
-    sums: TimeSums
-    widths: Sequence[int] = ()
-    looks: Sequence[int] = ()
-    cuts: Mapping[Key, Sequence[Window]] = field(default_factory=dict)
-    clocks: Sequence[ClockSums] = ()
-
-    @cached_property
-    def strata(self) -> Strata:
-        """Groups of entry days whose traffic was split at the same shares."""
-        return strata_of(self.sums.stretches, self.sums.days)
-
-    @property
-    def cut_names(self) -> frozenset[str]:
-        """Metrics with windows that are no sums over days."""
-        return frozenset(name for name, _ in self.cuts)
-
-    @property
-    def rule(self) -> Rule:
-        """Return how effects are judged: at a fixed horizon, without adjustment."""
-        return Rule(self.experiment.alpha, self.experiment.inference.relative)
-
-    def known(self, metric: Metric, variant: str) -> Known | None:
-        """Return how skewed a metric is in a variant and control, None where not known."""
-        thirds, arms = self.sums.thirds.get(metric.name), Arms(self.experiment.control, variant)
-        return None if thirds is None else known_of(metric, thirds, arms, self.sums.days)
+from abeval.time import change, cut, peeking
+from abeval.time import windows as axes
+from abeval.time.time_sums import By, OpenLogs, Timeline, open_logs, timed, timeline_of
 
 
 @dataclass(frozen=True)
 class MetricOverTime:
     """Everything about one metric in one variant; no verdict where its days do not add up."""
 
-    windows: tuple[WindowRow, ...]
+    windows: Sequence[WindowRow]
     looks: tuple[Look, ...]
     stability: Stability | None = None
     novelty: tuple[Novelty, ...] = ()
@@ -111,105 +54,95 @@ def windows(
         refused = dict.fromkeys((metric.name for metric in logs.metrics), words)
         logs = replace(logs, metrics=(), refused={**logs.refused, **refused})
     read = timed(logs, run.step)
-    clocks: list[ClockSums] = []
-    if "hour" in by:
-        run.step("hours of the day")
-        clocks.append(hour_sums(read))
-    if "weekday" in by:
-        clocks.append(weekday_sums(read))
-    cuts = cut_windows(read, widths, run.step)
+    clocks = [cut.CLOCKS[one](read, run.step) for one in cut.CLOCKS if one in by]
+    cuts = cut.cut_windows(read, widths, run.step)
     run.step("windows")
-    timeline = Timeline(run.experiment, sums_of(read), widths, looks, cuts, clocks)
+    line = replace(timeline_of(read), widths=widths, looks=looks, cuts=cuts, clocks=clocks)
     # The cells of the log are large, and nothing reads them any more.
     del logs, read
-    return time_result(timeline, metrics)
+    return time_result(line, metrics)
 
 
-def time_result(timeline: Timeline, metrics: Sequence[Metric]) -> TimeResult:
+def time_result(line: Timeline, metrics: Sequence[Metric]) -> TimeResult:
     """Return the result, from a timeline; reads no log."""
-    experiment, sums = timeline.experiment, timeline.sums
-    parts = [one for metric in metrics for one in metric_over_time(timeline, metric)]
+    experiment = line.experiment
+    parts = [one for metric in metrics for one in metric_over_time(line, metric)]
     # Those without a verdict come last.
     parts.sort(key=lambda one: one.stability is None)
-    clocks = [
-        clock_rows(timeline.known, experiment, metrics, clock, timeline.strata)
-        for clock in timeline.clocks
-    ]
+    clocks = [cut.clock_rows(line, metrics, clock) for clock in line.clocks]
     rows = [*(one.windows for one in parts), *(rows for rows, _ in clocks)]
     return TimeResult(
         schema_version=TIME_SCHEMA_VERSION,
         name=experiment.name,
         alpha=experiment.alpha,
-        days=sums.days,
-        partial=tuple(sorted(sums.partial)),
+        days=line.days,
+        partial=tuple(sorted(line.partial)),
         stability=tuple(one.stability for one in parts if one.stability is not None),
         novelty=tuple(row for one in parts for row in one.novelty),
         windows=tuple(chain(*rows)),
         looks=tuple(row for one in parts for row in one.looks),
         events=tuple(row for one in parts for row in one.events),
-        ramps=_ramps(timeline),
-        refused=_refused(timeline, metrics),
-        notes=_notes(timeline, metrics),
+        ramps=_ramps(line),
+        refused=_refused(line, metrics),
+        notes=_notes(line, metrics),
         rhythms=tuple(row for _, tests in clocks for row in tests),
-        before=balance(experiment, metrics, sums.before),
+        before=balance(experiment, metrics, line.before),
         units={metric.name: metric.unit for metric in metrics},
     )
 
 
-def metric_over_time(timeline: Timeline, metric: Metric) -> list[MetricOverTime]:
+def metric_over_time(line: Timeline, metric: Metric) -> list[MetricOverTime]:
     """Follow one metric in every variant, from its sums or from windows of its own."""
-    sums, rule, control = timeline.sums, timeline.rule, timeline.experiment.control
-    dates, strata = (sums.days, sums.partial), timeline.strata
-    if metric.name not in sums.metrics:
+    control, strata, by_day = line.experiment.control, line.strata, line.metrics.get(metric.name)
+    if by_day is None:
         # Its days do not add up, and have no known covariance.
-        axis = calendar(NO_DAYS, control, strata, *dates)
-        own = {key: windows for key, windows in timeline.cuts.items() if key[0] == metric.name}
+        axis = axes.calendar({}, control, strata, line.days, line.partial)
+        own = {key: windows for key, windows in line.cuts.items() if key[0] == metric.name}
         return [
-            _of_windows(timeline, Course(metric, variant, axis), windows)
+            _of_windows(line, axes.Course(metric, variant, axis), windows)
             for (_, variant), windows in own.items()
         ]
-    by_day = sums.metrics[metric.name]
-    known = {name: timeline.known(metric, name) for name in timeline.experiment.treatments}
-    ages = since_entry(by_day, control, strata)
-    since = {}
+    known = {name: line.known(metric, name) for name in line.experiment.treatments}
+    axis, since = axes.since_entry(by_day, control, strata), []
     for name, of_variant in known.items():
-        course = Course(metric, name, ages, of_variant)
-        rows = window_rows(course, windows_of(course, rule, timeline.widths))
-        since[name] = rows, find_decays(course, sums.days)
+        course = axes.Course(metric, name, axis, of_variant)
+        windows = axes.windows_of(course, line.rule, line.widths)
+        rows = [axes.row_of(course, *window) for window in windows]
+        since.append((rows, change.find_decays(course, line.days)))
     # Sums by days since entry and those of the calendar are large: one is gone before the other.
-    del ages, course
-    axis = calendar(by_day, control, strata, *dates)
-    return [
-        _on_calendar(timeline, Course(metric, name, axis, known[name]), *of_variant)
-        for name, of_variant in since.items()
-    ]
+    del axis, course
+    axis = axes.calendar(by_day.sums(by_day.days), control, strata, line.days, line.partial)
+    courses = [axes.Course(metric, name, axis, of_variant) for name, of_variant in known.items()]
+    return [_on_calendar(line, *one) for one in zip(courses, since, strict=True)]
 
 
-def _of_windows(timeline: Timeline, course: Course, windows: Sequence[Window]) -> MetricOverTime:
+def _of_windows(
+    line: Timeline, course: axes.Course, windows: Sequence[axes.Window]
+) -> MetricOverTime:
     """Follow a metric by its windows alone.
 
     The catalogue has no looks: the number of units it is compared at grows with the traffic.
     """
-    rows = window_rows(course, windows)
+    rows = [axes.row_of(course, *window) for window in windows]
     if course.metric.kind == "catalogue":
         return MetricOverTime(rows, ())
-    return MetricOverTime(rows, _looks(timeline, course, windows)[0])
+    return MetricOverTime(rows, _looks(line, course, windows)[0])
 
 
 def _on_calendar(
-    timeline: Timeline, course: Course, since: Sequence[WindowRow], decays: Decays
+    line: Timeline, course: axes.Course, since: tuple[Sequence[WindowRow], change.Decays]
 ) -> MetricOverTime:
-    metric, dates = course.metric, timeline.sums.days
-    windows = timeline.cuts.get((metric.name, course.variant))
+    metric, (rows_since, decays) = course.metric, since
+    windows = line.cuts.get((metric.name, course.variant))
     if windows is None:
-        windows = windows_of(course, timeline.rule, timeline.widths)
-    rows = window_rows(course, windows)
-    verdict, series = stability_of(course, decays)
-    looks, window_days, more = _looks(timeline, course, windows)
-    sign_share, significance_share = agreement(metric, rows)
+        windows = axes.windows_of(course, line.rule, line.widths)
+    rows = [axes.row_of(course, *window) for window in windows]
+    verdict, series = change.stability_of(course, decays)
+    looks, window_days, more = _looks(line, course, windows)
+    sign_share, significance_share = change.agreement(metric, rows)
     events: tuple[EventRow, ...] = ()
     if series is not None:
-        events = event_rows(metric, course.variant, timeline.experiment.events, series, dates)
+        events = change.event_rows(course, line.experiment.events, series)
     verdict = replace(
         verdict,
         window_days=window_days,
@@ -217,57 +150,43 @@ def _on_calendar(
         sign_share=sign_share,
         significance_share=significance_share,
     )
-    return MetricOverTime((*rows, *since), looks, verdict, decays.rows, events)
-
-
-def snapshots(metric: Metric, windows: Sequence[Window]) -> tuple[peeking.Snapshot, ...]:
-    """Return the looks at the data up to the end of each day."""
-    cumulative = [(one.span[1], one.comparison) for one in windows if one.kind == "cumulative"]
-    return peeking.snapshots_of(metric, cumulative)
+    return MetricOverTime([*rows, *rows_since], looks, verdict, decays.rows, events)
 
 
 def _looks(
-    timeline: Timeline, course: Course, windows: Sequence[Window]
+    line: Timeline, course: axes.Course, windows: Sequence[axes.Window]
 ) -> tuple[tuple[Look, ...], int | None, float | None]:
     """Return the looks, the days that the metric needs, and how many more it would take."""
-    experiment, dates = timeline.experiment, timeline.sums.days
+    experiment = line.experiment
     alpha, spending = experiment.alpha, experiment.inference.spending
-    days = timeline.looks or peeking.planned_days(experiment, dates)
-    seen = snapshots(course.metric, windows)
+    days = line.looks or peeking.planned_days(experiment, line.days)
+    share = None
+    if experiment.period is not None:
+        share = min(1.0, len(line.days) / peeking.length_of(experiment.period))
     try:
-        held = peeking.follow(seen, alpha, _planned_share(timeline))
+        held = peeking.follow(peeking.snapshots(course.metric, windows), alpha, share)
         looks = peeking.look_rows(course, held, days, spending, alpha)
     except Refusal:
         return (), None, None
     unclear = looks[-1].always_declares == "unclear"
     more = peeking.days_needed(held, alpha) if unclear else None
-    return looks, peeking.window_needed(looks, dates), more
+    return looks, peeking.window_needed(looks, line.days), more
 
 
-def _planned_share(timeline: Timeline) -> float | None:
-    """Share of the period's days that the log has covered, None without a period."""
-    period = timeline.experiment.period
-    if period is None:
-        return None
-    start, end = period.bounds
-    return min(1.0, len(timeline.sums.days) / ((end - start).total_seconds() / 86_400))
-
-
-def _ramps(timeline: Timeline) -> tuple[Ramp, ...]:
+def _ramps(line: Timeline) -> tuple[Ramp, ...]:
     """Return the stretches of one split; all days are one where it did not change."""
-    sums = timeline.sums
-    if sums.stretches:
-        return ramps(sums.stretches)
-    units = {name: int(entered.sum()) for name, entered in sums.entered.items()}
+    if line.stretches:
+        return ramps(line.stretches)
+    units = {name: int(entered.sum()) for name, entered in line.entered.items()}
     total = max(sum(units.values()), 1)
-    return (Ramp(sums.days[0], sums.days[-1], {name: n / total for name, n in units.items()}),)
+    return (Ramp(line.days[0], line.days[-1], {name: n / total for name, n in units.items()}),)
 
 
-def _refused(timeline: Timeline, metrics: Sequence[Metric]) -> dict[str, str]:
-    """Why metrics have no windows."""
-    cut = timeline.cut_names
-    refused = {name: why for name, why in timeline.sums.refused.items() if name not in cut}
-    if not timeline.sums.stretches:
+def _refused(line: Timeline, metrics: Sequence[Metric]) -> dict[str, str]:
+    """Say why metrics have no windows."""
+    cut_names = {name for name, _ in line.cuts}
+    refused = {name: why for name, why in line.refused.items() if name not in cut_names}
+    if not line.stretches:
         return refused
     why = (
         "split_changed: traffic shares changed, and only sums over days can be compared among "
@@ -277,28 +196,28 @@ def _refused(timeline: Timeline, metrics: Sequence[Metric]) -> dict[str, str]:
     return {name: why if text == no_days[name] else text for name, text in refused.items()}
 
 
-def _notes(timeline: Timeline, metrics: Sequence[Metric]) -> tuple[str, ...]:
-    sums = timeline.sums
+def _notes(line: Timeline, metrics: Sequence[Metric]) -> tuple[str, ...]:
     notes = []
-    if sums.stretches and sums.metrics:
+    if line.stretches and line.metrics:
         notes.append(
             "Traffic shares changed during the experiment: units are compared within "
-            f"{len(sums.stretches)} groups of entry days with the same shares."
+            f"{len(line.stretches)} groups of entry days with the same shares."
         )
-    if sums.partial:
-        notes.append(f"Days that the log covers only in part: {', '.join(sorted(sums.partial))}.")
-    if "gauc" in sums.metrics:
+    if line.partial:
+        notes.append(f"Days that the log covers only in part: {', '.join(sorted(line.partial))}.")
+    if "gauc" in line.metrics:
         notes.append("GAUC over time is the AUC of a unit within a day, weighted by impressions.")
     notes.extend(
         f"Not by {clock.by}, because they are not sums over impressions: "
         f"{', '.join(clock.refused)}."
-        for clock in timeline.clocks
+        for clock in line.clocks
         if clock.refused
     )
-    cut = [m.name for m in metrics if m.name in timeline.cut_names and m.name in sums.metrics]
-    if cut:
+    cut_names = {name for name, _ in line.cuts}
+    own = [m.name for m in metrics if m.name in cut_names and m.name in line.metrics]
+    if own:
         notes.append(
             "Capped or adjusted by calendar day and at looks, but not in the tests of stability "
-            f"and novelty, nor by days since entry, hour and weekday: {', '.join(cut)}."
+            f"and novelty, nor by days since entry, hour and weekday: {', '.join(own)}."
         )
     return tuple(notes)

@@ -3,10 +3,9 @@
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Literal
+from typing import Literal, NamedTuple
 
 import numpy as np
-from scipy import special
 
 from abeval.experiment.sections import Event
 from abeval.inference.means_and_ratios import Pair
@@ -21,12 +20,11 @@ from abeval.results.windows import (
     WindowRow,
 )
 from abeval.stats import shapes
-from abeval.stats.distributions import tail
+from abeval.stats.distributions import two_sided
 from abeval.stats.effects import from_difference
-from abeval.stats.records import Bools, Effect, Floats, Integers, Refusal
-from abeval.stats.shapes import Windows, window_effects
+from abeval.stats.records import Bools, Floats, Integers, Refusal
 from abeval.time.peeking import declared
-from abeval.time.windows import Axis, Course
+from abeval.time.windows import Course
 
 LEVEL = 0.01
 """Of the tests of stability and novelty."""
@@ -43,21 +41,19 @@ SHOCKS = 2
 
 @dataclass(frozen=True)
 class Series:
-    """Daily effects that can be compared.
+    """Daily effects that can be compared, with their covariance and their places on the axis.
 
-    Attributes:
-        times: Their places on the axis.
-        windows: The effects with their covariance.
-        weeks: Whole weeks among the days: places within `times`.
+    `weeks` are whole weeks among the days, as places within `times`.
     """
 
     times: Integers
-    windows: Windows
+    windows: shapes.Windows
     weeks: tuple[tuple[int, ...], ...]
 
-    def fit(self, design: Floats) -> shapes.Fit:
-        """Fit the effects by the columns of a design."""
-        return shapes.fit(self.windows.effect, self.windows.covariance, design, self.windows.df)
+    def fit(self, *columns: Floats) -> shapes.Fit:
+        """Fit the effects by columns."""
+        windows, design = self.windows, np.column_stack(columns)
+        return shapes.fit(windows.effect, windows.covariance, design, windows.df)
 
     def search(self, candidates: Sequence[shapes.Shape], design: Floats) -> shapes.Search:
         """Search the shape that explains most beside a design."""
@@ -65,25 +61,24 @@ class Series:
         return shapes.search(windows.effect, windows.covariance, candidates, design, windows.df)
 
     @property
+    def ones(self) -> Floats:
+        """Return the column of a constant effect."""
+        return np.ones((len(self.times), 1))
+
+    @property
     def nuisance(self) -> Floats:
         """Return a constant, and from two whole weeks on a weekly rhythm."""
-        ones = np.ones((len(self.times), 1))
         if len(self.weeks) < 2:
-            return ones
-        return np.hstack([ones, shapes.rhythm(self.times)])
+            return self.ones
+        return np.hstack([self.ones, shapes.rhythm(self.times)])
 
 
-@dataclass(frozen=True)
-class Change:
-    """How a series of effects changes.
+class Change(NamedTuple):
+    """How a series of effects changes: the trend or decay that is significant, or None.
 
-    Attributes:
-        p_value: Of the best shape, before single days were left out.
-        shape: The trend or decay that is significant, or None.
-        matches: The last search's shapes.
-        shocks: Times of the single days that were left out.
-        design: Constant, rhythm and shocks.
-        drifts_on: Whether, beside a decay, a trend remains.
+    `p_value` is of the best shape, before the single days in `shocks` were left out; `matches` are
+    the
+    shapes of the last search; `design` has constant, rhythm and shocks.
     """
 
     p_value: float
@@ -91,14 +86,18 @@ class Change:
     matches: tuple[shapes.Match, ...]
     shocks: tuple[int, ...]
     design: Floats
-    drifts_on: bool
+
+    @property
+    def kind(self) -> shapes.Kind | None:
+        """Return what shape is significant."""
+        return None if self.shape is None else self.shape.shape.kind
 
 
 def series_of(course: Course) -> Series:
     """Return the whole days of an axis on which both variants have something to measure.
 
     Raises:
-        Refusal: `too_few_units` for fewer than `MIN_DAYS` such days; as `windows.window_effects`.
+        Refusal: `too_few_units` for fewer than `MIN_DAYS` such days; as `shapes.window_effects`.
     """
     days = [
         day
@@ -114,11 +113,11 @@ def series_of(course: Course) -> Series:
     control, treatment = course.by_day(days)
     if min(control.n, treatment.n) <= len(days):
         raise Refusal("too_few_units", f"{len(days)} days need more units than days")
-    return Series(np.array(days), window_effects(control, treatment), whole_weeks(days))
+    return Series(np.array(days), shapes.window_effects(control, treatment), whole_weeks(days))
 
 
 def whole_weeks(days: Sequence[int]) -> tuple[tuple[int, ...], ...]:
-    """Weeks from the first day on of which every day is there, as places within `days`.
+    """Find weeks from the first day on of which every day is there, as places within `days`.
 
     Example:
         >>> [len(week) for week in whole_weeks(range(1, 17))], whole_weeks([0, 2, 3])
@@ -145,30 +144,28 @@ def find_change(series: Series) -> Change:
         *shapes.decays(times - times[0], longest),
         *shapes.shocks(times),
     ]
-    design, p_value = series.nuisance, 1.0
-    odd_days: list[int] = []
-    while True:
-        search = series.search(candidates, design)
-        p_value = p_value if odd_days else search.p_value
-        is_shock = search.best.shape.kind == "shock"
-        if search.p_value >= LEVEL or not is_shock or len(odd_days) == SHOCKS:
-            break
+    design, odd_days = series.nuisance, list[int]()
+    search = series.search(candidates, design)
+    p_value = search.p_value
+    while search.p_value < LEVEL and search.best.shape.kind == "shock" and len(odd_days) < SHOCKS:
         odd_days.append(int(search.best.shape.at))
         design = np.column_stack([design, search.best.shape.values])
-    shape = search.best if search.p_value < LEVEL and not is_shock else None
-    drifts_on = (
-        shape is not None and shape.shape.kind == "decay" and _trend_left(series, design, shape)
-    )
-    return Change(p_value, shape, search.matches, tuple(sorted(odd_days)), design, drifts_on)
+        search = series.search(candidates, design)
+    is_found = search.p_value < LEVEL and search.best.shape.kind != "shock"
+    shape = search.best if is_found else None
+    return Change(p_value, shape, search.matches, tuple(sorted(odd_days)), design)
 
 
-def _trend_left(series: Series, design: Floats, decay: shapes.Match) -> bool:
-    with_decay = np.column_stack([design, decay.shape.values])
+def _drifts_on(series: Series, change: Change) -> bool:
+    """Tell whether a trend remains beside a decay."""
+    if change.shape is None or change.kind != "decay":
+        return False
+    with_decay = np.column_stack([change.design, change.shape.shape.values])
     try:
         search = series.search([shapes.trend(series.times)], with_decay)
     except Refusal:
         return False
-    return tail(search.best.z).p_value < LEVEL
+    return two_sided(search.best.z) < LEVEL
 
 
 def has_effect(arms: Pair) -> bool:
@@ -184,13 +181,10 @@ _FITS = 3.841458820694124
 """Time constants whose chi-square is this close to the best's fit as well, at 95 %."""
 
 
-@dataclass(frozen=True)
-class Decays:
+class Decays(NamedTuple):
     """The decay over all units, then by cohort of entry.
 
-    Attributes:
-        rows: The fits; all units first.
-        z: Size of the decay of all units in standard errors, 0 if it is not significant.
+    `z` is the size of the first in standard errors, 0 if it is not significant.
     """
 
     rows: tuple[Novelty, ...]
@@ -198,12 +192,7 @@ class Decays:
 
 
 def find_decays(course: Course, dates: Sequence[str]) -> Decays:
-    """Fit a decay over all units, then by cohort of entry: the first day's, then by week.
-
-    Args:
-        course: One metric in one variant, by days since entry.
-        dates: Date of each cohort.
-    """
+    """Fit a decay over all units, then by cohort of entry, dated: the first day, then by week."""
     bare = Novelty(course.metric.name, course.variant, "all", None, None, 0)
     try:
         series = series_of(course)
@@ -215,81 +204,78 @@ def find_decays(course: Course, dates: Sequence[str]) -> Decays:
         short = f"{len(series.times)} days since entry are too few for a decay"
         return Decays((replace(bare, days=len(series.times), reason=short),))
     best = max(decays, key=lambda match: abs(match.z))
-    significant = change.shape is not None and change.shape.shape.kind == "decay"
     # The long run is known over the time constants that fit as well.
-    alike = [match for match in decays if match.z**2 >= best.z**2 - _FITS]
-    ends = [_long_run(series, change.design, match.shape) for match in alike]
-    level, _ = _long_run(series, change.design, best.shape)
+    alike = [match.shape for match in decays if match.z**2 >= best.z**2 - _FITS]
+    fits = [series.fit(change.design, np.array(shape.values)) for shape in alike]
+    level = float(fits[alike.index(best.shape)].coefficients[0])
+    significant = change.kind == "decay"
     of_all = replace(
-        bare,
-        word=_word(course.metric, best.coefficient) if significant else None,
+        _novelty(bare, course.metric, series, fits, (level, best.coefficient), significant),
         p_value=change.p_value,
-        days=len(series.times),
-        scale=series.windows.scale,
-        start=level + best.coefficient,
-        long_run=level,
-        long_run_low=min(at - _Z * se for at, se in ends),
-        long_run_high=max(at + _Z * se for at, se in ends),
         tau=best.shape.at,
     )
-    cohorts = [_of_cohort(of_all, course, group, dates) for group in _groups(course.axis)]
+    cohorts = [_of_cohort(of_all, course, group, dates) for group in _groups(course)]
     rows = (of_all, *(row for row in cohorts if row is not None))
     return Decays(rows, max(abs(match.z) for match in decays) if significant else 0.0)
 
 
-def _word(metric: Metric, amount: float) -> Literal["novelty", "primacy"]:
-    """Novelty if the effect is first more in the metric's good direction than later."""
-    return "novelty" if amount * metric.direction.sign > 0 else "primacy"
+def _novelty(
+    bare: Novelty,
+    metric: Metric,
+    series: Series,
+    fits: Sequence[shapes.Fit],
+    best: tuple[float, float],
+    significant: bool,
+) -> Novelty:
+    """Return the row of a decay, from its fits, whose first coefficient is the long run.
+
+    `best` has long run and height of the decay in the best fit. An effect that is first more in the
+    metric's good direction than later is novel.
+    """
+    level, height = best
+    ends = [(float(fit.coefficients[0]), math.sqrt(fit.covariance[0, 0])) for fit in fits]
+    word: Literal["novelty", "primacy"]
+    word = "novelty" if height * metric.direction.sign > 0 else "primacy"
+    return replace(
+        bare,
+        word=word if significant else None,
+        days=len(series.times),
+        scale=series.windows.scale,
+        start=level + height,
+        long_run=level,
+        long_run_low=min(at - _Z * se for at, se in ends),
+        long_run_high=max(at + _Z * se for at, se in ends),
+    )
 
 
-def _long_run(series: Series, design: Floats, decay: shapes.Shape) -> tuple[float, float]:
-    """Return the level after a decay, and its standard error."""
-    fit = series.fit(np.column_stack([design, decay.values]))
-    return float(fit.coefficients[0]), math.sqrt(fit.covariance[0, 0])
-
-
-def _groups(axis: Axis) -> list[tuple[int, ...]]:
+def _groups(course: Course) -> list[tuple[int, ...]]:
     """Return the first day's cohort, then those of each week from it on."""
-    cohorts = [cohort for group in axis.strata for cohort in group]
+    cohorts = [cohort for group in course.strata for cohort in group]
     first, last = min(cohorts), max(cohorts)
     weeks = [range(s, min(s + WEEK, last + 1)) for s in range(first + 1, last + 1, WEEK)]
     return [(first,), *(tuple(week) for week in weeks)]
 
 
 def _of_cohort(
-    of_all: Novelty, course: Course, cohorts: Sequence[int], dates: Sequence[str]
+    of_all: Novelty, course: Course, cohorts: tuple[int, ...], dates: Sequence[str]
 ) -> Novelty | None:
     """Return the fit of some cohorts at the time constant of all; None where they are too small."""
     try:
-        series = series_of(replace(course, axis=course.axis.of_cohorts(cohorts)))
-        decays = shapes.decays(series.times, math.inf)
-        (same,) = [shape for shape in decays if shape.at == of_all.tau]
-        fit = series.fit(np.column_stack([series.nuisance, same.values]))
+        series = series_of(replace(course, cohorts=cohorts))
+        (same,) = (one for one in shapes.decays(series.times, math.inf) if one.at == of_all.tau)
+        fit = series.fit(series.nuisance, np.array(same.values))
     except Refusal:
         return None
-    level, amount = float(fit.coefficients[0]), float(fit.coefficients[-1])
-    se, amount_se = (math.sqrt(fit.covariance[i, i]) for i in (0, -1))
-    p_value = tail(amount / amount_se).p_value
-    return replace(
-        of_all,
-        cohort=" to ".join(dict.fromkeys([dates[cohorts[0]], dates[cohorts[-1]]])),
-        word=_word(course.metric, amount) if p_value < LEVEL else None,
-        p_value=p_value,
-        days=len(series.times),
-        scale=series.windows.scale,
-        start=level + amount,
-        long_run=level,
-        long_run_low=level - _Z * se,
-        long_run_high=level + _Z * se,
-    )
+    level, height = float(fit.coefficients[0]), float(fit.coefficients[-1])
+    p_value = two_sided(height / math.sqrt(fit.covariance[-1, -1]))
+    row = _novelty(of_all, course.metric, series, [fit], (level, height), p_value < LEVEL)
+    days = dict.fromkeys([dates[cohorts[0]], dates[cohorts[-1]]])
+    return replace(row, cohort=" to ".join(days), p_value=p_value)
 
 
-def event_rows(
-    metric: Metric, variant: str, events: Sequence[Event], series: Series, labels: Sequence[str]
-) -> tuple[EventRow, ...]:
+def event_rows(course: Course, events: Sequence[Event], series: Series) -> tuple[EventRow, ...]:
     """Test the effect inside each event against outside."""
-    bare = [(event, EventRow(metric.name, variant, event.name, 0)) for event in events]
-    return tuple(_event_row(row, series, _inside(event, series, labels)) for event, row in bare)
+    return tuple(_event_row(course, event, series) for event in events)
 
 
 def _inside(event: Event, series: Series, labels: Sequence[str]) -> Bools:
@@ -302,14 +288,14 @@ def _inside(event: Event, series: Series, labels: Sequence[str]) -> Bools:
     )
 
 
-def _event_row(bare: EventRow, series: Series, inside: Bools) -> EventRow:
-    row = replace(bare, days=int(inside.sum()))
+def _event_row(course: Course, event: Event, series: Series) -> EventRow:
+    inside = _inside(event, series, course.axis.labels)
+    row = EventRow(course.metric.name, course.variant, event.name, int(inside.sum()))
     if row.days in (0, len(inside)):
         where = "no" if not row.days else "every"
         return replace(row, reason=f"{where} whole day of the log is inside the event")
-    design = np.column_stack([np.ones(len(inside)), inside])
     try:
-        fit, level = series.fit(design), series.fit(design[:, :1])
+        fit, level = series.fit(series.ones, inside.astype(float)), series.fit(series.ones)
         outside, more = (float(c) for c in fit.coefficients)
         test = from_difference(outside, outside + more, more, math.sqrt(fit.covariance[1, 1]))
     except Refusal as refusal:
@@ -332,64 +318,60 @@ TOLERANCE = 0.05
 
 
 def stability_of(course: Course, decays: Decays) -> tuple[Stability, Series | None]:
-    """Judge one metric in one variant; return its daily effects too, None if it has none.
-
-    Args:
-        course: One metric in one variant, by day of the calendar.
-        decays: Its decays over days since entry.
-    """
+    """Judge one metric in one variant by calendar day; return its daily effects too, if any."""
     bare = Stability(course.metric.name, course.variant, "too_early", "")
     try:
         series = series_of(course)
-        change, late = find_change(series), _late_less_early(series)
-        row = _evidence(bare, series, change, late, course.axis.labels)
+        change = find_change(series)
+        row = _evidence(bare, series, change, course.axis.labels)
     except Refusal as refusal:
         return replace(bare, reason=str(refusal)), None
     verdict, reason = _verdict(series, change, row, decays, course.metric.unit)
     return replace(row, verdict=verdict, reason=reason), series
 
 
-def _evidence(
-    bare: Stability, series: Series, change: Change, late: Effect, labels: Sequence[str]
-) -> Stability:
+def _evidence(bare: Stability, series: Series, change: Change, labels: Sequence[str]) -> Stability:
     """Return what a verdict rests on."""
+    windows = series.windows
+    late = shapes.contrast(windows.effect, windows.covariance, _late_less_early(series))
     level = series.fit(series.nuisance)
     slope = series.search([shapes.trend(series.times)], series.nuisance).best
     rhythm = None
     if len(series.weeks) >= 2:
-        without = series.fit(np.ones((len(series.times), 1)))
-        rhythm = shapes.added_p_value(without, level, series.windows.df)
+        rhythm = shapes.added_p_value(series.fit(series.ones), level, windows.df)
     return replace(
         bare,
-        scale=series.windows.scale,
+        scale=windows.scale,
         days=len(series.times),
         weeks=len(series.weeks),
         effect=float(level.coefficients[0]),
         effect_se=math.sqrt(level.covariance[0, 0]),
         wald_p_value=level.q_p_value,
         slope=slope.coefficient,
-        slope_p_value=float(2 * special.ndtr(-abs(slope.z))),
+        slope_p_value=two_sided(slope.z),
         late_less_early=late.difference,
         late_less_early_low=late.low,
         late_less_early_high=late.high,
         late_less_early_p_value=late.p_value,
         change_p_value=change.p_value,
-        change=None if change.shape is None else change.shape.shape.kind,
+        change=change.kind,
         shocks=tuple(labels[day] for day in change.shocks),
         rhythm_p_value=rhythm,
     )
 
 
-def _late_less_early(series: Series) -> Effect:
-    """Whole weeks against whole weeks, or halves where there are not two."""
+def _late_less_early(series: Series) -> Floats:
+    """Weigh late whole weeks against early ones, or halves where there are not two."""
     weeks, days = series.weeks, len(series.times)
     half = len(weeks) // 2
-    early = [day for week in weeks[:half] for day in week] or list(range(days // 2))
-    late = [day for week in weeks[len(weeks) - half :] for day in week] if half else []
-    late = late or list(range(days - days // 2, days))
+    early, late = list(range(days // 2)), list(range(days - days // 2, days))
+    if half:
+        early, late = (
+            [day for week in part for day in week] for part in (weeks[:half], weeks[-half:])
+        )
     weights = np.zeros(days)
     weights[early], weights[late] = -1 / len(early), 1 / len(late)
-    return shapes.contrast(series.windows.effect, series.windows.covariance, weights)
+    return weights
 
 
 def _verdict(
@@ -401,7 +383,7 @@ def _verdict(
         tau = decays.rows[0].tau
         return "settling", f"the effect changes with days since entry, time constant {tau:g} days"
     if change.shape is not None:
-        if change.shape.shape.kind == "trend" or change.drifts_on:
+        if change.kind == "trend" or _drifts_on(series, change):
             return "drifting", f"the effect changes steadily over the days{caveat}"
         tau = change.shape.shape.at
         return "settling", f"the effect changed early, with a time constant of {tau:g} days{caveat}"
@@ -420,23 +402,22 @@ def _verdict(
 
 
 def agreement(metric: Metric, rows: Sequence[WindowRow]) -> tuple[float | None, float | None]:
-    """Shares of the widest rolling windows that have the sign, and the conclusion, of the whole."""
+    """Compare the widest rolling windows with the whole: shares of its sign and its conclusion."""
     rows = [row for row in rows if row.difference is not None]
     rolling = [row for row in rows if row.kind == "rolling"]
     cumulative = [row for row in rows if row.kind == "cumulative"]
     if not rolling or not cumulative:
         return None, None
-    whole, widest = cumulative[-1], max(row.days for row in rolling)
+    widest = max(row.days for row in rolling)
     of_widest = [row for row in rolling if row.days == widest]
-    same_sign = sum(_sign(row) == _sign(whole) for row in of_widest)
-    conclusion = _conclusion(metric, whole)
-    agree = sum(_conclusion(metric, row) == conclusion for row in of_widest)
+    falls, conclusion = _seen(metric, cumulative[-1])
+    seen = [_seen(metric, row) for row in of_widest]
+    same_sign = sum(sign == falls for sign, _ in seen)
+    agree = sum(one == conclusion for _, one in seen)
     return same_sign / len(of_widest), agree / len(of_widest)
 
 
-def _sign(row: WindowRow) -> float:
-    return math.copysign(1, row.difference or 0)
-
-
-def _conclusion(metric: Metric, row: WindowRow) -> Declared:
-    return declared(metric.direction, row.difference_low or 0.0, row.difference_high or 0.0)
+def _seen(metric: Metric, row: WindowRow) -> tuple[bool, Declared]:
+    """Tell whether an effect is below zero, and what its interval says."""
+    ends = row.difference_low or 0.0, row.difference_high or 0.0
+    return (row.difference or 0.0) < 0, declared(metric.direction, *ends)

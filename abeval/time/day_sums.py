@@ -14,6 +14,7 @@ from abeval.aggregates.source_values import SourceValues
 from abeval.inference.aa import skewness_of
 from abeval.inference.comparison import Arms
 from abeval.inference.special_tests import Shape
+from abeval.logs.placing import Stretches
 from abeval.logs.unit_arrays import Units, Whole
 from abeval.metrics.definition import Metric
 from abeval.stats import skewed
@@ -26,12 +27,14 @@ Places = NDArray[np.int64]
 Span = tuple[int, int]
 """First and last day of a window, as places on its axis."""
 
+Strata = tuple[tuple[int, ...], ...]
+"""Places of entry days, in groups of one traffic split each: units are compared within them."""
+
 _CELLS = 1 << 21
 """Units × days whose values are written out at once."""
 
 _SERIAL = 1 << 18
-"""Products of matrices that need fewer multiplications are not shared out to threads: to share them
-out costs more than to multiply."""
+"""Smaller products of matrices are not shared out to threads, which costs more than they do."""
 
 _BITS = 20
 """A part of a value is smaller than 2^20, so that 2^13 products are summed in doubles exactly."""
@@ -56,22 +59,22 @@ class Panel(NamedTuple):
 
     def values(self, read: ReadLogs, columns: Mapping[str, Whole]) -> SourceValues:
         """Return what metrics are of each row, from columns of their source."""
-        known, size = self.units, len(self.unit)
+        known = self.units
         # Of the units of rows, only the groups are read: nothing else is written out.
-        units = Units(
-            hash=np.broadcast_to(known.hash[:1], size),
+        units = known._replace(
             variant=known.variant[self.unit],
             stretch=known.stretch[self.unit],
-            is_new=np.broadcast_to(known.is_new[:1], size),
-            first_ms=np.broadcast_to(known.first_ms[:1], size),
             segments={},
             covariates={},
-            crosses=np.broadcast_to(known.crosses[:1], size),
         )
         return SourceValues(read.experiment, read.shape, units, columns, {})
 
+    def within(self, span: Span) -> Places:
+        """Return the rows of some days."""
+        return np.flatnonzero((self.day >= span[0]) & (self.day <= span[1]))
+
     def presences(self, variants: Sequence[str], cohorts: int) -> dict[str, "Presence"]:
-        """Variant → when its units are active; entries may lie beyond days with impressions."""
+        """Say when the units of each variant are active; entries may lie beyond active days."""
         entry, presences = np.clip(self.entry, 0, cohorts - 1), dict[str, Presence]()
         variant = self.units.variant[self.unit]
         for number, name in enumerate(variants):
@@ -149,51 +152,40 @@ class Presence:
     def sums(
         self, y: ArrayLike, x: ArrayLike, scales: tuple[float, float], per_unit: bool
     ) -> "DaySums":
-        """Return the sums of a metric.
-
-        Args:
-            y: Numerators, of which `rows` are taken.
-            x: Denominators; 1 for a metric per unit.
-            scales: What one counted unit of y and of x is worth.
-            per_unit: Whether the metric divides by units instead of by x.
-        """
+        """Return the sums of a metric; arguments as the fields of `MetricDays`."""
         bits = min(_BITS, (60 - (len(self.cohort) * self.days**2).bit_length()) // 2)
-        values = [np.asarray(v)[self.rows] for v in (y, x)]
+        values = [np.asarray(one)[self.rows] for one in (y, x)]
         # Amounts in cents, say, are multiples of many steps of their resolution.
         steps = [max(1, int(np.gcd.reduce(own))) for own in values]
-        y_parts, x_parts = (
-            _parts(own // step, bits) for own, step in zip(values, steps, strict=True)
-        )
-        of_y, of_x = len(y_parts), len(x_parts)
-        size = self.cohorts + 1, self.days + 1
-
-        def zeros(parts: int, *more: int) -> Whole:
-            return np.zeros((parts, *size, *more), dtype=np.int64)
-
-        sums = zeros(of_y + of_x)
-        yy, yx, xx = (zeros(n - 1, size[1]) for n in (2 * of_y, of_y + of_x, 2 * of_x))
-        for cohort, first, dense in self._blocks([*y_parts, *x_parts]):
+        parts = [_parts(own // step, bits) for own, step in zip(values, steps, strict=True)]
+        columns = [
+            (of, place, column) for of, own in enumerate(parts) for place, column in enumerate(own)
+        ]
+        of_y, of_x = map(len, parts)
+        size, day = (self.cohorts + 1, self.days + 1), (self.days + 1,)
+        sums = [np.zeros((n, *size), dtype=np.int64) for n in (of_y, of_x)]
+        products = [
+            np.zeros((n - 1, *size, *day), dtype=np.int64)
+            for n in (2 * of_y, of_y + of_x, 2 * of_x)
+        ]
+        for cohort, first, dense in self._blocks([column for *_, column in columns]):
             units, count, days = dense.shape
             rows = dense.reshape(units, count * days)
-            added = np.zeros((count * days, count * days))
-            few = max(1, _SERIAL // added.size)
-            for start in range(0, units, few):
-                added += rows[start : start + few].T @ rows[start : start + few]
-            products = added.reshape(count, days, count, days).astype(np.int64)
-            sums[:, cohort + 1, first + 1 :] += dense.sum(axis=0).astype(np.int64)
-            for i, j in product(range(count), repeat=2):
-                if i >= of_y > j:
-                    continue
-                kept = yy if j < of_y else yx if i < of_y else xx
-                part = i + j if j < of_y else i + j - of_y if i < of_y else i + j - 2 * of_y
-                kept[part, cohort + 1, first + 1 :, first + 1 :] += products[i, :, j]
-        for one in (sums, yy, yx, xx):
+            few = max(1, _SERIAL // (count * days) ** 2)
+            added = sum(part.T @ part for part in np.split(rows, range(few, units, few)))
+            both = np.reshape(added, (count, days, count, days)).astype(np.int64)
+            for i, (of, place, _) in enumerate(columns):
+                sums[of][place, cohort + 1, first + 1 :] += dense[:, i].sum(axis=0).astype(np.int64)
+                for j, (other, more, _) in enumerate(columns):
+                    if of <= other:
+                        kept = products[of + other][place + more, cohort + 1]
+                        kept[first + 1 :, first + 1 :] += both[i, :, j]
+        for one in (*sums, *products):
             _cumulate(one)
-        of_both = sums[:of_y], sums[of_y:], yy, yx, xx
-        return DaySums(self, *of_both, bits, (steps[0], steps[1]), scales, per_unit)
+        return DaySums(self, sums, products, bits, steps, scales, per_unit)
 
     def _blocks(self, columns: Sequence[Whole]) -> Iterator[tuple[int, int, NDArray[np.float64]]]:
-        """Some units of a cohort at a time: the cohort, its first day, values by column and day."""
+        """Yield some units of a cohort at a time: it, its first day, values by column and day."""
         step = max(1, min(1 << 13, _CELLS // (len(columns) * self.days)))
         bounds = np.searchsorted(self.cohort, np.arange(self.cohorts + 1))
         for cohort, (start, stop) in enumerate(pairwise(bounds)):
@@ -219,25 +211,19 @@ class DaySums:
 
     Attributes:
         presence: When its units were active.
-        y: Sums of the numerator, shape (parts, cohorts + 1, days + 1).
-        x: Sums of the denominator; of active units for a metric per unit.
-        yy: Sums of products of y on two days, shape (parts, cohorts + 1, days + 1, days + 1).
-        yx: Of y on a day with x on another.
-        xx: Of x on two days.
-        bits: See above.
-        steps: What every y, and every x, is a multiple of.
+        sums: Of y, and of x or of active units for a metric per unit, shape (parts, cohorts + 1,
+            days + 1) each.
+        products: Of y and y, y and x, x and x on two days, shape (parts, cohorts + 1, days + 1,
+            days + 1) each.
         scales: What one counted unit of y and of x is worth.
         per_unit: Whether the metric divides by units instead of by x.
     """
 
     presence: Presence
-    y: Whole
-    x: Whole
-    yy: Whole
-    yx: Whole
-    xx: Whole
+    sums: Sequence[Whole]
+    products: Sequence[Whole]
     bits: int
-    steps: tuple[int, int]
+    steps: Sequence[int]
     scales: tuple[float, float]
     per_unit: bool
 
@@ -254,13 +240,13 @@ class DaySums:
         cohorts, spans = np.array(ends), np.array([span for _, span in windows])
         units = self.presence.units(cohorts, None if entered else spans).astype(object)
         of_y, of_x = self.steps
-        y = of_y * _whole(_boxes(self.y, cohorts, spans), self.bits)
-        yy = of_y**2 * _whole(_boxes(self.yy, cohorts, spans, spans), self.bits)
-        x, yx, xx = units, y, units
-        if not self.per_unit:
-            x = of_x * _whole(_boxes(self.x, cohorts, spans), self.bits)
-            yx = of_y * of_x * _whole(_boxes(self.yx, cohorts, spans, spans), self.bits)
-            xx = of_x**2 * _whole(_boxes(self.xx, cohorts, spans, spans), self.bits)
+        y, x = (_whole(_boxes(one, cohorts, spans), self.bits) for one in self.sums)
+        yy, yx, xx = (
+            _whole(_boxes(one, cohorts, spans, spans), self.bits) for one in self.products
+        )
+        y, x, yy, yx, xx = of_y * y, of_x * x, of_y**2 * yy, of_y * of_x * yx, of_x**2 * xx
+        if self.per_unit:
+            x, yx, xx = units, y, units
         products = np.array([[yy, yx], [yx, xx]], dtype=object)
         mean, comoment = _centred(units, np.array([y, x], dtype=object), products)
         mean, comoment = mean.T * self.scales, comoment.T * np.outer(self.scales, self.scales)
@@ -272,17 +258,16 @@ class DaySums:
         units = self.presence.units(np.array([[start, stop - 1]]))[0]
         # A sum of products of 64 bits, times the units, has at most as many: so have those of sums.
         most = 2**62 // max(int(units), 1)
-        chosen = np.ix_(range(len(days)), days)[1][0]
 
         def cells(sums: Whole) -> NDArray[np.integer | np.object_]:
             own = sums[:, stop] - sums[:, start]
             for axis in range(1, own.ndim):
-                own = np.diff(own, axis=axis).take(chosen, axis=axis)
+                own = np.diff(own, axis=axis).take(days, axis=axis)
             return _whole(own, self.bits, most)
 
-        yx = cells(self.yx)
-        products = np.block([[cells(self.yy), yx], [yx.T, cells(self.xx)]])
-        sums = np.append(cells(self.y), cells(self.x)).astype(products.dtype)
+        yy, yx, xx = map(cells, self.products)
+        products = np.block([[yy, yx], [yx.T, xx]])
+        sums = np.append(*map(cells, self.sums)).astype(products.dtype)
         mean, comoment = _centred(units, sums, products)
         scales = np.repeat(np.multiply(self.scales, self.steps), len(days))
         return Moments(int(units), mean * scales, comoment * np.outer(scales, scales))
@@ -313,8 +298,26 @@ class MetricDays:
         return {n: one.sums(self.y, self.x, self.scales, self.per_unit) for n, one in by.items()}
 
 
-NO_DAYS = MetricDays({}, {}, np.zeros(0, np.int64), np.zeros(0, np.int64))
-"""Of a metric whose values do not add up over days."""
+def strata_of(stretches: Stretches, days: Sequence[str]) -> Strata:
+    """Return the entry days of each stretch; one group of all days where the split did not change.
+
+    A day within which the split changed, by a schedule, is a group of its own.
+
+    Example:
+        >>> from abeval.logs.placing import Stretch
+        >>> first = Stretch("2026-01-01", "2026-01-02", {}, None)
+        >>> second = Stretch("2026-01-03", "2026-01-03", {}, None)
+        >>> strata_of((first, second), ["2026-01-01", "2026-01-02", "2026-01-03"])
+        ((0, 1), (2,))
+    """
+    begins = [stretch.start for stretch in stretches[1:]]
+    groups: dict[tuple[int, int], list[int]] = {}
+    for place, day in enumerate(days):
+        # Local times sort after their day, so that a day which a split divides has two numbers.
+        at_dawn = sum(start <= day for start in begins)
+        at_night = sum(start[:10] <= day for start in begins)
+        groups.setdefault((at_dawn, at_night), []).append(place)
+    return tuple(tuple(places) for places in groups.values())
 
 
 def _parts(values: Whole, bits: int) -> list[Whole]:
@@ -386,10 +389,9 @@ class Thirds:
 class Known(NamedTuple):
     """What is known of a metric's skewness in a variant and control.
 
-    Attributes:
-        windows: Moments of both in windows of the calendar: its days, whether units count from
-            entry on.
-        shape: How skewed values are in others.
+    `windows` are moments of both in windows of the calendar: its days, whether units count from
+    entry
+    on; `shape` says how skewed values are in others.
     """
 
     windows: Mapping[tuple[Span, bool], tuple[Moments, Moments]]

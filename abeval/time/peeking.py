@@ -2,15 +2,15 @@
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
-from datetime import date
+from contextlib import suppress
+from datetime import date, timedelta
 from itertools import dropwhile, takewhile
 from typing import NamedTuple
 
 import numpy as np
 
 from abeval.experiment.model import Experiment
-from abeval.inference.comparison import Comparison
+from abeval.experiment.sections import Period
 from abeval.inference.looks import (
     START_PRECISION,
     START_UNITS,
@@ -20,11 +20,11 @@ from abeval.inference.looks import (
 from abeval.metrics.definition import Direction, Metric
 from abeval.results.windows import Declared, Look
 from abeval.stats import design, sequential, skewed
-from abeval.stats.distributions import upper_tail
+from abeval.stats.distributions import two_sided
 from abeval.stats.records import Effect, Interval, Refusal
 from abeval.stats.sequential import Spending
 from abeval.stats.split_moments import Skewed
-from abeval.time.windows import Course
+from abeval.time.windows import Course, Window
 
 HELD = 3
 """Looks, the last included, at which a conclusion must have been the same."""
@@ -37,14 +37,14 @@ _SMALLEST = 1e-300
 """The smallest error rate of an interval."""
 
 
-@dataclass(frozen=True)
-class Snapshot:
+class Snapshot(NamedTuple):
     """The data up to the end of one day.
 
     Attributes:
         day: Its place on the calendar, from 0.
         effect: At a fixed horizon.
-        scale: What information is measured in: the pooled mean of a total per unit, else 1.
+        scale: What information is measured in: the pooled mean of a total per unit, which grows
+            while units return, else 1.
         error: The standard error as a share of the metric's value (`looks.relative_error`).
         values: Both variants, where values are skewed and their own test judges them.
     """
@@ -62,17 +62,6 @@ class Snapshot:
             return self.effect.difference
         return skewed.normal_score(self.values) * self.effect.se
 
-    def always_valid(self, look: sequential.AlwaysValid) -> sequential.AlwaysValid:
-        """Return a look with the interval of skewed values by their own test.
-
-        Raises:
-            Refusal: `too_few_units` where it has no end.
-        """
-        if self.values is None:
-            return look
-        low, high = self.interval((look.high - look.low) / 2)
-        return look._replace(low=low, high=high)
-
     def interval(self, half: float) -> Interval:
         """Return the interval that would reach so far on both sides of a normal difference.
 
@@ -82,18 +71,14 @@ class Snapshot:
         effect = self.effect
         if self.values is None:
             return Interval(effect.difference - half, effect.difference + half)
-        level = 2 * upper_tail(half / effect.se)[0]
-        return skewed.interval(self.values, max(level, _SMALLEST))
+        return skewed.interval(self.values, max(two_sided(half / effect.se), _SMALLEST))
 
 
 class Held(NamedTuple):
     """A look of the always-valid test.
 
-    Attributes:
-        snapshot: The data.
-        look: The interval and p-value.
-        information: Share of the planned information; without a plan, the information as a
-            multiple of that at which looks may begin.
+    `information` is the share of the planned one; without a plan, a multiple of that at which looks
+    may begin.
     """
 
     snapshot: Snapshot
@@ -101,28 +86,19 @@ class Held(NamedTuple):
     information: float
 
 
-def snapshots_of(metric: Metric, by_day: Sequence[tuple[int, Comparison]]) -> tuple[Snapshot, ...]:
-    """Return the looks of the days by whose end there are enough units.
-
-    Args:
-        metric: The metric.
-        by_day: Day and the comparison of all data up to its end, in order.
-    """
-    return tuple(
-        _snapshot(metric, day, one, one.effect)
-        for day, one in by_day
-        if one.effect is not None and min(one.units_control, one.units) >= START_UNITS
-    )
-
-
-def _snapshot(metric: Metric, day: int, one: Comparison, effect: Effect) -> Snapshot:
-    """Scale the information of a total per unit by its mean: it grows while units return."""
-    units = one.units_control, one.units
-    variances = (0.0, 0.0) if one.spread is None else one.spread[:2]
-    total = units[0] * effect.control + units[1] * effect.treatment
-    scale = abs(total) / sum(units) if metric.kind == "mean" else 1.0
-    error = relative_error(effect, variances, units)
-    return Snapshot(day, effect, scale, error, one.permuted)
+def snapshots(metric: Metric, windows: Sequence[Window]) -> list[Snapshot]:
+    """Return the looks at the data up to the end of each day by which there are enough units."""
+    looks = []
+    for kind, (_, day), one in windows:
+        units, effect = (one.units_control, one.units), one.effect
+        if kind != "cumulative" or effect is None or min(units) < START_UNITS:
+            continue
+        variances = (0.0, 0.0) if one.spread is None else one.spread[:2]
+        total = units[0] * effect.control + units[1] * effect.treatment
+        scale = abs(total) / sum(units) if metric.kind == "mean" else 1.0
+        error = relative_error(effect, variances, units)
+        looks.append(Snapshot(day, effect, scale, error, one.permuted))
+    return looks
 
 
 def follow(
@@ -130,40 +106,41 @@ def follow(
 ) -> list[Held]:
     """Infer with looks at any time; looks whose intervals lack an end are left out.
 
-    Args:
-        snapshots: The data at each look, in order.
-        alpha: Level over all looks together.
-        planned_share: Share of the planned days that the looks have covered. The interval is
-            tightest at the information that the plan comes to at the last look's pace, which
-            depends on variances and traffic, not on the effect. Without a plan, looks begin as
-            those of the scorecard do (`inference/looks.py`).
+    The interval is tightest at the information that the plan comes to at the last look's pace,
+    which
+    depends on variances and traffic, not on the effect; `planned_share` is the share of the planned
+    days that the looks have covered. Without a plan, looks begin as those of the scorecard do.
 
     Raises:
         Refusal: `too_few_units` without looks; `control_near_zero`; `zero_variance`.
     """
     kept = list(snapshots)
+    look_at: Callable[[float, float, float, float], sequential.AlwaysValid]
+    look_at = sequential.confidence_sequence
     if planned_share is None:
         # From the first look with enough information on.
         kept = list(dropwhile(lambda look: look.error > START_PRECISION, snapshots))
+        look_at = sequential.from_start
     if not kept:
         raise Refusal("too_few_units", f"no day with {START_UNITS} units in each variant")
-    differences = [look.centre for look in kept]
     ses = [look.effect.se for look in kept]
     scales = [look.scale for look in kept]
     if planned_share is None:
         scales = [look.effect.se * START_PRECISION / look.error for look in kept]
     # A clock that would run backwards stands still.
     clock = np.maximum.accumulate(sequential.information(ses, scales))
-    look_at: Callable[[float, float, float, float], sequential.AlwaysValid] = sequential.from_start
     if planned_share is not None:
-        clock, look_at = clock / (clock[-1] / planned_share), sequential.confidence_sequence
+        clock = clock / (clock[-1] / planned_share)
     held = []
-    for snapshot, difference, se, share in zip(kept, differences, ses, clock.tolist(), strict=True):
+    for snapshot, se, share in zip(kept, ses, clock.tolist(), strict=True):
         try:
-            ends = snapshot.always_valid(look_at(difference, se, share, alpha))
+            look = look_at(snapshot.centre, se, share, alpha)
+            if snapshot.values is not None:
+                low, high = snapshot.interval((look.high - look.low) / 2)
+                look = look._replace(low=low, high=high)
         except Refusal:
             continue
-        held.append(Held(snapshot, ends, share))
+        held.append(Held(snapshot, look, share))
     if not held:
         raise Refusal("too_few_units", "no look has an interval with both ends")
     return held
@@ -174,44 +151,39 @@ def look_rows(
 ) -> tuple[Look, ...]:
     """Return one row per day; looks on planned days, from 1, have their bound."""
     bounds = planned_bounds(held, days, spending, alpha)
-    return tuple(_row(course, *one, bounds.get(one.snapshot.day + 1)) for one in held)
+    direction, rows = course.metric.direction, []
+    for snapshot, look, share in held:
+        effect, bound = snapshot.effect, bounds.get(snapshot.day + 1)
+        planned: Declared | None = None
+        if bound is not None:
+            planned = "unclear"
+            with suppress(Refusal):
+                planned = declared(direction, *snapshot.interval(bound * effect.se))
+        row = Look(
+            metric=course.metric.name,
+            variant=course.variant,
+            day=course.axis.labels[snapshot.day],
+            difference=effect.difference,
+            fixed_low=effect.low,
+            fixed_high=effect.high,
+            fixed_p_value=effect.p_value,
+            always_low=look.low,
+            always_high=look.high,
+            always_p_value=look.p_value,
+            information=share,
+            bound=None if bound is None or math.isinf(bound) else bound,
+            fixed_declares=declared(direction, effect.low, effect.high),
+            always_declares=declared(direction, look.low, look.high),
+            planned_declares=planned,
+        )
+        rows.append(row)
+    return tuple(rows)
 
 
-def _row(
-    course: Course,
-    snapshot: Snapshot,
-    look: sequential.AlwaysValid,
-    share: float,
-    bound: float | None,
-) -> Look:
-    direction, effect = course.metric.direction, snapshot.effect
-    planned: Declared | None = None
-    if bound is not None:
-        planned = declared(direction, *_or_unbounded(snapshot, bound * effect.se))
-    return Look(
-        metric=course.metric.name,
-        variant=course.variant,
-        day=course.axis.labels[snapshot.day],
-        difference=effect.difference,
-        fixed_low=effect.low,
-        fixed_high=effect.high,
-        fixed_p_value=effect.p_value,
-        always_low=look.low,
-        always_high=look.high,
-        always_p_value=look.p_value,
-        information=share,
-        bound=None if bound is None or math.isinf(bound) else bound,
-        fixed_declares=declared(direction, effect.low, effect.high),
-        always_declares=declared(direction, look.low, look.high),
-        planned_declares=planned,
-    )
-
-
-def _or_unbounded(snapshot: Snapshot, half: float) -> Interval:
-    try:
-        return snapshot.interval(half)
-    except Refusal:
-        return Interval(-math.inf, math.inf)
+def length_of(period: Period) -> float:
+    """Return the days of a period, whole or not."""
+    start, end = period.bounds
+    return (end - start) / timedelta(days=1)
 
 
 def planned_days(experiment: Experiment, days: Sequence[str]) -> tuple[int, ...]:
@@ -221,9 +193,8 @@ def planned_days(experiment: Experiment, days: Sequence[str]) -> tuple[int, ...]
     """
     if experiment.inference.looks != "group_sequential" or experiment.period is None:
         return ()
-    start, end = experiment.period.bounds
+    start, length = experiment.period.bounds[0], length_of(experiment.period)
     late = (start.date() - date.fromisoformat(days[0])).days
-    length = (end - start).total_seconds() / 86_400
     shares = planned_fractions(experiment)
     return tuple(sorted({late + math.ceil(share * length - 1e-9) for share in shares}))
 
@@ -231,7 +202,7 @@ def planned_days(experiment: Experiment, days: Sequence[str]) -> tuple[int, ...]
 def planned_bounds(
     looks: Sequence[Held], planned: Sequence[int], spending: Spending, alpha: float
 ) -> dict[int, float]:
-    """Day of each planned look that was held so far → its critical z (Lan and DeMets)."""
+    """Return the critical z by day of each planned look that was held so far (Lan and DeMets)."""
     share_of = {one.snapshot.day + 1: one.information for one in looks}
     held = sorted(day for day in set(planned) if day in share_of)
     # A look without new information does not count: the first day of each fraction does.

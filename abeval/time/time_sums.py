@@ -1,50 +1,113 @@
-"""Sum the days of open logs: what windows, growth and third moments are computed from."""
+"""Open logs and sum their days: what windows, growth and A/A replays are computed from."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import date, timedelta
-from typing import NamedTuple
+from functools import cached_property
+from typing import TYPE_CHECKING, Literal, NamedTuple
 
 import numpy as np
 
-from abeval.aggregates.aggregates import FEW_UNITS, FEW_VALUES, UnitValue, units_of, with_units
-from abeval.aggregates.collect import Collected
+from abeval.aggregates import aggregates
+from abeval.aggregates.collect import Collected, unit_counts
 from abeval.aggregates.metric_queries import ReadLogs
+from abeval.aggregates.row_pass import KERNELS, row_sums
 from abeval.aggregates.source_values import SourceValues, rows_of, totals
-from abeval.aggregates.sums import (
-    DAY,
-    WHOLE,
-    ByStretch,
-    by_stretch,
-    slices_of,
-)
+from abeval.aggregates.sums import DAY, WHOLE, ByStretch, by_stretch, slices_of
+from abeval.aggregates.wanted import refusals, wanted_of
 from abeval.bounds import MAX_WINDOW_DAYS
 from abeval.engines.builders import local_ms
 from abeval.errors import LogError
 from abeval.experiment.model import Experiment
+from abeval.inference.aa import aa_replays
+from abeval.inference.comparison import Arms, Key, Rule
 from abeval.inference.context import partial_days
 from abeval.inference.means_and_ratios import estimate
 from abeval.inference.outlook import Growth
-from abeval.logs.accounting import days_of
-from abeval.logs.placing import Stretches
-from abeval.logs.prepare import Prepared
+from abeval.logs.accounting import accounts, check_all_counted, check_some_left, days_of
+from abeval.logs.placing import Stretches, entry_stretches
+from abeval.logs.prepare import Prepared, prepare
+from abeval.logs.run import Run
 from abeval.logs.unit_arrays import NO_DAY, NO_FIRST, Labels, Whole
-from abeval.metrics.definition import Metric, Source, UnitTerm, scales
+from abeval.logs.units import sub_buckets
+from abeval.metrics.definition import CATALOGUE, Metric, Source, UnitTerm, scales
 from abeval.progress import Step
+from abeval.results.trust import AAResult
 from abeval.stats.moments import Moments
 from abeval.stats.records import Refusal
+from abeval.time import day_sums
 from abeval.time.day_sums import DaySums, MetricDays, Panel, Presence, Thirds
-from abeval.time.open import OpenLogs, by_source
+
+if TYPE_CHECKING:
+    from abeval.time.windows import Window
 
 _DAY_MS = 86_400_000
 
 
-class SourceSums(NamedTuple):
-    """What units are in the columns of a source.
+@dataclass(frozen=True)
+class OpenLogs:
+    """Logs that are read, and the metrics that they can give.
 
     Attributes:
-        by_day: On each row of a `Panel`; 0 where the source knows nothing of the day.
-        whole: Over the period, and before it.
+        read: The logs.
+        metrics: Metrics for which the logs have every column.
+        refused: Metric → why the logs cannot give it.
+        stretches: Stretches of entry days of one split each; none where it did not change.
+    """
+
+    read: ReadLogs
+    metrics: tuple[Metric, ...]
+    refused: Mapping[str, str]
+    stretches: Stretches = ()
+
+    @classmethod
+    def of(cls, read: ReadLogs, metrics: Sequence[Metric]) -> "OpenLogs":
+        """Open logs that were read for these metrics, among others."""
+        experiment = read.experiment
+        lacks = refusals(metrics, read.shape.needs_met(experiment.unit))
+        return cls(
+            read,
+            tuple(metric for metric in metrics if metric.name not in lacks),
+            {name: f"the logs lack {', '.join(columns)}" for name, columns in lacks.items()},
+            entry_stretches(experiment, read.prepared.placed.entered),
+        )
+
+
+def open_logs(
+    run: Run, metrics: Sequence[Metric], of_rows: Sequence[Metric], by_day: bool = False
+) -> OpenLogs:
+    """Read the logs, and for some metrics single impressions; with days if windows are computed.
+
+    Raises:
+        LogError: A log is missing, unreadable, or not what the file says.
+        QueryError: The engine could not run a query.
+    """
+    prepared = prepare(run, metrics, by_arrays=KERNELS, units_read=False)
+    check_some_left(run.experiment, prepared, run.engine)
+    check_all_counted(prepared, accounts(prepared, run.engine))
+    wanted = wanted_of(run.experiment, of_rows, prepared)._replace(spreads=())
+    bucket = np.zeros(0, dtype=np.int16)
+    if CATALOGUE in wanted.sources:
+        bucket = sub_buckets(run.engine, run.experiment, prepared.placed.units.hash)
+    rows = row_sums(run, prepared, wanted, bucket, by_day)
+    return OpenLogs.of(ReadLogs(run, prepared, rows), metrics)
+
+
+def by_source(metrics: Iterable[Metric]) -> dict[Source, list[Metric]]:
+    """Group metrics by what their values are computed from."""
+    groups: dict[Source, list[Metric]] = {}
+    for metric in metrics:
+        groups.setdefault(metric.source, []).append(metric)
+    return groups
+
+
+By = Literal["hour", "weekday"]
+
+
+class SourceSums(NamedTuple):
+    """What units are in the columns of a source: on each row of a `Panel`, and over the period.
+
+    A row is 0 where the source knows nothing of the day; the period comes with what was before it.
     """
 
     by_day: SourceValues
@@ -75,18 +138,33 @@ class TimedLogs(NamedTuple):
         """Return the variants, in their order."""
         return [*self.logs.read.experiment.variants]
 
-    @property
-    def observed(self) -> int:
-        """Days since entry that can be observed: a partial last day is left out."""
-        size = len(self.days)
-        return size - (size > 1 and self.days[-1] in self.partial)
+
+class ClockSums(NamedTuple):
+    """Values by hour of the day, or by weekday.
+
+    Attributes:
+        by: `hour` or `weekday`.
+        labels: `00:00` to `23:00`, or `Monday` to `Sunday`.
+        days: How many days of the log have each.
+        partial: Whether the log covers one of these days only partly.
+        metrics: Metric → its values by hour or weekday.
+        refused: Metrics that have none.
+    """
+
+    by: By
+    labels: tuple[str, ...]
+    days: tuple[int, ...]
+    partial: tuple[bool, ...]
+    metrics: Mapping[str, MetricDays]
+    refused: Sequence[str] = ()
 
 
 @dataclass(frozen=True)
-class TimeSums:
-    """Everything that windows are computed from.
+class Timeline:
+    """An experiment's sums over time, and which windows and looks are wanted of them.
 
     Attributes:
+        experiment: The experiment.
         days: Every day from the first with an impression to the last (ISO).
         partial: Days that the log covers only in part, or not at all.
         entered: Variant → units by day of entry.
@@ -97,16 +175,40 @@ class TimeSums:
         stretches: Those stretches; none where the split did not change.
         thirds: Metric → third moments of the days and of all days, of metrics whose days add up;
             none where the split changed, as stretches are combined without them.
+        widths: Days of rolling windows.
+        looks: Days of planned looks; without, those of the experiment file.
+        cuts: Metric and variant → windows that are no sums over days.
+        clocks: Sums by hour and by weekday, if chosen.
     """
 
+    experiment: Experiment
     days: tuple[str, ...]
     partial: frozenset[str]
     entered: Mapping[str, Whole]
     metrics: Mapping[str, MetricDays]
-    refused: Mapping[str, str]
+    refused: Mapping[str, str] = field(default_factory=dict)
     before: Mapping[str, ByStretch] = field(default_factory=dict)
     stretches: Stretches = ()
     thirds: Mapping[str, Thirds] = field(default_factory=dict)
+    widths: Sequence[int] = ()
+    looks: Sequence[int] = ()
+    cuts: Mapping[Key, Sequence["Window"]] = field(default_factory=dict)
+    clocks: Sequence[ClockSums] = ()
+
+    @cached_property
+    def strata(self) -> day_sums.Strata:
+        """Groups of entry days whose traffic was split at the same shares."""
+        return day_sums.strata_of(self.stretches, self.days)
+
+    @property
+    def rule(self) -> Rule:
+        """Return how effects are judged: at a fixed horizon, without adjustment."""
+        return Rule(self.experiment.alpha, self.experiment.inference.relative)
+
+    def known(self, metric: Metric, variant: str) -> day_sums.Known | None:
+        """Return how skewed a metric is in a variant and control, None where not known."""
+        thirds, arms = self.thirds.get(metric.name), Arms(self.experiment.control, variant)
+        return None if thirds is None else day_sums.known_of(metric, thirds, arms, self.days)
 
 
 def timed(logs: OpenLogs, step: Step) -> TimedLogs:
@@ -160,11 +262,13 @@ def columns_of(read: ReadLogs, metrics: Sequence[Metric]) -> list[str]:
     return list(dict.fromkeys(read.shape.component(t, v) for t in logged for v in variants))
 
 
-def sums_of(timed: TimedLogs) -> TimeSums:
+def timeline_of(timed: TimedLogs) -> Timeline:
     """Sum what effects are computed from."""
-    logs = timed.logs
-    presences = timed.panel.presences(timed.variants, len(timed.days))
-    ages = {name: one.by_age(timed.observed) for name, one in presences.items()}
+    logs, days = timed.logs, timed.days
+    presences = timed.panel.presences(timed.variants, len(days))
+    # A partial last day is no day since entry that was observed.
+    observed = len(days) - (len(days) > 1 and days[-1] in timed.partial)
+    ages = {name: one.by_age(observed) for name, one in presences.items()}
     no_days = {m.name: m.source.no_days for m in logs.metrics if m.source.no_days is not None}
     before, thirds = dict[str, ByStretch](), dict[str, Thirds]()
     for source, sums in timed.sources.items():
@@ -173,8 +277,9 @@ def sums_of(timed: TimedLogs) -> TimeSums:
             before |= _before(logs, sums.whole, metrics)
         if not logs.stretches:
             thirds |= _thirds(timed, sums, metrics)
-    return TimeSums(
-        timed.days,
+    return Timeline(
+        logs.read.experiment,
+        days,
         timed.partial,
         entered={name: one.entered for name, one in presences.items()},
         metrics={
@@ -203,35 +308,21 @@ def metric_days(
 
 
 def _before(logs: OpenLogs, whole: SourceValues, metrics: Sequence[Metric]) -> dict[str, ByStretch]:
-    """Metric → its moments of (y, x) before the period."""
+    """Return moments of (y, x) before the period by metric."""
     rows, places = slices_of(whole.by_cell(metrics, WHOLE, before=True)), len(logs.stretches) or 1
     return {m.name: by_stretch(rows[m.name, WHOLE][""], places, scales(m), 2) for m in metrics}
 
 
 def _thirds(timed: TimedLogs, sums: SourceSums, metrics: Sequence[Metric]) -> dict[str, Thirds]:
-    """Metric → its third moments, of a split that did not change."""
+    """Return third moments by metric, of a split that did not change."""
     days = sums.by_day.by_cell(metrics, DAY, Labels(timed.panel.day, timed.days))
     rows = slices_of([*days, *sums.whole.by_cell(metrics, WHOLE)])
-    few = units_of([one for m in metrics for one in _few_values(timed, sums.whole, m)])
 
     def moments(metric: Metric, name: str) -> dict[str, Mapping[str, Moments]]:
         cells = rows.get((metric.name, name), {})
         return {cell: by_stretch(own, 1, scales(metric), 2)[0] for cell, own in cells.items()}
 
-    return {
-        m.name: Thirds(
-            moments(m, DAY), with_units(moments(m, WHOLE)[""], few.get(m.name, {}), scales(m))
-        )
-        for m in metrics
-    }
-
-
-def _few_values(timed: TimedLogs, whole: SourceValues, metric: Metric) -> list[UnitValue]:
-    """List the values of units, uncapped, where they are few and may be shown."""
-    hidden = timed.logs.read.experiment.privacy.min_units is not None
-    if hidden or not metric.is_mean_or_ratio or len(whole.units.hash) > FEW_UNITS:
-        return []
-    return whole.few_values(replace(metric, cap=None), FEW_VALUES)
+    return {m.name: Thirds(moments(m, DAY), moments(m, WHOLE)[""]) for m in metrics}
 
 
 def _days(experiment: Experiment, prepared: Prepared) -> tuple[tuple[str, ...], frozenset[str]]:
@@ -261,28 +352,23 @@ def growths_of(collected: Collected, metrics: Sequence[Metric]) -> dict[str, Gro
     """
     if not len(collected.aggregates.days):
         return {}
-    run = collected.logs.run
-    sums = sums_of(timed(OpenLogs.of(collected.logs, metrics), run.step))
-    days = len(sums.days)
-    ended = days - (days > 1 and sums.days[-1] in sums.partial)
-    by_name = {metric.name: metric for metric in metrics}
-    control = run.experiment.control
-    growths = {
-        name: growth(by_name[name], one.sums({control: one.days[control]})[control], sums.entered)
-        for name, one in sums.metrics.items()
-    }
-    return {n: one._replace(ended=ended) for n, one in growths.items() if one is not None}
+    line = timeline_of(timed(OpenLogs.of(collected.logs, metrics), collected.logs.run.step))
+    days, control = len(line.days), line.experiment.control
+    ended = days - (days > 1 and line.days[-1] in line.partial)
+    growths = dict[str, Growth]()
+    for metric in (m for m in metrics if m.name in line.metrics):
+        of_days = line.metrics[metric.name]
+        sums = of_days.sums({control: of_days.days[control]})[control]
+        one = growth(metric, sums, line.entered)
+        if one is not None:
+            growths[metric.name] = one._replace(ended=ended)
+    return growths
 
 
 def growth(metric: Metric, control: DaySums, entered: Mapping[str, Whole]) -> Growth | None:
-    """Return the growth of one metric, None where it has no spread.
+    """Return the growth of one metric from its sums in control, None where it has no spread.
 
     Days at the start without an estimate take that of the first day that has one.
-
-    Args:
-        metric: A mean or a ratio.
-        control: Its sums in control.
-        entered: Variant → units by day of entry.
     """
     days = control.presence.days
     windows = [(range(day + 1), (0, day)) for day in range(days)]
@@ -290,19 +376,16 @@ def growth(metric: Metric, control: DaySums, entered: Mapping[str, Whole]) -> Gr
     known = [one for one in estimates if one is not None]
     if not known:
         return None
-    units = [
-        float(sum(units[: day + 1].sum() for units in entered.values())) for day in range(days)
-    ]
-    first, filled = known[0], []
+    units = np.cumsum(sum(entered.values())).astype(float).tolist()
+    filled: list[tuple[float, float]] = []
     for one in estimates:
-        first = first if one is None else one
-        filled.append(first)
+        filled.append(one or (filled[-1] if filled else known[0]))
     values, spreads = zip(*filled, strict=True)
     return Growth(units, values, spreads, is_total=metric.kind == "mean")
 
 
 def _relative(metric: Metric, control: Moments) -> tuple[float, float] | None:
-    """Control's value, and its variance between units over its square."""
+    """Return control's value, and its variance between units over its square."""
     try:
         one = estimate(metric, control)
     except Refusal:
@@ -310,3 +393,27 @@ def _relative(metric: Metric, control: Moments) -> tuple[float, float] | None:
     if one.value == 0 or not one.variance > 0:
         return None
     return one.value, one.variance * one.units / one.value**2
+
+
+def aa(
+    run: Run, metrics: Sequence[Metric], runs: int, seed: int, logs: OpenLogs | None = None
+) -> AAResult:
+    """Replay A/A tests of an experiment's metrics on its own logs, which may be open already."""
+    replayed = [metric for metric in metrics if metric.source.no_replays is None]
+    logs = logs or open_logs(run, metrics, replayed)
+    units, refused = logs.read.units, dict(logs.refused)
+    counts = {one.variant: one.units for one in unit_counts(run.experiment, units)}
+    by_units = aggregates.deals_units(sum(counts.values()))
+    bucket = None if by_units else sub_buckets(run.engine, run.experiment, units.hash)
+    sums: dict[str, aggregates.BucketSums] = {}
+    for source, group in by_source(logs.metrics).items():
+        if source.no_replays is not None:
+            refused |= dict.fromkeys((m.name for m in group), source.no_replays)
+            continue
+        run.step(f"sums per sub-bucket of {source}")
+        values = logs.read.values(logs.read.days(source, group))
+        sums |= {m.name: values.buckets(m, bucket).scaled(*scales(m)) for m in group}
+    run.step("replays")
+    ordered = {m.name: sums[m.name] for m in metrics if m.name in sums}
+    result = aa_replays(run.experiment, ordered, counts, runs, seed)
+    return replace(result, refused={**refused, **result.refused})

@@ -1,47 +1,17 @@
 """Compare one metric in one variant on an axis of days: daily, cumulative and rolling windows."""
 
-from collections.abc import Container, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Container, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Literal, NamedTuple
 
 from abeval.aggregates.sums import ByStretch
+from abeval.inference import means_and_ratios
 from abeval.inference.comparison import Arms, Comparison, Rule
-from abeval.inference.means_and_ratios import Pair, compare_moments, compare_within, pair_of
-from abeval.logs.placing import Stretches
 from abeval.metrics.definition import Metric
 from abeval.results.windows import AxisName, WindowRow
 from abeval.stats.moments import Moments
 from abeval.stats.records import Refusal
-from abeval.time.day_sums import DaySums, Known, MetricDays, Span
-
-Strata = tuple[tuple[int, ...], ...]
-"""Places of entry days, in groups of one traffic split each: units are compared within them."""
-
-
-def strata_of(stretches: Stretches, days: Sequence[str]) -> Strata:
-    """Return the entry days of each stretch.
-
-    A day within which the split changed, by a schedule, is a group of its own.
-
-    Args:
-        stretches: Those of the prepared logs; none where the split did not change.
-        days: Every day, ISO.
-
-    Example:
-        >>> from abeval.logs.placing import Stretch
-        >>> first = Stretch("2026-01-01", "2026-01-02", {}, None)
-        >>> second = Stretch("2026-01-03", "2026-01-03", {}, None)
-        >>> strata_of((first, second), ["2026-01-01", "2026-01-02", "2026-01-03"])
-        ((0, 1), (2,))
-    """
-    begins = [stretch.start for stretch in stretches[1:]]
-    groups: dict[tuple[int, int], list[int]] = {}
-    for place, day in enumerate(days):
-        # Local times sort after their day, so that a day which a split divides has two numbers.
-        at_dawn = sum(start <= day for start in begins)
-        at_night = sum(start[:10] <= day for start in begins)
-        groups.setdefault((at_dawn, at_night), []).append(place)
-    return tuple(tuple(places) for places in groups.values())
+from abeval.time.day_sums import DaySums, Known, MetricDays, Span, Strata
 
 
 @dataclass(frozen=True)
@@ -65,80 +35,79 @@ class Axis:
     strata: Strata
     last_cohort: tuple[int, ...]
     partial: tuple[bool, ...]
-    _kept: dict[tuple[object, ...], Sequence[ByStretch]] = field(
+    # Every variant is compared with the same control: all are summed once.
+    _summed: dict[tuple[object, ...], list[ByStretch]] = field(
         default_factory=dict, init=False, repr=False
     )
-    _parts: dict[Sequence[int], "Axis"] = field(default_factory=dict, init=False, repr=False)
 
-    def windows(self, spans: tuple[Span, ...], entered: bool = False) -> Sequence[ByStretch]:
+    def windows(self, spans: tuple[Span, ...], strata: Strata, entered: bool) -> list[ByStretch]:
         """Return moments of (y, x) in each window, by group of cohorts and variant.
 
         Days since entry take only the cohorts that were observed to the window's end, so that
-        all its units had the same time. Every variant is compared with the same control: windows
-        are summed once.
+        all its units had the same time.
         """
-        if spans and (spans, entered) not in self._kept:
-            groups = [self._observed(last) or ((),) for _, last in spans]
+        key = spans, strata, entered
+        if key not in self._summed:
+            groups = [self._observed(strata, last) for _, last in spans]
             boxes = [
                 (cohorts, span)
                 for span, of_span in zip(spans, groups, strict=True)
                 for cohorts in of_span
             ]
             moments = {n: iter(sums.windows(boxes, entered)) for n, sums in self.sums.items()}
-            self._kept[spans, entered] = [
+            self._summed[key] = [
                 [{name: next(each) for name, each in moments.items()} for _ in of_span]
                 for of_span in groups
             ]
-        return self._kept[spans, entered] if spans else ()
+        return self._summed[key]
 
-    def by_day(self, days: tuple[int, ...]) -> ByStretch:
+    def by_day(self, days: tuple[int, ...], strata: Strata) -> ByStretch:
         """Return moments of the days' y and x, by group of cohorts and variant."""
-        if days not in self._kept:
+        if (days, strata) not in self._summed:
             last = min(days) if self.name == "exposure" else max(days)
             of_cohorts = [
                 {name: sums.by_day(cohorts, days) for name, sums in self.sums.items()}
-                for cohorts in self._observed(last) or ((),)
+                for cohorts in self._observed(strata, last)
             ]
-            self._kept[days] = [of_cohorts]
-        return self._kept[days][0]
+            self._summed[days, strata] = [of_cohorts]
+        return self._summed[days, strata][0]
 
-    def of_cohorts(self, cohorts: Sequence[int]) -> "Axis":
-        """Return the same axis for some of the cohorts, the same each time."""
-        own = tuple(cohorts)
-        if own not in self._parts:
-            self._parts[own] = replace(self, strata=_kept(self.strata, set(own)))
-        return self._parts[own]
-
-    def _observed(self, day: int) -> Strata:
+    def _observed(self, strata: Strata, day: int) -> Strata:
         """Return the cohorts that were observed to the end of a day."""
-        return _kept(self.strata, range(self.last_cohort[day] + 1))
+        return _kept(strata, range(self.last_cohort[day] + 1)) or ((),)
 
 
 @dataclass(frozen=True)
 class Course:
     """One metric in one variant along an axis.
 
-    Attributes:
-        metric: The metric.
-        variant: The variant.
-        axis: The axis.
-        known: How skewed its values are, None where that is not known.
+    `known` says how skewed its values are, None where that is not known; only `cohorts` are
+    compared,
+    all where None.
     """
 
     metric: Metric
     variant: str
     axis: Axis
     known: Known | None = None
-
-    def each_day(self) -> list[Pair]:
-        """Return moments of (y, x) over the units of each day, in control and in the variant."""
-        days = tuple((day, day) for day in range(len(self.axis.labels)))
-        return [pair_of(moments, self.arms) for moments in self.axis.windows(days)]
+    cohorts: tuple[int, ...] | None = None
 
     @property
     def arms(self) -> Arms:
         """Control and the variant."""
         return Arms(self.axis.control, self.variant)
+
+    @property
+    def strata(self) -> Strata:
+        """Groups of the cohorts that are compared."""
+        strata = self.axis.strata
+        return strata if self.cohorts is None else _kept(strata, self.cohorts)
+
+    def each_day(self) -> list[means_and_ratios.Pair]:
+        """Return moments of (y, x) over the units of each day, in control and in the variant."""
+        days = tuple((day, day) for day in range(len(self.axis.labels)))
+        windows = self.axis.windows(days, self.strata, entered=False)
+        return [means_and_ratios.pair_of(moments, self.arms) for moments in windows]
 
     def by_day(self, days: Sequence[int]) -> tuple[Moments, Moments]:
         """Return moments of the days' numerators and denominators, in control and in the variant.
@@ -146,7 +115,8 @@ class Course:
         Raises:
             Refusal: `too_few_units` where the two have no stretch of entry days in common.
         """
-        control, treatment = pair_of(self.axis.by_day(tuple(days)), self.arms)
+        moments = self.axis.by_day(tuple(days), self.strata)
+        control, treatment = means_and_ratios.pair_of(moments, self.arms)
         if control is None or treatment is None:
             why = f"{self.axis.control} and {self.variant} have no units at the same share"
             raise Refusal("too_few_units", why)
@@ -154,45 +124,45 @@ class Course:
 
     def effects(
         self, spans: Sequence[Span], rule: Rule, entered: bool = False
-    ) -> Iterator[tuple[Span, Comparison]]:
-        """Each window with the effect in it, or why there is none.
+    ) -> list[tuple[Span, Comparison]]:
+        """Return each window with the effect in it, or why there is none.
 
-        Args:
-            spans: The windows.
-            rule: How effects are judged.
-            entered: Whether units count from their entry on, instead of those active in it.
+        If `entered`, units count from their entry on, instead of those active in it.
         """
-        for span, window in zip(spans, self.axis.windows(tuple(spans), entered), strict=True):
-            yield span, self._effect(span, window, rule, entered)
+        windows = self.axis.windows(tuple(spans), self.strata, entered)
+        return [
+            (span, self._effect(span, window, rule, entered))
+            for span, window in zip(spans, windows, strict=True)
+        ]
 
     def _effect(self, span: Span, window: ByStretch, rule: Rule, entered: bool) -> Comparison:
-        if self.known is None:
-            return compare_within(self.metric, window, self.arms, rule)
-        if self.axis.name == "calendar" and (span, entered) in self.known.windows:
-            return compare_moments(self.metric, *self.known.windows[span, entered], rule)
+        metric, known = self.metric, self.known
+        if known is None:
+            return means_and_ratios.compare_within(metric, window, self.arms, rule)
+        if self.axis.name == "calendar" and (span, entered) in known.windows:
+            return means_and_ratios.compare_moments(metric, *known.windows[span, entered], rule)
         days = 1 if self.axis.name in ("hour", "weekday") else span[1] - span[0] + 1
-        arms = pair_of(window, self.arms)
-        skewness = self.known.shape.skewness(days), self.known.shape.scaled
-        return compare_moments(self.metric, *arms, rule, skewness=skewness)
+        pair = means_and_ratios.pair_of(window, self.arms)
+        skewness = known.shape.skewness(days), known.shape.scaled
+        return means_and_ratios.compare_moments(metric, *pair, rule, skewness=skewness)
 
 
 def calendar(
-    metric: MetricDays,
+    sums: Mapping[str, DaySums],
     control: str,
     strata: Strata,
     days: Sequence[str],
     partial: frozenset[str],
 ) -> Axis:
-    """Days of the calendar; a cohort is there from its own day on."""
+    """Return days of the calendar; a cohort is there from its own day on."""
     marked = tuple(day in partial for day in days)
-    sums = metric.sums(metric.days)
     return Axis("calendar", tuple(days), sums, control, strata, tuple(range(len(days))), marked)
 
 
 def since_entry(metric: MetricDays, control: str, strata: Strata) -> Axis:
-    """Days since each unit's entry, 0 the day of entry, as far as they were observed."""
+    """Return days since each unit's entry, 0 the day of entry, as far as they were observed."""
     sums = metric.sums(metric.ages)
-    (observed,) = {one.presence.days for one in sums.values()}
+    observed = sums[control].presence.days
     return Axis(
         name="exposure",
         labels=tuple(str(age) for age in range(observed)),
@@ -232,13 +202,7 @@ def spans(days: int, widths: Sequence[int]) -> dict[Kind, list[Span]]:
 
 
 class Window(NamedTuple):
-    """The effect in one window.
-
-    Attributes:
-        kind: Its kind.
-        span: Its days.
-        comparison: The effect, or why there is none.
-    """
+    """The effect in one window of some days, or why there is none."""
 
     kind: Kind
     span: Span
@@ -250,13 +214,9 @@ def windows_of(course: Course, rule: Rule, widths: Sequence[int]) -> tuple[Windo
     return tuple(
         Window(kind, span, comparison)
         for kind, own in spans(len(course.axis.labels), widths).items()
+        if own
         for span, comparison in course.effects(own, rule, entered=kind == "cumulative")
     )
-
-
-def window_rows(course: Course, windows: Sequence[Window]) -> tuple[WindowRow, ...]:
-    """Return the rows of windows."""
-    return tuple(row_of(course, *window) for window in windows)
 
 
 def row_of(

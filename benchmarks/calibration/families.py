@@ -12,7 +12,7 @@ from abeval.stats import (
     multiplicity,
     srm,
 )
-from abeval.stats.distributions import tail
+from abeval.stats.distributions import two_sided
 from abeval.stats.records import Estimate
 from benchmarks.calibration.logs import STRATA, Split, arms, pool
 from benchmarks.calibration.outcome import ALPHA, Outcome, Promise, nominal, outcomes
@@ -54,7 +54,7 @@ def families(seed: int, runs: int, tests: int = 10) -> list[Outcome]:
     rng = np.random.default_rng([seed, 17])
     methods: tuple[multiplicity.Method, ...] = get_args(multiplicity.Method)
     z = np.sqrt(0.5) * (rng.normal(size=(runs, tests)) + rng.normal(size=(runs, 1)))
-    p_values = np.array([[tail(x).p_value for x in row] for row in z])
+    p_values = np.array([[two_sided(x) for x in row] for row in z])
     weights = np.where(np.arange(tests) < 2, 4.0, 1.0)
     adjusted = [[multiplicity.adjust(p, method).min() for p in p_values] for method in methods]
     weighted = [multiplicity.weighted(p, weights).min() for p in p_values]

@@ -89,7 +89,7 @@ def courses(control: Units, treatment: Units, known: bool = True) -> tuple[Cours
         True,
     )
     strata = ((*range(DAYS),),)
-    axis = calendar(by_day, "a", strata, labels, frozenset())
+    axis = calendar(by_day.sums(by_day.days), "a", strata, labels, frozenset())
     what = known_of(METRIC, _thirds(arms, labels), Arms("a", "b"), labels) if known else None
     return Course(METRIC, "b", axis, what), Course(
         METRIC, "b", since_entry(by_day, "a", strata), what

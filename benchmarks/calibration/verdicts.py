@@ -16,15 +16,14 @@ from functools import partial
 
 from abeval.inference.comparison import Rule
 from abeval.metrics.definition import INCREASE, Metric, RowTerm
-from abeval.time.analysis import Timeline, metric_over_time, snapshots
-from abeval.time.peeking import follow
+from abeval.time.analysis import metric_over_time
+from abeval.time.peeking import follow, snapshots
 from abeval.time.windows import Course, calendar, windows_of
 from benchmarks.calibration.worlds import (
     DAYS,
     WORLDS,
     World,
     days_of,
-    experiment_of,
     time_sums,
     units_of,
 )
@@ -76,8 +75,7 @@ class PeekingRates:
 
 def verdict_of(seed: int, world: str, days: int = DAYS, units: int = 8000) -> str:
     """Stability verdict on one simulated experiment in the world of this name."""
-    timeline = Timeline(experiment_of(), time_sums(units_of(_NAMED[world], seed, units, days)))
-    (result,) = metric_over_time(timeline, CTR)
+    (result,) = metric_over_time(time_sums(units_of(_NAMED[world], seed, units, days)), CTR)
     return "" if result.stability is None else result.stability.verdict
 
 
@@ -96,7 +94,9 @@ def looks_of(seed: int, units: int = 3000) -> list[tuple[bool, bool, bool]]:
     for metric in (CLICKS, CTR):
         by_day = days_of(simulated, per_unit=metric.kind == "mean")
         labels = [str(day) for day in range(DAYS)]
-        axis = calendar(by_day, "control", (tuple(range(DAYS)),), labels, frozenset())
+        axis = calendar(
+            by_day.sums(by_day.days), "control", (tuple(range(DAYS)),), labels, frozenset()
+        )
         windows = windows_of(Course(metric, "treatment", axis), Rule(), ())
         held = follow(snapshots(metric, windows), 0.05)
         p_values = [snapshot.effect.p_value for snapshot, _, _ in held]

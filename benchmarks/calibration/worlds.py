@@ -13,7 +13,7 @@ from abeval.logs.placing import Entered, entry_stretches
 from abeval.results.windows import StabilityVerdict
 from abeval.stats.records import Bools, Floats, Integers
 from abeval.time.day_sums import MetricDays, Presence
-from abeval.time.time_sums import TimeSums
+from abeval.time.time_sums import Timeline
 
 DAYS = 28
 WEEKDAYS = np.array([1.0, 0.95, 0.95, 1.0, 1.1, 1.3, 1.25])
@@ -157,7 +157,7 @@ def experiment_of(alpha: float = 0.05) -> Experiment:
     )
 
 
-def time_sums(units: Units, name: str = "ctr") -> TimeSums:
+def time_sums(units: Units, name: str = "ctr") -> Timeline:
     """Values as the log has them, for days from 1 March on."""
     clicks = days_of(units)
     first = date(2027, 3, 1)
@@ -168,5 +168,6 @@ def time_sums(units: Units, name: str = "ctr") -> TimeSums:
         for variant, of_variant in entered.items()
         for i, day in enumerate(days)
     ]
-    stretches = entry_stretches(experiment_of(), rows)
-    return TimeSums(days, frozenset(), entered, {name: clicks}, {}, stretches=stretches)
+    experiment = experiment_of()
+    stretches = entry_stretches(experiment, rows)
+    return Timeline(experiment, days, frozenset(), entered, {name: clicks}, stretches=stretches)

@@ -15,7 +15,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import abeval
-from abeval.aggregates import row_pass
 from abeval.aggregates.collect import run_median
 from abeval.aggregates.kernels import rows
 from abeval.aggregates.kernels.reach import NO_CATALOGUE, Reach, Sizes
@@ -224,17 +223,20 @@ def assert_quantiles(found: RowSums, engine: DuckDBEngine, of: LogShape) -> None
     """The values that occur, what stands next to each place, and each unit's values below."""
     run_median(experiment(), of, engine, P50)
     levels = engine.frame("select * from quantile_level order by variant, value")
-    mine = found.values["v_1", "v_1", "v_1"]
-    assert set(mine.spans) == set(levels.variant)
+    mine = found.values["v_1", "v_1", "v_1"].by_variant
+    assert set(mine) == set(levels.variant)
     medians = {}
     for name, own in levels.groupby("variant"):
-        assert mine.spans[name] == (own.events.sum(), own.value.iloc[0], own.value.iloc[-1])
+        ranked = mine[name].levels
+        assert len(mine[name].value) == own.events.sum()
+        assert ranked.values[[0, -1]].tolist() == [own.value.iloc[0], own.value.iloc[-1]]
         between = own.iloc[:-1][["value", "middle", "next_value", "next_middle"]]
-        places = [(name, int(row.middle)) for row in between.itertuples()]
-        steps = dict(zip(places, between.astype("int64").itertuples(index=False), strict=True))
-        assert mine.steps([*places, (name, int(own.middle.iloc[-1]))]) == steps
-        medians |= mine.steps([(name, place(mine.spans[name].events, 0.5))])
-    assert_moments(mine.below(medians), engine.frame("select * from quantile_below"))
+        for row in between.astype("int64").itertuples(index=False):
+            assert ranked.step(int(row.middle)) == row
+        assert ranked.step(int(own.middle.iloc[-1])) is None
+        medians[name] = mine[name].below(place(len(mine[name].value), 0.5))
+    known = {name: one for name, one in medians.items() if one is not None}
+    assert_moments(known, engine.frame("select * from quantile_below"))
 
 
 def assert_moments(found: Mapping[str, Moments], of_units: pd.DataFrame) -> None:
@@ -316,7 +318,6 @@ def assert_days(frame: pd.DataFrame, rows: int = 3_000_000) -> None:
     with held(frame) as engine:
         found = summed(engine, of, sources, rows, span=span)
     assert found.catalogue is not None
-    assert found.gauc_days is not None
     (events,) = found.values.values()
     for first, last in {span, (span[0], span[0]), (span[0], span[1] - 1), (span[1], span[1])}:
         with held(frame[(number >= first) & (number <= last)]) as engine:
@@ -327,10 +328,10 @@ def assert_days(frame: pd.DataFrame, rows: int = 3_000_000) -> None:
         )
         (own,) = alone.values.values()
         of_days = events.of_days(np.arange(len(events.arm)), first, last)
-        assert of_days.spans == own.spans
+        assert of_days.value.tolist() == own.value.tolist()
         assert of_days.unit.tolist() == own.unit.tolist()
         if first == last:
-            of_day, whole = found.gauc_days, alone.days[GAUC]
+            of_day, whole = found.by_day[GAUC], alone.days[GAUC]
             rows_of_day = of_day.day == first
             assert of_day.unit[rows_of_day].tolist() == whole.unit.tolist()
             for name, column in whole.columns.items():
@@ -346,7 +347,7 @@ def test_a_window_is_what_a_log_of_its_days_is(drawn):
 
 
 def test_a_window_over_several_blocks_is_what_a_log_of_its_days_is(monkeypatch):
-    monkeypatch.setattr(row_pass, "BLOCK", 900)
+    monkeypatch.setattr(rows, "BLOCK", 900)
     assert_days(many(3000), rows=3000)
 
 
@@ -379,8 +380,8 @@ def many(count: int, decimals: int | None = None) -> pd.DataFrame:
 @pytest.mark.parametrize(("block", "memory"), [(900, 1 << 29), (900, 0), (10**6, 0)])
 @pytest.mark.parametrize("decimals", [None, 3])
 def test_chunks_and_blocks_of_any_size_give_the_same(block, memory, decimals, monkeypatch):
-    monkeypatch.setattr(row_pass, "BLOCK", block)
-    monkeypatch.setattr(row_pass, "room_of", lambda options: rows.Room(memory))
+    monkeypatch.setattr(rows, "BLOCK", block)
+    monkeypatch.setattr(rows, "room_of", lambda options: rows.Room(memory))
     with held(many(5000, decimals), "bigint") as engine:
         assert_as_queries(engine, shape(by_item=False, own_category=True), rows=5000)
 
@@ -413,7 +414,7 @@ class Elsewhere(DuckDBEngine):
 
 @pytest.mark.parametrize("decimals", [None, 3])
 def test_parts_on_other_machines_give_the_same(decimals, monkeypatch):
-    monkeypatch.setattr(row_pass, "BLOCK", 900)
+    monkeypatch.setattr(rows, "BLOCK", 900)
     with held(many(5000, decimals), "bigint", kind=Elsewhere) as engine:
         assert_as_queries(engine, shape(by_item=False, own_category=True), rows=5000)
         assert not engine.opened.is_open
@@ -421,10 +422,10 @@ def test_parts_on_other_machines_give_the_same(decimals, monkeypatch):
 
 def test_what_does_not_fit_into_memory_lies_where_it_is_told_to(tmp_path):
     kept = rows.Blocks(1, rows.Room(0, str(tmp_path / "new")))
-    kept.add([np.arange(3), np.zeros(3)], [0, 3])
-    kept.add([np.arange(300, 302), np.ones(2)], [0, 2])
+    kept.add({"item": np.arange(3), "score": np.zeros(3)}, [0, 3])
+    kept.add({"item": np.arange(300, 302), "score": np.ones(2)}, [0, 2])
     assert (tmp_path / "new").is_dir()
-    assert kept.read(0, [0])[0].tolist() == [0, 1, 2, 300, 301]
+    assert kept.read(0)["item"].tolist() == [0, 1, 2, 300, 301]
     kept.close()
     assert list((tmp_path / "new").iterdir()) == []
 

@@ -170,12 +170,3 @@ def test_values_of_units_are_in_the_order_of_values() -> None:
     sums = of.buckets(metrics["rate"], None)
     assert sums.sums[:, :2].tolist() == [[1, 2], [1, 3], [2, 1]]
     assert sums.units.tolist() == [1, 1, 1]
-
-
-def test_few_values_are_counted_and_many_are_left_out() -> None:
-    of, metrics = values_of([(2, 1), (1, 3), (2, 1), (2, 1)], [0, 0, 0, 1])
-    rows = of.few_values(metrics["rate"], 3)
-    assert [(one[1], one[2], one[3], one[-1]) for one in rows] == [
-        *(("a", 1.0, 3.0, 1), ("a", 2.0, 1.0, 2), ("b", 2.0, 1.0, 1))
-    ]
-    assert of.few_values(metrics["rate"], 2) == []

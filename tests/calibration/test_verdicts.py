@@ -8,19 +8,26 @@ import pytest
 from abeval.experiment.sections import Event
 from abeval.inference.comparison import Rule
 from abeval.stats.records import Refusal
-from abeval.time.analysis import Timeline, metric_over_time, snapshots
-from abeval.time.peeking import follow
+from abeval.time.analysis import metric_over_time
+from abeval.time.peeking import follow, snapshots
 from abeval.time.windows import Course, calendar, windows_of
 from benchmarks.calibration import verdicts as calibration
-from benchmarks.calibration.verdicts import CTR, experiment_of, looks_of, verdicts
-from benchmarks.calibration.worlds import DAYS, WORLDS, days_of, time_sums, units_of
+from benchmarks.calibration.verdicts import CTR, looks_of, verdicts
+from benchmarks.calibration.worlds import (
+    DAYS,
+    WORLDS,
+    days_of,
+    experiment_of,
+    time_sums,
+    units_of,
+)
 
 NAMED = {world.name: world for world in WORLDS}
 
 
 def analysed(made, experiment=None):
-    timeline = Timeline(experiment or experiment_of(), time_sums(made), widths=(7,))
-    (result,) = metric_over_time(timeline, CTR)
+    line = replace(time_sums(made), experiment=experiment or experiment_of(), widths=(7,))
+    (result,) = metric_over_time(line, CTR)
     return result
 
 
@@ -80,12 +87,13 @@ def test_an_event_with_another_effect_is_found():
 def test_a_ramp_is_found_and_its_paradox_undone():
     made = units_of(NAMED["ramp 10 to 50 %"], 4, 16_000)
     sums = time_sums(made)
-    strata = Timeline(experiment_of(), sums).strata
+    strata = sums.strata
     assert strata == (tuple(range(7)), tuple(range(7, DAYS)))
     assert sums.stretches[0].shares["treatment"] == pytest.approx(0.1, abs=0.02)
     lifts = {}
     for name, groups in (("naive", (tuple(range(DAYS)),)), ("by share", strata)):
-        axis = calendar(sums.metrics["ctr"], "control", groups, sums.days, frozenset())
+        ctr = sums.metrics["ctr"]
+        axis = calendar(ctr.sums(ctr.days), "control", groups, sums.days, frozenset())
         ((_, effect),) = Course(CTR, "treatment", axis).effects([(0, DAYS - 1)], Rule(), True)
         lifts[name] = effect.lift
     assert lifts["naive"].high < 0.10
@@ -154,7 +162,9 @@ def test_daily_looks_short():
 
 def test_a_real_effect_is_declared_by_looks():
     made = units_of(NAMED["constant"], 11, 16_000)
-    axis = calendar(days_of(made), "control", (tuple(range(DAYS)),), [""] * DAYS, frozenset())
+    by_day = days_of(made)
+    strata = (tuple(range(DAYS)),)
+    axis = calendar(by_day.sums(by_day.days), "control", strata, [""] * DAYS, frozenset())
     windows = windows_of(Course(CTR, "treatment", axis), Rule(), ())
     _, looks, information = zip(*follow(snapshots(CTR, windows), 0.05), strict=True)
     assert looks[-1].p_value < 0.01

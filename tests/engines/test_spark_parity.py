@@ -36,7 +36,7 @@ from abeval.off_policy.run import OffPolicyOptions, off_policy
 from abeval.offline.replay import ReplayOptions, replay
 from abeval.pipeline import analyze_on
 from abeval.time.analysis import windows
-from abeval.time.open import aa
+from abeval.time.time_sums import aa
 from benchmarks.plants.run import simulate_plant
 from tests.aggregates import events_world
 from tests.assignment.schemes import SETTINGS, WEIGHTS, odd_ids, scheme

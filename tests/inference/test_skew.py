@@ -85,7 +85,7 @@ class TestRule:
         even = {"a": {}, "b": {}}
         result = analyzed(orders((1500, 1500), 1, buyers=0.03), variants=even)
         methods = {row.metric: row.method for row in result.scorecard}
-        assert methods == {"revenue": "permutation_units", "ctr": "delta_t"}
+        assert methods == {"revenue": "permutation_moments", "ctr": "delta_t"}
         (row,) = _rows(result, "revenue")
         # Spending more is less certain than spending less: the interval is not around the middle.
         assert row.difference_high - row.difference > 1.1 * (row.difference - row.difference_low)
@@ -110,8 +110,10 @@ class TestRule:
             frame = pd.DataFrame({"user": np.arange(1800), "variant": variant, "spent": spent})
             columns = {"unit": "user", "variant": "variant", "control": "a", "metrics": ["spent"]}
             (row,) = abeval.analyze(frame, **columns).scorecard
-            assert (row.method, row.status) == ("permutation_units", "unclear")
-            assert row.lift_high is not None
+            assert (row.method, row.status) == ("permutation_moments", "unclear")
+            assert row.p_value is not None
+            assert row.difference_low is not None
+            assert row.difference_low < 0
             many = frame.assign(spent=np.where(frame.user % 10 < 7 * (variant == "b"), 3.0, spent))
             assert abeval.analyze(many, **columns)["spent"].status == "better"
 
@@ -139,7 +141,7 @@ class TestRule:
 
     def test_skewed_values_at_an_uneven_split_are_permuted(self) -> None:
         result = analyzed(orders((2700, 300), 2))
-        assert [row.method for row in result.scorecard] == ["permutation_units"] * 2
+        assert [row.method for row in result.scorecard] == ["permutation_moments"] * 2
         # What can be known at this split is in the rows, not in a note.
         assert not any("uneven" in note for note in result.notes)
 
@@ -257,13 +259,13 @@ class TestOneMethod:
             for times in (0.4, 1.0, 2.0)
         ]
         assert [row.status for row in rows] == ["worse", "unclear", "better"]
-        assert {row.method for row in rows} == {"permutation_units"}
+        assert {row.method for row in rows} == {"permutation_moments"}
 
     def test_segments_days_and_pairs_see_the_same_choice(self) -> None:
         frame = orders((2700, 300), 5)
         result = analyzed(frame, segments={"kind": "kind"})
         (row,) = _rows(result, "ctr")
-        assert row.method == "permutation_units"
+        assert row.method == "permutation_moments"
         cells = [cell for cell in result.segments if cell.metric == "ctr"]
         for cell in cells:
             assert cell.difference is not None
@@ -282,7 +284,7 @@ class TestAdjusted:
         for adjust in ("cuped", "regression"):
             result = analyzed(frame, **before, inference={"adjust": adjust})
             (row,) = result.scorecard
-            assert row.method == "cuped_permutation_units"
+            assert row.method == "cuped_permutation_moments"
             assert _width(row) < 0.9 * _width(plain)
             (change,) = result.adjustments
             assert change.difference == pytest.approx(plain.difference)
@@ -297,7 +299,7 @@ class TestAdjusted:
         before = {"pre_period": {"start": "2024-02-28", "end": "2024-03-01"}}
         entries = {**before, "inference": {"adjust": "cuped"}, "metrics": metrics}
         (row,) = analyzed(frame, **entries).scorecard
-        assert row.method == "cuped_permutation_units"
+        assert row.method == "cuped_permutation_moments"
 
     def test_strata_have_their_own_splits(self) -> None:
         control = {"x": drawn(1, 4000), "y": drawn(2, 2000, 3.0)}

@@ -70,7 +70,7 @@ def test_tests_of_one_family_are_adjusted_over_it() -> None:
 def test_a_number_reaches_its_limits_or_goes_beyond_them(
     value: float, beyond: bool, status: str
 ) -> None:
-    limits = Limits(0.02, 0.2, "a fifth of the rows", beyond)
+    limits = Limits(0.02, 0.2, beyond)
     (check,) = decided([Finding(value, "few", "many", limits, name="lost")], TrustOptions())
     assert (check.status, check.value, check.is_test) == (status, value, False)
     assert check.message == ("few" if status == "pass" else "many")
@@ -78,7 +78,7 @@ def test_a_number_reaches_its_limits_or_goes_beyond_them(
 
 
 def test_numbers_and_checks_that_cannot_be_made_spend_no_budget() -> None:
-    limits = Limits(None, None, "never")
+    limits = Limits(None, None)
     number, none, test = decided(
         [Finding(9.0, "much", limits=limits, name="b"), skipped("no log", "c"), a_test("d", 0.02)],
         TrustOptions(),

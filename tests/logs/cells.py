@@ -14,7 +14,7 @@ from abeval.engines.duckdb import DuckDBEngine
 from abeval.engines.sql import query
 from abeval.experiment.load import parse_experiment
 from abeval.experiment.model import Experiment
-from abeval.logs.cells import IN_PERIOD, Cells, Summed, read_cells
+from abeval.logs.cells import IN_PERIOD, Cells, read_cells
 from abeval.logs.duplicates import Repeats
 from abeval.logs.files import FileFacts
 from abeval.logs.mapping import map_columns
@@ -132,14 +132,12 @@ class SmallLog:
         return Prepared(
             shape=self.shape,
             repeats=Repeats(None, 0, 0),
-            summed=Summed(),
             cells=self.cells,
             placed=self.placed(),
             variants=[*self.run.experiment.variants],
             covered={},
             files=FileFacts(),
             rows=rows,
-            has_rule=self.run.experiment.assignment_rule is not None,
         )
 
     def unit_of(self, *units: str) -> NDArray[np.int64]:

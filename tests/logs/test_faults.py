@@ -13,6 +13,7 @@ from abeval.experiment.load import parse_experiment
 from abeval.experiment.metrics import chosen_metrics
 from abeval.logs.mapping import map_columns
 from abeval.logs.prepare import faulty_expression
+from abeval.logs.run import Run
 from abeval.logs.shape import shape_of
 from tests.logs.small import analyze, small_log
 
@@ -75,7 +76,7 @@ def blamed(error: QueryError, seen: str) -> str:
     shape = shape_of(experiment, chosen, {"impressions": columns})
     if seen:
         engine.view("seen", seen)
-    found = faulty_expression(experiment, chosen, shape, engine, error)
+    found = faulty_expression(Run(experiment, engine), chosen, shape, error)
     engine.close()
     return str(found)
 

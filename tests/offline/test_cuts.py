@@ -10,7 +10,7 @@ import pytest
 from pydantic import TypeAdapter
 
 import abeval
-from abeval.offline.parts import CELLS
+from abeval.offline.slices import CELLS
 from abeval.report.page import page_html
 from abeval.results.replay import ReplayResult
 from abeval.results.study import Study

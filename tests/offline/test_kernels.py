@@ -83,7 +83,7 @@ def sums_of(log: pd.DataFrame, fast: bool) -> Sums:
     assert isinstance(asked, ArrayEngine) == fast
     return run_models(
         asked,
-        Candidates(candidates, True, rows=rows),
+        Candidates(candidates, rows=rows),
         read_units(asked),
         Scoring(METRICS, Policy()),
         lambda _: None,

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 from abeval.engines.sql import query
 from abeval.offline.metrics import RANKING, OfflineMetric
-from abeval.offline.queried import value_sql
+from abeval.offline.sums import value_sql
 from tests.offline import slow
 from tests.relations import Keyed, Relations, answer, chance, near
 

@@ -265,11 +265,13 @@ def test_every_number_of_a_table_is_one_of_its_record(study: Study) -> None:
     assert checked > 5000
 
 
-def tables_of(blocks: Iterable[Block]) -> Iterator[FigureView | TextTable]:
+def tables_of(blocks: Iterable[Block]) -> Iterator[TextTable]:
     for block in blocks:
         if isinstance(block, Closed):
             yield from tables_of(block.blocks)
-        elif isinstance(block, FigureView | TextTable):
+        elif isinstance(block, FigureView):
+            yield block.table
+        elif isinstance(block, TextTable):
             yield block
 
 

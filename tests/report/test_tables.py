@@ -8,8 +8,8 @@ from dataclasses import replace
 import pytest
 
 import abeval
+from abeval.report.effects import role_views
 from abeval.report.page import page_html
-from abeval.report.scorecard import role_views
 from abeval.report.tables import printed, segment_tables, tables
 from abeval.report.terminal import as_text
 from abeval.results import (

@@ -25,8 +25,7 @@ def test_half_of_the_table_at_hand_counts_in_either_tail(c: Count, t: Count) -> 
     half = law.pmf(t.successes) / 2
     smaller = min(law.cdf(t.successes) - half, law.sf(t.successes - 1) - half)
     found = proportions.fisher(*c, *t)
-    assert found.p_value == pytest.approx(min(1.0, 2 * smaller), rel=1e-8)
-    assert found.log10 == pytest.approx(math.log10(min(1.0, 2 * smaller)), abs=1e-8)
+    assert found == pytest.approx(min(1.0, 2 * smaller), rel=1e-8)
 
 
 @pytest.mark.parametrize(
@@ -84,15 +83,13 @@ def test_an_arm_without_successes_has_an_honest_lift() -> None:
     assert effect.high == pytest.approx(stats.beta.ppf(0.975, 4, 1997) * 2, rel=0.01)
 
 
-def test_a_strong_association_keeps_its_logarithm() -> None:
-    found = proportions.fisher(10, 100_000, 5000, 100_000)
-    assert found.p_value == 0
-    assert found.log10 == pytest.approx(-1505.45, abs=0.01)
+def test_a_strong_association_has_a_p_value_of_zero() -> None:
+    assert proportions.fisher(10, 100_000, 5000, 100_000) == 0
 
 
 def test_degenerate_tables() -> None:
     for x in (0, 9):
-        assert proportions.fisher(x, 9, x, 9).p_value == 1
+        assert proportions.fisher(x, 9, x, 9) == 1
         assert proportions.odds_ratio(x, 9, x, 9) == (0, math.inf)
         with pytest.raises(Refusal) as refusal:
             proportions.exact(Count(x, 9), Count(x, 9))

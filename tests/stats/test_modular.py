@@ -1,7 +1,5 @@
 """Ten thousand users made by integer arithmetic, through every test of a mean and a ratio."""
 
-import math
-
 import numpy as np
 import pytest
 from scipy import stats
@@ -74,7 +72,8 @@ def test_modular_10k_ratio_and_cuped() -> None:
     )
     a = adjustment.cuped_ratio(*arms("clicks", "impressions", "pre_clicks", "pre_impressions"))
     assert 0 < a.variance_removed < 1
-    assert a.effect.difference == pytest.approx(a.unadjusted.difference, rel=0.05)
+    raw = a.treatment.value - a.control.value
+    assert a.effect.difference == pytest.approx(raw, rel=0.05)
 
 
 def estimate(found: object) -> tuple[float, ...]:
@@ -113,4 +112,3 @@ def test_modular_10k_agrees_with_tea_tasting() -> None:
         e = a.effect
         mine = (e.control, e.treatment, e.difference, e.p_value, e.statistic, e.low, e.high)
         assert mine == pytest.approx(estimate(reference[name])[:7], rel=1e-9)
-        assert math.isfinite(e.log10_p_value)

@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from reference_vectors import quick, vector
 
-from abeval.stats import effects, quantiles
+from abeval.stats import distributions, quantiles
 from abeval.stats.records import Refusal
 from benchmarks.calibration import quantiles as arrays
 
@@ -131,7 +131,7 @@ def test_two_quantiles_compare() -> None:
     assert e.p_value < 0.05
     assert e.low > 0
     # Each end is that of the errors on its own side (Zou and Donner 2008).
-    q = -effects.quantile(0.025, e.df)
+    q = -distributions.quantile(0.025, e.df)
     assert e.low == pytest.approx(e.difference - q * math.hypot(control.above, treatment.below))
     assert e.high == pytest.approx(
         e.difference + Z * math.hypot(control.below, treatment.above), rel=0.01

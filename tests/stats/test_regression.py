@@ -7,7 +7,7 @@ from reference_vectors import small, vector
 from scipy import stats
 from test_means import arms
 
-from abeval.stats import adjustment, effects
+from abeval.stats import adjustment, effects, means
 from abeval.stats.moments import Moments
 from abeval.stats.records import Refusal
 
@@ -99,9 +99,9 @@ def test_slopes_that_differ_cost_what_the_mean_of_the_covariates_costs(
 
 
 def test_without_covariates_it_is_welch() -> None:
-    a = adjustment.lin_mean(*arms("dwell"))
-    assert a.effect.difference == pytest.approx(a.unadjusted.difference, rel=1e-9)
-    assert a.effect.se == pytest.approx(a.unadjusted.se, rel=1e-9)
+    a, raw = adjustment.lin_mean(*arms("dwell")), means.welch(*arms("dwell"))
+    assert a.effect.difference == pytest.approx(raw.difference, rel=1e-9)
+    assert a.effect.se == pytest.approx(raw.se, rel=1e-9)
     assert a.variance_removed == pytest.approx(0, abs=1e-9)
 
 

@@ -36,7 +36,6 @@ def test_p_value_and_interval_agree(effect: float, se: float, t: float, alpha: f
     edge = min(abs(look.low), abs(look.high))
     if edge > 1e-9:
         assert (look.p_value <= alpha) == (look.low > 0 or look.high < 0)
-    assert 10**look.log10_p_value == pytest.approx(look.p_value, rel=1e-9)
 
 
 @quick
@@ -47,12 +46,6 @@ def test_arms_swapped_and_scale_changed(effect: float, se: float, t: float, scal
     assert (swapped.low, swapped.high) == (-look.high, -look.low)
     scaled = sequential.confidence_sequence(effect * scale, se * scale, t)
     assert scaled.p_value == pytest.approx(look.p_value, rel=1e-9)
-
-
-def test_d4_extreme_p_values_keep_a_logarithm() -> None:
-    look = sequential.confidence_sequence(1.0, 0.01, 1.0)
-    assert look.p_value == 0.0 or look.p_value < 1e-300
-    assert -2200 < look.log10_p_value < -1500
 
 
 def returning_users(

@@ -162,10 +162,9 @@ class TestIntervals:
         other = compared(spent(seed + 10, 30, 1.5), spent(seed, 30, 1.5))
         assert at(arms, 1.0).lower[0] == pytest.approx(at(other, 1.0).upper[0], rel=1e-9)
 
-    def test_far_tails_have_a_logarithm(self) -> None:
+    def test_far_tails_have_a_p_value(self) -> None:
         effect = skewed.effect(compared(spent(1, 90_000), 3 + spent(2, 10_000)))
         assert effect.p_value < 1e-290
-        assert -1e6 < effect.log10_p_value < -290
 
     def test_small_skewness_is_the_normal(self) -> None:
         random = np.random.default_rng(2)

@@ -43,12 +43,12 @@ def test_one_stratum_is_the_plain_test() -> None:
         assert found.variance_removed == pytest.approx(0, abs=1e-12)
 
 
-def test_unadjusted_is_the_test_of_all_units() -> None:
+def test_removed_variance_is_that_of_the_test_of_all_units() -> None:
     treated = small("variant") == 1
     y = small("dwell")
     whole = means.welch(Moments.of(y[~treated]), Moments.of(y[treated]))
-    found = adjustment.stratified_mean(*strata("dwell")).unadjusted
-    assert found[:-1] == pytest.approx(whole[:-1], rel=1e-9)
+    found = adjustment.stratified_mean(*strata("dwell"))
+    assert found.variance_removed == pytest.approx(1 - (found.effect.se / whole.se) ** 2, rel=1e-9)
 
 
 def test_a_ratio_with_denominator_one_is_the_mean() -> None:

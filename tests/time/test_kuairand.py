@@ -5,10 +5,10 @@ import numpy as np
 import pytest
 
 from abeval.assignment import Assignment
-from abeval.time.analysis import Timeline, metric_over_time
-from abeval.time.time_sums import TimeSums
-from benchmarks.calibration.verdicts import CTR, experiment_of
-from benchmarks.calibration.worlds import Arm, metric_days
+from abeval.time.analysis import metric_over_time
+from abeval.time.time_sums import Timeline
+from benchmarks.calibration.verdicts import CTR
+from benchmarks.calibration.worlds import Arm, experiment_of, metric_days
 from tests.real_logs import kuairand, need
 
 DAYS = tuple(f"2022-04-{day}" for day in range(24, 31))
@@ -45,8 +45,8 @@ def analysed(log, salt, more=0.0):
     }
     by_day = metric_days(arms, observed=len(DAYS) - 1)
     entered = {name: one.entered for name, one in by_day.days.items()}
-    sums = TimeSums(DAYS, PARTIAL, entered, {"ctr": by_day}, {})
-    (result,) = metric_over_time(Timeline(experiment_of(), sums), CTR)
+    line = Timeline(experiment_of(), DAYS, PARTIAL, entered, {"ctr": by_day})
+    (result,) = metric_over_time(line, CTR)
     return result
 
 

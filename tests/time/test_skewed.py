@@ -66,7 +66,7 @@ NUMBERS = ("difference_low", "difference_high", "lift_low", "lift_high", "p_valu
 def test_the_whole_is_judged_as_the_scorecard(results: dict[str, dict[str, Any]]) -> None:
     for row in results["analyze"]["scorecard"]:
         (*_, last) = windows(results, metric=row["metric"], kind="cumulative", axis="calendar")
-        assert row["method"] == "permutation_units"
+        assert row["method"] == "permutation_moments"
         for name in NUMBERS:
             assert last[name] == pytest.approx(row[name], rel=1e-9), (row["metric"], name)
 

@@ -6,7 +6,8 @@ scores only the place among the clicked scores of the variant counts, for it ord
 against the clicks of its own unit (GAUC) and against all clicks (AUC).
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import partial
 from itertools import pairwise
 from typing import Any, NamedTuple
 
@@ -14,17 +15,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from abeval.aggregates.kernels.rows import Block, UnitRows
-from abeval.logs.unit_arrays import (
-    NO_DAY,
-    Floats,
-    Groups,
-    Places,
-    UnitDays,
-    Whole,
-    added,
-    half_away,
-    heads,
-)
+from abeval.aggregates.kernels.values import narrow_days
+from abeval.logs import unit_arrays
+from abeval.logs.unit_arrays import Floats, Places, UnitDays, Whole, added, half_away, heads
+from abeval.metrics.definition import AUC, GAUC, Source
 
 _DIGITS = 7
 """The most decimals of scores that are levels themselves."""
@@ -38,72 +32,51 @@ Days = tuple[int, int]
 """The first day and the last, counted from 1970."""
 
 
-class Decimals(NamedTuple):
-    """Levels of scores with so many decimals, from the lowest to the highest.
+class Levels(NamedTuple):
+    """Where the levels of each variant begin, and the end; the level of each score of a variant."""
+
+    edges: Sequence[int]
+    of: Callable[[Floats, Arms], Whole]
+
+
+def by_decimals(digits: int, lowest: int, size: int, score: Floats, arm: Arms) -> Whole:
+    """Return levels of scores of so many decimals: multiples from the lowest on.
 
     Example:
-        >>> levels = Decimals(1, -5, 20, arms=2)
-        >>> levels.of(np.array([-0.5, 0.3, 0.3]), np.array([0, 0, 1])).tolist()
+        >>> by_decimals(1, -5, 20, np.array([-0.5, 0.3, 0.3]), np.array([0, 0, 1])).tolist()
         [0, 8, 28]
     """
-
-    digits: int
-    lowest: int
-    size: int
-    arms: int
-
-    @property
-    def edges(self) -> Sequence[int]:
-        """Return where the levels of each variant begin, and the end."""
-        return range(0, self.size * self.arms + 1, self.size)
-
-    def of(self, score: Floats, arm: Arms) -> Whole:
-        """Return the level of each score of a variant."""
-        level = np.rint(score * 10.0**self.digits).astype(np.int64)
-        level += arm * np.int64(self.size) - self.lowest
-        return level
+    level = np.rint(score * 10.0**digits).astype(np.int64)
+    level += arm * np.int64(size) - lowest
+    return level
 
 
-class AmongClicked(NamedTuple):
-    """Levels by place among the clicked scores of a variant.
+def among_clicked(
+    clicked: Sequence[Floats], edges: Sequence[int], score: Floats, arm: Arms
+) -> Whole:
+    """Return levels by the place among the clicked scores of a variant, each once, ascending.
 
     Level 2 i + 1 is that of clicked score i, 2 i lies between it and the one below.
 
-    Attributes:
-        clicked: Of each variant, each score once, ascending.
-
     Example:
-        >>> levels = AmongClicked([np.array([0.2]), np.array([0.1, 0.3])])
-        >>> levels.of(np.array([0.2, 0.1, 0.3]), np.array([0, 1, 1])).tolist()
+        >>> clicked, scores = [np.array([0.2]), np.array([0.1, 0.3])], np.array([0.2, 0.1, 0.3])
+        >>> among_clicked(clicked, [0, 3, 8], scores, np.array([0, 1, 1])).tolist()
         [1, 4, 6]
     """
-
-    clicked: Sequence[Floats]
-
-    @property
-    def edges(self) -> Sequence[int]:
-        """Return where the levels of each variant begin, and the end."""
-        return [0, *np.cumsum([2 * len(scores) + 1 for scores in self.clicked]).tolist()]
-
-    def of(self, score: Floats, arm: Arms) -> Whole:
-        """Return the level of each score of a variant."""
-        level = np.empty(len(score), dtype=np.int64)
-        for number, known in enumerate(self.clicked):
-            own = np.flatnonzero(arm == number)
-            # Sorted scores are found several times sooner.
-            own = own[np.argsort(score[own])]
-            place = np.searchsorted(known, score[own])
-            met = np.append(known, np.nan)[place] == score[own]
-            level[own] = 2 * place + met + self.edges[number]
-        return level
+    level = np.empty(len(score), dtype=np.int64)
+    for number, known in enumerate(clicked):
+        own = np.flatnonzero(arm == number)
+        # Sorted scores are found several times sooner.
+        own = own[np.argsort(score[own])]
+        place = np.searchsorted(known, score[own])
+        met = np.append(known, np.nan)[place] == score[own]
+        level[own] = 2 * place + met + edges[number]
+    return level
 
 
-Levels = Decimals | AmongClicked
-"""Turns scores into levels; those of a variant begin where those of the one before end."""
-
-
-def _decimals(score: Floats) -> tuple[int, float, float]:
+def _decimals(block: Block) -> tuple[int, float, float]:
     """Return the fewest decimals that all scores have, up to `_DIGITS`, and their ends."""
+    score = block.rows["score"]
     known = score[~np.isnan(score)]
     ends = float(known.min(initial=np.inf)), float(known.max(initial=-np.inf))
     for digits in range(_DIGITS):
@@ -115,13 +88,14 @@ def _decimals(score: Floats) -> tuple[int, float, float]:
 
 def _levels(rows: UnitRows, arm: Arms, arms: int) -> Levels:
     """Return the levels of all scores."""
-    parts = rows.each(lambda block: _decimals(block.rows["score"]), "score")
-    digits, lowest, highest = zip(*parts, strict=True)
+    digits, lowest, highest = zip(*rows.each(_decimals, "score"), strict=True)
     most = max(digits)
     if most < _DIGITS and min(lowest) <= max(highest):
         low, high = (round(end * 10.0**most) for end in (min(lowest), max(highest)))
-        if (high - low + 1) * arms <= _LEVELS:
-            return Decimals(most, low, high - low + 1, arms)
+        size = high - low + 1
+        if size * arms <= _LEVELS:
+            edges: Sequence[int] = range(0, size * arms + 1, size)
+            return Levels(edges, partial(by_decimals, most, low, size))
 
     def clicked(block: Block) -> list[Floats]:
         own = scored(block, arm)
@@ -129,18 +103,15 @@ def _levels(rows: UnitRows, arm: Arms, arms: int) -> Levels:
 
     of_arms = zip(*rows.each(clicked, "score", "click"), strict=True)
     # The negative zero equals the other one, and could be told apart from it.
-    return AmongClicked([np.unique(np.concatenate(listed) + 0.0) for listed in of_arms])
+    known = [np.unique(np.concatenate(listed) + 0.0) for listed in of_arms]
+    edges = [0, *np.cumsum([2 * len(scores) + 1 for scores in known]).tolist()]
+    return Levels(edges, partial(among_clicked, known, edges))
 
 
 class Scored(NamedTuple):
-    """The scored impressions of the period.
+    """The scored impressions of the period, their units, variants and clicks.
 
-    Attributes:
-        unit: Place of the unit, shape (impressions,).
-        arm: Its variant.
-        score: Of the served model, finite.
-        click: Whether it was clicked.
-        rows: Which impressions of the block they are.
+    `rows` says which impressions of the block they are.
     """
 
     unit: NDArray[np.int32]
@@ -148,6 +119,10 @@ class Scored(NamedTuple):
     score: Floats
     click: NDArray[np.bool_]
     rows: slice | Places
+
+    def results(self, levels: Levels) -> Whole:
+        """Return twice the level of each, and one more where it was clicked."""
+        return 2 * levels.of(self.score, self.arm) + self.click
 
 
 def scored(block: Block, arm: Arms) -> Scored:
@@ -177,11 +152,7 @@ class UnitPairs(NamedTuple):
 
 
 def unit_pairs(unit: NDArray[np.integer], result: Whole) -> UnitPairs:
-    """Return what `units/gauc` counts for each unit.
-
-    Args:
-        unit: Place of the unit of each impression.
-        result: Twice its level, and one more where it was clicked.
+    """Return what `units/gauc` counts for each unit, from results (`Scored`) of its impressions.
 
     Example:
         >>> unit_pairs(np.array([5, 5, 6]), np.array([3, 0, 2])).halves.tolist()
@@ -217,11 +188,10 @@ def gauc_of(pairs: UnitPairs) -> UnitDays:
     both = (p > 0) & (p < n)
     with np.errstate(invalid="ignore", divide="ignore"):
         auc = pairs.halves / (2.0 * p * (n - p))
-    weighted = np.where(both, 1e9 * n * auc, 0.0)
     return _of_period(
         pairs.unit,
         c_impressions=np.where(both, n, 0),
-        c_weighted_auc=half_away(weighted),
+        c_weighted_auc=half_away(np.where(both, 1e9 * n * auc, 0.0)),
         c_left_out_units=np.where(both, 0, 1),
         c_left_out_impressions=np.where(both, 0, n),
         c_left_out_clicks=np.where(both, 0, p),
@@ -229,20 +199,17 @@ def gauc_of(pairs: UnitPairs) -> UnitDays:
 
 
 def _of_period(unit: NDArray[Any], **columns: Whole) -> UnitDays:
-    days = np.full(len(unit), NO_DAY, dtype=np.int32)
-    return UnitDays(unit, np.ones(len(unit), dtype=bool), days, columns)
+    days, in_period = (
+        np.full(len(unit), unit_arrays.NO_DAY, dtype=np.int32),
+        np.ones(len(unit), dtype=bool),
+    )
+    return narrow_days(UnitDays(unit, in_period, days, columns))
 
 
-class ScoreSums(NamedTuple):
-    """What `units/gauc` and `units/auc` return, and GAUC of each unit's days, block by block."""
-
-    gauc: UnitDays
-    auc: UnitDays
-    gauc_days: Sequence[UnitDays]
-
-
-def score_sums(rows: UnitRows, arm: Arms, arms: int, days: Days | None = None) -> ScoreSums:
-    """GAUC and AUC of some units.
+def score_sums(
+    rows: UnitRows, arm: Arms, arms: int, days: Days | None = None
+) -> tuple[dict[Source, UnitDays], list[UnitDays]]:
+    """Return GAUC and AUC of some units, and GAUC of each unit's days, block by block.
 
     Args:
         rows: With `click` and `score`, NaN where there is none.
@@ -252,55 +219,53 @@ def score_sums(rows: UnitRows, arm: Arms, arms: int, days: Days | None = None) -
     """
     levels = _levels(rows, arm, arms)
 
-    def counted(block: Block) -> tuple[UnitPairs, Places, Whole]:
+    def counted(block: Block) -> tuple[UnitPairs, Places, Whole, list[UnitDays]]:
         own = scored(block, arm)
-        result = 2 * levels.of(own.score, own.arm) + own.click
+        result = own.results(levels)
         times = np.bincount(result)
         met = np.flatnonzero(times)
-        return unit_pairs(own.unit, result), met, times[met]
+        by_day = [_of_days(block, own, result, days)] if days else []
+        return unit_pairs(own.unit, result), met, times[met], by_day
 
-    of_blocks = list[UnitPairs]()
+    of_blocks, of_days = list[UnitPairs](), list[UnitDays]()
     counts = np.zeros((levels.edges[-1], 2), dtype=np.int64)
-    for paired, met, times in rows.each(counted, "score", "click"):
+    for paired, met, times, by_day in rows.each(counted, "score", "click"):
         of_blocks.append(paired)
+        of_days += by_day
         counts.ravel()[met] += times
     worth = _worth(counts, levels.edges)
 
     def won(block: Block) -> Whole:
         own = scored(block, arm)
-        halves = worth[2 * levels.of(own.score, own.arm) + own.click]
+        halves = worth.ravel()[own.results(levels)]
         # Impressions of a unit lie together, so that few sums are left to sort.
         start = heads(own.unit)
-        return Groups.of(own.unit[start].astype(np.int64)).sum(added(halves, start))
+        return unit_arrays.Groups.of(own.unit[start].astype(np.int64)).sum(added(halves, start))
 
     halves = np.concatenate([*rows.each(won, "score", "click")])
     columns = [*map(np.concatenate, zip(*of_blocks, strict=True))]
     # Blocks of another machine have units from here and there.
     order = np.argsort(columns[0], kind="stable")
     pairs = UnitPairs(*(column[order] for column in columns))
-    auc = auc_of(pairs, halves[order], arm, counts, levels.edges)
-    return ScoreSums(gauc_of(pairs), auc, _gauc_days(rows, arm, levels, days) if days else ())
+    starts = levels.edges[:-1]
+    of_arms = np.add.reduceat(counts, starts), np.add.reduceat(counts[:, 1] * worth[:, 1], starts)
+    return {GAUC: gauc_of(pairs), AUC: auc_of(pairs, halves[order], arm, *of_arms)}, of_days
 
 
-def _gauc_days(rows: UnitRows, arm: Arms, levels: Levels, days: Days) -> list[UnitDays]:
-    """GAUC with a day of a unit in place of a unit; rows without a day are of none."""
+def _of_days(block: Block, own: Scored, result: Whole, days: Days) -> UnitDays:
+    """Return GAUC with a day of a unit in place of a unit; rows without a day are of none."""
     first, last = days
     size = np.int64(last - first + 1)
-
-    def paired(block: Block) -> UnitDays:
-        own = scored(block, arm)
-        day = block.of_run(block.runs["day"])[own.rows]
-        dated = np.flatnonzero(day >= first)
-        result = 2 * levels.of(own.score[dated], own.arm[dated]) + own.click[dated]
-        of_days = gauc_of(unit_pairs(own.unit[dated] * size + (day[dated] - first), result))
-        unit, place = np.divmod(of_days.unit, size)
-        return of_days._replace(unit=unit.astype(np.int32), day=(place + first).astype(np.int32))
-
-    return [*rows.each(paired, "score", "click")]
+    day = block.of_run(block.runs["day"])[own.rows]
+    dated = np.flatnonzero(day >= first)
+    unit_day = own.unit[dated] * size + (day[dated] - first)
+    of_days = gauc_of(unit_pairs(unit_day, result[dated]))
+    unit, place = np.divmod(of_days.unit, size)
+    return of_days._replace(unit=unit.astype(np.int32), day=(place + first).astype(np.int32))
 
 
 def _worth(counts: Whole, edges: Sequence[int]) -> Whole:
-    """Half-points of an impression against all others of its variant, by level and click.
+    """Return half-points of an impression against all others of its variant, by level and click.
 
     A click wins against those without below it and half against those at its level; against one
     without, all clicks win likewise.
@@ -310,12 +275,10 @@ def _worth(counts: Whole, edges: Sequence[int]) -> Whole:
         misses, clicks = counts[first:end].T
         worth[first:end, 1] = 2 * np.cumsum(misses) - misses
         worth[first:end, 0] = 2 * (clicks.sum() - np.cumsum(clicks)) + clicks
-    return worth.ravel()
+    return worth
 
 
-def auc_of(
-    pairs: UnitPairs, halves: Whole, arm: Arms, counts: Whole, edges: Sequence[int]
-) -> UnitDays:
+def auc_of(pairs: UnitPairs, halves: Whole, arm: Arms, counts: Whole, won: Whole) -> UnitDays:
     """Return the columns of `units/auc`; none of a variant without a click or without a miss.
 
     Args:
@@ -323,23 +286,18 @@ def auc_of(
         halves: Half-points that each unit's impressions are part of: won by its clicks, and by any
             click of the variant against its other impressions.
         arm: The variant of each unit.
-        counts: Impressions without and with a click at each level, shape (levels, 2).
-        edges: Where the levels of each variant begin, and the end.
+        counts: Impressions of each variant without and with a click, shape (variants, 2).
+        won: Half-points that the clicks of each variant win.
     """
-    of_units, pseudo = arm[pairs.unit], np.full(len(pairs.unit), np.nan)
-    for number, (first, end) in enumerate(pairwise(edges)):
-        misses, clicks = counts[first:end].T
-        negatives, positives = float(misses.sum()), float(clicks.sum())
-        if negatives and positives:
-            won = int((clicks * (2 * np.cumsum(misses) - misses)).sum())
-            auc = float(won) / (2.0 * positives * negatives)
-            own = np.flatnonzero(of_units == number)
-            p = pairs.clicks[own]
-            n = pairs.impressions[own] - p
-            pseudo[own] = auc + len(own) * (
-                halves[own] / (2.0 * positives * negatives) - auc * (p / positives + n / negatives)
-            )
-    has = np.flatnonzero(~np.isnan(pseudo))
+    own = arm[pairs.unit]
+    units = np.bincount(own, minlength=len(counts))[own]
+    negatives, positives = counts.astype(np.float64).T
+    with np.errstate(invalid="ignore", divide="ignore"):
+        every = 2.0 * positives * negatives
+        auc, p = (won / every)[own], pairs.clicks
+        share = p / positives[own] + (pairs.impressions - p) / negatives[own]
+        pseudo = auc + units * (halves / every[own] - auc * share)
+    has = np.flatnonzero(np.isfinite(pseudo))
     return _of_period(
         pairs.unit[has],
         c_scored_units=np.ones(len(has), dtype=np.int64),

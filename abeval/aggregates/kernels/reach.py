@@ -1,6 +1,7 @@
 """Count who was shown what: units and impressions of each item, by one sort of whole numbers."""
 
 from collections.abc import Sequence
+from functools import reduce
 from typing import NamedTuple
 
 import numpy as np
@@ -48,64 +49,31 @@ def shown_in(rows: UnitRows, items: int) -> Places:
         met[block.rows["item"][block.of_run(block.runs["in_period"])]] = True
         return met[:-1]
 
-    met = np.zeros(items, dtype=bool)
-    for own in rows.each(shown, "item"):
-        met |= own
-    return np.flatnonzero(met)
-
-
-class Shown(NamedTuple):
-    """What each block counts, by group; the keys of a group by item, day and the day before."""
-
-    counts: Blocks
-    sizes: Sizes
-
-    def reach(self, first: int | None = None, last: int = 0) -> tuple[Column, ...]:
-        """Add the blocks up, over the period or from one day, counted from 1970, to another.
-
-        Returns:
-            Group, item, units and impressions of each group and item that met, ascending.
-        """
-        days = self.sizes.bits[2]
-        since = 0 if first is None else first - self.sizes.first + 1
-        until = self.sizes.days if first is None else last - self.sizes.first + 1
-
-        def of(number: int) -> tuple[Column, ...]:
-            """Return the entries of a group, counted: many times faster than a sort of them."""
-            key, units, impressions = self.counts.read(number, range(3))
-            if days:
-                day, before = key & (1 << days) - 1, key >> days & (1 << days) - 1
-                units = np.where(before <= since, units, 0)
-                own = np.flatnonzero((day >= since) & (day <= until))
-                key, units, impressions = key[own] >> 2 * days, units[own], impressions[own]
-            times = np.bincount(key, impressions)
-            met = np.flatnonzero(times).astype(np.int32)
-            units = np.bincount(key, units)[met].astype(np.int32)
-            return np.full_like(met, number), met, units, times[met].astype(np.int32)
-
-        groups = [*in_threads(of, range(self.sizes.groups))]
-        return tuple(map(np.concatenate, zip(*groups, strict=True)))
+    return np.flatnonzero(reduce(np.logical_or, rows.each(shown, "item")))
 
 
 def shown(
     rows: UnitRows, group: Whole, item: NDArray[np.int32], sizes: Sizes, room: Room | None = None
-) -> Shown:
+) -> Blocks:
     """Count the units and impressions of every item in every group, over the period.
 
     Args:
         rows: With `item`: the number of the item, -1 without one; with `day` if days are asked.
         group: Of each unit.
         item: What stands for each item, in whose order entries of a group are to be.
-        sizes: They fit.
-        room: Where to keep the counts of blocks.
+        sizes: They fit into one number.
+        room: Where to keep the counts.
+
+    Returns:
+        What each block counts, by group; the keys of a group by item, day and the day before.
     """
     counts, (items, _, days) = Blocks(sizes.groups, room), sizes.bits
     bits = items + 2 * days
     firsts = np.arange(sizes.groups + 1) << bits
     for one in rows.each(lambda block: _counted(_keys(block, group, item, sizes), sizes), "item"):
-        edges = np.searchsorted(one.key, firsts).tolist()
-        counts.add([one.key & (1 << bits) - 1, one.units, one.impressions], edges)
-    return Shown(counts, sizes)
+        edges = np.searchsorted(one["key"], firsts).tolist()
+        counts.add({**one, "key": one["key"] & (1 << bits) - 1}, edges)
+    return counts
 
 
 def _keys(block: Block, group: Whole, item: NDArray[np.int32], sizes: Sizes) -> Whole:
@@ -127,23 +95,17 @@ def _keys(block: Block, group: Whole, item: NDArray[np.int32], sizes: Sizes) -> 
     return keys
 
 
-class _Counted(NamedTuple):
-    """Group and item as one number, the units of the group that met the item, and how often.
-
-    With days, the number ends in the day before, one more than its own number, and the day.
-    """
-
-    key: Whole
-    units: NDArray[np.int32]
-    impressions: NDArray[np.int32]
-
-
-def _counted(keys: Whole, sizes: Sizes) -> _Counted:
+def _counted(keys: Whole, sizes: Sizes) -> dict[str, Column]:
     """Count the distinct units of each group and item, and how often each was met.
+
+    Returns:
+        `key` (group and item as one number), `units` of the group that met the item and
+        `impressions`. With days, the key ends in the day before, one more than its own number, and
+        the day.
 
     Example:
         >>> counted = _counted(np.array([16, 16, 17, 0]), Sizes(groups=1, items=3, units=7))
-        >>> [column.tolist() for column in counted]
+        >>> [column.tolist() for column in counted.values()]
         [[0, 2], [1, 2], [1, 3]]
     """
     _, units, days = sizes.bits
@@ -158,8 +120,9 @@ def _counted(keys: Whole, sizes: Sizes) -> _Counted:
         order = np.argsort(key)
         key, times = key[order], times[order]
     first = heads(key)
-    met_by = np.diff(first, append=key.size).astype(np.int32)
-    return _Counted(key[first], met_by, added(times, first).astype(np.int32))
+    met_by, times = np.diff(first, append=key.size), added(times, first)
+    counts = {"units": met_by.astype(np.int32), "impressions": times.astype(np.int32)}
+    return {"key": key[first], **counts}
 
 
 class GroupUnits(NamedTuple):
@@ -193,7 +156,7 @@ class Reach(NamedTuple):
     impressions: NDArray[np.integer]
 
     def of(self, variant: str) -> slice:
-        """Places of the entries of a variant."""
+        """Return the places of the entries of a variant."""
         number = [*self.variants, variant].index(variant)
         return slice(*np.searchsorted(self.variant, [number, number + 1]).tolist())
 
@@ -209,26 +172,18 @@ class Catalogue(NamedTuple):
     Attributes:
         reach: Over the period.
         group: Of each analysed unit, its variant and the group of units in one number.
-        shown: What the days are counted from; None without them.
+        counts: What `shown` counts, from which days are added up; empty without them.
+        sizes: Of its numbers.
     """
 
     reach: Reach
     group: Whole
-    shown: Shown | None
-
-    @classmethod
-    def of(
-        cls, variants: Sequence[str], items: Sequence[str], group: Whole, shown: Shown
-    ) -> "Catalogue":
-        """Return the catalogue of what blocks count; days are kept where they were counted."""
-        reach = _reach(variants, items, shown)
-        return cls(reach, group, shown if shown.sizes.days else None)
+    counts: Blocks
+    sizes: Sizes
 
     def of_days(self, first: int, last: int) -> Reach:
-        """Who was shown what from one day, counted from 1970, to another."""
-        if self.shown is None:
-            raise ValueError("the days on which items were shown were not read")
-        return _reach(self.reach.variants, self.reach.items, self.shown, (first, last))
+        """Return who was shown what from one day, counted from 1970, to another."""
+        return reach_of(*self.reach[:2], self.counts, self.sizes, (first, last))
 
     def group_units(self, units: slice | NDArray[np.integer] = slice(None)) -> list[GroupUnits]:
         """Return how many of the units are in each group of a variant."""
@@ -239,13 +194,36 @@ class Catalogue(NamedTuple):
         ]
 
 
-NO_CATALOGUE = Catalogue(NO_REACH, _NONE, None)
+NO_CATALOGUE = Catalogue(NO_REACH, _NONE, Blocks(0), Sizes(0, 0, 0))
 """Where no metric asks for it."""
 
 
-def _reach(
-    variants: Sequence[str], items: Sequence[str], shown: Shown, days: tuple[int, int] | None = None
+def reach_of(
+    variants: Sequence[str],
+    items: Sequence[str],
+    counts: Blocks,
+    sizes: Sizes,
+    window: tuple[int, int] | None = None,
 ) -> Reach:
-    group, item, units, impressions = shown.reach(*(days or ()))
-    arm, group = np.divmod(group, ITEM_GROUPS)
-    return Reach(variants, items, arm, item, group, units, impressions)
+    """Add up what `shown` counts, over the period or from one day, since 1970, to another."""
+    days = sizes.bits[2]
+    first, last = window or (sizes.first - 1, sizes.first + sizes.days - 1)
+    since, until = first - sizes.first + 1, last - sizes.first + 1
+
+    def of(number: int) -> tuple[Column, ...]:
+        """Return the entries of a group, counted: many times faster than a sort of them."""
+        key, units, impressions = counts.read(number).values()
+        if days:
+            day, before = key & (1 << days) - 1, key >> days & (1 << days) - 1
+            units = np.where(before <= since, units, 0)
+            own = np.flatnonzero((day >= since) & (day <= until))
+            key, units, impressions = key[own] >> 2 * days, units[own], impressions[own]
+        times = np.bincount(key, impressions)
+        met = np.flatnonzero(times).astype(np.int32)
+        units = np.bincount(key, units)[met].astype(np.int32)
+        return np.full_like(met, number), met, units, times[met].astype(np.int32)
+
+    groups = zip(*in_threads(of, range(sizes.groups)), strict=True)
+    group, item, units, impressions = map(np.concatenate, groups)
+    arm, item_group = np.divmod(group, ITEM_GROUPS)
+    return Reach(variants, items, arm, item, item_group, units, impressions)

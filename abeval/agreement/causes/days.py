@@ -5,7 +5,7 @@ from datetime import date, timedelta
 from typing import NamedTuple
 
 from abeval.agreement import clusters
-from abeval.agreement.case import Case, Finding, Unchecked, cause
+from abeval.agreement.case import Case, CauseWords, Finding, Unchecked
 from abeval.experiment.sections import Event
 from abeval.results.effects import CutRow, SliceRow
 from abeval.stats.distributions import two_sided_quantile
@@ -25,7 +25,7 @@ class Part(NamedTuple):
     lift: Estimate
 
 
-@cause(
+@CauseWords(
     HALF,
     "the effect changes by half of itself or more",
     "Run on until the effect has settled (`abeval windows`), and judge the last days.",
@@ -53,7 +53,7 @@ def novelty(case: Case) -> Finding | Unchecked:
     )
 
 
-@cause(
+@CauseWords(
     QUARTER,
     "special days move the whole effect by a quarter of it or more",
     "Judge the effect by the other days, and run on until they are enough.",
@@ -89,7 +89,7 @@ def promotion(case: Case) -> Finding | Unchecked:
     )
 
 
-@cause(
+@CauseWords(
     HALF,
     "two cells have opposite signs, each of at least half the whole effect",
     "Launch only where the effect is good, or train for the cells where it is not.",

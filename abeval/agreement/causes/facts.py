@@ -7,7 +7,7 @@ import numpy as np
 from scipy.special import ndtr
 
 from abeval.agreement import clusters
-from abeval.agreement.case import Case, Finding, Unchecked, cause
+from abeval.agreement.case import Case, CauseWords, Finding, Unchecked
 from abeval.results.agreement import Evidence
 from abeval.results.replay import ReplayRow
 from abeval.stats.records import Estimate
@@ -24,7 +24,7 @@ LEAST_CLICKS = 100
 _NANO = 1e-9
 
 
-@cause(None, "the thresholds are those of the checks")
+@CauseWords(None, "the thresholds are those of the checks")
 def trust(case: Case) -> Finding:
     """List the failed checks of the analysis that touch the online metric."""
     online = [] if case.gap is None else [case.gap.online]
@@ -38,7 +38,7 @@ def trust(case: Case) -> Finding:
     )
 
 
-@cause(
+@CauseWords(
     float(WEEK),
     "users behave otherwise on weekends: a whole week is the least",
     "Run for whole weeks.",
@@ -53,17 +53,16 @@ def window(case: Case) -> Finding | Unchecked:
     return Finding(len(days) < WEEK, message, (Evidence("whole days", float(len(days))),))
 
 
-@cause(
+@CauseWords(
     SPAN,
     "shares that differ by 5 points or more",
     "Compare within the stretches of one split (the scorecard does so where it is known when "
     "units were assigned), and replay models on one of them.",
 )
 def split(case: Case) -> Finding:
-    """Compare the variant's shares of entering units from stretch to stretch.
+    """Compare the variant's shares of entering units from one period of constant split to another.
 
-    Days count differently in variants whose shares changed, and models that learn from the log
-    learn from more and more of what the treatment showed.
+    Where shares change, days weigh differently in the variants, and models learn from other rows.
     """
     ramps = case.result.ramps
     shares = [ramp.shares.get(case.variant, 0.0) for ramp in ramps] or [0.0]
@@ -80,7 +79,7 @@ def split(case: Case) -> Finding:
     )
 
 
-@cause(
+@CauseWords(
     LEAST_Z,
     "an estimate is off by two standard errors or more",
     "Check the logged propensities, and what the policies see besides the item and its position.",
@@ -112,17 +111,13 @@ def backtest(case: Case) -> Finding | Unchecked:
     )
 
 
-@cause(
+@CauseWords(
     UNITS_APART,
     "what is explained is of GAUC, and the shares differ by 5 points or more",
     "Read AUC and `gauc[impressions,half]`, which count every unit.",
 )
 def eligibility(case: Case) -> Finding | Unchecked:
-    """Compare the shares of units that have a GAUC, of which AUC counts all.
-
-    A candidate whose lists are clicked by more units is judged on units that control's GAUC leaves
-    out.
-    """
+    """Compare the shares of units that have a GAUC: both clicks and non-clicks."""
     control, variant = (
         _eligible(case.replayed(GAUC, model, traffic)) for traffic, model in case.served
     )
@@ -152,7 +147,7 @@ def _eligible(row: ReplayRow | None) -> Estimate | None:
     return Estimate(share, share * (1 - share) / row.units, row.units, row.units - 1.0)
 
 
-@cause(
+@CauseWords(
     Q_APART,
     "the candidate's Q is above 1, and further from it than the baseline's by 10 % or more",
     "Calibrate the candidate's scores (isotonic or Platt) on recent traffic, and run the "
@@ -164,9 +159,8 @@ def _eligible(row: ReplayRow | None) -> Estimate | None:
 def calibration(case: Case) -> Finding | Unchecked:
     """Compare the served models' distance from Q = Σ score / Σ clicks = 1, on their own traffic.
 
-    Where scores are used as numbers (bids, thresholds, blends), a better AUC can be bought with
-    scores that are too high (Yi et al. 2013). Scores that are too low are no sign of it: so are
-    those of every model on lists that another one chose.
+    Scores that are too high can buy a better AUC (Yi et al. 2013). Scores that are too low are no
+    sign of it: every model has them on lists that another one chose.
     """
     before, after = (case.estimate("q_ctr", model, traffic) for traffic, model in case.served)
     if before is None or after is None or min(before.value, after.value) <= 0:

@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 import pandas as pd
 
-from abeval.agreement.case import Case, Finding, Unchecked, cause
+from abeval.agreement.case import Case, CauseWords, Finding, Unchecked
 from abeval.agreement.clusters import p_above, share, shares, single, stratified
 from abeval.results.agreement import Evidence
 from abeval.stats.records import Estimate
@@ -32,10 +32,7 @@ Values = Mapping[str, float]
 
 
 class Route(NamedTuple):
-    """One way in which a cause can show: whether it exceeds its limit, and what was seen.
-
-    The p-value is one-sided, that the number is not beyond the limit.
-    """
+    """One way in which a cause can show; its one-sided test is of a number beyond the limit."""
 
     exceeds: bool
     p_value: float
@@ -51,14 +48,7 @@ def _route(number: Estimate, limit: float, words: str, *evidence: Evidence) -> R
 def _found(
     title: str, routes: Sequence[Route], closed: float | None, otherwise: int = 1
 ) -> Finding:
-    """Return what any of several routes says, its p-value after Bonferroni.
-
-    Args:
-        title: Of the message.
-        routes: At least one.
-        closed: Share of the gap that closes without the cause.
-        otherwise: How many routes are told where none exceeds its limit.
-    """
+    """Join the routes that exceed their limits, else the first ones; correct p by Bonferroni."""
     seen = [route for route in routes if route.exceeds]
     smallest = min(route.p_value for route in seen or routes)
     return Finding(
@@ -87,7 +77,7 @@ def _closed(case: Case, state: str) -> float | None:
     return None if loss is None else case.closed_by_auc(weight * loss.value)
 
 
-@cause(
+@CauseWords(
     MORE,
     f"{MORE:.0%} of rows more than in control have a fault, or answers take {SLOWER:.0%} longer",
     "Mend what fails when the variant is served, and judge the effect afterwards.",
@@ -97,7 +87,7 @@ def _closed(case: Case, state: str) -> float | None:
 def serving(case: Case) -> Finding | Unchecked:
     """Compare timeouts, fallbacks, empty answers and latency of the variant with control's."""
     rows = case.rows("serving")
-    routes = [*_flags(case, rows), *_slower(case, rows)]
+    routes = [*_faults(case, rows)]
     if not routes:
         needs = ("timeout", "fallback", "agreement.empty", "agreement.latency")
         words = f"Serving: {', '.join(needs)} would show how the variants were served"
@@ -105,43 +95,38 @@ def serving(case: Case) -> Finding | Unchecked:
     return _found("Serving", routes, _closed_by_healthy(case, rows))
 
 
-def _flags(case: Case, rows: pd.DataFrame) -> Iterator[Route]:
+def _faults(case: Case, rows: pd.DataFrame) -> Iterator[Route]:
     for flag in ("timeout", "fallback", "empty"):
-        own = shares(rows, flag, f"{flag}_known")
-        if own is not None:
+        if own := shares(rows, flag, f"{flag}_known"):
             words = (
                 f"{flag}: {own.variant.value:.1%} of the variant's rows, "
                 f"{own.control.value:.1%} of control's"
             )
             numbers = case.sides(f"rows with {flag}", own.control, own.variant)
             yield _route(own.more, MORE, words, *numbers)
-
-
-def _slower(case: Case, rows: pd.DataFrame) -> Iterator[Route]:
     mean = shares(rows, "latency_thousandths", "latency_known")
-    if mean is None or mean.control.value <= 0:
-        return
-    before, after = mean.control.value, mean.variant.value
-    variance = mean.variant.variance / before**2
-    variance += mean.control.variance * (after / before**2) ** 2
-    units = mean.control.units + mean.variant.units
-    longer = Estimate(after / before - 1, variance, units, mean.variant.df)
-    words = f"answers of the variant take {longer.value:+.0%} longer"
-    number = case.number("latency against control's", longer, case.variant)
-    yield _route(longer, SLOWER, words, number)
+    if mean is not None and mean.control.value > 0:
+        before, after = mean.control.value, mean.variant.value
+        variance = mean.variant.variance / before**2
+        variance += mean.control.variance * (after / before**2) ** 2
+        units = mean.control.units + mean.variant.units
+        longer = Estimate(after / before - 1, variance, units, mean.variant.df)
+        words = f"answers of the variant take {longer.value:+.0%} longer"
+        number = case.number("latency against control's", longer, case.variant)
+        yield _route(longer, SLOWER, words, number)
 
 
 def _closed_by_healthy(case: Case, rows: pd.DataFrame) -> float | None:
     """Close the gap by clicks per impression among rows that were served as meant."""
     whole, rates = case.online, shares(rows, "healthy_clicks", "healthy")
-    if whole is None or whole.lift is None or rates is None:
+    if whole is None or whole.lift is None or whole.metric != "ctr":
         return None
-    if whole.metric != "ctr" or rates.control.value <= 0:
+    if rates is None or rates.control.value <= 0:
         return None
     return case.closed_online(whole.lift, rates.variant.value / rates.control.value - 1)
 
 
-@cause(
+@CauseWords(
     OLDER_HOURS,
     f"{OLDER_HOURS:.0f} hours older than control's on average, or {FLAGGED:.0%} more stale rows",
     "Update the variant's model as often as control's, and judge the effect afterwards.",
@@ -151,7 +136,7 @@ def _closed_by_healthy(case: Case, rows: pd.DataFrame) -> float | None:
 def stale_model(case: Case) -> Finding | Unchecked:
     """Compare the age of the models that served, and rows that the server called stale."""
     rows = case.rows("versions")
-    routes = [*_older(case, rows), *_stale(case, rows)]
+    routes = [*_ages(case, rows)]
     if not routes:
         needs = ("agreement.model_time", "stale")
         words = f"Stale model: {' and '.join(needs)} would show how old the served models were"
@@ -160,32 +145,26 @@ def stale_model(case: Case) -> Finding | Unchecked:
     return finding._replace(evidence=(*finding.evidence, *_versions(case, rows)))
 
 
-def _older(case: Case, rows: pd.DataFrame) -> Iterator[Route]:
+def _ages(case: Case, rows: pd.DataFrame) -> Iterator[Route]:
     ages = rows.assign(hours=rows["age_ms"].fillna(0.0).astype(float) / _HOUR_MS)
-    hours = shares(ages, "hours", "age_known")
-    if hours is not None:
+    if hours := shares(ages, "hours", "age_known"):
         words = f"the variant's model is {hours.more.value:.0f} hours older than control's"
         numbers = case.sides("hours since training", hours.control, hours.variant)
         yield _route(hours.more, OLDER_HOURS, words, *numbers)
-
-
-def _stale(case: Case, rows: pd.DataFrame) -> Iterator[Route]:
-    stale = shares(rows, "stale", "stale_known")
-    if stale is not None:
+    if stale := shares(rows, "stale", "stale_known"):
         words = f"{stale.more.value:+.1%} of rows are stale, against control"
         number = case.number("stale rows", stale.more, "against control")
         yield _route(stale.more, FLAGGED, words, number)
 
 
 def _versions(case: Case, rows: pd.DataFrame) -> Iterator[Evidence]:
-    known = rows.dropna(subset=["model_version"])
+    known = rows.dropna(subset=["model_version"]).groupby("side")["model_version"].nunique()
     for side, variant in (("control", case.control), ("variant", case.variant)):
-        versions = known.loc[known["side"] == side, "model_version"].nunique()
-        if versions:
-            yield Evidence("versions of the model", float(versions), where=variant)
+        if side in known:
+            yield Evidence("versions of the model", float(known[side]), where=variant)
 
 
-@cause(
+@CauseWords(
     LATE,
     f"{LATE:.0%} of rows with a feature from after the request, or a feature whose AUC alone "
     f"is above {TELLS}",
@@ -195,13 +174,12 @@ def _versions(case: Case, rows: pd.DataFrame) -> Iterator[Evidence]:
     shows="whether the candidate knows what nobody knows at the request",
 )
 def leakage(case: Case) -> Finding | Unchecked:
-    """Test times of features, and single features: what nobody knows at the request.
+    """Test what nobody knows at the request: late features, and features that tell the click.
 
-    A feature or a history from after the request, or a column that alone nearly tells the click
-    (Kaufman et al. 2012). An AUC that falls on the model's own lists is no sign of it: choosing
-    the top narrows the range of the score.
+    The leaks of Kaufman et al. (2012). An AUC that falls on the model's own lists is no sign of
+    one: choosing the top narrows the range of the score.
     """
-    routes = [*_late(case), *_telling(case)]
+    routes = [*_ahead(case)]
     if not routes:
         message = (
             "Leakage: feature_time would show features from after the request, features a column "
@@ -213,29 +191,25 @@ def leakage(case: Case) -> Finding | Unchecked:
     return _found("Leakage", routes, closed, otherwise=len(routes))
 
 
-def _late(case: Case) -> Iterator[Route]:
-    """Count rows whose newest feature is later than the request."""
-    late = share(case.rows("late_features").assign(side="both"), "both", "late", "known")
-    if late is not None:
+def _ahead(case: Case) -> Iterator[Route]:
+    """Count rows whose newest feature is later than the request; find the most telling feature.
+
+    That is the feature that alone orders clicks best, either way round, on control's traffic.
+    """
+    rows = case.rows("late_features").assign(side="both")
+    if late := share(rows, "both", "late", "known"):
         words = f"{late.value:.1%} of rows have a feature from after the request"
         yield _route(late, LATE, words, case.number("rows with a later feature", late))
-
-
-def _telling(case: Case) -> Iterator[Route]:
-    """Find the feature that alone orders clicks best, either way round, on control's traffic."""
-    rows = case.rows("single_pairs:features")
-    known = {}
+    rows, known = case.rows("single_pairs:features"), dict[str, Estimate]()
     for name in sorted(set(rows["part"])):
-        own = single(rows, case.control, name)
-        if own is not None:
+        if own := single(rows, case.control, name):
             known[name] = own if own.value >= 0.5 else own._replace(value=1 - own.value)
-    if not known:
-        return
-    best = max(known, key=lambda name: known[name].value)
-    words = f"{best} alone has an AUC of {known[best].value:.3f}"
-    numbers = (case.number("AUC of a feature alone", own, name) for name, own in known.items())
-    route = _route(known[best], TELLS, words, *numbers)
-    yield route._replace(p_value=min(1.0, route.p_value * len(known)))
+    if known:
+        best = max(known, key=lambda name: known[name].value)
+        words = f"{best} alone has an AUC of {known[best].value:.3f}"
+        numbers = (case.number("AUC of a feature alone", own, of) for of, own in known.items())
+        route = _route(known[best], TELLS, words, *numbers)
+        yield route._replace(p_value=min(1.0, route.p_value * len(known)))
 
 
 def values_of(case: Case, side: str) -> Values | None:
@@ -257,10 +231,9 @@ def clips(values: Values) -> bool:
 
 
 def rounds(values: Values) -> bool:
-    """Tell whether served scores are own ones in the same order with fewer values.
+    """Tell whether served scores are own ones in the same order, but few or of 16 bits.
 
-    They are a few, or fit into 16 bits as own ones do not. Rounding moves nearly all scores, a cap
-    only those beyond it.
+    Rounding moves nearly all scores, a cap only those beyond it.
     """
     ordered = values["falls"] <= (1 - _ORDERED) * values["compared"]
     few = values["own_values"] >= _LEAST_VALUES and kept(values) < FEW
@@ -269,7 +242,7 @@ def rounds(values: Values) -> bool:
     return ordered and (few or short) and values["moved"] > 0.5 * values["inside"]
 
 
-@cause(
+@CauseWords(
     FEW,
     "fewer than 5 % of the values are left, or all fit into 16 bits, in the order of the own "
     "scores; and the AUC falls",
@@ -305,7 +278,7 @@ def half_precision(case: Case) -> Finding | Unchecked:
     )
 
 
-@cause(
+@CauseWords(
     APART,
     f"{APART:.0%} of rows are more than .01 in log odds apart, {UNSERVED:.0%} more are without "
     f"a score than in control, or {DEFAULT:.0%} have one value",
@@ -316,10 +289,10 @@ def half_precision(case: Case) -> Finding | Unchecked:
     shows="whether the score that ranked is the model's own",
 )
 def served_score(case: Case) -> Finding | Unchecked:
-    """Test mismatches, missing and default scores on rows that nothing else explains.
+    """Test mismatches, missing and default scores on rows that no other cause explains.
 
-    Train-serve skew (Sculley et al. 2015). Rows that another cause explains are left to it:
-    timeouts and fallbacks, late features, old models, what differs by position alone, rounding.
+    Train-serve skew (Sculley et al. 2015); other causes are timeouts and fallbacks, late features,
+    old models, rounding, and what differs by position alone.
     """
     values = values_of(case, "variant")
     routes = [*_mismatches(case, values), *_missing(case), *_defaults(values)]
@@ -330,9 +303,8 @@ def served_score(case: Case) -> Finding | Unchecked:
     finding = _found("Served scores", routes, _closed(case, "plain"))
     losses = [] if lost is None else [case.number("AUC lost", lost)]
     evidence = (*finding.evidence, *_by_side(case), *losses)
-    if values is not None and clips(values):
-        return finding._replace(evidence=evidence, remedy=_CLIPPED)
-    return finding._replace(evidence=evidence)
+    remedy = _CLIPPED if values is not None and clips(values) else ""
+    return finding._replace(evidence=evidence, remedy=remedy)
 
 
 def _mismatches(case: Case, values: Values | None) -> Iterator[Route]:
@@ -363,8 +335,7 @@ def _missing(case: Case) -> Iterator[Route]:
     """Count rows without a served score that did not fail, of all rows."""
     rows = case.rows("served_apart")
     unserved = rows.assign(unserved=rows["unserved"].where(rows["state"] != "failed", 0))
-    missing = shares(unserved, "unserved", "impressions")
-    if missing is not None:
+    if missing := shares(unserved, "unserved", "impressions"):
         words = f"{missing.more.value:+.1%} of rows without a served score, against control"
         number = case.number("rows without a served score", missing.more, "against control")
         yield _route(missing.more, UNSERVED, words, number)
@@ -385,8 +356,7 @@ def _by_side(case: Case) -> Iterator[Evidence]:
     for side, variant in (("control", case.control), ("variant", case.variant)):
         apart = share(case.rows("served_apart"), side, "apart", "compared")
         yield case.number("all rows with another score", apart, variant)
-        values = values_of(case, side)
-        if values is not None:
+        if values := values_of(case, side):
             varied = math.sqrt(values["own_own"] * values["served_served"])
             correlation = values["own_served"] / varied if varied > 0 else None
             yield Evidence("rank correlation", correlation, where=variant)

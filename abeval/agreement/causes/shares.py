@@ -5,8 +5,9 @@ import pandas as pd
 
 from abeval.aggregates.audit_arrays import CLUSTERS
 from abeval.agreement import clusters
-from abeval.agreement.case import Case, Finding, Unchecked, cause
+from abeval.agreement.case import Case, CauseWords, Finding, Unchecked
 from abeval.agreement.clusters import p_above, share, shares
+from abeval.offline.kernels import ratio
 from abeval.results import format as fmt
 from abeval.results.agreement import Evidence
 from abeval.stats.records import Estimate, Floats
@@ -26,7 +27,7 @@ def _sums(rows: pd.DataFrame, *columns: str) -> Floats:
     return rows.groupby("side")[[*columns]].sum().to_numpy(dtype=np.float64).T
 
 
-@cause(
+@CauseWords(
     UNKNOWN,
     "a tenth or more of what the variant shows is unknown to control's log",
     "Collect exploration traffic with the candidate's items; offline values on control's "
@@ -77,7 +78,7 @@ def _effective(case: Case) -> tuple[Evidence, ...]:
     return (Evidence("effective share of the sample", effective, where=case.control),)
 
 
-@cause(
+@CauseWords(
     MISSING,
     f"{MISSING:.0%} of control's rows with a score in the upper half of those that the variant "
     "shows: it shows their item or category at most a tenth as often",
@@ -89,8 +90,7 @@ def _effective(case: Case) -> tuple[Evidence, ...]:
 def candidates(case: Case) -> Finding | Unchecked:
     """Count, of what control shows and the candidate scores high, what the variant lacks.
 
-    What a model does not like it scores low on control's traffic. What it scores high there and
-    never shows, it did not get: a source of candidates failed, a filter, an index.
+    A model that never shows what it scores high did not get it: a source of candidates failed.
     """
     rows = case.rows("unshown")
     missing = share(rows, "control", "missing", "wanted")
@@ -124,7 +124,7 @@ def _closed_by_missing(case: Case, rows: pd.DataFrame, missing: float) -> float 
     return case.closed_by_rates(rates, np.array([rates[0], whole]))
 
 
-@cause(
+@CauseWords(
     UNLEARNED,
     "a tenth of what the variant shows, beyond control's share, is of items with fewer than 10 "
     "rows in the training data, and is clicked a tenth less",
@@ -135,10 +135,9 @@ def _closed_by_missing(case: Case, rows: pd.DataFrame, missing: float) -> float 
     shows="whether the candidate knows what it shows",
 )
 def training_policy(case: Case) -> Finding | Unchecked:
-    """Count items that the training data hardly have: how much is of them, how they are clicked.
+    """Count rows and clicks of items that the training data hardly have.
 
-    A model learns from what a policy showed (control's, that of an old version). Of what it then
-    shows itself it may know nothing, and offline, on control's traffic, there is little of that.
+    A model learns from what another policy showed, and may know nothing of what it shows itself.
     """
     rows = _with_expected(case.rows("learned_items"))
     unknown = shares(rows, "unlearned", "impressions")
@@ -187,7 +186,7 @@ def _closed_by_learned(case: Case, rows: pd.DataFrame) -> float | None:
     return case.closed_by_rates(clicks / shown, np.array([clicks[0], expected[1]]) / shown)
 
 
-@cause(
+@CauseWords(
     AGAINST,
     f"{AGAINST:.0%} more neighbours than in control stand against their score, and it costs "
     f"{COSTS:.0%} of the clicks",
@@ -198,10 +197,7 @@ def _closed_by_learned(case: Case, rows: pd.DataFrame) -> float | None:
     shows="whether lists are in the order of their scores",
 )
 def reordered(case: Case) -> Finding | Unchecked:
-    """Count neighbours in lists of which the later one has the higher score, and what it costs.
-
-    Scores are right and the order is not theirs: rules, diversity, another ranker further down.
-    """
+    """Count neighbours in lists of which the later one has the higher score, and what it costs."""
     rows = case.rows("list_order")
     sides = [rows[rows["side"] == side] for side in ("control", "variant")]
     ahead = shares(rows, "ahead", "neighbours")
@@ -244,18 +240,14 @@ def _in_order(shown: Floats, clicks: Floats) -> Floats:
     """Return the relative gain of clicks of each grid of ranks by places, fitted by turns."""
     places = np.ones_like(shown[:, 0])
     for _ in range(_STEPS):
-        ranks = _over(clicks.sum(axis=2), np.einsum("grp,gp->gr", shown, places))
-        places = _over(clicks.sum(axis=1), np.einsum("grp,gr->gp", shown, ranks))
+        ranks = ratio(clicks.sum(axis=2), np.einsum("grp,gp->gr", shown, places))
+        places = ratio(clicks.sum(axis=1), np.einsum("grp,gr->gp", shown, ranks))
     expected = (shown.sum(axis=2) * ranks * places).sum(axis=1)
     gain: Floats = expected / clicks.sum(axis=(1, 2)) - 1
     return gain
 
 
-def _over(above: Floats, below: Floats) -> Floats:
-    return np.divide(above, below, out=np.zeros_like(above), where=below > 0)
-
-
-@cause(
+@CauseWords(
     TAKEN,
     "elsewhere loses a quarter or more of what the treated part gains; per unit if the number "
     "of impressions changes, else per impression of all scenes",

@@ -4,7 +4,7 @@ import numpy as np
 import pandas as pd
 
 from abeval.agreement import clusters
-from abeval.agreement.case import Case, Finding, Unchecked, cause, spread
+from abeval.agreement.case import Case, CauseWords, Finding, Unchecked
 from abeval.agreement.clusters import p_above, share, single, stratified
 from abeval.results.agreement import Evidence
 from abeval.stats.records import Estimate, Floats
@@ -17,7 +17,7 @@ FALLS = 0.05
 _MODELS = ("baseline", "candidate")
 
 
-@cause(
+@CauseWords(
     HALF,
     "at least half of the models' difference on control's traffic is gone within positions",
     "Compare models within positions, or on traffic whose order is random; do not compare AUC "
@@ -29,11 +29,10 @@ _MODELS = ("baseline", "candidate")
 def position(case: Case) -> Finding | Unchecked:
     """Compare the models among rows of one position: how much of their difference is gone.
 
-    On its own traffic a model put above what it scores high, and there is more clicked (Craswell
-    et al. 2008; COEC: Zhang and Jones 2007).
+    A model puts what it scores high on top, where more is clicked (Craswell et al. 2008).
     """
     traffics = (case.control, case.variant)
-    raw, own_raw = (_auc_difference(case, traffic) for traffic in traffics)
+    raw, own_raw = (case.difference("auc", traffic) for traffic in traffics)
     within, own = (stratified(case.rows("pairs:position"), traffic) for traffic in traffics)
     if raw is None or own_raw is None or within is None or own is None:
         needs = ("clicks at several positions of both variants",)
@@ -55,30 +54,19 @@ def position(case: Case) -> Finding | Unchecked:
     )
 
 
-def _auc_difference(case: Case, traffic: str) -> Estimate | None:
-    pair = case.pair("auc", traffic)
-    if pair is None:
-        return None
-    return spread(pair.difference, pair.low, pair.high, pair.units, case.alpha)
-
-
 def _coec(case: Case) -> tuple[Evidence, ...]:
-    """Return clicks over those expected at the same positions of both variants together."""
+    """Return clicks over those expected at their positions (COEC: Zhang and Jones 2007)."""
     rows = case.rows("positions")
     sums = rows.groupby("position")[["clicks", "impressions"]].sum()
     rate = sums["clicks"] / sums["impressions"]
     expected = rows["impressions"] * rows["position"].map(rate).astype(float)
     by_cluster = rows.assign(expected=expected).groupby(["variant", "cluster"], as_index=False)
     totals = by_cluster[["clicks", "expected"]].sum().assign(side=lambda sums: sums["variant"])
-    return tuple(
-        case.number(
-            "clicks over expected clicks", share(totals, variant, "clicks", "expected"), variant
-        )
-        for variant in (case.control, case.variant)
-    )
+    name, both = "clicks over expected clicks", (case.control, case.variant)
+    return tuple(case.number(name, share(totals, v, "clicks", "expected"), v) for v in both)
 
 
-@cause(
+@CauseWords(
     HALF,
     "the difference on the rest is off by half of it or more",
     "Judge models offline on exploration traffic.",
@@ -109,7 +97,7 @@ def exploration(case: Case) -> Finding | Unchecked:
     )
 
 
-@cause(
+@CauseWords(
     DRIFTS,
     "the models part by .03 of AUC or more while the experiment runs",
     "Check how often the candidate is trained and how old its features are.",
@@ -162,19 +150,13 @@ def _change(pairs: pd.DataFrame, model: str) -> Estimate | None:
 
 
 def _slope_weights(weights: Floats) -> Floats:
-    """Return what each day's value counts in the slope of a weighted regression on its number.
-
-    Example:
-        >>> import numpy as np
-        >>> float(_slope_weights(np.ones(3)) @ np.array([1.0, 3.0, 5.0]))
-        2.0
-    """
+    """Return the weight of each day's value in the slope of a weighted regression on its number."""
     day = np.arange(weights.size, dtype=np.float64)
     centred = day - (weights * day).sum() / weights.sum()
     return np.asarray(weights * centred / (weights * centred**2).sum())
 
 
-@cause(
+@CauseWords(
     SHARE,
     f"{SHARE:.0%} of the rows on which the models are compared",
     "Compare the models on rows that neither has learned from: split by time, with a gap.",
@@ -190,8 +172,7 @@ def overlap(case: Case) -> Finding | Unchecked:
     pairs = case.rows("pairs:learned")
     parts = {part: stratified(pairs, case.control, part) for part in ("learned", "new")}
     pair, new = case.pair("auc", case.control), parts["new"]
-    known = pair is not None and new is not None
-    before = pair.difference if pair is not None and known else None
+    before = None if pair is None else pair.difference
     return Finding(
         exceeds=seen.value > SHARE,
         message=f"Overlap: {seen.value:.1%} of control's rows are in the training data.",
@@ -210,7 +191,7 @@ def overlap(case: Case) -> Finding | Unchecked:
     )
 
 
-@cause(
+@CauseWords(
     FALLS,
     "the AUC falls by so much on rows that were not learned",
     "Regularise, or stop sooner, by rows that are later than the training data.",

@@ -82,10 +82,8 @@ class SparkEngine(Engine):
     ) -> None:
         self._folder = folder
         self._options = options or EngineOptions()
-        if session is None:
-            self._session, self._own = open_session(self._options)
-        else:
-            self._session, self._own = session, False
+        opened = open_session(self._options) if session is None else (session, False)
+        self._session, self._own = opened
         self._prefix = f"abeval_{next(_RUNS)}_"
         self._types: dict[str, Mapping[str, str]] = {}
         self._scratch: Scratch | None = None
@@ -285,7 +283,7 @@ class SparkEngine(Engine):
 
     @property
     def _is_local(self) -> bool:
-        """Whether the executors can read this machine's files."""
+        """Tell whether the executors can read this machine's files."""
         from pyspark.sql.utils import is_remote
 
         master = str(self._session.conf.get("spark.master", ""))

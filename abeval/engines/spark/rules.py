@@ -4,10 +4,8 @@ Spark runs in its ANSI mode, where an overflow or a text that is no number is an
 are for what would silently differ: division of decimals, `floor` through a 64-bit number, the
 logarithm of zero, a null in a concatenation.
 
-Where the result of a cast depends on the type of the value, the SQL tests `typeof`, which Spark
-evaluates before the query runs. A double becomes an integer by rounding, where Spark would
-truncate. A number becomes text with the digits that DuckDB writes. A text that engines read in
-different ways (such as `1_000`, `inf` or `2024/1/5`) raises an error that says so.
+Where a cast depends on the type of the value, the SQL tests `typeof`, which Spark evaluates before
+the query runs. A text that engines read in different ways (`1_000`, `inf`) raises an error.
 """
 
 from collections.abc import Callable, Mapping
@@ -47,27 +45,16 @@ def _filled(template: str, **parts: exp.Expr) -> exp.Expr:
 
 def _as_double(node: exp.Expr) -> exp.Expr:
     inner = node.unnest()
-    if _is_double(inner):
+    is_cast = isinstance(inner, exp.Cast) and inner.to.this == _DOUBLE
+    is_literal = isinstance(inner, exp.Literal) and not inner.is_string
+    if is_cast or (is_literal and "e" in inner.this.lower()):
         return node
     return exp.cast(inner.copy(), _DOUBLE)
 
 
-def _is_double(node: exp.Expr) -> bool:
-    if isinstance(node, exp.Literal):
-        return not node.is_string and "e" in node.this.lower()
-    return isinstance(node, exp.Cast) and node.to.this == _DOUBLE
-
-
-def _is_cast_to_integer(node: exp.Expr | None) -> bool:
-    return isinstance(node, exp.Cast) and node.to.this.name in _INTEGERS
-
-
 def _is_plain_cast(node: exp.Expr) -> bool:
     """Tell whether this is a cast that may stay as it is in a trusted query."""
-    if type(node) is not exp.Cast:
-        return False
-    name = node.to.this.name
-    return name in _READINGS or name in _TEXTS
+    return type(node) is exp.Cast and node.to.this.name in {*_READINGS, *_TEXTS}
 
 
 class _Reading(NamedTuple):
@@ -193,11 +180,9 @@ def _is_text(value: exp.Expr) -> bool:
     if value.meta.get(_IS_TEXT):
         return True
     inner = value.unnest()
-    if isinstance(inner, exp.Literal):
-        return bool(inner.is_string)
-    return isinstance(inner, (exp.DPipe, exp.Concat, exp.Trim)) or (
-        isinstance(inner, exp.Cast) and inner.to.this.name in _TEXTS
-    )
+    if isinstance(inner, exp.Cast):
+        return inner.to.this.name in _TEXTS
+    return bool(inner.is_string) or isinstance(inner, (exp.DPipe, exp.Concat, exp.Trim))
 
 
 _IS_TEXT = "is text"
@@ -295,7 +280,7 @@ def _round(node: exp.Round) -> exp.Expr:
     """Round to whole numbers, half away from zero; -0.0 keeps its sign."""
     if node.args.get("decimals") is not None:
         raise _refused(node, "may round the last digit differently on Spark")
-    if _is_cast_to_integer(node.parent):
+    if isinstance(node.parent, exp.Cast) and node.parent.to.this.name in _INTEGERS:
         return node
     return _filled(
         "case when x < 0 then -round(-x) when x = 0 then x else round(x) end", x=node.this
@@ -319,20 +304,21 @@ _CEIL = "case when rint(x) < x then rint(x) + 1 else rint(x) end"
 
 def _log(node: exp.Log) -> exp.Expr:
     """Rewrite a logarithm, of base 10 by default; those of base 2 are exact for powers of two."""
-    if node.expression is None:
-        return _filled(_OF_POSITIVE.format("log10(x)"), x=_as_double(node.this))
-    if node.this.sql() == "10":
-        return _filled(_OF_POSITIVE.format("log10(x)"), x=_as_double(node.expression))
-    if node.this.sql() != "2":
+    has_base = node.expression is not None
+    base, value = (node.this.sql(), node.expression) if has_base else ("10", node.this)
+    if base not in _LOGS:
         raise _refused(node, f"{_UNKNOWN}: write ln(x) / ln(base)")
-    return _filled(_OF_POSITIVE.format(_LOG2), x=_as_double(node.expression))
+    return _filled(_OF_POSITIVE.format(_LOGS[base]), x=_as_double(value))
 
 
 _OF_POSITIVE = """
 case when x = 0 then cast('-Infinity' as double) when x < 0 then cast('NaN' as double)
   else {} end
 """
-_LOG2 = "case when pow(2, rint(log2(x))) = x then rint(log2(x)) else log2(x) end"
+_LOGS = {
+    "2": "case when pow(2, rint(log2(x))) = x then rint(log2(x)) else log2(x) end",
+    "10": "log10(x)",
+}
 
 
 def _concat(node: exp.Concat) -> exp.Expr:
@@ -419,15 +405,14 @@ def _is_plain_pattern(pattern: str) -> bool:
     return pattern.isascii()
 
 
+_WEEKDAYS = {**dict.fromkeys(("DOW", "DAYOFWEEK"), "dayofweek(x) - 1"), "ISODOW": "weekday(x) + 1"}
 _UNITS = ("YEAR", "QUARTER", "MONTH", "WEEK", "DAY", "HOUR", "MINUTE")
 
 
 def _extract(node: exp.Extract) -> exp.Expr:
     part = node.name.upper()
-    if part in ("DOW", "DAYOFWEEK"):
-        return _filled("dayofweek(x) - 1", x=node.expression)
-    if part == "ISODOW":
-        return _filled("weekday(x) + 1", x=node.expression)
+    if part in _WEEKDAYS:
+        return _filled(_WEEKDAYS[part], x=node.expression)
     if part not in (*_UNITS, "DOY"):
         raise _refused(node, _UNKNOWN)
     return node

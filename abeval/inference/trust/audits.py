@@ -5,7 +5,6 @@ chance of an error is 1e-6 over all cells of the check. So these checks need no 
 of false alarms.
 """
 
-from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Literal, NamedTuple
 
@@ -50,15 +49,15 @@ class Uneven(NamedTuple):
         return max(self.control, self.treatment)
 
     @property
-    def kept(self) -> float:
-        """Return the smaller share over the larger one."""
-        return min(self.control, self.treatment) / self.worse
+    def lacking(self) -> float:
+        """Return how much the smaller share lacks, as a part of the larger one."""
+        return 1 - min(self.control, self.treatment) / self.worse
 
 
-def cells_of(aggregates: Aggregates, audit: str) -> Cells:
-    """Return the sums of an audit; empty if these logs do not have it."""
+def cells_of(aggregates: Aggregates, audit: str, segment: str = "") -> Cells:
+    """Return the sums of an audit, by segment if one is named; empty if these logs lack it."""
     cells: dict[str, dict[str, Sums]] = {}
-    for one in aggregates.audit_rows.get(audit, ()):
+    for one in aggregates.audit_rows.get(f"{audit}:{segment}" if segment else audit, ()):
         sums = Sums(one.clusters, one.y, one.x, one.y_y, one.y_x, one.x_x)
         cells.setdefault(one.cell, {})[one.variant] = sums
     return cells
@@ -73,9 +72,8 @@ def _too_few(analysis: Analysis) -> dict[str, int]:
 def compared(analysis: Analysis) -> list[str]:
     """Return the variants that are compared with control: none where control has too few units."""
     few = _too_few(analysis)
-    if analysis.experiment.control in few:
-        return []
-    return [variant for variant in analysis.experiment.treatments if variant not in few]
+    names = [] if analysis.experiment.control in few else analysis.experiment.treatments
+    return [variant for variant in names if variant not in few]
 
 
 def without_few(analysis: Analysis, finding: Finding) -> Finding:
@@ -83,7 +81,7 @@ def without_few(analysis: Analysis, finding: Finding) -> Finding:
     few = _too_few(analysis)
     if not few or finding.value is None:
         return finding
-    units = listing([f"{variant} has {n:,} units" for variant, n in few.items()])
+    units = fmt.listing([f"{variant} has {n:,} units" for variant, n in few.items()])
     if not compared(analysis):
         return skipped(f"{units}, and a comparison needs {MIN_UNITS}", finding.name)
     also = f"; {units} of the {MIN_UNITS} that a comparison needs"
@@ -94,10 +92,7 @@ def without_few(analysis: Analysis, finding: Finding) -> Finding:
 def uneven(analysis: Analysis, cells: Cells, chance: float = SURE) -> list[Uneven]:
     """Return every cell in which a variant differs from control for sure, the most different first.
 
-    Args:
-        analysis: Which variants are compared.
-        cells: The cells.
-        chance: That any of them is called different although it is not.
+    `chance` is that any of them is called different although it is not.
     """
     control = analysis.experiment.control
     several = max(1, len(cells) * len(analysis.experiment.treatments))
@@ -106,9 +101,9 @@ def uneven(analysis: Analysis, cells: Cells, chance: float = SURE) -> list[Uneve
         for cell, sums in cells.items()
         for variant in compared(analysis)
         if control in sums and variant in sums
-        if (found := difference(sums[control], sums[variant], several, chance)) is not None
+        if (found := difference(sums[control], sums[variant], several, chance)) and found.sure > 0
     ]
-    return sorted((one for one in differ if one.sure > 0), key=lambda one: -one.sure)
+    return sorted(differ, key=lambda one: -one.sure)
 
 
 def by_segment(analysis: Analysis, audit: str) -> list[Uneven]:
@@ -116,7 +111,7 @@ def by_segment(analysis: Analysis, audit: str) -> list[Uneven]:
     return [
         one._replace(cell=f"{name} = {one.cell!r}")
         for name in analysis.experiment.segments
-        for one in uneven(analysis, cells_of(analysis.aggregates, f"{audit}:{name}"))
+        for one in uneven(analysis, cells_of(analysis.aggregates, audit, name))
     ]
 
 
@@ -133,11 +128,10 @@ def shares(cells: Cells, cell: str = "") -> dict[str, float]:
 
 def _whole_shares(cells: Cells) -> dict[str, float]:
     """Return the share of each variant over all cells."""
-    y, x = Counter[str](), Counter[str]()
-    for of_cell in cells.values():
-        y.update({variant: sums.y for variant, sums in of_cell.items()})
-        x.update({variant: sums.x for variant, sums in of_cell.items()})
-    return {variant: y[variant] / x[variant] for variant in x if x[variant]}
+    variants = dict.fromkeys(variant for of_cell in cells.values() for variant in of_cell)
+    whole = {v: [own[v] for own in cells.values() if v in own] for v in variants}
+    sums = {v: (sum(one.y for one in own), sum(one.x for one in own)) for v, own in whole.items()}
+    return {variant: y / x for variant, (y, x) in sums.items() if x}
 
 
 def described(experiment: Experiment, differing: Sequence[Uneven]) -> str:
@@ -148,7 +142,7 @@ def described(experiment: Experiment, differing: Sequence[Uneven]) -> str:
         for one in differing[:SHOWN]
     ]
     more = len(differing) - SHOWN
-    return listing(listed) + (f" and {more} more" if more > 0 else "")
+    return fmt.listing(listed) + (f" and {more} more" if more > 0 else "")
 
 
 def percent(value: float) -> str:
@@ -160,30 +154,22 @@ def _percents(shares: Mapping[str, float]) -> str:
     return ", ".join(f"{variant} {percent(share)}" for variant, share in shares.items())
 
 
-def listing(items: Sequence[str]) -> str:
-    """Return items as words, empty for none."""
-    return fmt.listing(items) if items else ""
-
-
 Worst = Literal["fail", "large", "warn"]
 
 
-def limits(options: TrustOptions, worst: Worst = "fail") -> Limits:
-    """Return from which sure difference on a check warns and fails.
+def limits(options: TrustOptions, worst: Worst = "fail") -> tuple[Limits, str]:
+    """Return from which sure difference on a check warns and fails, and why.
 
-    Args:
-        options: Of the experiment.
-        worst: `large` to warn where others fail, and to fail at ten times that; `warn` never to
-            fail, of what the treatment may move.
+    `large` warns where others fail, and fails at ten times that; `warn` never fails, of what the
+    treatment may move.
     """
     sure = "a difference of the shares that is sure (an error has the chance 1e-6)"
+    warn, fail = options.difference_warn, options.difference_fail
     if worst == "warn":
         why = f"{sure}; it never fails, because the treatment may make one"
-        return Limits(options.difference_fail, None, why)
+        return Limits(fail, None), why
     why = f"{sure}: nothing that a treatment does to people makes one"
-    if worst == "large":
-        return Limits(options.difference_fail, min(1.0, _LARGE * options.difference_fail), why)
-    return Limits(options.difference_warn, options.difference_fail, why)
+    return Limits(*((warn, fail) if worst == "fail" else (fail, min(1.0, _LARGE * fail)))), why
 
 
 class Shares(NamedTuple):
@@ -228,12 +214,12 @@ class Shares(NamedTuple):
         if self.segments:
             differing += by_segment(analysis, self.audit)
             differing.sort(key=lambda one: -one.sure)
-        value, limit = most(differing), limits(options, self.worst)
-        calm, high = self.calm, 0.0
-        if self.tells and (told := _whole_shares(cells)):
+        value, (limit, reason) = most(differing), limits(options, self.worst)
+        told = _whole_shares(cells) if self.tells else {}
+        high = max(told.values(), default=0.0)
+        if told:
             within = "; compared within the stretches of one split" if len(cells) > 1 else ""
-            alarm, high = f"{self.alarm}: {_percents(told)}{within}", max(told.values())
-            calm = calm if high == 0 else ""
+            alarm = f"{self.alarm}: {_percents(told)}{within}"
         else:
             least = value / 2 if self.segments else limit.warn or 0.0
             shown = [one for one in differing if one.sure >= least]
@@ -241,11 +227,12 @@ class Shares(NamedTuple):
         return [
             Finding(
                 value,
-                calm or alarm,
+                self.calm if self.calm and not high else alarm,
                 alarm,
                 limit,
                 touched(analysis.metrics, self.columns) if self.columns else None,
                 least="warn" if self.level and high >= options.rows_warn else "pass",
+                reason=reason,
                 remedy=self.remedy,
             )
         ]
@@ -368,23 +355,26 @@ def list_holes(analysis: Analysis) -> Finding:
     by_place = uneven(analysis, cells_of(aggregates, "holes_at"))
     of_segments = by_segment(analysis, "holes")
     everywhere = shares(whole)
-    lengths = shares(cells_of(aggregates, "list_length"))
-    long = ", ".join(f"{name} {length:.1f}" for name, length in lengths.items())
+    lengths = shares(cells_of(aggregates, "list_length")).items()
     message = (
         f"positions that lists lack between their first and their last: {_percents(everywhere)}, "
-        f"of so many positions a list: {long}"
+        f"of so many positions a list: {', '.join(f'{name} {n:.1f}' for name, n in lengths)}"
     )
     where = _where(by_place)
     if of_segments:
         plain = [one for one in of_segments if one.sure > of_segments[0].sure / 2]
         where += f"; most in {described(analysis.experiment, plain)}"
     natural = min(everywhere.values(), default=0.0) >= _NATURAL_HOLES
-    limit = limits(analysis.experiment.trust, "warn" if natural else "fail")
-    value = most([*uneven(analysis, whole), *by_place, *of_segments])
-    remedy = (
-        "look for rows lost between the service and the log, for one device or slot of the page"
+    limit, reason = limits(analysis.experiment.trust, "warn" if natural else "fail")
+    return Finding(
+        most([*uneven(analysis, whole), *by_place, *of_segments]),
+        message,
+        message + where,
+        limit,
+        reason=reason,
+        remedy="look for rows lost between the service and the log, for one device or slot of the "
+        "page",
     )
-    return Finding(value, message, message + where, limit, remedy=remedy)
 
 
 def _where(by_place: Sequence[Uneven]) -> str:
@@ -396,7 +386,7 @@ def _where(by_place: Sequence[Uneven]) -> str:
     if len(places) > 10:
         return ""
     what = "position" if len(places) == 1 else "positions"
-    return f"; most at {what} {listing([*map(str, places)])} (up to {percent(top)})"
+    return f"; most at {what} {fmt.listing([*map(str, places)])} (up to {percent(top)})"
 
 
 def nulls(analysis: Analysis) -> Finding:
@@ -408,13 +398,15 @@ def nulls(analysis: Analysis) -> Finding:
     differing = uneven(analysis, cells)
     fixed = [one for one in differing if one.cell in _FIXED]
     bad = fixed if most(fixed) >= experiment.trust.difference_warn else differing
+    # Where only columns of items differ, the treatment may show other items.
+    limit, reason = limits(experiment.trust, "warn" if bad and not fixed else "fail")
     return Finding(
         most(bad),
         f"nulls are as many in all variants, in each of {len(cells)} columns",
         f"nulls are not as many in all variants: {described(experiment, bad)}",
-        # Where only columns of items differ, the treatment may show other items.
-        limits(experiment.trust, "warn" if bad and not fixed else "fail"),
+        limit,
         touched(analysis.metrics, {one.cell.lower() for one in bad}) if bad else None,
+        reason=reason,
         remedy="look at the service that writes this column for the variant, such as a model that "
         "timed out or another version of the event",
     )
@@ -427,20 +419,18 @@ def missing_clicks(analysis: Analysis) -> list[Finding]:
         return []
     every = [one._replace(cell="all rows") for one in uneven(analysis, whole)]
     lacking = [one for one in (*every, *by_segment(analysis, "clicked")) if one.worse > 0]
-    lacking.sort(key=lambda one: one.kept)
-    shown = [one for one in lacking if 1 - one.kept >= _CLICKS_WARN]
-    reason = (
-        "the share of clicks that is lacking, where the difference is sure (an error has the "
-        "chance 1e-6): no treatment takes nearly all clicks away"
-    )
+    lacking.sort(key=lambda one: -one.lacking)
+    shown = [one for one in lacking if one.lacking >= _CLICKS_WARN]
     return [
         Finding(
-            max((1 - one.kept for one in lacking), default=0.0),
+            max((one.lacking for one in lacking), default=0.0),
             "no variant lacks its clicks anywhere",
             "one variant has next to no clicks where the other has them: "
             f"{described(analysis.experiment, shown)} of the impressions are clicked",
-            Limits(_CLICKS_WARN, _CLICKS_FAIL, reason),
+            Limits(_CLICKS_WARN, _CLICKS_FAIL),
             touched(analysis.metrics, CLICK_COLUMNS),
+            reason="the share of clicks that is lacking, where the difference is sure (an error "
+            "has the chance 1e-6): no treatment takes nearly all clicks away",
             remedy="look whether this client logs clicks at all, and whether their key is that of "
             "the impressions, such as after a release",
         )
@@ -457,7 +447,6 @@ def served(analysis: Analysis) -> list[Finding]:
     if not cells:
         why = "no column says which impressions had a timeout, a fallback or a stale model"
         return [skipped(f"{why}: map such a column in [logs.{experiment.logs.rows_name}] columns")]
-    reason = "these impressions dilute the effect by about their share"
     found = []
     for cell, sums in cells.items():
         shown = shares(cells, cell)
@@ -468,9 +457,10 @@ def served(analysis: Analysis) -> list[Finding]:
                 max(shown.values()),
                 message,
                 f"{message}: the effect is of what was served, not of what was meant",
-                Limits(options.rows_warn, options.rows_fail, reason),
+                Limits(options.rows_warn, options.rows_fail),
                 least="warn" if differs else "pass",
                 name=f"served:{cell}",
+                reason="these impressions dilute the effect by about their share",
                 remedy="look at the latency of the variant's model and at when it was last "
                 "deployed",
             )

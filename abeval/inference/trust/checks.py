@@ -19,10 +19,11 @@ from abeval.results import Check
 from abeval.results.analysis import CheckResult
 from abeval.results.trust import AAResult
 
-_NOT_AUDITED = (
+_NOT_AUDITED = skipped(
     "the log is not audited by variant: sums have no rows to audit, and rows without a unit say "
     "nothing of who they are of"
 )
+_NO_AUDITS = Row("audits", lambda _: _NOT_AUDITED, of="both")
 
 _HOURS = (
     Row("clock", hours.clock, pairs=True),
@@ -80,8 +81,7 @@ _ROWS = (
 def trust_checks(analysis: Analysis, aa: AAResult | None = None) -> tuple[Check, ...]:
     """Return every check, in the order of how much it can spoil."""
     replays = Row(groups.AA, lambda analysis: groups.aa_check(analysis, aa), of="both")
-    not_audited = Row("audits", lambda _: skipped(_NOT_AUDITED), of="both")
-    audited = _AUDITS if analysis.aggregates.audits else (not_audited,)
+    audited = _AUDITS if analysis.aggregates.audits else (_NO_AUDITS,)
     kinds = ("units", "both") if analysis.experiment.of_units else ("log", "both")
     found: list[Finding] = []
     for row in (*_HOURS, *audited, *_GROUPS, replays, *_ROWS):
@@ -95,18 +95,17 @@ def untrusted(
     analysis: Analysis, checks: Sequence[Check], aa: AAResult | None
 ) -> dict[str, Reason]:
     """Return metrics whose numbers a failed check, or A/A, touches, and which of the two."""
-    names = [metric.name for metric in analysis.metrics]
     replays = next((check for check in checks if check.name == groups.AA), None)
-    doubts: dict[str, Reason] = dict.fromkeys(
-        groups.doubted(aa, replays, analysis.experiment.trust), "failed_aa"
-    )
+    doubted = groups.doubted(aa, replays, analysis.experiment.trust)
     failed = [check for check in checks if check.status == "fail"]
+    names = [metric.name for metric in analysis.metrics]
     touched = [name for name in names if any(check.touches([name]) for check in failed)]
+    doubts: dict[str, Reason] = dict.fromkeys(doubted, "failed_aa")
     return doubts | dict.fromkeys(touched, "failed_trust_check")
 
 
 def checked_metrics(experiment: Experiment) -> list[Metric]:
-    """Return the metrics whose sums the checks need: those of the one pass over the log.
+    """Return the metrics of the one pass over the log, whose sums the checks need.
 
     Without any, the impressions per unit, which every log has.
     """
@@ -121,18 +120,15 @@ def without_replays(experiment: Experiment) -> Experiment:
 
 
 def check(experiment: Experiment, metrics: Sequence[Metric], aggregates: Aggregates) -> CheckResult:
-    """Return what the checks say without a scorecard.
+    """Return what the checks say without a scorecard, of the metrics that were computed.
 
-    Args:
-        experiment: The plan.
-        metrics: Those that were computed. The checks name all of the scorecard that they touch.
-        aggregates: What the logs add up to.
+    The checks name all metrics of the scorecard that they touch.
     """
     names = {metric.name for metric in metrics}
     others = [m for m in named_metrics(experiment) if m.name not in names]
-    elsewhere = ("an analysis: the checks do not compute it",)
-    refused = {m.name: elsewhere for m in others} | dict(aggregates.refused)
-    analysis = Analysis(experiment, [*metrics, *others], replace(aggregates, refused=refused))
+    refused = {m.name: ("an analysis: the checks do not compute it",) for m in others}
+    known = replace(aggregates, refused=refused | dict(aggregates.refused))
+    analysis = Analysis(experiment, [*metrics, *others], known)
     no_replays = "A/A replays are of `abeval analyze` and `abeval aa`"
     checks = [
         replace(one, message=no_replays if one.name == groups.AA else masked(one.message))
@@ -143,6 +139,6 @@ def check(experiment: Experiment, metrics: Sequence[Metric], aggregates: Aggrega
         trust=tuple(checks),
         accounting=context.accounting(aggregates),
         notes=tuple(map(masked, aggregates.notes)),
-        split_days=split.split_days(experiment, aggregates),
-        split_places=split.split_places(experiment, aggregates),
+        split_days=split.split_days(analysis),
+        split_places=split.split_places(analysis),
     )

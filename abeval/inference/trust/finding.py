@@ -1,10 +1,9 @@
 """Turn what checks find into checks: numbers by their limits, tests by one budget of false alarms.
 
-Were each test at a level of its own, every further one would raise the rate of false alarms. All
-tests share two budgets, one of warnings and one of failures: a quarter goes to the split as a
-whole, and each other family of tests that could run gets the same part of the rest. Within a family
+All tests share two budgets, one of warnings and one of failures: a quarter goes to the split as a
+whole, each other family of tests that could run gets the same part of the rest, and within a family
 p-values are adjusted (Holm). So the chance of any false alarm is at most the budget, however tests
-depend on each other.
+depend on each other; at a level of its own, each further test would raise it.
 """
 
 from collections.abc import Callable, Collection, Sequence
@@ -29,14 +28,10 @@ SRM_PART = 0.25
 
 
 class Limits(NamedTuple):
-    """Values from which on a check warns and fails (None: never), and why there.
-
-    `beyond` is for numbers that may be as large as a limit, and not larger.
-    """
+    """Values from which on a check warns and fails (None: never); if `beyond`, above which."""
 
     warn: float | None
     fail: float | None
-    reason: str
     beyond: bool = False
 
 
@@ -52,6 +47,7 @@ class Finding(NamedTuple):
         worst: `warn` for a test that never fails, because it may find an effect of the treatment.
         least: The status that it has at least.
         name: Of the check, where it is not that of its row; also the family of a test, up to ":".
+        reason: Why its limits are there.
         remedy: What to do where it does not pass.
         family: Of a test, where its name does not say it.
     """
@@ -64,6 +60,7 @@ class Finding(NamedTuple):
     worst: Literal["warn", "fail"] = "fail"
     least: CheckStatus = "pass"
     name: str = ""
+    reason: str = ""
     remedy: str = ""
     family: str = ""
 
@@ -114,65 +111,65 @@ def decided(findings: Sequence[Finding], options: TrustOptions) -> tuple[Check, 
     for place, one in enumerate(findings):
         if one.group:
             families.setdefault(one.group, []).append(place)
-    budgets = parts(families, options)
-    checks = [_check(one, one.limits or Limits(None, None, "")) for one in findings]
+    shares = _shares(families)
+    checks = [_check(one, one.limits or Limits(None, None)) for one in findings]
     for family, places in families.items():
         adjusted = multiplicity.adjust([findings[place].value or 0.0 for place in places])
+        limits, reason = _part(shares[family], options)
         for place, p_value in zip(places, adjusted, strict=True):
-            checks[place] = _check(findings[place]._replace(value=float(p_value)), budgets[family])
+            one = findings[place]._replace(value=float(p_value), reason=reason)
+            checks[place] = _check(one, limits)
     return tuple(checks)
 
 
-def parts(families: Collection[str], options: TrustOptions) -> dict[str, Limits]:
-    """Return the p-values from which on each family of tests warns and fails."""
-    others = sorted({family for family in families if family != SRM})
-    shares = {SRM: SRM_PART} | {name: (1 - SRM_PART) / len(others) for name in others}
-    return {
-        # Without the last digits of floating point, which nobody should have to read.
-        name: Limits(
-            float(f"{options.alpha_warn * share:.6g}"),
-            float(f"{options.alpha_fail * share:.6g}"),
-            f"{share:.1%} of [trust] alpha_fail = {options.alpha_fail:g} and of alpha_warn = "
-            f"{options.alpha_warn:g}, the chance of a false alarm over all checks together",
-        )
-        for name, share in shares.items()
-    }
+def _shares(families: Collection[str]) -> dict[str, float]:
+    """Return the share of both budgets that each family of tests has."""
+    others = {*families} - {SRM}
+    return {SRM: SRM_PART} | {name: (1 - SRM_PART) / len(others) for name in others}
+
+
+def _part(share: float, options: TrustOptions) -> tuple[Limits, str]:
+    """Return the p-values from which on tests of a share of the budgets warn and fail, and why."""
+    # Without the last digits of floating point, which nobody should have to read.
+    warn, fail = (float(f"{a * share:.6g}") for a in (options.alpha_warn, options.alpha_fail))
+    return Limits(warn, fail), (
+        f"{share:.1%} of [trust] alpha_fail = {options.alpha_fail:g} and of alpha_warn = "
+        f"{options.alpha_warn:g}, the chance of a false alarm over all checks together"
+    )
 
 
 def _check(one: Finding, limits: Limits) -> Check:
-    fail = limits.fail if one.worst == "fail" else None
+    limits = limits if one.worst == "fail" else limits._replace(fail=None)
     status: CheckStatus = one.least
-    if _reaches(one, limits, fail):
+    if _reaches(one, limits.fail, limits.beyond):
         status = "fail"
-    elif _reaches(one, limits, limits.warn):
+    elif _reaches(one, limits.warn, limits.beyond):
         status = "warn"
     return Check(
         name=one.name,
         status=status,
         value=one.value,
-        threshold=fail,
+        threshold=limits.fail,
         message=one.calm if status == "pass" else one.alarm or one.calm,
         warn_threshold=limits.warn,
-        threshold_reason=limits.reason,
+        threshold_reason=one.reason,
         remedy=one.remedy,
         metrics=one.metrics,
         is_test=bool(one.group),
     )
 
 
-def _reaches(one: Finding, limits: Limits, limit: float | None) -> bool:
+def _reaches(one: Finding, limit: float | None, beyond: bool) -> bool:
     if one.value is None or limit is None:
         return False
     if one.group:
         return one.value <= limit
-    return one.value > limit if limits.beyond else one.value >= limit
+    return one.value > limit or (one.value == limit and not beyond)
 
 
 def touched(metrics: Sequence[Metric], columns: Collection[str]) -> tuple[str, ...] | None:
     """Return the metrics that a fault of these columns touches; None for all, as of key columns.
 
-    Args:
-        metrics: Of the scorecard.
-        columns: Canonical names, or the log's own, in lower case.
+    Columns have their canonical names, or the log's own, in lower case.
     """
     return None if ROW_COLUMNS.intersection(columns) else reading(metrics, columns)

@@ -34,18 +34,16 @@ def balance(
 ) -> tuple[Balance, ...]:
     """Compare the groups before the period: every metric and variant, Holm over all of them.
 
-    Args:
-        experiment: Its variants and level.
-        metrics: In the order of the rows.
-        before: Metric → moments of (y, x) before the period over the analysed units, by stretch
-            and variant; zeros for units not seen then.
+    `before` has moments of (y, x) before the period over the analysed units, by metric, stretch
+    and variant; zeros for units not seen then.
     """
+    rule = Rule(experiment.alpha)
     comparisons = {
         (metric.name, variant): compare_within(
-            metric, moments, Arms(experiment.control, variant), Rule(experiment.alpha)
+            metric, before[metric.name], Arms(experiment.control, variant), rule
         )
         for metric in metrics
-        if (moments := before.get(metric.name)) is not None
+        if metric.name in before
         for variant in experiment.treatments
     }
     adjusted = adjusted_p_values(comparisons)
@@ -66,53 +64,45 @@ def balance(
 
 def before_checks(analysis: Analysis) -> list[Finding]:
     """Test whether the groups were equal before, in every metric with values from then."""
-    experiment = analysis.experiment
-    known = [*_before(analysis), *_covariates(analysis)]
-    metrics = [metric for metric, _ in known]
-    rows = balance(experiment, metrics, {metric.name: moments for metric, moments in known})
-    if not rows:
-        lacks = "covariates in [logs.units]" if experiment.of_units else "[pre_period]"
-        return [skipped(f"no {lacks}, so it is unknown whether the groups were equal before")]
-    return [_of_balance(row) for row in rows]
+    experiment, before = analysis.experiment, _before(analysis)
+    own = analysis.metrics if experiment.pre_period else ()
+    rows = balance(experiment, [*own, *covariate_means(experiment)], before)
+    lacks = "covariates in [logs.units]" if experiment.of_units else "[pre_period]"
+    none = skipped(f"no {lacks}, so it is unknown whether the groups were equal before")
+    return [_of_balance(row) for row in rows] or [none]
 
 
-def _before(analysis: Analysis) -> list[tuple[Metric, ByStretch]]:
-    """Return every metric with values before the period, and their moments by variant.
+def _before(analysis: Analysis) -> dict[str, ByStretch]:
+    """Return moments by variant from before of every metric and covariate that has any.
 
     A score is that of the model that a variant serves, so it differs before if the models do.
     """
-    if analysis.experiment.pre_period is None:
-        return []
-    models = {variant.model for variant in analysis.experiment.variants.values()}
-    return [
-        (
-            metric,
-            [{v: one.pick(2, 3) for v, one in arm.items()} for arm in analysis.moments(metric)],
-        )
-        for metric in analysis.metrics
+    experiment, aggregates = analysis.experiment, analysis.aggregates
+    models = {variant.model for variant in experiment.variants.values()}
+    before = {
+        metric.name: _picked(analysis.moments(metric), 2, 3)
+        for metric in (analysis.metrics if experiment.pre_period else ())
         if metric.is_mean_or_ratio
         and not (len(models) > 1 and "score" in metric.needs)
         and metric.source.has_before
-        and metric.name not in analysis.aggregates.refused
-    ]
+        and metric.name not in aggregates.refused
+    }
+    for metric in covariate_means(experiment):
+        if aggregates.cells(metric.name, BALANCE):
+            scales = metric.covariates[0].scale, 1.0
+            before[metric.name] = _picked(aggregates.of(metric.name, BALANCE, "", scales), 0, 1)
+    return before
 
 
-def _covariates(analysis: Analysis) -> list[tuple[Metric, ByStretch]]:
-    """Return every covariate of a table of units as a metric, and its moments by variant."""
-    known: list[tuple[Metric, ByStretch]] = []
-    for metric in covariate_means(analysis.experiment):
-        if analysis.aggregates.cells(metric.name, BALANCE):
-            (term,) = metric.covariates
-            moments = analysis.aggregates.of(metric.name, BALANCE, "", (term.scale, 1.0))
-            known.append((metric, [{v: one.pick(0, 1) for v, one in m.items()} for m in moments]))
-    return known
+def _picked(moments: ByStretch, *places: int) -> ByStretch:
+    """Return the variables at these places."""
+    return [{name: one.pick(*places) for name, one in arm.items()} for arm in moments]
 
 
 def _of_balance(row: Balance) -> Finding:
     name = f"pre_period:{row.metric}:{row.variant}"
     if row.p_adjusted is None or row.p_value is None:
-        why = f"{row.metric} before the experiment cannot be compared: {row.reason}"
-        return skipped(why, name)
+        return skipped(f"{row.metric} before the experiment cannot be compared: {row.reason}", name)
     calm, alarm = (
         f"{row.metric} of {row.variant} {words} before the experiment: {row.control:.4g} against "
         f"{row.treatment:.4g} (p = {row.p_adjusted:.2g} after Holm over metrics and variants)"
@@ -128,9 +118,8 @@ def _of_balance(row: Balance) -> Finding:
 class Beside(NamedTuple):
     """What stands beside a ratio whose denominator moved.
 
-    Attributes:
-        total: Of its numerator per unit, compared; without an effect where that says nothing.
-        words: How far the denominator and the total moved.
+    `total` compares its numerator per unit, without an effect where that says nothing; the words
+    are how far denominator and total moved.
     """
 
     total: Comparison
@@ -155,10 +144,10 @@ def denominator_checks(analysis: Analysis) -> list[Finding]:
     if not p_values:
         return [skipped(one) for one in unknown]
     moved = _moved(analysis, bottoms)
-    words = [f"{name} of {variant}: {one.words}" for (name, variant), one in moved.items()]
+    words = "; ".join(f"{name} of {variant}: {one.words}" for (name, variant), one in moved.items())
     alarm = (
         "the treatment moves what a ratio divides by, so the ratio compares other rows than "
-        f"control's: {'; '.join(words)}"
+        f"control's: {words}"
     )
     return [
         Finding(
@@ -183,11 +172,9 @@ def _bottoms(analysis: Analysis) -> dict[Key, Comparison]:
     """Compare the denominators of goals and guardrails that are not zero."""
     control, rule = analysis.experiment.control, Rule(analysis.experiment.alpha)
     bottoms = {
-        (metric.name, variant): compare_bottoms(
-            metric, analysis.moments(metric), Arms(control, variant), rule
-        )
-        for metric, variant in analysis.rows
-        if metric.kind == "ratio" and metric.role != "diagnostic"
+        (m.name, variant): compare_bottoms(m, analysis.moments(m), Arms(control, variant), rule)
+        for m, variant in analysis.rows
+        if m.kind == "ratio" and m.role != "diagnostic"
     }
     return {key: one for key, one in bottoms.items() if 0 not in (one.control, one.treatment)}
 
@@ -217,11 +204,7 @@ def _beside(analysis: Analysis, metric: Metric, variant: str, bottom: Comparison
 def compare_bottoms(metric: Metric, moments: ByStretch, arms: Arms, rule: Rule) -> Comparison:
     """Compare what a ratio divides by between two variants, as any mean per unit.
 
-    Args:
-        metric: The ratio.
-        moments: Of (y, x, …) by stretch and variant.
-        arms: The two variants.
-        rule: How the difference is judged.
+    `moments` are of (y, x, …) by stretch and variant.
     """
     mean = replace(metric, kind="mean", value=metric.per, per=None, covariates=())
     bottoms = [{name: per_unit(one.pick(1, 0)) for name, one in arm.items()} for arm in moments]
@@ -256,10 +239,7 @@ def aa_check(analysis: Analysis, aa: AAResult | None) -> Finding:
 def doubted(aa: AAResult | None, check: Check | None, options: TrustOptions) -> list[str]:
     """Return metrics whose own test is off by so much that their rows are not to be trusted.
 
-    Args:
-        aa: The replays.
-        check: The check of them, whose family has its part of the budget.
-        options: With the budgets of warnings and of failures.
+    The family of the check of the replays has its part of the budget.
     """
     if aa is None or check is None or check.warn_threshold is None:
         return []

@@ -2,7 +2,6 @@
 
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime, timedelta
-from typing import NamedTuple
 
 import numpy as np
 
@@ -10,8 +9,9 @@ from abeval.aggregates.aggregates import Aggregates
 from abeval.aggregates.audit_arrays import CLUSTERS
 from abeval.experiment.model import Experiment
 from abeval.inference.compare import Analysis
-from abeval.inference.trust.audits import SHOWN, Cells, cells_of, compared, listing, uneven
+from abeval.inference.trust.audits import SHOWN, Cells, cells_of, compared, uneven
 from abeval.inference.trust.finding import Finding, Limits, skipped
+from abeval.results import format as fmt
 from abeval.stats import faults
 
 MOST_HOURS = 24 * 400
@@ -32,32 +32,41 @@ def _span(aggregates: Aggregates) -> range:
     return span if len(span) <= MOST_HOURS else range(0)
 
 
-class _Shifted(NamedTuple):
-    """A variant whose clock is off: everywhere, where the cell is empty, or in one of a segment."""
+def _hours(aggregates: Aggregates, span: range) -> dict[str, faults.Hours]:
+    """Return the rows of each variant by hour, and in how many clusters of units there are any."""
+    hours: dict[str, faults.Hours] = {}
+    for row in aggregates.audit_rows["hour"]:
+        if row.variant not in hours:
+            hours[row.variant] = faults.Hours(*np.zeros((2, len(span))))
+        own, place = hours[row.variant], int(row.cell) - span.start
+        own.rows[place], own.active[place] = row.y, row.active
+    return hours
 
-    variant: str
-    cell: str
-    shift: faults.Shift
+
+def _unknown(analysis: Analysis, what: str) -> str:
+    """Return why days or hours cannot be compared; empty where they can."""
+    if not _span(analysis.aggregates):
+        return _NO_HOURS
+    return f"a clock is off, so {what} cannot be compared" if _shifts(analysis) else ""
 
 
-def _shifts(analysis: Analysis) -> list[_Shifted]:
-    """Return where the rhythm is control's some hours later; by segment if not everywhere."""
-    everywhere = _shifts_of(analysis, "rhythm")
+def _shifts(analysis: Analysis) -> list[tuple[str, faults.Shift]]:
+    """Return whose rhythm is control's some hours later; by segment if not everywhere."""
+    everywhere = _shifts_of(analysis)
     names = () if everywhere else analysis.experiment.segments
-    return everywhere or [one for name in names for one in _shifts_of(analysis, "rhythm", name)]
+    return everywhere or [one for name in names for one in _shifts_of(analysis, name)]
 
 
-def _shifts_of(analysis: Analysis, audit: str, segment: str = "") -> list[_Shifted]:
+def _shifts_of(analysis: Analysis, segment: str = "") -> list[tuple[str, faults.Shift]]:
     rhythms: dict[str, dict[str, dict[str, faults.Sums]]] = {}
-    cells = cells_of(analysis.aggregates, f"{audit}:{segment}" if segment else audit)
-    for cell, of_variant in cells.items():
+    for cell, of_variant in cells_of(analysis.aggregates, "rhythm", segment).items():
         part, _, value = cell.partition(" ")
         for variant, sums in of_variant.items():
             rhythms.setdefault(value, {}).setdefault(variant, {})[part] = sums
     variants, control = compared(analysis), analysis.experiment.control
     several = len(rhythms) * len(variants)
     return [
-        _Shifted(variant, f" in {segment} = {value!r}" if segment else "", shift)
+        (f"{variant} in {segment} = {value!r}" if segment else variant, shift)
         for value, own in rhythms.items()
         for variant in variants
         if control in own and variant in own
@@ -74,23 +83,19 @@ def clock(analysis: Analysis) -> Finding:
     if not _span(analysis.aggregates):
         return skipped(_NO_HOURS)
     shifts = _shifts(analysis)
-    listed = []
-    for variant, cell, shift in shifts[:SHOWN]:
-        hours = abs(shift.hours)
-        listed.append(
-            f"{variant}{cell} is {'' if shift.exact else 'about '}{hours} "
-            f"{'hour' if hours == 1 else 'hours'} {'later' if shift.hours > 0 else 'earlier'} "
-            f"than {analysis.experiment.control}"
-        )
-    reason = (
-        "the rhythm of the hours of a day is that of other hours: its mean hour is another for "
-        "sure, and a shift by whole hours takes three quarters of the distance away"
-    )
+    listed = [
+        f"{who} is {'' if shift.exact else 'about '}{abs(shift.hours)} "
+        f"{'hour' if abs(shift.hours) == 1 else 'hours'} "
+        f"{'later' if shift.hours > 0 else 'earlier'} than {analysis.experiment.control}"
+        for who, shift in shifts[:SHOWN]
+    ]
     return Finding(
-        float(max((abs(one.shift.hours) for one in shifts), default=0)),
+        float(max((abs(shift.hours) for _, shift in shifts), default=0)),
         "people come at the same hours of the day in all variants",
-        f"the daily rhythm of one variant is shifted: {listing(listed)}",
-        Limits(1.0, 1.0, reason),
+        f"the daily rhythm of one variant is shifted: {fmt.listing(listed)}",
+        Limits(1.0, 1.0),
+        reason="the rhythm of the hours of a day is that of other hours: its mean hour is another "
+        "for sure, and a shift by whole hours takes three quarters of the distance away",
         remedy="look at the time zones and clocks of the services that write the log (`ts_zone`); "
         "days and the ends of the period are wrong too",
     )
@@ -102,94 +107,73 @@ def short_days(analysis: Analysis) -> Finding:
     The other variant and the days around tell how many rows to expect.
     """
     aggregates = analysis.aggregates
-    if not _span(aggregates):
-        return skipped(_NO_HOURS)
-    if _shifts(analysis):
-        return skipped("a clock is off, so days cannot be compared")
+    if why := _unknown(analysis, "days"):
+        return skipped(why)
     before, after = (cells_of(aggregates, f"day_{side}") for side in ("before", "after"))
     if not before or aggregates.stretches:
         return skipped("one day alone, or a split that changed: no day can be compared")
-    short = sorted(_shortest(analysis, before, after))
+    short = sorted(_shortest(analysis, before, after), key=lambda one: one[0])
     last = max(before)
     listed = [
         f"{variant} has {kept:.0%} of the rows that are expected on {day}"
         f"{' (the last day)' if day == last else ''}"
-        for kept, _, variant, day in short[:SHOWN]
+        for kept, variant, day in short[:SHOWN]
     ]
-    reason = (
-        "a variant's rows of one day against those of seven days before and after, over the same "
-        "of the other variant (sure: an error has the chance 1e-4); an effect that grows or fades "
-        "does not take a quarter of a single day"
-    )
     return Finding(
         1 - short[0][0] if short else 0.0,
         "no day lacks rows of one variant alone",
-        f"rows of one variant are lost: {listing(listed)}, by the other variant and the days "
+        f"rows of one variant are lost: {fmt.listing(listed)}, by the other variant and the days "
         "around it",
-        Limits(_DAY_WARN, _DAY_FAIL, reason),
+        Limits(_DAY_WARN, _DAY_FAIL),
+        reason="a variant's rows of one day against those of seven days before and after, over the "
+        "same of the other variant (sure: an error has the chance 1e-4); an effect that grows or "
+        "fades does not take a quarter of a single day",
         remedy="look for files or events of that day that are not loaded yet, or were dropped, for "
         "the variant; load them again, or leave the day out of [period]",
     )
 
 
-def _shortest(
-    analysis: Analysis, before: Cells, after: Cells
-) -> Iterator[tuple[float, int, str, str]]:
-    """Yield the share of the expected rows, a number, the variant and the day."""
+def _shortest(analysis: Analysis, before: Cells, after: Cells) -> Iterator[tuple[float, str, str]]:
+    """Yield the share of the expected rows, the variant and the day."""
     # The last day is the one that most often lacks rows: half of the chance is for it.
     last = max(before)
     earlier = {day: cells for day, cells in before.items() if day != last}
-    parts = {"before": ({last: before[last]}, earlier), "after": (after,)}
-    low = {
-        side: {
+    low, low_after = (
+        {
             (one.cell, one.variant): (one.control, one.treatment)
-            for cells in of_side
+            for cells in parts
             for one in uneven(analysis, cells, _DAY_CHANCE / 2)
         }
-        for side, of_side in parts.items()
-    }
-    for number, ((day, variant), first) in enumerate(low["before"].items()):
-        second = low["after"].get((day, variant))
-        if second is None and day in after:
-            continue
-        pairs = [first] if second is None else [first, second]
-        for short, sides in (
-            (variant, pairs),
-            (analysis.experiment.control, [(treatment, own) for own, treatment in pairs]),
-        ):
-            if all(0 <= lacking < other for other, lacking in sides):
-                yield max(lacking / other for other, lacking in sides), number, short, day
+        for parts in (({last: before[last]}, earlier), (after,))
+    )
+    for (day, variant), first in low.items():
+        # On the other side a day must be as low, if there are days.
+        second = low_after.get((day, variant), None if day in after else first)
+        for short, place in ((variant, 1), (analysis.experiment.control, 0)):
+            if second and all(side[place] < side[1 - place] for side in (first, second)):
+                yield max(side[place] / side[1 - place] for side in (first, second)), short, day
 
 
 def missing_hours(analysis: Analysis) -> Finding:
     """Find hours in which one variant has less than half of what the others make expect."""
+    if why := _unknown(analysis, "hours"):
+        return skipped(why)
     span = _span(analysis.aggregates)
-    if not span:
-        return skipped(_NO_HOURS)
-    if _shifts(analysis):
-        return skipped("a clock is off, so hours cannot be compared")
-    hours: dict[str, faults.Hours] = {}
-    for row in analysis.aggregates.audit_rows["hour"]:
-        if row.variant not in hours:
-            hours[row.variant] = faults.Hours(*np.zeros((2, len(span))))
-        own, place = hours[row.variant], int(row.cell) - span.start
-        own.rows[place], own.active[place] = row.y, row.active
+    hours = _hours(analysis.aggregates, span)
     gaps = {
         name: [span[place] for place in _gaps(analysis.experiment, hours, name)]
         for name in analysis.experiment.variants
     }
     total = sum(map(len, gaps.values()))
-    listed = listing([f"{name} {_listed(hours)}" for name, hours in gaps.items() if hours])
-    reason = (
-        "less than half of the rows that the other variants and the hours around make expect, "
-        "with a chance of 1e-6 over all hours"
-    )
+    lack = "hour lacks" if total == 1 else "hours lack"
+    listed = fmt.listing([f"{name} {_listed(hours)}" for name, hours in gaps.items() if hours])
     return Finding(
         float(total),
         "no hour lacks the rows of one variant alone",
-        f"{total} {'hour lacks' if total == 1 else 'hours lack'} rows of one variant alone: "
-        f"{listed}",
-        Limits(1.0, 1.0, reason),
+        f"{total} {lack} rows of one variant alone: {listed}",
+        Limits(1.0, 1.0),
+        reason="less than half of the rows that the other variants and the hours around make "
+        "expect, with a chance of 1e-6 over all hours",
         remedy="load the missing files or events again, or leave the hours out of [period]",
     )
 
@@ -211,16 +195,17 @@ def _listed(hours: Sequence[int]) -> str:
     runs: list[tuple[datetime, datetime]] = []
     for hour in hours:
         start = datetime(1970, 1, 1) + timedelta(hours=hour)
+        end = start + timedelta(hours=1)
         if runs and runs[-1][1] == start:
             start = runs.pop()[0]
-        runs.append((start, datetime(1970, 1, 1) + timedelta(hours=hour + 1)))
+        runs.append((start, end))
+    day, clock = "%Y-%m-%d %H:%M", "%H:%M"
     shown = [
-        f"{start:%Y-%m-%d %H:%M} to "
-        f"{end:{'%H:%M' if start.date() == end.date() else '%Y-%m-%d %H:%M'}}"
+        f"{start:{day}} to {end:{clock if start.date() == end.date() else day}}"
         for start, end in runs[:SHOWN]
     ]
     more = len(runs) - SHOWN
-    return "from " + listing(shown) + (f" and {more} more times" if more > 0 else "")
+    return "from " + fmt.listing(shown) + (f" and {more} more times" if more > 0 else "")
 
 
 def late_data(analysis: Analysis) -> Finding:
@@ -228,9 +213,7 @@ def late_data(analysis: Analysis) -> Finding:
     span = _span(analysis.aggregates)
     if not span:
         return skipped(_NO_HOURS)
-    rows = np.zeros(len(span))
-    for row in analysis.aggregates.audit_rows["hour"]:
-        rows[int(row.cell) - span.start] += row.y
+    rows = np.sum([hours.rows for hours in _hours(analysis.aggregates, span).values()], axis=0)
     days = (rows.size - _LAST_HOURS) // 24
     # The last hours of each day, counted back from the end of the log, the latest first.
     ends = [rows.size - 24 * day for day in range(days + 1)]
@@ -240,12 +223,13 @@ def late_data(analysis: Analysis) -> Finding:
             f"fewer than {_FEWEST_DAYS} days, or too few rows, to tell whether the log is whole"
         )
     share = min(1.0, last / min(earlier))
-    reason = f"the last {_LAST_HOURS} hours against the fewest rows of these hours on a day before"
     return Finding(
         1 - share,
         f"the last {_LAST_HOURS} hours of the log have as many rows as on the days before",
         f"the last {_LAST_HOURS} hours of the log have {share:.0%} of the fewest rows that these "
         "hours had on a day before: more may be on its way",
-        Limits(_THIN, None, reason),
+        Limits(_THIN, None),
+        reason=f"the last {_LAST_HOURS} hours against the fewest rows of these hours on a day "
+        "before",
         remedy="analyse again when the log is whole, or let [period] end before",
     )

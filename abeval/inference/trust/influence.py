@@ -4,17 +4,18 @@ Units are counted, never named.
 """
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 import numpy as np
 
 from abeval.aggregates.sums import CAPPED, WHOLE, pooled
 from abeval.inference.compare import Analysis
-from abeval.inference.trust.audits import cells_of, listing, percent
+from abeval.inference.trust.audits import cells_of, percent
 from abeval.inference.trust.finding import Finding, Limits, skipped
 from abeval.metrics.definition import Metric, scales
 from abeval.results import Influence
+from abeval.results import format as fmt
 from abeval.stats import influence
 from abeval.stats.moments import Moments
 
@@ -42,23 +43,8 @@ _COMMON, _MANY = 0.05, 20
 """If more of the units with many lists have them at regular distances, the product is so."""
 
 
-class _Arm(NamedTuple):
-    """A metric in a variant: moments of all units, and those that deviate most."""
-
-    moments: Moments
-    group: influence.Group
-
-    @property
-    def deviations(self) -> list[float]:
-        """Return distances from the metric's value, from the largest on."""
-        value = self.group.value
-        return sorted((abs(unit.y - value * unit.x) for unit in self.group.units), reverse=True)
-
-    @property
-    def squares(self) -> float:
-        """Return Σ (y − value · x)² over all units."""
-        c, value = self.moments.comoment, self.group.value
-        return float(c[0, 0] - 2 * value * c[0, 1] + value * value * c[1, 1])
+_Arm = tuple[Moments, influence.Group]
+"""Moments of all units of a variant, and those that deviate most from the metric's value."""
 
 
 def _arms(analysis: Analysis, metric: Metric) -> dict[str, _Arm]:
@@ -67,34 +53,32 @@ def _arms(analysis: Analysis, metric: Metric) -> dict[str, _Arm]:
     if not (metric.is_mean_or_ratio and any(n == metric.name for n, _ in aggregates.extreme_units)):
         return {}
     per_y, per_x = scales(metric)
-    arms = {}
     slice_name = CAPPED if metric.name in aggregates.caps else WHOLE
+    arms: dict[str, _Arm] = {}
     for variant, own in pooled(analysis.moments(metric, slice_name)).items():
         if own.mean[1]:
             rows = aggregates.extreme_units.get((metric.name, variant), ())
             units = [influence.Unit(y * per_y, x * per_x) for y, x in rows]
-            y, x = own.n * float(own.mean[0]), own.n * float(own.mean[1])
-            arms[variant] = _Arm(own, influence.Group(y, x, units))
+            y, x = (own.n * float(mean) for mean in own.mean[:2])
+            arms[variant] = own, influence.Group(y, x, units)
     return arms
 
 
 def influences(analysis: Analysis) -> tuple[Influence, ...]:
     """Return every effect of a mean or a ratio with and without its ten most influential units."""
     arms = {metric.name: _arms(analysis, metric) for metric in analysis.metrics}
-    found = (
-        _influence(analysis, metric.name, variant, arms[metric.name])
-        for metric, variant in analysis.rows
-    )
-    return tuple(one for one in found if one is not None)
+    names = [(metric.name, variant) for metric, variant in analysis.rows]
+    every = (_influence(analysis, *row, arms[row[0]]) for row in names)
+    return tuple(one for one in every if one is not None)
 
 
 def _influence(
     analysis: Analysis, metric: str, variant: str, arms: Mapping[str, _Arm], most: int = _LEFT_OUT
 ) -> Influence | None:
-    control = analysis.experiment.control
-    if control not in arms or variant not in arms:
+    control, treatment = (arms.get(name) for name in (analysis.experiment.control, variant))
+    if control is None or treatment is None:
         return None
-    one = influence.influence(arms[control].group, arms[variant].group, most)
+    one = influence.influence(control[1], treatment[1], most)
     if one is None:
         return None
     return Influence(
@@ -109,7 +93,7 @@ def _influence(
 
 
 class Population(NamedTuple):
-    """The units of which some may stand apart.
+    """The units of a variant, of which some may stand apart.
 
     Attributes:
         units: Of the variant.
@@ -148,10 +132,7 @@ def units_apart(moments: Moments, units: Sequence[influence.Unit]) -> float:
 
     That is another than 0. Where the value that deviates most is between 0 and 1, as a share is,
     the rest may as well have 1: then the units with another value than 1 count, if they are fewer.
-
-    Args:
-        moments: Of (y, x) over the units of a variant.
-        units: Those that deviate most, in order.
+    `moments` are of (y, x) over the units of a variant, `units` those that deviate most, in order.
 
     Example:
         >>> one_failure = Moments.of([1.0] * 299 + [0.0], [1.0] * 300)
@@ -160,16 +141,13 @@ def units_apart(moments: Moments, units: Sequence[influence.Unit]) -> float:
     """
     y, x = moments.mean[:2]
     products = moments.comoment[:2, :2] + moments.n * np.outer([y, x], [y, x])
-    apart = influence.fewest_apart(
-        [unit.y for unit in units], moments.n * float(y), float(products[0, 0])
-    )
+    values = [unit.y for unit in units]
+    apart = influence.fewest_apart(values, moments.n * float(y), float(products[0, 0]))
     if not 0 <= units[0].y <= units[0].x:
         return apart
-    below = influence.fewest_apart(
-        [unit.x - unit.y for unit in units],
-        moments.n * float(x - y),
-        float(products[0, 0] - 2 * products[0, 1] + products[1, 1]),
-    )
+    squares = products[0, 0] - 2 * products[0, 1] + products[1, 1]
+    values = [unit.x - unit.y for unit in units]
+    below = influence.fewest_apart(values, moments.n * float(x - y), float(squares))
     return min(apart, below)
 
 
@@ -216,23 +194,21 @@ def _group_of(
     return Apart(units, share, ratio, elsewhere, times if share >= _MUCH else 0.0)
 
 
-def _looks(analysis: Analysis) -> dict[tuple[str, str], Apart | None]:
-    """Return what stands apart in each metric and variant; None where too few have a value."""
-    looks: dict[tuple[str, str], Apart | None] = {}
+def _looks(analysis: Analysis) -> Iterator[tuple[Apart | None, str, str]]:
+    """Yield what stands apart in each metric and variant; None where too few have a value."""
     for metric in analysis.metrics:
         arms = _arms(analysis, metric)
-        everyone = sum(one.moments.n for one in arms.values())
-        deviations = {name: arm.deviations for name, arm in arms.items()}
-        for variant in analysis.experiment.variants:
-            arm = arms.get(variant)
-            if arm is None or arm.moments.n < FEWEST_UNITS or not deviations[variant]:
+        everyone = sum(moments.n for moments, _ in arms.values())
+        deviations = {name: group.deviations for name, (_, group) in arms.items()}
+        for variant in [name for name in analysis.experiment.variants if name in arms]:
+            moments, group = arms[variant]
+            c, value = moments.comoment, group.value
+            squares = float(c[0, 0] - 2 * value * c[0, 1] + value * value * c[1, 1])
+            if moments.n < FEWEST_UNITS or not group.units or squares <= 0:
                 continue
-            if (squares := arm.squares) > 0:
-                others = [d for name in arms if name != variant for d in deviations[name]]
-                valued = units_apart(arm.moments, arm.group.units)
-                population = Population(arm.moments.n, everyone, valued, squares)
-                looks[metric.name, variant] = apart(deviations[variant], others, population)
-    return looks
+            others = [d for name in arms if name != variant for d in deviations[name]]
+            population = Population(moments.n, everyone, units_apart(moments, group.units), squares)
+            yield apart(deviations[variant], others, population), metric.name, variant
 
 
 def influence_check(analysis: Analysis) -> Finding:
@@ -240,34 +216,30 @@ def influence_check(analysis: Analysis) -> Finding:
     if not analysis.aggregates.extremes:
         why = "units are not looked at one by one ([privacy] min_units, sums, or no mean)"
         return skipped(why)
-    looks, options = _looks(analysis), analysis.experiment.trust
-    left = listing([*dict.fromkeys(metric for (metric, _), one in looks.items() if one is None)])
+    looks, options = [*_looks(analysis)], analysis.experiment.trust
+    left = fmt.listing([*dict.fromkeys(metric for one, metric, _ in looks if one is None)])
     few = (
         f"not looked at in every variant: {left}, where fewer than {FEWEST_APART} units have "
         "another value than all the others"
     )
-    groups = [(one, *key) for key, one in looks.items() if one is not None]
+    groups = [(one, metric, variant) for one, metric, variant in looks if one is not None]
     if not groups:
         none = f"no mean or ratio with a variance of {FEWEST_UNITS} units or more"
         return skipped(few if left else none)
     also = f"; {few}" if left else ""
     groups.sort(key=lambda group: -group[0].times)
     worst, metric, variant = groups[0]
-    reason = (
-        "how many times as far out as the next those units are that make 30 % of a variance: the "
-        "largest of few buyers is seldom 10 times as far out, a fault often 100 times; of units "
-        "that chance does not put into one variant (p < .001) the square of it"
-    )
     # The same units are apart in several metrics, in some of them less.
-    metrics = dict.fromkeys(
-        name for one, name, v in groups if v == variant and one.times >= options.influence_warn
-    )
+    metrics = [n for one, n, v in groups if v == variant and one.times >= options.influence_warn]
     return Finding(
         worst.times,
         f"no unit, and no group of units, stands apart from all others{also}",
         f"{_described(worst, metric, variant)}{_owed(analysis, worst, metric, variant)}{also}",
-        Limits(options.influence_warn, options.influence_fail, reason),
+        Limits(options.influence_warn, options.influence_fail),
         tuple(metrics) or None,
+        reason="how many times as far out as the next those units are that make 30 % of a "
+        "variance: the largest of few buyers is seldom 10 times as far out, a fault often 100 "
+        "times; of units that chance does not put into one variant (p < .001) the square of it",
         remedy="look whether they are people (bots, testers, shared ids); cap the metric "
         "([[metrics]] cap), or filter bots alike in all variants",
     )
@@ -313,34 +285,30 @@ def bots(analysis: Analysis) -> Finding:
     units = sum(map(analysis.aggregates.units_of, analysis.experiment.variants))
     if sum(one.clusters for one in machines.values()) > _COMMON * units:
         return skipped("units that are active by the clock are no exception in this log")
-    made = {
-        name: {variant: one.y / one.x if one.x else 0.0 for variant, one in of_variant.items()}
-        for name, of_variant in cells.items()
-    }
-    control = analysis.experiment.control
-    spread = {
-        name: max(abs(share - own[control]) for share in own.values()) for name, own in made.items()
-    }
+    control, made, spread = analysis.experiment.control, {}, {}
+    for name, of_variant in cells.items():
+        made[name] = {v: one.y / one.x if one.x else 0.0 for v, one in of_variant.items()}
+        spread[name] = max(abs(share - made[name][control]) for share in made[name].values())
     worst = max(spread, key=lambda name: spread[name])
-    counted = {
-        name: ", ".join(f"{variant} {one.clusters:,}" for variant, one in of_variant.items())
-        for name, of_variant in cells.items()
-    }
-    shown = listing([f"{percent(share)} in {variant}" for variant, share in made[worst].items()])
+    counts, counted = (
+        ", ".join(f"{variant} {one.clusters:,}" for variant, one in cells[name].items())
+        for name in ("impressions", worst)
+    )
+    shown = fmt.listing(
+        [f"{percent(share)} in {variant}" for variant, share in made[worst].items()]
+    )
     usual = max(gaps, key=lambda one: one.clusters)
     every = f"; a list about every {usual.y / 1000:,.0f} seconds" if usual.clusters else ""
-    reason = (
-        "by how much the share of a variant's impressions, or clicks, that machines make differs "
-        "from control's: units whose lists come at one distance (of 50 or more, three of five "
-        "within a fifth of their median), or that are active in 22 hours of a day, as no person is"
-    )
     options = analysis.experiment.trust
     return Finding(
         spread[worst],
-        f"machines make no more of one variant than of another: {counted['impressions']}",
-        f"units that no person can be (bots): {counted[worst]}; of all {worst} they make "
-        f"{shown}{every}",
-        Limits(options.difference_warn, options.difference_fail, reason),
+        f"machines make no more of one variant than of another: {counts}",
+        f"units that no person can be (bots): {counted}; of all {worst} they make {shown}{every}",
+        Limits(options.difference_warn, options.difference_fail),
+        reason="by how much the share of a variant's impressions, or clicks, that machines make "
+        "differs from control's: units whose lists come at one distance (of 50 or more, three of "
+        "five within a fifth of their median), or that are active in 22 hours of a day, as no "
+        "person is",
         remedy="look for crawlers, monitors, test accounts, and ids that many people share "
         "(guests); leave them out alike in all variants, by what was known before the assignment",
     )

@@ -5,7 +5,6 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 from datetime import date, timedelta
 
-from abeval.aggregates.aggregates import Aggregates
 from abeval.experiment.model import Experiment
 from abeval.experiment.problems import arms_of, joined_line, meant_by
 from abeval.inference.compare import Analysis
@@ -13,17 +12,11 @@ from abeval.inference.trust.finding import CLICK_COLUMNS, Finding, Limits, skipp
 from abeval.logs.accounting import other_variants
 from abeval.results import format as fmt
 from abeval.stats import means
-from abeval.stats.distributions import tail
+from abeval.stats.distributions import two_sided
 from abeval.stats.moments import Moments
 from abeval.stats.records import Refusal
 
 _POLICIES_DIFFER = 0.005
-
-_HOW_MANY = (
-    "so many rows can hide or make an effect of the size that most experiments look for, if they "
-    "are not alike in all variants"
-)
-
 
 _WHAT = {
     "duplicate": "duplicate {}",
@@ -48,34 +41,36 @@ _REMEDIES = {
 }
 
 
-def _share_of(aggregates: Aggregates, log: str, reason: str, what: str) -> tuple[float | None, str]:
-    """Return the share of a log's rows left out, and say it in words; None without the log."""
-    rows = [one for one in aggregates.accounts if one.log == log]
+def _set_aside(analysis: Analysis, log: str, reason: str, what: str) -> Finding:
+    """Return the share of a log's rows left out, and say it in words; skipped without the log."""
+    rows = [one for one in analysis.aggregates.accounts if one.log == log]
     read = sum(one.rows for one in rows)
     if read == 0:
-        return None, f"there is no {log} log"
+        return skipped(f"there is no {log} log")
     count = sum(one.rows for one in rows if one.reason == reason)
-    return count / read, f"{count:,} of {read:,} {what} set aside ({count / read:.2%})"
+    return Finding(count / read, f"{count:,} of {read:,} {what} set aside ({count / read:.2%})")
 
 
 def left_out(reason: str, log: str = "") -> Callable[[Analysis], Finding]:
-    """Return the check of a log's rows that are left out for one reason.
+    """Return the check of a log's rows that are left out for one reason, as the accounts say it.
 
-    Args:
-        reason: As in the accounts of rows.
-        log: `clicks`, whose rows touch few metrics; without it the rows of units or impressions.
+    The log is `clicks`, whose rows touch few metrics; without it the rows of units or impressions.
     """
 
     def find(analysis: Analysis) -> Finding:
         options = analysis.experiment.trust
         of = log or analysis.experiment.logs.rows_name
-        name, what = f"{of}_{reason}", _WHAT[reason].format(of)
-        share, message = _share_of(analysis.aggregates, of, reason, what)
-        if share is None:
-            return skipped(message, name)
-        limits = Limits(options.rows_warn, options.rows_fail, _HOW_MANY)
-        metrics = touched(analysis.metrics, CLICK_COLUMNS) if log == "clicks" else None
-        return Finding(share, message, "", limits, metrics, name=name, remedy=_REMEDIES[reason])
+        found = _set_aside(analysis, of, reason, _WHAT[reason].format(of))
+        found = found._replace(name=f"{of}_{reason}")
+        if found.value is None:
+            return found
+        return found._replace(
+            limits=Limits(options.rows_warn, options.rows_fail),
+            metrics=touched(analysis.metrics, CLICK_COLUMNS) if log == "clicks" else None,
+            reason="so many rows can hide or make an effect of the size that most experiments look "
+            "for, if they are not alike in all variants",
+            remedy=_REMEDIES[reason],
+        )
 
     return find
 
@@ -103,15 +98,13 @@ def missing_days(analysis: Analysis) -> Finding:
     of = f"{len(expected)} days{so_far}"
     listed = ", ".join(missing[:5]) + (" …" if len(missing) > 5 else "")
     share = experiment.trust.missing_days
-    reason = (
-        f"with more than {share:.0%} of the days missing up to the last one with an impression "
-        "([trust] missing_days), times are probably misread"
-    )
     return Finding(
         float(len(missing)),
         f"an impression on each of {of}",
         f"no impression on {len(missing)} of {of}: {listed}",
-        Limits(0.0, share * len(expected), reason, beyond=True),
+        Limits(0.0, share * len(expected), beyond=True),
+        reason=f"with more than {share:.0%} of the days missing up to the last one with an "
+        "impression ([trust] missing_days), times are probably misread",
         remedy="look for files that are missing or late, and whether the times of the log are "
         "read as they are meant",
     )
@@ -132,19 +125,16 @@ def outside_period(analysis: Analysis) -> Finding:
     if experiment.period is None:
         return skipped("no [period], so every day counts")
     what = "impressions outside the period"
-    share, message = _share_of(analysis.aggregates, "impressions", "outside_period", what)
-    if share is None:
-        return skipped(message)
-    reason = (
-        "a log may be longer than its experiment, but twice as long is rare: times or the period "
-        "may be misread"
+    found = _set_aside(analysis, "impressions", "outside_period", what)
+    if found.value is None:
+        return found
+    return found._replace(
+        limits=Limits(None, experiment.trust.outside_period, beyond=True),
+        reason="a log may be longer than its experiment, but twice as long is rare: times or the "
+        "period may be misread",
+        remedy="are the times read as they are meant, and [period] right? If the log is that much "
+        "longer, set [trust] outside_period = 1",
     )
-    limits = Limits(None, experiment.trust.outside_period, reason, beyond=True)
-    remedy = (
-        "are the times read as they are meant, and [period] right? If the log is that much "
-        "longer, set [trust] outside_period = 1"
-    )
-    return Finding(share, message, limits=limits, remedy=remedy)
 
 
 def crossover(analysis: Analysis) -> Finding:
@@ -167,29 +157,27 @@ def crossover(analysis: Analysis) -> Finding:
     weights = {variant.weight for variant in experiment.variants.values()}
     if crossovers and (policy == "exclude" or out) and len(weights) > 1:
         message += "; excluding them biases an uneven split"
-    reason = (
-        "each such unit has seen both variants, so that the effect is shrunk by about this share"
+    return Finding(
+        crossovers / units if units else 0.0,
+        message,
+        limits=Limits(options.crossover_warn, options.crossover_fail),
+        reason="each such unit has seen both variants, so that the effect is shrunk by about this "
+        "share",
+        remedy="look for ids that people share or lose (devices, cookies), for variants dealt out "
+        "anew while the experiment ran, and compare cleaning.crossover",
     )
-    limits = Limits(options.crossover_warn, options.crossover_fail, reason)
-    remedy = (
-        "look for ids that people share or lose (devices, cookies), for variants dealt out anew "
-        "while the experiment ran, and compare cleaning.crossover"
-    )
-    return Finding(crossovers / units if units else 0.0, message, limits=limits, remedy=remedy)
 
 
 def crossover_policies(analysis: Analysis) -> Finding:
     """Compare how units of several variants split under each policy of `[cleaning] crossover`."""
     experiment, aggregates = analysis.experiment, analysis.aggregates
-    known = "crossovers" in aggregates.facts
-    if known and not aggregates.facts["crossovers"]:
+    if aggregates.facts.get("crossovers") == 0:
         return skipped("no unit was seen in several variants, so all policies are the same")
-    if not known or not aggregates.seen_in:
+    if "crossovers" not in aggregates.facts or not aggregates.seen_in:
         return skipped("sums do not say where units were seen")
     policies = {name: Counter[str]() for name in ("first", "exclude", "as_assigned")}
     for low, high, first, expected, units in aggregates.seen_in:
-        single = low == high
-        variants = low if single else first, low if single else None, expected
+        variants = (low, low, expected) if low == high else (first, None, expected)
         for counted, variant in zip(policies.values(), variants, strict=True):
             if variant is not None:
                 counted[variant] += units
@@ -199,17 +187,17 @@ def crossover_policies(analysis: Analysis) -> Finding:
         if counted
     }
     shares = [units[experiment.control] / max(sum(units.values()), 1) for units in split.values()]
-    listed = "; ".join(
+    listed = (
         f"{name}: " + ", ".join(f"{variant} {n:,}" for variant, n in units.items())
         for name, units in split.items()
     )
-    message = f"units under each policy: {listed}"
-    reason = "the share of control under one policy against that under another"
+    message = f"units under each policy: {'; '.join(listed)}"
     return Finding(
         max(shares) - min(shares),
         message,
         f"{message}; the policies do not split alike",
-        Limits(_POLICIES_DIFFER, None, reason),
+        Limits(_POLICIES_DIFFER, None),
+        reason="the share of control under one policy against that under another",
         remedy="prefer the policy whose split is the planned one, and look for why units change "
         "variant",
     )
@@ -228,12 +216,14 @@ def assignment(analysis: Analysis) -> Finding:
         return skipped("the log names no variants: they are computed by [assignment]")
     share, options = reassigned / units, experiment.trust
     message = f"{reassigned:,} of {units:,} units are in another variant than [assignment] gives"
-    reason = (
-        "a right rule gives every unit's variant; overrides and testers are a few in a thousand"
+    return Finding(
+        share,
+        message,
+        f"{message} ({share:.2%}): `abeval audit` says which units, and since when",
+        Limits(options.assignment_warn, options.assignment_fail),
+        reason="a right rule gives every unit's variant; overrides and testers are a few in a "
+        "thousand",
     )
-    limits = Limits(options.assignment_warn, options.assignment_fail, reason)
-    alarm = f"{message} ({share:.2%}): `abeval audit` says which units, and since when"
-    return Finding(share, message, alarm, limits)
 
 
 def lacking_columns(analysis: Analysis) -> list[Finding]:
@@ -241,36 +231,33 @@ def lacking_columns(analysis: Analysis) -> list[Finding]:
     experiment, found = analysis.experiment, []
     own = {"unit_id": experiment.unit, **experiment.logs.rows.columns}
     for column, moments in analysis.aggregates.lacking().items():
-        by_variant = {name: moments.get(name) for name in experiment.variants}
-        control = by_variant[experiment.control]
-        p_values = [same_share(control, by_variant[variant]) for variant in experiment.treatments]
+        control = moments.get(experiment.control)
+        p_values = [same_share(control, moments.get(name)) for name in experiment.treatments]
         p_value = min(1.0, len(p_values) * min(p_values))
         shares = [
             f"{name} " + (f"{m.mean[0] / m.mean[1]:.1%}" if m and m.mean[1] else "no impressions")
-            for name, m in by_variant.items()
+            for name, m in ((name, moments.get(name)) for name in experiment.variants)
         ]
-        message = (
-            f"some files lack the column {column!r}, with so many of the impressions: "
-            f"{', '.join(shares)} (p = {p_value:.2g} if that is alike in all variants); the notes "
-            "name the files"
-        )
         # Metrics name a column of the log by its own name, or by the canonical one.
         lower = column.lower()
         names = {lower} | {name for name, text in own.items() if text.lower() == lower}
-        metrics = touched(analysis.metrics, names)
-        name = f"lacking_column:{column}"
-        remedy = "complete the files, or leave their days out of [period]"
         found.append(
-            Finding(p_value, message, metrics=metrics, least="warn", name=name, remedy=remedy)
+            Finding(
+                p_value,
+                f"some files lack the column {column!r}, with so many of the impressions: "
+                f"{', '.join(shares)} (p = {p_value:.2g} if that is alike in all variants); the "
+                "notes name the files",
+                metrics=touched(analysis.metrics, names),
+                least="warn",
+                name=f"lacking_column:{column}",
+                remedy="complete the files, or leave their days out of [period]",
+            )
         )
     return found
 
 
 def same_share(control: Moments | None, treatment: Moments | None) -> float:
-    """Return the two-sided p-value of equal shares, clustered by unit.
-
-    It is 0 for shares that differ for sure, and 1 where one is not known.
-    """
+    """Return the two-sided p-value of equal shares, clustered by unit, 1 where one is not known."""
     if control is None or treatment is None:
         return 1.0
     try:
@@ -280,7 +267,7 @@ def same_share(control: Moments | None, treatment: Moments | None) -> float:
     difference, variance = second.value - first.value, first.variance + second.variance
     if variance == 0:
         return 1.0 if difference == 0 else 0.0
-    return tail(difference / math.sqrt(variance)).p_value
+    return two_sided(difference / math.sqrt(variance))
 
 
 def variant_spelling(analysis: Analysis) -> list[Finding]:
@@ -297,15 +284,17 @@ def variant_spelling(analysis: Analysis) -> list[Finding]:
     read = sum(one.rows for one in aggregates.accounts if one.log == log)
     lost = sum(rows for _, rows in meant.values())
     listed = fmt.listing([f"{name!r} ({rows:,})" for name, (_, rows) in meant.items()])
-    message = (
-        f"{lost:,} of {read:,} {log} set aside ({lost / read:.2%}), because their variant differs "
-        f"from one of the file in capitals or spaces: {listed}"
-    )
     joined = arms_of(experiment.variants)
     for name, (own, _) in meant.items():
         joined[own].append(name)
     lines = [joined_line(own, joined[own]) for own in dict.fromkeys(o for o, _ in meant.values())]
-    remedy = f"if they are the same variants, write {fmt.listing(lines)}"
-    reason = "another spelling of a variant is hardly another variant"
-    limits = Limits(0.0, experiment.trust.rows_fail, reason)
-    return [Finding(lost / read, message, limits=limits, remedy=remedy)]
+    return [
+        Finding(
+            lost / read,
+            f"{lost:,} of {read:,} {log} set aside ({lost / read:.2%}), because their variant "
+            f"differs from one of the file in capitals or spaces: {listed}",
+            limits=Limits(0.0, experiment.trust.rows_fail),
+            reason="another spelling of a variant is hardly another variant",
+            remedy=f"if they are the same variants, write {fmt.listing(lines)}",
+        )
+    ]

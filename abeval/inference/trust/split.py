@@ -10,21 +10,14 @@ from itertools import pairwise
 from typing import NamedTuple
 
 import numpy as np
+from numpy.typing import ArrayLike
 
-from abeval.aggregates.aggregates import Aggregates
 from abeval.aggregates.sums import SEGMENT, SLICE
 from abeval.experiment.model import Experiment
 from abeval.inference.compare import Analysis
 from abeval.inference.trust.finding import Finding, Limits, skipped
-from abeval.logs.placing import (
-    Entered,
-    Stretch,
-    Stretches,
-    entered_by,
-    entry_stretches,
-    knows_assignment,
-    planned_splits,
-)
+from abeval.logs import placing
+from abeval.logs.placing import Entered, Stretch, Stretches, entered_by, planned_splits
 from abeval.results import Check
 from abeval.results import format as fmt
 from abeval.results.trust import SplitDay, SplitPlace
@@ -69,37 +62,26 @@ _MOST_HOURS = 24 * 62
 """Of more hours only the days are tested: each is a cell of its own."""
 
 
-class _When(NamedTuple):
-    """A dimension of when units entered: the cell of an entry, and where to look."""
+_WHEN: dict[str, Callable[[Entered], str]] = {
+    "entry day": lambda one: one.entry_day,
+    "entry hour": lambda one: f"{one.entry_day} {one.entry_hour:02}:00",
+    "hour of the day": lambda one: f"{one.entry_hour:02}:00",
+}
+"""When units entered: the cell of an entry."""
 
-    cell: Callable[[Entered], str]
-    likely: str
-
-
-_HOUR = _When(
-    lambda one: f"{one.entry_day} {one.entry_hour:02}:00",
-    "look at what was released, restarted or down then, and for files of these hours that are "
-    "missing",
-)
-_WHEN = {
-    "entry day": _When(
-        lambda one: one.entry_day,
-        "look at what was released, ramped or cleaned then; a log that begins or ends in mid-day "
-        "for one variant does the same",
-    ),
-    "entry hour": _HOUR,
-    "hour of the day": _When(
-        lambda one: f"{one.entry_hour:02}:00",
-        "look at what runs at that hour each day (jobs, caches, budgets that are used up), and "
-        "for clocks of one variant in another time zone",
-    ),
+_LIKELY = {
+    "entry day": "look at what was released, ramped or cleaned then; a log that begins or ends in "
+    "mid-day for one variant does the same",
+    "entry hour": "look at what was released, restarted or down then, and for files of these hours "
+    "that are missing",
+    "hour of the day": "look at what runs at that hour each day (jobs, caches, budgets that are "
+    "used up), and for clocks of one variant in another time zone",
 }
 
 
-def _by_segment(
-    experiment: Experiment, aggregates: Aggregates, name: str
-) -> dict[str, list[list[int]]]:
+def _by_segment(analysis: Analysis, name: str) -> dict[str, list[list[int]]]:
     """Return the analysed units of each cell, by stretch and by variant in the file's order."""
+    experiment, aggregates = analysis.experiment, analysis.aggregates
     rows = [row for row in aggregates.moments if row[SLICE] == SEGMENT + name]
     place = {variant: i for i, variant in enumerate(experiment.variants)}
     counts: dict[str, list[list[int]]] = {}
@@ -111,62 +93,62 @@ def _by_segment(
     return dict(sorted(counts.items()))
 
 
-def _weights(experiment: Experiment, aggregates: Aggregates) -> list[list[float]]:
+def _weights(analysis: Analysis) -> list[list[float]]:
     """Return the weights in each stretch: the planned ones, or the shares of its own units."""
-    if not aggregates.stretches:
-        # All units entered in one scheduled split, which need not be the first.
-        plans, used = planned_splits(experiment), {one.planned for one in aggregates.entered}
-        return [list(plans[min(used, default=0)].weights.values())]
-    return [list((stretch.weights or stretch.shares).values()) for stretch in aggregates.stretches]
+    stretches, entries = analysis.aggregates.stretches, analysis.aggregates.entered
+    if stretches:
+        return [list((stretch.weights or stretch.shares).values()) for stretch in stretches]
+    # All units entered in one scheduled split, which need not be the first.
+    plans, used = planned_splits(analysis.experiment), {one.planned for one in entries}
+    return [list(plans[min(used, default=0)].weights.values())]
 
 
-def split_days(experiment: Experiment, aggregates: Aggregates) -> tuple[SplitDay, ...]:
+def split_days(analysis: Analysis) -> tuple[SplitDay, ...]:
     """Return units by day of entry, with the test of all until then that may be read on any day.
 
     Empty without times, without weights to test, and where the split changed.
     """
     return tuple(
-        SplitDay(day, dict(zip(experiment.variants, units, strict=True)), p_value)
-        for day, units, p_value in _running(experiment, aggregates, _WHEN["entry day"])
+        SplitDay(day, dict(zip(analysis.experiment.variants, units, strict=True)), p_value)
+        for day, units, p_value in _running(analysis, "entry day")
     )
 
 
-def _running(
-    experiment: Experiment, aggregates: Aggregates, when: _When
-) -> list[tuple[str, list[int], float]]:
+def _running(analysis: Analysis, when: str) -> list[tuple[str, list[int], float]]:
     """Return cells in the order of time, units by variant, and the p-value of all until then."""
-    counts = entered_by(experiment, aggregates.entered, when.cell)
-    if not counts or not _has_one_split(experiment, aggregates):
+    counts = _entered(analysis, when)
+    if not counts or not _has_one_split(analysis):
         return []
     path = np.cumsum(np.array(list(counts.values())), axis=0)
     try:
-        p_values = srm.sequential(path, _weights(experiment, aggregates)[0])
+        p_values = srm.sequential(path, _weights(analysis)[0])
     except Refusal:
         return []
     return list(zip(counts, counts.values(), p_values, strict=True))
 
 
-def _has_one_split(experiment: Experiment, aggregates: Aggregates) -> bool:
-    return not aggregates.stretches and experiment.weights != "observed"
+def _entered(analysis: Analysis, when: str) -> dict[str, list[int]]:
+    return entered_by(analysis.experiment, analysis.aggregates.entered, _WHEN[when])
 
 
-def split_places(experiment: Experiment, aggregates: Aggregates) -> tuple[SplitPlace, ...]:
+def _has_one_split(analysis: Analysis) -> bool:
+    return not analysis.aggregates.stretches and analysis.experiment.weights != "observed"
+
+
+def split_places(analysis: Analysis) -> tuple[SplitPlace, ...]:
     """Return days, hours, segments by how plainly the split differs within them, plainest first."""
-    tables = {
-        name: entered_by(experiment, aggregates.entered, when.cell) for name, when in _WHEN.items()
-    }
-    weights = _weights(experiment, aggregates)[0]
-    tables["entry hour"] = _some_hours(tables["entry hour"], np.array(weights))
-    for name in experiment.segment_names:
-        counts = _by_segment(experiment, aggregates, name)
-        tables[name] = {cell: rows[0] for cell, rows in counts.items()}
-    tables = {name: rows for name, rows in tables.items() if len(rows) > 1}
-    if not tables or not _has_one_split(experiment, aggregates):
+    if not _has_one_split(analysis):
         return ()
+    (weights,) = _weights(analysis)
+    tables = {name: _entered(analysis, name) for name in _WHEN}
+    tables["entry hour"] = _some_hours(tables["entry hour"], np.array(weights))
+    for name in analysis.experiment.segment_names:
+        tables[name] = {cell: rows[0] for cell, rows in _by_segment(analysis, name).items()}
     try:
         tested = {
             name: srm.by_segment(list(rows), list(rows.values()), weights)
             for name, rows in tables.items()
+            if len(rows) > 1
         }
     except Refusal:
         return ()
@@ -193,27 +175,25 @@ def _some_hours(counts: Mapping[str, list[int]], weights: np.ndarray) -> dict[st
     return many | ({"(hours with few units)": np.sum(few, axis=0).tolist()} if few else {})
 
 
-def _where(experiment: Experiment, aggregates: Aggregates) -> str:
+def _where(analysis: Analysis) -> str:
     """Return where it goes wrong, since when, and what is likely; empty without places."""
-    places = split_places(experiment, aggregates)
+    places = split_places(analysis)
     if not places:
         return ""
-    seen, first = _seen(experiment, aggregates), places[0]
+    seen, first = _seen(analysis), places[0]
     if first.p_value >= _NAMED:
         return f"{_EVERYWHERE}{seen}"
-    when = _WHEN.get(first.dimension)
-    if first.worst_p_value >= _NAMED:
-        named = f"{first.dimension}, in no single one of its {first.cells}"
-    else:
-        cell = f" {first.worst}" if when else f" = {first.worst!r}"
-        others = f" (all others together p = {first.p_value_without:.2g})"
-        named = f"{first.dimension}{cell}{others}"
-    return f"it shows most by {named}: {when.likely if when else _IN_SEGMENT}{seen}"
+    likely = _LIKELY.get(first.dimension, _IN_SEGMENT)
+    where = f", in no single one of its {first.cells}"
+    if first.worst_p_value < _NAMED:
+        cell = first.worst if first.dimension in _WHEN else f"= {first.worst!r}"
+        where = f" {cell} (all others together p = {first.p_value_without:.2g})"
+    return f"it shows most by {first.dimension}{where}: {likely}{seen}"
 
 
-def _seen(experiment: Experiment, aggregates: Aggregates) -> str:
+def _seen(analysis: Analysis) -> str:
     """Return what the test says that runs along with the hours (Lindon and Malek 2022)."""
-    path = _running(experiment, aggregates, _HOUR)
+    path = _running(analysis, "entry hour")
     if not path:
         return ""
     since = next((hour for hour, _, p_value in path if p_value < _NAMED), None)
@@ -228,7 +208,6 @@ def _seen(experiment: Experiment, aggregates: Aggregates) -> str:
 class _Split(NamedTuple):
     """The test of the split whose p-value counts, and what it is of."""
 
-    p_value: float
     test: SRM
     counts: Mapping[str, int]
     where: str = ""
@@ -241,66 +220,62 @@ def srm_check(analysis: Analysis) -> Finding:
     if experiment.weights == "observed":
         return skipped("the weights are those of the table, so the split cannot be checked")
     try:
-        split = _split(experiment, aggregates)
+        split = _split(analysis)
     except Refusal as refusal:
         return Finding(None, f"sample ratio: {refusal}", least="fail", remedy=LOST)
     counts = ", ".join(f"{name} {n:,}" for name, n in split.counts.items())
-    p = "< 1e-300" if split.p_value == 0 else f"= {split.p_value:.2g}"
-    test = "exact" if split.test.is_exact else "chi-square"
-    alarm = f"units do not match the weights{split.where} ({counts}; {test} p {p})"
+    p_value, kind = split.test.p_value, "exact" if split.test.is_exact else "chi-square"
+    p = "< 1e-300" if p_value == 0 else f"= {p_value:.2g}"
+    alarm = f"units do not match the weights{split.where} ({counts}; {kind} p {p})"
     if empty := [name for name in experiment.variants if aggregates.units_of(name) == 0]:
         alarm = f"no units in {', '.join(empty)}; {alarm}"
-    if split.p_value < _NAMED and (where := _where(experiment, aggregates)):
+    if p_value < _NAMED and (where := _where(analysis)):
         alarm = f"{alarm}; {where}"
     calm = f"units match the weights{split.where}: {counts}"
-    return Finding(split.p_value, calm, alarm, remedy=f"{LOST}{split.remedy}")
+    return Finding(p_value, calm, alarm, remedy=f"{LOST}{split.remedy}")
 
 
-def _split(experiment: Experiment, aggregates: Aggregates) -> _Split:
-    stretches = aggregates.stretches
-    totals = {name: aggregates.units_of(name) for name in experiment.variants}
+def _split(analysis: Analysis) -> _Split:
+    experiment, stretches = analysis.experiment, analysis.aggregates.stretches
+    totals = {name: analysis.aggregates.units_of(name) for name in experiment.variants}
     if not stretches:
-        whole = srm.believable([*totals.values()], _weights(experiment, aggregates)[0])
-        return _Split(whole.p_value, whole, totals)
+        return _Split(srm.believable([*totals.values()], _weights(analysis)[0]), totals)
     if experiment.schedule:
-        return _as_scheduled(stretches)
+        return _as_scheduled(stretches, _weights(analysis))
     # The file's weights are those of all units together, or of the latest stretch.
-    weights = {name: variant.weight for name, variant in experiment.variants.items()}
+    weights = [variant.weight for variant in experiment.variants.values()]
     last = stretches[-1]
-    of_all, of_last = _against(totals, weights), _against(last.units, weights)
+    of_all, of_last = (_tested([[*units.values()]], [weights]) for units in (totals, last.units))
     remedy = ", or write the planned weights into [[assignment.splits]] if the split was changed"
     if of_all.p_value >= of_last.p_value:
-        return _Split(of_all.p_value, of_all, totals, remedy=remedy)
-    return _Split(of_last.p_value, of_last, last.units, f" of {_named(last)}", remedy)
+        return _Split(of_all, totals, remedy=remedy)
+    return _Split(of_last, last.units, f" of {_named(last)}", remedy)
 
 
-def _as_scheduled(stretches: Stretches) -> _Split:
+def _as_scheduled(stretches: Stretches, weights: Sequence[Sequence[float]]) -> _Split:
     """Return the worst of all stretches and of all units together, Holm over these tests."""
-    observed = [list(stretch.units.values()) for stretch in stretches]
-    planned = [list((stretch.weights or {}).values()) for stretch in stretches]
-    tests = [
-        *(_against(stretch.units, stretch.weights or {}) for stretch in stretches),
-        srm.stratified(observed, planned),
-    ]
+    units = np.array([list(stretch.units.values()) for stretch in stretches])
+    tests = [_tested(units[[i]], [own]) for i, own in enumerate(weights)]
+    tests.append(_tested(units, weights))
     adjusted = multiplicity.adjust([test.p_value for test in tests], "holm")
     worst = int(np.argmin(adjusted))
-    counts: Mapping[str, int]
-    if adjusted[worst] >= _NAMED:
-        where, counts = f" of each of {len(stretches)} stretches", stretches[-1].units
-    elif worst == len(stretches):
-        counts = {name: sum(one.units[name] for one in stretches) for name in stretches[0].units}
-        where = " of all stretches together"
-    else:
+    where, counts = f" of each of {len(stretches)} stretches", stretches[-1].units
+    if adjusted[worst] < _NAMED and worst < len(stretches):
         where, counts = f" of {_named(stretches[worst])}", stretches[worst].units
-    return _Split(float(adjusted[worst]), tests[worst], counts, where)
+    elif adjusted[worst] < _NAMED:
+        where = " of all stretches together"
+        counts = dict(zip(counts, units.sum(axis=0).tolist(), strict=True))
+    return _Split(tests[worst]._replace(p_value=float(adjusted[worst])), counts, where)
 
 
-def _against(units: Mapping[str, int], weights: Mapping[str, float]) -> SRM:
-    """Test a stretch; without units there is nothing to doubt."""
-    observed = list(units.values())
-    if sum(observed) == 0:
-        return SRM(0.0, len(observed) - 1, 1.0)
-    return srm.believable(observed, [weights[name] for name in units])
+def _tested(units: ArrayLike, weights: Sequence[Sequence[float]]) -> SRM:
+    """Test units, shape (stretches, variants); without units there is nothing to doubt."""
+    observed = np.asarray(units)
+    if not observed.sum():
+        return SRM(0.0, observed.shape[1] - 1, 1.0)
+    if len(observed) == 1:
+        return srm.believable(observed[0], weights[0])
+    return srm.stratified(observed, weights)
 
 
 def _named(stretch: Stretch) -> str:
@@ -310,26 +285,31 @@ def _named(stretch: Stretch) -> str:
 def change_checks(analysis: Analysis) -> list[Finding]:
     """Tell whether the split changed, and is known to have; nothing where it did not."""
     experiment = analysis.experiment
-    stretches = entry_stretches(experiment, analysis.aggregates.entered)
+    stretches = placing.entry_stretches(experiment, analysis.aggregates.entered)
     if not stretches:
         return []
-    reason = "a change is found where p < 1e-6: at one split, if entries do not move, in 0 of 9,000"
-    value, limits = float(len(stretches) - 1), Limits(1, None, reason)
-    if not knows_assignment(experiment):
+    found = Finding(
+        float(len(stretches) - 1),
+        "",
+        limits=Limits(1, None),
+        reason="a change is found where p < 1e-6: at one split, if entries do not move, in 0 of "
+        "9,000",
+    )
+    if not placing.knows_assignment(experiment):
         weights = ", ".join(f'"{name}" = {v.weight:g}' for name, v in experiment.variants.items())
         start, change = (stretch.start for stretch in stretches[:2])
         remedy = _SETTLE.format(start=start, change=change, weights=weights)
-        message = unexplained_words(experiment, stretches)
-        return [Finding(value, message, limits=limits._replace(fail=1), remedy=remedy)]
+        words = unexplained_words(experiment, stretches)
+        return [found._replace(calm=words, limits=Limits(1, 1), remedy=remedy)]
     within = (
         f"units are compared within {len(stretches)} stretches of entry days of one split, each "
         "weighed alike in all variants"
     )
     if experiment.schedule:
-        message = f"the split changed as [[assignment.splits]] says; {within}"
-        return [Finding(0.0, message, limits=limits)]
-    message = f"the split changed {_changes(experiment, stretches)}, which no schedule announces"
-    return [Finding(value, f"{message}; {within}", limits=limits, remedy=_ANNOUNCE)]
+        words = f"the split changed as [[assignment.splits]] says; {within}"
+        return [found._replace(value=0.0, calm=words)]
+    words = f"the split changed {_changes(experiment, stretches)}, which no schedule announces"
+    return [found._replace(calm=f"{words}; {within}", remedy=_ANNOUNCE)]
 
 
 def unexplained_words(experiment: Experiment, stretches: Stretches) -> str:
@@ -357,7 +337,7 @@ def segment_checks(analysis: Analysis) -> list[Finding]:
     Where the whole split is sound, a segment that is not known from before can only warn.
     """
     experiment, table = analysis.experiment, analysis.experiment.unit_table
-    sound = experiment.weights != "observed" and _is_sound(experiment, analysis.aggregates)
+    sound = experiment.weights != "observed" and _is_sound(analysis)
     fixed = {
         *experiment.known_from("before"),
         *experiment.known_from("exposure"),
@@ -370,33 +350,30 @@ def segment_checks(analysis: Analysis) -> list[Finding]:
     ]
 
 
-def _is_sound(experiment: Experiment, aggregates: Aggregates) -> bool:
+def _is_sound(analysis: Analysis) -> bool:
     try:
-        return _split(experiment, aggregates).p_value >= _SOUND
+        return _split(analysis).test.p_value >= _SOUND
     except Refusal:
         return False
 
 
 def _of_segment(analysis: Analysis, segment: str, *, movable: bool) -> Finding:
     name = f"srm:{segment}"
-    counts = _by_segment(analysis.experiment, analysis.aggregates, segment)
-    worst = _worst_cell(counts, _weights(analysis.experiment, analysis.aggregates))
+    counts = _by_segment(analysis, segment)
+    worst = _worst_cell(counts, _weights(analysis))
     if worst is None:
         return skipped(f"no units by {segment}", name)
     cell, p_value, without = worst
-    found = Finding(
-        p_value,
-        f"units match the weights in each of {len(counts)} cells of {segment}",
+    alarm = (
         f"{segment} = {cell!r} does not match the weights (p = {p_value:.2g} after "
-        f"Holm; without it, all other units together p = {without:.2g})",
-        name=name,
-        remedy=LOST,
-        family="segments",
+        f"Holm; without it, all other units together p = {without:.2g})"
     )
+    calm = f"units match the weights in each of {len(counts)} cells of {segment}"
+    found = Finding(p_value, calm, alarm, name=name, remedy=LOST, family="segments")
     if not movable:
         return found
-    alarm = (
-        f"{found.alarm}, though all units together do: {segment} is a property that the treatment "
+    alarm += (
+        f", though all units together do: {segment} is a property that the treatment "
         "may have changed, so its table is not to be trusted"
     )
     return found._replace(alarm=alarm, remedy=_KNOW, metrics=(), worst="warn")
@@ -409,22 +386,17 @@ def _worst_cell(
 
     None where there is nothing to test.
     """
-    if not counts:
+    tables = np.array(list(counts.values()))
+    if not tables.sum():
         return None
     try:
-        if len(weights) == 1:
-            table = [rows[0] for rows in counts.values()]
-            worst = srm.by_segment(list(counts), table, weights[0]).segments[0]
-            return worst.segment, worst.p_adjusted, worst.p_value_without
-        tables = np.array(list(counts.values()))
-        p_values = [srm.stratified(rows, weights).p_value for rows in tables]
-        adjusted = multiplicity.adjust(p_values, "holm")
-        place = int(np.argmin(adjusted))
-        others = tables.sum(axis=0) - tables[place]
-        without = srm.stratified(others, weights).p_value if others.sum() else 1.0
+        tests = [_tested(rows, weights) for rows in tables]
+        worst = min(range(len(tests)), key=lambda i: (tests[i].p_value, -tests[i].statistic))
+        without = _tested(tables.sum(axis=0) - tables[worst], weights).p_value
     except Refusal:
         return None
-    return [*counts][place], float(adjusted[place]), without
+    adjusted = multiplicity.adjust([test.p_value for test in tests], "holm")
+    return [*counts][worst], float(adjusted[worst]), without
 
 
 def moved_segments(experiment: Experiment, checks: Sequence[Check]) -> frozenset[str]:
