@@ -20,6 +20,7 @@ from abeval.errors import AbevalError, LogError, masked
 from abeval.experiment.metrics import named_metrics
 from abeval.experiment.model import Experiment
 from abeval.experiment.sources import LogSource
+from abeval.inference.compare import Analysis
 from abeval.inference.power import power_outlook
 from abeval.logs.files import rows_by_file
 from abeval.logs.run import Inputs, Run, opened
@@ -144,7 +145,7 @@ def analysed(run: Run, collected: Collected) -> Study:
     """Compute the analysis, and how much longer it would take to see more."""
     experiment, metrics = run.experiment, named_metrics(run.experiment)
     growths, none = _tried("growth by day", lambda: growths_of(collected, metrics))
-    outlook = power_outlook(experiment, metrics, collected.aggregates, growths or {})
+    outlook = power_outlook(Analysis(experiment, metrics, collected.aggregates), growths or {})
     analysis = judged(experiment, collected.aggregates, run.step)
     return Study(analysis=analysis, outlook=outlook, left_out=none)
 

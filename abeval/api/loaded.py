@@ -136,7 +136,8 @@ class LoadedExperiment:
             ExperimentError: A metric is unknown, or a number makes no sense.
         """
         from abeval.aggregates.collect import Further, collect_prepared
-        from abeval.inference.power import plan
+        from abeval.inference.compare import Analysis
+        from abeval.inference.power import Target, plan
         from abeval.time.time_sums import growths_of
 
         if mde is not None and days is not None:
@@ -154,7 +155,8 @@ class LoadedExperiment:
             further = Further(units=False, by_day=True)
             collected = collect_prepared(run, chosen, by_bucket=True, further=further)
             growths = growths_of(collected, chosen)
-        return plan(self.experiment, chosen, collected.aggregates, growths, mde, days, power)
+        analysis = Analysis(self.experiment, chosen, collected.aggregates)
+        return plan(analysis, growths, Target(mde, days, power))
 
     def windows(
         self,

@@ -12,7 +12,7 @@ import numpy as np
 from abeval.aggregates.aggregates import BucketSums, deals_units
 from abeval.experiment.model import Experiment
 from abeval.inference.compare import Analysis
-from abeval.inference.comparison import Comparison, Comparisons
+from abeval.inference.comparison import Comparisons
 from abeval.inference.special_tests import FEW, FEW_UNEVEN, LIMIT, MOST, UNEVEN
 from abeval.results import AAMetric
 from abeval.results.trust import AAResult
@@ -57,15 +57,7 @@ def skewness_of_units(sums: BucketSums) -> float:
 
 
 def skewness_of(compared: Skewed) -> float:
-    """Return the same from the units of two variants.
-
-    Example:
-        >>> from abeval.stats import skewed
-        >>> from abeval.stats.moments import Moments
-        >>> arm = Moments.with_third([0.0, 0.0, 0.0, 4.0])
-        >>> round(skewness_of(skewed.means(arm, arm)), 4)
-        1.1547
-    """
+    """Return the same from the units of two variants."""
     arms = [(arm, s.share) for s in compared.strata for arm in (s.control, s.treatment)]
     square = sum(arm.square for arm, _ in arms) / compared.units
     cube = sum(arm.cube for arm, _ in arms) / compared.units
@@ -85,10 +77,6 @@ def left_in_difference(skewness: float, units: float, share: float) -> float:
 
 def few_expected(sums: BucketSums, share: float) -> bool:
     """Tell whether 0s or 1s are so few in the smaller variant that an exact test judges them.
-
-    Args:
-        sums: Pooled sums of a metric, in its own unit.
-        share: Of units that go to treatment.
 
     Example:
         >>> nine = np.arange(1000) < 9.0
@@ -124,21 +112,19 @@ def aa_of(analysis: Analysis, comparisons: Comparisons) -> AAResult | None:
     if not aggregates.buckets or min(counts.values()) < AA_UNITS:
         return None
     variant, _ = most_uneven(experiment, counts)
-    own = {metric.name: comparisons[metric.name, variant] for metric in analysis.metrics}
-    refused = _not_replayed(analysis, own)
+    refused, skewed = _tests_of_rows(analysis, variant, comparisons)
     sums = {name: one for name, one in aggregates.buckets.items() if name not in refused}
-    skewed = {
-        name: skewness_of(one.permuted) for name, one in own.items() if one.permuted is not None
-    }
     result = aa_replays(experiment, sums, counts, experiment.trust.aa_runs, skewed=skewed)
     return replace(result, refused={**refused, **result.refused})
 
 
-def _not_replayed(analysis: Analysis, rows: Mapping[str, Comparison]) -> dict[str, str]:
-    """Say by metric why the test of its rows is none that is replayed."""
-    why: dict[str, str] = {}
+def _tests_of_rows(
+    analysis: Analysis, variant: str, comparisons: Comparisons
+) -> tuple[dict[str, str], dict[str, float]]:
+    """Say by metric why its row's test is not replayed; or how skewed it is, judged by moments."""
+    why, skewed = dict[str, str](), dict[str, float]()
     for metric in analysis.metrics:
-        row = rows[metric.name]
+        row = comparisons[metric.name, variant]
         if metric.source.no_replays:
             why[metric.name] = metric.source.no_replays
         elif analysis.experiment.inference.resample and metric.is_mean_or_ratio:
@@ -147,7 +133,9 @@ def _not_replayed(analysis: Analysis, rows: Mapping[str, Comparison]) -> dict[st
             why[metric.name] = EXACT
         elif row.reason == "too_skewed":
             why[metric.name] = TOO_SKEWED
-    return why
+        elif row.permuted is not None:
+            skewed[metric.name] = skewness_of(row.permuted)
+    return why, skewed
 
 
 def aa_replays(
@@ -158,16 +146,10 @@ def aa_replays(
     seed: int = 0,
     skewed: Mapping[str, float] | None = None,
 ) -> AAResult:
-    """Replay metrics from their pooled sums.
+    """Replay metrics from their pooled sums, in each metric's own unit.
 
-    Args:
-        experiment: Its level, variants and adjustment.
-        sums: Metric → its pooled sums, in the metric's own unit.
-        counts: Variant → its analysed units.
-        runs: Replays.
-        seed: Of the re-splits.
-        skewed: Metric → the skewness of those that the test of skewed values judges. Without it,
-            single units tell which.
+    Without the skewness of the metrics that the test of skewed values judges, single units tell
+    which these are. `counts` are the analysed units of each variant.
     """
     (_, share), units = most_uneven(experiment, counts), sum(counts.values())
     # An exact test judges the values as they are, also where others are adjusted.
@@ -189,7 +171,10 @@ def aa_replays(
         dealt="units" if deals_units(units) else "sub_buckets",
         units=units,
         metrics=tuple(_row(name, p, experiment.alpha) for name, p in p_values.items()),
-        histograms={name: _histogram(p) for name, p in p_values.items()},
+        histograms={
+            name: tuple(np.histogram(p, bins=BINS, range=(0.0, 1.0))[0].tolist())
+            for name, p in p_values.items()
+        },
         refused={**refused, **impossible},
         notes=_notes(experiment, deals_units(units), knows_skewed),
         seed=seed,
@@ -238,13 +223,6 @@ def aa_p_values(
 ) -> tuple[dict[str, Floats], dict[str, str]]:
     """Return p-values of every metric over the same re-splits, and why a metric has none.
 
-    Args:
-        sums: Metric → its pooled sums.
-        share: Of units that go to treatment.
-        runs: Replays.
-        seed: Of the re-splits.
-        skewed: Metric → the skewness of those that the test of skewed values judges.
-
     Example:
         >>> y = np.random.default_rng(1).poisson(3.0, 5000).astype(float)
         >>> sums = {"mean": BucketSums.of_units(y, np.ones(5000))}
@@ -252,33 +230,31 @@ def aa_p_values(
         >>> p["mean"].shape, refused
         ((200,), {})
     """
-    if not sums:
-        return {}, {}
-    skewness = {name: (skewed or {}).get(name, np.nan) for name in sums}
     # Metrics with the same units in each bucket are computed together, which is faster.
-    units = next(iter(sums.values())).units
-    together = [name for name, one in sums.items() if np.array_equal(one.units, units)]
-    groups = [together, *([name] for name in sums if name not in together)]
+    groups: dict[bytes, list[str]] = {}
+    for name, one in sums.items():
+        groups.setdefault(one.units.tobytes(), []).append(name)
     p_values: dict[str, Floats] = {}
     refused: dict[str, str] = {}
-    for group in groups:
-        of, stacked = [skewness[n] for n in group], np.stack([sums[n].sums for n in group], axis=1)
+    queue = [*groups.values()]
+    for group in queue:
+        of = [(skewed or {}).get(name, np.nan) for name in group]
+        stacked = np.stack([sums[name].sums for name in group], axis=1)
         try:
             columns = aa_replay(sums[group[0]].units, stacked, share, runs, seed, of).p_values
-            p_values |= {name: columns[:, i] for i, name in enumerate(group)}
+            p_values |= dict(zip(group, columns.T, strict=True))
         except Refusal as refusal:
             if len(group) > 1:
-                groups += [[name] for name in group]
+                queue += [[name] for name in group]
             else:
                 refused[group[0]] = str(refusal)
-    found = {name: p_values[name] for name in sums if name in p_values}
-    return found, {name: refused[name] for name in sums if name in refused}
+    in_order = {name: p_values[name] for name in sums if name in p_values}
+    return in_order, {name: refused[name] for name in sums if name in refused}
 
 
 def most_uneven(experiment: Experiment, counts: Mapping[str, int]) -> tuple[str, float]:
     """Return the least evenly split variant, and its share of its own and control's units."""
-    control = counts.get(experiment.control, 0)
-    shares = {}
+    control, shares = counts.get(experiment.control, 0), {}
     for name in experiment.treatments:
         own = counts.get(name, 0)
         shares[name] = own / (control + own) if control and own else 0.5
@@ -289,8 +265,3 @@ def most_uneven(experiment: Experiment, counts: Mapping[str, int]) -> tuple[str,
 def _row(name: str, p_values: Floats, alpha: float) -> AAMetric:
     of = aa_summary(p_values, alpha)
     return AAMetric(name, of.replays, of.rate, of.low, of.high, of.ks_p_value)
-
-
-def _histogram(p_values: Floats) -> tuple[int, ...]:
-    counts, _ = np.histogram(p_values, bins=BINS, range=(0.0, 1.0))
-    return tuple(int(n) for n in counts)

@@ -1,6 +1,6 @@
 """Compare every metric of an experiment: by its kind, as the plan says."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -8,49 +8,22 @@ import numpy as np
 from abeval.aggregates.aggregates import Aggregates
 from abeval.aggregates.sums import CAPPED, DAY, SEGMENT, WHOLE, ByStretch, pooled
 from abeval.experiment.model import Experiment
-from abeval.inference.comparison import (
-    Arms,
-    Comparison,
-    Comparisons,
-    Key,
-    Reason,
-    Rule,
-    refused,
-)
+from abeval.inference import means_and_ratios as means
+from abeval.inference.comparison import Arms, Comparison, Comparisons, Key, Reason, Rule, refused
 from abeval.inference.looks import looks_of
-from abeval.inference.means_and_ratios import (
-    cells_of,
-    compare_within,
-    estimate,
-    pair_of,
-    together,
-    usable,
-)
 from abeval.inference.other_kinds import compare_catalogue, compare_quantiles, compare_resampled
-from abeval.metrics.definition import (
-    CATEGORY_DIVERSITY,
-    GAUC,
-    SERVED_RANKING,
-    Metric,
-    covariate_scales,
-    scales,
-)
+from abeval.metrics import definition
+from abeval.metrics.definition import Metric, scales
 from abeval.stats.moments import Moments
 from abeval.stats.records import Refusal
 
-_AVERAGES = (GAUC, SERVED_RANKING, CATEGORY_DIVERSITY)
+_AVERAGES = (definition.GAUC, definition.SERVED_RANKING, definition.CATEGORY_DIVERSITY)
 """Sources of averages of a quality, whose numerators are totals of nothing."""
 
 
 @dataclass(frozen=True)
 class Analysis:
-    """What every part of a result is computed from.
-
-    Attributes:
-        experiment: The plan.
-        metrics: The metrics of the scorecard, in order.
-        aggregates: What the logs add up to.
-    """
+    """The plan, the metrics of the scorecard in order, and what the logs add up to."""
 
     experiment: Experiment
     metrics: Sequence[Metric]
@@ -69,11 +42,8 @@ class Analysis:
 def compare_all(analysis: Analysis, permutations: int = 1000) -> Comparisons:
     """Compare every metric in every variant with control.
 
-    Catalogue metrics are compared together, because they count the same items.
-
-    Args:
-        analysis: The plan, its metrics, and what the logs add up to.
-        permutations: Of catalogue metrics; with 0 the jackknife tests them.
+    Catalogue metrics are compared together, because they count the same items; with 0 permutations
+    the jackknife tests them.
     """
     catalogue = _compare_catalogues(analysis, permutations)
     return {
@@ -85,20 +55,14 @@ def compare_all(analysis: Analysis, permutations: int = 1000) -> Comparisons:
 
 def _compare_catalogues(analysis: Analysis, permutations: int) -> dict[Key, Comparison]:
     experiment, aggregates = analysis.experiment, analysis.aggregates
-    metrics = [
-        metric
-        for metric in analysis.metrics
-        if metric.kind == "catalogue" and _refusal(metric, analysis) is None
-    ]
-    if not metrics:
-        return {}
-    control = aggregates.incidence(experiment.control)
-    found: dict[Key, Comparison] = {}
-    for variant in experiment.treatments:
-        pair = control, aggregates.incidence(variant)
-        compared = compare_catalogue(metrics, pair, experiment.alpha, permutations)
-        found |= {(name, variant): comparison for name, comparison in compared.items()}
-    return found
+    catalogue = [metric for metric in analysis.metrics if metric.kind == "catalogue"]
+    metrics = [metric for metric in catalogue if _refusal(metric, analysis) is None]
+    compared: dict[Key, Comparison] = {}
+    for variant in experiment.treatments if metrics else ():
+        pair = aggregates.incidence(experiment.control), aggregates.incidence(variant)
+        of_variant = compare_catalogue(metrics, pair, experiment.alpha, permutations)
+        compared |= {(name, variant): comparison for name, comparison in of_variant.items()}
+    return compared
 
 
 def compare(analysis: Analysis, metric: Metric, arms: Arms) -> Comparison:
@@ -118,12 +82,12 @@ def compare(analysis: Analysis, metric: Metric, arms: Arms) -> Comparison:
     segment = analysis.experiment.inference.stratify_by
     if segment is not None and metric.is_mean_or_ratio:
         return _compare_cells(analysis, metric, SEGMENT + segment, arms, rule)
-    own = compare_within(metric, _moments(analysis, metric), arms, rule)
+    own = means.compare_within(metric, _moments(analysis, metric), arms, rule)
     # Skewed values are adjusted by their own past alone: three covariates have no known product.
     if not metric.covariates or own.is_skewed:
         return own
-    moments = aggregates.with_covariates(metric.name, covariate_scales(metric))
-    return compare_within(metric, moments, arms, rule)
+    moments = aggregates.with_covariates(metric.name, definition.covariate_scales(metric))
+    return means.compare_within(metric, moments, arms, rule)
 
 
 def compare_total(analysis: Analysis, metric: Metric, arms: Arms) -> Comparison:
@@ -133,13 +97,13 @@ def compare_total(analysis: Analysis, metric: Metric, arms: Arms) -> Comparison:
     quality, and ratios that should meet a value, have no total that is better or worse.
     """
     moments = _moments(analysis, metric)
-    control = pair_of(moments, arms).control
+    control = means.pair_of(moments, arms).control
     if metric.source in _AVERAGES or metric.has_target or control is None:
         return refused(*arms.units(analysis.aggregates), "denominator_moved")
     base = float(control.mean[1])
     totals = [{name: per_unit(one, base) for name, one in arm.items()} for arm in moments]
     mean = replace(metric, kind="mean", per=None, unit="", covariates=())
-    return compare_within(mean, totals, arms, rule_of(analysis, metric, arms))
+    return means.compare_within(mean, totals, arms, rule_of(analysis, metric, arms))
 
 
 def per_unit(moments: Moments, base: float = 1.0) -> Moments:
@@ -163,24 +127,12 @@ def _compare_cells(
     analysis: Analysis, metric: Metric, slice_name: str, arms: Arms, rule: Rule
 ) -> Comparison:
     """Compare two variants within the cells of a segment, in each stretch."""
-    cells = {
-        cell: analysis.moments(metric, slice_name, cell)
-        for cell in analysis.aggregates.cells(metric.name, slice_name)
-    }
-    if not cells:
+    names = analysis.aggregates.cells(metric.name, slice_name)
+    if not names:
         return refused(*arms.units(analysis.aggregates), "no_units")
-    whole = together(list(cells.values()))
-    places = usable(whole, arms) if len(whole) > 1 else [0]
-    stretches = [
-        (_of_variant(cells, place, arms.control), _of_variant(cells, place, arms.treatment))
-        for place in places
-    ]
-    return compare_within(metric, whole, arms, rule, cells_of(stretches))
-
-
-def _of_variant(cells: Mapping[str, ByStretch], place: int, variant: str) -> dict[str, Moments]:
-    """Return a variant's moments in each cell that it has in a stretch."""
-    return {cell: one[place][variant] for cell, one in cells.items() if variant in one[place]}
+    cells = [analysis.moments(metric, slice_name, cell) for cell in names]
+    strata = means.strata_of(cells, arms)
+    return means.compare_within(metric, means.together(cells), arms, rule, strata)
 
 
 def rule_of(analysis: Analysis, metric: Metric, arms: Arms) -> Rule:
@@ -196,10 +148,9 @@ def rule_of(analysis: Analysis, metric: Metric, arms: Arms) -> Rule:
 def _information_by_day(analysis: Analysis, metric: Metric, arms: Arms) -> dict[str, float]:
     """Return information on a metric's effect up to the end of each day, in any unit.
 
-    Planned looks correlate as the square roots of their information do. A unit's days count as if
-    they were independent: that is never less new information than they bring, so that looks are
-    held to correlate no more than they do, and bounds stay on the safe side. A metric that is no
-    sum over days takes the days of units of one that is.
+    A unit's days count as if they were independent. That is never less new information than they
+    bring, so that bounds stay on the safe side. A metric that is no sum over days takes the days
+    of units of one that is.
     """
     aggregates = analysis.aggregates
     adds_up = metric.is_mean_or_ratio and bool(aggregates.cells(metric.name, DAY))
@@ -224,7 +175,7 @@ def _information(metric: Metric | None, arms: Sequence[Moments]) -> float:
     if metric is None:
         return 1 / sum(1 / arm.n for arm in arms)
     try:
-        values = [estimate(metric, arm) for arm in arms]
+        values = [means.estimate(metric, arm) for arm in arms]
     except Refusal:
         return 0.0
     variance = sum(value.variance for value in values)

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
-from typing import Literal, NamedTuple
+from typing import Any, Literal, NamedTuple, TypeVar, cast, get_args
 
 from abeval.aggregates.aggregates import Aggregates
 from abeval.experiment.sections import Adjust, Relative, Resample
@@ -37,23 +37,12 @@ Reason = Literal[
     "failed_aa",
 ]
 
+Number = TypeVar("Number")
+
 MIN_UNITS = 30
 """Fewer units a variant than this are too little data for a large-sample interval."""
 
-_FROM_STATS: dict[str, Reason] = {
-    "too_few_units": "too_few_units",
-    "zero_variance": "zero_variance",
-    "tied_quantile": "tied_quantile",
-    "zero_denominator": "empty_denominator",
-    "control_near_zero": "control_near_zero",
-    "before_first_look": "before_first_look",
-}
-
-_RELATIVE = {
-    "fieller": effects.fieller,
-    "delta": effects.delta,
-    "log_delta": effects.log_delta,
-}
+_RELATIVE = {"fieller": effects.fieller, "delta": effects.delta, "log_delta": effects.log_delta}
 _RELATIVE_ADJUSTED = {"fieller": effects.fieller_adjusted, "delta": effects.delta_adjusted}
 
 
@@ -65,9 +54,8 @@ class Rule:
         alpha: Two-sided level of intervals and tests.
         relative: Interval of the lift.
         adjust: How variance is taken out of means and ratios.
-        looks: How often one may look; None for a fixed horizon.
-        resample: How functions of metrics, means and ratios are resampled; without it, functions
-            by the jackknife and the others not at all.
+        looks: None for a fixed horizon.
+        resample: Without it, functions go by the jackknife, means and ratios by their moments.
     """
 
     alpha: float = 0.05
@@ -89,13 +77,9 @@ class Arms(NamedTuple):
 
 
 class Spread(NamedTuple):
-    """How uncertain the two values of a comparison are.
+    """Sampling variances of the two values, and the covariance of the difference with control's.
 
-    Attributes:
-        control: Sampling variance of control's value.
-        treatment: Of the variant's value.
-        covariance: Of the difference and control's value; for independent variants, less the
-            variance of control's.
+    Of independent variants the covariance is less the variance of control's value.
     """
 
     control: float
@@ -112,25 +96,18 @@ class Draws(NamedTuple):
 
 @dataclass(frozen=True)
 class Comparison:
-    """A metric in one variant against control.
+    """A metric in one variant against control. What is None was refused, or does not apply.
 
     Attributes:
-        units_control: Units behind control's value.
-        units: Units behind the variant's.
-        control: Control's value, None where it has none.
-        treatment: The variant's value.
-        effect: The difference, None where it was refused.
-        lift: The relative effect, None where it was refused.
         reason: Why something is missing or limited.
-        adjusted: The effect with and without its covariates or strata, where there are any.
-        boundary: The stopping boundary of this look, where looks are not fixed.
+        adjusted: The effect with and without its covariates or strata.
         spread: How uncertain the two values are, where the test knows it.
         own: The variant's value with its variance, unadjusted, where a large-sample test judges.
         rare: Successes of a metric of 0s and 1s, where they are few and the test is exact.
         permuted: Both variants, where values are skewed and the permutation test judges them.
         units_needed: Units of the smaller variant that would do, where values are too skewed.
         sides: The effects that give the lower and the higher end, where their errors differ.
-        draws: What is random in it, None where nothing is.
+        draws: What is random in it.
     """
 
     units_control: int
@@ -207,6 +184,11 @@ Key = tuple[str, str]
 Comparisons = Mapping[Key, Comparison]
 
 
+def picked(source: object, *names: str) -> dict[str, Any]:
+    """Return some numbers of a record by their names, for another record that has the same."""
+    return {name: getattr(source, name) for name in names}
+
+
 def adjusted_p_values(
     comparisons: Comparisons, method: multiplicity.Method = "holm"
 ) -> dict[Key, float]:
@@ -223,7 +205,17 @@ def refused(units_control: int, units: int, reason: Reason) -> Comparison:
 
 def reason_of(refusal: Refusal) -> Reason:
     """Return a refusal of the statistics as a reason of the result."""
-    return _FROM_STATS.get(refusal.reason, "not_finite")
+    if refusal.reason == "zero_denominator":
+        return "empty_denominator"
+    return cast(Reason, refusal.reason) if refusal.reason in get_args(Reason) else "not_finite"
+
+
+def or_none(number: Callable[[], Number]) -> Number | None:
+    """Compute a number; None where it is refused."""
+    try:
+        return number()
+    except Refusal:
+        return None
 
 
 def with_difference(
@@ -247,26 +239,23 @@ def with_joint(bare: Comparison, adjusted: Adjusted, rule: Rule) -> Comparison:
     return _at_look(bare, adjusted.effect, spread, lambda level: lift(adjusted, level), rule)
 
 
-def with_sides(bare: Comparison, low: Comparison, high: Comparison) -> Comparison:
-    """Add the lower end of one effect and lift, and the higher end of another.
+def with_sides(low: Comparison, high: Comparison) -> Comparison:
+    """Join the lower end of one effect and lift, and the higher end of another.
 
     Where each side of an estimate has a standard error of its own, `with_difference` gives both.
     """
     if low.effect is None or high.effect is None:
         raise TypeError("both sides have an effect")
-    facing = low if low.effect.difference > 0 else high
     lift = None
     if low.lift is not None and high.lift is not None:
-        lift = low.lift._replace(
-            high=high.lift.high, bounded=low.lift.bounded and high.lift.bounded
-        )
+        bounded = low.lift.bounded and high.lift.bounded
+        lift = low.lift._replace(high=high.lift.high, bounded=bounded)
+    # The side towards no difference reads the look.
     return replace(
-        bare,
+        low if low.effect.difference > 0 else high,
         effect=effects.joined(low.effect, high.effect),
         lift=lift,
         reason=limit(lift),
-        boundary=facing.boundary,
-        spread=facing.spread,
         sides=(low.effect, high.effect),
     )
 
@@ -286,7 +275,7 @@ def with_skewed(bare: Comparison, values: Skewed, method: str, rule: Rule) -> Co
     normal = fixed._replace(difference=skewed.normal_score(values) * fixed.se)
     effect, level, boundary = at_look(normal, rule.looks, rule.alpha, spread[:2])
     low, high = skewed.interval(values, level)
-    lift = _or_none(lambda: skewed.lift(values, level))
+    lift = or_none(lambda: skewed.lift(values, level))
     return replace(
         bare,
         effect=effect._replace(difference=fixed.difference, low=low, high=high),
@@ -311,14 +300,7 @@ def _at_look(
 ) -> Comparison:
     """Add an effect, and its lift at an error rate, as they may be read at this look."""
     effect, level, boundary = at_look(fixed, rule.looks, rule.alpha, spread[:2])
-    found = _or_none(lambda: lift(level))
+    bounds = or_none(lambda: lift(level))
     return replace(
-        bare, effect=effect, lift=found, reason=limit(found), boundary=boundary, spread=spread
+        bare, effect=effect, lift=bounds, reason=limit(bounds), boundary=boundary, spread=spread
     )
-
-
-def _or_none(lift: Callable[[], Lift]) -> Lift | None:
-    try:
-        return lift()
-    except Refusal:
-        return None

@@ -8,7 +8,8 @@ from abeval.aggregates.aggregates import Aggregates
 from abeval.aggregates.sums import LEFT_OUT
 from abeval.experiment.model import Experiment
 from abeval.experiment.sources import ROW_UNIT
-from abeval.inference.comparison import Arms
+from abeval.inference.compare import Analysis
+from abeval.inference.comparison import Arms, picked
 from abeval.inference.looks import START_PRECISION, START_UNITS, Planned, looks_of
 from abeval.inference.means_and_ratios import MIN_STRETCH, comparable
 from abeval.inference.trust.rows import expected_days
@@ -33,22 +34,16 @@ def experiment_info(experiment: Experiment, aggregates: Aggregates) -> Experimen
     """Return what was analysed."""
     period, before = experiment.period, experiment.pre_period
     return ExperimentInfo(
-        name=experiment.name,
-        unit=experiment.unit,
-        control=experiment.control,
-        timezone=experiment.timezone,
+        **picked(experiment, "name", "unit", "control", "timezone", "alpha"),
+        **picked(experiment.inference, "family", "looks", "adjust"),
         start=None if period is None else str(period.start),
         end=None if period is None else str(period.end),
         pre_start=None if before is None else str(before.start),
         pre_end=None if before is None else str(before.end),
-        alpha=experiment.alpha,
         variants=tuple(
             VariantInfo(name, variant.weight, variant.model, aggregates.units_of(name))
             for name, variant in experiment.variants.items()
         ),
-        family=experiment.inference.family,
-        looks=experiment.inference.looks,
-        adjust=experiment.inference.adjust,
     )
 
 
@@ -56,15 +51,10 @@ def metric_info(metric: Metric) -> MetricInfo:
     """Return the definition behind a metric's numbers."""
     margin = metric.margin
     return MetricInfo(
-        name=metric.name,
-        kind=metric.kind,
-        formula=metric.formula,
-        unit=metric.unit,
+        **picked(metric, "name", "kind", "formula", "unit", "role", "within"),
         direction=metric.direction.label,
-        role=metric.role,
         margin=None if margin is None else margin.size,
         margin_relative=None if margin is None else margin.relative,
-        within=metric.within,
     )
 
 
@@ -78,12 +68,7 @@ def left_out(metrics: Sequence[Metric], aggregates: Aggregates) -> tuple[LeftOut
 
 
 def partial_days(experiment: Experiment, days: Sequence[DayRows]) -> frozenset[str]:
-    """Return the days of which the log lacks more than an hour.
-
-    Args:
-        experiment: Its time zone.
-        days: Those with an impression, in order.
-    """
+    """Return the days of which the log lacks more than an hour, of those with an impression."""
     zone = ZoneInfo(experiment.timezone)
     if all(one.first_ms == one.last_ms for one in days):
         # The log knows days but no time of day.
@@ -98,13 +83,12 @@ def partial_days(experiment: Experiment, days: Sequence[DayRows]) -> frozenset[s
 
 def accounting(aggregates: Aggregates) -> tuple[Account, ...]:
     """Count the rows of each log: read, used, and left out by reason."""
-    accounts, by_log = [], dict[str, list[tuple[str, int]]]()
-    for log, reason, rows in aggregates.accounts:
-        by_log.setdefault(log, []).append((reason, rows))
-    for log, pairs in by_log.items():
-        used = sum(n for reason, n in pairs if reason in _USED)
-        unused = tuple((reason, n) for reason, n in pairs if reason not in _USED and n)
-        accounts.append(Account(log, used + sum(n for _, n in unused), used, unused))
+    accounts, rows = [], [one for one in aggregates.accounts if one.rows]
+    for log in dict.fromkeys(one.log for one in aggregates.accounts):
+        own = [(one.reason, one.rows) for one in rows if one.log == log]
+        unused = tuple(pair for pair in own if pair[0] not in _USED)
+        read = sum(n for _, n in own)
+        accounts.append(Account(log, read, read - sum(n for _, n in unused), unused))
     return tuple(accounts)
 
 
@@ -113,15 +97,14 @@ def ramps(stretches: Stretches) -> tuple[Ramp, ...]:
     return tuple(Ramp(one.start, one.end, one.shares, one.weights) for one in stretches)
 
 
-def notes(
-    experiment: Experiment, metrics: Sequence[Metric], aggregates: Aggregates
-) -> tuple[str, ...]:
+def notes(analysis: Analysis) -> tuple[str, ...]:
     """Say in sentences how to read the numbers."""
+    experiment, aggregates = analysis.experiment, analysis.aggregates
     return (
-        *_of_the_plan(experiment, metrics),
+        *_of_the_plan(experiment, analysis.metrics),
         *_of_the_rows(experiment, aggregates),
         *_of_the_look(experiment, aggregates),
-        *_small_arms(experiment, metrics, aggregates),
+        *_small_arms(analysis),
         *_of_the_split(experiment, aggregates),
         *experiment.overrides,
         *aggregates.notes,
@@ -130,8 +113,7 @@ def notes(
 
 def _of_the_plan(experiment: Experiment, metrics: Sequence[Metric]) -> Iterator[str]:
     """Say what values divide by, and which corrections and looks the plan has."""
-    family = experiment.inference.family
-    units = "units with an impression in the period"
+    family, units = experiment.inference.family, "units with an impression in the period"
     if experiment.of_units:
         units = "the units of the table"
     elif experiment.logs.exposures is not None:
@@ -150,21 +132,18 @@ def _of_the_plan(experiment: Experiment, metrics: Sequence[Metric]) -> Iterator[
             f"To ship, each of the {count} guardrails has to hold, at {side} one-sided without a "
             f"correction, because all must; a guardrail stops a variant if it is worse {stops}."
         )
-    match experiment.inference.looks:
-        case "fixed":
-            yield "Intervals and p-values are valid for one look, at the planned end."
-        case "group_sequential":
-            yield "Intervals and p-values are valid over all planned looks together."
-        case "always_valid":
-            planned = experiment.inference.planned_units
-            plan = "with planned_units they would be tighter"
-            if planned is not None:
-                plan = f"they are tightest at the planned {planned:,} units"
-            yield (
-                "Intervals and p-values are valid at every look, however often you look, from "
-                f"{START_UNITS} units in each variant on, once a metric's standard error is "
-                f"{fmt.percent(START_PRECISION)} of its value or less; {plan}."
-            )
+    planned = experiment.inference.planned_units
+    plan = "with planned_units they would be tighter"
+    if planned is not None:
+        plan = f"they are tightest at the planned {planned:,} units"
+    valid = {
+        "fixed": "for one look, at the planned end",
+        "group_sequential": "over all planned looks together",
+        "always_valid": "at every look, however often you look, from "
+        f"{START_UNITS} units in each variant on, once a metric's standard error is "
+        f"{fmt.percent(START_PRECISION)} of its value or less; {plan}",
+    }
+    yield f"Intervals and p-values are valid {valid[experiment.inference.looks]}."
     if experiment.unit == ROW_UNIT:
         yield "Every row is its own unit: several rows of one user count as independent."
 
@@ -244,26 +223,25 @@ def _of_the_split(experiment: Experiment, aggregates: Aggregates) -> Iterator[st
     )
     for variant in experiment.treatments:
         arms = Arms(experiment.control, variant)
-        compared = comparable(aggregates, arms)
-        skipped = [
-            one
-            for place, one in enumerate(stretches)
-            if place not in compared and any(one.units.get(name, 0) for name in arms)
-        ]
+        compared = [stretches[place] for place in comparable(aggregates, arms)]
+        counts = {
+            one.start: sum(one.units.get(name, 0) for name in arms)
+            for one in stretches
+            if one not in compared
+        }
+        skipped = {start: units for start, units in counts.items() if units}
         if skipped:
-            units = sum(one.units[experiment.control] + one.units[variant] for one in skipped)
-            days = fmt.listing([one.start for one in skipped])
             yield (
-                f"{variant}: {units:,} units of the stretches from {days} are not compared, "
-                f"because {variant} or {experiment.control} has fewer than {MIN_STRETCH} there."
+                f"{variant}: {sum(skipped.values()):,} units of the stretches from "
+                f"{fmt.listing([*skipped])} are not compared, because {variant} or "
+                f"{experiment.control} has fewer than {MIN_STRETCH} there."
             )
 
 
-def _small_arms(
-    experiment: Experiment, metrics: Sequence[Metric], aggregates: Aggregates
-) -> Iterator[str]:
+def _small_arms(analysis: Analysis) -> Iterator[str]:
     """Name uneven splits where tests of other kinds than means and ratios reject too often."""
-    resampled = experiment.inference.resample is not None
+    experiment, aggregates = analysis.experiment, analysis.aggregates
+    resampled, metrics = experiment.inference.resample is not None, analysis.metrics
     names = [m.name for m in metrics if m.kind in _LARGE or (resampled and m.is_mean_or_ratio)]
     control = aggregates.units_of(experiment.control)
     for variant in experiment.treatments if names else ():

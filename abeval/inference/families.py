@@ -1,20 +1,20 @@
 """Decide each row: its p-value among goals × variants or among guardrails, and its status.
 
-Whether an effect is good or bad is decided here alone. All guardrails must hold, so that each is
-tested at the full level; any of them can stop a variant, so that "worse" is corrected for their
-number (Schultzberg et al. 2024, arXiv:2402.11609).
+Whether an effect is good or bad is decided here alone.
 """
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from itertools import groupby
+from operator import itemgetter
 from typing import NamedTuple
 
 from abeval.experiment.model import Experiment
 from abeval.inference.compare import Analysis, compare
 from abeval.inference.comparison import Arms, Comparison, Comparisons, Key
 from abeval.inference.looks import at_same_look
-from abeval.metrics.definition import Margin, Metric
+from abeval.metrics.definition import Margin, Metric, Role
 from abeval.results import FamilyInterval, Status
 from abeval.stats import decisions, effects, multiplicity
 from abeval.stats.records import Interval, Refusal
@@ -27,8 +27,7 @@ class InRange(NamedTuple):
     """A variant's value against the bounds that it may have.
 
     Attributes:
-        value: The variant's value.
-        interval: Of it, at the look of the row.
+        value: The variant's value, with its interval at the look of the row.
         p_value: Two-sided, of a value that is no farther out than its nearer bound; 1 inside.
         holds: Whether both one-sided tests reject a value out of bounds.
     """
@@ -44,11 +43,6 @@ def in_range(metric: Metric, comparison: Comparison, alpha: float) -> InRange | 
 
     They both reject where the interval at 1 − alpha lies within the bounds (Schuirmann 1987). None
     without bounds, and where no large-sample test judges the row.
-
-    Args:
-        metric: Its bounds.
-        comparison: The variant's value with its variance, and the look.
-        alpha: Two-sided level.
     """
     own, effect = comparison.own, comparison.effect
     if metric.within is None or own is None or effect is None:
@@ -72,8 +66,8 @@ def in_range(metric: Metric, comparison: Comparison, alpha: float) -> InRange | 
 def own_p_value(metric: Metric, comparison: Comparison, alpha: float) -> float | None:
     """Return the p-value that decides a row before any correction; None without a test."""
     if metric.within is not None:
-        found = in_range(metric, comparison, alpha)
-        return None if found is None else found.p_value
+        value = in_range(metric, comparison, alpha)
+        return value and value.p_value
     return comparison.effect and comparison.effect.p_value
 
 
@@ -82,19 +76,15 @@ def status_of(
 ) -> Status:
     """Return the status of a scorecard row, before trust checks overrule it.
 
-    Args:
-        metric: Its direction, role and margin.
-        comparison: The effect.
-        p_value: Of a goal or a guardrail, the p-value after the correction for multiple tests; else
-            `own_p_value`.
-        alpha: The level of the experiment.
+    The p-value of a goal or a guardrail is the one after the correction for multiple tests; of a
+    diagnostic, `own_p_value`.
     """
     effect = comparison.effect
     if comparison.is_small or p_value is None or effect is None:
         return "too_little_data"
     if metric.within is not None:
-        found = in_range(metric, comparison, alpha)
-        if found is not None and found.holds:
+        value = in_range(metric, comparison, alpha)
+        if value is not None and value.holds:
             return "non_inferior"
         return "worse" if p_value <= alpha else "unclear"
     if metric.has_target:
@@ -103,23 +93,23 @@ def status_of(
     proven = decisions.conclusive(p_value, (effect.low, effect.high), alpha)
     if proven and gain > 0:
         return "better"
-    is_guardrail = metric.role == "guardrail"
-    if is_guardrail and metric.margin is not None and _holds(metric, metric.margin, comparison):
-        return "non_inferior"
+    margin, interval = metric.margin, _gain_interval(metric, comparison)
+    if metric.role == "guardrail" and margin is not None:
+        if interval is not None:
+            holds = decisions.not_worse(interval, margin.size)
+        else:
+            holds = _holds_near_zero(metric, margin, comparison)
+        if holds:
+            return "non_inferior"
     if proven and gain < 0:
         return "worse"
-    interval = _gain_interval(metric, comparison)
-    if is_guardrail or metric.margin is None or interval is None:
+    if metric.role == "guardrail" or margin is None or interval is None:
         return "unclear"
-    return "equivalent" if decisions.equivalent(interval, metric.margin.size) else "unclear"
+    return "equivalent" if decisions.equivalent(interval, margin.size) else "unclear"
 
 
-def _holds(metric: Metric, margin: Margin, comparison: Comparison) -> bool:
-    """Tell whether the harmful end of the interval lies inside the margin."""
-    interval = _gain_interval(metric, comparison)
-    if interval is not None:
-        return decisions.not_worse(interval, margin.size)
-    # A share of a control so near zero that the lift has no interval.
+def _holds_near_zero(metric: Metric, margin: Margin, comparison: Comparison) -> bool:
+    """Tell whether a margin holds that is a share of a control so near zero: it has no lift."""
     effect, spread = comparison.effect, comparison.spread
     if effect is None or spread is None or effect.control == 0:
         return False
@@ -148,19 +138,25 @@ def goal_p_values(
     experiment: Experiment, metrics: Sequence[Metric], comparisons: Comparisons
 ) -> dict[Key, float]:
     """Adjust the p-values of goals over goals × variants, by the family of the plan."""
-    family = _family_of(experiment, metrics, comparisons)
+    family = _own_p_values(experiment, metrics, comparisons, "goal")
     method = experiment.inference.family
     if not family or method == "none":
         return family
-    p_values = list(family.values())
+    p_values, changed = list(family.values()), list[float]()
+    names = [name for name, _ in family]
     match method:
         case "dunnett":
-            return _dunnett(family, comparisons)
+            # Over the variants of each goal; Bonferroni over the goals.
+            goals = _by_goal(family)
+            for keys in goals:
+                own = [family[key] for key in keys]
+                changed += multiplicity.dunnett_p_values(own, *_shared(keys, comparisons)).tolist()
+            changed = [min(1.0, len(goals) * p) for p in changed]
         case "weighted":
-            changed = multiplicity.weighted(p_values, _weights(experiment, family))
+            changed = multiplicity.weighted(p_values, weights(experiment, names)).tolist()
         case _:
-            changed = multiplicity.adjust(p_values, method)
-    return dict(zip(family, (float(p) for p in changed), strict=True))
+            changed = multiplicity.adjust(p_values, method).tolist()
+    return dict(zip(family, changed, strict=True))
 
 
 def guardrail_p_values(
@@ -170,52 +166,39 @@ def guardrail_p_values(
 
     They decide whether a guardrail is worse. Whether it holds needs no correction.
     """
-    guardrails = [metric for metric in metrics if metric.role == "guardrail"]
-    adjusted: dict[Key, float] = {}
+    p_values = _own_p_values(experiment, metrics, comparisons, "guardrail")
+    if experiment.inference.family == "none":
+        return p_values
     for variant in experiment.treatments:
-        keys = [(metric, (metric.name, variant)) for metric in guardrails]
-        own = _known(experiment, comparisons, keys)
-        p_values = list(own.values())
-        if own and experiment.inference.family != "none":
-            p_values = multiplicity.adjust(p_values, "holm").tolist()
-        adjusted |= dict(zip(own, p_values, strict=True))
-    return adjusted
+        keys = [key for key in p_values if key[1] == variant]
+        adjusted = multiplicity.adjust([p_values[key] for key in keys], "holm")
+        p_values |= dict(zip(keys, adjusted.tolist(), strict=True))
+    return p_values
 
 
-def _family_of(
-    experiment: Experiment, metrics: Sequence[Metric], comparisons: Comparisons
+def _own_p_values(
+    experiment: Experiment, metrics: Sequence[Metric], comparisons: Comparisons, role: Role
 ) -> dict[Key, float]:
-    """Return the p-value of every goal in every variant that has one."""
-    goals = {metric.name: metric for metric in metrics if metric.role == "goal"}
-    keys = [(goals[key[0]], key) for key in comparisons if key[0] in goals]
-    return _known(experiment, comparisons, keys)
-
-
-def _known(
-    experiment: Experiment, comparisons: Comparisons, keys: Sequence[tuple[Metric, Key]]
-) -> dict[Key, float]:
+    """Return the p-value of every metric of a role in every variant that has one."""
     p_values = {
-        key: own_p_value(metric, comparisons[key], experiment.alpha) for metric, key in keys
+        (metric.name, variant): own_p_value(
+            metric, comparisons[metric.name, variant], experiment.alpha
+        )
+        for metric in metrics
+        for variant in experiment.treatments
+        if metric.role == role
     }
     return {key: p_value for key, p_value in p_values.items() if p_value is not None}
 
 
-def _weights(experiment: Experiment, family: Mapping[Key, float]) -> list[float]:
-    weights = {choice.name: choice.weight for choice in experiment.metrics}
-    return [weights.get(metric) or 1.0 for metric, _ in family]
+def weights(experiment: Experiment, names: Iterable[str]) -> list[float]:
+    """Return the weight of each goal in a weighted family."""
+    stated = {choice.name: choice.weight for choice in experiment.metrics}
+    return [stated.get(name) or 1.0 for name in names]
 
 
-def _dunnett(family: Mapping[Key, float], comparisons: Comparisons) -> dict[Key, float]:
-    """Adjust by Dunnett over the variants of each goal, Bonferroni over the goals."""
-    goals = list(dict.fromkeys(metric for metric, _ in family))
-    changed: dict[Key, float] = {}
-    for goal in goals:
-        keys = [key for key in family if key[0] == goal]
-        p_values = multiplicity.dunnett_p_values(
-            [family[key] for key in keys], *_shared(keys, comparisons)
-        )
-        changed |= {k: min(1.0, len(goals) * p) for k, p in zip(keys, p_values, strict=True)}
-    return {key: changed[key] for key in family}
+def _by_goal(family: Mapping[Key, float]) -> list[list[Key]]:
+    return [list(keys) for _, keys in groupby(family, key=itemgetter(0))]
 
 
 def _shared(keys: Sequence[Key], comparisons: Comparisons) -> tuple[list[float], float]:
@@ -232,26 +215,23 @@ def _shared(keys: Sequence[Key], comparisons: Comparisons) -> tuple[list[float],
     return loadings, min(dfs)
 
 
-def family_intervals(analysis: Analysis, comparisons: Comparisons) -> tuple[FamilyInterval, ...]:
-    """Return intervals of goals that agree with the adjusted p-values; none of repeated looks.
+def family_intervals(analysis: Analysis, comparisons: Comparisons) -> Iterator[FamilyInterval]:
+    """Yield intervals of goals that agree with the adjusted p-values; none of repeated looks.
 
     Each is `multiplicity.interval_levels`'; Dunnett's hold together.
     """
     experiment = analysis.experiment
-    family = _family_of(experiment, analysis.metrics, comparisons)
+    family = _own_p_values(experiment, analysis.metrics, comparisons, "goal")
     if not family or experiment.inference.looks != "fixed":
-        return ()
+        return
     by_name = {metric.name: metric for metric in analysis.metrics}
-    rows = []
     for (name, variant), level in _levels(experiment, family, comparisons).items():
         # The lift again, at an error rate of its own.
         at_level = replace(analysis, experiment=experiment.model_copy(update={"alpha": level}))
         arms = Arms(experiment.control, variant)
         lift = compare(at_level, by_name[name], arms).numbers
         ends = comparisons[name, variant].interval(level)
-        row = FamilyInterval(name, variant, 1 - level, *ends, lift.lift_low, lift.lift_high)
-        rows.append(row)
-    return tuple(rows)
+        yield FamilyInterval(name, variant, 1 - level, *ends, lift.lift_low, lift.lift_high)
 
 
 def _levels(
@@ -262,16 +242,12 @@ def _levels(
     if method == "none":
         return {}
     if method == "dunnett":
-        goals = list(dict.fromkeys(metric for metric, _ in family))
-        of_goals = [[key for key in family if key[0] == goal] for goal in goals]
-        return {
-            key: level
-            for keys in of_goals
-            for level in [
-                multiplicity.dunnett_level(alpha / len(goals), *_shared(keys, comparisons))
-            ]
-            for key in keys
-        }
-    weights = _weights(experiment, family) if method == "weighted" else None
-    levels = multiplicity.interval_levels(list(family.values()), method, alpha, weights)
+        goals = _by_goal(family)
+        levels: list[float | None] = []
+        for keys in goals:
+            shared = _shared(keys, comparisons)
+            levels += [multiplicity.dunnett_level(alpha / len(goals), *shared)] * len(keys)
+    else:
+        shares = weights(experiment, [name for name, _ in family])
+        levels = multiplicity.interval_levels(list(family.values()), method, alpha, shares)
     return {key: level for key, level in zip(family, levels, strict=True) if level is not None}

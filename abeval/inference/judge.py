@@ -6,33 +6,15 @@ from itertools import combinations
 from typing import Literal
 
 from abeval.aggregates.aggregates import Aggregates
-from abeval.aggregates.sums import DAY
+from abeval.aggregates.sums import DAY, SEGMENT
 from abeval.errors import masked
 from abeval.experiment.model import Experiment
 from abeval.experiment.sections import Family
-from abeval.inference import context
+from abeval.inference import context, scorecard, segments, spreads
 from abeval.inference.aa import aa_of
 from abeval.inference.compare import Analysis, compare, compare_all
-from abeval.inference.comparison import Arms, adjusted_p_values
+from abeval.inference.comparison import Arms, adjusted_p_values, picked
 from abeval.inference.families import family_intervals
-from abeval.inference.scorecard import (
-    adjustments,
-    beliefs,
-    boundaries,
-    ranges,
-    scorecard,
-    segment_rows,
-    slice_rows,
-    winners_curse,
-)
-from abeval.inference.segments import (
-    cut_rows,
-    cut_splits,
-    segment_contrasts,
-    segment_tests,
-    without_cuts,
-)
-from abeval.inference.spreads import catalogue_uses, quantile_effects, spreads, unit_aucs
 from abeval.inference.trust.checks import trust_checks, untrusted
 from abeval.inference.trust.groups import moved_denominators
 from abeval.inference.trust.influence import influences
@@ -43,15 +25,12 @@ from abeval.metrics.definition import Metric
 from abeval.results.analysis import SCHEMA_VERSION, Pair, Pairwise, Result
 from abeval.stats.multiplicity import Method
 
+_OF_PAIRS = ("units", "difference", "difference_low", "difference_high", "lift", "p_value")
+"""Numbers of a comparison that a pair of variants shows."""
+
 
 def judge(experiment: Experiment, metrics: Sequence[Metric], aggregates: Aggregates) -> Result:
-    """Return the result of an experiment: verdicts, trust checks and every row of numbers.
-
-    Args:
-        experiment: The plan.
-        metrics: The metrics of the scorecard, in order.
-        aggregates: What the logs add up to.
-    """
+    """Return the result of an experiment: verdicts, trust checks and every row of numbers."""
     if not experiment.metrics:
         # A file that lists no metrics shows those that its logs can give.
         metrics = [metric for metric in metrics if metric.name not in aggregates.refused]
@@ -70,7 +49,7 @@ def judge(experiment: Experiment, metrics: Sequence[Metric], aggregates: Aggrega
     doubts = untrusted(analysis, trust, aa)
 
     # Correct p-values over goals and over guardrails, give each row its status, and decide.
-    rows = scorecard(analysis, comparisons, doubts, totals)
+    rows = scorecard.scorecard(analysis, comparisons, doubts, totals)
     infos = tuple(context.metric_info(metric) for metric in metrics)
     early = context.early_end(experiment, aggregates)
     verdicts = decide(
@@ -82,8 +61,8 @@ def judge(experiment: Experiment, metrics: Sequence[Metric], aggregates: Aggrega
     )
 
     notes = (
-        *winners_curse(analysis, comparisons, rows),
-        *context.notes(experiment, metrics, aggregates),
+        *scorecard.winners_curse(analysis, comparisons, rows),
+        *context.notes(analysis),
     )
     return Result(
         schema_version=SCHEMA_VERSION,
@@ -92,30 +71,34 @@ def judge(experiment: Experiment, metrics: Sequence[Metric], aggregates: Aggrega
         trust=trust,
         scorecard=rows,
         metrics=infos,
-        daily=slice_rows(analysis, DAY),
-        segments=segment_rows(analysis, moved),
+        daily=tuple(scorecard.slice_rows(analysis, DAY)),
+        segments=tuple(
+            row
+            for name in experiment.segment_names
+            for row in scorecard.slice_rows(analysis, SEGMENT + name, moved)
+        ),
         left_out=context.left_out(metrics, aggregates),
         accounting=context.accounting(aggregates),
         notes=tuple(map(masked, notes)),
-        adjustments=adjustments(analysis, comparisons),
-        segment_tests=segment_tests(analysis),
-        segment_contrasts=segment_contrasts(analysis, moved),
-        boundaries=boundaries(comparisons),
-        beliefs=beliefs(analysis, comparisons),
-        family_intervals=family_intervals(analysis, comparisons),
+        adjustments=tuple(scorecard.adjustments(analysis, comparisons)),
+        segment_tests=segments.segment_tests(analysis),
+        segment_contrasts=tuple(segments.segment_contrasts(analysis, moved)),
+        boundaries=tuple(scorecard.boundaries(comparisons)),
+        beliefs=tuple(scorecard.beliefs(analysis, comparisons)),
+        family_intervals=tuple(family_intervals(analysis, comparisons)),
         aa=() if aa is None else aa.metrics,
         ramps=context.ramps(entry_stretches(experiment, aggregates.entered)),
         influence=influences(analysis),
         split_days=split_days(analysis),
         split_places=split_places(analysis),
-        cuts=cut_rows(analysis),
-        cut_splits=cut_splits(analysis),
-        without_cuts=without_cuts(analysis),
-        spreads=spreads(analysis),
-        quantile_effects=quantile_effects(analysis),
-        unit_aucs=unit_aucs(analysis),
-        catalogue_uses=catalogue_uses(analysis),
-        ranges=ranges(analysis, comparisons),
+        cuts=tuple(segments.cut_rows(analysis)),
+        cut_splits=tuple(segments.cut_splits(analysis)),
+        without_cuts=tuple(segments.without_cuts(analysis)),
+        spreads=tuple(spreads.spreads(analysis)),
+        quantile_effects=tuple(spreads.quantile_effects(analysis)),
+        unit_aucs=tuple(spreads.unit_aucs(analysis)),
+        catalogue_uses=tuple(spreads.catalogue_uses(analysis)),
+        ranges=tuple(scorecard.ranges(analysis, comparisons)),
     )
 
 
@@ -134,18 +117,13 @@ def pairwise(
     pairs = []
     for (base, variant), comparison in comparisons.items():
         numbers = comparison.numbers
-        values[base] = numbers.control if values[base] is None else values[base]
-        values[variant] = numbers.treatment if values[variant] is None else values[variant]
+        for name, value in ((base, comparison.control), (variant, comparison.treatment)):
+            values[name] = value if values[name] is None else values[name]
         pair = Pair(
             base=base,
             variant=variant,
-            units_base=numbers.units_control,
-            units=numbers.units,
-            difference=numbers.difference,
-            difference_low=numbers.difference_low,
-            difference_high=numbers.difference_high,
-            lift=numbers.lift,
-            p_value=numbers.p_value,
+            units_base=comparison.units_control,
+            **picked(numbers, *_OF_PAIRS),
             p_adjusted=p_values.get((base, variant), numbers.p_value),
             reason=comparison.reason,
         )

@@ -38,41 +38,6 @@ information is counted in multiples of what there is then.
 """
 
 
-class AlwaysValid(NamedTuple):
-    """Any number of looks.
-
-    Attributes:
-        units_control: Units of control so far.
-        units: Units of the variant so far.
-        planned_units: Units of both planned for the end; None without a plan.
-    """
-
-    units_control: int
-    units: int
-    planned_units: int | None = None
-
-
-class Planned(NamedTuple):
-    """Planned looks.
-
-    Attributes:
-        shares: Share of the plan at each look so far, this one last; alpha is spent by it.
-        fractions: Information at them, over that of this look.
-        spending: How alpha is spent over them.
-        planned: Whether this look is one of the plan.
-        of: Number of looks in the plan, the last at the end.
-    """
-
-    shares: tuple[float, ...]
-    fractions: tuple[float, ...]
-    spending: sequential.Spending
-    planned: bool = True
-    of: int = 1
-
-
-Looks = AlwaysValid | Planned
-
-
 class LookBoundary(NamedTuple):
     """The stopping boundary of this look, and whether the effect has crossed it.
 
@@ -81,15 +46,13 @@ class LookBoundary(NamedTuple):
             that at which looks may begin.
         z: The effect over its standard error.
         boundary: Critical value for the size of z.
-        crossed: Whether z reaches it.
-        looks: How often one may look, and the looks so far.
     """
 
     information: float
     z: float
     boundary: float
     crossed: bool
-    looks: Looks
+    looks: "Looks"
 
 
 class EffectAtLook(NamedTuple):
@@ -106,6 +69,93 @@ class EffectAtLook(NamedTuple):
     boundary: LookBoundary | None
 
 
+class AlwaysValid(NamedTuple):
+    """Any number of looks: units of both variants so far, and as planned for the end."""
+
+    units_control: int
+    units: int
+    planned_units: int | None = None
+
+    def information(self, effect: Effect, variances: tuple[float, float]) -> float:
+        """Return the information at this look, as `LookBoundary` counts it.
+
+        Raises:
+            Refusal: `before_first_look` where looks may not begin yet.
+        """
+        units = self.units_control, self.units
+        if min(units) < START_UNITS:
+            raise Refusal("before_first_look", f"a variant has fewer than {START_UNITS} units")
+        error = relative_error(effect, variances, units)
+        if error > START_PRECISION:
+            raise Refusal("before_first_look", f"the standard error is {error:.0%} of the value")
+        planned = self.planned_units
+        return (START_PRECISION / error) ** 2 if planned is None else sum(units) / planned
+
+    def critical(self, information: float, level: float) -> tuple[float, ...]:
+        """Return the critical |z| of this look."""
+        if self.planned_units is None:
+            return (sequential.critical_from_start(max(information, 1.0), level),)
+        return (sequential.critical_of_sequence(information, level),)
+
+    def read(self, effect: Effect, information: float, alpha: float) -> EffectAtLook:
+        """Read an effect by a confidence sequence, from the start on or tuned to the plan."""
+        planned = self.planned_units is not None
+        follow = sequential.confidence_sequence if planned else sequential.from_start
+        look = follow(effect.difference, effect.se, information, alpha)
+        half = (look.high - effect.difference) / effect.se
+        level = two_sided(half, effect.df)
+        z = effect.difference / effect.se
+        boundary = LookBoundary(information, z, half, abs(z) >= half, self)
+        valid = _valid(effect, "always_valid", look.low, look.high, look.p_value)
+        return EffectAtLook(valid, level, boundary)
+
+
+class Planned(NamedTuple):
+    """Planned looks.
+
+    Attributes:
+        shares: Share of the plan at each look so far, this one last; alpha is spent by it.
+        fractions: Information at them, over that of this look.
+        planned: Whether this look is one of the plan.
+        of: Number of looks in the plan, the last at the end.
+    """
+
+    shares: tuple[float, ...]
+    fractions: tuple[float, ...]
+    spending: sequential.Spending
+    planned: bool = True
+    of: int = 1
+
+    def information(self, _effect: Effect, _variances: tuple[float, float]) -> float:
+        """Return the share of the plan at this look."""
+        return self.shares[-1]
+
+    def critical(self, _information: float, level: float) -> tuple[float, ...]:
+        """Return the critical |z| of each look so far."""
+        bounds = sequential.bounds(self.fractions, level, self.spending, spent_at=self.shares)
+        return tuple(min(z, _WIDEST) for z in bounds.z)
+
+    def read(self, effect: Effect, information: float, alpha: float) -> EffectAtLook:
+        """Repeat interval and p-value (Jennison and Turnbull 1989), for the z with the t's p."""
+        z = -float(special.ndtri(effect.p_value / 2)) if effect.p_value > 0 else _WIDEST
+        critical = self.critical(information, alpha)[-1]
+        level = 2 * float(special.ndtr(-critical))
+        ends = effects.interval(effect.difference, effect.se, effect.df, level)
+        p = sequential.repeated_p_value(z, self.fractions, self.spending, spent_at=self.shares)
+        signed = z if effect.difference >= 0 else -z
+        boundary = LookBoundary(information, signed, critical, z >= critical, self)
+        valid = _valid(effect, "group_sequential", *ends, p.value)
+        return EffectAtLook(valid, level, boundary)
+
+
+Looks = AlwaysValid | Planned
+
+
+def _valid(effect: Effect, name: str, low: float, high: float, p_value: float) -> Effect:
+    method = f"{name}_{effect.method.removesuffix('_t')}"
+    return effect._replace(low=low, high=high, p_value=p_value, method=method)
+
+
 def looks_of(
     experiment: Experiment,
     units: tuple[int, int],
@@ -116,8 +166,8 @@ def looks_of(
 
     Args:
         experiment: The plan.
-        units: Units of control and of the variant that is compared.
-        days: The days with an impression, as `Aggregates.days`.
+        units: Units of control and of the variant.
+        days: The days with an impression.
         gathered: Information up to the end of each of these days, for planned looks; without, as
             much a day as the plan has.
     """
@@ -126,8 +176,12 @@ def looks_of(
         return None
     if inference.looks == "always_valid":
         return AlwaysValid(*units, inference.planned_units)
-    share = sum(units) / inference.planned_units if inference.planned_units else None
-    now = min(1.0, elapsed(experiment.period, days) if share is None else share)
+    share = 1.0
+    if inference.planned_units:
+        share = sum(units) / inference.planned_units
+    elif days:
+        share = _share(experiment.period, _end_of(max(one.day for one in days)))
+    now = min(1.0, share)
     planned = planned_fractions(experiment)
     before = [share for share in planned if share < now - _NEAR]
     on_plan = any(now - _NEAR <= share <= now for share in planned)
@@ -146,8 +200,11 @@ def _ends_of_days(experiment: Experiment, days: Sequence[DayRows], now: float) -
     if experiment.inference.planned_units is not None:
         units = list(accumulate(one.new_units for one in days))
         return [now * float(n) / float(units[-1]) for n in units]
-    ends = [datetime.fromisoformat(one.day) + timedelta(days=1) for one in days]
-    return [min(1.0, _share(experiment.period, end)) for end in ends]
+    return [min(1.0, _share(experiment.period, _end_of(one.day))) for one in days]
+
+
+def _end_of(day: str) -> datetime:
+    return datetime.fromisoformat(day) + timedelta(days=1)
 
 
 def informative(
@@ -176,55 +233,27 @@ def _share(period: Period | None, until: datetime) -> float:
     return (until - start) / (end - start)
 
 
-def elapsed(period: Period | None, days: Sequence[DayRows]) -> float:
-    """Return the share of the period up to the last day with an impression; 1 without one."""
-    if period is None or not days:
-        return 1.0
-    last = datetime.fromisoformat(max(one.day for one in days)) + timedelta(days=1)
-    return min(1.0, _share(period, last))
-
-
 def at_look(
     effect: Effect, looks: Looks | None, alpha: float, variances: tuple[float, float]
 ) -> EffectAtLook:
-    """Return an effect with an interval and a p-value that hold at this look.
+    """Return a fixed-horizon effect with an interval and a p-value that hold at this look.
 
-    Args:
-        effect: At a fixed horizon.
-        looks: How often one may look.
-        alpha: Two-sided level.
-        variances: Sampling variance of control's value and of the variant's.
+    `variances` are the sampling variances of control's value and of the variant's.
 
     Raises:
         Refusal: `before_first_look` where always-valid looks may not begin yet.
     """
-    match looks:
-        case None:
-            return EffectAtLook(effect, alpha, None)
-        case AlwaysValid():
-            return _always_valid(effect, looks, alpha, variances)
-        case Planned():
-            return _planned(effect, looks, alpha)
+    if looks is None:
+        return EffectAtLook(effect, alpha, None)
+    return looks.read(effect, looks.information(effect, variances), alpha)
 
 
 def critical_values(looks: Looks | None, information: float, level: float) -> tuple[float, ...]:
     """Return the |z| from which on each look so far rejects; this look is the last.
 
-    Args:
-        looks: How often one may look, and the planned looks so far.
-        information: Of always-valid looks, as `LookBoundary` counts it.
-        level: Two-sided, over all looks together.
+    `information` is counted as in `LookBoundary`; `level` is two-sided, over all looks together.
     """
-    match looks:
-        case None:
-            return (two_sided_quantile(level),)
-        case AlwaysValid(planned_units=None):
-            return (sequential.critical_from_start(max(information, 1.0), level),)
-        case AlwaysValid():
-            return (sequential.critical_of_sequence(information, level),)
-        case Planned(spending=spending):
-            bounds = sequential.bounds(looks.fractions, level, spending, spent_at=looks.shares)
-            return tuple(min(z, _WIDEST) for z in bounds.z)
+    return (two_sided_quantile(level),) if looks is None else looks.critical(information, level)
 
 
 def relative_error(effect: Effect, variances: tuple[float, float], units: tuple[int, int]) -> float:
@@ -232,11 +261,6 @@ def relative_error(effect: Effect, variances: tuple[float, float], units: tuple[
 
     No smaller than if both varied as the larger variant does: a small one in which rare events
     happen to be few has a small value and, by that, a small variance.
-
-    Args:
-        effect: At a fixed horizon.
-        variances: Sampling variance of control's value and of the variant's.
-        units: Units of control and of the variant.
     """
     larger = 0 if units[0] >= units[1] else 1
     alike = variances[larger] * units[larger] * (1 / units[0] + 1 / units[1])
@@ -246,62 +270,6 @@ def relative_error(effect: Effect, variances: tuple[float, float], units: tuple[
 
 def at_same_look(effect: Effect, boundary: LookBoundary | None, alpha: float) -> Effect:
     """Return an effect as it may be read where another of the same units has this boundary."""
-    match None if boundary is None else boundary.looks:
-        case AlwaysValid() as looks if boundary is not None:
-            return _of_sequence(effect, looks, boundary.information, alpha).effect
-        case Planned() as looks:
-            return _planned(effect, looks, alpha).effect
-        case _:
-            return effect
-
-
-def _always_valid(
-    effect: Effect, looks: AlwaysValid, alpha: float, variances: tuple[float, float]
-) -> EffectAtLook:
-    units = looks.units_control, looks.units
-    if min(units) < START_UNITS:
-        raise Refusal("before_first_look", f"a variant has fewer than {START_UNITS} units")
-    error = relative_error(effect, variances, units)
-    if error > START_PRECISION:
-        raise Refusal("before_first_look", f"the standard error is {error:.0%} of the value")
-    planned = looks.planned_units
-    information = (START_PRECISION / error) ** 2 if planned is None else sum(units) / planned
-    return _of_sequence(effect, looks, information, alpha)
-
-
-def _of_sequence(
-    effect: Effect, looks: AlwaysValid, information: float, alpha: float
-) -> EffectAtLook:
-    """Read an effect by a confidence sequence, from the start on or tuned to the plan."""
-    follow = (
-        sequential.from_start if looks.planned_units is None else sequential.confidence_sequence
-    )
-    look = follow(effect.difference, effect.se, information, alpha)
-    half = (look.high - effect.difference) / effect.se
-    level = two_sided(half, effect.df)
-    valid = effect._replace(
-        low=look.low,
-        high=look.high,
-        p_value=look.p_value,
-        method=f"always_valid_{effect.method.removesuffix('_t')}",
-    )
-    z = effect.difference / effect.se
-    return EffectAtLook(valid, level, LookBoundary(information, z, half, abs(z) >= half, looks))
-
-
-def _planned(effect: Effect, looks: Planned, alpha: float) -> EffectAtLook:
-    """Repeat interval and p-value (Jennison and Turnbull 1989), for the z with the p of the t."""
-    z = -float(special.ndtri(effect.p_value / 2)) if effect.p_value > 0 else _WIDEST
-    critical = critical_values(looks, 1.0, alpha)[-1]
-    level = 2 * float(special.ndtr(-critical))
-    ends = effects.interval(effect.difference, effect.se, effect.df, level)
-    p_value = sequential.repeated_p_value(z, looks.fractions, looks.spending, spent_at=looks.shares)
-    valid = effect._replace(
-        low=ends.low,
-        high=ends.high,
-        p_value=p_value.value,
-        method=f"group_sequential_{effect.method.removesuffix('_t')}",
-    )
-    signed = z if effect.difference >= 0 else -z
-    boundary = LookBoundary(looks.shares[-1], signed, critical, z >= critical, looks)
-    return EffectAtLook(valid, level, boundary)
+    if boundary is None:
+        return effect
+    return boundary.looks.read(effect, boundary.information, alpha).effect

@@ -1,29 +1,18 @@
 """Compare means and ratios of two variants by their moments: the test that fits, adjusted or not.
 
-Where the traffic split changed, treatment's units entered at other times than control's. Moments
-are then taken within the stretches of entry days, and each stretch weighs in both variants what its
-share of all units is (post-stratification).
+Where the traffic split changed, moments are taken within stretches of entry days, and each stretch
+weighs in both variants what its share of all units is (post-stratification).
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import NamedTuple
 
 from abeval.aggregates.aggregates import Aggregates
 from abeval.aggregates.sums import ByStretch, pooled
 from abeval.experiment.sections import Adjust
-from abeval.inference import special_tests
-from abeval.inference.comparison import (
-    Arms,
-    Comparison,
-    Rule,
-    limit,
-    reason_of,
-    refused,
-    with_difference,
-    with_joint,
-    with_skewed,
-)
+from abeval.inference import comparison, special_tests
+from abeval.inference.comparison import Arms, Comparison, Rule, limit, reason_of, refused
 from abeval.metrics.definition import Metric, rounding
 from abeval.stats import adjustment, means
 from abeval.stats.moments import Moments, stratified
@@ -63,18 +52,6 @@ class Strata(NamedTuple):
     adjusts: bool = False
 
 
-class Skewness(NamedTuple):
-    """The skewness of units' values, where their moments do not say it.
-
-    Attributes:
-        value: The skewness.
-        scaled: Whether an effect multiplies values.
-    """
-
-    value: float
-    scaled: bool
-
-
 class _Sample(NamedTuple):
     """What one test of a metric compares: moments of two variants, and how they are judged."""
 
@@ -82,7 +59,7 @@ class _Sample(NamedTuple):
     arms: tuple[Moments, Moments]
     rule: Rule
     strata: Strata | None
-    skewness: Skewness | None
+    skewness: tuple[float, bool] | None
 
     @property
     def values(self) -> tuple[Estimate, Estimate]:
@@ -94,10 +71,14 @@ def compare_within(
     metric: Metric, moments: ByStretch, arms: Arms, rule: Rule, cells: Strata | None = None
 ) -> Comparison:
     """Compare two variants by their moments in each stretch; within cells where they are given."""
-    pair = pair_of(moments, arms)
-    places = [] if len(moments) == 1 else usable(moments, arms)
-    weighed = len(moments) == 1 or _can_be_weighed(metric, moments, places, arms, rule)
-    if not weighed:
+    pair, places, can_be_weighed = pair_of(moments, arms), list[int](), True
+    if len(moments) > 1:
+        places, can_be_weighed = usable(moments, arms), metric.is_mean_or_ratio
+    if can_be_weighed and len(places) > 1 and rule.looks is None:
+        # Stretches cannot be weighed where an exact test would judge.
+        whole = pooled([moments[place] for place in places])
+        can_be_weighed = special_tests.rare(whole[arms.control], whole[arms.treatment]) is None
+    if not can_be_weighed:
         control, treatment = (0 if one is None else one.n for one in pair)
         return refused(control, treatment, "split_changed")
     strata = cells
@@ -113,7 +94,7 @@ def compare_moments(
     treatment: Moments | None,
     rule: Rule,
     strata: Strata | None = None,
-    skewness: Skewness | None = None,
+    skewness: tuple[float, bool] | None = None,
 ) -> Comparison:
     """Compare two variants by the moments of (y, x, y0, x0, z, …) over their units.
 
@@ -123,14 +104,16 @@ def compare_moments(
         treatment: The same of the treatment.
         rule: How the effect is judged.
         strata: Cells to adjust by, or what the moments were weighed of: only these have third ones.
-        skewness: Of moments without third ones.
+        skewness: Of units' values, where moments have no third ones, and whether an effect
+            multiplies values.
     """
     units = 0 if control is None else control.n, 0 if treatment is None else treatment.n
     if control is None or treatment is None or 0 in units:
         return refused(*units, "no_units")
     if control.mean[1] == 0 or treatment.mean[1] == 0:
         return refused(*units, "empty_denominator")
-    bare = Comparison(*units, _value(control), _value(treatment))
+    values = [float(one.mean[0] / one.mean[1]) for one in (control, treatment)]
+    bare = Comparison(*units, values[0], values[1])
     try:
         return _judged(bare, _Sample(metric, (control, treatment), rule, strata, skewness))
     except special_tests.TooSkewed as refusal:
@@ -139,25 +122,13 @@ def compare_moments(
         return replace(bare, reason=reason_of(refusal))
 
 
-def compare_with_shape(
-    metric: Metric,
-    arms: tuple[Moments | None, Moments | None],
-    rule: Rule,
-    shape: special_tests.Shape,
-    days: int,
-) -> Comparison:
-    """Compare two variants by moments of some days, whose skewness is known from elsewhere."""
-    skewness = Skewness(shape.skewness(days), shape.scaled)
-    return compare_moments(metric, *arms, rule, skewness=skewness)
-
-
 def _judged(bare: Comparison, sample: _Sample) -> Comparison:
     """Add the effect: exact, by permutation, adjusted or plain, the first that is asked for."""
     metric, arms, rule, strata, _ = sample
     control, treatment = values = sample.values
     bare = replace(bare, own=treatment)
     if not metric.is_mean_or_ratio:
-        return with_difference(bare, *values, method_of(metric), rule)
+        return comparison.with_difference(bare, *values, method_of(metric), rule)
     counts = special_tests.rare(*arms) if rule.looks is None else None
     if counts is not None:
         effect, lift = special_tests.compare_counts(counts, rule.alpha, metric.unit == "share")
@@ -168,23 +139,25 @@ def _judged(bare: Comparison, sample: _Sample) -> Comparison:
         if permuted is not None:
             prefix = "post_stratified_" if strata is not None and strata.adjusts else "cuped_"
             name = METHOD if adjusted is None else prefix + METHOD
-            return replace(with_skewed(bare, permuted, name, rule), adjusted=adjusted)
+            return replace(comparison.with_skewed(bare, permuted, name, rule), adjusted=adjusted)
         if adjusted is not None:
             if rule.adjust == "cuped":
                 named = adjusted.effect._replace(method=f"cuped_{method_of(metric)}")
                 adjusted = adjusted._replace(effect=named)
-            return replace(with_joint(bare, adjusted, rule), adjusted=adjusted)
-    return with_difference(bare, *values, method_of(metric), rule)
+            return replace(comparison.with_joint(bare, adjusted, rule), adjusted=adjusted)
+    return comparison.with_difference(bare, *values, method_of(metric), rule)
 
 
 def _adjusted(sample: _Sample) -> Adjusted | None:
     """Take variance out by cells or by values from before the period, as the plan says."""
     metric, arms, rule, strata, _ = sample
     if strata is not None and strata.adjusts:
-        return by_cells(metric, strata, rule.alpha)
-    if rule.adjust not in ("cuped", "regression"):
-        return None
-    return by_covariates(metric, *arms, rule.adjust, rule.alpha)
+        is_mean = metric.kind == "mean"
+        combine = adjustment.stratified_mean if is_mean else adjustment.stratified_ratio
+        control, treatment = ([pair[arm] for pair in strata.pairs] for arm in (0, 1))
+        return combine(control, treatment, rule.alpha)
+    past = of_past(metric, *arms) if rule.adjust in ("cuped", "regression") else None
+    return past and by_past(metric, past, rule.adjust, rule.alpha)
 
 
 def _skewed(sample: _Sample, adjusted: Adjusted | None) -> Skewed | None:
@@ -199,36 +172,24 @@ def _skewed(sample: _Sample, adjusted: Adjusted | None) -> Skewed | None:
         terms = (0,) if metric.kind == "mean" else (0, 1)
         return special_tests.by_moments(metric, arms[0].pick(*terms), arms[1].pick(*terms))
     # Variants that do not differ have one slope: CUPED's, also where each has its own.
-    one_slope, chosen = by_covariates(metric, *arms, "cuped", rule.alpha), of_past(metric, *arms)
-    if one_slope is None or chosen is None:
-        return None
-    return special_tests.by_moments(metric, *chosen, one_slope.theta)
+    past = of_past(metric, *arms)
+    return past and special_tests.by_moments(
+        metric, *past, by_past(metric, past, "cuped", rule.alpha).theta
+    )
 
 
-def by_covariates(
-    metric: Metric, control: Moments, treatment: Moments, adjust: Adjust, alpha: float
-) -> Adjusted | None:
-    """Adjust the effect by values from before the period; None where no unit has any.
-
-    Args:
-        metric: A mean or a ratio.
-        control: Moments of (y, x, values before, whether new) over control's units.
-        treatment: The same of the treatment.
-        adjust: `cuped`: one slope for both variants; `regression`: one each (Lin 2013).
-        alpha: Error rate of test and interval.
-    """
-    picked = of_past(metric, control, treatment)
-    if picked is None:
-        return None
+def by_past(
+    metric: Metric, past: tuple[Moments, Moments], adjust: Adjust, alpha: float
+) -> Adjusted:
+    """Adjust by the past: `cuped` with one slope, `regression` one for each variant (Lin 2013)."""
+    is_mean = metric.kind == "mean"
     if adjust == "regression":
-        lin = adjustment.lin_mean if metric.kind == "mean" else adjustment.lin_ratio
-        return lin(*picked, alpha)
-    reduce = adjustment.cuped_mean if metric.kind == "mean" else adjustment.cuped_ratio
-    return reduce(*picked, alpha)
+        return (adjustment.lin_mean if is_mean else adjustment.lin_ratio)(*past, alpha)
+    return (adjustment.cuped_mean if is_mean else adjustment.cuped_ratio)(*past, alpha)
 
 
 def of_past(metric: Metric, control: Moments, treatment: Moments) -> tuple[Moments, Moments] | None:
-    """Pick the value and what it is adjusted by; None where no unit has any."""
+    """Pick the value and values from before the period; None where no unit has any."""
     arms, is_new = (control, treatment), control.mean.size - 1
     # A constant explains nothing, such as the units of a mean, or the past of a table of units.
     before = [k for k in range(2, is_new) if any(arm.covariance[k, k] > 0 for arm in arms)]
@@ -242,49 +203,25 @@ def of_past(metric: Metric, control: Moments, treatment: Moments) -> tuple[Momen
     return first, second
 
 
-def by_cells(metric: Metric, strata: Strata, alpha: float) -> Adjusted:
-    """Combine differences within the cells of a segment by the cells' shares.
-
-    Raises:
-        Refusal: `too_few_units`, `zero_denominator`, `zero_variance`.
-    """
-    combine = adjustment.stratified_mean if metric.kind == "mean" else adjustment.stratified_ratio
-    control, treatment = ([pair[arm] for pair in strata.pairs] for arm in (0, 1))
-    return combine(control, treatment, alpha)
-
-
-def cells_of(
-    stretches: Sequence[tuple[Mapping[str, Moments], Mapping[str, Moments]]],
-) -> Strata:
-    """Return the cells of a segment as strata, small ones merged within their stretch.
-
-    Args:
-        stretches: Control's and the variant's moments by cell, in each stretch of entry days.
-    """
-    pairs = [pair for one in stretches if any(one) for pair in _merged(*one)]
-    return Strata(pairs, adjusts=True)
-
-
-def _merged(
-    control: Mapping[str, Moments], treatment: Mapping[str, Moments]
-) -> list[tuple[Moments, Moments]]:
-    cells = sorted({*control, *treatment})
-    width = next(iter((*control.values(), *treatment.values()))).mean.size
-    empty = Moments.of(*[[]] * width)
-    pairs = [(control.get(cell, empty), treatment.get(cell, empty)) for cell in cells]
-    pairs.sort(key=_smaller)
-    while len(pairs) > 1 and _smaller(pairs[0]) < MIN_STRATUM:
-        (first, second), rest = pairs[:2], pairs[2:]
-        pairs = sorted([(first[0] + second[0], first[1] + second[1]), *rest], key=_smaller)
-    return pairs
+def strata_of(cells: Sequence[ByStretch], arms: Arms) -> Strata:
+    """Return the cells of a segment as strata, small ones merged within their stretch."""
+    whole, strata = together(cells), list[tuple[Moments, Moments]]()
+    for place in usable(whole, arms) if len(whole) > 1 else [0]:
+        own = [one[place] for one in cells if any(name in one[place] for name in arms)]
+        if not own:
+            continue
+        empty = Moments.of(*[[]] * next(iter(own[0].values())).mean.size)
+        pairs = [(one.get(arms.control, empty), one.get(arms.treatment, empty)) for one in own]
+        pairs.sort(key=_smaller)
+        while len(pairs) > 1 and _smaller(pairs[0]) < MIN_STRATUM:
+            (first, second), rest = pairs[:2], pairs[2:]
+            pairs = sorted([(first[0] + second[0], first[1] + second[1]), *rest], key=_smaller)
+        strata += pairs
+    return Strata(strata, adjusts=True)
 
 
 def _smaller(pair: tuple[Moments, Moments]) -> int:
     return min(arm.n for arm in pair)
-
-
-def _value(moments: Moments) -> float:
-    return float(moments.mean[0] / moments.mean[1])
 
 
 def estimate(metric: Metric, moments: Moments) -> Estimate:
@@ -330,18 +267,6 @@ def pair_of(moments: ByStretch, arms: Arms) -> Pair:
         return Pair(one.get(arms.control), one.get(arms.treatment))
     shares = weights(moments, places)
     return Pair(*(stratified([moments[place][name] for place in places], shares) for name in arms))
-
-
-def _can_be_weighed(
-    metric: Metric, moments: ByStretch, places: Sequence[int], arms: Arms, rule: Rule
-) -> bool:
-    """Tell whether stretches can be combined: not of AUC, nor of what an exact test would judge."""
-    if not metric.is_mean_or_ratio:
-        return False
-    if len(places) < 2 or rule.looks is not None:
-        return True
-    whole = pooled([moments[place] for place in places])
-    return special_tests.rare(whole[arms.control], whole[arms.treatment]) is None
 
 
 def together(cells: Sequence[ByStretch]) -> ByStretch:

@@ -8,25 +8,18 @@ import numpy as np
 
 from abeval.aggregates.aggregates import Aggregates, Quantile
 from abeval.aggregates.sums import BUCKETS
-from abeval.inference.comparison import (
-    Arms,
-    Comparison,
-    Draws,
-    Rule,
-    limit,
-    reason_of,
-    refused,
-    with_difference,
-    with_joint,
-    with_sides,
-)
+from abeval.inference import comparison
+from abeval.inference.comparison import Arms, Comparison, Draws, Rule, limit, reason_of, refused
 from abeval.inference.means_and_ratios import comparable
 from abeval.metrics.definition import Metric, scales
 from abeval.metrics.row_text import evaluate
 from abeval.stats import catalogue, quantiles, resampling
 from abeval.stats.catalogue import Incidence
 from abeval.stats.exposure import Functional
-from abeval.stats.records import Adjusted, Floats, Refusal
+from abeval.stats.records import Floats, Refusal
+
+_METHODS = {"bootstrap": resampling.bootstrap, "permutation": resampling.permutation}
+"""Methods whose draws are random; without one of them, a jackknife."""
 
 
 def compare_quantiles(metric: Metric, aggregates: Aggregates, arms: Arms, rule: Rule) -> Comparison:
@@ -41,14 +34,12 @@ def compare_quantiles(metric: Metric, aggregates: Aggregates, arms: Arms, rule: 
     scale = scales(metric)[0]
     bare = Comparison(*units, control.value * scale, treatment.value * scale)
     try:
-        low, high = quantiles.sides(
-            _sided(control, units[0], scale), _sided(treatment, units[1], scale)
+        arms_sided = _sided(control, units[0], scale), _sided(treatment, units[1], scale)
+        low, high = (
+            comparison.with_difference(bare, *side, "mid_quantile_t", rule)
+            for side in quantiles.sides(*arms_sided)
         )
-        return with_sides(
-            bare,
-            with_difference(bare, *low, "mid_quantile_t", rule),
-            with_difference(bare, *high, "mid_quantile_t", rule),
-        )
+        return comparison.with_sides(low, high)
     except Refusal as refusal:
         return replace(bare, reason=reason_of(refusal))
 
@@ -98,14 +89,7 @@ def _of_catalogue(
 
 
 def compare_resampled(metric: Metric, aggregates: Aggregates, arms: Arms, rule: Rule) -> Comparison:
-    """Compare a mean, a ratio or a function of them by resampling sub-buckets of units.
-
-    Args:
-        metric: Its sums, or those of its `parts`, are in the aggregates by sub-bucket.
-        aggregates: What the logs add up to.
-        arms: The variants compared.
-        rule: `rule.resample` is the method, a jackknife where it is None.
-    """
+    """Compare a mean, a ratio or a function of them by resampling sub-buckets of units."""
     parts = metric.parts or (metric,)
     places, shares = _stretches(aggregates, arms)
     control, treatment = sums = [_sums(parts, aggregates, name, places) for name in arms]
@@ -122,11 +106,13 @@ def compare_resampled(metric: Metric, aggregates: Aggregates, arms: Arms, rule: 
     bare = Comparison(*units, values[0], values[1])
     occupied = (control[:, ::width].sum(axis=1) > 0) | (treatment[:, ::width].sum(axis=1) > 0)
     try:
-        adjusted = _resampled(statistic, control[occupied], treatment[occupied], rule)
+        resample = _METHODS.get(rule.resample or "", resampling.jackknife)
+        adjusted = resample(control[occupied], treatment[occupied], statistic, rule.alpha)
         # A jackknife leaves out each group of units once: nothing of it is random.
-        is_random = rule.resample in ("bootstrap", "permutation")
-        draws = Draws(resampling.DRAWS, resampling.SEED) if is_random else None
-        return replace(with_joint(bare, adjusted, rule), own=adjusted.treatment, draws=draws)
+        draws = Draws(resampling.DRAWS, resampling.SEED) if rule.resample in _METHODS else None
+        return replace(
+            comparison.with_joint(bare, adjusted, rule), own=adjusted.treatment, draws=draws
+        )
     except Refusal as refusal:
         return replace(bare, reason=reason_of(refusal))
 
@@ -144,9 +130,7 @@ def _stretches(aggregates: Aggregates, arms: Arms) -> tuple[list[int], list[floa
 def _weighed(sums: Floats, shares: Sequence[float]) -> Floats:
     """Put sums of all stretches together, each stretch's mean weighed by its share.
 
-    Args:
-        sums: Units and sums of each stretch side by side, shape (..., stretches × columns).
-        shares: What each stretch weighs; as they are with only one.
+    Sums are of shape (..., stretches × columns), units first. With one stretch they stay as sums.
     """
     if len(shares) == 1:
         return sums
@@ -184,14 +168,3 @@ def _sums(
         columns = [aggregates.buckets_of(part.name, variant, place) for part in parts]
         stretches += [columns[0][:, :1], *(part[:, 1:] for part in columns)]
     return np.column_stack(stretches) if stretches else np.zeros((BUCKETS, 1 + 2 * len(parts)))
-
-
-def _resampled(
-    statistic: resampling.Statistic, control: Floats, treatment: Floats, rule: Rule
-) -> Adjusted:
-    arms = control, treatment
-    if rule.resample == "bootstrap":
-        return resampling.bootstrap(*arms, statistic, rule.alpha)
-    if rule.resample == "permutation":
-        return resampling.permutation(*arms, statistic, rule.alpha)
-    return resampling.jackknife(*arms, statistic, rule.alpha)

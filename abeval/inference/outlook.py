@@ -6,7 +6,6 @@ An `Outlook` carries a row's standard error to other numbers of days or units by
 import math
 from bisect import bisect_right
 from collections.abc import Callable, Mapping, Sequence
-from datetime import date, timedelta
 from typing import NamedTuple
 
 import numpy as np
@@ -14,32 +13,23 @@ import numpy as np
 from abeval.aggregates.aggregates import Aggregates
 from abeval.experiment.metrics import chosen_metrics
 from abeval.experiment.model import Experiment
+from abeval.inference import looks as look_plan
 from abeval.inference.compare import Analysis, compare, rule_of
 from abeval.inference.comparison import Arms, Comparison
-from abeval.inference.looks import (
-    START_PRECISION,
-    AlwaysValid,
-    Looks,
-    Planned,
-    critical_values,
-    informative,
-    planned_fractions,
-)
+from abeval.inference.families import weights
+from abeval.inference.looks import AlwaysValid, Looks, Planned
 from abeval.inference.means_and_ratios import comparable, estimate, pair_of
 from abeval.logs.placing import planned_splits
 from abeval.metrics.definition import Metric
 from abeval.stats import design, multiplicity, srm
 from abeval.stats.records import Refusal, RefusalReason
 
+Prediction = Callable[[Sequence[float], float], float]
+"""What follows values by day, after a number of days."""
+
 
 class Horizon(NamedTuple):
-    """A metric after some days.
-
-    Attributes:
-        units: Units of all variants.
-        value: Control's value.
-        sd: Its standard deviation between units.
-    """
+    """A metric after some days: units of all variants, control's value, its sd between units."""
 
     units: float
     value: float
@@ -59,10 +49,9 @@ class Growth(NamedTuple):
         values: Control's value.
         spreads: Variance between units of control's value, over its square.
         is_total: Whether the value grows while units return; a ratio's does not.
-        ended: Days that were over; growth goes on as theirs. A last one that was not would look
-            like traffic that stops.
-        splits: What the split of the units that enter on each day makes of the variance, over that
-            of the latest split; none where it did not change.
+        ended: Days that were over. A last one that was not would look like traffic that stops.
+        splits: Variance by the split of the units that enter on each day, over that by the latest
+            split; none where it did not change.
     """
 
     units: Sequence[float]
@@ -76,10 +65,7 @@ class Growth(NamedTuple):
         """Return the metric after some days; beyond the log, it grows on as in its last week.
 
         Units and totals grow as powers of time, and the variance of the value falls to what differs
-        between units that return (`duration.information_at`); units come in the latest split.
-
-        Raises:
-            Refusal: As `duration.value_at`.
+        between units that return (`design.information_at`); units come in the latest split.
 
         Example:
             >>> Growth([100.0, 150.0], [1.0, 2.0], [4.0, 1.0]).after(2)
@@ -102,12 +88,7 @@ class Growth(NamedTuple):
             return self._at(weighed, days, _last) / units
         return float(weighed[-1] + units - self.units[-1]) / units
 
-    def _at(
-        self,
-        values: Sequence[float],
-        days: float,
-        beyond: Callable[[Sequence[float], float], float],
-    ) -> float:
+    def _at(self, values: Sequence[float], days: float, beyond: Prediction) -> float:
         """Interpolate within the log from the end of a day to the next; grow on beyond."""
         if days <= len(values):
             return float(np.interp(days, np.arange(len(values) + 1), [0.0, *values]))
@@ -115,7 +96,7 @@ class Growth(NamedTuple):
         return values[-1] * beyond(ended, days) / beyond(ended, len(values))
 
 
-def _last(values: Sequence[float], days: float) -> float:
+def _last(values: Sequence[float], _days: float) -> float:
     return values[-1]
 
 
@@ -137,8 +118,8 @@ def detectable(
         se: Standard error of the difference in the test that decides.
         control: Control's value.
         critical: The |z| from which on that test rejects.
-        treated: Treatment's part of the variance, which an effect raises as it raises the mean: so
-            it is of counts and of rare events. 0 of a margin, which is held where nothing moves.
+        treated: Treatment's part of the variance, which an effect raises as it raises the mean; 0
+            of a margin, which is held where nothing moves.
         power: Wanted probability of finding the effect, or of proving that the margin is kept.
     """
     error = design.mde_from_se(se, power=power, critical=critical) / abs(control)
@@ -163,44 +144,49 @@ def critical_now(comparison: Comparison, level: float) -> float:
     """Return the |z| from which on a row rejects at this look."""
     boundary = comparison.boundary
     looks, information = (None, 1.0) if boundary is None else (boundary.looks, boundary.information)
-    return critical_values(looks, information, level)[-1]
+    return look_plan.critical_values(looks, information, level)[-1]
 
 
 def treated_part(experiment: Experiment, metric: Metric, variant: str) -> float:
     """Return treatment's part of the variance that decides a row, as `detectable` takes it."""
     control, own = shares(experiment, variant)
-    holds = metric.role == "guardrail" and (metric.margin or metric.within) is not None
-    return 0.0 if holds or control == 0 else control / (control + own)
+    return 0.0 if metric.role == "guardrail" or control == 0 else control / (control + own)
+
+
+def detectable_now(
+    experiment: Experiment,
+    metrics: Sequence[Metric],
+    metric: Metric,
+    variant: str,
+    comparison: Comparison,
+) -> float | None:
+    """Return the smallest lift that a row's test could have shown; None without a lift."""
+    se, control = error_shown(comparison, experiment.alpha), comparison.control
+    if se is None or not control or comparison.lift is None:
+        return None
+    critical = critical_now(comparison, level_of(experiment, metrics, metric))
+    return detectable(se, control, critical, treated_part(experiment, metric, variant))
 
 
 def level_of(experiment: Experiment, metrics: Sequence[Metric], metric: Metric) -> float:
     """Return the error rate that a row has were it the only one of its family that moves.
 
     A margin takes no correction, because all of them must hold; nor does a diagnostic.
-
-    Args:
-        experiment: Its family and its variants.
-        metrics: Those of the scorecard.
-        metric: The metric of the row.
     """
     alpha, family = experiment.alpha, experiment.inference.family
-    peers = [one for one in metrics if one.role == metric.role]
-    variants = len(experiment.treatments)
-    if family == "none" or metric.role == "diagnostic":
+    if family == "none" or metric.role != "goal":
         return alpha
-    if metric.role == "guardrail":
-        has_margin = (metric.margin or metric.within) is not None
-        return alpha if has_margin else alpha / max(len(peers), 1)
-    tests = max(len(peers), 1) * variants
+    goals = [one for one in metrics if one.role == "goal"]
+    variants = len(experiment.treatments)
+    tests = len(goals) * variants
     match family:
         case "dunnett":
             pairs = [shares(experiment, name) for name in experiment.treatments]
             loadings = [math.sqrt(own / (own + control)) for control, own in pairs]
             return multiplicity.dunnett_level(alpha * variants / tests, loadings)
         case "weighted":
-            weights = {choice.name: choice.weight or 1.0 for choice in experiment.metrics}
-            whole = variants * sum(weights.get(one.name, 1.0) for one in peers)
-            return alpha * weights.get(metric.name, 1.0) / whole
+            whole = variants * sum(weights(experiment, [one.name for one in goals]))
+            return alpha * weights(experiment, [metric.name])[0] / whole
         case "by":
             return alpha / tests / sum(1 / place for place in range(1, tests + 1))
         case _:
@@ -217,50 +203,48 @@ class Outlook(NamedTuple):
     A size is a number of days; of a log without time, a number of units.
 
     Attributes:
-        metric: The metric.
-        variant: The variant compared with control.
         size: That of the log.
         units: Units of all variants in the log.
+        level: The error rate of the row.
+        looks: The looks so far; None for one look at the end.
         control: Control's value.
         se: Standard error of the difference in the row's own test.
-        level: The error rate of the row.
-        looks: How often one may look, and the looks so far; None for one look at the end.
         information: At this look, as `looks.LookBoundary` counts it.
-        planned: Shares of the plan at the planned looks.
         growth: The metric by day, None without time.
-        shares: Shares of all units in control, and in the variant.
-        treated: Treatment's part of the variance (`treated_part`).
         refusal: Why it cannot be planned.
     """
 
+    experiment: Experiment
     metric: Metric
     variant: str
     size: float
     units: float
-    control: float
-    se: float
     level: float
     looks: Looks | None
-    information: float
-    planned: Sequence[float]
-    growth: Growth | None
-    shares: tuple[float, float]
-    treated: float
+    control: float = 0.0
+    se: float = 0.0
+    information: float = 1.0
+    growth: Growth | None = None
     refusal: RefusalReason | None = None
+
+    @property
+    def shares(self) -> tuple[float, float]:
+        """Return the shares of all units in control, and in the variant."""
+        return shares(self.experiment, self.variant)
 
     @property
     def margin(self) -> float | None:
         """Return a guardrail's margin as a share of control; of a range, to its nearer end."""
-        margin, within = self.metric.margin, self.metric.within
-        if self.metric.role != "guardrail" or (margin or within) is None:
+        if self.metric.role != "guardrail":
             return None
         self.check()
-        size, relative = 0.0, False
-        if margin is not None:
-            size, relative = margin.size, margin.relative
-        elif within is not None:
-            size = max(0.0, min(self.control - within[0], within[1] - self.control))
-        return size if relative else size / abs(self.control)
+        if self.metric.within is not None:
+            low, high = self.metric.within
+            return max(0.0, min(self.control - low, high - self.control)) / abs(self.control)
+        margin = self.metric.margin
+        if margin is None:
+            return None
+        return margin.size if margin.relative else margin.size / abs(self.control)
 
     def size_of(self, days: float | None) -> float:
         """Return the size of so many days; without, that of the log."""
@@ -271,31 +255,30 @@ class Outlook(NamedTuple):
 
     def at(self, size: float) -> Horizon:
         """Return units, control's value and the spread between units at a size."""
-        grown = self._grown(size)
-        units, value = self.units * grown.units, self.control * grown.value
+        grown_units, grown_value, _ = self._grown(size)
+        units, value = self.units * grown_units, self.control * grown_value
         between = sum(1 / share for share in self.shares)
         return Horizon(units, value, self.error(size) * abs(value) * math.sqrt(units / between))
 
     def error(self, size: float, effect: float = 0.0) -> float:
         """Return the standard error of the relative effect at a size, where that is `effect`."""
-        grown = self._grown(size)
-        se = self.se / abs(self.control) / math.sqrt(grown.information)
-        return se * math.sqrt(1 + effect * self.treated)
+        *_, information = self._grown(size)
+        se = self.se / abs(self.control) / math.sqrt(information)
+        treated = treated_part(self.experiment, self.metric, self.variant)
+        return se * math.sqrt(1 + effect * treated)
 
     def detectable(self, size: float, power: float = POWER) -> float:
         """Return the relative effect, or margin, that this test finds at a size."""
-        self.check()
-        se = self.se / math.sqrt(self._grown(size).information)
+        *_, information = self._grown(size)
+        se = self.se / math.sqrt(information)
         critical = self.critical(size, self.level)[-1]
-        return detectable(se, self.control, critical, self.treated, power)
+        treated = treated_part(self.experiment, self.metric, self.variant)
+        return detectable(se, self.control, critical, treated, power)
 
     def size_for(self, effect: float, power: float = POWER, start: float | None = None) -> float:
         """Return the days, or without time the units, after which an effect is found.
 
-        Args:
-            effect: Relative effect, or margin.
-            power: Wanted probability of finding it.
-            start: A size from which on it is sought; without, that of the log.
+        It is sought from `start` on; without, from the size of the log.
 
         Raises:
             Refusal: `not_applicable` where it is more than a plan can have.
@@ -309,9 +292,9 @@ class Outlook(NamedTuple):
         """Return the critical |z| of each look up to a size, at the row's level or another."""
         looks, information = self.looks_at(size), self.information
         if isinstance(looks, AlwaysValid):
-            grown = self._grown(size)
-            information *= grown.information if looks.planned_units is None else grown.units
-        return critical_values(looks, information, level)
+            units, _, grown = self._grown(size)
+            information *= grown if looks.planned_units is None else units
+        return look_plan.critical_values(looks, information, level)
 
     def looks_at(self, size: float) -> Looks | None:
         """Return the looks up to a size: within the plan it is one of them, beyond it its end."""
@@ -319,34 +302,25 @@ class Outlook(NamedTuple):
         if not isinstance(looks, Planned) or size == self.size:
             return looks
         share = min(1.0, looks.shares[-1] * size / self.size)
-        before = [one for one in self.planned if one < share]
-        whole = self._grown(size).information
-        gathered = [self._grown(size * one / share).information / whole for one in before]
-        shares, fractions = informative(before, gathered)
+        before = [one for one in look_plan.planned_fractions(self.experiment) if one < share]
+        *_, whole = self._grown(size)
+        gathered = [self._grown(size * one / share)[2] / whole for one in before]
+        shares, fractions = look_plan.informative(before, gathered)
         return looks._replace(shares=(*shares, share), fractions=(*fractions, 1.0))
 
-    def _grown(self, size: float) -> "_Grown":
-        """Return what the log has grown by at a size."""
+    def _grown(self, size: float) -> tuple[float, float, float]:
+        """Return units, control's value and 1/se² of the relative effect, over those of the log."""
         self.check()
         if self.growth is None or size == self.size:
-            return _Grown(size / self.size, 1.0, size / self.size)
+            return size / self.size, 1.0, size / self.size
         now, then = self.growth.after(self.size), self.growth.after(size)
-        return _Grown(
-            then.units / now.units, then.value / now.value, then.information / now.information
-        )
+        information = then.information / now.information
+        return then.units / now.units, then.value / now.value, information
 
     def check(self) -> None:
         """Raise why it cannot be planned."""
         if self.refusal is not None:
             raise Refusal(self.refusal, f"{self.metric.name} cannot be planned")
-
-
-class _Grown(NamedTuple):
-    """Units, control's value and 1/se² of the relative effect, over those of the log."""
-
-    units: float
-    value: float
-    information: float
 
 
 def smallest(enough: Callable[[float], bool], start: float, most: float) -> float:
@@ -370,18 +344,13 @@ def smallest(enough: Callable[[float], bool], start: float, most: float) -> floa
 
 
 def outlooks_of(
-    experiment: Experiment,
-    metrics: Sequence[Metric],
-    aggregates: Aggregates,
-    growths: Mapping[str, Growth],
-    variants: Sequence[str],
+    analysis: Analysis, growths: Mapping[str, Growth], variants: Sequence[str]
 ) -> list[Outlook]:
     """Return the outlooks of means, ratios, goals and guardrails in these variants."""
-    analysis = Analysis(experiment, metrics, aggregates)
     return [
         _outlook(analysis, metric, variant, growths.get(metric.name))
-        for metric in metrics
-        if metric.is_mean_or_ratio or metric.role in ("goal", "guardrail")
+        for metric in analysis.metrics
+        if metric.is_mean_or_ratio or metric.role != "diagnostic"
         for variant in variants
     ]
 
@@ -391,59 +360,33 @@ def _outlook(analysis: Analysis, metric: Metric, variant: str, growth: Growth | 
     arms, dates = Arms(experiment.control, variant), _dates(aggregates)
     units = float(sum(one.units for one in aggregates.units))
     level = level_of(experiment, chosen_metrics(experiment), metric)
-    bare = Outlook(
-        metric,
-        variant,
-        size=float(len(dates) or units),
-        units=units,
-        control=0.0,
-        se=0.0,
-        level=level,
-        looks=rule_of(analysis, metric, arms).looks,
-        information=1.0,
-        planned=planned_fractions(experiment),
-        growth=None,
-        shares=shares(experiment, variant),
-        treated=treated_part(experiment, metric, variant),
-    )
+    looks = rule_of(analysis, metric, arms).looks
+    size = float(len(dates) or units)
+    bare = Outlook(experiment, metric, variant, size, units, level, looks)
     try:
-        comparison = _comparison(analysis, metric, arms)
-        control, se = _tested(analysis, metric, arms, comparison)
+        comparison, control, se = _tested(analysis, metric, arms)
         se *= _to_plan(aggregates, arms, bare.shares)
     except Refusal as refusal:
         return bare._replace(refusal=refusal.reason)
-    looks, information = bare.looks, 1.0
+    information = 1.0
     if comparison.boundary is not None:
         information = comparison.boundary.information
     elif isinstance(looks, AlwaysValid):
         planned = looks.planned_units
-        information = (
-            (looks.units_control + looks.units) / planned
-            if planned
-            else (START_PRECISION * control / se) ** 2
-        )
+        information = (look_plan.START_PRECISION * control / se) ** 2
+        if planned is not None:
+            information = (looks.units_control + looks.units) / planned
     if dates:
         growth = growth or _entries(aggregates, dates)
         growth = growth._replace(splits=_splits(aggregates, arms, dates[: len(growth.units)]))
     return bare._replace(control=control, se=se, information=information, growth=growth)
 
 
-def _comparison(analysis: Analysis, metric: Metric, arms: Arms) -> Comparison:
-    if metric.name in analysis.aggregates.refused:
-        raise Refusal("not_applicable", "the logs lack a column")
-    if metric.kind == "catalogue":
-        raise Refusal("not_applicable", "the value itself depends on how many items are shown")
-    return compare(analysis, metric, arms)
-
-
-def _tested(
-    analysis: Analysis, metric: Metric, arms: Arms, comparison: Comparison
-) -> tuple[float, float]:
-    """Return control's value and the row's standard error; without a test, the plain one's.
-
-    Raises:
-        Refusal: There is nothing to plan with.
-    """
+def _tested(analysis: Analysis, metric: Metric, arms: Arms) -> tuple[Comparison, float, float]:
+    """Compare; return also control's value and the standard error, of the plain test if need be."""
+    if metric.kind == "catalogue" or metric.name in analysis.aggregates.refused:
+        raise Refusal("not_applicable", "it depends on how many items are shown")
+    comparison = compare(analysis, metric, arms)
     se, control = error_shown(comparison, analysis.experiment.alpha), comparison.control
     if se is None or control is None:
         if not metric.is_mean_or_ratio:
@@ -457,16 +400,13 @@ def _tested(
         raise Refusal("control_near_zero", "the control is zero: a relative effect has no meaning")
     if not 0 < se < math.inf:
         raise Refusal("zero_variance", "the metric does not vary: nothing to plan with")
-    return control, se
+    return comparison, control, se
 
 
 def _to_plan(aggregates: Aggregates, arms: Arms, shares: tuple[float, float]) -> float:
     """Return what a split other than the planned one makes of a standard error.
 
     Its rows are not to be trusted, but it may be an earlier log that another split is planned by.
-
-    Raises:
-        Refusal: `not_applicable` where one of them is to get no units.
     """
     if min(shares) == 0:
         raise Refusal("not_applicable", "the latest split gives a variant no units")
@@ -481,11 +421,8 @@ def _to_plan(aggregates: Aggregates, arms: Arms, shares: tuple[float, float]) ->
 
 def _dates(aggregates: Aggregates) -> list[str]:
     """Return every day from the first with an impression to the last; none without time."""
-    days = [date.fromisoformat(one.day) for one in aggregates.days]
-    if not days:
-        return []
-    first, last = min(days), max(days)
-    return [str(first + timedelta(days=n)) for n in range((last - first).days + 1)]
+    days = np.array([one.day for one in aggregates.days], dtype="datetime64[D]")
+    return [str(day) for day in np.arange(days.min(), days.max() + 1)] if days.size else []
 
 
 def _entries(aggregates: Aggregates, dates: Sequence[str]) -> Growth:

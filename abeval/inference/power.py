@@ -9,6 +9,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from datetime import timedelta
 from functools import cache, partial
+from itertools import combinations
 from typing import NamedTuple
 
 import numpy as np
@@ -16,17 +17,12 @@ import numpy as np
 from abeval.aggregates.aggregates import Aggregates, BucketSums
 from abeval.experiment.model import Experiment
 from abeval.experiment.sections import Family
+from abeval.inference import outlook
+from abeval.inference.compare import Analysis
+from abeval.inference.comparison import or_none
+from abeval.inference.families import weights
 from abeval.inference.looks import Planned, planned_fractions
-from abeval.inference.outlook import (
-    MOST_DAYS,
-    MOST_UNITS,
-    POWER,
-    Growth,
-    Outlook,
-    outlooks_of,
-    smallest,
-)
-from abeval.metrics.definition import Metric
+from abeval.inference.outlook import MOST_DAYS, POWER, Growth, Outlook
 from abeval.results.power import DecisionPlan, MetricOutlook, Plan, Plans, PowerOutlook
 from abeval.stats.records import Bools, Floats, Refusal
 
@@ -53,48 +49,23 @@ class Target(NamedTuple):
     power: float
 
 
-def plan(
-    experiment: Experiment,
-    metrics: Sequence[Metric],
-    aggregates: Aggregates,
-    growths: Mapping[str, Growth],
-    mde: float | None,
-    days: float | None,
-    power: float,
-) -> Plans:
+def plan(analysis: Analysis, growths: Mapping[str, Growth], target: Target) -> Plans:
     """Plan each metric for a relative effect, or for a number of days; and the decision on them.
 
-    Args:
-        experiment: Its variants' weights give the split, its `[inference]` the method.
-        metrics: Means and ratios, goals and guardrails; of other metrics there is no plan.
-        aggregates: What the logs add up to.
-        growths: Units and spread by day, of metrics whose days add up.
-        mde: Relative effect to find; the days follow from it.
-        days: Length of the experiment; the effect follows from it. Without either, the effect
-            that the units seen so far can find.
-        power: Wanted probability of finding it, and of shipping.
+    Without either, a plan is the effect that the units seen so far can find. Only means, ratios,
+    goals and guardrails have plans; `growths` are of metrics whose days add up.
     """
-    target = Target(mde, days, power)
-    first = experiment.treatments[:1]
-    outlooks = outlooks_of(experiment, metrics, aggregates, growths, first)
+    experiment = analysis.experiment
+    outlooks = outlook.outlooks_of(analysis, growths, experiment.treatments[:1])
     plans = tuple(_plan(one, target) for one in outlooks)
-    decision = _decision_plan(experiment, aggregates, outlooks, target)
-    return Plans(experiment.alpha, power, experiment.inference.looks, plans, decision)
+    decision = _decision_plan(analysis, outlooks, target)
+    return Plans(experiment.alpha, target.power, experiment.inference.looks, plans, decision)
 
 
 def _plan(one: Outlook, target: Target) -> Plan:
     """Plan one metric: a size for an effect or a margin, or these for a size; or say why not."""
-    bare = Plan(
-        metric=one.metric.name,
-        role=one.metric.role,
-        baseline=None,
-        sd=None,
-        mde=target.mde,
-        units_control=None,
-        units=None,
-        days=target.days,
-        reason=one.refusal,
-    )
+    metric = one.metric
+    bare = Plan(metric.name, metric.role, mde=target.mde, days=target.days, reason=one.refusal)
     if one.refusal is not None:
         return bare
     try:
@@ -130,10 +101,6 @@ def _size_and_effect(one: Outlook, target: Target) -> tuple[float, float]:
     return one.size_for(effect, target.power, next(found, None)), effect
 
 
-Critical = Callable[[float], Sequence[float]]
-"""The critical |z| at each look of a test at a two-sided level."""
-
-
 class Rule(NamedTuple):
     """What a decision goes by.
 
@@ -141,29 +108,15 @@ class Rule(NamedTuple):
         alpha: Two-sided level.
         family: Correction over goals × variants.
         weights: Of each goal, for the weighted family.
-        critical: Critical values.
+        critical: The critical |z| at each look of a test at a two-sided level.
         fractions: Information at each look over that at the end, which is the last.
     """
 
     alpha: float
     family: Family
     weights: Sequence[float]
-    critical: Critical
+    critical: Callable[[float], Sequence[float]]
     fractions: Sequence[float] = (1.0,)
-
-
-class Claims(NamedTuple):
-    """The metrics of a decision at one size, in standard errors of their estimates at the end.
-
-    Attributes:
-        goals: True gain of each goal.
-        margins: Margin of each guardrail, none of which moves.
-        variants: Variants beside control; no other than the first differs from it.
-    """
-
-    goals: Sequence[float]
-    margins: Sequence[float]
-    variants: int = 1
 
 
 class Odds(NamedTuple):
@@ -187,17 +140,15 @@ class _Case(NamedTuple):
         every = [*effects, *[0.0] * (len(self.goals) - len(effects))]
         gains = [e / one.error(size, e) for e, one in zip(every, self.goals, strict=True)]
         margins = [(one.margin or 0.0) / one.error(size) for one in self.guardrails]
-        weights = {choice.name: choice.weight or 1.0 for choice in experiment.metrics}
         looks = first.looks_at(size)
         rule = Rule(
             experiment.alpha,
             experiment.inference.family,
-            [weights.get(one.metric.name, 1.0) for one in self.goals],
+            weights(experiment, [one.metric.name for one in self.goals]),
             cache(partial(first.critical, size)),
             looks.fractions if isinstance(looks, Planned) else (1.0,),
         )
-        claims = Claims(gains, margins, len(experiment.treatments))
-        return odds(claims, rule, self.steps[: len(rule.fractions)])
+        return odds(gains, margins, rule, self.steps[: len(rule.fractions)])
 
     def ships(self, size: float, effect: float) -> float:
         """Return how often it ends in ship, with the same effect on every goal."""
@@ -205,32 +156,21 @@ class _Case(NamedTuple):
 
 
 def _decision_plan(
-    experiment: Experiment, aggregates: Aggregates, outlooks: Sequence[Outlook], target: Target
+    analysis: Analysis, outlooks: Sequence[Outlook], target: Target
 ) -> DecisionPlan | None:
     """Plan the verdict; None without a goal."""
+    experiment, inference = analysis.experiment, analysis.experiment.inference
     goals = tuple(one for one in outlooks if one.metric.role == "goal")
     guardrails = tuple(one for one in outlooks if one.metric.role == "guardrail")
     if not goals:
         return None
-    inference = experiment.inference
     looks = len(planned_fractions(experiment)) if inference.looks == "group_sequential" else 1
     bare = DecisionPlan(
-        goals=len(goals),
-        guardrails=len(guardrails),
-        family=inference.family,
-        looks=looks,
-        mde=target.mde,
-        units=None,
-        days=target.days,
-        ship=None,
-        ship_one=None,
-        ship_none=None,
-        stop_none=None,
-        reason=None,
+        len(goals), len(guardrails), inference.family, looks, mde=target.mde, days=target.days
     )
     control, treatment = outlooks[0].shares
     shared = treatment / (control + treatment)
-    correlation = _correlation([*goals, *guardrails], aggregates)
+    correlation = _correlation([*goals, *guardrails], analysis.aggregates)
     steps = draws(correlation, len(experiment.treatments), shared, looks)
     try:
         return _planned(bare, _Case(experiment, goals, guardrails, steps), target)
@@ -239,31 +179,24 @@ def _decision_plan(
 
 
 def _planned(bare: DecisionPlan, case: _Case, target: Target) -> DecisionPlan:
-    first, effect = case.goals[0], target.mde
-    most = MOST_UNITS if first.growth is None else MOST_DAYS
+    first, effect, power = case.goals[0], target.mde, target.power
     if effect is None:
         size = first.size_of(target.days)
-        ships = case.ships(size, LARGEST)
-        if ships >= target.power:
-            effect = smallest(lambda e: case.ships(size, e) >= target.power, 0.1, LARGEST)
+        if case.ships(size, LARGEST) >= power:
+            effect = outlook.smallest(lambda e: case.ships(size, e) >= power, 0.1, LARGEST)
     else:
-        wanted = effect
-        size = smallest(
-            lambda size: case.ships(size, wanted) >= target.power, first.size_of(None), most
-        )
-    units, none = first.at(size).units, case.odds(size)
-    found = replace(
-        bare,
-        units=units,
-        days=size if first.growth is not None else None,
-        ship_none=none.ship,
-        stop_none=none.stop,
-    )
+        most = outlook.MOST_UNITS if first.growth is None else MOST_DAYS
+        ships = partial(case.ships, effect=effect)
+        size = outlook.smallest(lambda size: ships(size) >= power, first.size_of(None), most)
+    none, sized = case.odds(size), replace(bare, units=first.at(size).units)
+    if first.growth is not None:
+        sized = replace(sized, days=size)
+    sized = replace(sized, ship_none=none.ship, stop_none=none.stop)
     if effect is None:
         reason = "the guardrails hold too seldom at this size, whatever the goals gain"
-        return replace(found, ship=ships, reason=reason)
+        return replace(sized, ship=case.ships(size, LARGEST), reason=reason)
     ship, ship_one = case.ships(size, effect), case.odds(size, effect).ship
-    return replace(found, mde=effect, ship=ship, ship_one=ship_one)
+    return replace(sized, mde=effect, ship=ship, ship_one=ship_one)
 
 
 def _correlation(outlooks: Sequence[Outlook], aggregates: Aggregates) -> Floats:
@@ -272,21 +205,15 @@ def _correlation(outlooks: Sequence[Outlook], aggregates: Aggregates) -> Floats:
     A metric without such sums is taken to be independent of the others.
     """
     correlation = np.eye(len(outlooks))
-    for i, one in enumerate(outlooks):
-        for j, other in enumerate(outlooks[:i]):
-            correlation[i, j] = correlation[j, i] = _of_two(one, other, aggregates)
+    residuals = {
+        place: one.metric.direction.sign * _residuals(aggregates.buckets[one.metric.name])
+        for place, one in enumerate(outlooks)
+        if one.metric.name in aggregates.buckets
+    }
+    for other, one in combinations([place for place, of in residuals.items() if of.any()], 2):
+        of_two = np.corrcoef(residuals[one], residuals[other])[0, 1]
+        correlation[one, other] = correlation[other, one] = of_two
     return correlation
-
-
-def _of_two(one: Outlook, other: Outlook, aggregates: Aggregates) -> float:
-    sums = [aggregates.buckets.get(each.metric.name) for each in (one, other)]
-    if sums[0] is None or sums[1] is None:
-        return 0.0
-    first, second = _residuals(sums[0]), _residuals(sums[1])
-    if min(first.std(), second.std()) == 0:
-        return 0.0
-    signs = one.metric.direction.sign * other.metric.direction.sign
-    return float(np.corrcoef(first, second)[0, 1]) * signs
 
 
 def _residuals(sums: BucketSums) -> Floats:
@@ -300,9 +227,9 @@ def draws(correlation: Floats, variants: int, shared: float, looks: int, seed: i
 
     Args:
         correlation: Of the metrics, goals first, each in its good direction.
-        variants: Variants beside control.
+        variants: Number of variants beside control.
         shared: Correlation of two variants' effects on one metric, by the control they share.
-        looks: Looks.
+        looks: Number of looks.
         seed: Of the draws.
     """
     size = len(correlation)
@@ -314,40 +241,38 @@ def draws(correlation: Floats, variants: int, shared: float, looks: int, seed: i
     return np.asarray((normal @ root.T).reshape(looks, DRAWS, variants, size))
 
 
-def odds(claims: Claims, rule: Rule, steps: Floats) -> Odds:
+def odds(gains: Sequence[float], margins: Sequence[float], rule: Rule, steps: Floats) -> Odds:
     """Simulate how often the first variant is shipped, and how often it is stopped.
 
     Args:
-        claims: Its metrics.
+        gains: True gain of each goal, in standard errors of its estimate at the end. No variant
+            but the first differs from control.
+        margins: Margin of each guardrail, none of which moves, in its standard errors.
         rule: How it is judged.
         steps: As of `draws`.
     """
     fractions = np.asarray(rule.fractions)
     paths = np.cumsum(steps * np.sqrt(np.diff(fractions, prepend=0.0))[:, None, None, None], axis=0)
-    goals, variants = len(claims.goals), claims.variants
-    shipped = np.zeros(DRAWS, dtype=bool)
-    stopped = np.zeros(DRAWS, dtype=bool)
+    goals, variants = len(gains), steps.shape[2]
+    ended = np.zeros(DRAWS, dtype=np.int8)
     for look, fraction in enumerate(fractions):
         z = paths[look] / np.sqrt(fraction)
-        z[:, 0, :goals] += np.asarray(claims.goals) * np.sqrt(fraction)
+        z[:, 0, :goals] += np.asarray(gains) * np.sqrt(fraction)
         proven = _family(np.abs(z[:, :, :goals]).reshape(DRAWS, variants * goals), rule, look)
         own = proven[:, :goals]
         better = own & (z[:, 0, :goals] > 0)
         harmed = (own & (z[:, 0, :goals] < 0)).any(axis=1)
-        margins = np.asarray(claims.margins) * np.sqrt(fraction)
-        held, worse = _guardrails(z[:, 0, goals:], margins, rule, look)
+        reach = np.asarray(margins) * np.sqrt(fraction)
+        held, worse = _guardrails(z[:, 0, goals:], reach, rule, look)
         stop = harmed | worse
         ship = better.any(axis=1) & held & ~stop
-        open_still = ~(shipped | stopped)
-        shipped |= open_still & ship
-        stopped |= open_still & stop
-    return Odds(float(shipped.mean()), float(stopped.mean()))
+        # 1 where it is shipped, 2 where it is stopped.
+        ended = np.where(ended > 0, ended, ship + 2 * stop)
+    return Odds(float((ended == 1).mean()), float((ended == 2).mean()))
 
 
 def _guardrails(z: Floats, margins: Floats, rule: Rule, look: int) -> tuple[Bools, Bools]:
     """Tell whether all guardrails hold, and whether one is worse (Holm over them)."""
-    if not z.shape[1]:
-        return np.ones(DRAWS, dtype=bool), np.zeros(DRAWS, dtype=bool)
     held = z > rule.critical(rule.alpha)[look] - margins
     family: Family = "none" if rule.family == "none" else "holm"
     proven = _family(np.abs(z), rule._replace(family=family), look)
@@ -390,15 +315,12 @@ def _family(z: Floats, rule: Rule, look: int) -> Bools:
     return back
 
 
-def power_outlook(
-    experiment: Experiment,
-    metrics: Sequence[Metric],
-    aggregates: Aggregates,
-    growths: Mapping[str, Growth],
-) -> PowerOutlook:
+def power_outlook(analysis: Analysis, growths: Mapping[str, Growth]) -> PowerOutlook:
     """Say what each goal and guardrail in each variant can see, now and after more days."""
-    judging = [metric for metric in metrics if metric.role != "diagnostic"]
-    outlooks = outlooks_of(experiment, judging, aggregates, growths, experiment.treatments)
+    experiment = analysis.experiment
+    judging = [metric for metric in analysis.metrics if metric.role != "diagnostic"]
+    of_judging = replace(analysis, metrics=judging)
+    outlooks = outlook.outlooks_of(of_judging, growths, experiment.treatments)
     planned = None
     if experiment.period is not None:
         start, end = experiment.period.bounds
@@ -414,12 +336,10 @@ def power_outlook(
 
 def _next_look(experiment: Experiment, outlooks: Sequence[Outlook]) -> str | None:
     """Return the next of the planned looks: its local day, or the units at which it is."""
-    looks = outlooks[0].looks if outlooks else None
-    if not isinstance(looks, Planned):
+    looks, shares = outlooks[0].looks if outlooks else None, planned_fractions(experiment)
+    if not isinstance(looks, Planned) or shares[-1] <= looks.shares[-1]:
         return None
-    share = next((one for one in outlooks[0].planned if one > looks.shares[-1]), None)
-    if share is None:
-        return None
+    share = next(one for one in shares if one > looks.shares[-1])
     if experiment.inference.planned_units is not None:
         return f"{math.ceil(share * experiment.inference.planned_units):,} units"
     if experiment.period is None:
@@ -437,21 +357,14 @@ def _metric_outlook(one: Outlook, planned: float | None) -> MetricOutlook:
         return MetricOutlook(name, days, None, (), None, None, refusal.reason, variant)
     target = one.margin or round_effect(_SMALLER * mde)
     # Beyond what is planned there is neither a size nor its units.
-    size = _or_none(lambda: one.size_for(target))
+    size = or_none(lambda: one.size_for(target))
     units = None if size is None else one.at(size).units
     if days is None:
         return MetricOutlook(name, None, mde, (), target, None, "no_time", variant, units)
     # One day alone does not say how the log goes on.
-    seen = {at: _or_none(partial(one.detectable, at)) for at in _sizes(days, planned)}
+    seen = {at: or_none(partial(one.detectable, at)) for at in _sizes(days, planned)}
     points = tuple((at, effect) for at, effect in seen.items() if effect)
     return MetricOutlook(name, days, mde, points, target, size, None, variant, units)
-
-
-def _or_none(number: Callable[[], float]) -> float | None:
-    try:
-        return number()
-    except Refusal:
-        return None
 
 
 def _sizes(days: float, planned: float | None) -> list[float]:

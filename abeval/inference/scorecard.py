@@ -5,24 +5,15 @@ from dataclasses import replace
 
 from abeval.aggregates.sums import DAY, SEGMENT
 from abeval.experiment.model import Experiment
+from abeval.inference import families, outlook
 from abeval.inference.compare import Analysis, rule_of
-from abeval.inference.comparison import Arms, Comparison, Comparisons, Reason, Rule
+from abeval.inference.comparison import Arms, Comparison, Comparisons, Reason, Rule, picked
 from abeval.inference.context import partial_days
-from abeval.inference.families import (
-    HELD,
-    goal_p_values,
-    guardrail_p_values,
-    in_range,
-    own_p_value,
-    status_of,
-)
 from abeval.inference.means_and_ratios import compare_within
-from abeval.inference.outlook import critical_now, detectable, error_shown, level_of, treated_part
 from abeval.metrics.definition import Metric, scales
 from abeval.results import Adjustment, Belief, Boundary, RangeRow, Row, SliceRow, Status
 from abeval.results import format as fmt
 from abeval.stats import decisions
-from abeval.stats.decisions import Prior, normal_normal
 from abeval.stats.records import Refusal
 
 ENOUGH_POWER = 0.8
@@ -45,62 +36,46 @@ def scorecard(
     """
     plan = analysis.experiment, analysis.metrics
     rows = {(row.metric, row.variant): row for row in judged_rows(*plan, comparisons)}
-    if totals:
-        for total in judged_rows(*plan, {**comparisons, **totals}):
-            key = total.metric, total.variant
-            rows[key] = _with_total(rows[key], total) if key in totals else rows[key]
-    return tuple(
-        _untrusted(row, doubts[row.metric]) if row.metric in doubts else row
-        for row in rows.values()
-    )
+    for total in judged_rows(*plan, {**comparisons, **totals}) if totals else ():
+        key = total.metric, total.variant
+        rows[key] = _with_total(rows[key], total) if key in totals else rows[key]
+    for key, row in rows.items():
+        if row.metric in doubts:
+            # A row without an effect keeps the reason for that.
+            reason = row.reason if row.difference is None else doubts[row.metric]
+            rows[key] = replace(row, status="untrusted", reason=reason)
+    return tuple(rows.values())
 
 
 def judged_rows(
     experiment: Experiment, metrics: Sequence[Metric], comparisons: Comparisons
 ) -> Iterator[Row]:
     """Yield the rows by their numbers alone, before trust checks overrule them."""
-    p_values = goal_p_values(experiment, metrics, comparisons)
-    p_values |= guardrail_p_values(experiment, metrics, comparisons)
-    for metric in metrics:
-        for variant in experiment.treatments:
-            key, alpha = (metric.name, variant), experiment.alpha
-            comparison, p_adjusted = comparisons[key], p_values.get(key)
-            own = own_p_value(metric, comparison, alpha)
-            p_value = own if p_adjusted is None else p_adjusted
-            status = status_of(metric, comparison, p_value, alpha)
-            draws = comparison.draws
-            yield Row(
-                **vars(comparison.numbers),
-                metric=metric.name,
-                kind=metric.kind,
-                role=metric.role,
-                direction=metric.direction.label,
-                variant=variant,
-                p_adjusted=p_adjusted,
-                method=comparison.effect and comparison.effect.method,
-                status=status,
-                reason=_why(metric, comparison, status, (own, p_value), alpha),
-                units_needed=comparison.units_needed,
-                mde=_detectable(experiment, metrics, metric, variant, comparison),
-                lift_method=comparison.lift and comparison.lift.method,
-                draws=draws and draws.number,
-                seed=draws and draws.seed,
-            )
-
-
-def _detectable(
-    experiment: Experiment,
-    metrics: Sequence[Metric],
-    metric: Metric,
-    variant: str,
-    comparison: Comparison,
-) -> float | None:
-    """Return the smallest lift that the row's test could have shown; None without a lift."""
-    se, control = error_shown(comparison, experiment.alpha), comparison.control
-    if se is None or not control or comparison.lift is None:
-        return None
-    critical = critical_now(comparison, level_of(experiment, metrics, metric))
-    return detectable(se, control, critical, treated_part(experiment, metric, variant))
+    plan, alpha = (experiment, metrics, comparisons), experiment.alpha
+    p_values = families.goal_p_values(*plan) | families.guardrail_p_values(*plan)
+    for metric, variant in ((m, v) for m in metrics for v in experiment.treatments):
+        key = metric.name, variant
+        comparison, p_adjusted = comparisons[key], p_values.get(key)
+        own = families.own_p_value(metric, comparison, alpha)
+        p_value = own if p_adjusted is None else p_adjusted
+        status = families.status_of(metric, comparison, p_value, alpha)
+        draws = comparison.draws
+        yield Row(
+            **vars(comparison.numbers),
+            metric=metric.name,
+            **picked(metric, "kind", "role"),
+            direction=metric.direction.label,
+            variant=variant,
+            p_adjusted=p_adjusted,
+            method=comparison.effect and comparison.effect.method,
+            status=status,
+            reason=_why(metric, comparison, status, (own, p_value), alpha),
+            units_needed=comparison.units_needed,
+            mde=outlook.detectable_now(experiment, metrics, metric, variant, comparison),
+            lift_method=comparison.lift and comparison.lift.method,
+            draws=draws and draws.number,
+            seed=draws and draws.seed,
+        )
 
 
 def _why(
@@ -110,15 +85,7 @@ def _why(
     p_values: tuple[float | None, float | None],
     alpha: float,
 ) -> Reason | None:
-    """Say why a row is not judged: its own p-value and interval disagree, or a correction.
-
-    Args:
-        metric: The metric.
-        comparison: Its own reason comes before those of the family.
-        status: Of the row.
-        p_values: Before and after the correction.
-        alpha: The level.
-    """
+    """Say why a row is not judged: its p-value (before and after correction) or its interval."""
     own, p_value = p_values
     if metric.within is not None and own is None and comparison.effect is not None:
         return "too_skewed" if comparison.is_skewed else "too_few_units"
@@ -138,84 +105,62 @@ def _with_total(row: Row, total: Row) -> Row:
     """Let a ratio whose denominator moved decide only what its total says too."""
     if row.status == "too_little_data" or row.status == total.status != "unclear":
         return row
-    if row.role == "guardrail" and {row.status, total.status} <= HELD:
+    if row.role == "guardrail" and {row.status, total.status} <= families.HELD:
         return replace(row, status="non_inferior")
     return replace(row, status="unclear", reason="denominator_moved")
 
 
-def _untrusted(row: Row, doubt: Reason) -> Row:
-    """Keep the original reason if there is no effect; otherwise report the trust failure."""
-    reason = row.reason if row.difference is None else doubt
-    return replace(row, status="untrusted", reason=reason)
+def slice_rows(analysis: Analysis, name: str, moved: Container[str] = ()) -> Iterator[SliceRow]:
+    """Yield the effect of every metric in every cell of a slice.
 
-
-def slice_rows(analysis: Analysis, name: str) -> tuple[SliceRow, ...]:
-    """Return the effect of every metric in every cell of a slice."""
+    Rows of segments that the treatment may have moved say so, unless they have another reason.
+    """
     experiment, aggregates = analysis.experiment, analysis.aggregates
     partial = partial_days(experiment, aggregates.days) if name == DAY else frozenset()
     rule = Rule(experiment.alpha, experiment.inference.relative)
-    rows = []
+    segment = name.removeprefix(SEGMENT)
     for metric in analysis.metrics:
         for cell in aggregates.cells(metric.name, name):
             moments = analysis.moments(metric, name, cell)
             for variant in experiment.treatments:
                 arms = Arms(experiment.control, variant)
-                found = compare_within(metric, moments, arms, rule)
-                says_little = found.is_small and found.effect is not None
-                row = SliceRow(
-                    **vars(found.numbers),
+                comparison = compare_within(metric, moments, arms, rule)
+                reason = comparison.reason
+                if comparison.is_small and comparison.effect is not None:
+                    reason = "too_few_units"
+                yield SliceRow(
+                    **vars(comparison.numbers),
                     metric=metric.name,
                     variant=variant,
-                    slice=name.removeprefix(SEGMENT),
+                    slice=segment,
                     cell=cell,
                     partial=cell in partial,
-                    reason="too_few_units" if says_little else found.reason,
+                    reason=reason or ("moved_segment" if segment in moved else None),
                 )
-                rows.append(row)
-    return tuple(rows)
 
 
-def segment_rows(analysis: Analysis, moved: Container[str]) -> tuple[SliceRow, ...]:
-    """Return the effect of every metric in every cell of every segment.
-
-    Args:
-        analysis: Its metrics and segments.
-        moved: Segments that the treatment may have changed: their rows say so, unless they have
-            another reason.
-    """
-    return tuple(
-        replace(row, reason=row.reason or "moved_segment") if name in moved else row
-        for name in analysis.experiment.segment_names
-        for row in slice_rows(analysis, SEGMENT + name)
-    )
+def boundaries(comparisons: Comparisons) -> Iterator[Boundary]:
+    """Yield the boundary of each row, where one looks more than once."""
+    for (metric, variant), comparison in comparisons.items():
+        if comparison.boundary is not None:
+            yield Boundary(metric, variant, *comparison.boundary[:4])
 
 
-def boundaries(comparisons: Comparisons) -> tuple[Boundary, ...]:
-    """Return the boundary of each row, where one looks more than once."""
-    return tuple(
-        Boundary(metric, variant, *comparison.boundary[:4])
-        for (metric, variant), comparison in comparisons.items()
-        if comparison.boundary is not None
-    )
-
-
-def ranges(analysis: Analysis, comparisons: Comparisons) -> tuple[RangeRow, ...]:
-    """Return the value of each guardrail that has bounds, with its interval."""
-    rows = []
+def ranges(analysis: Analysis, comparisons: Comparisons) -> Iterator[RangeRow]:
+    """Yield the value of each guardrail that has bounds, with its interval."""
     for metric, variant in analysis.rows:
         comparison = comparisons[metric.name, variant]
-        found = in_range(metric, comparison, analysis.experiment.alpha)
-        if found is not None and metric.within is not None:
-            numbers = found.value, *found.interval, found.p_value
-            rows.append(RangeRow(metric.name, variant, *metric.within, *numbers))
-    return tuple(rows)
+        row = families.in_range(metric, comparison, analysis.experiment.alpha)
+        if row is not None and metric.within is not None:
+            ends = *metric.within, row.value, *row.interval
+            yield RangeRow(metric.name, variant, *ends, row.p_value)
 
 
-def adjustments(analysis: Analysis, comparisons: Comparisons) -> tuple[Adjustment, ...]:
-    """Return what variance reduction and capping changed, row by row."""
-    rows, every_cap = [], analysis.aggregates.caps
+def adjustments(analysis: Analysis, comparisons: Comparisons) -> Iterator[Adjustment]:
+    """Yield what variance reduction and capping changed, row by row."""
     for metric, variant in analysis.rows:
-        caps, adjusted = every_cap.get(metric.name), comparisons[metric.name, variant].adjusted
+        caps = analysis.aggregates.caps.get(metric.name)
+        adjusted = comparisons[metric.name, variant].adjusted
         if caps is None and adjusted is None:
             continue
         arms = Arms(analysis.experiment.control, variant)
@@ -225,64 +170,45 @@ def adjustments(analysis: Analysis, comparisons: Comparisons) -> tuple[Adjustmen
         plain = compare_within(metric, moments, arms, replace(rule, adjust="none")).numbers
         scale, below = scales(metric)
         kinds = ("cap", caps), (rule.adjust, adjusted)
-        row = Adjustment(
+        yield Adjustment(
             metric=metric.name,
             variant=variant,
             method="+".join(name for name, applied in kinds if applied is not None),
-            difference=plain.difference,
-            difference_low=plain.difference_low,
-            difference_high=plain.difference_high,
-            p_value=plain.p_value,
+            **picked(plain, "difference", "difference_low", "difference_high", "p_value"),
             theta=() if adjusted is None else adjusted.theta,
             variance_removed=adjusted and adjusted.variance_removed,
             cap=None if caps is None else caps[0] * scale,
             cap_denominator=None if caps is None or caps[1] is None else caps[1] * below,
         )
-        rows.append(row)
-    return tuple(rows)
 
 
-def beliefs(analysis: Analysis, comparisons: Comparisons) -> tuple[Belief, ...]:
-    """Return the posterior of each lift, where the experiment states a prior."""
+def beliefs(analysis: Analysis, comparisons: Comparisons) -> Iterator[Belief]:
+    """Yield the posterior of each lift, where the experiment states a prior."""
     stated = analysis.experiment.inference.prior
-    if stated is None:
-        return ()
-    prior = Prior(stated.mean, stated.sd)
-    rows = (
-        _belief(
-            analysis.experiment.alpha, metric, variant, comparisons[metric.name, variant], prior
+    for metric, variant in analysis.rows if stated is not None else ():
+        effect = comparisons[metric.name, variant].effect
+        if stated is None or effect is None or metric.has_target:
+            continue
+        sign, size = metric.direction.sign, abs(effect.control)
+        prior = decisions.Prior(sign * stated.mean, stated.sd).on_absolute_scale(effect.control)
+        gain, alpha = sign * effect.difference, analysis.experiment.alpha
+        try:
+            posterior = decisions.normal_normal(gain, effect.se, prior, alpha)
+        except Refusal:
+            continue
+        low, high = sorted((sign * posterior.low / size, sign * posterior.high / size))
+        yield Belief(
+            metric=metric.name,
+            variant=variant,
+            prior_mean=stated.mean,
+            prior_sd=stated.sd,
+            lift=sign * posterior.mean / size,
+            lift_low=low,
+            lift_high=high,
+            chance_to_beat_control=posterior.chance_to_beat,
+            expected_loss=posterior.loss_treatment / size,
+            expected_loss_of_control=posterior.loss_control / size,
         )
-        for metric, variant in analysis.rows
-        if not metric.has_target
-    )
-    return tuple(row for row in rows if row is not None)
-
-
-def _belief(
-    alpha: float, metric: Metric, variant: str, comparison: Comparison, prior: Prior
-) -> Belief | None:
-    effect = comparison.effect
-    if effect is None:
-        return None
-    sign, size = metric.direction.sign, abs(effect.control)
-    gain = Prior(sign * prior.mean, prior.sd).on_absolute_scale(effect.control)
-    try:
-        posterior = normal_normal(sign * effect.difference, effect.se, gain, alpha)
-    except Refusal:
-        return None
-    low, high = sorted((sign * posterior.low / size, sign * posterior.high / size))
-    return Belief(
-        metric=metric.name,
-        variant=variant,
-        prior_mean=prior.mean,
-        prior_sd=prior.sd,
-        lift=sign * posterior.mean / size,
-        lift_low=low,
-        lift_high=high,
-        chance_to_beat_control=posterior.chance_to_beat,
-        expected_loss=posterior.loss_treatment / size,
-        expected_loss_of_control=posterior.loss_control / size,
-    )
 
 
 def winners_curse(
@@ -301,7 +227,7 @@ def winners_curse(
         effect = comparisons[row.metric, row.variant].effect
         if row.role != "goal" or row.status not in ("better", "worse") or effect is None:
             continue
-        if effect.se <= 0 or effect.difference == 0:
+        if effect.se <= 0:
             continue
         errors = decisions.type_s_m(effect.difference, effect.se, analysis.experiment.alpha)
         if errors.power < ENOUGH_POWER:

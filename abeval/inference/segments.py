@@ -2,58 +2,34 @@
 
 Cells of a segment are tested for one effect, against each other, and for what their mix explains
 (Simpson's paradox). One unit can appear in several cells of a cut, and a treatment can shift
-traffic between them: a difference is split into what changed within the cells and what their mix
-did.
+traffic between them, so a difference is split into change within the cells and change of their mix.
 """
 
 import math
-from collections.abc import Container, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
-from functools import partial
-from typing import NamedTuple
+from collections.abc import Container, Iterator, Sequence
+from dataclasses import replace
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from abeval.aggregates.cuts import CUT, MIX, WITHIN, influence_step
 from abeval.aggregates.sums import SEGMENT, SLICE, ByStretch
+from abeval.inference import comparison
+from abeval.inference import means_and_ratios as means
 from abeval.inference.compare import Analysis
-from abeval.inference.comparison import (
-    MIN_UNITS,
-    Arms,
-    Comparison,
-    Reason,
-    Rule,
-    adjusted_p_values,
-    reason_of,
-    refused,
-)
-from abeval.inference.means_and_ratios import (
-    compare_within,
-    estimate,
-    pair_of,
-    together,
-    usable,
-    weights,
-)
+from abeval.inference.comparison import Arms, Comparison, Rule, picked, reason_of, refused
 from abeval.metrics.definition import Metric, no_cuts, splits_by_cut
 from abeval.results import SegmentContrast, SegmentTest
 from abeval.results.effects import CutRow, CutSplit, NoCut
 from abeval.stats import composition, effects, heterogeneity, multiplicity
-from abeval.stats.effects import compare as compare_estimates
-from abeval.stats.effects import from_difference
-from abeval.stats.heterogeneity import pooled
 from abeval.stats.moments import Moments
 from abeval.stats.records import Effect, Estimate, Refusal
 
 
-@dataclass(frozen=True)
-class Cells:
-    """The cells of a segment in control and a variant.
+class Cells(NamedTuple):
+    """The cells of a segment in control and a variant, for one metric.
 
     Attributes:
-        segment: Its name.
-        metric: The metric of the moments.
-        arms: Control and the variant.
         large: Cell → moments by stretch and variant, where both have `MIN_UNITS` or more.
         small: The other cells with units in either.
     """
@@ -61,28 +37,19 @@ class Cells:
     segment: str
     metric: Metric
     arms: Arms
-    large: Mapping[str, ByStretch]
-    small: Mapping[str, ByStretch]
-
-    def pair(self, moments: ByStretch) -> tuple[Moments, Moments]:
-        """Return control and the variant over some of the cells.
-
-        Raises:
-            Refusal: `too_few_units` where they have no stretch of entry days in common.
-        """
-        control, treatment = pair_of(moments, self.arms)
-        if control is None or treatment is None:
-            raise Refusal("too_few_units", "a variant has no units there")
-        return control, treatment
+    large: dict[str, ByStretch]
+    small: dict[str, ByStretch]
 
     def estimates(self, moments: ByStretch) -> tuple[Estimate, Estimate]:
-        """Return their values.
+        """Return the values of control and of the variant over some of the cells.
 
         Raises:
-            Refusal: As `pair`; `zero_denominator`.
+            Refusal: They have no stretch of entry days in common, or a denominator is zero.
         """
-        control, treatment = self.pair(moments)
-        return estimate(self.metric, control), estimate(self.metric, treatment)
+        control, treatment = means.pair_of(moments, self.arms)
+        if control is None or treatment is None:
+            raise Refusal("too_few_units", "a variant has no units there")
+        return means.estimate(self.metric, control), means.estimate(self.metric, treatment)
 
     def varies(self, moments: ByStretch) -> bool:
         """Tell whether the values of a cell vary in either variant."""
@@ -94,24 +61,19 @@ class Cells:
 
 def _every_segment(analysis: Analysis, moved: Container[str] = ()) -> Iterator[Cells]:
     """Yield cells of every segment that did not move, for goals and guardrails of sums."""
+    rows = [(m, v) for m, v in analysis.rows if m.role != "diagnostic" and m.is_mean_or_ratio]
     for segment in (name for name in analysis.experiment.segment_names if name not in moved):
-        for metric, variant in analysis.rows:
-            if metric.role != "diagnostic" and metric.is_mean_or_ratio:
-                yield _cells_of(analysis, segment, metric, variant)
-
-
-def _cells_of(analysis: Analysis, segment: str, metric: Metric, variant: str) -> Cells:
-    slice_name, arms = SEGMENT + segment, Arms(analysis.experiment.control, variant)
-    large: dict[str, ByStretch] = {}
-    small: dict[str, ByStretch] = {}
-    for cell in analysis.aggregates.cells(metric.name, slice_name):
-        one = analysis.moments(metric, slice_name, cell)
-        units = [0 if arm is None else arm.n for arm in pair_of(one, arms)]
-        if min(units) >= MIN_UNITS:
-            large[cell] = one
-        elif any(name in variants for variants in one for name in arms):
-            small[cell] = one
-    return Cells(segment, metric, arms, large, small)
+        for metric, variant in rows:
+            arms = Arms(analysis.experiment.control, variant)
+            cells = Cells(segment, metric, arms, {}, {})
+            for cell in analysis.aggregates.cells(metric.name, SEGMENT + segment):
+                one = analysis.moments(metric, SEGMENT + segment, cell)
+                units = [0 if arm is None else arm.n for arm in means.pair_of(one, arms)]
+                if min(units) >= comparison.MIN_UNITS:
+                    cells.large[cell] = one
+                elif any(name in variants for variants in one for name in arms):
+                    cells.small[cell] = one
+            yield cells
 
 
 def segment_tests(analysis: Analysis) -> tuple[SegmentTest, ...]:
@@ -131,20 +93,16 @@ def segment_tests(analysis: Analysis) -> tuple[SegmentTest, ...]:
 
 def _test(cells: Cells, alpha: float) -> SegmentTest | None:
     """Return None where fewer than two cells have an effect to compare."""
-    known = _with_effect(cells, cells.large, alpha)
+    known = _with_effect(cells, [*cells.large.values()], alpha)
     if len(known) < 2:
         return None
     try:
-        same = heterogeneity.cochran(
-            [one.effect.difference for one in known],
-            [one.effect.se for one in known],
-            [one.df for one in known],
-        )
+        numbers = [(one.effect.difference, one.effect.se, one.df) for one in known]
+        same = heterogeneity.cochran(*zip(*numbers, strict=True))
         same_lift = _same_lift(cells, known)
         # The mix is that of all units: small cells count as one.
-        small = together(list(cells.small.values())) if cells.small else None
-        rest = [] if small is None else _with_effect(cells, {"": small}, alpha)
-        parts = [*known, *rest]
+        small = [means.together([*cells.small.values()])] if cells.small else []
+        parts = [*known, *_with_effect(cells, small, alpha)]
         shift = _mix(cells, parts)
     except Refusal:
         return None
@@ -156,24 +114,17 @@ def _test(cells: Cells, alpha: float) -> SegmentTest | None:
         cells=len(known),
         cells_left_out=len(cells.large) + len(cells.small) - len(known),
         scale="difference" if same_lift is None else "lift",
-        q=test.q,
-        p_value=test.p_value,
+        **picked(test, "q", "p_value", "i_squared"),
         p_adjusted=test.p_value,
-        i_squared=test.i_squared,
         p_value_difference=same.p_value,
-        within=shift.within,
-        mix=shift.mix,
-        mix_p_value=shift.mix_p_value,
+        **picked(shift, "within", "mix", "mix_p_value"),
         reversal_p_value=_reversal(cells, parts, shift),
         reversed=False,
     )
 
 
 class _Compared(NamedTuple):
-    """A cell with an effect: its moments, the difference, the df of its standard error.
-
-    `is_pooled` says whether that error is one of values that spread alike in both variants.
-    """
+    """A cell with an effect, and whether its error is pooled over both variants."""
 
     moments: ByStretch
     effect: Effect
@@ -181,11 +132,11 @@ class _Compared(NamedTuple):
     is_pooled: bool
 
 
-def _with_effect(cells: Cells, of: Mapping[str, ByStretch], alpha: float) -> list[_Compared]:
+def _with_effect(cells: Cells, of: Sequence[ByStretch], alpha: float) -> list[_Compared]:
     """Return the cells whose values vary and which a test of the scorecard holds for."""
     found = []
-    for moments in of.values():
-        one = compare_within(cells.metric, moments, cells.arms, Rule(alpha))
+    for moments in of:
+        one = means.compare_within(cells.metric, moments, cells.arms, Rule(alpha))
         if one.effect is not None and cells.varies(moments):
             is_pooled = one.permuted is not None or one.rare is not None
             df = one.units_control + one.units - 2 if is_pooled else one.effect.df
@@ -197,11 +148,12 @@ def _same_lift(cells: Cells, known: Sequence[_Compared]) -> heterogeneity.Hetero
     """Test whether the lift is one; None where lifts of a cell, or of all together, say nothing."""
     try:
         pairs = [cells.estimates(one.moments) for one in known]
-        whole = cells.estimates(together([one.moments for one in known]))
+        whole = cells.estimates(means.together([one.moments for one in known]))
         if min(arm.value for pair in pairs for arm in pair) < 0:
             return None
         alike = [
-            pooled(*pair) if one.is_pooled else pair for pair, one in zip(pairs, known, strict=True)
+            heterogeneity.pooled(*pair) if one.is_pooled else pair
+            for pair, one in zip(pairs, known, strict=True)
         ]
         bounded = effects.fieller(*whole).bounded
         return heterogeneity.lifts(*zip(*alike, strict=True)) if bounded else None
@@ -213,9 +165,9 @@ def _reversal(cells: Cells, parts: Sequence[_Compared], shift: composition.MixSh
     """Return the p-value of effects within cells and of all units that point opposite ways."""
     ses = [share * one.effect.se for share, one in zip(shift.shares, parts, strict=True)]
     try:
-        whole = cells.estimates(together([one.moments for one in parts]))
-        within = from_difference(0.0, shift.within, shift.within, math.hypot(*ses))
-        return composition.reversal(within, compare_estimates(*whole))
+        whole = cells.estimates(means.together([one.moments for one in parts]))
+        within = effects.from_difference(0.0, shift.within, shift.within, math.hypot(*ses))
+        return composition.reversal(within, effects.compare(*whole))
     except Refusal:
         return 1.0
 
@@ -223,9 +175,9 @@ def _reversal(cells: Cells, parts: Sequence[_Compared], shift: composition.MixSh
 def _mix(cells: Cells, parts: Sequence[_Compared]) -> composition.MixShift:
     """Split the overall difference into effects within cells and a shift of their mix."""
     chosen = [one.moments for one in parts]
-    whole = together(chosen)
-    places = usable(whole, cells.arms) if len(whole) > 1 else [0]
-    shares = weights(whole, places)
+    whole = means.together(chosen)
+    places = means.usable(whole, cells.arms) if len(whole) > 1 else [0]
+    shares = means.weights(whole, places)
     totals, units = [], []
     for name in cells.arms:
         n = [whole[place][name].n for place in places]
@@ -244,25 +196,27 @@ def _mix(cells: Cells, parts: Sequence[_Compared]) -> composition.MixShift:
     return composition.mix_shift(*values, *totals, *units)
 
 
-def segment_contrasts(
-    analysis: Analysis, moved: Container[str] = ()
-) -> tuple[SegmentContrast, ...]:
+def segment_contrasts(analysis: Analysis, moved: Container[str]) -> Iterator[SegmentContrast]:
     """Compare the effect on goals and guardrails in each cell of a segment with all its others.
 
-    Args:
-        analysis: Its metrics and segments.
-        moved: Segments that the treatment may have changed, which are left out: the units of a cell
-            are other people in each variant.
+    Segments that the treatment moved are left out: a cell's units are other people in each variant.
     """
-    alpha, segments = analysis.experiment.alpha, _every_segment(analysis, moved)
-    return tuple(row for cells in segments for row in _contrasts(cells, alpha))
+    for cells in _every_segment(analysis, moved):
+        yield from _contrasts(cells, analysis.experiment.alpha)
 
 
 def _contrasts(cells: Cells, alpha: float) -> Iterator[SegmentContrast]:
     """Compare each cell with enough units in both variants, whose values vary, with the others."""
     large = {cell: one for cell, one in cells.large.items() if cells.varies(one)}
+    if len(large) < 2:
+        return
+    contrasts: list[tuple[Effect, Effect | None]] = []
     try:
-        contrasts = _against_rest(cells, list(large.values()), alpha)
+        for cell, own in large.items():
+            rest = means.together([one for name, one in large.items() if name != cell])
+            both = cells.estimates(own), cells.estimates(rest)
+            lift = heterogeneity.lift_against_rest(*both, alpha)
+            contrasts.append((heterogeneity.against_rest(*both, alpha), lift))
     except Refusal:
         return
     p_values = [(lift or difference).p_value for difference, lift in contrasts]
@@ -285,58 +239,34 @@ def _contrasts(cells: Cells, alpha: float) -> Iterator[SegmentContrast]:
         )
 
 
-def _against_rest(
-    cells: Cells, moments: Sequence[ByStretch], alpha: float
-) -> list[tuple[Effect, Effect | None]]:
-    """Return the difference and, where there is one, the lift of each cell against the others.
-
-    Raises:
-        Refusal: There is no other cell, or a cell cannot be estimated.
-    """
-    inside = [cells.pair(one) for one in moments]
-    outside = [
-        cells.pair(together([*moments[:i], *moments[i + 1 :]]))
-        for i in range(len(moments) if len(moments) > 1 else 0)
-    ]
-    if not outside:
-        raise Refusal("too_few_units", "a comparison with the rest needs two segments or more")
-    value = partial(estimate, cells.metric)
-    pairs = [
-        ((value(own[0]), value(own[1])), (value(rest[0]), value(rest[1])))
-        for own, rest in zip(inside, outside, strict=True)
-    ]
-    difference, lift = heterogeneity.against_rest, heterogeneity.lift_against_rest
-    return [(difference(*both, alpha), lift(*both, alpha)) for both in pairs]
-
-
-def cut_rows(analysis: Analysis) -> tuple[CutRow, ...]:
-    """Return the effect of every metric that has cuts in every cell, Holm over a cut's cells."""
-    return tuple(
-        row
-        for cut in analysis.experiment.cuts
-        for metric, variant in analysis.rows
-        if no_cuts(metric) is None
-        for row in _cut_rows(analysis, cut, metric, variant)
-    )
+def cut_rows(analysis: Analysis) -> Iterator[CutRow]:
+    """Yield the effect of every metric that has cuts in every cell, Holm over a cut's cells."""
+    for cut in analysis.experiment.cuts:
+        for metric, variant in analysis.rows:
+            if no_cuts(metric) is None:
+                yield from _cut_rows(analysis, cut, metric, variant)
 
 
 def _cut_rows(analysis: Analysis, cut: str, metric: Metric, variant: str) -> Iterator[CutRow]:
     arms = Arms(analysis.experiment.control, variant)
     cells = analysis.aggregates.cells(metric.name, CUT + cut)
     compared = {(cut, cell): _compare_in(analysis, metric, CUT + cut, cell, arms) for cell in cells}
-    p_values = adjusted_p_values(compared)
-    shares = _shares(analysis, cut, metric, arms)
-    for (key, comparison), (share_control, share) in zip(compared.items(), shares, strict=True):
+    p_values, shares = comparison.adjusted_p_values(compared), np.full((2, len(cells)), None)
+    if splits_by_cut(metric):
+        below = np.array([totals.denominator for totals in _totals(analysis, cut, metric, arms)])
+        whole = below.sum(axis=1, keepdims=True)
+        shares = below / whole if below.size and np.all(whole > 0) else shares
+    for (key, one), of_cell in zip(compared.items(), shares.T.tolist(), strict=True):
         yield CutRow(
-            **vars(comparison.numbers),
+            **vars(one.numbers),
             metric=metric.name,
             variant=variant,
             cut=cut,
             cell=key[1],
-            share_control=share_control,
-            share=share,
+            share_control=of_cell[0],
+            share=of_cell[1],
             p_adjusted=p_values.get(key),
-            reason=comparison.reason,
+            reason=one.reason,
         )
 
 
@@ -346,7 +276,7 @@ def _compare_in(
     """Compare two variants in one cell; a mean over all units, also those without an impression."""
     moments = analysis.moments(metric, slice_name, cell)
     units = [sum(one[name].n for one in moments if name in one) for name in arms]
-    if min(units) < MIN_UNITS:
+    if min(units) < comparison.MIN_UNITS:
         return refused(units[0], units[1], "too_few_units")
     if metric.kind == "mean":
         whole = analysis.moments(metric)
@@ -355,8 +285,8 @@ def _compare_in(
             for of_cell, of_all in zip(moments, whole, strict=True)
         ]
     rule = Rule(analysis.experiment.alpha, analysis.experiment.inference.relative)
-    comparison = compare_within(metric, moments, arms, rule)
-    return replace(comparison, units_control=units[0], units=units[1])
+    one = means.compare_within(metric, moments, arms, rule)
+    return replace(one, units_control=units[0], units=units[1])
 
 
 def filled(moments: Moments, units: int) -> Moments:
@@ -379,28 +309,12 @@ def _totals(analysis: Analysis, cut: str, metric: Metric, arms: Arms) -> list[co
     return [composition.Totals(above, below) for above, below in sums]
 
 
-def _shares(
-    analysis: Analysis, cut: str, metric: Metric, arms: Arms
-) -> Sequence[tuple[float | None, float | None]]:
-    """Return each cell's share of both denominators; None but for ratios of sums."""
-    nothing = [(None, None)] * len(analysis.aggregates.cells(metric.name, CUT + cut))
-    if not splits_by_cut(metric):
-        return nothing
-    below = np.array([totals.denominator for totals in _totals(analysis, cut, metric, arms)])
-    whole = below.sum(axis=1, keepdims=True)
-    if below.size == 0 or np.any(whole <= 0):
-        return nothing
-    return [(float(c), float(t)) for c, t in (below / whole).T]
-
-
-def cut_splits(analysis: Analysis) -> tuple[CutSplit, ...]:
+def cut_splits(analysis: Analysis) -> Iterator[CutSplit]:
     """Split each ratio of sums into what changed within a cut's cells and what their mix did."""
-    return tuple(
-        _split(analysis, cut, metric, variant)
-        for cut in analysis.experiment.cuts
-        for metric, variant in analysis.rows
-        if splits_by_cut(metric) and analysis.aggregates.cells(metric.name, CUT + cut)
-    )
+    for cut in analysis.experiment.cuts:
+        for metric, variant in analysis.rows:
+            if splits_by_cut(metric) and analysis.aggregates.cells(metric.name, CUT + cut):
+                yield _split(analysis, cut, metric, variant)
 
 
 def _split(analysis: Analysis, cut: str, metric: Metric, variant: str) -> CutSplit:
@@ -414,58 +328,38 @@ def _split(analysis: Analysis, cut: str, metric: Metric, variant: str) -> CutSpl
         whole = composition.parts(control, treatment)
     except Refusal as refusal:
         return replace(bare, reason=reason_of(refusal))
-    step = influence_step(control, treatment)
-    within, why_within = _part(analysis, metric, WITHIN + cut, arms, (whole.within, step))
-    mixed, why_mixed = _part(analysis, metric, MIX + cut, arms, (whole.mix, step))
-    return replace(
-        bare,
-        difference=whole.difference,
-        within=whole.within,
-        within_low=within and within.low,
-        within_high=within and within.high,
-        within_p_value=within and within.p_value,
-        mix=whole.mix,
-        mix_low=mixed and mixed.low,
-        mix_high=mixed and mixed.high,
-        mix_p_value=mixed and mixed.p_value,
-        reason=why_within or why_mixed,
-    )
+    step, why = influence_step(control, treatment), None
+    parts: dict[str, Any] = {}
+    for name, kind, value in (("within", WITHIN, whole.within), ("mix", MIX, whole.mix)):
+        parts[name] = value
+        moments = analysis.aggregates.of(metric.name, kind + cut, variant, (step, 1.0))
+        try:
+            effect = _part(analysis, value, moments, arms)
+        except Refusal as refusal:
+            why = why or reason_of(refusal)
+        else:
+            ends = picked(effect, "low", "high", "p_value")
+            parts |= {f"{name}_{end}": number for end, number in ends.items()}
+    return replace(bare, difference=whole.difference, **parts, reason=why)
 
 
-def _part(
-    analysis: Analysis, metric: Metric, slice_name: str, arms: Arms, part: tuple[float, float]
-) -> tuple[Effect | None, Reason | None]:
-    """Return a part of the difference with its interval, from its influence on units, or why not.
-
-    Args:
-        analysis: Its aggregates.
-        metric: A ratio of sums.
-        slice_name: The slice of the influences.
-        arms: The two variants.
-        part: The part, and what one counted unit of an influence is worth.
-    """
-    value, step = part
-    units = arms.units(analysis.aggregates)
-    moments = analysis.aggregates.of(metric.name, slice_name, arms.treatment, (step, 1.0))
-    pair = pair_of(moments, arms)
-    if min(units) < MIN_UNITS:
-        return None, "too_few_units"
+def _part(analysis: Analysis, value: float, moments: ByStretch, arms: Arms) -> Effect:
+    """Return a part of the difference with its interval, from its influence on units."""
+    units, pair = arms.units(analysis.aggregates), means.pair_of(moments, arms)
+    if min(units) < comparison.MIN_UNITS:
+        raise Refusal("too_few_units", "a variant has too few units")
     if pair.control is None or pair.treatment is None:
-        return None, "zero_variance"
-    control, treatment = filled(pair.control, units[0]), filled(pair.treatment, units[1])
-    try:
-        return composition.effect(value, control, treatment, analysis.experiment.alpha), None
-    except Refusal as refusal:
-        return None, reason_of(refusal)
+        raise Refusal("zero_variance", "no unit of a variant has any influence")
+    both = filled(pair.control, units[0]), filled(pair.treatment, units[1])
+    return composition.effect(value, *both, analysis.experiment.alpha)
 
 
-def without_cuts(analysis: Analysis) -> tuple[NoCut, ...]:
+def without_cuts(analysis: Analysis) -> Iterator[NoCut]:
     """Name metrics without effects by cut, where the experiment has cuts, and say why."""
     if not analysis.experiment.cuts:
-        return ()
-    known = {metric.name: no_cuts(metric) for metric in analysis.metrics}
-    named = [NoCut(name, why) for name, why in known.items() if why is not None]
-    if any(str(row[SLICE]).startswith(CUT) for row in analysis.aggregates.moments):
-        return tuple(named)
-    reason = "there are only sums of units, and a cut needs the rows of the impressions"
-    return (*named, *(NoCut(name, reason) for name, why in known.items() if why is None))
+        return
+    reasons = {metric.name: no_cuts(metric) for metric in analysis.metrics}
+    yield from (NoCut(name, why) for name, why in reasons.items() if why is not None)
+    if not any(str(row[SLICE]).startswith(CUT) for row in analysis.aggregates.moments):
+        reason = "there are only sums of units, and a cut needs the rows of the impressions"
+        yield from (NoCut(name, reason) for name, why in reasons.items() if why is None)

@@ -1,24 +1,17 @@
 """Show what lies behind a number: values of impressions, units' AUCs, who was shown what."""
 
 from collections.abc import Iterator, Sequence
+from itertools import product
 from typing import cast
 
 import numpy as np
 
-from abeval.aggregates.aggregates import Aggregates, UnitsByAuc
 from abeval.aggregates.wanted import COMPARED, CURVE, at_level, spread_metrics, title_of
 from abeval.inference.compare import Analysis, compare
 from abeval.inference.comparison import Arms
 from abeval.metrics.definition import Metric, scales
-from abeval.results.effects import (
-    AucBin,
-    CatalogueUse,
-    Fate,
-    QuantileEffect,
-    Spread,
-    UnitAucs,
-    WithoutAuc,
-)
+from abeval.results import effects
+from abeval.results.effects import AucBin, CatalogueUse, QuantileEffect, Spread, UnitAucs
 from abeval.stats.exposure import coverage, gini
 from abeval.stats.records import Floats
 
@@ -26,25 +19,31 @@ _BINS = 20
 _JUDGED = "judged"
 
 
-def spreads(analysis: Analysis) -> tuple[Spread, ...]:
-    """Return the distribution of each value in each variant that has it."""
-    return tuple(
-        one
-        for spread in _collected(analysis)
-        for variant in analysis.experiment.variants
-        if (one := _spread(analysis, spread, variant)) is not None
-    )
+def spreads(analysis: Analysis) -> Iterator[Spread]:
+    """Yield the distribution of each value in each variant that has it."""
+    quantiles = analysis.aggregates.quantiles
+    for spread, variant in product(_collected(analysis), analysis.experiment.variants):
+        curve = [quantiles[at_level(spread, level).name].get(variant) for level in CURVE]
+        known = [one for one in curve if one is not None]
+        if known:
+            values = tuple(one.value * scales(spread)[0] for one in known)
+            name = title_of(spread)
+            yield Spread(name, spread.unit, variant, known[0].events, CURVE, values)
 
 
-def quantile_effects(analysis: Analysis) -> tuple[QuantileEffect, ...]:
+def quantile_effects(analysis: Analysis) -> Iterator[QuantileEffect]:
     """Compare the quantiles of each value with control's, as quantile metrics are."""
-    control = analysis.experiment.control
-    return tuple(
-        _effect(analysis, spread, Arms(control, variant), level)
-        for spread in _collected(analysis)
-        for variant in analysis.experiment.treatments
-        for level in COMPARED
-    )
+    experiment = analysis.experiment
+    for spread, variant, level in product(_collected(analysis), experiment.treatments, COMPARED):
+        arms = Arms(experiment.control, variant)
+        comparison = compare(analysis, at_level(spread, level), arms)
+        yield QuantileEffect(
+            **vars(comparison.values),
+            value=title_of(spread),
+            variant=variant,
+            level=level,
+            reason=comparison.reason,
+        )
 
 
 def _collected(analysis: Analysis) -> Iterator[Metric]:
@@ -54,55 +53,26 @@ def _collected(analysis: Analysis) -> Iterator[Metric]:
             yield spread
 
 
-def _spread(analysis: Analysis, spread: Metric, variant: str) -> Spread | None:
-    quantiles = analysis.aggregates.quantiles
-    own = [quantiles[at_level(spread, level).name].get(variant) for level in CURVE]
-    known = [one for one in own if one is not None]
-    if not known:
-        return None
-    scale = scales(spread)[0]
-    values = tuple(one.value * scale for one in known)
-    return Spread(title_of(spread), spread.unit, variant, known[0].events, CURVE, values)
-
-
-def _effect(analysis: Analysis, spread: Metric, arms: Arms, level: float) -> QuantileEffect:
-    comparison = compare(analysis, at_level(spread, level), arms)
-    return QuantileEffect(
-        **vars(comparison.values),
-        value=title_of(spread),
-        variant=arms.treatment,
-        level=level,
-        reason=comparison.reason,
-    )
-
-
-def unit_aucs(analysis: Analysis) -> tuple[UnitAucs, ...]:
+def unit_aucs(analysis: Analysis) -> Iterator[UnitAucs]:
     """Count units by their own AUC, and those without one; none without GAUC."""
-    by_variant: dict[str, list[UnitsByAuc]] = {}
-    for one in analysis.aggregates.unit_aucs:
-        by_variant.setdefault(one.variant, []).append(one)
     least = analysis.experiment.privacy.min_units or 1
-    return tuple(
-        _unit_aucs(variant, by_variant[variant], least)
-        for variant in analysis.experiment.variants
-        if variant in by_variant
-    )
-
-
-def _unit_aucs(variant: str, rows: Sequence[UnitsByAuc], least: int) -> UnitAucs:
-    judged = [row for row in rows if row.fate == _JUDGED]
-    bins = [AucBin(r.bin / _BINS, (r.bin + 1) / _BINS, r.units, r.impressions) for r in judged]
-    return UnitAucs(
-        variant=variant,
-        units=sum(one.units for one in bins),
-        impressions=sum(one.impressions for one in bins),
-        bins=joined_bins(bins, least),
-        without=tuple(
-            WithoutAuc(cast(Fate, row.fate), row.units, row.impressions, row.left_out_clicks)
+    for variant in analysis.experiment.variants:
+        rows = [row for row in analysis.aggregates.unit_aucs if row.variant == variant]
+        bins = [
+            AucBin(row.bin / _BINS, (row.bin + 1) / _BINS, row.units, row.impressions)
+            for row in rows
+            if row.fate == _JUDGED
+        ]
+        without = tuple(
+            effects.WithoutAuc(
+                cast(effects.Fate, row.fate), row.units, row.impressions, row.left_out_clicks
+            )
             for row in rows
             if row.fate != _JUDGED
-        ),
-    )
+        )
+        if rows:
+            units, impressions = sum(b.units for b in bins), sum(b.impressions for b in bins)
+            yield UnitAucs(variant, units, impressions, joined_bins(bins, least), without)
 
 
 def joined_bins(bins: Sequence[AucBin], least: int) -> tuple[AucBin, ...]:
@@ -135,45 +105,37 @@ _POINTS = 50
 """Steps of the Lorenz curve."""
 
 
-def catalogue_uses(analysis: Analysis) -> tuple[CatalogueUse, ...]:
+def catalogue_uses(analysis: Analysis) -> Iterator[CatalogueUse]:
     """Say how each variant uses the catalogue; nothing without a catalogue metric."""
-    aggregates = analysis.aggregates
-    reach = aggregates.reach
+    aggregates, reach = analysis.aggregates, analysis.aggregates.reach
     if not reach.items or not aggregates.catalogue_size:
-        return ()
+        return
     variants = [name for name in analysis.experiment.variants if len(reach.item[reach.of(name)])]
     fewest = min(aggregates.units_of(name) for name in variants)
-    return tuple(_use(aggregates, name, fewest) for name in variants)
-
-
-def _use(aggregates: Aggregates, variant: str, fewest: int) -> CatalogueUse:
-    incidence = aggregates.incidence(variant)
-    size, own = incidence.catalogue_size, aggregates.units_of(variant)
-    units = np.bincount(incidence.item, incidence.units, size)
-    impressions = np.bincount(incidence.item, incidence.impressions, size).astype(np.float64)
-    places = sorted({*(-(-fewest * step // _STEPS) for step in range(1, _STEPS + 1)), own})
-    shares, of_impressions = lorenz(impressions)
-    return CatalogueUse(
-        variant=variant,
-        items=size,
-        shown=int(np.count_nonzero(impressions)),
-        impressions=int(impressions.sum()),
-        gini=gini(impressions, size),
-        units=tuple(places),
-        coverage=tuple(coverage(units[units > 0], own, at, size) for at in places),
-        item_shares=tuple(shares.tolist()),
-        impression_shares=tuple(of_impressions.tolist()),
-    )
+    for variant in variants:
+        incidence = aggregates.incidence(variant)
+        size, own = incidence.catalogue_size, aggregates.units_of(variant)
+        units = np.bincount(incidence.item, incidence.units, size)
+        impressions = np.bincount(incidence.item, incidence.impressions, size).astype(np.float64)
+        places = sorted({*(-(-fewest * step // _STEPS) for step in range(1, _STEPS + 1)), own})
+        shares, of_impressions = lorenz(impressions)
+        yield CatalogueUse(
+            variant=variant,
+            items=size,
+            shown=int(np.count_nonzero(impressions)),
+            impressions=int(impressions.sum()),
+            gini=gini(impressions, size),
+            units=tuple(places),
+            coverage=tuple(coverage(units[units > 0], own, at, size) for at in places),
+            item_shares=tuple(shares.tolist()),
+            impression_shares=tuple(of_impressions.tolist()),
+        )
 
 
 def lorenz(impressions: Floats) -> tuple[Floats, Floats]:
     """Return shares of items, least shown first, and of their impressions (Lorenz 1905).
 
-    Args:
-        impressions: Of each item of the catalogue, shape (items,).
-
-    Returns:
-        At most 51 points of each, from 0 to 1; each is exact, at a whole number of items.
+    At most 51 points of each, from 0 to 1; each is exact, at a whole number of items.
 
     Example:
         >>> shares, of_impressions = lorenz(np.array([6.0, 1.0, 0.0, 3.0]))

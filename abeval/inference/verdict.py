@@ -9,46 +9,38 @@ for their number (`families.py`).
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from abeval.inference.comparison import Key
 from abeval.inference.families import HELD
 from abeval.results import Check, Decision, MetricInfo, Row, Verdict, codes
 from abeval.results import format as fmt
 
+_UNKNOWN = MetricInfo("", "", "", "", "", "", margin=None, margin_relative=None)
+"""The definition of a metric that has none here: no unit, no margin."""
 
-@dataclass(frozen=True)
-class _Case:
+
+class _Case(NamedTuple):
     """What the decision on one variant rests on.
 
     Attributes:
-        goals: Its rows.
-        guardrails: Its rows.
         failed: Checks that failed, and touch a goal or a guardrail of any variant.
-        warned: Checks that warned.
-        beside: Checks that failed, and touch other metrics only.
-        metrics: Definitions.
         moved: Of ratios whose denominators moved, how far these and their totals did.
         compared: Goals × variants, over which p-values are adjusted.
-        early: That the log ends before the period, where one look at its end was planned.
     """
 
-    goals: tuple[Row, ...]
-    guardrails: tuple[Row, ...]
-    failed: tuple[Check, ...]
-    warned: tuple[Check, ...]
-    beside: tuple[Check, ...]
-    metrics: tuple[MetricInfo, ...]
+    goals: list[Row]
+    guardrails: list[Row]
+    failed: list[Check]
+    metrics: Mapping[str, MetricInfo]
     moved: Mapping[Key, str]
     compared: int
-    early: str
 
-    def metric(self, row: Row) -> MetricInfo | None:
-        return next((m for m in self.metrics if m.name == row.metric), None)
+    def metric(self, row: Row) -> MetricInfo:
+        return self.metrics.get(row.metric, _UNKNOWN)
 
     def effect(self, row: Row) -> fmt.Shown | None:
-        metric = self.metric(row)
-        return fmt.effect(row, metric.unit if metric else "")
+        return fmt.effect(row, self.metric(row).unit)
 
 
 def decide(
@@ -77,46 +69,35 @@ def decide(
     """
     judged = {row.metric for row in rows if row.role != "diagnostic"}
     all_failed = [check for check in trust if check.status == "fail"]
-    failed = tuple(check for check in all_failed if check.touches(judged))
-    beside = tuple(check for check in all_failed if check not in failed)
-    warned = tuple(check for check in trust if check.status == "warn")
+    failed = [check for check in all_failed if check.touches(judged)]
+    notes = f"; {early}, but only one look, at the end, is valid" if early else ""
+    if beside := [check.name for check in all_failed if check not in failed]:
+        notes += f"; {fmt.listing(beside)} failed, which touches other metrics only"
+    if warned := [check.name for check in trust if check.status == "warn"]:
+        notes += f"; note the warning on {fmt.listing(warned)}"
     compared = sum(row.role == "goal" and row.p_adjusted is not None for row in rows)
-    verdicts = []
+    by_name, verdicts = {metric.name: metric for metric in metrics}, []
     for variant in dict.fromkeys(row.variant for row in rows):
-        own = [row for row in rows if row.variant == variant]
-        goals = tuple(row for row in own if row.role == "goal")
-        guardrails = tuple(row for row in own if row.role == "guardrail")
-        case = _Case(
-            goals, guardrails, failed, warned, beside, tuple(metrics), moved or {}, compared, early
+        goals, guardrails = (
+            [row for row in rows if row.variant == variant and row.role == role]
+            for role in ("goal", "guardrail")
         )
-        verdicts.append(_verdict(variant, case))
+        case = _Case(goals, guardrails, failed, by_name, moved or {}, compared)
+        decision, clause = _decision(case)
+        sentence = f"{codes.words(decision).upper()}: {clause}{'' if failed else notes}."
+        verdicts.append(Verdict(variant, decision, sentence))
     return tuple(verdicts)
 
 
-def _verdict(variant: str, case: _Case) -> Verdict:
-    decision = _decision(case)
-    clause = _CLAUSES[decision](case)
-    if decision != "do_not_trust":
-        clause += _notes(case)
-    return Verdict(variant, decision, f"{codes.words(decision).upper()}: {clause}.")
-
-
-def _notes(case: _Case) -> str:
-    """Note an early end, warnings, and failures that touch no goal and no guardrail."""
-    warned, beside = ([check.name for check in checks] for checks in (case.warned, case.beside))
-    failures = f"; {fmt.listing(beside)} failed, which touches other metrics only" if beside else ""
-    warnings = f"; note the warning on {fmt.listing(warned)}" if warned else ""
-    early = f"; {case.early}, but only one look, at the end, is valid" if case.early else ""
-    return early + failures + warnings
-
-
-def _decision(case: _Case) -> Decision:
+def _decision(case: _Case) -> tuple[Decision, str]:
+    """Decide, and say what the decision rests on."""
     if case.failed:
-        return "do_not_trust"
+        return "do_not_trust", _do_not_trust(case)
     if any(row.status == "worse" for row in (*case.goals, *case.guardrails)):
-        return "do_not_ship"
-    held = all(row.status in HELD for row in case.guardrails)
-    return "ship" if held and _better(case) else "keep_running"
+        return "do_not_ship", _do_not_ship(case)
+    if _gains(case) and all(row.status in HELD for row in case.guardrails):
+        return "ship", _ship(case)
+    return "keep_running", _keep_running(case)
 
 
 def _do_not_trust(case: _Case) -> str:
@@ -132,48 +113,33 @@ def _ship(case: _Case) -> str:
     guard = f", guardrails held ({held})" if held else "; no guardrail was set"
     open_goals = [r.metric for r in case.goals if r.status != "better" and not _is_moved(r)]
     still = f"; {fmt.listing(open_goals)} not shown to be better" if open_goals else ""
-    return f"{_effects(case, _better(case))}{guard}{still}{_beside(case)}"
-
-
-def _beside(case: _Case) -> str:
-    """Name goals that cannot decide, where others do."""
-    return "".join(f"; {_undecided(case, row)}" for row in case.goals if _is_moved(row))
+    return f"{_gains(case)}{guard}{still}{_beside(case)}"
 
 
 def _do_not_ship(case: _Case) -> str:
     harms = [_harm(case, row) for row in (*case.goals, *case.guardrails) if row.status == "worse"]
-    gains = _better(case)
-    lead = f"{_effects(case, gains)}, but " if gains else ""
-    return f"{lead}{fmt.listing(harms)}"
+    gains = _gains(case)
+    return f"{gains}, but {fmt.listing(harms)}" if gains else fmt.listing(harms)
 
 
 def _keep_running(case: _Case) -> str:
     if not case.goals:
         return "no metric is a goal, so there is nothing to decide on"
-    gains = _better(case)
+    gains = _gains(case)
     if not gains:
         return _open_goals(case)
     waiting = [_waiting(case, row) for row in case.guardrails if row.status not in HELD]
-    return f"{_effects(case, gains)}, but {fmt.listing(waiting)}{_beside(case)}"
+    return f"{gains}, but {fmt.listing(waiting)}{_beside(case)}"
 
 
 _HAS_WORDS = ("denominator_moved", "not_after_correction")
 """Reasons of an unclear row that say more than its interval."""
 
-_CLAUSES = {
-    "do_not_trust": _do_not_trust,
-    "ship": _ship,
-    "do_not_ship": _do_not_ship,
-    "keep_running": _keep_running,
-}
 
-
-def _better(case: _Case) -> list[Row]:
-    return [row for row in case.goals if row.status == "better"]
-
-
-def _effects(case: _Case, rows: Sequence[Row]) -> str:
-    return fmt.listing([_named(case, row) for row in rows])
+def _gains(case: _Case) -> str:
+    """Name the goals that are better; empty where none is."""
+    better = [_named(case, row) for row in case.goals if row.status == "better"]
+    return fmt.listing(better) if better else ""
 
 
 def _named(case: _Case, row: Row) -> str:
@@ -187,6 +153,11 @@ def _is_moved(row: Row) -> bool:
     return row.reason == "denominator_moved"
 
 
+def _beside(case: _Case) -> str:
+    """Name goals that cannot decide, where others do."""
+    return "".join(f"; {_undecided(case, row)}" for row in case.goals if _is_moved(row))
+
+
 def _undecided(case: _Case, row: Row) -> str:
     """Name a ratio whose denominator moved, and what to judge by in its place."""
     return f"{_named(case, row)} cannot decide: {case.moved.get((row.metric, row.variant), '')}"
@@ -195,25 +166,25 @@ def _undecided(case: _Case, row: Row) -> str:
 def _harm(case: _Case, row: Row) -> str:
     """Say what is proven of a row that is worse: only that, or that its margin is broken."""
     named, metric = _named(case, row), case.metric(row)
-    margin, sign = _margin(metric), {"increase": -1, "decrease": 1}.get(row.direction)
-    relative = metric is not None and metric.margin_relative
-    ends = (row.lift_low, row.lift, row.lift_high)
-    if not relative:
-        ends = (row.difference_low, row.difference, row.difference_high)
-    harm = sorted(sign * end for end in ends if sign and end is not None)
-    if metric is not None and metric.within is not None:
+    if metric.within is not None:
         return f"{named} lies outside {fmt.within(*metric.within)}"
-    if metric is None or metric.margin is None or row.role != "guardrail" or len(harm) < 3:
+    ends = (row.difference_low, row.difference, row.difference_high)
+    if metric.margin_relative:
+        ends = (row.lift_low, row.lift, row.lift_high)
+    sign = -1 if row.direction == "increase" else 1
+    harm = sorted(sign * end for end in ends if end is not None)
+    if metric.margin is None or row.role != "guardrail" or len(harm) < 3:
         return f"{named} is worse"
+    margin = _margin(metric)
     if harm[0] > metric.margin:
         return f"{named} breaks its {margin} margin"
     likely = "likely but not proven" if harm[1] > metric.margin else "not ruled out"
     return f"{named} is worse, and a loss beyond its {margin} margin is {likely}"
 
 
-def _margin(metric: MetricInfo | None) -> str | None:
+def _margin(metric: MetricInfo) -> str | None:
     """Write the margin in words; None where there is none."""
-    if metric is None or metric.margin is None:
+    if metric.margin is None:
         return None
     return fmt.margin(metric.margin, bool(metric.margin_relative), metric.unit)
 
@@ -225,7 +196,7 @@ def _waiting(case: _Case, row: Row) -> str:
     if case.effect(row) is None or row.status != "unclear":
         return _no_number(case, row)
     metric = case.metric(row)
-    if metric is not None and metric.within is not None:
+    if metric.within is not None:
         return f"{_named(case, row)} could still lie outside {fmt.within(*metric.within)}"
     margin = _margin(metric)
     if margin is None:

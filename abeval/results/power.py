@@ -21,13 +21,13 @@ class Plan(Frozen):
 
     metric: str
     role: str
-    baseline: float | None
-    sd: float | None
-    mde: float | None
-    units_control: float | None
-    units: float | None
-    days: float | None
-    reason: str | None
+    baseline: float | None = None
+    sd: float | None = None
+    mde: float | None = None
+    units_control: float | None = None
+    units: float | None = None
+    days: float | None = None
+    reason: str | None = None
 
 
 class DecisionPlan(Frozen):
@@ -47,14 +47,14 @@ class DecisionPlan(Frozen):
     guardrails: int
     family: str
     looks: int
-    mde: float | None
-    units: float | None
-    days: float | None
-    ship: float | None
-    ship_one: float | None
-    ship_none: float | None
-    stop_none: float | None
-    reason: str | None
+    mde: float | None = None
+    units: float | None = None
+    days: float | None = None
+    ship: float | None = None
+    ship_one: float | None = None
+    ship_none: float | None = None
+    stop_none: float | None = None
+    reason: str | None = None
 
 
 class Plans(Tabled):

@@ -143,7 +143,8 @@ class Course:
             return means_and_ratios.compare_moments(metric, *known.windows[span, entered], rule)
         days = 1 if self.axis.name in ("hour", "weekday") else span[1] - span[0] + 1
         pair = means_and_ratios.pair_of(window, self.arms)
-        return means_and_ratios.compare_with_shape(metric, pair, rule, known.shape, days)
+        skewness = known.shape.skewness(days), known.shape.scaled
+        return means_and_ratios.compare_moments(metric, *pair, rule, skewness=skewness)
 
 
 def calendar(

@@ -233,12 +233,11 @@ def test_planned_looks_can_end_the_experiment() -> None:
     looks = once._replace(
         critical=lambda level: sequential.bounds(shares, level).z, fractions=shares
     )
-    claims = power.Claims([2.8016], [])
-    fixed = power.odds(claims, once, power.draws(np.eye(1), 1, 0.5, 1))
-    ended = power.odds(claims, looks, power.draws(np.eye(1), 1, 0.5, 4))
+    fixed = power.odds([2.8016], [], once, power.draws(np.eye(1), 1, 0.5, 1))
+    ended = power.odds([2.8016], [], looks, power.draws(np.eye(1), 1, 0.5, 4))
     assert fixed.ship == pytest.approx(0.8, abs=0.01)
     assert 0.77 < ended.ship < fixed.ship
-    nothing = power.odds(power.Claims([0.0], []), looks, power.draws(np.eye(1), 1, 0.5, 4))
+    nothing = power.odds([0.0], [], looks, power.draws(np.eye(1), 1, 0.5, 4))
     assert nothing.ship + nothing.stop == pytest.approx(0.05, abs=0.006)
 
 

@@ -14,11 +14,7 @@ import abeval
 from abeval.inference import special_tests
 from abeval.inference.comparison import Arms, Comparison, Rule
 from abeval.inference.looks import AlwaysValid, Planned
-from abeval.inference.means_and_ratios import (
-    cells_of,
-    compare_moments,
-    compare_within,
-)
+from abeval.inference.means_and_ratios import compare_moments, compare_within, strata_of
 from abeval.metrics.definition import Metric
 from abeval.results.analysis import Result
 from abeval.stats import adjustment, skewed
@@ -309,7 +305,9 @@ class TestAdjusted:
         control = {"x": drawn(1, 4000), "y": drawn(2, 2000, 3.0)}
         treatment = {"x": drawn(3, 300), "y": drawn(4, 400, 3.0)}
         whole = control["x"] + control["y"], treatment["x"] + treatment["y"]
-        row = compare_moments(MEAN, *whole, Rule(), cells_of([(control, treatment)]))
+        of_cells = [[{"a": control[cell], "b": treatment[cell]}] for cell in ("x", "y")]
+        strata = strata_of(of_cells, Arms("a", "b"))
+        row = compare_moments(MEAN, *whole, Rule(), strata)
         effect = _effect(row)
         assert effect.method == "post_stratified_permutation_moments"
         cells = [[arm["x"].pick(0), arm["y"].pick(0)] for arm in (control, treatment)]
