@@ -12,7 +12,11 @@ from typer.main import get_group
 import abeval
 from abeval.api import LoadedExperiment
 from abeval.cli.main import app
+from abeval.experiment.sections import TrustOptions
+from abeval.inference.trust import checks
 from abeval.logs.run import Inputs
+from abeval.metrics.builtin import builtin_metrics
+from abeval.report.page import PARTS
 
 ROOT = Path(__file__).parents[1]
 DOCS = {
@@ -150,3 +154,28 @@ def table(page: str, head: str) -> list[list[str]]:
     """The cells of a table's rows, by how its head begins."""
     rows = DOCS[page][DOCS[page].index(head) :].split("\n\n")[0].splitlines()[2:]
     return [row.strip("| ").split(" | ") for row in rows]
+
+
+CHECKS = {
+    row.name
+    for rows in vars(checks).values()
+    if isinstance(rows, tuple)
+    for row in rows
+    if isinstance(row, checks.Row)
+}
+"""Names of the rows of all tables of `checks.py`."""
+
+
+@pytest.mark.parametrize(
+    ("page", "names"),
+    [
+        ("docs/report.md", [part.id for part in PARTS]),
+        ("docs/experiment-file.md", [*TrustOptions.model_fields]),
+        ("docs/metrics.md", [*builtin_metrics(30, 30)]),
+        ("docs/trust.md", [re.sub("^LOG_|^clicks_|:SEGMENT$", "", name) for name in CHECKS]),
+    ],
+)
+def test_a_page_names_all_of_its_kind(page: str, names: list[str]) -> None:
+    named = {word for code in code_of(DOCS[page]) for word in re.findall(r"\w+", code)}
+    assert names
+    assert set(names) <= named

@@ -159,7 +159,7 @@ def _last(control: Arm, treatment: Arm, inside: Floats, outside: Floats, side: s
 
 
 def _difference_at(control: Arm, treatment: Arm, ratio: Floats, reach: float) -> Floats:
-    """`stats.skewed_ends.difference_at` over arrays."""
+    """`stats.skewed.difference_at` over arrays."""
     units = control.units + treatment.units
     error = np.sqrt(control.square + treatment.square / ratio**2) / units
     base = (control.total + treatment.total / ratio) / units
