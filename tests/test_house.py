@@ -1,6 +1,7 @@
 """The plan of the house: which package may import which, and that no import runs in a circle."""
 
 import ast
+import re
 from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
@@ -182,6 +183,24 @@ def circles() -> list[list[str]]:
 
 def test_no_import_runs_in_a_circle():
     assert circles() == []
+
+
+def test_contributing_says_who_uses_each_room():
+    rows = (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8").splitlines()
+    listed = 0
+    for row in rows:
+        rooms = set(re.findall(r"`abeval/(\w+)(?:/`|\.py`)", row.split(" | ")[0]))
+        if row.startswith("| `abeval/") and rooms and row.count(" | ") == 3:
+            users = {
+                module.split(".")[1]
+                for module, target in arrows()
+                if target.split(".")[1] in rooms
+                and module.split(".")[1] not in {*rooms, "__main__"}
+            }
+            said = row.rsplit(" | ", 1)[1].removesuffix(" |")
+            assert said == (", ".join(sorted(users)) or "who uses abeval"), row
+            listed += 1
+    assert listed > 20
 
 
 def made_relations() -> dict[str, list[str]]:
