@@ -13,7 +13,7 @@ from abeval.aggregates.aggregates import BucketSums, deals_units
 from abeval.experiment.model import Experiment
 from abeval.inference.compare import Analysis
 from abeval.inference.comparison import Comparisons
-from abeval.inference.special_tests import FEW, FEW_UNEVEN, LIMIT, MOST, UNEVEN
+from abeval.inference.special_tests import LIMIT, MOST, few
 from abeval.results import AAMetric
 from abeval.results.trust import AAResult
 from abeval.stats.records import Floats, Refusal
@@ -90,8 +90,7 @@ def few_expected(sums: BucketSums, share: float) -> bool:
     if not shares.all() or not np.allclose(means, n, rtol=_ROUNDING, atol=0):
         return False
     smaller = min(share, 1 - share)
-    limit = FEW_UNEVEN if 1 - smaller > UNEVEN * smaller else FEW
-    return bool(smaller * min(y, n - y) < limit)
+    return bool(smaller * min(y, n - y) < few(smaller, 1 - smaller))
 
 
 BINS = 20
@@ -153,16 +152,15 @@ def aa_replays(
     """
     (_, share), units = most_uneven(experiment, counts), sum(counts.values())
     # An exact test judges the values as they are, also where others are adjusted.
-    few = [name for name, one in sums.items() if few_expected(one, share)]
+    exact = [name for name, one in sums.items() if few_expected(one, share)]
     if experiment.inference.adjust in ("cuped", "regression"):
         sums = {name: without_past(one) for name, one in sums.items()}
     refused: dict[str, str] = {}
     knows_skewed = skewed is not None or deals_units(units)
     if skewed is None:
-        skewed, refused = _skewed_units(
-            {name: one for name, one in sums.items() if name not in few}, share
-        )
-        refused |= dict.fromkeys(few, EXACT)
+        others = {name: one for name, one in sums.items() if name not in exact}
+        skewed, refused = _skewed_units(others, share)
+        refused |= dict.fromkeys(exact, EXACT)
     replayed = {name: one for name, one in sums.items() if name not in refused}
     p_values, impossible = aa_p_values(replayed, share, runs, seed, skewed)
     return AAResult(
