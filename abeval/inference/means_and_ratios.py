@@ -43,8 +43,7 @@ class Strata(NamedTuple):
     Attributes:
         pairs: Moments of control and of the variant in each.
         shares: What each weighs; None by its units.
-        adjusts: Whether they take variance out, as the cells of a segment do. Stretches of entry
-            days do not: the moments that are compared have them weighed already.
+        adjusts: Whether they take variance out, as cells do; stretches are weighed already.
     """
 
     pairs: Sequence[tuple[Moments, Moments]]

@@ -28,11 +28,7 @@ def scorecard(
 ) -> tuple[Row, ...]:
     """Return one row per metric and variant, in the order of both.
 
-    Args:
-        analysis: The plan and its metrics.
-        comparisons: Of each metric and variant.
-        doubts: Metrics whose numbers must not be trusted, and why.
-        totals: Of the numerators of ratios whose denominators moved.
+    Doubts say why a metric is not to be trusted; totals are of ratios whose denominators moved.
     """
     plan = analysis.experiment, analysis.metrics
     rows = {(row.metric, row.variant): row for row in judged_rows(*plan, comparisons)}

@@ -21,13 +21,7 @@ _UNKNOWN = MetricInfo("", "", "", "", "", "", margin=None, margin_relative=None)
 
 
 class _Case(NamedTuple):
-    """What the decision on one variant rests on.
-
-    Attributes:
-        failed: Checks that failed, and touch a goal or a guardrail of any variant.
-        moved: Of ratios whose denominators moved, how far these and their totals did.
-        compared: Goals × variants, over which p-values are adjusted.
-    """
+    """What the decision on one variant rests on; p-values are adjusted over `compared` tests."""
 
     goals: list[Row]
     guardrails: list[Row]
@@ -56,8 +50,8 @@ def decide(
         trust: The trust checks, shared by all variants.
         rows: The scorecard.
         metrics: Definitions, for units and guardrail margins.
-        moved: Of ratios whose denominators moved, how far these and their totals did, in words.
-        early: That the log ends before the period, in words, where one look at its end was planned.
+        moved: How far moved denominators and their totals did, in words.
+        early: That the log ends before the one planned look, in words.
 
     Example:
         >>> from abeval.results.record import columns_of
