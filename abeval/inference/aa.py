@@ -155,8 +155,8 @@ def aa_replays(
     exact = [name for name, one in sums.items() if few_expected(one, share)]
     if experiment.inference.adjust in ("cuped", "regression"):
         sums = {name: without_past(one) for name, one in sums.items()}
-    refused: dict[str, str] = {}
-    knows_skewed = skewed is not None or deals_units(units)
+    refused, by_units = dict[str, str](), deals_units(units)
+    knows_skewed = skewed is not None or by_units
     if skewed is None:
         others = {name: one for name, one in sums.items() if name not in exact}
         skewed, refused = _skewed_units(others, share)
@@ -166,7 +166,7 @@ def aa_replays(
     return AAResult(
         alpha=experiment.alpha,
         share=share,
-        dealt="units" if deals_units(units) else "sub_buckets",
+        dealt="units" if by_units else "sub_buckets",
         units=units,
         metrics=tuple(_row(name, p, experiment.alpha) for name, p in p_values.items()),
         histograms={
@@ -174,7 +174,7 @@ def aa_replays(
             for name, p in p_values.items()
         },
         refused={**refused, **impossible},
-        notes=_notes(experiment, deals_units(units), knows_skewed),
+        notes=_notes(experiment, by_units, knows_skewed),
         seed=seed,
     )
 
@@ -187,11 +187,9 @@ def _skewed_units(
     for name, one in sums.items():
         skewness, units = skewness_of_units(one), float(one.units.sum())
         left = abs(left_in_difference(skewness, units, share))
-        if one.units.max() > 1 or left <= LIMIT:
-            continue
-        if left > MOST:
+        if one.units.max() == 1 and left > MOST:
             refused[name] = TOO_SKEWED
-        else:
+        elif one.units.max() == 1 and left > LIMIT:
             skewed[name] = skewness
     return skewed, refused
 
@@ -232,8 +230,7 @@ def aa_p_values(
     groups: dict[bytes, list[str]] = {}
     for name, one in sums.items():
         groups.setdefault(one.units.tobytes(), []).append(name)
-    p_values: dict[str, Floats] = {}
-    refused: dict[str, str] = {}
+    p_values, refused = dict[str, Floats](), dict[str, str]()
     queue = [*groups.values()]
     for group in queue:
         of = [(skewed or {}).get(name, np.nan) for name in group]

@@ -309,13 +309,9 @@ def power_outlook(analysis: Analysis, growths: Mapping[str, Growth]) -> PowerOut
     if experiment.period is not None:
         start, end = experiment.period.bounds
         planned = (end - start) / timedelta(days=1)
-    return PowerOutlook(
-        experiment.alpha,
-        POWER,
-        tuple(_metric_outlook(one, planned) for one in outlooks),
-        planned_days=planned,
-        next_look=_next_look(experiment, outlooks),
-    )
+    rows = tuple(_metric_outlook(one, planned) for one in outlooks)
+    next_look = _next_look(experiment, outlooks)
+    return PowerOutlook(experiment.alpha, POWER, rows, planned_days=planned, next_look=next_look)
 
 
 def _next_look(experiment: Experiment, outlooks: Sequence[Outlook]) -> str | None:

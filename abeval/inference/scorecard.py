@@ -221,9 +221,8 @@ def winners_curse(
         return
     for row in rows:
         effect = comparisons[row.metric, row.variant].effect
-        if row.role != "goal" or row.status not in ("better", "worse") or effect is None:
-            continue
-        if effect.se <= 0:
+        is_significant = row.role == "goal" and row.status in ("better", "worse")
+        if not is_significant or effect is None or effect.se <= 0:
             continue
         errors = decisions.type_s_m(effect.difference, effect.se, analysis.experiment.alpha)
         if errors.power < ENOUGH_POWER:
