@@ -60,11 +60,6 @@ class _Sample(NamedTuple):
     strata: Strata
     skewness: tuple[float, bool] | None
 
-    @property
-    def values(self) -> tuple[Estimate, Estimate]:
-        """Return the values of control and of the variant."""
-        return _estimate(self.metric, self.arms[0]), _estimate(self.metric, self.arms[1])
-
 
 def compare_within(
     metric: Metric, moments: ByStretch, arms: Arms, rule: Rule, cells: Strata | None = None
@@ -107,7 +102,8 @@ def compare_moments(
     if control.mean[1] == 0 or treatment.mean[1] == 0:
         return refused(*units, "empty_denominator")
     arms = control, treatment
-    bare = Comparison(*units, *(float(one.mean[0] / one.mean[1]) for one in arms))
+    first, second = (float(one.mean[0] / one.mean[1]) for one in arms)
+    bare = Comparison(*units, first, second)
     try:
         return _judged(bare, _Sample(metric, arms, rule, strata or Strata([arms]), skewness))
     except special_tests.TooSkewed as refusal:
@@ -119,10 +115,10 @@ def compare_moments(
 def _judged(bare: Comparison, sample: _Sample) -> Comparison:
     """Add the effect: exact, by permutation, adjusted or plain, the first that is asked for."""
     metric, arms, rule, strata, _ = sample
-    control, treatment = values = sample.values
+    control, treatment = (_estimate(metric, arm) for arm in arms)
     bare = replace(bare, own=treatment)
     if not metric.is_mean_or_ratio:
-        return comparison.with_difference(bare, *values, method_of(metric), rule)
+        return comparison.with_difference(bare, control, treatment, method_of(metric), rule)
     counts = special_tests.rare(*arms) if rule.looks is None else None
     if counts is not None:
         effect = special_tests.compare_counts(counts, rule.alpha, metric.unit == "share")
@@ -140,7 +136,7 @@ def _judged(bare: Comparison, sample: _Sample) -> Comparison:
                 named = adjusted.effect._replace(method=f"cuped_{method_of(metric)}")
                 adjusted = adjusted._replace(effect=named)
             return replace(comparison.with_joint(bare, adjusted, rule), adjusted=adjusted)
-    return comparison.with_difference(bare, *values, method_of(metric), rule)
+    return comparison.with_difference(bare, control, treatment, method_of(metric), rule)
 
 
 def _adjusted(sample: _Sample) -> Adjusted | None:
@@ -161,7 +157,8 @@ def _skewed(sample: _Sample, adjusted: Adjusted | None) -> Skewed | None:
     is_ratio = metric.kind != "mean"
     if skewness is not None:
         are_shares = not is_ratio and special_tests.has_shares(*arms)
-        return special_tests.by_skewness(sample.values, *skewness, are_shares)
+        values = [_estimate(metric, arm) for arm in arms]
+        return special_tests.by_skewness(values, *skewness, are_shares)
     past = None if adjusted is None or strata.adjusts else of_past(metric, *arms)
     if past is None:
         return special_tests.by_moments(strata.pairs, is_ratio, strata.shares)

@@ -128,8 +128,8 @@ class _Case(NamedTuple):
     """What is decided on, and the draws it is decided by."""
 
     experiment: Experiment
-    goals: tuple[Outlook, ...]
-    guardrails: tuple[Outlook, ...]
+    goals: list[Outlook]
+    guardrails: list[Outlook]
     steps: Floats
 
     def odds(self, size: float, *effects: float) -> Odds:
@@ -158,8 +158,8 @@ def _decision_plan(
 ) -> DecisionPlan | None:
     """Plan the verdict; None without a goal."""
     experiment, inference = analysis.experiment, analysis.experiment.inference
-    goals = tuple(one for one in outlooks if one.metric.role == "goal")
-    guardrails = tuple(one for one in outlooks if one.metric.role == "guardrail")
+    goals = [one for one in outlooks if one.metric.role == "goal"]
+    guardrails = [one for one in outlooks if one.metric.role == "guardrail"]
     if not goals:
         return None
     looks = len(planned_fractions(experiment)) if inference.looks == "group_sequential" else 1
@@ -185,9 +185,8 @@ def _planned(bare: DecisionPlan, case: _Case, target: Target) -> DecisionPlan:
         most = outlook.MOST_UNITS if first.growth is None else MOST_DAYS
         ships = partial(case.ships, effect=effect)
         size = outlook.smallest(lambda size: ships(size) >= power, first.size_of(None), most)
-    none, sized = case.odds(size), replace(bare, units=first.at(size).units)
-    if first.growth is not None:
-        sized = replace(sized, days=size)
+    none, days = case.odds(size), bare.days if first.growth is None else size
+    sized = replace(bare, units=first.at(size).units, days=days)
     sized = replace(sized, ship_none=none.ship, stop_none=none.stop)
     if effect is None:
         reason = "the guardrails hold too seldom at this size, whatever the goals gain"

@@ -97,7 +97,7 @@ def _picked(moments: ByStretch, *places: int) -> ByStretch:
 
 def _of_balance(row: Balance) -> Finding:
     name = f"pre_period:{row.metric}:{row.variant}"
-    if row.p_adjusted is None or row.p_value is None:
+    if row.p_adjusted is None:
         return skipped(f"{row.metric} before the experiment cannot be compared: {row.reason}", name)
     calm, alarm = (
         f"{row.metric} of {row.variant} {words} before the experiment: {row.control:.4g} against "
@@ -135,16 +135,16 @@ def denominator_checks(analysis: Analysis) -> list[Finding]:
     if not p_values:
         return [skipped(one) for one in unknown]
     moved = _moved(analysis, bottoms)
-    words = "; ".join(f"{name} of {variant}: {one.words}" for (name, variant), one in moved.items())
+    words = [f"{name} of {variant}: {one.words}" for (name, variant), one in moved.items()]
     alarm = (
         "the treatment moves what a ratio divides by, so the ratio compares other rows than "
-        f"control's: {words}"
+        "control's: "
     )
     return [
         Finding(
             min(p_values.values()),
             "; ".join(["what the ratios divide by shows no difference", *unknown]),
-            "; ".join([alarm, *unknown]),
+            alarm + "; ".join([*words, *unknown]),
             metrics=tuple(dict.fromkeys(name for name, _ in moved)),
             worst="warn",
             remedy="judge by totals per unit: the ratio decides only what that of its numerator "

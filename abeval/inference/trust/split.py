@@ -118,9 +118,8 @@ def _running(analysis: Analysis, when: str) -> list[tuple[str, list[int], float]
     if not counts or not _has_one_split(analysis):
         return []
     path = np.cumsum(np.array(list(counts.values())), axis=0)
-    try:
-        p_values = srm.sequential(path, _weights(analysis)[0])
-    except Refusal:
+    p_values = or_none(lambda: srm.sequential(path, _weights(analysis)[0]))
+    if p_values is None:
         return []
     return list(zip(counts, counts.values(), p_values, strict=True))
 
