@@ -13,7 +13,7 @@ from abeval.aggregates.aggregates import BucketSums, deals_units
 from abeval.experiment.model import Experiment
 from abeval.inference.compare import Analysis
 from abeval.inference.comparison import Comparisons
-from abeval.inference.special_tests import FEW, FEW_UNEVEN, LIMIT, MOST, UNEVEN
+from abeval.inference.special_tests import LIMIT, MOST, few
 from abeval.results import AAMetric
 from abeval.results.trust import AAResult
 from abeval.stats.records import Floats, Refusal
@@ -90,8 +90,7 @@ def few_expected(sums: BucketSums, share: float) -> bool:
     if not shares.all() or not np.allclose(means, n, rtol=_ROUNDING, atol=0):
         return False
     smaller = min(share, 1 - share)
-    limit = FEW_UNEVEN if 1 - smaller > UNEVEN * smaller else FEW
-    return bool(smaller * min(y, n - y) < limit)
+    return bool(smaller * min(y, n - y) < few(smaller, 1 - smaller))
 
 
 BINS = 20
@@ -153,22 +152,21 @@ def aa_replays(
     """
     (_, share), units = most_uneven(experiment, counts), sum(counts.values())
     # An exact test judges the values as they are, also where others are adjusted.
-    few = [name for name, one in sums.items() if few_expected(one, share)]
+    exact = [name for name, one in sums.items() if few_expected(one, share)]
     if experiment.inference.adjust in ("cuped", "regression"):
         sums = {name: without_past(one) for name, one in sums.items()}
-    refused: dict[str, str] = {}
-    knows_skewed = skewed is not None or deals_units(units)
+    refused, by_units = dict[str, str](), deals_units(units)
+    knows_skewed = skewed is not None or by_units
     if skewed is None:
-        skewed, refused = _skewed_units(
-            {name: one for name, one in sums.items() if name not in few}, share
-        )
-        refused |= dict.fromkeys(few, EXACT)
+        others = {name: one for name, one in sums.items() if name not in exact}
+        skewed, refused = _skewed_units(others, share)
+        refused |= dict.fromkeys(exact, EXACT)
     replayed = {name: one for name, one in sums.items() if name not in refused}
     p_values, impossible = aa_p_values(replayed, share, runs, seed, skewed)
     return AAResult(
         alpha=experiment.alpha,
         share=share,
-        dealt="units" if deals_units(units) else "sub_buckets",
+        dealt="units" if by_units else "sub_buckets",
         units=units,
         metrics=tuple(_row(name, p, experiment.alpha) for name, p in p_values.items()),
         histograms={
@@ -176,7 +174,7 @@ def aa_replays(
             for name, p in p_values.items()
         },
         refused={**refused, **impossible},
-        notes=_notes(experiment, deals_units(units), knows_skewed),
+        notes=_notes(experiment, by_units, knows_skewed),
         seed=seed,
     )
 
@@ -189,11 +187,9 @@ def _skewed_units(
     for name, one in sums.items():
         skewness, units = skewness_of_units(one), float(one.units.sum())
         left = abs(left_in_difference(skewness, units, share))
-        if one.units.max() > 1 or left <= LIMIT:
-            continue
-        if left > MOST:
+        if one.units.max() == 1 and left > MOST:
             refused[name] = TOO_SKEWED
-        else:
+        elif one.units.max() == 1 and left > LIMIT:
             skewed[name] = skewness
     return skewed, refused
 
@@ -234,8 +230,7 @@ def aa_p_values(
     groups: dict[bytes, list[str]] = {}
     for name, one in sums.items():
         groups.setdefault(one.units.tobytes(), []).append(name)
-    p_values: dict[str, Floats] = {}
-    refused: dict[str, str] = {}
+    p_values, refused = dict[str, Floats](), dict[str, str]()
     queue = [*groups.values()]
     for group in queue:
         of = [(skewed or {}).get(name, np.nan) for name in group]

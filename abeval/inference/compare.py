@@ -40,10 +40,9 @@ class Analysis:
 
 
 def compare_all(analysis: Analysis, permutations: int = 1000) -> Comparisons:
-    """Compare every metric in every variant with control.
+    """Compare every metric in every variant with control; with 0 permutations by the jackknife.
 
-    Catalogue metrics are compared together, because they count the same items; with 0 permutations
-    the jackknife tests them.
+    Catalogue metrics are compared together, because they count the same items.
     """
     catalogue = _compare_catalogues(analysis, permutations)
     return {
@@ -148,9 +147,8 @@ def rule_of(analysis: Analysis, metric: Metric, arms: Arms) -> Rule:
 def _information_by_day(analysis: Analysis, metric: Metric, arms: Arms) -> dict[str, float]:
     """Return information on a metric's effect up to the end of each day, in any unit.
 
-    A unit's days count as if they were independent. That is never less new information than they
-    bring, so that bounds stay on the safe side. A metric that is no sum over days takes the days
-    of units of one that is.
+    A unit's days count as if independent: never less new information than they bring, which keeps
+    bounds safe. A metric that is no sum over days takes the days of units of one that is.
     """
     aggregates = analysis.aggregates
     adds_up = metric.is_mean_or_ratio and bool(aggregates.cells(metric.name, DAY))

@@ -24,12 +24,10 @@ HELD: frozenset[Status] = frozenset({"better", "non_inferior", "equivalent"})
 
 
 class InRange(NamedTuple):
-    """A variant's value against the bounds that it may have.
+    """A variant's value, with its interval at the look of the row, against its bounds.
 
-    Attributes:
-        value: The variant's value, with its interval at the look of the row.
-        p_value: Two-sided, of a value that is no farther out than its nearer bound; 1 inside.
-        holds: Whether both one-sided tests reject a value out of bounds.
+    The two-sided p-value is of a value no farther out than its nearer bound, 1 inside; the range
+    holds where both one-sided tests reject a value out of bounds.
     """
 
     value: float
@@ -74,11 +72,7 @@ def own_p_value(metric: Metric, comparison: Comparison, alpha: float) -> float |
 def status_of(
     metric: Metric, comparison: Comparison, p_value: float | None, alpha: float
 ) -> Status:
-    """Return the status of a scorecard row, before trust checks overrule it.
-
-    The p-value of a goal or a guardrail is the one after the correction for multiple tests; of a
-    diagnostic, `own_p_value`.
-    """
+    """Return the status of a scorecard row by its corrected p-value, before trust checks."""
     effect = comparison.effect
     if comparison.is_small or p_value is None or effect is None:
         return "too_little_data"
@@ -162,10 +156,7 @@ def goal_p_values(
 def guardrail_p_values(
     experiment: Experiment, metrics: Sequence[Metric], comparisons: Comparisons
 ) -> dict[Key, float]:
-    """Adjust the p-values of guardrails by Holm over those of one variant.
-
-    They decide whether a guardrail is worse. Whether it holds needs no correction.
-    """
+    """Adjust by Holm over a variant's guardrails the p-values by which these are worse."""
     p_values = _own_p_values(experiment, metrics, comparisons, "guardrail")
     if experiment.inference.family == "none":
         return p_values
@@ -216,10 +207,7 @@ def _shared(keys: Sequence[Key], comparisons: Comparisons) -> tuple[list[float],
 
 
 def family_intervals(analysis: Analysis, comparisons: Comparisons) -> Iterator[FamilyInterval]:
-    """Yield intervals of goals that agree with the adjusted p-values; none of repeated looks.
-
-    Each is `multiplicity.interval_levels`'; Dunnett's hold together.
-    """
+    """Yield intervals of goals that agree with the adjusted p-values; none of repeated looks."""
     experiment = analysis.experiment
     family = _own_p_values(experiment, analysis.metrics, comparisons, "goal")
     if not family or experiment.inference.looks != "fixed":

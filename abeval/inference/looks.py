@@ -39,13 +39,10 @@ information is counted in multiples of what there is then.
 
 
 class LookBoundary(NamedTuple):
-    """The stopping boundary of this look, and whether the effect has crossed it.
+    """The critical |z| of this look, and whether the effect has crossed it.
 
-    Attributes:
-        information: Share of the plan so far; without a plan, the information as a multiple of
-            that at which looks may begin.
-        z: The effect over its standard error.
-        boundary: Critical value for the size of z.
+    The information is the share of the plan so far; without a plan, a multiple of that at which
+    looks may begin.
     """
 
     information: float
@@ -56,12 +53,9 @@ class LookBoundary(NamedTuple):
 
 
 class EffectAtLook(NamedTuple):
-    """An effect as it may be read at this look.
+    """An effect with an interval and a p-value that hold at this look.
 
-    Attributes:
-        effect: With an interval and a p-value that hold at this look.
-        level: Error rate at which a fixed-horizon interval would be as wide.
-        boundary: None for a fixed horizon.
+    At the error rate `level` a fixed-horizon interval would be as wide.
     """
 
     effect: Effect
@@ -111,13 +105,12 @@ class AlwaysValid(NamedTuple):
 
 
 class Planned(NamedTuple):
-    """Planned looks.
+    """Planned looks, `of` so many.
 
     Attributes:
         shares: Share of the plan at each look so far, this one last; alpha is spent by it.
         fractions: Information at them, over that of this look.
         planned: Whether this look is one of the plan.
-        of: Number of looks in the plan, the last at the end.
     """
 
     shares: tuple[float, ...]
@@ -164,12 +157,8 @@ def looks_of(
 ) -> Looks | None:
     """Return how often the experiment may be looked at; None for one look at the end.
 
-    Args:
-        experiment: The plan.
-        units: Units of control and of the variant.
-        days: The days with an impression.
-        gathered: Information up to the end of each of these days, for planned looks; without, as
-            much a day as the plan has.
+    Units are those of control and of the variant, `days` have an impression, and `gathered` is the
+    information up to the end of each; without it, as much a day as the plan has.
     """
     inference = experiment.inference
     if inference.looks == "fixed":

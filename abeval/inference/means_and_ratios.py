@@ -14,7 +14,7 @@ from abeval.experiment.sections import Adjust
 from abeval.inference import comparison, special_tests
 from abeval.inference.comparison import Arms, Comparison, Rule, limit, reason_of, refused
 from abeval.metrics.definition import Metric, rounding
-from abeval.stats import adjustment, means
+from abeval.stats import adjustment, means, proportions
 from abeval.stats.moments import Moments, stratified
 from abeval.stats.records import Adjusted, Estimate, Refusal
 from abeval.stats.skewed import METHOD
@@ -43,8 +43,7 @@ class Strata(NamedTuple):
     Attributes:
         pairs: Moments of control and of the variant in each.
         shares: What each weighs; None by its units.
-        adjusts: Whether they take variance out, as the cells of a segment do. Stretches of entry
-            days do not: the moments that are compared have them weighed already.
+        adjusts: Whether they take variance out, as cells do; stretches are weighed already.
     """
 
     pairs: Sequence[tuple[Moments, Moments]]
@@ -58,13 +57,8 @@ class _Sample(NamedTuple):
     metric: Metric
     arms: tuple[Moments, Moments]
     rule: Rule
-    strata: Strata | None
+    strata: Strata
     skewness: tuple[float, bool] | None
-
-    @property
-    def values(self) -> tuple[Estimate, Estimate]:
-        """Return the values of control and of the variant."""
-        return _estimate(self.metric, self.arms[0]), _estimate(self.metric, self.arms[1])
 
 
 def compare_within(
@@ -98,24 +92,20 @@ def compare_moments(
 ) -> Comparison:
     """Compare two variants by the moments of (y, x, y0, x0, z, …) over their units.
 
-    Args:
-        metric: The metric.
-        control: Moments of control's units; where the split changed, with its stretches weighed.
-        treatment: The same of the treatment.
-        rule: How the effect is judged.
-        strata: Cells to adjust by, or what the moments were weighed of: only these have third ones.
-        skewness: Of units' values, where moments have no third ones, and whether an effect
-            multiplies values.
+    Moments are those of all units; where the split changed, with its stretches weighed. Strata are
+    cells to adjust by, or what the moments were weighed of: only these have third ones. `skewness`
+    is of units' values where moments have no third ones, and whether an effect multiplies values.
     """
     units = 0 if control is None else control.n, 0 if treatment is None else treatment.n
     if control is None or treatment is None or 0 in units:
         return refused(*units, "no_units")
     if control.mean[1] == 0 or treatment.mean[1] == 0:
         return refused(*units, "empty_denominator")
-    values = [float(one.mean[0] / one.mean[1]) for one in (control, treatment)]
-    bare = Comparison(*units, values[0], values[1])
+    arms = control, treatment
+    first, second = (float(one.mean[0] / one.mean[1]) for one in arms)
+    bare = Comparison(*units, first, second)
     try:
-        return _judged(bare, _Sample(metric, (control, treatment), rule, strata, skewness))
+        return _judged(bare, _Sample(metric, arms, rule, strata or Strata([arms]), skewness))
     except special_tests.TooSkewed as refusal:
         return replace(bare, reason="too_skewed", units_needed=refusal.units_needed)
     except Refusal as refusal:
@@ -125,19 +115,20 @@ def compare_moments(
 def _judged(bare: Comparison, sample: _Sample) -> Comparison:
     """Add the effect: exact, by permutation, adjusted or plain, the first that is asked for."""
     metric, arms, rule, strata, _ = sample
-    control, treatment = values = sample.values
+    control, treatment = (_estimate(metric, arm) for arm in arms)
     bare = replace(bare, own=treatment)
     if not metric.is_mean_or_ratio:
-        return comparison.with_difference(bare, *values, method_of(metric), rule)
+        return comparison.with_difference(bare, control, treatment, method_of(metric), rule)
     counts = special_tests.rare(*arms) if rule.looks is None else None
     if counts is not None:
-        effect, lift = special_tests.compare_counts(counts, rule.alpha, metric.unit == "share")
+        effect = special_tests.compare_counts(counts, rule.alpha, metric.unit == "share")
+        lift = comparison.or_none(lambda: proportions.exact_lift(*counts, rule.alpha))
         return replace(bare, effect=effect, lift=lift, reason=limit(lift), own=None, rare=counts)
     adjusted = _adjusted(sample)
     if control.variance + treatment.variance > 0:
         permuted = _skewed(sample, adjusted)
         if permuted is not None:
-            prefix = "post_stratified_" if strata is not None and strata.adjusts else "cuped_"
+            prefix = "post_stratified_" if strata.adjusts else "cuped_"
             name = METHOD if adjusted is None else prefix + METHOD
             return replace(comparison.with_skewed(bare, permuted, name, rule), adjusted=adjusted)
         if adjusted is not None:
@@ -145,13 +136,13 @@ def _judged(bare: Comparison, sample: _Sample) -> Comparison:
                 named = adjusted.effect._replace(method=f"cuped_{method_of(metric)}")
                 adjusted = adjusted._replace(effect=named)
             return replace(comparison.with_joint(bare, adjusted, rule), adjusted=adjusted)
-    return comparison.with_difference(bare, *values, method_of(metric), rule)
+    return comparison.with_difference(bare, control, treatment, method_of(metric), rule)
 
 
 def _adjusted(sample: _Sample) -> Adjusted | None:
     """Take variance out by cells or by values from before the period, as the plan says."""
     metric, arms, rule, strata, _ = sample
-    if strata is not None and strata.adjusts:
+    if strata.adjusts:
         is_mean = metric.kind == "mean"
         combine = adjustment.stratified_mean if is_mean else adjustment.stratified_ratio
         control, treatment = ([pair[arm] for pair in strata.pairs] for arm in (0, 1))
@@ -163,19 +154,17 @@ def _adjusted(sample: _Sample) -> Adjusted | None:
 def _skewed(sample: _Sample, adjusted: Adjusted | None) -> Skewed | None:
     """Return what the test of skewed values compares; None where large-sample tests hold."""
     metric, arms, rule, strata, skewness = sample
+    is_ratio = metric.kind != "mean"
     if skewness is not None:
-        are_shares = metric.kind == "mean" and special_tests.has_shares(*arms)
-        return special_tests.by_skewness(*sample.values, *skewness, are_shares)
-    if strata is not None and (adjusted is None or strata.adjusts):
-        return special_tests.by_strata(metric, strata.pairs, strata.shares)
-    if adjusted is None:
-        terms = (0,) if metric.kind == "mean" else (0, 1)
-        return special_tests.by_moments(metric, arms[0].pick(*terms), arms[1].pick(*terms))
+        are_shares = not is_ratio and special_tests.has_shares(*arms)
+        values = [_estimate(metric, arm) for arm in arms]
+        return special_tests.by_skewness(values, *skewness, are_shares)
+    past = None if adjusted is None or strata.adjusts else of_past(metric, *arms)
+    if past is None:
+        return special_tests.by_moments(strata.pairs, is_ratio, strata.shares)
     # Variants that do not differ have one slope: CUPED's, also where each has its own.
-    past = of_past(metric, *arms)
-    return past and special_tests.by_moments(
-        metric, *past, by_past(metric, past, "cuped", rule.alpha).theta
-    )
+    theta = by_past(metric, past, "cuped", rule.alpha).theta
+    return special_tests.by_moments([past], is_ratio, theta=theta)
 
 
 def by_past(

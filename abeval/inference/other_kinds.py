@@ -61,8 +61,7 @@ def compare_catalogue(
 ) -> dict[str, Comparison]:
     """Compare coverage, Gini and entropy at equal numbers of units, by metric.
 
-    Gini and entropy together take no longer than one of them. With 0 permutations the p-value is
-    that of the jackknife interval, which is many times faster.
+    With 0 permutations the p-value is that of the jackknife interval, which is many times faster.
     """
     functionals = [cast(Functional, metric.name) for metric in metrics]
     results = catalogue.compare_all(*incidences, functionals, alpha, permutations)

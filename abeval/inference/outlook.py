@@ -120,7 +120,7 @@ def detectable(
         critical: The |z| from which on that test rejects.
         treated: Treatment's part of the variance, which an effect raises as it raises the mean; 0
             of a margin, which is held where nothing moves.
-        power: Wanted probability of finding the effect, or of proving that the margin is kept.
+        power: Of finding the effect, or of proving that the margin is kept.
     """
     error = design.mde_from_se(se, power=power, critical=critical) / abs(control)
     # e² = error² (1 + e treated)
@@ -129,10 +129,7 @@ def detectable(
 
 
 def error_shown(comparison: Comparison, alpha: float) -> float | None:
-    """Return the standard error that a row's interval of the difference says at this look.
-
-    It is that of the test, but where a test of skewed values, or Student's t, has a wider interval.
-    """
+    """Return the standard error that a row's interval of the difference says at this look."""
     effect = comparison.effect
     if effect is None:
         return None
@@ -206,12 +203,9 @@ class Outlook(NamedTuple):
         size: That of the log.
         units: Units of all variants in the log.
         level: The error rate of the row.
-        looks: The looks so far; None for one look at the end.
-        control: Control's value.
         se: Standard error of the difference in the row's own test.
         information: At this look, as `looks.LookBoundary` counts it.
         growth: The metric by day, None without time.
-        refusal: Why it cannot be planned.
     """
 
     experiment: Experiment
@@ -404,10 +398,7 @@ def _tested(analysis: Analysis, metric: Metric, arms: Arms) -> tuple[Comparison,
 
 
 def _to_plan(aggregates: Aggregates, arms: Arms, shares: tuple[float, float]) -> float:
-    """Return what a split other than the planned one makes of a standard error.
-
-    Its rows are not to be trusted, but it may be an earlier log that another split is planned by.
-    """
+    """Return what a split other than the planned one makes of a standard error."""
     if min(shares) == 0:
         raise Refusal("not_applicable", "the latest split gives a variant no units")
     counts = arms.units(aggregates)

@@ -14,7 +14,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from abeval.aggregates.aggregates import Aggregates, BucketSums
+from abeval.aggregates.aggregates import Aggregates
 from abeval.experiment.model import Experiment
 from abeval.experiment.sections import Family
 from abeval.inference import outlook
@@ -105,8 +105,6 @@ class Rule(NamedTuple):
     """What a decision goes by.
 
     Attributes:
-        alpha: Two-sided level.
-        family: Correction over goals × variants.
         weights: Of each goal, for the weighted family.
         critical: The critical |z| at each look of a test at a two-sided level.
         fractions: Information at each look over that at the end, which is the last.
@@ -130,8 +128,8 @@ class _Case(NamedTuple):
     """What is decided on, and the draws it is decided by."""
 
     experiment: Experiment
-    goals: tuple[Outlook, ...]
-    guardrails: tuple[Outlook, ...]
+    goals: list[Outlook]
+    guardrails: list[Outlook]
     steps: Floats
 
     def odds(self, size: float, *effects: float) -> Odds:
@@ -160,14 +158,13 @@ def _decision_plan(
 ) -> DecisionPlan | None:
     """Plan the verdict; None without a goal."""
     experiment, inference = analysis.experiment, analysis.experiment.inference
-    goals = tuple(one for one in outlooks if one.metric.role == "goal")
-    guardrails = tuple(one for one in outlooks if one.metric.role == "guardrail")
+    goals = [one for one in outlooks if one.metric.role == "goal"]
+    guardrails = [one for one in outlooks if one.metric.role == "guardrail"]
     if not goals:
         return None
     looks = len(planned_fractions(experiment)) if inference.looks == "group_sequential" else 1
-    bare = DecisionPlan(
-        len(goals), len(guardrails), inference.family, looks, mde=target.mde, days=target.days
-    )
+    sizes = len(goals), len(guardrails)
+    bare = DecisionPlan(*sizes, inference.family, looks, mde=target.mde, days=target.days)
     control, treatment = outlooks[0].shares
     shared = treatment / (control + treatment)
     correlation = _correlation([*goals, *guardrails], analysis.aggregates)
@@ -188,9 +185,8 @@ def _planned(bare: DecisionPlan, case: _Case, target: Target) -> DecisionPlan:
         most = outlook.MOST_UNITS if first.growth is None else MOST_DAYS
         ships = partial(case.ships, effect=effect)
         size = outlook.smallest(lambda size: ships(size) >= power, first.size_of(None), most)
-    none, sized = case.odds(size), replace(bare, units=first.at(size).units)
-    if first.growth is not None:
-        sized = replace(sized, days=size)
+    none, days = case.odds(size), bare.days if first.growth is None else size
+    sized = replace(bare, units=first.at(size).units, days=days)
     sized = replace(sized, ship_none=none.ship, stop_none=none.stop)
     if effect is None:
         reason = "the guardrails hold too seldom at this size, whatever the goals gain"
@@ -205,10 +201,12 @@ def _correlation(outlooks: Sequence[Outlook], aggregates: Aggregates) -> Floats:
     A metric without such sums is taken to be independent of the others.
     """
     correlation = np.eye(len(outlooks))
+    # What each bucket adds to the metric's value, beyond its share.
     residuals = {
-        place: one.metric.direction.sign * _residuals(aggregates.buckets[one.metric.name])
+        place: one.metric.direction.sign * (y - y.sum() / x.sum() * x)
         for place, one in enumerate(outlooks)
         if one.metric.name in aggregates.buckets
+        for y, x in [aggregates.buckets[one.metric.name].sums[:, :2].T]
     }
     for other, one in combinations([place for place, of in residuals.items() if of.any()], 2):
         of_two = np.corrcoef(residuals[one], residuals[other])[0, 1]
@@ -216,40 +214,25 @@ def _correlation(outlooks: Sequence[Outlook], aggregates: Aggregates) -> Floats:
     return correlation
 
 
-def _residuals(sums: BucketSums) -> Floats:
-    """Return what each bucket adds to the metric's value, beyond its share."""
-    y, x = sums.sums[:, 0], sums.sums[:, 1]
-    return np.asarray(y - y.sum() / x.sum() * x)
-
-
 def draws(correlation: Floats, variants: int, shared: float, looks: int, seed: int = 0) -> Floats:
     """Draw standard normal steps of the estimates, shape (looks, DRAWS, variants, metrics).
 
-    Args:
-        correlation: Of the metrics, goals first, each in its good direction.
-        variants: Number of variants beside control.
-        shared: Correlation of two variants' effects on one metric, by the control they share.
-        looks: Number of looks.
-        seed: Of the draws.
+    The correlation is of the metrics, goals first, each in its good direction; `shared` is that of
+    two variants' effects on one metric, by the control they share.
     """
-    size = len(correlation)
     between = np.full((variants, variants), shared) + (1 - shared) * np.eye(variants)
     joint = np.kron(between, correlation)
     values, vectors = np.linalg.eigh(joint)
     root = vectors * np.sqrt(np.maximum(values, 0.0))
-    normal = np.random.default_rng(seed).standard_normal((looks, DRAWS, variants * size))
-    return np.asarray((normal @ root.T).reshape(looks, DRAWS, variants, size))
+    normal = np.random.default_rng(seed).standard_normal((looks, DRAWS, len(joint)))
+    return np.asarray((normal @ root.T).reshape(looks, DRAWS, variants, len(correlation)))
 
 
 def odds(gains: Sequence[float], margins: Sequence[float], rule: Rule, steps: Floats) -> Odds:
     """Simulate how often the first variant is shipped, and how often it is stopped.
 
-    Args:
-        gains: True gain of each goal, in standard errors of its estimate at the end. No variant
-            but the first differs from control.
-        margins: Margin of each guardrail, none of which moves, in its standard errors.
-        rule: How it is judged.
-        steps: As of `draws`.
+    Gains are the true ones of goals, margins those of guardrails, none of which moves, both in
+    standard errors at the end. No variant but the first differs from control.
     """
     fractions = np.asarray(rule.fractions)
     paths = np.cumsum(steps * np.sqrt(np.diff(fractions, prepend=0.0))[:, None, None, None], axis=0)
@@ -325,13 +308,9 @@ def power_outlook(analysis: Analysis, growths: Mapping[str, Growth]) -> PowerOut
     if experiment.period is not None:
         start, end = experiment.period.bounds
         planned = (end - start) / timedelta(days=1)
-    return PowerOutlook(
-        experiment.alpha,
-        POWER,
-        tuple(_metric_outlook(one, planned) for one in outlooks),
-        planned_days=planned,
-        next_look=_next_look(experiment, outlooks),
-    )
+    rows = tuple(_metric_outlook(one, planned) for one in outlooks)
+    next_look = _next_look(experiment, outlooks)
+    return PowerOutlook(experiment.alpha, POWER, rows, planned_days=planned, next_look=next_look)
 
 
 def _next_look(experiment: Experiment, outlooks: Sequence[Outlook]) -> str | None:

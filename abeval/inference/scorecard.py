@@ -28,11 +28,7 @@ def scorecard(
 ) -> tuple[Row, ...]:
     """Return one row per metric and variant, in the order of both.
 
-    Args:
-        analysis: The plan and its metrics.
-        comparisons: Of each metric and variant.
-        doubts: Metrics whose numbers must not be trusted, and why.
-        totals: Of the numerators of ratios whose denominators moved.
+    Doubts say why a metric is not to be trusted; totals are of ratios whose denominators moved.
     """
     plan = analysis.experiment, analysis.metrics
     rows = {(row.metric, row.variant): row for row in judged_rows(*plan, comparisons)}
@@ -225,9 +221,8 @@ def winners_curse(
         return
     for row in rows:
         effect = comparisons[row.metric, row.variant].effect
-        if row.role != "goal" or row.status not in ("better", "worse") or effect is None:
-            continue
-        if effect.se <= 0:
+        is_significant = row.role == "goal" and row.status in ("better", "worse")
+        if not is_significant or effect is None or effect.se <= 0:
             continue
         errors = decisions.type_s_m(effect.difference, effect.se, analysis.experiment.alpha)
         if errors.power < ENOUGH_POWER:

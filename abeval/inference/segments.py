@@ -53,10 +53,8 @@ class Cells(NamedTuple):
 
     def varies(self, moments: ByStretch) -> bool:
         """Tell whether the values of a cell vary in either variant."""
-        try:
-            return sum(one.variance for one in self.estimates(moments)) > 0
-        except Refusal:
-            return False
+        values = comparison.or_none(lambda: self.estimates(moments))
+        return values is not None and sum(one.variance for one in values) > 0
 
 
 def _every_segment(analysis: Analysis, moved: Container[str] = ()) -> Iterator[Cells]:
@@ -77,10 +75,7 @@ def _every_segment(analysis: Analysis, moved: Container[str] = ()) -> Iterator[C
 
 
 def segment_tests(analysis: Analysis) -> tuple[SegmentTest, ...]:
-    """Test in every segment whether its cells share one effect, Holm over goals and guardrails.
-
-    Also of segments that the treatment may have changed: a test says what the mix is worth.
-    """
+    """Test in every segment whether its cells share one effect, Holm over goals and guardrails."""
     alpha, segments = analysis.experiment.alpha, _every_segment(analysis)
     tests = [test for cells in segments if (test := _test(cells, alpha)) is not None]
     adjusted = multiplicity.adjust([test.p_value for test in tests], "holm")
@@ -197,10 +192,7 @@ def _mix(cells: Cells, parts: Sequence[_Compared]) -> composition.MixShift:
 
 
 def segment_contrasts(analysis: Analysis, moved: Container[str]) -> Iterator[SegmentContrast]:
-    """Compare the effect on goals and guardrails in each cell of a segment with all its others.
-
-    Segments that the treatment moved are left out: a cell's units are other people in each variant.
-    """
+    """Compare the effect in each cell with all others, of segments that no treatment moved."""
     for cells in _every_segment(analysis, moved):
         yield from _contrasts(cells, analysis.experiment.alpha)
 

@@ -22,11 +22,10 @@ import math
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from abeval.metrics.definition import Metric
 from abeval.stats import proportions, skewed
 from abeval.stats.moments import Moments
 from abeval.stats.proportions import Count
-from abeval.stats.records import Effect, Estimate, Interval, Lift, Refusal
+from abeval.stats.records import Effect, Estimate
 from abeval.stats.split_moments import Skewed, Spread, Stratum
 
 FEW = 10
@@ -60,17 +59,18 @@ class Rare(NamedTuple):
 def rare(control: Moments, treatment: Moments) -> Rare | None:
     """Count the successes of two arms of 0s and 1s with few of either in an arm; else None.
 
-    Args:
-        control: Moments of (y, x) over units; x is 1 for every unit of a mean.
-        treatment: The same of the treatment.
+    Moments are of (y, x) over units; x is 1 for every unit of a mean.
     """
     first, second = _count(control), _count(treatment)
     if first is None or second is None:
         return None
-    fewer, more = sorted((first.units, second.units))
-    limit = FEW_UNEVEN if more > UNEVEN * fewer else FEW
     fewest = min(min(count.successes, count.units - count.successes) for count in (first, second))
-    return Rare(first, second) if fewest < limit else None
+    return Rare(first, second) if fewest < few(first.units, second.units) else None
+
+
+def few(*sizes: float) -> int:
+    """Return the number below which successes or failures are few, by the sizes of two arms."""
+    return FEW_UNEVEN if max(sizes) > UNEVEN * min(sizes) else FEW
 
 
 def has_shares(*arms: Moments) -> bool:
@@ -98,32 +98,15 @@ def _count(moments: Moments) -> Count | None:
     return Count(successes, n)
 
 
-def compare_counts(counts: Rare, alpha: float, is_share: bool) -> tuple[Effect, Lift | None]:
-    """Test counts by Fisher's mid-p, with its intervals of the difference and of the lift.
+def compare_counts(counts: Rare, alpha: float, is_share: bool) -> Effect:
+    """Test counts by Fisher's mid-p, with its interval of the difference.
 
-    Args:
-        counts: Of both variants.
-        alpha: Error rate of test and interval.
-        is_share: Whether values are 0 or 1 by definition: a revenue of nothing but zeros is no
-            share, and nobody knows how large it may become.
+    `is_share` tells whether values are 0 or 1 by definition: a revenue of nothing but zeros is no
+    share, and nobody knows how large it may become.
 
     Raises:
         Refusal: `zero_variance` where nobody or everybody succeeds, of what is no share.
     """
-    effect = _exact(counts, alpha, is_share)
-    try:
-        return effect, proportions.exact_lift(counts.control, counts.treatment, alpha)
-    except Refusal:
-        return effect, None
-
-
-def count_interval(counts: Rare, level: float) -> Interval:
-    """Return the interval of the difference at another error rate."""
-    effect = _exact(counts, level, is_share=True)
-    return Interval(effect.low, effect.high)
-
-
-def _exact(counts: Rare, alpha: float, is_share: bool) -> Effect:
     control, treatment = counts
     if is_share and control.successes + treatment.successes in (0, control.units + treatment.units):
         return proportions.unchanged(control, treatment, alpha)
@@ -161,11 +144,7 @@ class Shape(NamedTuple):
 
 
 class TooSkewed(Exception):  # noqa: N818 (an expected answer, not an error)
-    """No test holds.
-
-    Attributes:
-        units_needed: Units of the smaller variant that would do.
-    """
+    """No test holds; so many units of the smaller variant would do."""
 
     def __init__(self, units_needed: int) -> None:
         super().__init__("too little data for the skewness of the metric")
@@ -173,86 +152,59 @@ class TooSkewed(Exception):  # noqa: N818 (an expected answer, not an error)
 
 
 def by_moments(
-    metric: Metric, control: Moments, treatment: Moments, theta: Sequence[float] = ()
+    pairs: Sequence[tuple[Moments, Moments]],
+    is_ratio: bool,
+    shares: Sequence[float] | None = None,
+    theta: Sequence[float] = (),
 ) -> Skewed | None:
     """Return two variants that need the permutation test; None where large-sample tests hold.
 
     Args:
-        metric: A mean or a ratio.
-        control: Moments of (y, covariates), or of (y, x, covariates) of a ratio.
-        treatment: The same of the treatment.
+        pairs: Of each stratum, moments of (y, covariates), or of (y, x, covariates) of a ratio.
+        is_ratio: Whether values are ratios.
+        shares: What each stratum weighs; without, its units.
         theta: Coefficients of the covariates.
+
+    Raises:
+        TooSkewed: Three moments do not describe the difference: up to `MOST` they do.
     """
-    if control.third is None or treatment.third is None:
+    control, treatment = ([pair[arm] for pair in pairs] for arm in (0, 1))
+    if any(arm.third is None for arm in (*control, *treatment)):
         return None
-    compare = skewed.means if metric.kind == "mean" else skewed.ratios
-    return _if_needed(compare(control, treatment, theta), _are_shares(metric, control, treatment))
+    units = [c.n + t.n for c, t in pairs]
+    shares = shares or [n / sum(units) for n in units]
+    terms = (0, 1) if is_ratio else (0,)
+    are_shares = has_shares(*(arm.pick(*terms) for arm in (*control, *treatment)))
+    return _if_needed(skewed.strata(control, treatment, shares, is_ratio, theta), are_shares)
 
 
 def by_skewness(
-    control: Estimate, treatment: Estimate, skewness: float, scaled: bool, are_shares: bool
+    values: Sequence[Estimate], skewness: float, scaled: bool, are_shares: bool
 ) -> Skewed | None:
-    """Return the same from two values with their variances, if units have this skewness in both.
+    """Return the same from two values with their variances, and the skewness of units in both.
 
-    Args:
-        control: Control's value.
-        treatment: The treatment's.
-        skewness: Of the units' values.
-        scaled: Whether an effect multiplies values.
-        are_shares: Whether every value is 0 or 1.
+    `scaled` tells whether an effect multiplies values; `are_shares` whether all are 0 or 1.
     """
     spreads = [
         Spread(n, square, skewness * n * (square / n) ** 1.5)
-        for _, variance, n, _ in (control, treatment)
+        for _, variance, n, _ in values
         for square in [variance * n * (n - 1)]
     ]
     if sum(spread.square for spread in spreads) == 0:
         return None
-    compared = Skewed(control.value, treatment.value, (Stratum(1.0, *spreads),), scaled)
-    return _if_needed(compared, are_shares)
-
-
-def by_strata(
-    metric: Metric,
-    pairs: Sequence[tuple[Moments, Moments]],
-    shares: Sequence[float] | None = None,
-) -> Skewed | None:
-    """Return the same for strata of units, weighed by these shares or by their units."""
-    control, treatment = ([pair[arm] for pair in pairs] for arm in (0, 1))
-    if any(arm.third is None for arm in (*control, *treatment)):
-        return None
-    if shares is None:
-        units = [c.n + t.n for c, t in pairs]
-        shares = [n / sum(units) for n in units]
-    compared = skewed.strata(control, treatment, shares, metric.kind != "mean")
-    return _if_needed(compared, all(_are_shares(metric, *pair) for pair in pairs))
-
-
-def _are_shares(metric: Metric, *arms: Moments) -> bool:
-    """Tell whether values are shares, whatever the covariates beside them."""
-    terms = (0,) if metric.kind == "mean" else (0, 1)
-    return has_shares(*(arm.pick(*terms) for arm in arms))
+    control, treatment = (one.value for one in values)
+    return _if_needed(Skewed(control, treatment, (Stratum(1.0, *spreads),), scaled), are_shares)
 
 
 def _if_needed(compared: Skewed, are_shares: bool) -> Skewed | None:
-    if abs(skewed.skewness(compared)) > LIMIT:
-        return compared
-    # Shares have few successes where they are skewed: the exact test judges those.
-    if are_shares or skewed.skewness_at_effects(compared) <= LIMIT_AT_EFFECTS:
-        return None
-    return compared
-
-
-def check_holds(compared: Skewed) -> None:
-    """Check that three moments describe the difference: up to `MOST` they do.
-
-    Raises:
-        TooSkewed: They do not.
-    """
-    times = (skewed.skewness(compared) / MOST) ** 2
+    skewness = abs(skewed.skewness(compared))
+    times = (skewness / MOST) ** 2
     if times > 1:
         control = sum(stratum.control.units for stratum in compared.strata)
         # Skewness falls with the root of the units. Two digits say enough.
         needed = min(control, compared.units - control) * times
         step = 10 ** (math.floor(math.log10(needed)) - 1)
         raise TooSkewed(math.ceil(needed / step) * step)
+    # Shares have few successes where they are skewed: the exact test judges those.
+    at_effects = not are_shares and skewed.skewness_at_effects(compared) > LIMIT_AT_EFFECTS
+    return compared if skewness > LIMIT or at_effects else None

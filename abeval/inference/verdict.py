@@ -21,13 +21,7 @@ _UNKNOWN = MetricInfo("", "", "", "", "", "", margin=None, margin_relative=None)
 
 
 class _Case(NamedTuple):
-    """What the decision on one variant rests on.
-
-    Attributes:
-        failed: Checks that failed, and touch a goal or a guardrail of any variant.
-        moved: Of ratios whose denominators moved, how far these and their totals did.
-        compared: Goals × variants, over which p-values are adjusted.
-    """
+    """What the decision on one variant rests on; p-values are adjusted over `compared` tests."""
 
     goals: list[Row]
     guardrails: list[Row]
@@ -56,8 +50,8 @@ def decide(
         trust: The trust checks, shared by all variants.
         rows: The scorecard.
         metrics: Definitions, for units and guardrail margins.
-        moved: Of ratios whose denominators moved, how far these and their totals did, in words.
-        early: That the log ends before the period, in words, where one look at its end was planned.
+        moved: How far moved denominators and their totals did, in words.
+        early: That the log ends before the one planned look, in words.
 
     Example:
         >>> from abeval.results.record import columns_of
@@ -93,9 +87,11 @@ def _decision(case: _Case) -> tuple[Decision, str]:
     """Decide, and say what the decision rests on."""
     if case.failed:
         return "do_not_trust", _do_not_trust(case)
-    if any(row.status == "worse" for row in (*case.goals, *case.guardrails)):
-        return "do_not_ship", _do_not_ship(case)
-    if _gains(case) and all(row.status in HELD for row in case.guardrails):
+    gains = _gains(case)
+    harms = [_harm(case, row) for row in (*case.goals, *case.guardrails) if row.status == "worse"]
+    if harms:
+        return "do_not_ship", f"{gains}, but {fmt.listing(harms)}" if gains else fmt.listing(harms)
+    if gains and all(row.status in HELD for row in case.guardrails):
         return "ship", _ship(case)
     return "keep_running", _keep_running(case)
 
@@ -114,12 +110,6 @@ def _ship(case: _Case) -> str:
     open_goals = [r.metric for r in case.goals if r.status != "better" and not _is_moved(r)]
     still = f"; {fmt.listing(open_goals)} not shown to be better" if open_goals else ""
     return f"{_gains(case)}{guard}{still}{_beside(case)}"
-
-
-def _do_not_ship(case: _Case) -> str:
-    harms = [_harm(case, row) for row in (*case.goals, *case.guardrails) if row.status == "worse"]
-    gains = _gains(case)
-    return f"{gains}, but {fmt.listing(harms)}" if gains else fmt.listing(harms)
 
 
 def _keep_running(case: _Case) -> str:
@@ -199,9 +189,8 @@ def _waiting(case: _Case, row: Row) -> str:
     if metric.within is not None:
         return f"{_named(case, row)} could still lie outside {fmt.within(*metric.within)}"
     margin = _margin(metric)
-    if margin is None:
-        return f"{_named(case, row)} has no margin"
-    return f"{_named(case, row)} could still break its {margin} margin"
+    still = "has no margin" if margin is None else f"could still break its {margin} margin"
+    return f"{_named(case, row)} {still}"
 
 
 def _open_goals(case: _Case) -> str:

@@ -179,6 +179,7 @@ def strata(
     treatment: Sequence[Moments],
     shares: Sequence[float],
     is_ratio: bool = False,
+    theta: Sequence[float] = (),
 ) -> Skewed:
     """Compare two variants by strata of units, each with its share; the split may differ.
 
@@ -187,7 +188,7 @@ def strata(
         >>> strata([first[0], first[1]], [first[0], first[1]], [0.5, 0.5]).control
         1.75
     """
-    return _of(control, treatment, shares, is_ratio, ())
+    return _of(control, treatment, shares, is_ratio, theta)
 
 
 def skewness(compared: Skewed) -> float:

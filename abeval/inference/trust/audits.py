@@ -63,25 +63,20 @@ def cells_of(aggregates: Aggregates, audit: str, segment: str = "") -> Cells:
     return cells
 
 
-def _too_few(analysis: Analysis) -> dict[str, int]:
-    """Return variants whose units may all be alike by chance, and how many they have."""
-    counts = {v: analysis.aggregates.units_of(v) for v in analysis.experiment.variants}
-    return {variant: units for variant, units in counts.items() if units < MIN_UNITS}
-
-
 def compared(analysis: Analysis) -> list[str]:
     """Return the variants that are compared with control: none where control has too few units."""
-    few = _too_few(analysis)
-    names = [] if analysis.experiment.control in few else analysis.experiment.treatments
-    return [variant for variant in names if variant not in few]
+    experiment, units_of = analysis.experiment, analysis.aggregates.units_of
+    names = experiment.treatments if units_of(experiment.control) >= MIN_UNITS else []
+    return [variant for variant in names if units_of(variant) >= MIN_UNITS]
 
 
 def without_few(analysis: Analysis, finding: Finding) -> Finding:
     """Name the variants with too few units, or skip a check that has none to compare."""
-    few = _too_few(analysis)
+    counts = {v: analysis.aggregates.units_of(v) for v in analysis.experiment.variants}
+    few = [f"{variant} has {n:,} units" for variant, n in counts.items() if n < MIN_UNITS]
     if not few or finding.value is None:
         return finding
-    units = fmt.listing([f"{variant} has {n:,} units" for variant, n in few.items()])
+    units = fmt.listing(few)
     if not compared(analysis):
         return skipped(f"{units}, and a comparison needs {MIN_UNITS}", finding.name)
     also = f"; {units} of the {MIN_UNITS} that a comparison needs"
@@ -160,8 +155,7 @@ Worst = Literal["fail", "large", "warn"]
 def limits(options: TrustOptions, worst: Worst = "fail") -> tuple[Limits, str]:
     """Return from which sure difference on a check warns and fails, and why.
 
-    `large` warns where others fail, and fails at ten times that; `warn` never fails, of what the
-    treatment may move.
+    `large` warns where others fail, and fails at ten times that; `warn` never fails.
     """
     sure = "a difference of the shares that is sure (an error has the chance 1e-6)"
     warn, fail = options.difference_warn, options.difference_fail
@@ -177,14 +171,11 @@ class Shares(NamedTuple):
 
     Attributes:
         audit: What is counted.
-        calm: What is said where the shares are alike.
-        alarm: What is said before the cells where they are not.
-        remedy: What to do there.
+        alarm: What is said before the cells where shares are not alike.
         cells: Cells of the audit → what they are, in words; all cells by their name without any.
         worst: As of `limits`.
-        columns: Canonical columns that a fault would touch; it touches all rows without any.
-        segments: Whether the audit also has cells of each segment.
-        tells: Whether the share of every variant is told in any case, after the words of `alarm`.
+        columns: Canonical columns that a fault would touch; all rows without any.
+        tells: Whether the share of every variant is told in any case.
         level: Whether it warns as well where rows of one variant are too many (`rows_warn`).
         beside: An audit whose values are told as well where shares differ, and what they are.
         absent: Why it is skipped where nothing is counted; it is left out without a reason.
@@ -206,7 +197,9 @@ class Shares(NamedTuple):
     def find(self, analysis: Analysis) -> list[Finding]:
         """Compare the shares, where these logs have what is counted."""
         options, counted = analysis.experiment.trust, cells_of(analysis.aggregates, self.audit)
-        if not counted and not self._is_whole(analysis):
+        # Nothing is counted as well where no row is repeated, or lost.
+        looked_for = self.audit == "duplicate" and "duplicates" in analysis.aggregates.facts
+        if not (counted or looked_for or self.audit == "set_aside"):
             return [skipped(self.absent)] if self.absent else []
         names = self.cells or {cell: cell for cell in counted}
         cells = {cell: counted[cell] for cell in names if cell in counted}
@@ -236,11 +229,6 @@ class Shares(NamedTuple):
                 remedy=self.remedy,
             )
         ]
-
-    def _is_whole(self, analysis: Analysis) -> bool:
-        """Return whether nothing is counted because no row is repeated, or lost."""
-        looked_for = "duplicates" in analysis.aggregates.facts
-        return self.audit == "set_aside" or (self.audit == "duplicate" and looked_for)
 
     def _also(self, analysis: Analysis) -> str:
         audit, what = self.beside

@@ -44,11 +44,9 @@ class Finding(NamedTuple):
         alarm: What it says where it does not pass, if that is something else.
         limits: Of a number; None for a test, which has a part of the budget.
         metrics: Whose rows it touches, None for all.
-        worst: `warn` for a test that never fails, because it may find an effect of the treatment.
-        least: The status that it has at least.
-        name: Of the check, where it is not that of its row; also the family of a test, up to ":".
+        worst: `warn` for a test that may find an effect of the treatment.
+        name: Where it is not that of its row; also the family of a test, up to ":".
         reason: Why its limits are there.
-        remedy: What to do where it does not pass.
         family: Of a test, where its name does not say it.
     """
 

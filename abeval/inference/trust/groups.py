@@ -10,7 +10,7 @@ from abeval.experiment.model import Experiment
 from abeval.experiment.sections import TrustOptions
 from abeval.inference.aa import AA_UNITS
 from abeval.inference.compare import Analysis, compare_total, per_unit
-from abeval.inference.comparison import Arms, Comparison, Key, Rule, adjusted_p_values
+from abeval.inference.comparison import Arms, Comparison, Key, Rule, adjusted_p_values, picked
 from abeval.inference.means_and_ratios import compare_within
 from abeval.inference.trust.finding import Finding, skipped
 from abeval.metrics.definition import Metric
@@ -34,8 +34,7 @@ def balance(
 ) -> tuple[Balance, ...]:
     """Compare the groups before the period: every metric and variant, Holm over all of them.
 
-    `before` has moments of (y, x) before the period over the analysed units, by metric, stretch
-    and variant; zeros for units not seen then.
+    `before` has moments of (y, x) over the analysed units, zeros for units not seen then.
     """
     rule = Rule(experiment.alpha)
     comparisons = {
@@ -51,10 +50,7 @@ def balance(
         Balance(
             metric=key[0],
             variant=key[1],
-            control=comparison.control,
-            treatment=comparison.treatment,
-            difference=comparison.numbers.difference,
-            p_value=comparison.numbers.p_value,
+            **picked(comparison.numbers, "control", "treatment", "difference", "p_value"),
             p_adjusted=adjusted.get(key),
             reason=comparison.reason if comparison.effect is None else None,
         )
@@ -101,7 +97,7 @@ def _picked(moments: ByStretch, *places: int) -> ByStretch:
 
 def _of_balance(row: Balance) -> Finding:
     name = f"pre_period:{row.metric}:{row.variant}"
-    if row.p_adjusted is None or row.p_value is None:
+    if row.p_adjusted is None:
         return skipped(f"{row.metric} before the experiment cannot be compared: {row.reason}", name)
     calm, alarm = (
         f"{row.metric} of {row.variant} {words} before the experiment: {row.control:.4g} against "
@@ -116,11 +112,7 @@ def _of_balance(row: Balance) -> Finding:
 
 
 class Beside(NamedTuple):
-    """What stands beside a ratio whose denominator moved.
-
-    `total` compares its numerator per unit, without an effect where that says nothing; the words
-    are how far denominator and total moved.
-    """
+    """The total per unit of a ratio whose denominator moved, and how far both did, in words."""
 
     total: Comparison
     words: str
@@ -129,8 +121,7 @@ class Beside(NamedTuple):
 def denominator_checks(analysis: Analysis) -> list[Finding]:
     """Test whether a treatment moves what a goal or a guardrail divides by.
 
-    Then the ratio compares other impressions than control's: it can fall although none of them is
-    clicked less.
+    Then the ratio compares other impressions than control's.
     """
     bottoms = _bottoms(analysis)
     p_values = adjusted_p_values(bottoms)
@@ -144,16 +135,16 @@ def denominator_checks(analysis: Analysis) -> list[Finding]:
     if not p_values:
         return [skipped(one) for one in unknown]
     moved = _moved(analysis, bottoms)
-    words = "; ".join(f"{name} of {variant}: {one.words}" for (name, variant), one in moved.items())
+    words = [f"{name} of {variant}: {one.words}" for (name, variant), one in moved.items()]
     alarm = (
         "the treatment moves what a ratio divides by, so the ratio compares other rows than "
-        f"control's: {words}"
+        "control's: "
     )
     return [
         Finding(
             min(p_values.values()),
             "; ".join(["what the ratios divide by shows no difference", *unknown]),
-            "; ".join([alarm, *unknown]),
+            alarm + "; ".join([*words, *unknown]),
             metrics=tuple(dict.fromkeys(name for name, _ in moved)),
             worst="warn",
             remedy="judge by totals per unit: the ratio decides only what that of its numerator "
@@ -202,10 +193,7 @@ def _beside(analysis: Analysis, metric: Metric, variant: str, bottom: Comparison
 
 
 def compare_bottoms(metric: Metric, moments: ByStretch, arms: Arms, rule: Rule) -> Comparison:
-    """Compare what a ratio divides by between two variants, as any mean per unit.
-
-    `moments` are of (y, x, …) by stretch and variant.
-    """
+    """Compare what a ratio divides by between two variants, as any mean per unit."""
     mean = replace(metric, kind="mean", value=metric.per, per=None, covariates=())
     bottoms = [{name: per_unit(one.pick(1, 0)) for name, one in arm.items()} for arm in moments]
     return compare_within(mean, bottoms, arms, rule)
@@ -214,8 +202,7 @@ def compare_bottoms(metric: Metric, moments: ByStretch, arms: Arms, rule: Rule) 
 def aa_check(analysis: Analysis, aa: AAResult | None) -> Finding:
     """Tell whether each metric's test keeps its level in A/A replays of these logs.
 
-    It never fails as a whole, because one metric's test says nothing about the others; the rows of
-    a metric that fails are untrusted.
+    It never fails as a whole; the rows of a metric that fails are untrusted.
     """
     if aa is None or not aa.metrics:
         return skipped(f"no A/A replays: {_no_replays(analysis, aa)}")

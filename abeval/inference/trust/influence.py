@@ -11,6 +11,7 @@ import numpy as np
 
 from abeval.aggregates.sums import CAPPED, WHOLE, pooled
 from abeval.inference.compare import Analysis
+from abeval.inference.comparison import picked
 from abeval.inference.trust.audits import cells_of, percent
 from abeval.inference.trust.finding import Finding, Limits, skipped
 from abeval.metrics.definition import Metric, scales
@@ -67,8 +68,7 @@ def _arms(analysis: Analysis, metric: Metric) -> dict[str, _Arm]:
 def influences(analysis: Analysis) -> tuple[Influence, ...]:
     """Return every effect of a mean or a ratio with and without its ten most influential units."""
     arms = {metric.name: _arms(analysis, metric) for metric in analysis.metrics}
-    names = [(metric.name, variant) for metric, variant in analysis.rows]
-    every = (_influence(analysis, *row, arms[row[0]]) for row in names)
+    every = (_influence(analysis, m.name, v, arms[m.name]) for m, v in analysis.rows)
     return tuple(one for one in every if one is not None)
 
 
@@ -86,20 +86,15 @@ def _influence(
         variant=variant,
         units=one.control + one.treatment,
         units_in_variant=one.treatment,
-        lift=one.lift,
-        lift_without=one.lift_without,
+        **picked(one, "lift", "lift_without"),
         share=(one.lift - one.lift_without) / one.lift if one.lift else None,
     )
 
 
 class Population(NamedTuple):
-    """The units of a variant, of which some may stand apart.
+    """The units of a variant, of which some may stand apart, and `everyone` of all variants.
 
-    Attributes:
-        units: Of the variant.
-        everyone: Of all variants.
-        valued: Units of the variant that have another value than the rest.
-        squares: Sum of the squares of their deviations, above 0.
+    Of its units, `valued` have another value than the rest; `squares` sums squared deviations.
     """
 
     units: float
@@ -116,8 +111,8 @@ class Apart(NamedTuple):
         share: Of the variance that they make.
         ratio: How many times as far out as the next unit each of them is.
         elsewhere: So many units of the other variants are about as far out.
-        times: What is judged: `ratio`, or its square if chance does not put so many units into one
-            variant; 0 if their share is small.
+        times: `ratio`, or its square if chance does not put so many units into one variant; 0 if
+            their share is small.
     """
 
     units: int
@@ -128,11 +123,10 @@ class Apart(NamedTuple):
 
 
 def units_apart(moments: Moments, units: Sequence[influence.Unit]) -> float:
-    """Return a number of units that surely have another value than the rest.
+    """Return a number of units that surely have another value than the rest: than 0.
 
-    That is another than 0. Where the value that deviates most is between 0 and 1, as a share is,
-    the rest may as well have 1: then the units with another value than 1 count, if they are fewer.
-    `moments` are of (y, x) over the units of a variant, `units` those that deviate most, in order.
+    Where the value that deviates most is between 0 and 1, as a share is, the rest may have 1: then
+    units with another value than 1 count, if fewer. `units` are those that deviate most, in order.
 
     Example:
         >>> one_failure = Moments.of([1.0] * 299 + [0.0], [1.0] * 300)
@@ -159,10 +153,7 @@ def apart(
     A group counts only if ten other units have another value than the rest: the buyers of a rare
     product are apart from everybody else, and are no fault.
 
-    Args:
-        deviations: The largest ones from the metric's value, from the largest on.
-        others: Those of the other variants, in any order.
-        population: The units.
+    Deviations are the largest ones from the metric's value, in order; `others` of other variants.
 
     Example:
         >>> everyone = Population(2_000, 4_000, 500.0, 2.402e9)
@@ -214,8 +205,7 @@ def _looks(analysis: Analysis) -> Iterator[tuple[Apart | None, str, str]]:
 def influence_check(analysis: Analysis) -> Finding:
     """Find the units that make much of a variance, far beyond all others: as bots and faults do."""
     if not analysis.aggregates.extremes:
-        why = "units are not looked at one by one ([privacy] min_units, sums, or no mean)"
-        return skipped(why)
+        return skipped("units are not looked at one by one ([privacy] min_units, sums, or no mean)")
     looks, options = [*_looks(analysis)], analysis.experiment.trust
     left = fmt.listing([*dict.fromkeys(metric for one, metric, _ in looks if one is None)])
     few = (

@@ -52,7 +52,7 @@ def _set_aside(analysis: Analysis, log: str, reason: str, what: str) -> Finding:
 
 
 def left_out(reason: str, log: str = "") -> Callable[[Analysis], Finding]:
-    """Return the check of a log's rows that are left out for one reason, as the accounts say it.
+    """Return the check of a log's rows that are left out for one reason.
 
     The log is `clicks`, whose rows touch few metrics; without it the rows of units or impressions.
     """

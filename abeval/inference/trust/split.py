@@ -15,6 +15,7 @@ from numpy.typing import ArrayLike
 from abeval.aggregates.sums import SEGMENT, SLICE
 from abeval.experiment.model import Experiment
 from abeval.inference.compare import Analysis
+from abeval.inference.comparison import or_none
 from abeval.inference.trust.finding import Finding, Limits, skipped
 from abeval.logs import placing
 from abeval.logs.placing import Entered, Stretch, Stretches, entered_by, planned_splits
@@ -104,10 +105,7 @@ def _weights(analysis: Analysis) -> list[list[float]]:
 
 
 def split_days(analysis: Analysis) -> tuple[SplitDay, ...]:
-    """Return units by day of entry, with the test of all until then that may be read on any day.
-
-    Empty without times, without weights to test, and where the split changed.
-    """
+    """Return units by day of entry, with the test of all until then that may be read on any day."""
     return tuple(
         SplitDay(day, dict(zip(analysis.experiment.variants, units, strict=True)), p_value)
         for day, units, p_value in _running(analysis, "entry day")
@@ -120,9 +118,8 @@ def _running(analysis: Analysis, when: str) -> list[tuple[str, list[int], float]
     if not counts or not _has_one_split(analysis):
         return []
     path = np.cumsum(np.array(list(counts.values())), axis=0)
-    try:
-        p_values = srm.sequential(path, _weights(analysis)[0])
-    except Refusal:
+    p_values = or_none(lambda: srm.sequential(path, _weights(analysis)[0]))
+    if p_values is None:
         return []
     return list(zip(counts, counts.values(), p_values, strict=True))
 
@@ -332,12 +329,10 @@ def _changes(experiment: Experiment, stretches: Stretches) -> str:
 
 
 def segment_checks(analysis: Analysis) -> list[Finding]:
-    """Test the split in the worst cell of each segment: where a mismatch comes from.
-
-    Where the whole split is sound, a segment that is not known from before can only warn.
-    """
+    """Test the split in the worst cell of each segment; one that may have moved can only warn."""
     experiment, table = analysis.experiment, analysis.experiment.unit_table
-    sound = experiment.weights != "observed" and _is_sound(analysis)
+    split = or_none(lambda: _split(analysis)) if experiment.weights != "observed" else None
+    sound = split is not None and split.test.p_value >= _SOUND
     fixed = {
         *experiment.known_from("before"),
         *experiment.known_from("exposure"),
@@ -348,13 +343,6 @@ def segment_checks(analysis: Analysis) -> list[Finding]:
         _of_segment(analysis, name, movable=sound and name not in fixed)
         for name in experiment.segment_names
     ]
-
-
-def _is_sound(analysis: Analysis) -> bool:
-    try:
-        return _split(analysis).test.p_value >= _SOUND
-    except Refusal:
-        return False
 
 
 def _of_segment(analysis: Analysis, segment: str, *, movable: bool) -> Finding:
@@ -382,10 +370,7 @@ def _of_segment(analysis: Analysis, segment: str, *, movable: bool) -> Finding:
 def _worst_cell(
     counts: Mapping[str, Sequence[Sequence[int]]], weights: Sequence[Sequence[float]]
 ) -> tuple[str, float, float] | None:
-    """Return the cell that fits the weights least, its p-value (Holm), and that of all others.
-
-    None where there is nothing to test.
-    """
+    """Return the cell that fits the weights least, its p-value (Holm), and that of all others."""
     tables = np.array(list(counts.values()))
     if not tables.sum():
         return None
