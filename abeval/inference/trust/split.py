@@ -46,9 +46,8 @@ _KNOW = (
 )
 
 _EVERYWHERE = (
-    "it is alike on all days and at all hours of entry, and in all segments: look for what acts on "
-    "all units of a variant, such as its weight, a redirect, a slow page that is left, or a filter "
-    "of bots"
+    "it is alike on all days and at all hours of entry, and in all segments: likely a wrong "
+    "weight, a redirect, a slow page that is left, or a filter of bots in one variant"
 )
 
 _IN_SEGMENT = "look at assignment, redirect and logging there, such as of one client's release"
@@ -203,12 +202,34 @@ def _seen(analysis: Analysis) -> str:
 
 
 class _Split(NamedTuple):
-    """The test of the split whose p-value counts, and what it is of."""
+    """The test of the split whose p-value counts, and what it is of.
+
+    Without `weights` it is of several stretches, whose weights differ.
+    """
 
     test: SRM
     counts: Mapping[str, int]
+    weights: Sequence[float] = ()
     where: str = ""
     remedy: str = ""
+
+    @property
+    def alarm(self) -> str:
+        """Say which variant is farthest from the units that were expected of it."""
+        total, kind = sum(self.counts.values()), "exact" if self.test.is_exact else "chi-square"
+        p = "< 1e-300" if self.test.p_value == 0 else f"= {self.test.p_value:.2g}"
+        if not self.weights or not total:
+            counts = ", ".join(f"{name} {n:,}" for name, n in self.counts.items())
+            return f"units do not match the weights{self.where} ({counts}; {kind} p {p})"
+        shares = [weight / sum(self.weights) for weight in self.weights]
+        (name, units), share = max(
+            zip(self.counts.items(), shares, strict=True),
+            key=lambda one: abs(one[0][1] - total * one[1]),
+        )
+        return (
+            f"{name} has {units:,} of {total:,} units{self.where} where {total * share:,.0f} were "
+            f"expected ({100 * units / total:.4g}%, not {100 * share:.4g}%; {kind} p {p})"
+        )
 
 
 def srm_check(analysis: Analysis) -> Finding:
@@ -221,9 +242,7 @@ def srm_check(analysis: Analysis) -> Finding:
     except Refusal as refusal:
         return Finding(None, f"sample ratio: {refusal}", least="fail", remedy=LOST)
     counts = ", ".join(f"{name} {n:,}" for name, n in split.counts.items())
-    p_value, kind = split.test.p_value, "exact" if split.test.is_exact else "chi-square"
-    p = "< 1e-300" if p_value == 0 else f"= {p_value:.2g}"
-    alarm = f"units do not match the weights{split.where} ({counts}; {kind} p {p})"
+    p_value, alarm = split.test.p_value, split.alarm
     if empty := [name for name in experiment.variants if aggregates.units_of(name) == 0]:
         alarm = f"no units in {', '.join(empty)}; {alarm}"
     if p_value < _NAMED and (where := _where(analysis)):
@@ -236,7 +255,8 @@ def _split(analysis: Analysis) -> _Split:
     experiment, stretches = analysis.experiment, analysis.aggregates.stretches
     totals = {name: analysis.aggregates.units_of(name) for name in experiment.variants}
     if not stretches:
-        return _Split(srm.believable([*totals.values()], _weights(analysis)[0]), totals)
+        (weights,) = _weights(analysis)
+        return _Split(srm.believable([*totals.values()], weights), totals, weights)
     if experiment.schedule:
         return _as_scheduled(stretches, _weights(analysis))
     # The file's weights are those of all units together, or of the latest stretch.
@@ -245,24 +265,26 @@ def _split(analysis: Analysis) -> _Split:
     of_all, of_last = (_tested([[*units.values()]], [weights]) for units in (totals, last.units))
     remedy = ", or write the planned weights into [[assignment.splits]] if the split was changed"
     if of_all.p_value >= of_last.p_value:
-        return _Split(of_all, totals, remedy=remedy)
-    return _Split(of_last, last.units, f" of {_named(last)}", remedy)
+        return _Split(of_all, totals, weights, remedy=remedy)
+    return _Split(of_last, last.units, weights, f" of {_named(last)}", remedy)
 
 
 def _as_scheduled(stretches: Stretches, weights: Sequence[Sequence[float]]) -> _Split:
     """Return the worst of all stretches and of all units together, Holm over these tests."""
     units = np.array([list(stretch.units.values()) for stretch in stretches])
-    tests = [_tested(units[[i]], [own]) for i, own in enumerate(weights)]
+    tests = [_tested(units[[i]], [one]) for i, one in enumerate(weights)]
     tests.append(_tested(units, weights))
     adjusted = multiplicity.adjust([test.p_value for test in tests], "holm")
     worst = int(np.argmin(adjusted))
     where, counts = f" of each of {len(stretches)} stretches", stretches[-1].units
+    own: Sequence[float] = ()
     if adjusted[worst] < _NAMED and worst < len(stretches):
         where, counts = f" of {_named(stretches[worst])}", stretches[worst].units
+        own = weights[worst]
     elif adjusted[worst] < _NAMED:
         where = " of all stretches together"
         counts = dict(zip(counts, units.sum(axis=0).tolist(), strict=True))
-    return _Split(tests[worst]._replace(p_value=float(adjusted[worst])), counts, where)
+    return _Split(tests[worst]._replace(p_value=float(adjusted[worst])), counts, own, where)
 
 
 def _tested(units: ArrayLike, weights: Sequence[Sequence[float]]) -> SRM:
