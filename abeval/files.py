@@ -24,12 +24,6 @@ def write_text(path: Path, text: str) -> Path:
 
     Raises:
         AbevalError: The folder is missing, not writable, or full.
-
-    Example:
-        >>> from tempfile import TemporaryDirectory
-        >>> with TemporaryDirectory() as folder:
-        ...     write_text(Path(folder) / "a.txt", "whole").read_text()
-        'whole'
     """
     # A lone surrogate has no UTF-8; its escape is also valid in JSON.
     return write_bytes(path, text.encode("utf-8", "backslashreplace"))
@@ -182,12 +176,6 @@ def held(file: Path, what: str, seconds: float = 0.0) -> Iterator[None]:
 
     Raises:
         ExperimentError: Another run holds it, or the file cannot be locked.
-
-    Example:
-        >>> from tempfile import TemporaryDirectory
-        >>> with TemporaryDirectory() as folder, held(Path(folder) / "lock", "it"):
-        ...     sorted(path.name for path in Path(folder).iterdir())
-        ['lock']
     """
     try:
         descriptor = _taken(file, what, time.monotonic() + seconds)

@@ -21,14 +21,6 @@ class Scratch:
 
     Raises:
         OSError: The parent is missing, not writable, or full.
-
-    Example:
-        >>> scratch = Scratch(None, "abeval-doc-")
-        >>> scratch.path.is_dir()
-        True
-        >>> scratch.close()
-        >>> scratch.path.exists()
-        False
     """
 
     def __init__(self, parent: str | Path | None, prefix: str) -> None:

@@ -5,7 +5,6 @@
 | `draws` | unit → text → hash → number → range, in Python and SQL |
 | `plan` | variants that share 1,000,000 slots; overrides, holdouts, sticky units, layers, traffic |
 | `platforms` | GrowthBook, Unleash, PlanOut, … as draws and ranges |
-| `randomness` | are slots used evenly, and layers independent? |
 """
 
 from abeval.assignment.draws import SLOTS, SUB_BUCKETS, md5_60, slot, sub_bucket, unit_text

@@ -20,11 +20,7 @@ MOST_VARIANTS = 12
 
 @dataclass(frozen=True)
 class Guess:
-    """What one column, or one entry of the file, is taken for.
-
-    Attributes:
-        entry: What it is taken for: `unit`, `variant`, `ts`, `click`, `outcome`, `covariate`, …
-    """
+    """What one column, or one entry such as `unit`, `ts` or `outcome`, is taken for."""
 
     entry: str
     column: Column | None
@@ -92,10 +88,8 @@ def variant_guess(
 ) -> Guess:
     """Guess the variant: the first candidate of which units have one value.
 
-    Args:
-        candidates: In order of preference.
-        constant: Column → share of units with one value of it.
-        rows_are_units: Whether that says nothing, because no unit has a second row.
+    `constant` is the share of units with one value of a column; it says nothing where rows are
+    units.
     """
     fitting = [c for c in candidates if constant[c.name] >= ONE_VARIANT]
     if not fitting:

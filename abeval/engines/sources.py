@@ -186,12 +186,7 @@ def partitions(files: Sequence[str]) -> set[str]:
 
 
 def is_table(file: Path) -> bool:
-    """Tell whether a file is a table by its name.
-
-    Example:
-        >>> is_table(Path("users.csv")), is_table(Path("experiment.toml"))
-        (True, False)
-    """
+    """Tell whether a file is a table by its name."""
     return _kind(str(file)) is not None
 
 
@@ -242,12 +237,7 @@ def files_of_experiment(experiment: "Experiment") -> list[str]:
 
 
 def spelled(paths: Sequence[str]) -> list[str]:
-    """Return each path, and as readers that take names for globs have to be given it.
-
-    Example:
-        >>> spelled(["a.parquet", "b[1].parquet"])
-        ['a.parquet', 'b[1].parquet', 'b[[]1].parquet']
-    """
+    """Return each path, and as readers that take names for globs have to be given it."""
     return list(dict.fromkeys(name for path in paths for name in (path, glob.escape(path))))
 
 
@@ -266,10 +256,5 @@ def log_name(relation: str) -> str:
 
 
 def relation_of(prefix: str, log: str) -> str:
-    """Name the relation of a log in some form, by the path of the log in the file.
-
-    Example:
-        >>> relation_of("raw", "events.orders")
-        'raw_events_orders'
-    """
+    """Name the relation of a log in some form, by the path of the log in the file."""
     return f"{prefix}_{log.replace('.', '_')}"

@@ -181,12 +181,7 @@ def arms_of(variants: Mapping[str, Variant]) -> dict[str, list[str]]:
 
 
 def meant_by(name: str, variants: Mapping[str, Variant]) -> str | None:
-    """Return the variant of which a name is another spelling; None if there is none.
-
-    Example:
-        >>> meant_by("Control", {"control": Variant(), "new": Variant()})
-        'control'
-    """
+    """Return the variant of which a name is another spelling; None if there is none."""
     known = {folded(arm): own for own, arms in arms_of(variants).items() for arm in arms}
     return known.get(folded(name))
 

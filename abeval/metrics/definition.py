@@ -117,12 +117,7 @@ CATALOGUE = Source(
 
 
 def events_of(log: str) -> Source:
-    """Return the source of events of a log since exposure; a funnel's source has no name.
-
-    Example:
-        >>> events_of("orders").query, events_of("orders").has_before
-        ('units/unit_events', True)
-    """
+    """Return the source of events of a log since exposure; a funnel's source has no name."""
     of_impressions = log in ("impressions", "")
     return Source(
         f"events_of_{log}" if log else "funnels",
@@ -208,12 +203,7 @@ Need = Literal[
 
 @dataclass(frozen=True)
 class Direction:
-    """Which way is better: up or down; or no way, but a value that should be met.
-
-    Example:
-        >>> Direction(toward=1.0).label, Direction(sign=-1).label
-        ('toward 1', 'decrease')
-    """
+    """Which way is better: up or down; or no way, but a value that should be met."""
 
     sign: Literal[1, -1] = 1
     toward: float | None = None
@@ -339,12 +329,7 @@ class Metric:
 
 
 def no_cuts(metric: Metric) -> str | None:
-    """Say why a metric has no value in a part of the traffic; None where it has one.
-
-    Example:
-        >>> no_cuts(Metric("days", "mean", "days", value=ColumnTerm("c_days")))
-        'a day may have impressions of several cells'
-    """
+    """Say why a metric has no value in a part of the traffic; None where it has one."""
     if metric.source.no_cuts is None and ColumnTerm("c_days") in own_terms(metric):
         return "a day may have impressions of several cells"
     return metric.source.no_cuts

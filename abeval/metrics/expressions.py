@@ -78,12 +78,7 @@ def parse_expression(text: str) -> exp.Expr:
 
 @lru_cache(maxsize=4096)
 def expression_problem(text: str) -> str | None:
-    """Say why `text` is not a row-level scalar expression; None where it is one.
-
-    Example:
-        >>> expression_problem("sum(click)")
-        "'sum(click)' holds an aggregate (abeval sums over the rows itself)"
-    """
+    """Say why `text` is not a row-level scalar expression; None where it is one."""
     shown = repr(text if len(text) <= 200 else f"{text[:200]}…")
     if not text.strip():
         return f"{shown} is not one expression"
