@@ -464,11 +464,7 @@ def _holdout(text: str) -> Holdout:
 
 
 def read_assignment(file: Path) -> pd.Series[str]:
-    """Read the variant of each unit, by unit id: the first two columns of a CSV file.
-
-    Raises:
-        LogError: The file cannot be read, has fewer columns, or names a unit twice.
-    """
+    """Read the variant of each unit, by unit id: the first two columns of a CSV file."""
     import pandas as pd
 
     try:

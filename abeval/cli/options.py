@@ -58,7 +58,11 @@ def guarded(work: Callable[[], None]) -> None:
             traceback.print_exc()
         _close_stdout()
         code, message = _ending(error)
-        typer.echo(f"error: {_printable(message)}", err=True)
+        # Other characters might control the terminal.
+        shown = (
+            c if c.isprintable() or c == "\n" else "\N{REPLACEMENT CHARACTER}" for c in message
+        )
+        typer.echo(f"error: {''.join(shown)}", err=True)
         sys.exit(code)
 
 
@@ -96,13 +100,6 @@ def _place(error: Exception) -> str:
     place = (own or frames)[-1]
     file = Path(place.filename).relative_to(_HOME) if own else place.filename
     return f"{' '.join(str(error).split())[:300]} ({file}, line {place.lineno})"
-
-
-def _printable(text: str) -> str:
-    """Replace characters of a message that would control the terminal."""
-    return "".join(
-        char if char.isprintable() or char == "\n" else "\N{REPLACEMENT CHARACTER}" for char in text
-    )
 
 
 PIPE = 112

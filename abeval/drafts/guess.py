@@ -47,7 +47,7 @@ class Arms:
 
 def unit_guess(table: Table) -> Guess:
     """Guess the randomisation unit: a column by its name, else each row."""
-    columns = [c for c in table.columns if _may_be_id(c) and c.distinct > FEW]
+    columns = [c for c in table.columns if c.may_be_id and c.distinct > FEW]
     named = [c for c in columns if words.named(c.name, words.UNIT) is not None]
     if named:
         column = min(named, key=lambda c: (_rank(c, words.UNIT), c.name))
@@ -66,11 +66,6 @@ def unit_guess(table: Table) -> Guess:
         reason = f"each row is taken for a unit; or is it {' or '.join(other)}?"
         return Guess("unit", None, "not sure", reason)
     return Guess("unit", None, "likely", "no column names a unit, so each row is one")
-
-
-def _may_be_id(column: Column) -> bool:
-    """Say whether a column can hold ids: text or whole numbers, even if stored as 7.0."""
-    return column.kind in ("text", "integer") or (column.kind == "real" and column.is_whole)
 
 
 def variant_candidates(table: Table) -> list[Column]:
@@ -174,18 +169,14 @@ def canonical_guesses(table: Table, taken: set[str]) -> Iterator[Guess]:
         if column.name in taken:
             continue
         if words.named(column.name, words.CLICK) is not None and column.is_number:
-            yield _click(column)
+            reason = f"a count of clicks, up to {column.high:g}"
+            own = Guess("outcome", column, "likely", reason)
+            yield Guess("click", column, "sure", "0 or 1") if column.is_share else own
             continue
         for entry, names in words.COLUMNS.items():
             if words.named(column.name, names) is not None and _fits(entry, column):
                 yield Guess(entry, column, "likely", "by its name")
                 break
-
-
-def _click(column: Column) -> Guess:
-    if column.is_share:
-        return Guess("click", column, "sure", "0 or 1")
-    return Guess("outcome", column, "likely", f"a count of clicks, up to {column.high:g}")
 
 
 def _fits(entry: str, column: Column) -> bool:
@@ -368,17 +359,11 @@ def _other(engine: Engine, table: Table, main: Table, unit: Column | None) -> Ot
     if unit is None or own is None or not _is_joined(engine, table, own, main, unit):
         return Other(table, None)
     if shows_exposures(engine, table):
-        return Other(table, "exposures", _exposures(engine, table))
+        variant = variant_of(engine, table, False)
+        parts = {"unit_id": own, "ts": time_guess(table).column, "variant": variant.column}
+        columns = {entry: column for entry, column in parts.items() if column is not None}
+        return Other(table, "exposures", columns)
     return _of_units(table, own, time_guess(main).column is not None)
-
-
-def _exposures(engine: Engine, table: Table) -> dict[str, Column]:
-    guesses = {
-        "unit_id": unit_guess(table),
-        "ts": time_guess(table),
-        "variant": variant_of(engine, table, False),
-    }
-    return {entry: one.column for entry, one in guesses.items() if one.column is not None}
 
 
 def _of_units(table: Table, unit: Column, is_timed: bool) -> Other:

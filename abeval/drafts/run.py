@@ -26,11 +26,7 @@ class Draft:
 
 
 def draft_files(files: Sequence[Path], folder: Path, name: str = "experiment") -> Draft:
-    """Draft a file for one table, or for an impression log and the logs beside it.
-
-    Raises:
-        LogError: A file cannot be read, or no table has rows.
-    """
+    """Draft a file for one table, or for an impression log and the logs beside it."""
     with closing(DuckDBEngine(folder=Path())) as engine:
         groups = _grouped(engine, files)
         tables = [look(engine, relation) for relation in groups]

@@ -46,11 +46,7 @@ class Stream:
 
 
 def table_of(connection: Any, name: str) -> object:  # noqa: ANN401
-    """Return a table of an open connection of DuckDB or ADBC as a frame, by its name in SQL.
-
-    Raises:
-        LogError: There is no such table, or the connection is of another kind.
-    """
+    """Return a table of an open connection of DuckDB or ADBC as a frame, by its name in SQL."""
     if isinstance(connection, duckdb.DuckDBPyConnection):
         with log_errors(f"table {name!r} cannot be read", "name a table or view of the connection"):
             return connection.table(name)
@@ -173,7 +169,12 @@ class Tables:
             if not file.is_file():
                 raise LogError(f"no DuckDB database at {file}", "check logs.*.database")
             with log_errors(f"{file} cannot be opened", "is it a DuckDB database of this version?"):
-                home, schema = self._alias_of(file), "main"
+                # The caller may have attached it.
+                sql = "select database_name, path from duckdb_databases() where path is not null"
+                opened = self._connection.execute(sql).fetchall()
+                names = [str(name) for name, path in opened if real(path) == real(file)]
+                home = names[0] if names else self._attach(str(file), "(read_only)")
+                schema = "main"
         elif self._caller is not None:
             with log_errors("the tables of the connection cannot be listed", "is it in use?"):
                 if self._caller.execute(_TEMPORARY, [table]).fetchall():
@@ -209,14 +210,6 @@ class Tables:
             self._connection.execute(f"use {quoted(self._home)}")
             for alias in reversed(self._attached):
                 self._connection.execute(f"detach {quoted(alias)}")
-
-    def _alias_of(self, file: Path) -> str:
-        """Return the name under which a file is attached; the caller may have attached it."""
-        opened = self._connection.execute("select database_name, path from duckdb_databases()")
-        for name, path in opened.fetchall():
-            if path is not None and real(str(path)) == real(file):
-                return str(name)
-        return self._attach(str(file), "(read_only)")
 
     def _attach(self, path: str, options: str) -> str:
         alias = f"abeval_{next(_RUNS)}"

@@ -19,13 +19,9 @@ if TYPE_CHECKING:
     from abeval.experiment.sources import LogSource
 
 _KINDS = {
-    ".parquet": "parquet",
-    ".pq": "parquet",
-    ".csv": "csv",
-    ".tsv": "csv",
-    ".json": "json",
-    ".jsonl": "json",
-    ".ndjson": "json",
+    **dict.fromkeys((".parquet", ".pq"), "parquet"),
+    **dict.fromkeys((".csv", ".tsv"), "csv"),
+    **dict.fromkeys((".json", ".jsonl", ".ndjson"), "json"),
 }
 _COMPRESSED = (".gz", ".zst")
 _DELIMITERS = ",;\t|"
@@ -108,14 +104,11 @@ def _below(folder: Path) -> list[str]:
         if place not in seen:
             seen.add(place)
             paths = [Path(here) / name for name in names if name[0] not in "_."]
-            files += [str(path) for path in paths if _is_file(path)]
+            for path in paths:
+                if path.is_symlink() and not path.exists():
+                    raise LogError(f"{path} is a link to nothing", "remove it, or restore the file")
+            files += [str(path) for path in paths if path.is_file()]
     return files
-
-
-def _is_file(path: Path) -> bool:
-    if path.is_symlink() and not path.exists():
-        raise LogError(f"{path} is a link to nothing", "remove it, or restore the file")
-    return path.is_file()
 
 
 def _globbed(path: str, folder: Path) -> list[str]:

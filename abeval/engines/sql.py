@@ -54,11 +54,7 @@ def recorded() -> Iterator[set[str]]:
 
 
 def query(name: str) -> str:
-    """Return the text of a query, one SELECT, by its path below `queries/` without `.sql`.
-
-    Raises:
-        QueryError: There is no such query.
-    """
+    """Return the text of a query, one SELECT, by its path below `queries/` without `.sql`."""
     names = _names.get()
     if names is not None:
         names.add(name)

@@ -23,9 +23,6 @@ class Source:
         no_cuts: Why parts of the traffic cannot have it, None if they can.
         events: The log whose rows since exposure it is made of, empty for several; else None.
 
-    Raises:
-        ValueError: Not exactly one of `daily`, `of_days` and `no_days` is set.
-
     Example:
         >>> GAUC.query, GAUC.daily, AUC.no_days, AUC.capped
         ('units/gauc', False, 'AUC over all impressions does not add up over days', False)

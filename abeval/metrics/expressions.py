@@ -36,15 +36,8 @@ _FUNCTIONS: tuple[type[exp.Expr], ...] = (
     *(exp.Concat, exp.Replace, exp.SplitPart, exp.StartsWith, exp.Contains, exp.RegexpLike),
     *(exp.Extract, exp.Hour, exp.Day, exp.Month, exp.Year, exp.TimestampTrunc),
 )
-_TYPES = frozenset(
-    {
-        *exp.DataType.NUMERIC_TYPES,
-        *exp.DataType.TEXT_TYPES,
-        exp.DataType.Type.BOOLEAN,
-        exp.DataType.Type.DATE,
-        exp.DataType.Type.TIMESTAMP,
-        exp.DataType.Type.TIMESTAMPNTZ,
-    }
+_TYPES = frozenset({*exp.DataType.NUMERIC_TYPES, *exp.DataType.TEXT_TYPES}).union(
+    exp.DataType.Type[name] for name in ("BOOLEAN", "DATE", "TIMESTAMP", "TIMESTAMPNTZ")
 )
 _MAY = (
     "an expression of a row may use its columns, arithmetic, comparisons, and/or/not, in, between, "

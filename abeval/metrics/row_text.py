@@ -71,9 +71,6 @@ def expression_problem(text: str) -> str | None:
 def columns_of(text: str) -> tuple[str, ...]:
     """List the columns that an expression reads, each once, in order and in lower case.
 
-    Raises:
-        ExperimentError: It is not one expression, or has a part that is not allowed.
-
     Example:
         >>> columns_of("price * Click")
         ('price', 'click')
