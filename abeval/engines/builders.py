@@ -1,9 +1,7 @@
 """Time and hash, which every SQL dialect writes differently; local times; rules of assignment.
 
-SQL that is to be transpiled has calls such as `abeval_epoch_ms(timestamp)` (`CALLS`): DuckDB has
-macros of these names, and for other dialects `written_out` replaces the calls.
-
-Offsets of time zones are looked up, which is ten times as fast as DuckDB's conversion of each row.
+DuckDB has macros for calls such as `abeval_epoch_ms(timestamp)`; `written_out` replaces them for
+other dialects. Looking up offsets of zones is ten times as fast as DuckDB's conversion of each row.
 """
 
 from __future__ import annotations
