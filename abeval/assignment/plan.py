@@ -120,7 +120,8 @@ class Assignment:
         """
         import pandas as pd
 
-        return pd.DataFrame([self.assign(unit) for unit in units], columns=Assigned._fields)
+        frame = pd.DataFrame([self.assign(unit) for unit in units], columns=Assigned._fields)
+        return frame.astype(dict.fromkeys(("h", "slot", "sub_bucket"), "int64"))
 
     def explain(self, unit: object) -> Explanation:
         """Explain why a unit is where it is.

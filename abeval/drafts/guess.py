@@ -326,9 +326,11 @@ class Other:
 def shows_exposures(engine: Engine, table: Table) -> bool:
     """Say whether a table has who was in which variant when, and nothing else."""
     unit, time = unit_guess(table).column, time_guess(table).column
-    if unit is None or time is None or _besides(table):
+    if unit is None or time is None:
         return False
-    return variant_of(engine, table, False).column is not None
+    names = {column.name for column in (unit, time, *variant_candidates(table))}
+    has_more = any(column.name not in names for column in table.columns)
+    return not has_more and variant_of(engine, table, False).column is not None
 
 
 def shows_rows(table: Table) -> bool:
@@ -390,14 +392,6 @@ def _canonical(table: Table) -> dict[str, Column]:
     taken = set() if unit is None else {unit.name}
     guesses = canonical_guesses(table, taken)
     return {one.entry: one.column for one in guesses if one.column is not None}
-
-
-def _besides(table: Table) -> list[str]:
-    """List the columns that are neither unit nor time nor variant."""
-    unit, time = unit_guess(table).column, time_guess(table).column
-    known = [unit, time, *variant_candidates(table)]
-    names = {column.name for column in known if column is not None}
-    return [column.name for column in table.columns if column.name not in names]
 
 
 def _is_joined(engine: Engine, table: Table, own: Column, main: Table, unit: Column) -> bool:
