@@ -1,27 +1,30 @@
-"""Audit an assignment: logged variants against its rule, and against other experiments.
-
-`abeval audit` compares them for every unit, and tells since when they differ.
-"""
+"""Audit an assignment: logged variants against its rule, and against other experiments."""
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from itertools import combinations
 
 import numpy as np
 import pandas as pd
-from scipy.stats import fisher_exact
+from numpy.typing import NDArray
+from scipy.stats import chi2_contingency, chisquare, fisher_exact
+from statsmodels.stats.multitest import multipletests
 from statsmodels.stats.proportion import proportion_confint
 
 from abeval.assignment.draws import Rule
-from abeval.assignment.randomness import Independence, independence, uniformity
 from abeval.errors import ExperimentError
 from abeval.experiment.model import Experiment
 from abeval.logs.accounting import expected_variants
 from abeval.logs.prepare import prepare
 from abeval.logs.run import Run
-from abeval.results.trust import AuditDay, AuditResult, Reassigned
+from abeval.results.trust import AuditDay, AuditResult, Independence, Reassigned
 
 SINCE_LEVEL = 0.001
 """A change of the mismatch rate is named if its p-value, times the days tried, is below this."""
+
+MIN_EXPECTED = 5.0
+"""Units expected in a cell, below which a chi-square test is not to be trusted."""
 
 
 def audit(run: Run, others: Mapping[str, "Rule | pd.Series[str]"]) -> AuditResult:
@@ -137,3 +140,48 @@ def _uniformity(rule: Rule, units: "pd.Series[str]") -> float | None:
         return None
     numbers = np.array([draw.number(unit) for unit in units.index], dtype=np.float64)
     return uniformity(numbers, size)
+
+
+def uniformity(numbers: NDArray[np.float64], size: float, bins: int = 100) -> float | None:
+    """Test whether numbers from 0 up to `size` are spread evenly; None with too few of them.
+
+    Pearson's chi-square test over bins of equal width.
+
+    >>> uniformity(np.arange(10_000.0), 10_000)
+    1.0
+    """
+    if len(numbers) < bins * MIN_EXPECTED:
+        return None
+    counts, _ = np.histogram(numbers, bins=bins, range=(0, size))
+    return float(chisquare(counts).pvalue)
+
+
+def independence(assignments: Mapping[str, "pd.Series[str]"]) -> tuple[Independence, ...]:
+    """Test every pair of experiments, over the units that are in both; Holm over the pairs.
+
+    >>> units = [str(i) for i in range(400)]
+    >>> halves = pd.Series(["a", "b"] * 200, units)
+    >>> pair, = independence({"one": halves, "same": halves})
+    >>> pair.units, round(pair.cramers_v, 3)
+    (400, 1.0)
+    """
+    rows = [_pair(one, other, assignments) for one, other in combinations(assignments, 2)]
+    tested = [row.p_value for row in rows if row.p_value is not None]
+    adjusted = iter(multipletests(tested, method="holm")[1] if tested else ())
+    return tuple(
+        row if row.p_value is None else replace(row, p_adjusted=float(next(adjusted)))
+        for row in rows
+    )
+
+
+def _pair(one: str, other: str, assignments: Mapping[str, "pd.Series[str]"]) -> Independence:
+    both = pd.concat([assignments[one], assignments[other]], axis=1, join="inner").dropna()
+    table = pd.crosstab(both.iloc[:, 0], both.iloc[:, 1])
+    unknown = Independence(one, other, len(both), None, None, None)
+    if min(table.shape) < 2:
+        return unknown
+    test = chi2_contingency(table, correction=False)
+    if test.expected_freq.min() < MIN_EXPECTED:
+        return unknown
+    strength = float(np.sqrt(test.statistic / len(both) / (min(table.shape) - 1)))
+    return Independence(one, other, len(both), float(test.pvalue), None, strength)

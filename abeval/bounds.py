@@ -43,9 +43,6 @@ MAX_WINDOW_DAYS = 400
 def check_between(name: str, value: float, low: float, high: float) -> None:
     """Refuse a number outside its bounds; NaN is outside of all.
 
-    Raises:
-        ExperimentError: With the bounds.
-
     Example:
         >>> check_between("days", float("nan"), 1, 9)
         Traceback (most recent call last):

@@ -19,11 +19,7 @@ def masked(text: str) -> str:
         >>> masked("sc://host:15002/;token=abc;user_id=ann")
         'sc://host:15002/;token=***;user_id=***'
     """
-    return _ADDRESS.sub(lambda address: _without_secrets(address[0]), text)
-
-
-def _without_secrets(address: str) -> str:
-    return _PARAMETER.sub(r"\1***", _USER.sub("***@", address))
+    return _ADDRESS.sub(lambda url: _PARAMETER.sub(r"\1***", _USER.sub("***@", url[0])), text)
 
 
 class AbevalError(Exception):

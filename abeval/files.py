@@ -24,12 +24,6 @@ def write_text(path: Path, text: str) -> Path:
 
     Raises:
         AbevalError: The folder is missing, not writable, or full.
-
-    Example:
-        >>> from tempfile import TemporaryDirectory
-        >>> with TemporaryDirectory() as folder:
-        ...     write_text(Path(folder) / "a.txt", "whole").read_text()
-        'whole'
     """
     # A lone surrogate has no UTF-8; its escape is also valid in JSON.
     return write_bytes(path, text.encode("utf-8", "backslashreplace"))
@@ -54,11 +48,7 @@ def real(path: str | Path) -> Path:
 
 
 def check_writable(path: Path) -> None:
-    """Raise before long work what `write_text` would raise after it.
-
-    Raises:
-        AbevalError: The folder is missing or not writable.
-    """
+    """Raise before long work what `write_text` would raise after it."""
     if _descriptor(path) is not None:
         return
     try:
@@ -132,19 +122,15 @@ def _replace(target: Path, data: bytes) -> None:
             os.fsync(file.fileno())
             # Locked until it has its name, so that no other run takes it for one that was left.
             draft.replace(target)
-        _sync(target.parent)
+        # Let the names in the folder outlive a loss of power, where the system can.
+        with suppress(OSError):
+            descriptor = os.open(target.parent, os.O_RDONLY)
+            try:
+                os.fsync(descriptor)
+            finally:
+                os.close(descriptor)
     finally:
         draft.unlink(missing_ok=True)
-
-
-def _sync(folder: Path) -> None:
-    """Let the names in a folder outlive a loss of power, where the system can."""
-    with suppress(OSError):
-        descriptor = os.open(folder, os.O_RDONLY)
-        try:
-            os.fsync(descriptor)
-        finally:
-            os.close(descriptor)
 
 
 def _locked_draft(target: Path) -> tuple[Path, int]:
@@ -182,12 +168,6 @@ def held(file: Path, what: str, seconds: float = 0.0) -> Iterator[None]:
 
     Raises:
         ExperimentError: Another run holds it, or the file cannot be locked.
-
-    Example:
-        >>> from tempfile import TemporaryDirectory
-        >>> with TemporaryDirectory() as folder, held(Path(folder) / "lock", "it"):
-        ...     sorted(path.name for path in Path(folder).iterdir())
-        ['lock']
     """
     try:
         descriptor = _taken(file, what, time.monotonic() + seconds)

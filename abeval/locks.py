@@ -23,12 +23,6 @@ def take(descriptor: int) -> bool:
 
     Raises:
         OSError: The file system has no locks.
-
-    Example:
-        >>> from tempfile import TemporaryFile
-        >>> with TemporaryFile() as file:
-        ...     take(file.fileno())
-        True
     """
     if sys.platform == "win32":
         return lock_descriptor(descriptor, blocking=False)

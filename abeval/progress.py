@@ -8,10 +8,6 @@ from dataclasses import dataclass, field
 Fraction = Callable[[], float | None]
 
 
-def _unknown() -> None:
-    return None
-
-
 @dataclass
 class Steps:
     """Receives the name of each step as it begins, and shows it with its progress.
@@ -20,7 +16,7 @@ class Steps:
     every step that has ended.
     """
 
-    fraction: Fraction = _unknown
+    fraction: Fraction = lambda: None
     seconds: list[tuple[str, float]] = field(default_factory=list)
     name: str | None = None
     _began: float = 0.0
@@ -28,7 +24,7 @@ class Steps:
     def end(self) -> None:
         """End the last step."""
         self(None)
-        self.fraction = _unknown
+        self.fraction = lambda: None
 
     def __call__(self, name: str | None) -> None:
         """Begin a step; None ends the last."""

@@ -15,21 +15,7 @@ _LOCK = "lock"
 
 
 class Scratch:
-    """A new folder with a locked file, as long as its process lives.
-
-    Folders with such a name whose process is gone are removed first.
-
-    Raises:
-        OSError: The parent is missing, not writable, or full.
-
-    Example:
-        >>> scratch = Scratch(None, "abeval-doc-")
-        >>> scratch.path.is_dir()
-        True
-        >>> scratch.close()
-        >>> scratch.path.exists()
-        False
-    """
+    """A new folder with a locked file; those of such a name whose process is gone go first."""
 
     def __init__(self, parent: str | Path | None, prefix: str) -> None:
         parent = Path(tempfile.gettempdir() if parent is None else parent)

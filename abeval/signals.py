@@ -42,11 +42,6 @@ def unstopped() -> Iterator[None]:
     """Run a block to its end before a signal of a scheduler ends the run.
 
     Between the making of a file and the `try` that removes it, no other code could.
-
-    Example:
-        >>> with unstopped():
-        ...     exit_code() is None
-        True
     """
     _Stop.blocks += 1
     try:

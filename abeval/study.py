@@ -40,13 +40,7 @@ _LIBRARIES = ("duckdb", "numpy", "scipy", "statsmodels", "pandas")
 
 
 def provenance_of(experiment: Experiment, inputs: Inputs, queries: Iterable[str]) -> Provenance:
-    """Return the experiment as a file, its inputs, its SQL and the versions.
-
-    Args:
-        experiment: As it was run.
-        inputs: Frames of the caller, which have no file.
-        queries: Names of the queries that ran.
-    """
+    """Return the experiment as a file, its inputs, the SQL of named queries, the versions."""
     frames = set(inputs.get("logs") or {})
     logs = {log: source for log, source in logs_of(experiment).items() if log not in frames}
     files = [

@@ -14,12 +14,7 @@ THREADS = min(4, os.cpu_count() or 1)
 
 
 def in_threads(work: Callable[[Part], Result], parts: Iterable[Part]) -> Iterator[Result]:
-    """Give the result for each part, in order, as soon as it is there.
-
-    Example:
-        >>> list(in_threads(sum, [[1, 2], [3]]))
-        [3, 3]
-    """
+    """Give the result for each part, in order, as soon as it is there."""
     listed = list(parts)
     if len(listed) < 2:
         yield from map(work, listed)

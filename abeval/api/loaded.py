@@ -78,8 +78,7 @@ class LoadedExperiment:
     def study(self, **inputs: Unpack[Inputs]) -> "Study":
         """Compute analysis, effects over time, A/A replays and replay, as far as the logs allow.
 
-        Raises:
-            LogError: As `analyze`; what only other parts need is in `left_out` instead.
+        Raises `LogError` as `analyze`; what only other parts need is in `left_out` instead.
         """
         from abeval.study import study
 
@@ -102,11 +101,7 @@ class LoadedExperiment:
         return judged_sums(self.experiment, read_sums(sums), sums)
 
     def compare(self, metric: str, **inputs: Unpack[Inputs]) -> "Pairwise":
-        """Compare every two variants on one metric, p-values adjusted over all pairs.
-
-        Args:
-            metric: One of the experiment's metrics, or a built-in one.
-        """
+        """Compare every two variants on one metric, p-values adjusted over all pairs."""
         from abeval.aggregates.collect import collect
         from abeval.inference.judge import pairwise
 
@@ -219,11 +214,6 @@ class LoadedExperiment:
         **inputs: Unpack[Inputs],
     ) -> "AAResult":
         """Replay A/A tests on the experiment's own logs: does each metric's test keep its level?
-
-        Args:
-            runs: Replays.
-            seed: Of the re-splits.
-            metrics: Some of the metrics; without, all of the scorecard.
 
         Raises:
             ExperimentError: A metric is unknown, or `runs` is less than 1.
@@ -341,8 +331,8 @@ class LoadedExperiment:
             threshold: The score from which on a click is predicted.
             kept_negatives: Share of non-clicks that the models were trained on, to be undone.
             blend: Shares of the treatment's model in a blend with control's.
-            bins: Bins of the calibration curve and error.
             split: A column that names the split of each impression, or name → first and last day.
+            bins: Bins of the calibration curve and error.
             curve: The largest cut-off of curves over 1, 2, …
             k_by: A column of the impressions, and its value → the cut-off there.
 
@@ -368,9 +358,7 @@ class LoadedExperiment:
 
         Runs `analyze` and `replay`, and reads a few facts of the logs.
 
-        Args:
-            k: Cut-offs.
-            metrics: Ids of offline metrics; without, those of `abeval.agreement.agree.OFFLINE`.
+        Without `metrics` they are those of `abeval.agreement.agree.OFFLINE`.
 
         Raises:
             ExperimentError: An unknown metric or model.

@@ -11,8 +11,6 @@ from itertools import accumulate, pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal, NamedTuple
 
-import numpy as np
-
 from abeval.assignment import draws
 from abeval.assignment.draws import HEX_DIGITS, SLOTS, SUB_BUCKETS, Rule, Stage, unit_text
 from abeval.bounds import MAX_WEIGHT
@@ -25,7 +23,7 @@ _SALT = re.compile(r"[A-Za-z0-9_.-]+")
 
 
 class SlotRange(NamedTuple):
-    """The half-open range of slots, ``start <= slot < stop``, that a variant owns."""
+    """The half-open range of slots that a variant owns."""
 
     variant: str
     start: int
@@ -77,12 +75,9 @@ class Explanation:
 
 @dataclass(frozen=True)
 class Assignment:
-    """Variants that share 1,000,000 slots in proportion to their weights.
+    """Variants that share 1,000,000 slots in proportion to their weights, 0 for none.
 
-    Args:
-        salt: Names the randomisation; with another salt, units are assigned independently.
-        weights: Weight of each variant, in order. They need not sum to 1; 0 gets no slots.
-        sub_buckets: How many sub-buckets units are spread over.
+    With another salt, units are assigned independently.
 
     Raises:
         ExperimentError: The salt or a weight cannot be used.
@@ -125,20 +120,8 @@ class Assignment:
         """
         import pandas as pd
 
-        texts = [unit_text(unit) for unit in units]
-        h = np.fromiter((draws.md5_60(self.salt, text) for text in texts), np.int64, len(texts))
-        slots = h % SLOTS
-        stops = np.array([r.stop for r in self.ranges])
-        names = np.array([r.variant for r in self.ranges], dtype=object)
-        return pd.DataFrame(
-            {
-                "unit": texts,
-                "h": h,
-                "slot": slots,
-                "sub_bucket": (h // SLOTS) % self.sub_buckets,
-                "variant": names[np.searchsorted(stops, slots, side="right")],
-            }
-        )
+        frame = pd.DataFrame([self.assign(unit) for unit in units], columns=Assigned._fields)
+        return frame.astype(dict.fromkeys(("h", "slot", "sub_bucket"), "int64"))
 
     def explain(self, unit: object) -> Explanation:
         """Explain why a unit is where it is.
@@ -239,9 +222,7 @@ class Holdout:
 class Layer:
     """Experiments that never share a unit: each owns slots of one hash.
 
-    Args:
-        salt: Names the layer.
-        owned: Experiment → first slot, and the one after its last.
+    `owned` is the first slot of each experiment, and the one after its last.
 
     >>> layer = Layer("ranker").allocate("exp_1", 0.3).allocate("exp_2", 0.5)
     >>> layer.owned
@@ -306,7 +287,6 @@ class Plan:
     """An experiment's place among the others, and its split.
 
     Args:
-        split: Salt and weights of the variants.
         traffic: Share of the units that reach the split which are in the experiment.
         layer: The layer, and the name under which it owns slots there.
         holdout: Units that are in no experiment.
@@ -485,11 +465,7 @@ def _holdout(text: str) -> Holdout:
 
 
 def read_assignment(file: Path) -> pd.Series[str]:
-    """Read the variant of each unit, by unit id: the first two columns of a CSV file.
-
-    Raises:
-        LogError: The file cannot be read, has fewer columns, or names a unit twice.
-    """
+    """Read the variant of each unit, by unit id: the first two columns of a CSV file."""
     import pandas as pd
 
     try:

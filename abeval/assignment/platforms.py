@@ -1,8 +1,6 @@
-"""The assignment of other platforms, each as a rule of draws and ranges.
+"""Describe other platforms' assignment as rules of draws and ranges.
 
-A class has the settings that its platform shows; its docstring is in the schema of the experiment
-file, which names one under `[assignment.scheme]`. Numbers that the platforms published for their
-own SDKs are in `tests/assignment/`.
+Docstrings of the classes are in the schema of the experiment file.
 """
 
 from __future__ import annotations

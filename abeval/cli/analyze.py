@@ -61,7 +61,13 @@ def _load(file: Path | None, flags: dict[str, Any]) -> "LoadedExperiment":
     else:
         return load(file)
     if "control" not in columns:
-        _say_control(loaded.experiment.control)
+        from abeval.table.read import is_usual_control
+
+        control = loaded.experiment.control
+        if not is_usual_control(control):
+            typer.echo(
+                f"control is {control}, the first by name; --control names another", err=True
+            )
     return loaded
 
 
@@ -75,13 +81,6 @@ def _of_sums(sums: Path | None, control: str | None, names: list[str]) -> "Loade
     if others := [name for name in names if name != "control"]:
         raise ExperimentError(f"--{others[0]} is for a table", "sums name their own columns")
     return LoadedExperiment(sums_experiment(read_sums(sums), sums, control))
-
-
-def _say_control(control: str) -> None:
-    from abeval.table.read import is_usual_control
-
-    if not is_usual_control(control):
-        typer.echo(f"control is {control}, the first by name; --control names another", err=True)
 
 
 on_table_or_file = partial(

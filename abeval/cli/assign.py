@@ -128,9 +128,20 @@ def _weights(text: str) -> dict[str, float]:
 
 def _read_ids(file: Path, column: str | None) -> tuple[list[str], str]:
     """Read the ids as text, so that leading zeros stay, and the name of their column."""
+    import csv
+
     from abeval.experiment.problems import suggestion
 
-    rows = _read_rows(file)
+    try:
+        # A device such as /dev/zero has no end.
+        if file.is_char_device():
+            raise LogError(f"{file} is a device", "give a CSV file, or a pipe")
+        with file.open(newline="", encoding="utf-8-sig") as lines:
+            reader = csv.reader(lines)
+            rows = [(reader.line_num, row) for row in reader if row]
+    except (OSError, UnicodeDecodeError, csv.Error) as error:
+        reason = error.strerror if isinstance(error, OSError) else error
+        raise LogError(f"{file} cannot be read: {reason}", "give a CSV file in UTF-8") from error
     if not rows:
         raise LogError(f"{file} is empty", "give a CSV file with a header line and one id per line")
     header = rows[0][1]
@@ -142,19 +153,3 @@ def _read_ids(file: Path, column: str | None) -> tuple[list[str], str]:
     if short is not None:
         raise LogError(f"{file}, line {short}: no id", "drop rows without an id")
     return [row[place] for _, row in rows[1:]], name
-
-
-def _read_rows(file: Path) -> list[tuple[int, list[str]]]:
-    """Read the rows of a CSV file that are not empty, with their line numbers."""
-    import csv
-
-    try:
-        # A device such as /dev/zero has no end.
-        if file.is_char_device():
-            raise LogError(f"{file} is a device", "give a CSV file, or a pipe")
-        with file.open(newline="", encoding="utf-8-sig") as lines:
-            reader = csv.reader(lines)
-            return [(reader.line_num, row) for row in reader if row]
-    except (OSError, UnicodeDecodeError, csv.Error) as error:
-        reason = error.strerror if isinstance(error, OSError) else error
-        raise LogError(f"{file} cannot be read: {reason}", "give a CSV file in UTF-8") from error

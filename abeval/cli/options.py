@@ -58,7 +58,11 @@ def guarded(work: Callable[[], None]) -> None:
             traceback.print_exc()
         _close_stdout()
         code, message = _ending(error)
-        typer.echo(f"error: {_printable(message)}", err=True)
+        # Other characters might control the terminal.
+        shown = (
+            c if c.isprintable() or c == "\n" else "\N{REPLACEMENT CHARACTER}" for c in message
+        )
+        typer.echo(f"error: {''.join(shown)}", err=True)
         sys.exit(code)
 
 
@@ -98,13 +102,6 @@ def _place(error: Exception) -> str:
     return f"{' '.join(str(error).split())[:300]} ({file}, line {place.lineno})"
 
 
-def _printable(text: str) -> str:
-    """Replace characters of a message that would control the terminal."""
-    return "".join(
-        char if char.isprintable() or char == "\n" else "\N{REPLACEMENT CHARACTER}" for char in text
-    )
-
-
 PIPE = 112
 """Columns of a table that goes to a file or another program."""
 
@@ -112,12 +109,9 @@ Command = Callable[..., None]
 
 
 class Reads(NamedTuple):
-    """Mark an option or argument that names files to read.
+    """Mark an option or argument that names files to read, also the logs of an experiment file.
 
-    Attributes:
-        name: What messages call it, where it has no flag.
-        path: Of its value.
-        is_experiment: Tells an experiment file, whose logs are read too.
+    Messages call it `name` where it has no flag.
     """
 
     name: str = ""
@@ -139,7 +133,6 @@ class Writes(NamedTuple):
     """Mark an option or argument that names a file or folder to write.
 
     Attributes:
-        name: What messages call it, where it has no flag.
         holds: Of a folder: globs of the files that are written into it.
         beside: Ends of the names of other files that are made beside it.
         check: Raises what else writing the file would raise.
@@ -249,13 +242,7 @@ Whole = Annotated[
 
 
 class Flag(NamedTuple):
-    """An option of a command.
-
-    Attributes:
-        parameter: What typer shows, and the default.
-        keyword: Of the API's method, which gets the value; empty where no method does.
-        read: Makes the method's value of what was typed.
-    """
+    """An option of a command, and the keyword of the API's method that gets its value, if any."""
 
     parameter: inspect.Parameter
     keyword: str = ""
@@ -277,18 +264,10 @@ def flag(
     marks: Sequence[Reads | Writes] = (),
     **shown: Any,  # noqa: ANN401 (typer's settings)
 ) -> Flag:
-    """Make an option of a command whose value goes to the API.
+    """Make an option of a command, whose value goes to the API as `to`, or by its own name.
 
-    Args:
-        name: Of the option, and of the API's keyword unless `to` is another.
-        kind: Type of its value.
-        text: Its help.
-        default: What it is if it is left out.
-        *spellings: Of the option, where it is not `--name`.
-        to: The API's keyword.
-        read: Makes the API's value of what was typed.
-        marks: What the option reads or writes.
-        **shown: As `typer.Option` takes them.
+    `kind` is the type of the value, `spellings` are used in place of `--name`, `read` makes the
+    API's value of what was typed, and `shown` is as `typer.Option` takes it.
     """
     option = typer.Option(*spellings, help=text, **shown)
     own = kind if default is not None else kind | None
@@ -319,12 +298,8 @@ def twin(
 ) -> Command:
     """Make the command that calls a method of a loaded experiment, and shows its result.
 
-    Args:
-        method: Of `LoadedExperiment`; also the name of the command.
-        text: Help of the command.
-        *flags: Its options.
-        widened_by: The option that asks for all columns, as `--all` does.
-        beside: Makes what the page shows beside the result, of the arguments of the method.
+    The option `widened_by` asks for all columns, as `--all` does; `beside` makes what the page
+    shows beside the result.
     """
 
     def run(loaded: "LoadedExperiment", **values: Any) -> None:  # noqa: ANN401 (typer's values)
@@ -375,12 +350,7 @@ def on_engine(
 ) -> Command:
     """Make a command on a loaded experiment one on its file, with the flags of the engine.
 
-    Args:
-        command: Its first parameter is the loaded experiment.
-        load: Loads the experiment of the argument and of all flags, of which it takes `flags` out.
-        flags: What only `load` asks for.
-        text: Help of the argument.
-        is_needed: Whether the argument cannot be left out.
+    `load` gets the argument and all values, of which it takes those of `flags` out.
     """
 
     def run(

@@ -13,17 +13,13 @@ Kind = Literal["boolean", "integer", "real", "time", "text", "other"]
 FEW = 20
 """Columns of at most this many values have them listed."""
 
-_KINDS: tuple[tuple[str, Kind], ...] = (
-    ("BOOLEAN", "boolean"),
-    ("TIMESTAMP", "time"),
-    ("DATE", "time"),
-    ("VARCHAR", "text"),
-    ("UUID", "text"),
-    ("ENUM", "text"),
-    ("DOUBLE", "real"),
-    ("FLOAT", "real"),
-    ("DECIMAL", "real"),
-)
+_KINDS: Mapping[Kind, tuple[str, ...]] = {
+    "boolean": ("BOOLEAN",),
+    "time": ("TIMESTAMP", "DATE"),
+    "text": ("VARCHAR", "UUID", "ENUM"),
+    "real": ("DOUBLE", "FLOAT", "DECIMAL"),
+}
+"""Kind → how the names of its types begin."""
 
 
 @dataclass(frozen=True)
@@ -31,7 +27,6 @@ class Column:
     """One column of a table.
 
     Attributes:
-        type: The engine's type.
         rows: Rows with a value.
         low: The smallest number; None unless it holds numbers or booleans.
         values: Each value as text with its rows, most frequent first, where there are few.
@@ -52,6 +47,11 @@ class Column:
     def is_number(self) -> bool:
         """Say whether sums of it mean something."""
         return self.kind in ("boolean", "integer", "real")
+
+    @property
+    def may_be_id(self) -> bool:
+        """Say whether it can hold ids: text or whole numbers, even if stored as 7.0."""
+        return self.kind in ("text", "integer") or (self.kind == "real" and self.is_whole)
 
     @property
     def is_share(self) -> bool:
@@ -88,8 +88,8 @@ def look(engine: Engine, relation: str) -> Table:
 
 
 def _kind(type: str) -> Kind:
-    for start, kind in _KINDS:
-        if type.startswith(start):
+    for kind, starts in _KINDS.items():
+        if type.startswith(starts):
             return "other" if type.endswith("]") else kind
     return "integer" if type.endswith(("INT", "INTEGER")) else "other"
 

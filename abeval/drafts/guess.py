@@ -20,11 +20,7 @@ MOST_VARIANTS = 12
 
 @dataclass(frozen=True)
 class Guess:
-    """What one column, or one entry of the file, is taken for.
-
-    Attributes:
-        entry: What it is taken for: `unit`, `variant`, `ts`, `click`, `outcome`, `covariate`, …
-    """
+    """What one column, or one entry such as `unit`, `ts` or `outcome`, is taken for."""
 
     entry: str
     column: Column | None
@@ -51,7 +47,7 @@ class Arms:
 
 def unit_guess(table: Table) -> Guess:
     """Guess the randomisation unit: a column by its name, else each row."""
-    columns = [c for c in table.columns if _may_be_id(c) and c.distinct > FEW]
+    columns = [c for c in table.columns if c.may_be_id and c.distinct > FEW]
     named = [c for c in columns if words.named(c.name, words.UNIT) is not None]
     if named:
         column = min(named, key=lambda c: (_rank(c, words.UNIT), c.name))
@@ -72,11 +68,6 @@ def unit_guess(table: Table) -> Guess:
     return Guess("unit", None, "likely", "no column names a unit, so each row is one")
 
 
-def _may_be_id(column: Column) -> bool:
-    """Say whether a column can hold ids: text or whole numbers, even if stored as 7.0."""
-    return column.kind in ("text", "integer") or (column.kind == "real" and column.is_whole)
-
-
 def variant_candidates(table: Table) -> list[Column]:
     """List columns of few values, those with a fitting name first."""
     kinds = ("text", "boolean", "integer")
@@ -92,10 +83,8 @@ def variant_guess(
 ) -> Guess:
     """Guess the variant: the first candidate of which units have one value.
 
-    Args:
-        candidates: In order of preference.
-        constant: Column → share of units with one value of it.
-        rows_are_units: Whether that says nothing, because no unit has a second row.
+    `constant` is the share of units with one value of a column; it says nothing where rows are
+    units.
     """
     fitting = [c for c in candidates if constant[c.name] >= ONE_VARIANT]
     if not fitting:
@@ -180,18 +169,14 @@ def canonical_guesses(table: Table, taken: set[str]) -> Iterator[Guess]:
         if column.name in taken:
             continue
         if words.named(column.name, words.CLICK) is not None and column.is_number:
-            yield _click(column)
+            reason = f"a count of clicks, up to {column.high:g}"
+            own = Guess("outcome", column, "likely", reason)
+            yield Guess("click", column, "sure", "0 or 1") if column.is_share else own
             continue
         for entry, names in words.COLUMNS.items():
             if words.named(column.name, names) is not None and _fits(entry, column):
                 yield Guess(entry, column, "likely", "by its name")
                 break
-
-
-def _click(column: Column) -> Guess:
-    if column.is_share:
-        return Guess("click", column, "sure", "0 or 1")
-    return Guess("outcome", column, "likely", f"a count of clicks, up to {column.high:g}")
 
 
 def _fits(entry: str, column: Column) -> bool:
@@ -341,9 +326,11 @@ class Other:
 def shows_exposures(engine: Engine, table: Table) -> bool:
     """Say whether a table has who was in which variant when, and nothing else."""
     unit, time = unit_guess(table).column, time_guess(table).column
-    if unit is None or time is None or _besides(table):
+    if unit is None or time is None:
         return False
-    return variant_of(engine, table, False).column is not None
+    names = {column.name for column in (unit, time, *variant_candidates(table))}
+    has_more = any(column.name not in names for column in table.columns)
+    return not has_more and variant_of(engine, table, False).column is not None
 
 
 def shows_rows(table: Table) -> bool:
@@ -374,17 +361,11 @@ def _other(engine: Engine, table: Table, main: Table, unit: Column | None) -> Ot
     if unit is None or own is None or not _is_joined(engine, table, own, main, unit):
         return Other(table, None)
     if shows_exposures(engine, table):
-        return Other(table, "exposures", _exposures(engine, table))
+        variant = variant_of(engine, table, False)
+        parts = {"unit_id": own, "ts": time_guess(table).column, "variant": variant.column}
+        columns = {entry: column for entry, column in parts.items() if column is not None}
+        return Other(table, "exposures", columns)
     return _of_units(table, own, time_guess(main).column is not None)
-
-
-def _exposures(engine: Engine, table: Table) -> dict[str, Column]:
-    guesses = {
-        "unit_id": unit_guess(table),
-        "ts": time_guess(table),
-        "variant": variant_of(engine, table, False),
-    }
-    return {entry: one.column for entry, one in guesses.items() if one.column is not None}
 
 
 def _of_units(table: Table, unit: Column, is_timed: bool) -> Other:
@@ -411,14 +392,6 @@ def _canonical(table: Table) -> dict[str, Column]:
     taken = set() if unit is None else {unit.name}
     guesses = canonical_guesses(table, taken)
     return {one.entry: one.column for one in guesses if one.column is not None}
-
-
-def _besides(table: Table) -> list[str]:
-    """List the columns that are neither unit nor time nor variant."""
-    unit, time = unit_guess(table).column, time_guess(table).column
-    known = [unit, time, *variant_candidates(table)]
-    names = {column.name for column in known if column is not None}
-    return [column.name for column in table.columns if column.name not in names]
 
 
 def _is_joined(engine: Engine, table: Table, own: Column, main: Table, unit: Column) -> bool:

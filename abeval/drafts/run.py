@@ -26,16 +26,7 @@ class Draft:
 
 
 def draft_files(files: Sequence[Path], folder: Path, name: str = "experiment") -> Draft:
-    """Draft a file for one table, or for an impression log and the logs beside it.
-
-    Args:
-        files: The files; those with the same columns are one table.
-        folder: Where the experiment file will be: paths in it start there.
-        name: Of the experiment.
-
-    Raises:
-        LogError: A file cannot be read, or no table has rows.
-    """
+    """Draft a file for one table, or for an impression log and the logs beside it."""
     with closing(DuckDBEngine(folder=Path())) as engine:
         groups = _grouped(engine, files)
         tables = [look(engine, relation) for relation in groups]

@@ -1,9 +1,7 @@
 """Time and hash, which every SQL dialect writes differently; local times; rules of assignment.
 
-SQL that is to be transpiled has calls such as `abeval_epoch_ms(timestamp)` (`CALLS`): DuckDB has
-macros of these names, and for other dialects `written_out` replaces the calls.
-
-Offsets of time zones are looked up, which is ten times as fast as DuckDB's conversion of each row.
+DuckDB has macros for calls such as `abeval_epoch_ms(timestamp)`; `written_out` replaces them for
+other dialects. Looking up offsets of zones is ten times as fast as DuckDB's conversion of each row.
 """
 
 from __future__ import annotations
@@ -103,17 +101,7 @@ _TEMPLATES: Mapping[str, Mapping[str, str]] = {
 
 
 def duckdb_macros() -> list[str]:
-    """Write the statements that define the calls in DuckDB.
-
-    Example:
-        >>> import duckdb
-        >>> connection = duckdb.connect()
-        >>> for statement in duckdb_macros():
-        ...     _ = connection.execute(statement)
-        >>> before = "timestamp '1970-01-02 00:00:00' - interval 1 microsecond"
-        >>> connection.execute(f"select {EPOCH_MS}({before})").fetchall()
-        [(86399999,)]
-    """
+    """Write the statements that define the calls in DuckDB."""
     return [
         f"create macro {name}({', '.join(names)}) as {_TEMPLATES['duckdb'][name].format(*names)}"
         for name, names in CALLS.items()
@@ -143,13 +131,7 @@ def written_out(tree: exp.Query, dialect: str) -> exp.Query:
 
 
 def filled(template: str, dialect: str, parts: Mapping[str, exp.Expr]) -> exp.Expr:
-    """Replace columns of a template of SQL by expressions.
-
-    Example:
-        >>> from sqlglot import parse_one
-        >>> filled("x + x", "spark", {"x": parse_one("f(1)")}).sql("spark")
-        'F(1) + F(1)'
-    """
+    """Replace columns of a template of SQL by expressions."""
     from sqlglot import exp
 
     held = exp.Paren(this=_template(template, dialect).copy())

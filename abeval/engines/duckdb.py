@@ -36,14 +36,9 @@ class DuckDBEngine(Logs, Engine):
     """One DuckDB database for one run: in memory, or in a temporary file if memory is limited.
 
     Blocks of the file can be dropped from memory at once; those of an in-memory database would be
-    written out first.
-
-    Args:
-        options: Memory, threads and temporary folder; not used with a caller's connection.
-        folder: Where relative paths of logs start.
-        connection: The caller's own connection, whose committed tables logs may name. The run
-            creates everything in an attached database of its own: names do not clash, settings
-            stay, and `close` leaves the connection as it was.
+    written out first. Beside the caller's `connection`, whose committed tables logs may name,
+    `options` are not used, and the run creates everything in an attached database of its own: names
+    do not clash, settings stay, and `close` leaves the connection as it was.
     """
 
     def __init__(
@@ -60,8 +55,8 @@ class DuckDBEngine(Logs, Engine):
             connect(options, self._scratch) if connection is None else beside(connection)
         )
         self._kinds: dict[str, str] = {}
-        tables = Tables(self._connection, connection, folder)
-        super().__init__(self._connection, self._run, tables, folder, self._reads_remote)
+        self._tables = Tables(self._connection, connection, folder)
+        super().__init__(folder)
         try:
             with query_errors():
                 self._run("; ".join(["set timezone = 'UTC'", *duckdb_macros()]))
@@ -130,17 +125,18 @@ class DuckDBEngine(Logs, Engine):
 
     def watched(self) -> Callable[[], float | None]:
         """Return a function that tells how much of the running statement is done."""
+
+        def done() -> float | None:
+            with suppress(duckdb.Error):
+                percent = self._connection.query_progress()
+                return percent / 100 if percent >= 0 else None
+            return None
+
         # DuckDB measures progress only if its progress bar is on, which not every place allows.
         with suppress(duckdb.Error):
             self._run("set enable_progress_bar_print = false")
             self._run("set enable_progress_bar = true")
-        return self._progress
-
-    def _progress(self) -> float | None:
-        with suppress(duckdb.Error):
-            percent = self._connection.query_progress()
-            return percent / 100 if percent >= 0 else None
-        return None
+        return done
 
     def local_time(self, milliseconds: str, timezone: str) -> str:
         """Write the local timestamp of an epoch-milliseconds expression."""

@@ -1,6 +1,6 @@
 """Logs as relations of DuckDB: frames, tables and files under a name, times as times."""
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import cache, partial
 from itertools import count
@@ -12,7 +12,7 @@ import duckdb
 from abeval.engines import sources, text_files
 from abeval.engines.duckdb_connection import log_errors, query_errors
 from abeval.engines.sql import literal, quoted
-from abeval.engines.text_files import Rows, Types, time_of_text
+from abeval.engines.text_files import Types, time_of_text
 from abeval.errors import LogError
 from abeval.files import real
 
@@ -46,11 +46,7 @@ class Stream:
 
 
 def table_of(connection: Any, name: str) -> object:  # noqa: ANN401
-    """Return a table of an open connection of DuckDB or ADBC as a frame, by its name in SQL.
-
-    Raises:
-        LogError: There is no such table, or the connection is of another kind.
-    """
+    """Return a table of an open connection of DuckDB or ADBC as a frame, by its name in SQL."""
     if isinstance(connection, duckdb.DuckDBPyConnection):
         with log_errors(f"table {name!r} cannot be read", "name a table or view of the connection"):
             return connection.table(name)
@@ -65,10 +61,8 @@ def table_of(connection: Any, name: str) -> object:  # noqa: ANN401
 class _Kind(NamedTuple):
     """What DuckDB reads in place of a frame, so that nothing is computed but what is read.
 
-    Attributes:
-        empty: Makes a frame of no rows, or of some where these tell the types of objects.
-        chosen: Makes a frame of some columns, each with its place among all.
-        scanned: Makes of either what DuckDB can scan once.
+    `empty` keeps some rows where these tell the types of objects; `chosen` gets columns with their
+    places among all; `scanned` makes what DuckDB can scan once.
     """
 
     empty: Callable[[Any], Any]
@@ -143,6 +137,13 @@ _RUNS = count(1)
 """Numbers attached databases, so that runs on one connection do not clash."""
 
 
+_TEMPORARY = (
+    "select 1 from duckdb_tables() where temporary and table_name = $1 "
+    "union all select 1 from duckdb_views() where temporary and view_name = $1"
+)
+"""Finds a temporary table or a frame, which other connections cannot see."""
+
+
 class Tables:
     """Databases whose tables a run reads.
 
@@ -168,10 +169,15 @@ class Tables:
             if not file.is_file():
                 raise LogError(f"no DuckDB database at {file}", "check logs.*.database")
             with log_errors(f"{file} cannot be opened", "is it a DuckDB database of this version?"):
-                home, schema = self._alias_of(file), "main"
+                # The caller may have attached it.
+                sql = "select database_name, path from duckdb_databases() where path is not null"
+                opened = self._connection.execute(sql).fetchall()
+                names = [str(name) for name, path in opened if real(path) == real(file)]
+                home = names[0] if names else self._attach(str(file), "(read_only)")
+                schema = "main"
         elif self._caller is not None:
             with log_errors("the tables of the connection cannot be listed", "is it in use?"):
-                if self._is_temporary(self._caller, table):
+                if self._caller.execute(_TEMPORARY, [table]).fetchall():
                     return self._caller.table(quoted(table))
                 sql = "select current_database(), current_schema()"
                 ((home, schema),) = self._caller.execute(sql).fetchall()
@@ -205,23 +211,6 @@ class Tables:
             for alias in reversed(self._attached):
                 self._connection.execute(f"detach {quoted(alias)}")
 
-    @staticmethod
-    def _is_temporary(caller: duckdb.DuckDBPyConnection, table: str) -> bool:
-        """Tell whether it is a temporary table or a frame, which other connections cannot see."""
-        sql = (
-            "select 1 from duckdb_tables() where temporary and table_name = $1 "
-            "union all select 1 from duckdb_views() where temporary and view_name = $1"
-        )
-        return bool(caller.execute(sql, [table]).fetchall())
-
-    def _alias_of(self, file: Path) -> str:
-        """Return the name under which a file is attached; the caller may have attached it."""
-        opened = self._connection.execute("select database_name, path from duckdb_databases()")
-        for name, path in opened.fetchall():
-            if path is not None and real(str(path)) == real(file):
-                return str(name)
-        return self._attach(str(file), "(read_only)")
-
     def _attach(self, path: str, options: str) -> str:
         alias = f"abeval_{next(_RUNS)}"
         self._connection.execute(f"attach {literal(path)} as {quoted(alias)} {options}")
@@ -234,31 +223,23 @@ _FRAME = "abeval_frame"
 
 
 class Logs:
-    """The part of an engine that makes relations of logs.
+    """The part of an engine that makes relations of logs."""
 
-    Args:
-        connection: The run's connection.
-        rows: Runs SQL on it, and fetches the rows.
-        tables: The tables that logs may name.
-        folder: Where relative paths of logs start.
-        reads_remote: Whether DuckDB may read addresses.
-    """
+    _connection: duckdb.DuckDBPyConnection
+    _tables: Tables
+    _reads_remote: bool
 
-    def __init__(
-        self,
-        connection: duckdb.DuckDBPyConnection,
-        rows: Rows,
-        tables: Tables,
-        folder: Path,
-        reads_remote: bool,
-    ) -> None:
-        self._connection, self._rows, self._tables = connection, rows, tables
-        self._folder, self._reads_remote = folder, reads_remote
-        self._found = cache(partial(text_files.column_types, rows))
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        self._found = cache(partial(text_files.column_types, self._run))
         self._left_out: dict[str, tuple[Types, Callable[[], None]]] = {}
         # Table → what it was made of: the SQL that reads files, or a frame; and the one left over.
         self._made_of: dict[str, object] = {}
         self._spare: str | None = None
+
+    def _run(self, sql: str) -> Sequence[tuple[object, ...]]:
+        """Run a statement and fetch its rows."""
+        raise NotImplementedError
 
     @query_errors()
     def add_log(self, name: str, source: "LogSource", reads: str | None = None) -> None:
@@ -298,7 +279,7 @@ class Logs:
                 self._view_rows(name, f"from {text_files.parquet_rows(files, source)}", source)
                 # One row of each column is read, to refuse damaged files here. Its values are not
                 # fetched: Python may lack what some types need, such as pytz for times with a zone.
-                self._rows(f"select columns(*) is null from {quoted(name)} limit 1")
+                self._run(f"select columns(*) is null from {quoted(name)} limit 1")
                 return
             if files.kind == "csv":
                 # Types are those of the first rows; where a later row does not fit, those of all.
@@ -332,7 +313,7 @@ class Logs:
             for column in text_files.mapped(source, types)
             if types[column] != "VARCHAR" and kept.get(column) == "VARCHAR"
         ]
-        return {**types, **kept, **text_files.settle_ids(name, ids, self._rows)}
+        return {**types, **kept, **text_files.settle_ids(name, ids, self._run)}
 
     @query_errors()
     def add_frame(
@@ -356,7 +337,7 @@ class Logs:
                 types = {}
                 if empty is not None:
                     with self._registered(empty):
-                        types = text_files.column_types(self._rows, _FRAME)
+                        types = text_files.column_types(self._run, _FRAME)
                 columns = text_files.read_columns(name, source, types, reads)
                 self._copy(name, frame, {c: i for i, c in enumerate(types) if c in columns} or None)
                 self._made_of[name] = frame
@@ -366,7 +347,7 @@ class Logs:
     def _copy(self, name: str, frame: object, columns: Mapping[str, int] | None) -> None:
         listed = "*" if columns is None else ", ".join(map(quoted, columns))
         with self._registered(scanned(frame, columns, sources.log_name(name))):
-            self._rows(f"create or replace table {quoted(name)} as select {listed} from {_FRAME}")
+            self._run(f"create or replace table {quoted(name)} as select {listed} from {_FRAME}")
 
     @contextmanager
     def _registered(self, rows: object) -> Iterator[None]:
@@ -380,13 +361,13 @@ class Logs:
 
     def _leave_out(self, name: str, types: Types, load: Callable[[], None]) -> None:
         """Note that a relation has not all columns, and what reads them all."""
-        if types and len(text_files.column_types(self._rows, quoted(name))) < len(types):
+        if types and len(text_files.column_types(self._run, quoted(name))) < len(types):
             self._left_out[name] = types, load
 
     @query_errors()
     def columns(self, relation: str) -> Mapping[str, str]:
         """List column names and types of a relation, in order; of a log, also those left out."""
-        types = text_files.column_types(self._rows, quoted(relation))
+        types = text_files.column_types(self._run, quoted(relation))
         return {**self._left_out[relation][0], **types} if relation in self._left_out else types
 
     @query_errors()
@@ -402,9 +383,9 @@ class Logs:
     def _keep(self, name: str, read: str, columns: str) -> Types:
         """Keep columns of files as a table; those of a spare table are enough for its next log."""
         if not self._take_over(name, read, is_whole=False):
-            self._rows(f"create or replace table {quoted(name)} as select {columns} from {read}")
+            self._run(f"create or replace table {quoted(name)} as select {columns} from {read}")
             self._made_of[name] = read
-        return text_files.column_types(self._rows, quoted(name))
+        return text_files.column_types(self._run, quoted(name))
 
     def _take_over(self, name: str, rows: object, is_whole: bool) -> bool:
         """Rename the spare table to `name` if it is of these rows; tell whether it was.
@@ -420,8 +401,8 @@ class Logs:
         del self._made_of[spare]
         if is_whole and spare in self._left_out:
             return False
-        self._rows(f"drop table if exists {quoted(name)}")
-        self._rows(f"alter table {quoted(spare)} rename to {quoted(name)}")
+        self._run(f"drop table if exists {quoted(name)}")
+        self._run(f"alter table {quoted(spare)} rename to {quoted(name)}")
         if spare in self._left_out:
             self._left_out[name] = self._left_out.pop(spare)
         self._made_of[name] = rows
@@ -429,15 +410,15 @@ class Logs:
 
     def _view_rows(self, name: str, sql: str, source: "LogSource") -> None:
         """Show the rows of a log as they are stored, with its time as a time."""
-        self._rows(f"create or replace view {quoted(name)} as {sql}")
-        time = time_of_text(sources.log_name(name), name, source, self._rows)
+        self._run(f"create or replace view {quoted(name)} as {sql}")
+        time = time_of_text(sources.log_name(name), name, source, self._run)
         if time is not None:
             replaced = f"select * replace ({time.sql} as {quoted(time.column)}) from ({sql})"
-            self._rows(f"create or replace view {quoted(name)} as {replaced}")
+            self._run(f"create or replace view {quoted(name)} as {replaced}")
 
     def _type_time(self, name: str, source: "LogSource") -> None:
         """Make times of the texts in a table."""
-        time = time_of_text(sources.log_name(name), name, source, self._rows)
+        time = time_of_text(sources.log_name(name), name, source, self._run)
         if time is not None:
             changed = f"alter {quoted(time.column)} set data type {time.kind} using {time.sql}"
-            self._rows(f"alter table {quoted(name)} {changed}")
+            self._run(f"alter table {quoted(name)} {changed}")

@@ -19,13 +19,9 @@ if TYPE_CHECKING:
     from abeval.experiment.sources import LogSource
 
 _KINDS = {
-    ".parquet": "parquet",
-    ".pq": "parquet",
-    ".csv": "csv",
-    ".tsv": "csv",
-    ".json": "json",
-    ".jsonl": "json",
-    ".ndjson": "json",
+    **dict.fromkeys((".parquet", ".pq"), "parquet"),
+    **dict.fromkeys((".csv", ".tsv"), "csv"),
+    **dict.fromkeys((".json", ".jsonl", ".ndjson"), "json"),
 }
 _COMPRESSED = (".gz", ".zst")
 _DELIMITERS = ",;\t|"
@@ -108,14 +104,11 @@ def _below(folder: Path) -> list[str]:
         if place not in seen:
             seen.add(place)
             paths = [Path(here) / name for name in names if name[0] not in "_."]
-            files += [str(path) for path in paths if _is_file(path)]
+            for path in paths:
+                if path.is_symlink() and not path.exists():
+                    raise LogError(f"{path} is a link to nothing", "remove it, or restore the file")
+            files += [str(path) for path in paths if path.is_file()]
     return files
-
-
-def _is_file(path: Path) -> bool:
-    if path.is_symlink() and not path.exists():
-        raise LogError(f"{path} is a link to nothing", "remove it, or restore the file")
-    return path.is_file()
 
 
 def _globbed(path: str, folder: Path) -> list[str]:
@@ -186,12 +179,7 @@ def partitions(files: Sequence[str]) -> set[str]:
 
 
 def is_table(file: Path) -> bool:
-    """Tell whether a file is a table by its name.
-
-    Example:
-        >>> is_table(Path("users.csv")), is_table(Path("experiment.toml"))
-        (True, False)
-    """
+    """Tell whether a file is a table by its name."""
     return _kind(str(file)) is not None
 
 
@@ -242,12 +230,7 @@ def files_of_experiment(experiment: "Experiment") -> list[str]:
 
 
 def spelled(paths: Sequence[str]) -> list[str]:
-    """Return each path, and as readers that take names for globs have to be given it.
-
-    Example:
-        >>> spelled(["a.parquet", "b[1].parquet"])
-        ['a.parquet', 'b[1].parquet', 'b[[]1].parquet']
-    """
+    """Return each path, and as readers that take names for globs have to be given it."""
     return list(dict.fromkeys(name for path in paths for name in (path, glob.escape(path))))
 
 
@@ -266,10 +249,5 @@ def log_name(relation: str) -> str:
 
 
 def relation_of(prefix: str, log: str) -> str:
-    """Name the relation of a log in some form, by the path of the log in the file.
-
-    Example:
-        >>> relation_of("raw", "events.orders")
-        'raw_events_orders'
-    """
+    """Name the relation of a log in some form, by the path of the log in the file."""
     return f"{prefix}_{log.replace('.', '_')}"

@@ -10,22 +10,12 @@ from abeval.errors import QueryError
 
 
 def quoted(name: str) -> str:
-    """Quote an identifier, whatever characters it has.
-
-    Example:
-        >>> quoted('we"ird')
-        '"we""ird"'
-    """
+    """Quote an identifier, whatever characters it has."""
     return '"' + name.replace('"', '""') + '"'
 
 
 def literal(text: str) -> str:
-    """Write a string literal, whatever characters it has.
-
-    Example:
-        >>> literal("it's")
-        "'it''s'"
-    """
+    """Write a string literal, whatever characters it has."""
     return "'" + text.replace("'", "''") + "'"
 
 
@@ -41,12 +31,7 @@ def by_value(subject: str, answers: Mapping[str, str]) -> str:
 
 
 def numbered(subject: str, values: Sequence[str]) -> str:
-    """Write the place of a value in a list, from 0; null for any other value.
-
-    Example:
-        >>> numbered("variant", ["control", "treatment"])
-        "case variant when 'control' then 0 when 'treatment' then 1 end"
-    """
+    """Write the place of a value in a list, from 0; null for any other value."""
     return by_value(subject, {value: str(i) for i, value in enumerate(values)})
 
 
@@ -59,14 +44,7 @@ _names: ContextVar[set[str] | None] = ContextVar("names", default=None)
 
 @contextmanager
 def recorded() -> Iterator[set[str]]:
-    """Note the names of the queries that are asked for meanwhile.
-
-    Example:
-        >>> with recorded() as names:
-        ...     _ = query("units/logged_sums")
-        >>> names
-        {'units/logged_sums'}
-    """
+    """Note the names of the queries that are asked for meanwhile."""
     names: set[str] = set()
     token = _names.set(names)
     try:
@@ -76,15 +54,7 @@ def recorded() -> Iterator[set[str]]:
 
 
 def query(name: str) -> str:
-    """Return the text of a query, one SELECT, by its path below `queries/` without `.sql`.
-
-    Raises:
-        QueryError: There is no such query.
-
-    Example:
-        >>> query("units/logged_sums").startswith("-- grain:")
-        True
-    """
+    """Return the text of a query, one SELECT, by its path below `queries/` without `.sql`."""
     names = _names.get()
     if names is not None:
         names.add(name)
@@ -108,10 +78,5 @@ def query_names() -> tuple[str, ...]:
 
 @cache
 def is_query(sql: str) -> bool:
-    """Tell whether a text is that of a query in `queries/`.
-
-    Example:
-        >>> is_query(query("units/auc")), is_query("select 1")
-        (True, False)
-    """
+    """Tell whether a text is that of a query in `queries/`."""
     return any(sql == query(name) for name in query_names())

@@ -41,11 +41,7 @@ def plain_statement(name: str, dialect: str) -> str:
 
 
 def rule_statement(sql: str, dialect: str) -> str:
-    """Write a query of abeval's own text in a dialect, with hashes in the dialect's SQL.
-
-    Raises:
-        QueryError: The dialect is not known.
-    """
+    """Write a query of abeval's own text in a dialect, with hashes in the dialect's SQL."""
     tree = parsed(sql)
     if dialect == "duckdb":
         return builders.written_out(tree, dialect).sql(dialect, pretty=True)
@@ -214,13 +210,9 @@ def _names(answer: Relation) -> dict[Relation, str]:
 
 
 def _translated(sql: str, relation: Relation, dialect: str, names: Mapping[Relation, str]) -> str:
-    reads = relation.reads
+    tree, reads, trusted = parsed(sql), relation.reads, is_query(sql)
     renamed = {name: names[read] for name, read in reads.items() if names[read] != name}
-
-    def columns(name: str) -> Sequence[str]:
-        return reads[name].columns
-
-    return transpiled(parsed(sql), dialect, columns, renamed, trusted=is_query(sql), pretty=True)
+    return transpiled(tree, dialect, lambda name: reads[name].columns, renamed, trusted, True)
 
 
 def _place(experiment: Experiment, relation: str) -> str:

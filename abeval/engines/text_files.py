@@ -29,12 +29,7 @@ Types = Mapping[str, str]
 
 
 def listed(files: Sequence[str]) -> str:
-    """Write the SQL of a list of files for readers that take names for globs.
-
-    Example:
-        >>> listed(["a.csv", "b[1].csv"])
-        "['a.csv', 'b[[]1].csv']"
-    """
+    """Write the SQL of a list of files for readers that take names for globs."""
     return f"[{', '.join(literal(exact(file)) for file in files)}]"
 
 
@@ -196,23 +191,19 @@ def time_of_text(log: str, relation: str, source: LogSource, rows: Rows) -> Time
     is_text = types[column] == "VARCHAR" or types[column].startswith("ENUM(")
     text = f"trim(cast({quoted(column)} as varchar))"
     if source.ts_format is None:
-        return _recognized(log, relation, column, text, rows) if is_text else None
+        if not is_text:
+            return None
+        shape, value = _shape(relation, text, rows), text
+        if shape.iso < _MOST * shape.values:
+            value = _reordered(log, column, text, shape)
+        elif shape.others:
+            value = f"case when {_matches(text, _ISO)} then {text} end"
+        kind = "date" if shape.clocks == 0 else "timestamp" if shape.zones == 0 else _ZONED
+        return Time(column, f"try_cast({value} as {kind})", kind)
     if not is_text and types[column] not in _WHOLE:
         what = f"logs.{log}: column {column!r} is {types[column]}, so ts_format has no meaning"
         raise LogError(what, "remove it")
     return _formatted(log, relation, column, text, source.ts_format, rows)
-
-
-def _recognized(log: str, relation: str, column: str, text: str, rows: Rows) -> Time:
-    """Read times by the format that they show."""
-    shape = _shape(relation, text, rows)
-    value = text
-    if shape.iso < _MOST * shape.values:
-        value = _reordered(log, column, text, shape)
-    elif shape.others:
-        value = f"case when {_matches(text, _ISO)} then {text} end"
-    kind = "date" if shape.clocks == 0 else "timestamp" if shape.zones == 0 else _ZONED
-    return Time(column, f"try_cast({value} as {kind})", kind)
 
 
 class _Shape(NamedTuple):

@@ -28,11 +28,7 @@ SPARKS = ("spark", "databricks")
 
 
 def parsed(sql: str) -> exp.Query:
-    """Parse a DuckDB query.
-
-    Raises:
-        QueryError: The text is not one query.
-    """
+    """Parse a DuckDB query."""
     try:
         trees = [tree for tree in sqlglot.parse(sql, dialect="duckdb") if tree is not None]
     except SqlglotError as error:

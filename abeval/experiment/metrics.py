@@ -3,6 +3,7 @@
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
+from typing import get_args
 
 from abeval.errors import ExperimentError
 from abeval.experiment.model import Experiment
@@ -17,14 +18,8 @@ from abeval.metrics.row_text import columns_of, names_of
 IMPRESSIONS, CLICKS, UNITS = "impressions", "clicks", "units"
 
 _NEEDED_BY: dict[str, Need] = {
-    "click": "click",
-    "dwell": "dwell",
     "dwell_ms": "dwell",
-    "score": "score",
-    "position": "position",
-    "category": "category",
-    "request_id": "request_id",
-    "item_id": "item_id",
+    **{need: need for need in get_args(Need) if need not in ("unit", "ts")},
 }
 """Column that an expression reads → what the impressions must have."""
 
@@ -57,11 +52,7 @@ def chosen_metrics(experiment: Experiment) -> tuple[Metric, ...]:
 
 
 def named_metrics(experiment: Experiment, names: Sequence[str] | None = None) -> Sequence[Metric]:
-    """Return the metrics with these names, built-in ones too; without names, the scorecard's.
-
-    Raises:
-        ExperimentError: There is no such metric.
-    """
+    """Return the metrics with these names, built-in ones too; without names, the scorecard's."""
     chosen = chosen_metrics(experiment)
     if not names:
         return chosen

@@ -93,7 +93,12 @@ def _has(here: object, part: str | int) -> bool:
 def _text(detail: ErrorDetails, path: Path) -> str:
     kind, value = detail["type"], detail["input"]
     if kind == "extra_forbidden":
-        return f"unknown key `{path[-1]}`{suggestion(path[-1], _known_keys(path))}"
+        models = [Experiment]
+        for part in path[:-1]:
+            inner = [m.model_fields[part].annotation for m in models if part in m.model_fields]
+            models = [model for annotation in inner for model in _models(annotation)] or models
+        keys = [name for model in models for name in model.model_fields if name != "folder"]
+        return f"unknown key `{path[-1]}`{suggestion(path[-1], keys)}"
     if kind == "missing":
         return "missing"
     if kind == "value_error":
@@ -125,15 +130,6 @@ def _shown(value: object) -> str:
     return text if len(text) <= 80 else f"{text[:77]}..."
 
 
-def _known_keys(path: Path) -> list[str]:
-    """List the keys that the part of the file around `path` may have."""
-    models = [Experiment]
-    for part in path[:-1]:
-        inner = [m.model_fields[part].annotation for m in models if part in m.model_fields]
-        models = [model for annotation in inner for model in _models(annotation)] or models
-    return [name for model in models for name in model.model_fields if name != "folder"]
-
-
 def _models(annotation: object) -> list[type[Any]]:
     if isinstance(annotation, type) and issubclass(annotation, BaseModel):
         return [annotation]
@@ -162,9 +158,6 @@ def check_spelled_once(what: str, units: Mapping[str, int], remedy: str) -> None
     """Refuse variants in several spellings: the units of one would be in several.
 
     The message says `what` holds the names, and how to join them: `{}` in `remedy` is the line.
-
-    Raises:
-        LogError: Two names differ only in capitals or in spaces around them.
     """
     for names in spelled_alike(sorted(units, key=lambda name: -units[name])):
         listed = ", ".join(f"{name!r} ({units[name]:,})" for name in names)
@@ -181,12 +174,7 @@ def arms_of(variants: Mapping[str, Variant]) -> dict[str, list[str]]:
 
 
 def meant_by(name: str, variants: Mapping[str, Variant]) -> str | None:
-    """Return the variant of which a name is another spelling; None if there is none.
-
-    Example:
-        >>> meant_by("Control", {"control": Variant(), "new": Variant()})
-        'control'
-    """
+    """Return the variant of which a name is another spelling; None if there is none."""
     known = {folded(arm): own for own, arms in arms_of(variants).items() for arm in arms}
     return known.get(folded(name))
 

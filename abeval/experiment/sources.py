@@ -168,10 +168,5 @@ CANONICAL_COLUMNS: Mapping[str, tuple[str, ...]] = {
 
 
 def canonical_columns(log: str) -> tuple[str, ...]:
-    """Return the canonical columns of a log, named as below `logs`; empty for other names.
-
-    Example:
-        >>> canonical_columns("events.orders")
-        ('unit_id', 'ts')
-    """
+    """Return the canonical columns of a log, named as below `logs`; empty for other names."""
     return ("unit_id", "ts") if log.startswith(OUTCOME) else CANONICAL_COLUMNS.get(log, ())

@@ -51,10 +51,6 @@ def _mean(name: str, formula: str, needs: str, value: Term, **more: Any) -> Metr
 def builtin_metrics(long_seconds: float, gap_minutes: float) -> dict[str, Metric]:
     """Return every built-in metric by name.
 
-    Args:
-        long_seconds: The shortest dwell of a long click.
-        gap_minutes: Time without an impression after which a session has ended.
-
     Example:
         >>> builtin_metrics(30, 30)["ctr"].formula
         'Σ clicks / Σ impressions'
@@ -101,12 +97,7 @@ def _dwell(seconds: float) -> tuple[Metric, ...]:
 
 
 def dwell_quantile(level: float) -> Metric:
-    """Make the quantile of dwell over clicks.
-
-    Example:
-        >>> dwell_quantile(0.9).name
-        'dwell_p90'
-    """
+    """Make the quantile of dwell over clicks."""
     formula = f"{level:g} quantile of dwell over clicks whose dwell is known"
     term = RowTerm("case when click = 1 then dwell_ms end", 1e-3)
     own = _mean(f"dwell_p{round(100 * level)}", formula, "click dwell", term, unit="s")

@@ -12,9 +12,7 @@ class Source:
     One of `daily`, `of_days` and `no_days` says what its values are by day.
 
     Attributes:
-        title: The step that computes it, as a progress bar shows it.
         reads: Columns of `impressions` that its query reads; none if it reads sums per unit only.
-        scored: Whether it reads the score of the model that a variant serves.
         per_unit: Whether each unit has one value; if not, other queries compute it.
         daily: Whether its query has rows by `day` that add up: only such are compared before.
         of_days: Whether each day has a value, but days do not add up to the period's.
@@ -22,9 +20,6 @@ class Source:
         no_replays: Why A/A replays cannot split it, None if they can.
         no_cuts: Why parts of the traffic cannot have it, None if they can.
         events: The log whose rows since exposure it is made of, empty for several; else None.
-
-    Raises:
-        ValueError: Not exactly one of `daily`, `of_days` and `no_days` is set.
 
     Example:
         >>> GAUC.query, GAUC.daily, AUC.no_days, AUC.capped
@@ -117,12 +112,7 @@ CATALOGUE = Source(
 
 
 def events_of(log: str) -> Source:
-    """Return the source of events of a log since exposure; a funnel's source has no name.
-
-    Example:
-        >>> events_of("orders").query, events_of("orders").has_before
-        ('units/unit_events', True)
-    """
+    """Return the source of events of a log since exposure; a funnel's source has no name."""
     of_impressions = log in ("impressions", "")
     return Source(
         f"events_of_{log}" if log else "funnels",
@@ -208,12 +198,7 @@ Need = Literal[
 
 @dataclass(frozen=True)
 class Direction:
-    """Which way is better: up or down; or no way, but a value that should be met.
-
-    Example:
-        >>> Direction(toward=1.0).label, Direction(sign=-1).label
-        ('toward 1', 'decrease')
-    """
+    """Which way is better: up or down; or no way, but a value that should be met."""
 
     sign: Literal[1, -1] = 1
     toward: float | None = None
@@ -287,18 +272,14 @@ class Metric:
     Attributes:
         kind: `mean` (a sum per unit), `ratio` (sum over sum), `quantile` (of a value per
             impression), `function` (of other metrics), `auc`, or `catalogue`.
-        formula: In words.
         unit: Of the value, empty for a pure number.
         value: Numerator, or the value of a mean; of a quantile, the value of an impression, null
             where it has none; None for functions and catalogue metrics.
         per: Denominator of a ratio; None for a mean, which is divided by the units.
-        level: Of a quantile, between 0 and 1.
         function: Arithmetic over the names of `parts`, means and ratios.
-        needs: What the log must have.
         left_out: What the definition leaves out, in words, and the term that counts it.
         zeros: What it counts as 0, because it is no number, in the same form.
         covariates: Further sums of the pre-period for CUPED, beside the metric's own.
-        margin: Of a guardrail, or of an equivalence.
         within: Of a guardrail in place of a margin: the least and the largest value allowed.
         cap: The quantile of all units' values, over all variants, to which larger ones are cut.
         per_unit: How it follows from a unit's rows since its exposure; None for other metrics.
@@ -339,12 +320,7 @@ class Metric:
 
 
 def no_cuts(metric: Metric) -> str | None:
-    """Say why a metric has no value in a part of the traffic; None where it has one.
-
-    Example:
-        >>> no_cuts(Metric("days", "mean", "days", value=ColumnTerm("c_days")))
-        'a day may have impressions of several cells'
-    """
+    """Say why a metric has no value in a part of the traffic; None where it has one."""
     if metric.source.no_cuts is None and ColumnTerm("c_days") in own_terms(metric):
         return "a day may have impressions of several cells"
     return metric.source.no_cuts

@@ -36,15 +36,8 @@ _FUNCTIONS: tuple[type[exp.Expr], ...] = (
     *(exp.Concat, exp.Replace, exp.SplitPart, exp.StartsWith, exp.Contains, exp.RegexpLike),
     *(exp.Extract, exp.Hour, exp.Day, exp.Month, exp.Year, exp.TimestampTrunc),
 )
-_TYPES = frozenset(
-    {
-        *exp.DataType.NUMERIC_TYPES,
-        *exp.DataType.TEXT_TYPES,
-        exp.DataType.Type.BOOLEAN,
-        exp.DataType.Type.DATE,
-        exp.DataType.Type.TIMESTAMP,
-        exp.DataType.Type.TIMESTAMPNTZ,
-    }
+_TYPES = frozenset({*exp.DataType.NUMERIC_TYPES, *exp.DataType.TEXT_TYPES}).union(
+    exp.DataType.Type[name] for name in ("BOOLEAN", "DATE", "TIMESTAMP", "TIMESTAMPNTZ")
 )
 _MAY = (
     "an expression of a row may use its columns, arithmetic, comparisons, and/or/not, in, between, "
@@ -78,12 +71,7 @@ def parse_expression(text: str) -> exp.Expr:
 
 @lru_cache(maxsize=4096)
 def expression_problem(text: str) -> str | None:
-    """Say why `text` is not a row-level scalar expression; None where it is one.
-
-    Example:
-        >>> expression_problem("sum(click)")
-        "'sum(click)' holds an aggregate (abeval sums over the rows itself)"
-    """
+    """Say why `text` is not a row-level scalar expression; None where it is one."""
     shown = repr(text if len(text) <= 200 else f"{text[:200]}…")
     if not text.strip():
         return f"{shown} is not one expression"

@@ -54,12 +54,7 @@ def is_plain(text: str) -> bool:
 
 
 def renamed(text: str, name: Callable[[str], str]) -> str:
-    """Replace the columns of a plain text by other SQL.
-
-    Example:
-        >>> renamed("coalesce(dwell_ms, 0)", str.upper)
-        'coalesce(DWELL_MS, 0)'
-    """
+    """Replace the columns of a plain text by other SQL."""
     return _COLUMN.sub(lambda column: name(column[0]), text)
 
 
@@ -75,9 +70,6 @@ def expression_problem(text: str) -> str | None:
 @lru_cache(maxsize=4096)
 def columns_of(text: str) -> tuple[str, ...]:
     """List the columns that an expression reads, each once, in order and in lower case.
-
-    Raises:
-        ExperimentError: It is not one expression, or has a part that is not allowed.
 
     Example:
         >>> columns_of("price * Click")
@@ -153,12 +145,7 @@ and parentheses, pow, abs, sqrt, exp, ln")
 
 
 def names_of(text: str) -> list[str]:
-    """List the metrics that a function names, each once, in order.
-
-    Example:
-        >>> names_of("(ctr - gauc) / ctr")
-        ['ctr', 'gauc']
-    """
+    """List the metrics that a function names, each once, in order."""
     from sqlglot import exp
 
     from abeval.metrics.expressions import parsed
@@ -169,11 +156,7 @@ def names_of(text: str) -> list[str]:
 
 
 def evaluate(text: str, values: Mapping[str, Floats]) -> Floats:
-    """Compute a function of metrics.
-
-    Args:
-        text: A function without a problem.
-        values: Metric → its values, all of one shape.
+    """Compute a function of metrics, whose values are all of one shape.
 
     Example:
         >>> evaluate("a / (b + 1)", {"a": np.array([3.0, 8.0]), "b": np.array([2.0, 3.0])})
@@ -233,13 +216,5 @@ def _columns(expression: str) -> frozenset[str]:
 
 
 def reading(metrics: Iterable[Metric], columns: Collection[str]) -> tuple[str, ...]:
-    """Name the metrics that read one of these columns, which are in lower case.
-
-    Example:
-        >>> from abeval.metrics.builtin import builtin_metrics
-        >>> builtin = builtin_metrics(30, 30)
-        >>> some = [builtin[name] for name in ("ctr", "sessions_per_user", "dwell_per_user")]
-        >>> reading(some, {"click", "dwell"})
-        ('ctr', 'dwell_per_user')
-    """
+    """Name the metrics that read one of these columns, which are in lower case."""
     return tuple(m.name for m in metrics if not columns_of_metric(m).isdisjoint(columns))

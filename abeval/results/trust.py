@@ -5,7 +5,6 @@ from collections.abc import Iterable, Mapping
 from typing import ClassVar, Literal
 
 from abeval.assignment import SUB_BUCKETS
-from abeval.assignment.randomness import Independence
 from abeval.results.effects import OfVariant
 from abeval.results.record import DrawnRecord, Frozen, Tabled, named
 
@@ -241,6 +240,24 @@ class AuditDay(Frozen):
     day: str | None
     units: int
     mismatches: int
+
+
+class Independence(Frozen):
+    """Whether two experiments were assigned independently of each other.
+
+    Attributes:
+        units: Units that are in both.
+        p_value: Of the chi-square test of the table of variants; None with too few units.
+        p_adjusted: After Holm over all pairs.
+        cramers_v: 0 where independent, 1 where one decides the other.
+    """
+
+    one: str
+    other: str
+    units: int
+    p_value: float | None
+    p_adjusted: float | None
+    cramers_v: float | None
 
 
 class AuditResult(Tabled):

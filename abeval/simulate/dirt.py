@@ -73,7 +73,9 @@ def add_dirt_to_clicks(
     duplicates, null_dwell = chosen[:twice], chosen[twice:]
     clean.dwell[null_dwell] = -1
     late = _late_clicks(plan, requests, rows, clean, rng)
-    orphans = _orphan_clicks(_count(clean, plan.dirt.orphan_clicks), rng)
+    count = _count(clean, plan.dirt.orphan_clicks)
+    at = rng.integers(PRE_DAYS * DAY_MS, DAYS * DAY_MS, count)
+    orphans = Clicks(-1 - np.arange(count), at, draw_dwell(np.ones(count), rng))
     dirty = Clicks.joined([clean, clean.take(duplicates), late, orphans])
     return DirtyClicks(
         clicks=dirty.take(np.lexsort((dirty.impression, dirty.at))),
@@ -106,11 +108,6 @@ def _late_clicks(
     late = rng.integers(24 * _HOUR_MS + 60_000, 72 * _HOUR_MS, count)
     dwell = draw_dwell(np.ones(count), rng)
     return Clicks(chosen, requests.at[chosen // LIST_LENGTH] + late, dwell)
-
-
-def _orphan_clicks(count: int, rng: np.random.Generator) -> Clicks:
-    at = rng.integers(PRE_DAYS * DAY_MS, DAYS * DAY_MS, count)
-    return Clicks(-1 - np.arange(count), at, draw_dwell(np.ones(count), rng))
 
 
 SCHEMA = 1

@@ -218,8 +218,8 @@ def simulate(
     ``experiment.toml`` and ``truth.json``.
 
     Args:
-        directory: folder for the files; created if missing. An earlier simulation is replaced.
-        impressions: number of impressions, with the pre-period, before duplicates are added.
+        directory: created if missing. An earlier simulation is replaced.
+        impressions: with the pre-period, before duplicates are added.
         seed: the same seed gives the same rows.
         progress: called after each chunk with the impressions written and their total number.
 

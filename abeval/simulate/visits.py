@@ -56,7 +56,9 @@ def draw_requests(plan: Plan, users: Users, rng: np.random.Generator) -> Request
         at >= world.PRE_DAYS * world.DAY_MS, assigned_variants(plan.users)[user], _NONE
     )
     crossover = _cross_over(plan, user, at, variant, rng)
-    anonymous = _lose_users(plan, crossover, rng)
+    anonymous = np.zeros(plan.requests, dtype=bool)
+    lost = max(1, round(plan.requests * plan.dirt.null_user_requests))
+    anonymous[rng.choice(np.flatnonzero(~crossover), lost, replace=False)] = True
     return Requests(user, at, device, variant, anonymous, crossover)
 
 
@@ -84,7 +86,9 @@ def _draw_visits(plan: Plan, users: Users, rng: np.random.Generator) -> tuple[In
     device = np.where(usual, users.device[user], rng.integers(0, len(world.DEVICES), n))
     start, after = _session_starts(n, rng), _offsets(sizes, rng)
     session = np.repeat(np.arange(n), sizes)
-    at = _inside_period(start, after, sizes)
+    # A session that would end after the log starts earlier.
+    over = start + after[np.cumsum(sizes) - 1] - (world.DAYS * world.DAY_MS - 60_000)
+    at = np.repeat(start - np.maximum(over, 0), sizes) + after
     order = np.argsort(at, kind="stable")
     return user[session][order], at[order], device[session][order]
 
@@ -123,13 +127,6 @@ def _offsets(sizes: Ints, rng: np.random.Generator) -> Ints:
     return offsets
 
 
-def _inside_period(start: Ints, after: Ints, sizes: Ints) -> Ints:
-    # A session that would end after the log starts earlier.
-    over = start + after[np.cumsum(sizes) - 1] - (world.DAYS * world.DAY_MS - 60_000)
-    at: Ints = np.repeat(start - np.maximum(over, 0), sizes) + after
-    return at
-
-
 def _cross_over(plan: Plan, user: Ints, at: Ints, variant: Ints, rng: np.random.Generator) -> Bools:
     """Change the last ``variant`` of some users, in place; flag all their requests."""
     tested = np.flatnonzero(variant != _NONE)
@@ -144,13 +141,6 @@ def _cross_over(plan: Plan, user: Ints, at: Ints, variant: Ints, rng: np.random.
     flags = np.zeros(plan.users, dtype=bool)
     flags[user[chosen]] = True
     return flags[user]
-
-
-def _lose_users(plan: Plan, crossover: Bools, rng: np.random.Generator) -> Bools:
-    lost = np.zeros(plan.requests, dtype=bool)
-    count = max(1, round(plan.requests * plan.dirt.null_user_requests))
-    lost[rng.choice(np.flatnonzero(~crossover), count, replace=False)] = True
-    return lost
 
 
 Number = TypeVar("Number", np.float64, np.int64)

@@ -25,17 +25,7 @@ Metrics = Sequence[MetricSpec] | Mapping[str, str | Sequence[str] | Mapping[str,
 
 @dataclass(frozen=True)
 class TableOptions:
-    """What the columns of a table are; `abeval.analyze` says more.
-
-    Attributes:
-        metrics: Columns (means), `name = expression`, or `name = sum / sum` for a ratio; a mapping
-            of names to these, or to a pair of numerator and denominator; or entries as in
-            `[[metrics]]`. None for every column of numbers.
-        covariates: Columns, or expressions, that were measured before.
-        control: The variant that the others are compared with; None for one that is called so, or
-            else the first by name.
-        weights: Variant → intended share; None for equal ones, if the shares are near them.
-    """
+    """What the columns of a table are, as `abeval.analyze` takes them."""
 
     variant: str
     unit: str | None = None
@@ -111,10 +101,7 @@ _LOOKED_AT = 10_000
 
 
 class Values:
-    """What values are like, by few statements for all of them.
-
-    The expressions of a group, those of a metric or a covariate, share a step.
-    """
+    """What values are like; the expressions of a group, a metric or a covariate, share a step."""
 
     def __init__(self, engine: Engine, columns: Columns, groups: Sequence[Sequence[str]]) -> None:
         self._engine, self._columns = engine, columns

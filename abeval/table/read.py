@@ -74,10 +74,6 @@ def read_table(table: object, options: TableOptions) -> tuple[Experiment, DuckDB
     """Make the experiment of a table: a file (Parquet, CSV, JSON), or a frame.
 
     The engine is open; its next log of the same table is not read again, unless it is Parquet.
-
-    Raises:
-        LogError: The table cannot be read, or lacks a column.
-        ExperimentError: A metric is none, or there are no two variants.
     """
     path = Path(table) if isinstance(table, str | Path) else None
     # Ids and names of variants in text files are read as the analysis reads them.

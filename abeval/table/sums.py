@@ -64,11 +64,7 @@ def name_of(source: object) -> str:
 
 
 def read_sums(source: object) -> list[Summary]:
-    """Return the rows of a table of sums: a file (Parquet, CSV, JSON), or a frame.
-
-    Raises:
-        LogError: It cannot be read, lacks a column, or a row is no sum.
-    """
+    """Return the rows of a table of sums: a file (Parquet, CSV, JSON), or a frame."""
     path = Path(source) if isinstance(source, str | Path) else None
     # Names of variants in text files are text, whatever they look like.
     log = LogSource(path=None if path is None else str(real(path)), columns={"variant": "variant"})
@@ -215,12 +211,7 @@ def judged_sums(experiment: Experiment, rows: Sequence[Summary], source: object)
 def of_experiment(
     experiment: Experiment, metrics: Sequence[Metric], rows: Sequence[Summary], source: str
 ) -> tuple[list[Metric], Aggregates]:
-    """Return the experiment's metrics as their sums have them, and aggregates of the sums alone.
-
-    Raises:
-        ExperimentError: The experiment asks for what sums cannot give, which is named.
-        LogError: The sums have another variant, or lack one.
-    """
+    """Return the experiment's metrics as their sums have them, and aggregates of the sums alone."""
     _check_supported(experiment, metrics, rows)
     _check_variants(experiment, rows, source)
     by_metric = {m.name: [row for row in rows if row.metric == m.name] for m in metrics}

@@ -18,7 +18,8 @@ import pandas as pd
 from abeval.assignment import Assignment
 from abeval.assignment.plan import Layer, Plan
 from abeval.assignment.platforms import GrowthBook
-from abeval.assignment.randomness import Independence, independence
+from abeval.audit import independence
+from abeval.results.trust import Independence
 
 HALVES = {"a": 1.0, "b": 1.0}
 LAYER_UNITS = 20_000

@@ -8,7 +8,7 @@ import pytest
 
 from abeval.assignment import SLOTS, Assignment, Holdout, Layer, Plan, md5_60, slot
 from abeval.assignment.platforms import GrowthBook
-from abeval.assignment.randomness import independence, uniformity
+from abeval.audit import independence, uniformity
 from abeval.errors import ExperimentError
 from tests.assignment.schemes import in_duckdb, odd_ids
 

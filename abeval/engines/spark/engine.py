@@ -66,12 +66,8 @@ class SparkEngine(Engine):
 
     Views are temporary views. Tables are computed once and checkpointed on Spark's executors, so
     that a plan does not grow with the analysis and nothing is computed twice.
-
-    Args:
-        options: Address, memory, threads and temporary folder of a session to be started.
-        folder: Where relative paths of logs start.
-        session: The caller's own session, whose tables and views logs may name. Its settings are
-            changed while the engine is open; `close` restores them.
+    Logs may name tables and views of the caller's own `session`, whose settings are changed while
+    the engine is open; `close` restores them.
     """
 
     def __init__(

@@ -94,11 +94,7 @@ case when typeof(x) in ('double', 'float') then of_rounded
 
 
 def _cast(node: exp.Cast) -> exp.Expr:
-    """Rewrite a cast, or try_cast.
-
-    Raises:
-        QueryError: To a type for which there is no rule.
-    """
+    """Rewrite a cast, or try_cast; refuse it where there is no rule for the type."""
     kind, value = node.to, node.this
     name = kind.this.name
     if name in _TEXTS:

@@ -221,11 +221,7 @@ def without_unsigned(table: "pa.Table") -> "pa.Table":
 
 
 class SparkRows:
-    """Rows that stay on the executors, in the parts of a frame.
-
-    Args:
-        frame: Numbers without nulls.
-    """
+    """Rows of numbers without nulls that stay on the executors, in the parts of a frame."""
 
     def __init__(self, frame: "DataFrame") -> None:
         self._frame = frame.persist()

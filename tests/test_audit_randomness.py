@@ -7,7 +7,8 @@ import pandas as pd
 import pytest
 from scipy import stats
 
-from abeval.assignment.randomness import Independence, independence, uniformity
+from abeval.audit import independence, uniformity
+from abeval.results.trust import Independence
 
 
 def of_counts(table: list[list[int]]) -> Independence:
