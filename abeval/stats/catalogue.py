@@ -236,10 +236,9 @@ class Incidence(NamedTuple):
 def matrices(control: Incidence, treatment: Incidence, counted: Counted) -> tuple[Arm, Arm]:
     """Count densely the items that were shown in either variant, by units or by impressions.
 
-    Raises:
-        Refusal: `not_applicable` for groups or catalogues that differ, or a code outside the
-            catalogue; `too_few_units` for fewer than eight groups or a variant without counts;
-            `not_finite` for counts that are negative or not finite.
+    Refusals: `not_applicable` for groups or catalogues that differ, or a code outside the
+    catalogue; `too_few_units` for fewer than eight groups or a variant without counts; `not_finite`
+    for counts that are negative or not finite.
 
     Example:
         >>> columns = ([2, 5], [0, 1], [1, 1], [7, 9], [3] * 8)
@@ -330,12 +329,10 @@ def compare_all(
 
     Coverage is rarefied (Hurlbert 1971); the interval is by jackknife (Efron & Stein 1981). The
     permutation test pools the variants within each group and cuts the groups at random into blocks
-    of
-    the smaller variant's share; each block is compared with the others. Control's and treatment's
-    counts of a group are never swapped, because they differ in size. The null differences are
-    scaled
-    as in `resampling.scaled_null`. The p-value is no smaller than 1 / (permutations + 1); without
-    permutations it is that of the jackknife's t.
+    of the smaller variant's share; each block is compared with the others. Control's and
+    treatment's counts of a group are never swapped, because they differ in size. The null
+    differences are scaled as in `resampling.scaled_null`. The p-value is no smaller than 1 /
+    (permutations + 1); without permutations it is that of the jackknife's t.
 
     Returns:
         By functional, the comparison, or its refusal: `too_few_units` for fewer than eight groups,

@@ -141,15 +141,9 @@ def normal_normal(difference: float, se: float, prior: Prior, alpha: float = 0.0
     """Combine a normal likelihood with a normal prior on the same scale.
 
     For a difference, the prior of a lift is turned by `Prior.on_absolute_scale`. The credible
-    interval
-    holds 1 − alpha.
-
-    Raises:
-        Refusal: `zero_variance` for a standard error or prior sd that is not positive;
-        `not_finite`.
-
-    Source:
-        Deng (WWW 2015); Stucchio (2015), "Bayesian A/B testing at VWO", for the loss.
+    interval holds 1 − alpha. Source: Deng (WWW 2015); Stucchio (2015), "Bayesian A/B testing at
+    VWO", for the loss. Refusals: `zero_variance` for a standard error or prior sd that is not
+    positive; `not_finite`.
 
     Example:
         >>> belief = normal_normal(0.03, 0.02, Prior(0.0, 0.3))
@@ -189,10 +183,8 @@ class Retrodesign(NamedTuple):
 def type_s_m(true_effect: float, se: float, alpha: float = 0.05) -> Retrodesign:
     """Return power, type S and type M error of a z-test (Gelman and Carlin 2014).
 
-    The true difference is assumed, from outside the experiment.
-
-    Raises:
-        Refusal: `zero_variance` when `se` is not positive, `not_finite`.
+    The true difference is assumed, from outside the experiment. Refusals: `zero_variance` when `se`
+    is not positive, `not_finite`.
 
     Example:
         >>> r = type_s_m(0.02, 0.012)

@@ -28,10 +28,8 @@ def coverage(units_per_item: ArrayLike, units: int, at: int, catalogue_size: int
     """Return the expected share of the catalogue shown to `at` units drawn from the variant.
 
     Incidence-based rarefaction (Hurlbert 1971; Colwell et al. 2012); unseen items may be absent.
-
-    Raises:
-        Refusal: `too_few_units` for `at` outside [1, units]; `not_applicable` for counts outside
-            [0, units] or more items than the catalogue has.
+    Refusals: `too_few_units` for `at` outside [1, units]; `not_applicable` for counts outside [0,
+    units] or more items than the catalogue has.
 
     Example:
         >>> coverage([10, 5, 1], units=10, at=10, catalogue_size=4)
@@ -63,11 +61,9 @@ def gini(impressions_per_item: ArrayLike, catalogue_size: int) -> float:
     """Return the Gini coefficient of exposure; items never shown count as zeros (Gini 1912).
 
     `sum_i (2 i - n - 1) x_(i) / (n sum x)` with n the catalogue size: 0 when all items have equal
-    exposure, 1 - 1/n (not 1) when one item has all of it (Dixon et al. 1987).
-
-    Raises:
-        Refusal: `too_few_units` without impressions; `not_applicable` for more items than the
-            catalogue has or negative counts.
+    exposure, 1 - 1/n (not 1) when one item has all of it (Dixon et al. 1987). Refusals:
+    `too_few_units` without impressions; `not_applicable` for more items than the catalogue has or
+    negative counts.
 
     Example:
         >>> gini([1, 1, 1, 1], 4), gini([4], 4)
@@ -94,8 +90,7 @@ def entropy_of_sets(totals: Totals) -> Floats:
 def spread_of_sets(totals: Totals, catalogue_size: int, functionals: Sequence[Spread]) -> Floats:
     """Evaluate Gini and entropy of every row of impressions by item, shape (functionals, sets).
 
-    Raises:
-        Refusal: `too_few_units` for a set without impressions.
+    Refusals: `too_few_units` for a set without impressions.
 
     Example:
         >>> spread_of_sets(np.array([[4.0, 0.0], [2.0, 2.0]]), 2, ["gini", "entropy"]).round(3)

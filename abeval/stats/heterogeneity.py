@@ -37,13 +37,9 @@ def cochran(differences: ArrayLike, ses: ArrayLike, dfs: ArrayLike) -> Heterogen
     """Test whether the effects of disjoint segments are one.
 
     Standard errors are positive; their degrees of freedom are infinite where they are known.
-
-    Raises:
-        Refusal: `too_few_units` for fewer than two segments; `zero_variance`; `not_finite`.
-
-    Source:
-        Cochran (1954); Welch (1951) and Kulinskaya et al. (2004) for estimated errors;
-        Higgins et al. (2003) for I².
+    Source: Cochran (1954); Welch (1951) and Kulinskaya et al. (2004) for estimated errors; Higgins
+    et al. (2003) for I². Refusals: `too_few_units` for fewer than two segments; `zero_variance`;
+    `not_finite`.
 
     Example:
         >>> test = cochran([0.05, 0.01, -0.02], [0.01, 0.01, 0.02], [np.inf] * 3)
@@ -69,13 +65,9 @@ def lifts(control: Sequence[Estimate], treatment: Sequence[Estimate]) -> Heterog
     Q(ρ) = Σ (t − ρc)² / (v_t + ρ²v_c) at the ratio ρ that makes it smallest, with one degree of
     freedom less than segments: chi-square, or F where variances are estimated. No ratio of a
     segment is taken, so segments whose control is near zero do no harm. No value is negative.
-
-    Raises:
-        Refusal: `too_few_units` for fewer than two segments; `zero_variance`; `not_finite`;
-            `not_applicable` where no segment has a positive value in both variants.
-
-    Source:
-        Cochran (1954) on the residuals of Fieller (1940); Creasy (1954); Johansen (1980).
+    Source: Cochran (1954) on the residuals of Fieller (1940); Creasy (1954); Johansen (1980).
+    Refusals: `too_few_units` for fewer than two segments; `zero_variance`; `not_finite`;
+    `not_applicable` where no segment has a positive value in both variants.
 
     Example:
         >>> value = lambda one: Estimate(one, 0.0001, 900, 899.0)
@@ -101,11 +93,7 @@ def against_rest(inside: Pair, outside: Pair, alpha: float = 0.05) -> Effect:
     """Test the effect in a segment against the effect in all other units, by z.
 
     The effect's control is the difference outside the segment, its treatment that inside (Welch
-    1947;
-    Statsig, "differential impact detection").
-
-    Raises:
-        Refusal: `zero_variance`; `not_finite`.
+    1947; Statsig, "differential impact detection"). Refusals: `zero_variance`; `not_finite`.
 
     Example:
         >>> value = lambda one: Estimate(one, 0.005, 900, 899.0)
@@ -124,8 +112,7 @@ def lift_against_rest(inside: Pair, outside: Pair, alpha: float = 0.05) -> Effec
 
     The difference of the two log(treatment / control), with errors by the delta method: 0.05 says
     that the segment's treatment over control is e^0.05 times that of the others. None where a value
-    is
-    not positive, or none varies.
+    is not positive, or none varies.
 
     Example:
         >>> inside = Estimate(2.0, 0.1, 50, 49), Estimate(4.0, 0.1, 50, 49)
@@ -146,15 +133,14 @@ def lift_against_rest(inside: Pair, outside: Pair, alpha: float = 0.05) -> Effec
 def welch_tail(q: float, df: int, leverages: Floats, dfs: Floats) -> float:
     """Test a weighted sum of squares whose weights are one over estimated variances.
 
+    Source: Welch (1951); Johansen (1980) for any linear fit; Kulinskaya, Dollinger, Knight and Gao
+    (2004) for differences of two variants with Satterthwaite's degrees of freedom.
+
     Args:
         q: Σ weight × residual², shape ().
         df: Residuals less fitted parameters, of which there is one.
         leverages: How much each residual moves its own fit, in [0, 1], shape (residuals,).
         dfs: Degrees of freedom of each variance; infinite where it is known: then by chi-square.
-
-    Source:
-        Welch (1951); Johansen (1980) for any linear fit; Kulinskaya, Dollinger, Knight and Gao
-        (2004) for differences of two variants with Satterthwaite's degrees of freedom.
 
     Example:
         >>> even, known = np.full(40, 1 / 40), np.full(40, np.inf)

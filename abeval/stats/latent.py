@@ -132,7 +132,10 @@ def fit(
 ) -> Fit:
     """Estimate variances and covariance of true effects from pairs of estimates.
 
-    A pair counts by what its errors leave visible of effects that spread as these do.
+    A pair counts by what its errors leave visible of effects that spread as these do. Source:
+    Fuller (1987), moments of effects with known errors. Refusals: `too_few_units` for fewer than
+    `FEWEST` experiments; `zero_variance`; `not_applicable` for a correlation of errors outside (-1,
+    1); `inconsistent`.
 
     Args:
         x: Effects on the first metric, shape (pairs,).
@@ -141,13 +144,6 @@ def fit(
         y_se: Their standard errors, positive.
         shared: Correlation of the two errors of a pair; 0 where different units are behind them.
         groups: What experiment each pair is of; without it each is one of its own.
-
-    Raises:
-        Refusal: `too_few_units` for fewer than `FEWEST` experiments; `zero_variance`;
-            `not_applicable` for a correlation of errors outside (-1, 1); `inconsistent`.
-
-    Source:
-        Fuller (1987), moments of effects with known errors.
 
     Example:
         >>> offline = [0.01, 0.02, -0.01, 0.00, 0.03, -0.02]
@@ -201,14 +197,12 @@ def correlation(fitted: Fit, alpha: float = 0.05) -> Association:
 def slope(fitted: Fit, alpha: float = 0.05) -> Association:
     """Estimate how much the true effect on `y` grows with that on `x`.
 
-    A value is in the interval if the covariance that it leaves unexplained is within its error.
-    The error is of what single experiments leave when the others set the value, and no smaller
-    than of normal effects. Its t distribution has as many degrees of freedom, less one, as there
-    are normal experiments that would carry as much. Zero is in the interval unless a t-test of the
-    products of both metrics' effects refutes it too. An end without a bound is infinite.
-
-    Source:
-        Fieller (1954) for ends without a bound; MacKinnon and White (1985), each left out.
+    A value is in the interval if the covariance that it leaves unexplained is within its error. The
+    error is of what single experiments leave when the others set the value, and no smaller than of
+    normal effects. Its t distribution has as many degrees of freedom, less one, as there are normal
+    experiments that would carry as much. Zero is in the interval unless a t-test of the products of
+    both metrics' effects refutes it too. An end without a bound is infinite. Source: Fieller (1954)
+    for ends without a bound; MacKinnon and White (1985), each left out.
 
     Example:
         >>> x = [0.01, 0.02, -0.01, 0.00, 0.03, -0.02]

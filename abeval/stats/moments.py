@@ -18,9 +18,9 @@ from abeval.stats.records import Floats, Refusal, finite
 class Moments:
     """Count, mean and centred co-moment of k variables over the units of one variant.
 
-    By convention variable 0 is y (the value, or the numerator), variable 1 the denominator
-    of a ratio, and covariates follow. Centred sums stay precise where Σx² − (Σx)²/n would
-    lose digits (Chan, Golub and LeVeque 1983).
+    By convention variable 0 is y (the value, or the numerator), variable 1 the denominator of a
+    ratio, and covariates follow. Centred sums stay precise where Σx² − (Σx)²/n would lose digits
+    (Chan, Golub and LeVeque 1983). Refusals: `not_finite` when a moment is infinite or NaN.
 
     Attributes:
         n: Number of units.
@@ -30,9 +30,6 @@ class Moments:
             small strata have large weights.
         third: Σ of the products of three centred variables, shape (k, k, k), from which the
             skewness of any weighted sum of them follows; None where it is not known.
-
-    Raises:
-        Refusal: `not_finite` when a moment is infinite or NaN.
 
     Example:
         >>> m = Moments.of([1, 2, 3, 4], [2, 4, 6, 9])
@@ -65,11 +62,10 @@ class Moments:
     def of(cls, *columns: ArrayLike) -> Moments:
         """Take moments of arrays of equal length, one value per unit.
 
+        Refusals: `not_finite` for an infinite or missing value.
+
         Args:
             columns: k arrays of shape (n,); n may be 0.
-
-        Raises:
-            Refusal: `not_finite` for an infinite or missing value.
 
         Example:
             >>> Moments.of([1e9, 1e9 + 1, 1e9 + 2]).covariance.tolist()
@@ -162,8 +158,7 @@ class Moments:
     def covariance(self) -> Floats:
         """Return sample covariance between units, divisor n − 1, shape (k, k).
 
-        Raises:
-            Refusal: `too_few_units` below two units.
+        Refusals: `too_few_units` below two units.
         """
         if self.n < 2:
             raise Refusal("too_few_units", f"a variance needs at least two units, got {self.n}")
@@ -230,14 +225,11 @@ def stratified(strata: Sequence[Moments], shares: Sequence[float]) -> Moments:
     The mean is the weighted mean, and `covariance / n` the covariance of that mean, so that every
     test on moments becomes post-stratified. Without it, an experiment whose split changes compares
     early units with late ones (Simpson's paradox). Its degrees of freedom are Satterthwaite's, of
-    variable 0.
+    variable 0. Refusals: `too_few_units` for a stratum of fewer than two units.
 
     Args:
         strata: Moments of each stratum.
         shares: Weights that sum to 1, the same in all variants.
-
-    Raises:
-        Refusal: `too_few_units` for a stratum of fewer than two units.
 
     Example:
         >>> both = stratified([Moments.of([1, 1]), Moments.of([5, 5, 5, 5])], [0.5, 0.5])

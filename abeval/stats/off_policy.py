@@ -105,8 +105,7 @@ def estimate(
     - `dros`: `dr` with correction weights λw/(w² + λ), λ = `option` (Su et al. 2020).
 
     There is no interval if nothing varies or fewer than five effective rows are rewarded. `min_ess`
-    is
-    the least effective sample size of rows and of clusters, before any clipping.
+    is the least effective sample size of rows and of clusters, before any clipping.
 
     Raises:
         Refusal: `unsupported_by_logging`; `invalid_propensity`; `inconsistent` when lengths
@@ -252,9 +251,8 @@ class Policy(NamedTuple):
 def check_policy(policy: Policy, context: Integers) -> None:
     """Check that a policy is a distribution over actions in every context of the log.
 
-    Raises:
-        Refusal: `inconsistent` if probabilities do not sum to 1 (to 1e-6);
-            `invalid_propensity` if one is not in [0, 1].
+    Refusals: `inconsistent` if probabilities do not sum to 1 (to 1e-6); `invalid_propensity` if one
+    is not in [0, 1].
 
     Example:
         >>> zero = np.array([0])
@@ -301,9 +299,8 @@ class CrossFit:
         """Return the influence of each row on mean(expected + c(r − q)) through the predictions.
 
         Zero on average, except for the prior rows. The infinitesimal jackknife of Jaeckel (1972):
-        the
-        derivative of the estimate by the weight of a row, through every q that was fitted to the
-        row.
+        the derivative of the estimate by the weight of a row, through every q that was fitted to
+        the row.
         """
         folds, actions = self.q.shape
         cells = self.fold * actions + self.action
@@ -335,10 +332,8 @@ def cross_fit(
 
     q(a) = (Σ r of a + k·mean) / (rows of a + k), k = `prior_rows`; the context is ignored. James
     and Stein (1961) for shrinkage; Chernozhukov et al. (2018) for cross-fitting. Actions, contexts
-    and folds are codes from 0 of each row; no unit is in two folds.
-
-    Raises:
-        Refusal: `too_few_units` without rows outside a fold.
+    and folds are codes from 0 of each row; no unit is in two folds. Refusals: `too_few_units`
+    without rows outside a fold.
 
     Example:
         >>> action, fold, none = np.array([0, 1, 0, 1]), np.array([0, 0, 1, 1]), np.zeros(4, int)

@@ -68,9 +68,8 @@ class Diagnostics(NamedTuple):
 def importance_weights(logging: ArrayLike, evaluation: ArrayLike) -> Floats:
     """Return the weights evaluation / logging of the logged actions (Horvitz and Thompson 1952).
 
-    Raises:
-        Refusal: `too_few_units` without rows; `inconsistent` when lengths differ;
-            `invalid_propensity` for a logging probability outside (0, 1] or another outside [0, 1].
+    Refusals: `too_few_units` without rows; `inconsistent` when lengths differ; `invalid_propensity`
+    for a logging probability outside (0, 1] or another outside [0, 1].
 
     Example:
         >>> importance_weights([0.5, 0.25], [0.25, 1.0]).tolist()
@@ -97,9 +96,8 @@ def _check_probability(name: str, values: Floats, valid: Bools, where: str) -> N
 def columns(*arrays: ArrayLike) -> tuple[Floats, ...]:
     """Return columns of doubles of equal length.
 
-    Raises:
-        Refusal: `inconsistent` unless all are one-dimensional and of equal length;
-            `too_few_units` if they are empty.
+    Refusals: `inconsistent` unless all are one-dimensional and of equal length; `too_few_units` if
+    they are empty.
     """
     doubles = tuple(np.asarray(array, dtype=np.float64) for array in arrays)
     if any(column.ndim != 1 for column in doubles) or len({column.size for column in doubles}) > 1:
@@ -115,8 +113,7 @@ def columns(*arrays: ArrayLike) -> tuple[Floats, ...]:
 def by_cluster(values: Floats, clusters: ArrayLike | None) -> Floats:
     """Return sums of values per cluster; the values themselves without clusters.
 
-    Raises:
-        Refusal: `inconsistent` for ids that are missing, not integers, or not one per value.
+    Refusals: `inconsistent` for ids that are missing, not integers, or not one per value.
     """
     if clusters is None:
         return values
@@ -132,14 +129,10 @@ def spread(value: float, influence: Floats, clusters: ArrayLike | None = None) -
     """Return standard error and skewness from the influence of each row on a mean over rows.
 
     The influence ψ is such that value − truth ≈ Σψ/n. For independent rows this is the delta
-    method,
-    sd(ψ)/√n with divisor n − 1. With clusters the variance is that of sums per cluster, so rows of
-    one
-    unit may be correlated in any way (Huber 1967; Liang and Zeger 1986). A standard error below the
-    value's rounding error counts as zero.
-
-    Raises:
-        Refusal: `too_few_units` below two clusters; `not_finite`.
+    method, sd(ψ)/√n with divisor n − 1. With clusters the variance is that of sums per cluster, so
+    rows of one unit may be correlated in any way (Huber 1967; Liang and Zeger 1986). A standard
+    error below the value's rounding error counts as zero. Refusals: `too_few_units` below two
+    clusters; `not_finite`.
 
     Example:
         >>> rewards = np.array([1.0, 0.0, 1.0, 0.0])
@@ -191,8 +184,7 @@ def unsupported_share(probability: Floats, taken: Floats, context_share: Floats)
     """Return the share of evaluation probability on actions never taken in their context.
 
     Also the share by which the mean weight is too small (Sachdeva, Su and Joachims 2020). Arguments
-    are
-    of each context and action, shape (m,); `context_share` is the context's share of the log's
+    are of each context and action, shape (m,); `context_share` is the context's share of the log's
     rows.
 
     Example:
@@ -212,8 +204,7 @@ def diagnose(
 
     The mean weight is tested against t with clusters − 1 degrees of freedom (Saito et al. 2020; Li
     et al. 2015); without variance its p-value is 1 for a mean of 1, else 0. `unsupported` is None
-    if
-    the policy is known for logged actions only.
+    if the policy is known for logged actions only.
 
     Example:
         >>> diagnostics = diagnose([1, 0, 0, 1], [0.5, 1.5, 0.5, 1.5])
@@ -247,10 +238,9 @@ def diagnose(
 def check_support(diagnostics: Diagnostics, min_ess: float = MIN_ESS) -> None:
     """Check that a log can support an estimate for the evaluated policy.
 
-    Raises:
-        Refusal: `unsupported_by_logging` if more than `MAX_UNSUPPORTED` of the evaluation
-            probability lies on actions never taken, or if the effective sample size of rows or
-            clusters is below `min_ess`; `weights_not_one` for a mean weight other than 1.
+    Refusals: `unsupported_by_logging` if more than `MAX_UNSUPPORTED` of the evaluation probability
+    lies on actions never taken, or if the effective sample size of rows or clusters is below
+    `min_ess`; `weights_not_one` for a mean weight other than 1.
 
     Example:
         >>> check_support(diagnose([1, 0], [1.0, 1.0], unsupported=0.5), min_ess=2)

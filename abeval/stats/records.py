@@ -127,8 +127,7 @@ def finite(
 ) -> Floats:
     """Return values as doubles, of the same shape.
 
-    Raises:
-        Refusal: `not_finite` for an infinite or missing value, with this message.
+    Refusals: `not_finite` for an infinite or missing value, with this message.
 
     Example:
         >>> finite([1, 2]).tolist()

@@ -51,6 +51,8 @@ def aa_replay(
 
     z tests with variances by the delta method (Deng, Knoblich & Lu 2018; Kohavi, Tang & Xu 2020,
     chapter 19); of metrics with a skewness, the permutation test by its moments (`skewed.py`).
+    Refusals: `too_few_units` below eight buckets or when a re-split leaves a variant nearly empty;
+    `zero_variance` for a metric that is the same for every unit; `zero_denominator`; `not_finite`.
 
     Args:
         units: Units per sub-bucket, all variants pooled, shape (buckets,).
@@ -61,11 +63,6 @@ def aa_replay(
         seed: Seed of the splits.
         skewness: Of each metric between units, for those that the test of skewed values judges;
             NaN for the others. Shape (metrics,).
-
-    Raises:
-        Refusal: `too_few_units` below eight buckets or when a re-split leaves a variant nearly
-            empty; `zero_variance` for a metric that is the same for every unit;
-            `zero_denominator`; `not_finite`.
 
     Example:
         >>> rng = np.random.default_rng(0)
@@ -126,10 +123,7 @@ def aa_summary(p_values: ArrayLike, alpha: float = 0.05) -> AASummary:
     """Test the rejection rate of A/A tests at `alpha`, and the uniformity of their p-values.
 
     Clopper-Pearson interval (1934) at 95 % and Kolmogorov-Smirnov test (Kohavi, Tang & Xu 2020,
-    chapter 19).
-
-    Raises:
-        Refusal: `too_few_units` without p-values; `not_finite`.
+    chapter 19). Refusals: `too_few_units` without p-values; `not_finite`.
 
     Example:
         >>> summary = aa_summary((np.arange(1000) + 0.5) / 1000)

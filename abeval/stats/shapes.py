@@ -46,12 +46,9 @@ def window_effects(control: Moments, treatment: Moments) -> Windows:
     """Compare windows, with their covariance, by the delta method (Deng, Knoblich & Lu 2018).
 
     Moments over units are of D numerators, then D denominators, one of each per window; a unit that
-    is
-    absent from a window has zeros there. Effects are relative if every value is `STEADY` standard
-    errors above zero.
-
-    Raises:
-        Refusal: `zero_denominator` if the denominator of a window sums to zero; `too_few_units`.
+    is absent from a window has zeros there. Effects are relative if every value is `STEADY`
+    standard errors above zero. Refusals: `zero_denominator` if the denominator of a window sums to
+    zero; `too_few_units`.
 
     Example:
         >>> control = Moments.of([1, 3, 2, 2], [2, 2, 1, 3], [1, 1, 1, 1], [1, 1, 1, 1])
@@ -108,10 +105,7 @@ def contrast(differences: Floats, covariance: Floats, weights: ArrayLike) -> Eff
 
     Weights that sum to zero compare windows (Kohavi, Tang & Xu 2020, chapter 3; Hohnhold, O'Brien &
     Tang 2015). The positive part of the contrast is the effect's treatment, the negative its
-    control.
-
-    Raises:
-        Refusal: `zero_variance` or `not_finite`.
+    control. Refusals: `zero_variance` or `not_finite`.
 
     Example:
         >>> sigma = np.array([[0.01, 0.002], [0.002, 0.01]])
@@ -218,12 +212,9 @@ def fit(
     """Fit by generalised least squares (Aitken 1935), with an estimated covariance (Rao 1967).
 
     Effects have the shape (times,), the design (times, columns). The covariance of effects has
-    `free`
-    degrees of freedom, infinitely many if it is known.
-
-    Raises:
-        Refusal: `too_few_units` for fewer times than columns; `zero_variance` if the effects, as
-            with more days than units, or the columns are linearly dependent; `not_finite`.
+    `free` degrees of freedom, infinitely many if it is known. Refusals: `too_few_units` for fewer
+    times than columns; `zero_variance` if the effects, as with more days than units, or the columns
+    are linearly dependent; `not_finite`.
 
     Example:
         >>> mean = fit([1.0, 3.0], np.eye(2), np.ones((2, 1)))

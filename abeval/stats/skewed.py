@@ -115,8 +115,7 @@ class At(NamedTuple):
 def at(compared: Skewed, effect: float) -> At:
     """Test that treatment is `effect` times control, or more than control by it.
 
-    Raises:
-        Refusal: `zero_variance`.
+    Refusals: `zero_variance`.
 
     Example:
         >>> few, many = Spread(100, 400.0, 1_000.0), Spread(900, 3_600.0, 9_000.0)
@@ -223,8 +222,7 @@ def hall(t: float, skewness: float) -> float:
 def ends(compared: Skewed, alpha: float) -> Interval:
     """Find the smallest and the largest effect not rejected; infinite without an end.
 
-    Raises:
-        Refusal: `too_few_units` where added values have no end, `zero_variance`.
+    Refusals: `too_few_units` where added values have no end, `zero_variance`.
 
     Example:
         >>> few, many = Spread(3, 54.0, 162.0), Spread(100, 25.0, 0.0)
@@ -320,13 +318,12 @@ def baseline(compared: Skewed, ratio: float) -> tuple[float, float]:
 def means(control: Moments, treatment: Moments, theta: Sequence[float] = ()) -> Skewed:
     """Compare two variants by their means.
 
+    Refusals: `not_applicable` without third moments, `too_few_units`.
+
     Args:
         control: Moments of (y, covariate, …) with the third ones, such as `Moments.with_third` has.
         treatment: The same of the treatment.
         theta: Coefficients of the covariates that are taken out, as of `cuped.cuped_mean`.
-
-    Raises:
-        Refusal: `not_applicable` without third moments, `too_few_units`.
 
     Example:
         >>> control = Moments.with_third([0, 0, 0, 0, 1, 0, 9, 2])
@@ -480,12 +477,11 @@ def variances(compared: Skewed) -> tuple[float, float]:
 def effect(compared: Skewed, alpha: float = 0.05) -> Effect:
     """Test the difference by the permutation test, with the interval that agrees.
 
+    Refusals: `too_few_units` if the interval of added values has no end, `zero_variance`.
+
     Args:
         compared: The two variants.
         alpha: Error rate of test and interval.
-
-    Raises:
-        Refusal: `too_few_units` if the interval of added values has no end, `zero_variance`.
 
     Example:
         >>> random = np.random.default_rng(1)
@@ -505,9 +501,7 @@ def interval(compared: Skewed, alpha: float = 0.05) -> Interval:
     """Return the differences that the test does not reject.
 
     Where the lift has no upper end, that of the difference is of values that are added to.
-
-    Raises:
-        Refusal: As `effect`.
+    Refusals: As `effect`.
 
     Example:
         >>> arm = Moments.with_third([1.0, 2.0, 3.0, 4.0, 9.0])
@@ -527,8 +521,7 @@ def interval(compared: Skewed, alpha: float = 0.05) -> Interval:
 def lift(compared: Skewed, alpha: float = 0.05) -> Lift:
     """Return the relative difference, with the lifts that the test does not reject.
 
-    Raises:
-        Refusal: As `effect`; also `control_near_zero`.
+    Refusals: As `effect`; also `control_near_zero`.
 
     Example:
         >>> arm = Moments.with_third([1.0, 2.0, 3.0, 4.0, 9.0])

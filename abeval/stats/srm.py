@@ -56,18 +56,14 @@ class SRM(NamedTuple):
 def chi_square(observed: ArrayLike, weights: ArrayLike) -> SRM:
     """Test counts of units against the promised split.
 
-    An arm of zero weight is not counted in the degrees of freedom (D6), and must be empty.
+    An arm of zero weight is not counted in the degrees of freedom (D6), and must be empty. Source:
+    Pearson (1900); Fabijan et al. (KDD 2019), "Diagnosing Sample Ratio Mismatch". Refusals:
+    `too_few_units` without any unit; `not_finite`; `not_applicable` for units in an arm of zero
+    weight, fewer than two arms, or lengths that differ.
 
     Args:
         observed: Units per arm, shape (arms,).
         weights: Promised shares in any scale, shape (arms,), not negative.
-
-    Raises:
-        Refusal: `too_few_units` without any unit; `not_finite`; `not_applicable` for units in an
-            arm of zero weight, fewer than two arms, or lengths that differ.
-
-    Source:
-        Pearson (1900); Fabijan et al. (KDD 2019), "Diagnosing Sample Ratio Mismatch".
 
     Example:
         >>> round(chi_square([5100, 4900, 0], [0.5, 0.5, 0]).p_value, 6)
@@ -82,10 +78,8 @@ def believable(observed: ArrayLike, weights: ArrayLike) -> SRM:
     """Test counts, as `chi_square` does, or exactly where an expected count is below five.
 
     With more than two arms the exact test is of each against the others: the smallest p-value is
-    multiplied by the number of arms, which is valid and conservative.
-
-    Source:
-        Cochran (1954) for the count; Clopper & Pearson (1934); Bonferroni over arms.
+    multiplied by the number of arms, which is valid and conservative. Source: Cochran (1954) for
+    the count; Clopper & Pearson (1934); Bonferroni over arms.
 
     Example:
         >>> split = believable([291, 9], [99, 1])
@@ -183,13 +177,10 @@ def _fewer(table: Floats, shares: Floats) -> Floats:
 def two_sided(observed: int, units: Sequence[int], shares: Sequence[float]) -> float:
     """Return the p-value of a sum of independent binomials: all sums that are at most as likely.
 
-    The work grows with the square of the units on the smaller side, summed over the binomials:
-    it is meant for up to thousands. `units` and `shares` are the trials of each binomial and the
-    probability of success, shape (binomials,).
-
-    Source:
-        Hong (2013), "On computing the distribution function for the Poisson binomial
-        distribution", by convolution.
+    The work grows with the square of the units on the smaller side, summed over the binomials: it
+    is meant for up to thousands. `units` and `shares` are the trials of each binomial and the
+    probability of success, shape (binomials,). Source: Hong (2013), "On computing the distribution
+    function for the Poisson binomial distribution", by convolution.
 
     Example:
         >>> round(two_sided(1, [3], [0.01]), 6)
@@ -223,17 +214,13 @@ def sequential(counts: ArrayLike, weights: Sequence[float]) -> tuple[float, ...]
 
     Bayes factor of a Dirichlet-multinomial against the promised multinomial: the always-valid
     p-value at every look, which never rises, and is 1 without units. Counts must be of distinct
-    units: a returning unit is counted once, when it first arrives.
+    units: a returning unit is counted once, when it first arrives. Source: Lindon & Malek (NeurIPS
+    2022), "Anytime-Valid Inference for Multinomial Count Data". Refusals: As `chi_square`; also
+    `not_applicable` for counts that fall from look to look.
 
     Args:
         counts: Cumulative units, shape (looks, arms) or (arms,) for one look.
         weights: Promised shares in any scale, shape (arms,).
-
-    Raises:
-        Refusal: As `chi_square`; also `not_applicable` for counts that fall from look to look.
-
-    Source:
-        Lindon & Malek (NeurIPS 2022), "Anytime-Valid Inference for Multinomial Count Data".
 
     Example:
         >>> [round(p, 6) for p in sequential([[500, 480], [1100, 900], [2300, 1700]], [1, 1])]
@@ -301,16 +288,13 @@ def by_segment(
 ) -> SegmentedSRM:
     """Test every segment's split, and whether the split is the same in all.
 
+    Source: Fabijan et al. (KDD 2019); Holm (1979). Refusals: As `chi_square`, for the segments
+    together.
+
     Args:
         segments: Names, shape (segments,).
         observed: Units, shape (segments, arms); a segment without units has p-value 1.
         weights: Promised shares in any scale, shape (arms,).
-
-    Raises:
-        Refusal: As `chi_square`, for the segments together.
-
-    Source:
-        Fabijan et al. (KDD 2019); Holm (1979).
 
     Example:
         >>> split = by_segment(["web", "ios"], [[2988, 3031], [2095, 2684]], [1, 1])
@@ -349,12 +333,11 @@ def rank_dimensions(
 ) -> tuple[DimensionSRM, ...]:
     """Rank dimensions by how plainly the mismatch shows in them, by the homogeneity p-value.
 
+    Source: Fabijan et al. (KDD 2019), section 5; Holm (1979).
+
     Args:
         dimensions: Names, shape (dimensions,).
         tables: What `by_segment` returned for each.
-
-    Source:
-        Fabijan et al. (KDD 2019), section 5; Holm (1979).
 
     Example:
         >>> device = by_segment(["web", "ios"], [[2988, 3031], [2095, 2684]], [1, 1])
@@ -404,13 +387,11 @@ def stretches(counts: ArrayLike) -> tuple[range, ...]:
 
     The split has changed if the days before some cut, or one day, differ from all others by the
     likelihood ratio of multinomial counts (p < `CHANGED`). The cuts are then those that maximise
-    the likelihood less a penalty for each (Jackson et al. 2005, optimal partitioning).
+    the likelihood less a penalty for each (Jackson et al. 2005, optimal partitioning). Refusals:
+    `not_applicable` for counts of another shape, or negative ones.
 
     Args:
         counts: Units that entered on each day in each variant, shape (days, variants).
-
-    Raises:
-        Refusal: `not_applicable` for counts of another shape, or negative ones.
 
     Example:
         >>> stretches([[90, 10], [92, 8], [51, 49], [48, 52]])
