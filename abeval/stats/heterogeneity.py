@@ -77,10 +77,10 @@ def lifts(control: Sequence[Estimate], treatment: Sequence[Estimate]) -> Heterog
     """
     arms = arms_of(control, treatment)
     ratio = common_ratio(arms)
-    parts = arms.treatment_variance, ratio**2 * arms.control_variance
-    terms = zip(*parts, arms.treatment_df, arms.control_df, strict=True)
-    dfs = np.array([satterthwaite((t, c), (t_df, c_df)) for t, c, t_df, c_df in terms])
-    return _tested(arms.q(ratio), arms.control**2 / arms.variance(ratio), dfs)
+    variances = arms.variances * np.array([[ratio**2], [1.0]])
+    terms = zip(variances.T.tolist(), arms.dfs.T.tolist(), strict=True)
+    dfs = np.array([satterthwaite(*term) for term in terms])
+    return _tested(arms.q(ratio), arms.values[0] ** 2 / arms.variance(ratio), dfs)
 
 
 def _tested(q: float, weight: Floats, dfs: Floats) -> Heterogeneity:
@@ -177,63 +177,51 @@ def pooled(control: Estimate, treatment: Estimate) -> tuple[Estimate, Estimate]:
 
 
 class Arms(NamedTuple):
-    """Values, variances and their degrees of freedom of both variants, shape (segments,) each."""
+    """Values, variances and their degrees of freedom of control and treatment, (2, segments)."""
 
-    control: Floats
-    treatment: Floats
-    control_variance: Floats
-    treatment_variance: Floats
-    control_df: Floats
-    treatment_df: Floats
+    values: Floats
+    variances: Floats
+    dfs: Floats
 
     def q(self, ratio: float) -> float:
         """Return how far the segments are from one ratio of treatment to control."""
-        distance = self.treatment - ratio * self.control
-        return float(np.sum(distance**2 / self.variance(ratio)))
+        return float(np.sum(self._distance(ratio) ** 2 / self.variance(ratio)))
 
     def slope(self, ratio: float) -> float:
         """Return the derivative of `q` by the ratio."""
-        apart = (self.treatment - ratio * self.control) / self.variance(ratio)
-        terms = apart * (self.control + apart * ratio * self.control_variance)
-        return -2 * float(np.sum(terms))
+        apart = self._distance(ratio) / self.variance(ratio)
+        return -2 * float(np.sum(apart * (self.values[0] + apart * ratio * self.variances[0])))
 
     def variance(self, ratio: float) -> Floats:
         """Return the variance of treatment − ratio × control in each segment."""
-        return self.treatment_variance + ratio**2 * self.control_variance
+        return np.asarray(self.variances[1] + ratio**2 * self.variances[0])
+
+    def _distance(self, ratio: float) -> Floats:
+        return np.asarray(self.values[1] - ratio * self.values[0])
 
 
 def arms_of(control: Sequence[Estimate], treatment: Sequence[Estimate]) -> Arms:
     """Take the segments apart; refuse those to which no ratio can be fitted."""
     if len(control) != len(treatment) or len(control) < 2:
         raise Refusal("too_few_units", "heterogeneity needs two segments or more")
-    arms = Arms(
-        *(np.array([one.value for one in variant]) for variant in (control, treatment)),
-        *(np.array([one.variance for one in variant]) for variant in (control, treatment)),
-        *(np.array([one.df for one in variant]) for variant in (control, treatment)),
-    )
-    if not np.isfinite(np.concatenate(arms[:4])).all():
+    values, variances, _, dfs = np.moveaxis(np.array([control, treatment], dtype=float), 2, 0)
+    if not np.isfinite([values, variances]).all():
         raise Refusal("not_finite", "values and variances must be finite")
-    if np.any(arms.control_variance + arms.treatment_variance <= 0):
+    if np.any(variances.sum(axis=0) <= 0):
         raise Refusal("zero_variance", "one of a segment's two values needs a positive variance")
-    return arms
+    return Arms(values, variances, dfs)
 
 
 def common_ratio(arms: Arms) -> float:
-    """Return the ratio that fits the segments best."""
-    positive = (arms.control > 0) & (arms.treatment > 0)
+    """Return the ratio that fits the segments best: of a grid, and then between its neighbours."""
+    positive = (arms.values > 0).all(axis=0)
     if not positive.any():
         raise Refusal("not_applicable", "no segment has a positive value in both variants")
     # Q falls towards the ratio of each segment, so its minimum lies among them.
-    ratios = arms.treatment[positive] / arms.control[positive]
-    low, high = float(ratios.min()), float(ratios.max())
-    return _lowest(arms, low, high) if high > low else low
-
-
-def _lowest(arms: Arms, low: float, high: float) -> float:
-    """Search where the segments are nearest: by the best of a grid, between its neighbours."""
-    grid = np.linspace(low, high, 65)
-    best = int(np.argmin([arms.q(float(one)) for one in grid]))
-    ends = float(grid[max(best - 1, 0)]), float(grid[min(best + 1, 64)])
-    if arms.slope(ends[0]) >= 0 or arms.slope(ends[1]) <= 0:
+    ratios = arms.values[1, positive] / arms.values[0, positive]
+    grid = np.linspace(ratios.min(), ratios.max(), 65).tolist()
+    best = int(np.argmin([arms.q(one) for one in grid]))
+    low, high = grid[max(best - 1, 0)], grid[min(best + 1, 64)]
+    if arms.slope(low) >= 0 or arms.slope(high) <= 0:
         return float(grid[best])
-    return brentq(arms.slope, *ends, xtol=1e-15 * (high - low))
+    return brentq(arms.slope, low, high, xtol=1e-15 * (grid[-1] - grid[0]))

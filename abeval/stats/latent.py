@@ -71,8 +71,7 @@ class Fit(NamedTuple):
         share: Of each pair in the moments; they sum to 1.
         total: The moments of all, which noise can make negative.
         parts: What each group adds to `total`, shape (groups,) each.
-        x_least: The variance on `x` that noise alone feigns: its error without true effects.
-        y_least: The same on `y`.
+        least: The variances that noise alone feigns, as their errors without true effects.
     """
 
     x: Floats
@@ -85,8 +84,7 @@ class Fit(NamedTuple):
     share: Floats
     total: Moments
     parts: Moments
-    x_least: float
-    y_least: float
+    least: Moments
 
     @property
     def others(self) -> Moments:
@@ -102,8 +100,7 @@ class Fit(NamedTuple):
 
     def positive(self, moments: Moments) -> Moments:
         """Return moments with variances that are no smaller than noise alone feigns."""
-        xx, yy = np.maximum(moments.xx, self.x_least), np.maximum(moments.yy, self.y_least)
-        return Moments(xx, moments.xy, yy)
+        return Moments._make(map(np.maximum, moments, self.least))
 
 
 class _Coefficient(NamedTuple):
@@ -152,7 +149,7 @@ def fit(
         >>> round(correlation(fitted).naive, 2), round(correlation(fitted).value, 2)
         (0.89, 0.99)
     """
-    columns = [finite(one) for one in (x, x_se, y, y_se)]
+    one, one_se, other, other_se = columns = [finite(column) for column in (x, x_se, y, y_se)]
     rows = len(columns[0])
     together = np.broadcast_to(finite(shared), (rows,))
     own = np.arange(rows) if groups is None else np.unique(groups, return_inverse=True)[1]
@@ -161,11 +158,10 @@ def fit(
     if len(np.unique(own)) < FEWEST:
         got = f"{FEWEST} experiments, got {len(np.unique(own))}"
         raise Refusal("too_few_units", f"a correlation needs {got}")
-    if np.any(columns[1] <= 0) or np.any(columns[3] <= 0):
+    if np.any(one_se <= 0) or np.any(other_se <= 0):
         raise Refusal("zero_variance", "every effect needs a positive standard error")
     if np.any(np.abs(together) >= 1):
         raise Refusal("not_applicable", "a correlation of errors lies between -1 and 1")
-    one, one_se, other, other_se = columns
     covariance, own = together * one_se * other_se, own.astype(np.intp)
     of_x, of_y = spreads(one, one_se).expected, spreads(other, other_se).expected
     weight = 1 / np.sqrt((of_x + one_se**2) * (of_y + other_se**2))
@@ -181,9 +177,9 @@ def fit(
     )
     parts = Moments._make(np.bincount(own, term) for term in terms)
     total = Moments._make(part.sum() for part in parts)
-    least = (np.sqrt(2 * np.sum((share * se**2) ** 2)) for se in (one_se, other_se))
-    ends = one, one_se, other, other_se
-    return Fit(*ends, covariance, own, weight, share, total, parts, *least)
+    x_least, y_least = (np.sqrt(2 * np.sum((share * se**2) ** 2)) for se in (one_se, other_se))
+    least = Moments(x_least, np.float64(-np.inf), y_least)
+    return Fit(*columns, covariance, own, weight, share, total, parts, least)
 
 
 def correlation(fitted: Fit, alpha: float = 0.05) -> Association:
