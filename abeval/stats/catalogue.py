@@ -457,14 +457,10 @@ PERMUTATIONS, SEED = 1000, 0
 class CatalogueComparison(NamedTuple):
     """Two variants at equal traffic.
 
-    Attributes:
-        effect: Values at equal traffic, with an interval by delete-a-group jackknife (t with
-            groups - 1 degrees of freedom) and a p-value by permutation, which may disagree near
-            alpha.
-        lift: Relative effect with a jackknife interval of its own; None if control is zero.
-        at: Number of units at which the variants are compared: that of the smaller one.
-        groups: Number of hash groups.
-        permutations: Number of permutations behind the p-value; 0 for the jackknife's t.
+    The interval of `effect` is by delete-a-group jackknife (t with groups - 1 degrees of freedom),
+    its p-value by permutation: they may disagree near alpha. The lift has a jackknife interval of
+    its own; None if control is zero. `at` are the units of the smaller variant; 0 permutations mean
+    the p-value of the jackknife's t.
     """
 
     effect: Effect

@@ -138,11 +138,8 @@ def effect(value: float, control: Moments, treatment: Moments, alpha: float = 0.
 class MixShift(NamedTuple):
     """An overall difference taken apart, `within + mix`.
 
-    Attributes:
-        within: Part due to the segments' own differences, at the average mix.
-        mix: Part due to the different mixes of the variants.
-        mix_p_value: Test that the mix of segments is the same in both variants.
-        shares: Average share of each segment, which weighs its difference in `within`.
+    `within` are the segments' own differences, at the average mix, and `shares` weigh them;
+    `mix_p_value` tests that both variants have the same mix.
     """
 
     within: float

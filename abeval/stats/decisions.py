@@ -118,14 +118,8 @@ class Prior(NamedTuple):
 class Posterior(NamedTuple):
     """Posterior of an effect.
 
-    Attributes:
-        mean: Posterior mean.
-        sd: Posterior standard deviation.
-        low: Lower end of the central credible interval.
-        high: Upper end.
-        chance_to_beat: Probability that the effect is positive.
-        loss_treatment: Expected loss of choosing treatment, `E max(-effect, 0)`.
-        loss_control: Expected loss of choosing control, `E max(effect, 0)`.
+    The interval is central. `chance_to_beat` is the probability of a positive effect; losses are
+    expected ones, `E max(-effect, 0)` of choosing treatment and `E max(effect, 0)` of control.
     """
 
     mean: float

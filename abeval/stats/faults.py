@@ -141,12 +141,8 @@ def gaps(control: Hours, treatment: Hours, clusters: int) -> list[int]:
     The ratio of the two groups in an hour is compared with that of the hours before and after it,
     so that neither an effect nor a changed split is a gap: an effect may change the ratio, but does
     not halve it for some hours. Rows of one unit come together, so what chance can do follows from
-    the units that are active, which the number of clusters without any row shows.
-
-    Args:
-        control: Hours of the first group, without a break, shape (n,).
-        treatment: The same hours of the second group.
-        clusters: How many clusters of units a group has.
+    the units that are active, which the number of clusters without any row shows. Hours are the
+    same in both groups, without a break; `clusters` are those of units in each.
     """
     units = _units(control.active, clusters)
     known = control.rows > 0

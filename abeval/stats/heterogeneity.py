@@ -20,11 +20,8 @@ Pair = tuple[Estimate, Estimate]
 class Heterogeneity(NamedTuple):
     """A test whether segments share one effect.
 
-    Attributes:
-        q: Cochran's Q: how far the segments are from the common effect that fits them best.
-        df: Segments less one.
-        p_value: Upper tail of Q, with its errors estimated.
-        i_squared: Share of the variation between segments that is not noise, in [0, 1].
+    `q` is how far the segments are from the common effect that fits best, `df` segments less one,
+    `i_squared` the share of the variation between them that is not noise, in [0, 1].
     """
 
     q: float
@@ -133,14 +130,10 @@ def lift_against_rest(inside: Pair, outside: Pair, alpha: float = 0.05) -> Effec
 def welch_tail(q: float, df: int, leverages: Floats, dfs: Floats) -> float:
     """Test a weighted sum of squares whose weights are one over estimated variances.
 
-    Source: Welch (1951); Johansen (1980) for any linear fit; Kulinskaya, Dollinger, Knight and Gao
-    (2004) for differences of two variants with Satterthwaite's degrees of freedom.
-
-    Args:
-        q: Σ weight × residual², shape ().
-        df: Residuals less fitted parameters, of which there is one.
-        leverages: How much each residual moves its own fit, in [0, 1], shape (residuals,).
-        dfs: Degrees of freedom of each variance; infinite where it is known: then by chi-square.
+    `q` is Σ weight × residual², `df` residuals less the one fitted parameter, `leverages` how much
+    each residual moves its own fit, in [0, 1]; by chi-square where all `dfs` of the variances are
+    infinite. Source: Welch (1951); Johansen (1980) for any linear fit; Kulinskaya, Dollinger,
+    Knight and Gao (2004) for differences of two variants with Satterthwaite's degrees of freedom.
 
     Example:
         >>> even, known = np.full(40, 1 / 40), np.full(40, np.inf)

@@ -39,12 +39,9 @@ class Association(NamedTuple):
 class HeldOut(NamedTuple):
     """Predictions of each true effect on `y` from a fit without its group, shape (pairs,) each.
 
-    Attributes:
-        predicted: From `x` and the other groups.
-        without: From the other groups alone.
-        precision: One over the variance of an estimate around the mean of true effects.
-        gain: By how much `x` makes the squared error of a prediction of the true effect smaller,
-            times `precision`; unbiased for true effects.
+    `without` is from the other groups alone, `predicted` from `x` too; `precision` is one over the
+    variance of an estimate around the mean of true effects; `gain` by how much `x` makes the
+    squared error of a prediction of the true effect smaller, times it: unbiased for true effects.
     """
 
     predicted: Floats
@@ -132,15 +129,9 @@ def fit(
     A pair counts by what its errors leave visible of effects that spread as these do. Source:
     Fuller (1987), moments of effects with known errors. Refusals: `too_few_units` for fewer than
     `FEWEST` experiments; `zero_variance`; `not_applicable` for a correlation of errors outside (-1,
-    1); `inconsistent`.
-
-    Args:
-        x: Effects on the first metric, shape (pairs,).
-        x_se: Their standard errors, positive.
-        y: Effects on the second metric in the same experiments.
-        y_se: Their standard errors, positive.
-        shared: Correlation of the two errors of a pair; 0 where different units are behind them.
-        groups: What experiment each pair is of; without it each is one of its own.
+    1); `inconsistent`. Arrays have the shape (pairs,): effects on two metrics, with positive
+    standard errors; `shared` is the correlation of the two errors, 0 where different units are
+    behind them; `groups` the experiment of each pair, its own without it.
 
     Example:
         >>> offline = [0.01, 0.02, -0.01, 0.00, 0.03, -0.02]

@@ -128,14 +128,10 @@ _LARGE = 1e6
 def dunnett_p_values(p_values: ArrayLike, loadings: ArrayLike, df: float = math.inf) -> Floats:
     """Adjust two-sided p-values of several treatments for their number; they share a control.
 
-    Source: Dunnett (JASA 1955), with unequal variances as correlations. Refusals: `not_applicable`
-    for lengths that differ or a loading outside [0, 1].
-
-    Args:
-        p_values: One per treatment, shape (treatments,).
-        loadings: Correlation of each difference with control's value, shape (treatments,):
-            √(control's variance / the difference's). Two differences correlate by the product.
-        df: Degrees of freedom of the t statistics.
+    A loading is the correlation of a difference with control's value, √(control's variance / the
+    difference's), so that two differences correlate by the product. Source: Dunnett (JASA 1955),
+    with unequal variances as correlations. Refusals: `not_applicable` for lengths that differ or a
+    loading outside [0, 1].
 
     Example:
         >>> dunnett_p_values([0.01, 0.2], [0.7071, 0.7071]).round(4).tolist()

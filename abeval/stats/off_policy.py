@@ -57,17 +57,10 @@ class Spread(NamedTuple):
 class Diagnostics(NamedTuple):
     """How well a log supports the evaluation of another policy.
 
-    Attributes:
-        units: Clusters, or rows without clusters.
-        rewarded: Rows with a reward other than 0.
-        mean_weight: Mean weight, which should be 1.
-        mean_weight_se: Its standard error, clustered if there are clusters.
-        mean_weight_p: Two-sided p-value of a mean of 1.
-        ess: Effective sample size (Σw)²/Σw² of the rows.
-        ess_share: `ess / rows`.
-        ess_units: Effective sample size of the weights summed per cluster.
-        accepted: Expected number of rows that rejection sampling at w / max w keeps.
-        unsupported: Share of evaluation probability on actions never taken; None if unknown.
+    `units` are clusters, or rows without any; `mean_weight` should be 1, with a clustered standard
+    error and two-sided p-value of that; `ess` is (Σw)²/Σw² of rows, `ess_units` of sums per
+    cluster; `accepted` the rows that rejection sampling at w / max w is expected to keep;
+    `unsupported` the share of evaluation probability on actions never taken, None if unknown.
     """
 
     rows: int
@@ -305,12 +298,8 @@ class Rows(NamedTuple):
 class PolicyValue(NamedTuple):
     """An estimated value of a policy: its mean reward per row, in the unit of the reward.
 
-    Attributes:
-        se: Standard error; None if unknown.
-        low: Lower end of the interval; None without an interval.
-        high: Upper end; None without an interval.
-        method: Id of the method of the interval.
-        reason: Why there is no interval; None if there is one.
+    Standard error and interval are None where there is none; `reason` says why there is no
+    interval, `method` is its id.
     """
 
     value: float

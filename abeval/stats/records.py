@@ -62,14 +62,9 @@ class Estimate(NamedTuple):
 class Effect(NamedTuple):
     """Difference of treatment and control on the metric's own scale, whatever its good direction.
 
-    Attributes:
-        se: Standard error of the difference.
-        df: Degrees of freedom of the reference t distribution; infinite for z.
-        low: Lower end of the interval of the difference.
-        high: Upper end.
-        statistic: `difference / se`.
-        p_value: Two-sided unless the function says otherwise.
-        method: Id of the method, such as `welch_t` or `delta_t`.
+    Its interval and p-value, two-sided unless the function says otherwise, are of t with `df`
+    degrees of freedom, infinite for z; `statistic` is `difference / se`, `method` an id such as
+    `welch_t`.
     """
 
     control: float

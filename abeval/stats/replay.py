@@ -24,10 +24,8 @@ class AAReplay(NamedTuple):
 class AASummary(NamedTuple):
     """The distribution of p-values of A/A tests.
 
-    Attributes:
-        rejections: Number of p-values below alpha.
-        rate: Their share, which should be alpha, with its Clopper-Pearson interval.
-        ks_statistic: Kolmogorov-Smirnov distance from the uniform distribution.
+    `rejections` are p-values below alpha; their share `rate` should be alpha, with its
+    Clopper-Pearson interval; the Kolmogorov-Smirnov distance is from the uniform distribution.
     """
 
     rejections: int

@@ -130,10 +130,8 @@ _REACH = 9.0
 class Bounds(NamedTuple):
     """Two-sided bounds of planned looks.
 
-    Attributes:
-        z: Reject at a look where the absolute z statistic reaches this; infinite where too little
-            is spent to reject at all.
-        spent: Cumulative alpha spent, both sides together.
+    Reject at a look where the absolute z reaches `z`, infinite where too little is spent to reject
+    at all; `spent` is cumulative, both sides together.
     """
 
     z: tuple[float, ...]

@@ -27,11 +27,8 @@ _NOT_FINITE = "effects and covariances must be finite"
 class Windows(NamedTuple):
     """Values of both variants and effects in D windows, shape (D,) each.
 
-    Attributes:
-        effect: log(treatment / control), or treatment - control.
-        covariance: Covariance of the effects, shape (D, D).
-        scale: `relative` or `absolute`.
-        df: Degrees of freedom of `covariance`, which is estimated.
+    Effects are log(treatment / control) if relative, else treatment - control, with a covariance of
+    shape (D, D), estimated with `df` degrees of freedom.
     """
 
     control: Floats
@@ -165,11 +162,8 @@ class Search(NamedTuple):
 class Fit(NamedTuple):
     """A generalised least squares fit.
 
-    Attributes:
-        covariance: Covariance of the coefficients of the columns of the design.
-        q: Sum of the squared whitened residuals.
-        df: Number of times minus number of columns.
-        q_p_value: P-value of `q` if the residuals are noise, of Hotelling's T².
+    The covariance is of the coefficients, `q` the sum of the squared whitened residuals, `df` times
+    less columns; `q_p_value` tests by Hotelling's T² that residuals are noise.
     """
 
     coefficients: Floats

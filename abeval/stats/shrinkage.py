@@ -28,11 +28,8 @@ _NEGLIGIBLE = 14.0
 class Spreads(NamedTuple):
     """Possible variances of the true effects, and how likely each is, shape (nodes,) each.
 
-    Attributes:
-        weight: Posterior weights; they sum to 1.
-        mean: Mean of true effects at each variance, by generalised least squares.
-        mean_variance: Its sampling variance.
-        noise: Share of the noise in the variance of an estimate with a typical error, falling.
+    Weights sum to 1; `mean` of true effects is by generalised least squares at each variance;
+    `noise` is its share in the variance of an estimate with a typical error, falling.
     """
 
     variance: Floats

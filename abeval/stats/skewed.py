@@ -285,12 +285,9 @@ def difference_at(compared: Skewed, ratio: float, reach: float) -> float:
     """Return the end of the difference where that of the lift is at a ratio.
 
     Control's value is uncertain too, and independent of the test of a ratio. Its error never
-    carries the end past zero, so that the two intervals agree.
-
-    Args:
-        compared: The two variants.
-        ratio: The end of the interval of the lift, plus 1.
-        reach: How many standard errors of control's value are in reach; negative for the lower end.
+    carries the end past zero, so that the two intervals agree. `ratio` is the end of the interval
+    of the lift, plus 1; `reach` how many standard errors of control's value are in reach, negative
+    for the lower end.
     """
     base, error = baseline(compared, ratio)
     end = (ratio - 1) * base
@@ -318,12 +315,9 @@ def baseline(compared: Skewed, ratio: float) -> tuple[float, float]:
 def means(control: Moments, treatment: Moments, theta: Sequence[float] = ()) -> Skewed:
     """Compare two variants by their means.
 
-    Refusals: `not_applicable` without third moments, `too_few_units`.
-
-    Args:
-        control: Moments of (y, covariate, …) with the third ones, such as `Moments.with_third` has.
-        treatment: The same of the treatment.
-        theta: Coefficients of the covariates that are taken out, as of `cuped.cuped_mean`.
+    Moments are of (y, covariate, …), as of `Moments.with_third`; `theta` are coefficients of
+    covariates to take out, as of `cuped_mean`. Refusals: `not_applicable` without third moments,
+    `too_few_units`.
 
     Example:
         >>> control = Moments.with_third([0, 0, 0, 0, 1, 0, 9, 2])
@@ -478,10 +472,6 @@ def effect(compared: Skewed, alpha: float = 0.05) -> Effect:
     """Test the difference by the permutation test, with the interval that agrees.
 
     Refusals: `too_few_units` if the interval of added values has no end, `zero_variance`.
-
-    Args:
-        compared: The two variants.
-        alpha: Error rate of test and interval.
 
     Example:
         >>> random = np.random.default_rng(1)

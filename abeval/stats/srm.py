@@ -40,11 +40,8 @@ _ALIKE = 1 + 1e-7
 class SRM(NamedTuple):
     """A goodness-of-fit test of unit counts against weights.
 
-    Attributes:
-        statistic: Pearson chi-square.
-        df: Arms with a positive weight, less one.
-        p_value: Alert below .001.
-        is_exact: Whether the p-value is not that of the statistic, since few units are expected.
+    The statistic is Pearson's, `df` arms with a positive weight less one; alert at p below .001. If
+    `is_exact`, few units are expected and the p-value is not that of the statistic.
     """
 
     statistic: float
@@ -59,11 +56,8 @@ def chi_square(observed: ArrayLike, weights: ArrayLike) -> SRM:
     An arm of zero weight is not counted in the degrees of freedom (D6), and must be empty. Source:
     Pearson (1900); Fabijan et al. (KDD 2019), "Diagnosing Sample Ratio Mismatch". Refusals:
     `too_few_units` without any unit; `not_finite`; `not_applicable` for units in an arm of zero
-    weight, fewer than two arms, or lengths that differ.
-
-    Args:
-        observed: Units per arm, shape (arms,).
-        weights: Promised shares in any scale, shape (arms,), not negative.
+    weight, fewer than two arms, or lengths that differ. Counts and weights, in any scale, are one
+    per arm.
 
     Example:
         >>> round(chi_square([5100, 4900, 0], [0.5, 0.5, 0]).p_value, 6)
@@ -216,11 +210,8 @@ def sequential(counts: ArrayLike, weights: Sequence[float]) -> tuple[float, ...]
     p-value at every look, which never rises, and is 1 without units. Counts must be of distinct
     units: a returning unit is counted once, when it first arrives. Source: Lindon & Malek (NeurIPS
     2022), "Anytime-Valid Inference for Multinomial Count Data". Refusals: As `chi_square`; also
-    `not_applicable` for counts that fall from look to look.
-
-    Args:
-        counts: Cumulative units, shape (looks, arms) or (arms,) for one look.
-        weights: Promised shares in any scale, shape (arms,).
+    `not_applicable` for counts that fall from look to look. Counts are cumulative, shape (looks,
+    arms), or (arms,) for one look; weights in any scale.
 
     Example:
         >>> [round(p, 6) for p in sequential([[500, 480], [1100, 900], [2300, 1700]], [1, 1])]
@@ -268,12 +259,8 @@ class SegmentedSRM(NamedTuple):
 class DimensionSRM(NamedTuple):
     """One dimension's place in the ranking.
 
-    Attributes:
-        dimension: Such as `device`.
-        p_value: Homogeneity of the split over its segments.
-        p_adjusted: By Holm over dimensions.
-        worst_segment: The one of the smallest p-value.
-        worst_p_adjusted: By Holm over the segments of all dimensions.
+    `p_value` tests the homogeneity of the split over its segments. Adjusted by Holm: over
+    dimensions, and over the segments of all of them.
     """
 
     dimension: str
@@ -288,13 +275,9 @@ def by_segment(
 ) -> SegmentedSRM:
     """Test every segment's split, and whether the split is the same in all.
 
+    Counts have the shape (segments, arms), weights (arms,); a segment without units has p-value 1.
     Source: Fabijan et al. (KDD 2019); Holm (1979). Refusals: As `chi_square`, for the segments
     together.
-
-    Args:
-        segments: Names, shape (segments,).
-        observed: Units, shape (segments, arms); a segment without units has p-value 1.
-        weights: Promised shares in any scale, shape (arms,).
 
     Example:
         >>> split = by_segment(["web", "ios"], [[2988, 3031], [2095, 2684]], [1, 1])
@@ -333,11 +316,7 @@ def rank_dimensions(
 ) -> tuple[DimensionSRM, ...]:
     """Rank dimensions by how plainly the mismatch shows in them, by the homogeneity p-value.
 
-    Source: Fabijan et al. (KDD 2019), section 5; Holm (1979).
-
-    Args:
-        dimensions: Names, shape (dimensions,).
-        tables: What `by_segment` returned for each.
+    Tables are those of `by_segment`. Source: Fabijan et al. (KDD 2019), section 5; Holm (1979).
 
     Example:
         >>> device = by_segment(["web", "ios"], [[2988, 3031], [2095, 2684]], [1, 1])
@@ -388,10 +367,8 @@ def stretches(counts: ArrayLike) -> tuple[range, ...]:
     The split has changed if the days before some cut, or one day, differ from all others by the
     likelihood ratio of multinomial counts (p < `CHANGED`). The cuts are then those that maximise
     the likelihood less a penalty for each (Jackson et al. 2005, optimal partitioning). Refusals:
-    `not_applicable` for counts of another shape, or negative ones.
-
-    Args:
-        counts: Units that entered on each day in each variant, shape (days, variants).
+    `not_applicable` for counts of another shape, or negative ones. Counts are of units that
+    entered, shape (days, variants).
 
     Example:
         >>> stretches([[90, 10], [92, 8], [51, 49], [48, 52]])
