@@ -151,7 +151,9 @@ def gaps(control: Hours, treatment: Hours, clusters: int) -> list[int]:
     flagged = np.zeros(ratio.size, dtype=bool)
     # Gaps hide in the median of hours around them, so the second look leaves them out.
     for _ in range(2):
-        expected = _around(np.where(flagged, np.nan, ratio))
+        clear = np.where(flagged, np.nan, ratio)
+        # The smaller of the medians before and after each hour, of one side at an end.
+        expected = np.fmin(_before(clear), _before(clear[::-1])[::-1])
         with np.errstate(invalid="ignore", divide="ignore"):
             kept = np.where(expected > 0, ratio / expected, np.nan)
         # An hour is empty if no unit comes; in one that is not, rows of a unit come together.
@@ -177,11 +179,6 @@ def _units(active: Floats, clusters: int) -> Floats:
     """Estimate how many units are active, by the clusters in which there are any."""
     empty = np.maximum(clusters - active, 0.5) / clusters
     return np.asarray(-clusters * np.log(empty))
-
-
-def _around(ratio: Floats) -> Floats:
-    """Return the smaller of the medians of hours before and after each, of one side at an end."""
-    return np.asarray(np.fmin(_before(ratio), _before(ratio[::-1])[::-1]))
 
 
 def _before(ratio: Floats) -> Floats:

@@ -140,11 +140,11 @@ def fit(
         >>> round(correlation(fitted).naive, 2), round(correlation(fitted).value, 2)
         (0.89, 0.99)
     """
-    one, one_se, other, other_se = columns = [finite(column) for column in (x, x_se, y, y_se)]
-    rows = len(columns[0])
+    one, one_se, other, other_se = map(finite, (x, x_se, y, y_se))
+    rows = len(one)
     together = np.broadcast_to(finite(shared), (rows,))
     own = np.arange(rows) if groups is None else np.unique(groups, return_inverse=True)[1]
-    if any(column.shape != (rows,) for column in (*columns, own)):
+    if any(column.shape != (rows,) for column in (one, one_se, other, other_se, own)):
         raise Refusal("inconsistent", "both metrics need one effect and error for each experiment")
     if len(np.unique(own)) < FEWEST:
         got = f"{FEWEST} experiments, got {len(np.unique(own))}"
@@ -169,8 +169,9 @@ def fit(
     parts = Moments._make(np.bincount(own, term) for term in terms)
     total = Moments._make(part.sum() for part in parts)
     x_least, y_least = (np.sqrt(2 * np.sum((share * se**2) ** 2)) for se in (one_se, other_se))
-    least = Moments(x_least, np.float64(-np.inf), y_least)
-    return Fit(*columns, covariance, own, weight, share, total, parts, least)
+    ends = one, one_se, other, other_se
+    least = Moments(x_least, np.asarray(-np.inf), y_least)
+    return Fit(*ends, covariance, own, weight, share, total, parts, least)
 
 
 def correlation(fitted: Fit, alpha: float = 0.05) -> Association:

@@ -91,7 +91,7 @@ def _of_one(counts: Floats, shares: Floats) -> SRM:
         return SRM(0.0, len(shares) - 1, 1.0)
     expected = counts.sum() * shares
     test = _pearson(counts, expected, len(shares) - 1)
-    if not _is_small(expected):
+    if expected.min() >= CHI_SQUARE_MINIMUM:
         return test
     return test._replace(p_value=of_split(counts, shares), is_exact=True)
 
@@ -137,7 +137,7 @@ def stratified(observed: ArrayLike, weights: ArrayLike) -> SRM:
 def are_few(table: Floats, shares: Floats) -> bool:
     """Return whether a chi-square of units over strata, shape (strata, arms), is not believable."""
     expected = table.sum(axis=1, keepdims=True) * shares
-    if not _is_small(expected[expected > 0]):
+    if expected[expected > 0].min() >= CHI_SQUARE_MINIMUM:
         return False
     return bool(_fewer(table, shares)[np.any(expected > 0, axis=0)].min() < MANY)
 
@@ -156,10 +156,6 @@ def of_strata(table: Floats, shares: Floats, many: float = MANY) -> float:
             excess, variance = np.sum(counts - units * own), np.sum(units * own * (1 - own))
             tests.append(float(special.chdtrc(1, excess * excess / variance)))
     return min(1.0, tests[0] if len(tests) == 2 else len(tests) * min(tests))
-
-
-def _is_small(expected: Floats) -> bool:
-    return bool(expected.min() < CHI_SQUARE_MINIMUM)
 
 
 def _fewer(table: Floats, shares: Floats) -> Floats:
