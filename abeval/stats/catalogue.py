@@ -222,6 +222,10 @@ class Coverage(NamedTuple):
         # Coverage by rare items is proportional to traffic, and so are its differences.
         return np.asarray(_over_sets(pooled, members, evaluate) * np.maximum(1.0, observed / at))
 
+    def groups_used(self, groups: int, _: int) -> int:
+        """Count the groups that a comparison of a block with the rest uses: all."""
+        return groups
+
 
 class Evenness(NamedTuple):
     """Gini and entropy on sets with equal numbers of units; their counts are impressions."""
@@ -242,6 +246,10 @@ class Evenness(NamedTuple):
         values = self._over_sets(pooled, members).reshape(len(self.functionals), -1, blocks)
         centred = values - values.mean(axis=2, keepdims=True)
         return np.asarray(centred.reshape(len(self.functionals), -1) * blocks / (blocks - 1))
+
+    def groups_used(self, _: int, in_blocks: int) -> int:
+        """Count the groups that a comparison of a block with the rest uses: all in blocks."""
+        return in_blocks
 
     def _over_sets(self, arm: Arm, members: Totals) -> Floats:
         return _over_sets(arm, members, lambda t, _: spread_of_sets(t, self.size, self.functionals))
@@ -279,9 +287,7 @@ def null_differences(
     orders = [rng.permutation(groups)[: blocks * length] for _ in range(-(-permutations // blocks))]
     members = _members(np.stack(orders).reshape(-1, length), groups)
     null = measure.against_rest(pooled, members, blocks, units.min())
-    # Coverage compares a block with all other groups, evenness with those in blocks.
-    compared = groups if isinstance(measure, Coverage) else blocks * length
-    sizes = (length, compared - length)
+    sizes = (length, measure.groups_used(groups, blocks * length) - length)
     return scaled_null(null, units, groups, sizes, rng)
 
 
