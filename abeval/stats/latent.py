@@ -61,14 +61,10 @@ class Moments(NamedTuple):
 class Fit(NamedTuple):
     """Pairs of effects with their standard errors, and the moments of the true effects behind them.
 
-    Attributes:
-        shared: Covariances of the two errors of a pair, shape (pairs,).
-        groups: The experiment of each pair, from 0: variants of one are left out together.
-        weight: Of each pair in the means; they sum to 1.
-        share: Of each pair in the moments; they sum to 1.
-        total: The moments of all, which noise can make negative.
-        parts: What each group adds to `total`, shape (groups,) each.
-        least: The variances that noise alone feigns, as their errors without true effects.
+    `shared` are covariances of the two errors of a pair; `groups` the experiment of each pair, from
+    0: variants of one are left out together. Weights of pairs in means (`weight`) and in moments
+    (`share`) sum to 1. Noise can make `total` negative, to which each group adds its `parts`;
+    `least` are the variances that noise alone feigns, as their errors without true effects.
     """
 
     x: Floats

@@ -71,7 +71,19 @@ class Moments:
             >>> Moments.of([1e9, 1e9 + 1, 1e9 + 2]).covariance.tolist()
             [[1.0]]
         """
-        return cls._of_finite(finite(_matrix(columns)))
+        data = finite(_matrix(columns))
+        k, n = data.shape
+        if n == 0:
+            return cls(0, np.zeros(k), np.zeros((k, k)))
+        with np.errstate(over="ignore", invalid="ignore"):
+            # A constant column must have variance 0, though its mean may round away from it.
+            constant = data.min(axis=1) == data.max(axis=1)
+            mean = np.where(constant, data[:, 0], data.mean(axis=1))
+            centred = data - mean[:, None]
+            # Second-pass correction of the rounding of the mean (Chan, Golub, LeVeque 1983).
+            remainder = centred.sum(axis=1)
+            comoment = centred @ centred.T - np.outer(remainder, remainder) / n
+        return cls(n, mean, comoment)
 
     @classmethod
     def with_third(cls, *columns: ArrayLike) -> Moments:
@@ -97,16 +109,10 @@ class Moments:
     ) -> Moments:
         """Take moments from exact integer sums, as an engine returns them.
 
-        Values are whole multiples of a scale, so the sums depend on neither threads nor
-        order; n·Σxy − Σx·Σy is computed in integers, before any rounding.
-
-        Args:
-            n: Number of units.
-            sums: Σx of each variable, k integers.
-            products: Σxy of each pair, k × k integers, symmetric.
-            scales: Unit of the integers of each variable, such as 1e-6.
-            triples: Σxyz of each three variables, as `itertools.combinations_with_replacement`
-                lists them; None where they are not known.
+        Values are whole multiples of a scale, so the sums depend on neither threads nor order;
+        n·Σxy − Σx·Σy is computed in integers, before any rounding. Sums of k variables, k × k
+        products, and `scales`, the unit of the integers of each variable, such as 1e-6; `triples`
+        are Σxyz as `itertools.combinations_with_replacement` lists them.
 
         Raises:
             Refusal: `inconsistent` for sums that no data can have.
@@ -138,21 +144,6 @@ class Moments:
             comoment.reshape(shape) * np.outer(step, step),
             third=None if third is None else third * np.multiply.outer(np.outer(step, step), step),
         )
-
-    @classmethod
-    def _of_finite(cls, data: Floats) -> Moments:
-        k, n = data.shape
-        if n == 0:
-            return cls(0, np.zeros(k), np.zeros((k, k)))
-        with np.errstate(over="ignore", invalid="ignore"):
-            # A constant column must have variance 0, though its mean may round away from it.
-            constant = data.min(axis=1) == data.max(axis=1)
-            mean = np.where(constant, data[:, 0], data.mean(axis=1))
-            centred = data - mean[:, None]
-            # Second-pass correction of the rounding of the mean (Chan, Golub, LeVeque 1983).
-            remainder = centred.sum(axis=1)
-            comoment = centred @ centred.T - np.outer(remainder, remainder) / n
-        return cls(n, mean, comoment)
 
     @property
     def covariance(self) -> Floats:
@@ -225,11 +216,8 @@ def stratified(strata: Sequence[Moments], shares: Sequence[float]) -> Moments:
     The mean is the weighted mean, and `covariance / n` the covariance of that mean, so that every
     test on moments becomes post-stratified. Without it, an experiment whose split changes compares
     early units with late ones (Simpson's paradox). Its degrees of freedom are Satterthwaite's, of
-    variable 0. Refusals: `too_few_units` for a stratum of fewer than two units.
-
-    Args:
-        strata: Moments of each stratum.
-        shares: Weights that sum to 1, the same in all variants.
+    variable 0. Refusals: `too_few_units` for a stratum of fewer than two units. Shares sum to 1,
+    and are the same in all variants.
 
     Example:
         >>> both = stratified([Moments.of([1, 1]), Moments.of([5, 5, 5, 5])], [0.5, 0.5])

@@ -345,8 +345,6 @@ def estimate(
         >>> estimated = estimate("snips", rows)
         >>> estimated.value, round(estimated.se, 4)
         (0.375, 0.0399)
-        >>> estimate("clipped_ips", rows, 1.0).value
-        0.25
     """
     if name not in (*WEIGHTED, *MODELLED) or not option > 0:
         raise ValueError(f"no estimator {name!r}, or its option {option} is not above 0")
@@ -536,8 +534,6 @@ def cross_fit(
         >>> fit = cross_fit(np.array([1.0, 0.0, 1.0, 1.0]), action, none, fold, policy, 1)
         >>> fit.q.tolist()
         [[1.0, 1.0], [0.75, 0.25]]
-        >>> fit.predicted.tolist(), fit.expected.tolist()
-        ([1.0, 1.0, 0.75, 0.25], [1.0, 1.0, 0.5, 0.5])
     """
     folds = int(fold.max()) + 1
     actions = int(max(action.max(), np.max(policy.action, initial=0))) + 1

@@ -47,10 +47,8 @@ class Interval(NamedTuple):
 class Estimate(NamedTuple):
     """One variant's value of a metric, in its own unit.
 
-    Attributes:
-        variance: Sampling variance of `value` (the squared standard error).
-        units: Number of units of randomisation.
-        df: Degrees of freedom of `variance`; infinite for z.
+    `variance` is the squared standard error, with `df` degrees of freedom, infinite for z; `units`
+    are those of randomisation.
     """
 
     value: float

@@ -51,16 +51,10 @@ def aa_replay(
     chapter 19); of metrics with a skewness, the permutation test by its moments (`skewed.py`).
     Refusals: `too_few_units` below eight buckets or when a re-split leaves a variant nearly empty;
     `zero_variance` for a metric that is the same for every unit; `zero_denominator`; `not_finite`.
-
-    Args:
-        units: Units per sub-bucket, all variants pooled, shape (buckets,).
-        sums: Sums over the units of each bucket of y, x, y^2, y x and x^2, with y the numerator
-            and x the denominator; shape (buckets, metrics, 5).
-        share: Share of treatment.
-        resplits: Number of random splits.
-        seed: Seed of the splits.
-        skewness: Of each metric between units, for those that the test of skewed values judges;
-            NaN for the others. Shape (metrics,).
+    Units per bucket are of all variants together, shape (buckets,); sums over them of y, x, y^2, y
+    x and x^2, with y the numerator and x the denominator, shape (buckets, metrics, 5); `share` is
+    that of treatment; `skewness` that of each metric between units, NaN for those that the test of
+    skewed values does not judge.
 
     Example:
         >>> rng = np.random.default_rng(0)

@@ -176,15 +176,10 @@ def bounds(
     Exact to about 1e-10, by quadrature from look to look. Source: Armitage, McPherson & Rowe
     (1969); Lan & DeMets (Biometrika 1983); Lan & DeMets (Biometrics 1989) for spending by the
     calendar. Refusals: As `spent`; `not_applicable` for fractions, or shares of the plan, that do
-    not increase within (0, 1].
-
-    Args:
-        fractions: Increasing information fractions in (0, 1], shape (looks,). Looks not yet held
-            may be left out: later looks do not move earlier bounds.
-        alpha: Over all looks together.
-        spending: As in `spent`.
-        spent_at: Share of the plan at which each look spends alpha, where that is another clock
-            than information, such as the calendar. Then only the ratios of `fractions` matter.
+    not increase within (0, 1]. Fractions increase within (0, 1]; looks not yet held may be left
+    out: later looks do not move earlier bounds. `alpha` is over all looks together, `spent_at` the
+    share of the plan at which each look spends it, where that is another clock than information,
+    such as the calendar: then only the ratios of `fractions` matter.
 
     Example:
         >>> [round(z, 3) for z in bounds([0.2, 0.4, 0.6, 0.8, 1.0]).z]

@@ -112,8 +112,6 @@ def stratified(observed: ArrayLike, weights: ArrayLike) -> SRM:
     Example:
         >>> round(stratified([[900, 100], [460, 540]], [[9, 1], [1, 1]]).p_value, 4)
         0.0301
-        >>> round(stratified([[2, 1], [0, 0]], [[99, 1], [1, 1]]).p_value, 4)
-        0.0297
     """
     table, planned = np.asarray(observed, dtype=float), np.asarray(weights, dtype=float)
     if table.shape != planned.shape or table.ndim != 2 or len(table) == 0:
@@ -369,8 +367,6 @@ def stretches(counts: ArrayLike) -> tuple[range, ...]:
     Example:
         >>> stretches([[90, 10], [92, 8], [51, 49], [48, 52]])
         (range(0, 2), range(2, 4))
-        >>> stretches([[50, 50], [46, 54], [51, 49]])
-        (range(0, 3),)
     """
     table = np.asarray(counts, dtype=float)
     if table.ndim != 2 or len(table) == 0 or np.any(table < 0):
