@@ -292,7 +292,11 @@ def search(
         for i, z in zip(usable.tolist(), (unit.T @ y).tolist(), strict=True)
     )
     best = max(matches, key=lambda match: abs(match.z))
-    return Search(matches, best, _p_value(best.z, unit))
+    # Simulated, or Bonferroni's if smaller.
+    largest = np.abs(_draws(len(unit)) @ unit).max(axis=1)
+    bonferroni = two_sided(best.z) * unit.shape[1]
+    p_value = float(min(permutation_p_value(largest, best.z), bonferroni))
+    return Search(matches, best, p_value)
 
 
 def _match(shape: Shape, size: float, z: float, rest: float, df: int, free: float) -> Match:
@@ -306,13 +310,6 @@ def _normal_score(t: float, df: float) -> float:
     if math.isinf(df):
         return t
     return math.copysign(quantile(max(float(special.stdtr(max(df, 1.0), -abs(t))), 1e-300)), t)
-
-
-def _p_value(z: float, unit: Floats) -> float:
-    """P-value of the largest |z|: simulated, or Bonferroni's if smaller."""
-    largest = np.abs(_draws(len(unit)) @ unit).max(axis=1)
-    bonferroni = two_sided(z) * unit.shape[1]
-    return float(min(permutation_p_value(largest, z), bonferroni))
 
 
 @cache
