@@ -18,7 +18,7 @@ from abeval.results import AAMetric
 from abeval.results.trust import AAResult
 from abeval.stats.records import Floats, Refusal
 from abeval.stats.replay import aa_replay, aa_summary
-from abeval.stats.split_moments import Skewed
+from abeval.stats.skewed import Skewed
 
 _ROUNDING = 1e-11
 

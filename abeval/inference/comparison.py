@@ -11,7 +11,7 @@ from abeval.inference.looks import LookBoundary, Looks, at_look
 from abeval.results.effects import Numbers, Values
 from abeval.stats import effects, multiplicity, skewed
 from abeval.stats.records import Adjusted, Effect, Estimate, Interval, Lift, Refusal
-from abeval.stats.split_moments import Skewed
+from abeval.stats.skewed import Skewed
 
 Reason = Literal[
     "missing_columns",

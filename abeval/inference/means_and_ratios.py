@@ -17,8 +17,7 @@ from abeval.metrics.definition import Metric, rounding
 from abeval.stats import adjustment, means, proportions
 from abeval.stats.moments import Moments, stratified
 from abeval.stats.records import Adjusted, Estimate, Refusal
-from abeval.stats.skewed import METHOD
-from abeval.stats.split_moments import Skewed
+from abeval.stats.skewed import METHOD, Skewed
 
 MIN_STRETCH = 30
 """A stretch with fewer units than this in one of two variants cannot compare them."""

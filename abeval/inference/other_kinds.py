@@ -14,8 +14,7 @@ from abeval.inference.means_and_ratios import comparable
 from abeval.metrics.definition import Metric, scales
 from abeval.metrics.row_text import evaluate
 from abeval.stats import catalogue, quantiles, resampling
-from abeval.stats.catalogue import Incidence
-from abeval.stats.exposure import Functional
+from abeval.stats.catalogue import Functional, Incidence
 from abeval.stats.records import Floats, Refusal
 
 _METHODS = {"bootstrap": resampling.bootstrap, "permutation": resampling.permutation}

@@ -26,7 +26,7 @@ from abeval.stats import proportions, skewed
 from abeval.stats.moments import Moments
 from abeval.stats.proportions import Count
 from abeval.stats.records import Effect, Estimate
-from abeval.stats.split_moments import Skewed, Spread, Stratum
+from abeval.stats.skewed import Skewed, Spread, Stratum
 
 FEW = 10
 """Fewer successes or failures than this in an arm are few."""

@@ -12,7 +12,7 @@ from abeval.inference.comparison import Arms
 from abeval.metrics.definition import Metric, scales
 from abeval.results import effects
 from abeval.results.effects import AucBin, CatalogueUse, QuantileEffect, Spread, UnitAucs
-from abeval.stats.exposure import coverage, gini
+from abeval.stats.catalogue import coverage, gini
 from abeval.stats.records import Floats
 
 _BINS = 20

@@ -17,8 +17,7 @@ from abeval.files import real
 from abeval.logs.mapping import LogColumns, is_number, own_name
 from abeval.logs.prepare import prepare
 from abeval.logs.run import Run
-from abeval.stats.off_policy import Policy, Rows
-from abeval.stats.off_policy_support import unsupported_share
+from abeval.stats.off_policy import Policy, Rows, unsupported_share
 from abeval.stats.records import Integers
 
 

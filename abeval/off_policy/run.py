@@ -14,7 +14,6 @@ from abeval.off_policy.log import PolicyChoice, PolicyLog, read_policy_log
 from abeval.results.off_policy import OffPolicyResult, OffPolicyRow, Realised, Support
 from abeval.stats import effects, means
 from abeval.stats import off_policy as estimators
-from abeval.stats import off_policy_support as supports
 from abeval.stats.moments import Moments
 from abeval.stats.off_policy import MIN_REWARDS, MODELLED, PolicyValue
 from abeval.stats.records import Refusal, RefusalReason
@@ -53,7 +52,7 @@ class OffPolicyOptions:
     clip: tuple[float, ...] = (10.0,)
     switch: tuple[float, ...] = (10.0,)
     shrink: tuple[float, ...] = (100.0,)
-    min_ess: float = supports.MIN_ESS
+    min_ess: float = estimators.MIN_ESS
 
     def __post_init__(self) -> None:
         """Refuse numbers out of range."""
@@ -112,9 +111,9 @@ def _support(log: PolicyLog, min_ess: float) -> tuple[Support | None, Refusal | 
     try:
         if log.policy is not None:
             estimators.check_policy(log.policy, log.context)
-        weights = supports.importance_weights(rows.logging, rows.evaluation)
-        diagnostics = supports.diagnose(rows.reward, weights, rows.clusters, log.unsupported)
-        supports.check_support(diagnostics, min_ess)
+        weights = estimators.importance_weights(rows.logging, rows.evaluation)
+        diagnostics = estimators.diagnose(rows.reward, weights, rows.clusters, log.unsupported)
+        estimators.check_support(diagnostics, min_ess)
     except Refusal as why:
         refusal = why
     words = (None, None) if refusal is None else (refusal.reason, str(refusal))

@@ -14,7 +14,7 @@ from abeval.offline.metrics import OfflineMetric
 from abeval.offline.sums import Sums
 from abeval.results.replay import POOLED
 from abeval.stats import effects
-from abeval.stats.exposure import coverage, entropy_of_sets, gini_of_sets
+from abeval.stats.catalogue import coverage, entropy_of_sets, gini_of_sets
 from abeval.stats.records import Effect, Floats, Integers, Refusal
 
 if TYPE_CHECKING:

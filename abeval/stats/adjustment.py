@@ -23,10 +23,8 @@ def cuped_mean(
     """Adjust a difference in means by one or several covariates (Deng et al. 2013).
 
     Y* = Y − θ'(X − X̄), θ = Σxx⁻¹Σxy over both variants together, then Welch. Moments are of (y,
-    covariate, …); `theta` are coefficients to use instead.
-
-    Raises:
-        Refusal: `too_few_units`, `zero_variance`.
+    covariate, …); `theta` are coefficients to use instead. Refusals: `too_few_units`,
+    `zero_variance`.
 
     Example:
         >>> control = Moments.of([9, 11, 13, 15], [9, 10, 13, 16])
@@ -123,8 +121,7 @@ def _estimate(arm: _Linear, weights: Floats, pooled: _Linear) -> Estimate:
 def variance_removed(adjusted: Effect, control: Estimate, treatment: Estimate) -> float:
     """Return the share of the variance of two values' difference that an adjustment took out.
 
-    Raises:
-        Refusal: As `effects.total_variance`.
+    Refusals: As `effects.total_variance`.
     """
     return 1 - math.pow(adjusted.se / math.sqrt(effects.total_variance(control, treatment)), 2)
 
@@ -135,10 +132,9 @@ def lin_mean(control: Moments, treatment: Moments, alpha: float = 0.05) -> Adjus
     Never less efficient than the difference in means in large samples, whatever the split. A
     prediction has the variance of least squares, σ²(1/n + d'C⁻¹d) for covariates whose means are d
     from the centre and whose sums of products are C (Seber and Lee 2003, section 5.3). With slopes
-    b
-    and covariates' covariance S, the mean of the covariates, which is estimated, adds
-    (b_t − b_c)'S(b_t − b_c)/n (Negi and Wooldridge 2021). The degrees of freedom are Welch's, one
-    fewer per covariate. `theta` holds the slopes of the control, then the treatment's minus those.
+    b and covariates' covariance S, the mean of the covariates, which is estimated, adds (b_t −
+    b_c)'S(b_t − b_c)/n (Negi and Wooldridge 2021). The degrees of freedom are Welch's, one fewer
+    per covariate. `theta` holds the slopes of the control, then the treatment's minus those.
     Arguments and refusals as in `cuped_mean`.
 
     Example:
@@ -214,11 +210,8 @@ def stratified_mean(
     Δ = Σ w_k Δ_k and Var Δ = Σ w_k² v_k, w_k the share of units of both variants (Miratrix, Sekhon
     and Yu 2013; Xie and Aurisset 2016), and the multinomial variance of the shares, which matters
     if the effect differs between strata. Moments are one per stratum, the same strata in both
-    variants.
-
-    Raises:
-        Refusal: `too_few_units` when a stratum has fewer than two units in a variant (merge strata
-            then), `zero_variance`.
+    variants. Refusals: `too_few_units` when a stratum has fewer than two units in a variant (merge
+    strata then), `zero_variance`.
 
     Example:
         >>> control = [Moments.of([1, 2, 3]), Moments.of([7, 8, 9])]

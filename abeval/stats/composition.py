@@ -48,13 +48,9 @@ def parts(control: Totals, treatment: Totals) -> Parts:
     """Split a difference of ratios, each part as the mean over both orders of changing the two.
 
     `within` weighs each part's difference by its mean share of the denominator; `mix` weighs each
-    part's change of share by its mean ratio. What only one variant has is mix alone.
-
-    Raises:
-        Refusal: `zero_denominator`; `not_finite`; `not_applicable` for a negative denominator.
-
-    Source:
-        Kitagawa (1955), Das Gupta (1978).
+    part's change of share by its mean ratio. What only one variant has is mix alone. Source:
+    Kitagawa (1955), Das Gupta (1978). Refusals: `zero_denominator`; `not_finite`; `not_applicable`
+    for a negative denominator.
 
     Example:
         >>> control, treatment = Totals([5, 10], [50, 50]), Totals([10, 6], [80, 30])
@@ -78,8 +74,7 @@ def gradients(
 ) -> tuple[Gradients, Gradients]:
     """Return the derivatives of both parts by control's and by treatment's sums per unit.
 
-    Raises:
-        Refusal: As `parts`.
+    Refusals: As `parts`.
 
     Example:
         >>> first, _ = gradients(Totals([5], [50]), Totals([9], [60]), (10, 10))
@@ -125,10 +120,8 @@ def _arms(control: Totals, treatment: Totals) -> tuple[Floats, Floats, Floats, F
 def effect(value: float, control: Moments, treatment: Moments, alpha: float = 0.05) -> Effect:
     """Test a part of the difference, such as `Parts.within`, clustered by unit.
 
-    Moments are of the influence of a variant's units: their sums times `Gradients`.
-
-    Raises:
-        Refusal: `too_few_units`; `zero_variance` where the part does not vary.
+    Moments are of the influence of a variant's units: their sums times `Gradients`. Refusals:
+    `too_few_units`; `zero_variance` where the part does not vary.
 
     Example:
         >>> e = effect(0.1, Moments.of([1, -1, 1, -1]), Moments.of([2, -2, 2, -2]))
@@ -145,11 +138,8 @@ def effect(value: float, control: Moments, treatment: Moments, alpha: float = 0.
 class MixShift(NamedTuple):
     """An overall difference taken apart, `within + mix`.
 
-    Attributes:
-        within: Part due to the segments' own differences, at the average mix.
-        mix: Part due to the different mixes of the variants.
-        mix_p_value: Test that the mix of segments is the same in both variants.
-        shares: Average share of each segment, which weighs its difference in `within`.
+    `within` are the segments' own differences, at the average mix, and `shares` weigh them;
+    `mix_p_value` tests that both variants have the same mix.
     """
 
     within: float
@@ -169,15 +159,9 @@ def mix_shift(
     """Take an overall difference apart into effects within segments and a shift of their mix.
 
     All arrays have the shape (segments,). Weights are what segments weigh in a variant's overall
-    value:
-    units for a mean, denominators for a ratio. Units are for the test of the mix.
-
-    Raises:
-        Refusal: `too_few_units` for a variant without weight; `not_finite`; `not_applicable` for
-            negative weights.
-
-    Source:
-        Kitagawa (1955); Simpson (1951).
+    value: units for a mean, denominators for a ratio. Units are for the test of the mix. Source:
+    Kitagawa (1955); Simpson (1951). Refusals: `too_few_units` for a variant without weight;
+    `not_finite`; `not_applicable` for negative weights.
 
     Example:
         >>> parts = mix_shift([0.10, 0.30], [0.12, 0.32], [90, 10], [50, 50], [90, 10], [50, 50])

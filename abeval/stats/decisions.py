@@ -60,15 +60,9 @@ def not_worse_relative(
 
     H0, of a metric to increase: μt ≤ (1 − δ)·μc, as a linear contrast (Sasabuchi 1988; Hauschke et
     al. 1999) at the level of the effect's own interval. A loss is taken over |μc|. It agrees with
-    `not_worse` on Fieller's interval of the lift where that has ends.
-
-    Args:
-        effect: With an interval at the level wanted, whatever its method.
-        control_variance: Sampling variance of control's value.
-        covariance: Of the difference and control's value; −`control_variance` for independent
-            variants.
-        margin: Largest loss that is acceptable, as a fraction of control.
-        direction: Which way is good.
+    `not_worse` on Fieller's interval of the lift where that has ends. `covariance` is that of the
+    difference and control's value, −`control_variance` for independent variants; `margin` the
+    largest loss that is acceptable, as a fraction of control.
 
     Raises:
         Refusal: `control_near_zero` for a control of exactly zero, which has no sign.
@@ -118,14 +112,8 @@ class Prior(NamedTuple):
 class Posterior(NamedTuple):
     """Posterior of an effect.
 
-    Attributes:
-        mean: Posterior mean.
-        sd: Posterior standard deviation.
-        low: Lower end of the central credible interval.
-        high: Upper end.
-        chance_to_beat: Probability that the effect is positive.
-        loss_treatment: Expected loss of choosing treatment, `E max(-effect, 0)`.
-        loss_control: Expected loss of choosing control, `E max(effect, 0)`.
+    The interval is central. `chance_to_beat` is the probability of a positive effect; losses are
+    expected ones, `E max(-effect, 0)` of choosing treatment and `E max(effect, 0)` of control.
     """
 
     mean: float
@@ -141,15 +129,9 @@ def normal_normal(difference: float, se: float, prior: Prior, alpha: float = 0.0
     """Combine a normal likelihood with a normal prior on the same scale.
 
     For a difference, the prior of a lift is turned by `Prior.on_absolute_scale`. The credible
-    interval
-    holds 1 − alpha.
-
-    Raises:
-        Refusal: `zero_variance` for a standard error or prior sd that is not positive;
-        `not_finite`.
-
-    Source:
-        Deng (WWW 2015); Stucchio (2015), "Bayesian A/B testing at VWO", for the loss.
+    interval holds 1 − alpha. Source: Deng (WWW 2015); Stucchio (2015), "Bayesian A/B testing at
+    VWO", for the loss. Refusals: `zero_variance` for a standard error or prior sd that is not
+    positive; `not_finite`.
 
     Example:
         >>> belief = normal_normal(0.03, 0.02, Prior(0.0, 0.3))
@@ -189,10 +171,8 @@ class Retrodesign(NamedTuple):
 def type_s_m(true_effect: float, se: float, alpha: float = 0.05) -> Retrodesign:
     """Return power, type S and type M error of a z-test (Gelman and Carlin 2014).
 
-    The true difference is assumed, from outside the experiment.
-
-    Raises:
-        Refusal: `zero_variance` when `se` is not positive, `not_finite`.
+    The true difference is assumed, from outside the experiment. Refusals: `zero_variance` when `se`
+    is not positive, `not_finite`.
 
     Example:
         >>> r = type_s_m(0.02, 0.012)

@@ -57,14 +57,9 @@ def days_for_se(ses: Sequence[float], wanted: float) -> float:
     """Predict the days until the difference has a wanted standard error.
 
     Information is 1/se², which takes account of returning units and of their growing variance.
-    After
-    the observed days it grows as in the last week, as a power of time. `ses` are those with the
-    data
-    up to each day, from the first.
-
-    Raises:
-        Refusal: `too_few_units` below two days; `zero_variance` for one of zero;
-            `not_applicable` when information no longer grows.
+    After the observed days it grows as in the last week, as a power of time. `ses` are those with
+    the data up to each day, from the first. Refusals: `too_few_units` below two days;
+    `zero_variance` for one of zero; `not_applicable` when information no longer grows.
 
     Example:
         >>> round(days_for_se([0.2, 0.1414213562, 0.1154700538], 0.1), 4)
@@ -108,10 +103,8 @@ def value_at(values: Sequence[float], days: float) -> float:
     """Return what grows with the days, after some of them.
 
     Within the observed days it is what was observed by the end of the day; after them it grows as
-    in the last week, as a power of time that is at most linear.
-
-    Raises:
-        Refusal: `too_few_units` to go beyond a single day; `not_applicable` for a value of zero.
+    in the last week, as a power of time that is at most linear. Refusals: `too_few_units` to go
+    beyond a single day; `not_applicable` for a value of zero.
 
     Example:
         >>> value_at([100.0, 200.0, 300.0], 2), round(value_at([100.0, 200.0, 300.0], 6), 6)

@@ -146,9 +146,8 @@ def brentq(
     """Find where a continuous function is 0, between two numbers where its signs differ.
 
     Brent (1973), by the steps of `scipy.optimize.brentq`, to the last bit: importing SciPy's
-    optimisers
-    would take longer than most analyses spend on statistics. The root is off by at most `xtol` +
-    `rtol` · root.
+    optimisers would take longer than most analyses spend on statistics. The root is off by at most
+    `xtol` + `rtol` · root.
 
     Raises:
         ValueError: The function has the same sign at both ends.

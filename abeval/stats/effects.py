@@ -12,10 +12,8 @@ def compare(
 ) -> Effect:
     """Compare two independent estimates of the same unit by t, with Satterthwaite's df (1946).
 
-    By the normal where both estimates have infinite degrees of freedom.
-
-    Raises:
-        Refusal: `zero_variance` when neither estimate varies, `not_finite`.
+    By the normal where both estimates have infinite degrees of freedom. Refusals: `zero_variance`
+    when neither estimate varies, `not_finite`.
 
     Example:
         >>> e = compare(Estimate(10, 0.5, 100, 99), Estimate(12, 0.5, 100, 99))
@@ -30,8 +28,7 @@ def compare(
 def total_variance(control: Estimate, treatment: Estimate) -> float:
     """Return the variance of the difference of two independent estimates.
 
-    Raises:
-        Refusal: `zero_variance`, `not_finite` or `inconsistent`.
+    Refusals: `zero_variance`, `not_finite` or `inconsistent`.
     """
     variance = control.variance + treatment.variance
     if not all(map(math.isfinite, (control.value, treatment.value, variance))):
@@ -71,10 +68,8 @@ def from_difference(
 ) -> Effect:
     """Test a difference by its standard error, against t, or z where `df` is infinite.
 
-    An adjusted difference need not be treatment − control.
-
-    Raises:
-        Refusal: `zero_variance` when `se` is zero, `not_finite`.
+    An adjusted difference need not be treatment − control. Refusals: `zero_variance` when `se` is
+    zero, `not_finite`.
 
     Example:
         >>> e = from_difference(1, 3, 2, 1)
@@ -124,11 +119,8 @@ def fieller(control: Estimate, treatment: Estimate, alpha: float = 0.05) -> Lift
     The interval is the set of lifts λ that the test of treatment − (1 + λ)·control = 0 does not
     reject; it excludes zero exactly when the absolute test rejects. If the control is not distinct
     from zero, that set has no two ends: the lift is then unbounded, and the interval covers
-    everything. The lift is over the control's absolute value.
-
-    Raises:
-        Refusal: `control_near_zero` when the control is exactly zero, `zero_variance`,
-            `not_finite`.
+    everything. The lift is over the control's absolute value. Refusals: `control_near_zero` when
+    the control is exactly zero, `zero_variance`, `not_finite`.
 
     Example:
         >>> control, treatment = Estimate(10, 0.04, 100, 99), Estimate(11, 0.05, 100, 99)
@@ -144,8 +136,7 @@ def fieller(control: Estimate, treatment: Estimate, alpha: float = 0.05) -> Lift
 def fieller_adjusted(adjusted: Adjusted, alpha: float = 0.05) -> Lift:
     """Divide an adjusted difference by the control as observed, with Fieller's interval.
 
-    Raises:
-        Refusal: `control_near_zero`.
+    Refusals: `control_near_zero`.
     """
     effect, q = adjusted.effect, two_sided_quantile(alpha, adjusted.effect.df)
     return _fieller(
@@ -180,9 +171,7 @@ def delta_adjusted(adjusted: Adjusted, alpha: float = 0.05) -> Lift:
     """Divide an adjusted difference by the control, with the interval of the delta method.
 
     The standard error includes the covariance of the observed control and the adjusted difference.
-
-    Raises:
-        Refusal: `control_near_zero`.
+    Refusals: `control_near_zero`.
     """
     effect, control = adjusted.effect, adjusted.control
     raw = adjusted.treatment.value - control.value
@@ -193,9 +182,8 @@ def delta_adjusted(adjusted: Adjusted, alpha: float = 0.05) -> Lift:
 def log_delta(control: Estimate, treatment: Estimate, alpha: float = 0.05) -> Lift:
     """Compare two estimates as a lift with the interval symmetric in log(treatment / control).
 
-    Raises:
-        Refusal: `not_applicable` when the two values differ in sign or one is zero,
-            `control_near_zero`, `zero_variance`, `not_finite`.
+    Refusals: `not_applicable` when the two values differ in sign or one is zero,
+    `control_near_zero`, `zero_variance`, `not_finite`.
 
     Example:
         >>> control, treatment = Estimate(10, 0.04, 100, 99), Estimate(11, 0.05, 100, 99)

@@ -141,12 +141,8 @@ def gaps(control: Hours, treatment: Hours, clusters: int) -> list[int]:
     The ratio of the two groups in an hour is compared with that of the hours before and after it,
     so that neither an effect nor a changed split is a gap: an effect may change the ratio, but does
     not halve it for some hours. Rows of one unit come together, so what chance can do follows from
-    the units that are active, which the number of clusters without any row shows.
-
-    Args:
-        control: Hours of the first group, without a break, shape (n,).
-        treatment: The same hours of the second group.
-        clusters: How many clusters of units a group has.
+    the units that are active, which the number of clusters without any row shows. Hours are the
+    same in both groups, without a break; `clusters` are those of units in each.
     """
     units = _units(control.active, clusters)
     known = control.rows > 0
@@ -155,7 +151,9 @@ def gaps(control: Hours, treatment: Hours, clusters: int) -> list[int]:
     flagged = np.zeros(ratio.size, dtype=bool)
     # Gaps hide in the median of hours around them, so the second look leaves them out.
     for _ in range(2):
-        expected = _around(np.where(flagged, np.nan, ratio))
+        clear = np.where(flagged, np.nan, ratio)
+        # The smaller of the medians before and after each hour, of one side at an end.
+        expected = np.fmin(_before(clear), _before(clear[::-1])[::-1])
         with np.errstate(invalid="ignore", divide="ignore"):
             kept = np.where(expected > 0, ratio / expected, np.nan)
         # An hour is empty if no unit comes; in one that is not, rows of a unit come together.
@@ -181,11 +179,6 @@ def _units(active: Floats, clusters: int) -> Floats:
     """Estimate how many units are active, by the clusters in which there are any."""
     empty = np.maximum(clusters - active, 0.5) / clusters
     return np.asarray(-clusters * np.log(empty))
-
-
-def _around(ratio: Floats) -> Floats:
-    """Return the smaller of the medians of hours before and after each, of one side at an end."""
-    return np.asarray(np.fmin(_before(ratio), _before(ratio[::-1])[::-1]))
 
 
 def _before(ratio: Floats) -> Floats:

@@ -20,11 +20,8 @@ Pair = tuple[Estimate, Estimate]
 class Heterogeneity(NamedTuple):
     """A test whether segments share one effect.
 
-    Attributes:
-        q: Cochran's Q: how far the segments are from the common effect that fits them best.
-        df: Segments less one.
-        p_value: Upper tail of Q, with its errors estimated.
-        i_squared: Share of the variation between segments that is not noise, in [0, 1].
+    `q` is how far the segments are from the common effect that fits best, `df` segments less one,
+    `i_squared` the share of the variation between them that is not noise, in [0, 1].
     """
 
     q: float
@@ -37,13 +34,9 @@ def cochran(differences: ArrayLike, ses: ArrayLike, dfs: ArrayLike) -> Heterogen
     """Test whether the effects of disjoint segments are one.
 
     Standard errors are positive; their degrees of freedom are infinite where they are known.
-
-    Raises:
-        Refusal: `too_few_units` for fewer than two segments; `zero_variance`; `not_finite`.
-
-    Source:
-        Cochran (1954); Welch (1951) and Kulinskaya et al. (2004) for estimated errors;
-        Higgins et al. (2003) for I².
+    Source: Cochran (1954); Welch (1951) and Kulinskaya et al. (2004) for estimated errors; Higgins
+    et al. (2003) for I². Refusals: `too_few_units` for fewer than two segments; `zero_variance`;
+    `not_finite`.
 
     Example:
         >>> test = cochran([0.05, 0.01, -0.02], [0.01, 0.01, 0.02], [np.inf] * 3)
@@ -69,13 +62,9 @@ def lifts(control: Sequence[Estimate], treatment: Sequence[Estimate]) -> Heterog
     Q(ρ) = Σ (t − ρc)² / (v_t + ρ²v_c) at the ratio ρ that makes it smallest, with one degree of
     freedom less than segments: chi-square, or F where variances are estimated. No ratio of a
     segment is taken, so segments whose control is near zero do no harm. No value is negative.
-
-    Raises:
-        Refusal: `too_few_units` for fewer than two segments; `zero_variance`; `not_finite`;
-            `not_applicable` where no segment has a positive value in both variants.
-
-    Source:
-        Cochran (1954) on the residuals of Fieller (1940); Creasy (1954); Johansen (1980).
+    Source: Cochran (1954) on the residuals of Fieller (1940); Creasy (1954); Johansen (1980).
+    Refusals: `too_few_units` for fewer than two segments; `zero_variance`; `not_finite`;
+    `not_applicable` where no segment has a positive value in both variants.
 
     Example:
         >>> value = lambda one: Estimate(one, 0.0001, 900, 899.0)
@@ -85,10 +74,10 @@ def lifts(control: Sequence[Estimate], treatment: Sequence[Estimate]) -> Heterog
     """
     arms = arms_of(control, treatment)
     ratio = common_ratio(arms)
-    parts = arms.treatment_variance, ratio**2 * arms.control_variance
-    terms = zip(*parts, arms.treatment_df, arms.control_df, strict=True)
-    dfs = np.array([satterthwaite((t, c), (t_df, c_df)) for t, c, t_df, c_df in terms])
-    return _tested(arms.q(ratio), arms.control**2 / arms.variance(ratio), dfs)
+    variances = arms.variances * np.array([[ratio**2], [1.0]])
+    terms = zip(variances.T.tolist(), arms.dfs.T.tolist(), strict=True)
+    dfs = np.array([satterthwaite(*term) for term in terms])
+    return _tested(arms.q(ratio), arms.values[0] ** 2 / arms.variance(ratio), dfs)
 
 
 def _tested(q: float, weight: Floats, dfs: Floats) -> Heterogeneity:
@@ -101,11 +90,7 @@ def against_rest(inside: Pair, outside: Pair, alpha: float = 0.05) -> Effect:
     """Test the effect in a segment against the effect in all other units, by z.
 
     The effect's control is the difference outside the segment, its treatment that inside (Welch
-    1947;
-    Statsig, "differential impact detection").
-
-    Raises:
-        Refusal: `zero_variance`; `not_finite`.
+    1947; Statsig, "differential impact detection"). Refusals: `zero_variance`; `not_finite`.
 
     Example:
         >>> value = lambda one: Estimate(one, 0.005, 900, 899.0)
@@ -124,8 +109,7 @@ def lift_against_rest(inside: Pair, outside: Pair, alpha: float = 0.05) -> Effec
 
     The difference of the two log(treatment / control), with errors by the delta method: 0.05 says
     that the segment's treatment over control is e^0.05 times that of the others. None where a value
-    is
-    not positive, or none varies.
+    is not positive, or none varies.
 
     Example:
         >>> inside = Estimate(2.0, 0.1, 50, 49), Estimate(4.0, 0.1, 50, 49)
@@ -146,15 +130,10 @@ def lift_against_rest(inside: Pair, outside: Pair, alpha: float = 0.05) -> Effec
 def welch_tail(q: float, df: int, leverages: Floats, dfs: Floats) -> float:
     """Test a weighted sum of squares whose weights are one over estimated variances.
 
-    Args:
-        q: Σ weight × residual², shape ().
-        df: Residuals less fitted parameters, of which there is one.
-        leverages: How much each residual moves its own fit, in [0, 1], shape (residuals,).
-        dfs: Degrees of freedom of each variance; infinite where it is known: then by chi-square.
-
-    Source:
-        Welch (1951); Johansen (1980) for any linear fit; Kulinskaya, Dollinger, Knight and Gao
-        (2004) for differences of two variants with Satterthwaite's degrees of freedom.
+    `q` is Σ weight × residual², `df` residuals less the one fitted parameter, `leverages` how much
+    each residual moves its own fit, in [0, 1]; by chi-square where all `dfs` of the variances are
+    infinite. Source: Welch (1951); Johansen (1980) for any linear fit; Kulinskaya, Dollinger,
+    Knight and Gao (2004) for differences of two variants with Satterthwaite's degrees of freedom.
 
     Example:
         >>> even, known = np.full(40, 1 / 40), np.full(40, np.inf)
@@ -191,63 +170,51 @@ def pooled(control: Estimate, treatment: Estimate) -> tuple[Estimate, Estimate]:
 
 
 class Arms(NamedTuple):
-    """Values, variances and their degrees of freedom of both variants, shape (segments,) each."""
+    """Values, variances and their degrees of freedom of control and treatment, (2, segments)."""
 
-    control: Floats
-    treatment: Floats
-    control_variance: Floats
-    treatment_variance: Floats
-    control_df: Floats
-    treatment_df: Floats
+    values: Floats
+    variances: Floats
+    dfs: Floats
 
     def q(self, ratio: float) -> float:
         """Return how far the segments are from one ratio of treatment to control."""
-        distance = self.treatment - ratio * self.control
-        return float(np.sum(distance**2 / self.variance(ratio)))
+        return float(np.sum(self._distance(ratio) ** 2 / self.variance(ratio)))
 
     def slope(self, ratio: float) -> float:
         """Return the derivative of `q` by the ratio."""
-        apart = (self.treatment - ratio * self.control) / self.variance(ratio)
-        terms = apart * (self.control + apart * ratio * self.control_variance)
-        return -2 * float(np.sum(terms))
+        apart = self._distance(ratio) / self.variance(ratio)
+        return -2 * float(np.sum(apart * (self.values[0] + apart * ratio * self.variances[0])))
 
     def variance(self, ratio: float) -> Floats:
         """Return the variance of treatment − ratio × control in each segment."""
-        return self.treatment_variance + ratio**2 * self.control_variance
+        return np.asarray(self.variances[1] + ratio**2 * self.variances[0])
+
+    def _distance(self, ratio: float) -> Floats:
+        return np.asarray(self.values[1] - ratio * self.values[0])
 
 
 def arms_of(control: Sequence[Estimate], treatment: Sequence[Estimate]) -> Arms:
     """Take the segments apart; refuse those to which no ratio can be fitted."""
     if len(control) != len(treatment) or len(control) < 2:
         raise Refusal("too_few_units", "heterogeneity needs two segments or more")
-    arms = Arms(
-        *(np.array([one.value for one in variant]) for variant in (control, treatment)),
-        *(np.array([one.variance for one in variant]) for variant in (control, treatment)),
-        *(np.array([one.df for one in variant]) for variant in (control, treatment)),
-    )
-    if not np.isfinite(np.concatenate(arms[:4])).all():
+    values, variances, _, dfs = np.moveaxis(np.array([control, treatment], dtype=float), 2, 0)
+    if not np.isfinite([values, variances]).all():
         raise Refusal("not_finite", "values and variances must be finite")
-    if np.any(arms.control_variance + arms.treatment_variance <= 0):
+    if np.any(variances.sum(axis=0) <= 0):
         raise Refusal("zero_variance", "one of a segment's two values needs a positive variance")
-    return arms
+    return Arms(values, variances, dfs)
 
 
 def common_ratio(arms: Arms) -> float:
-    """Return the ratio that fits the segments best."""
-    positive = (arms.control > 0) & (arms.treatment > 0)
+    """Return the ratio that fits the segments best: of a grid, and then between its neighbours."""
+    positive = (arms.values > 0).all(axis=0)
     if not positive.any():
         raise Refusal("not_applicable", "no segment has a positive value in both variants")
     # Q falls towards the ratio of each segment, so its minimum lies among them.
-    ratios = arms.treatment[positive] / arms.control[positive]
-    low, high = float(ratios.min()), float(ratios.max())
-    return _lowest(arms, low, high) if high > low else low
-
-
-def _lowest(arms: Arms, low: float, high: float) -> float:
-    """Search where the segments are nearest: by the best of a grid, between its neighbours."""
-    grid = np.linspace(low, high, 65)
-    best = int(np.argmin([arms.q(float(one)) for one in grid]))
-    ends = float(grid[max(best - 1, 0)]), float(grid[min(best + 1, 64)])
-    if arms.slope(ends[0]) >= 0 or arms.slope(ends[1]) <= 0:
+    ratios = arms.values[1, positive] / arms.values[0, positive]
+    grid = np.linspace(ratios.min(), ratios.max(), 65).tolist()
+    best = int(np.argmin([arms.q(one) for one in grid]))
+    low, high = grid[max(best - 1, 0)], grid[min(best + 1, 64)]
+    if arms.slope(low) >= 0 or arms.slope(high) <= 0:
         return float(grid[best])
-    return brentq(arms.slope, *ends, xtol=1e-15 * (high - low))
+    return brentq(arms.slope, low, high, xtol=1e-15 * (grid[-1] - grid[0]))

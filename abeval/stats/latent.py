@@ -39,12 +39,9 @@ class Association(NamedTuple):
 class HeldOut(NamedTuple):
     """Predictions of each true effect on `y` from a fit without its group, shape (pairs,) each.
 
-    Attributes:
-        predicted: From `x` and the other groups.
-        without: From the other groups alone.
-        precision: One over the variance of an estimate around the mean of true effects.
-        gain: By how much `x` makes the squared error of a prediction of the true effect smaller,
-            times `precision`; unbiased for true effects.
+    `without` is from the other groups alone, `predicted` from `x` too; `precision` is one over the
+    variance of an estimate around the mean of true effects; `gain` by how much `x` makes the
+    squared error of a prediction of the true effect smaller, times it: unbiased for true effects.
     """
 
     predicted: Floats
@@ -64,15 +61,10 @@ class Moments(NamedTuple):
 class Fit(NamedTuple):
     """Pairs of effects with their standard errors, and the moments of the true effects behind them.
 
-    Attributes:
-        shared: Covariances of the two errors of a pair, shape (pairs,).
-        groups: The experiment of each pair, from 0: variants of one are left out together.
-        weight: Of each pair in the means; they sum to 1.
-        share: Of each pair in the moments; they sum to 1.
-        total: The moments of all, which noise can make negative.
-        parts: What each group adds to `total`, shape (groups,) each.
-        x_least: The variance on `x` that noise alone feigns: its error without true effects.
-        y_least: The same on `y`.
+    `shared` are covariances of the two errors of a pair; `groups` the experiment of each pair, from
+    0: variants of one are left out together. Weights of pairs in means (`weight`) and in moments
+    (`share`) sum to 1. Noise can make `total` negative, to which each group adds its `parts`;
+    `least` are the variances that noise alone feigns, as their errors without true effects.
     """
 
     x: Floats
@@ -85,8 +77,7 @@ class Fit(NamedTuple):
     share: Floats
     total: Moments
     parts: Moments
-    x_least: float
-    y_least: float
+    least: Moments
 
     @property
     def others(self) -> Moments:
@@ -102,8 +93,7 @@ class Fit(NamedTuple):
 
     def positive(self, moments: Moments) -> Moments:
         """Return moments with variances that are no smaller than noise alone feigns."""
-        xx, yy = np.maximum(moments.xx, self.x_least), np.maximum(moments.yy, self.y_least)
-        return Moments(xx, moments.xy, yy)
+        return Moments._make(map(np.maximum, moments, self.least))
 
 
 class _Coefficient(NamedTuple):
@@ -132,22 +122,12 @@ def fit(
 ) -> Fit:
     """Estimate variances and covariance of true effects from pairs of estimates.
 
-    A pair counts by what its errors leave visible of effects that spread as these do.
-
-    Args:
-        x: Effects on the first metric, shape (pairs,).
-        x_se: Their standard errors, positive.
-        y: Effects on the second metric in the same experiments.
-        y_se: Their standard errors, positive.
-        shared: Correlation of the two errors of a pair; 0 where different units are behind them.
-        groups: What experiment each pair is of; without it each is one of its own.
-
-    Raises:
-        Refusal: `too_few_units` for fewer than `FEWEST` experiments; `zero_variance`;
-            `not_applicable` for a correlation of errors outside (-1, 1); `inconsistent`.
-
-    Source:
-        Fuller (1987), moments of effects with known errors.
+    A pair counts by what its errors leave visible of effects that spread as these do. Source:
+    Fuller (1987), moments of effects with known errors. Refusals: `too_few_units` for fewer than
+    `FEWEST` experiments; `zero_variance`; `not_applicable` for a correlation of errors outside (-1,
+    1); `inconsistent`. Arrays have the shape (pairs,): effects on two metrics, with positive
+    standard errors; `shared` is the correlation of the two errors, 0 where different units are
+    behind them; `groups` the experiment of each pair, its own without it.
 
     Example:
         >>> offline = [0.01, 0.02, -0.01, 0.00, 0.03, -0.02]
@@ -156,20 +136,19 @@ def fit(
         >>> round(correlation(fitted).naive, 2), round(correlation(fitted).value, 2)
         (0.89, 0.99)
     """
-    columns = [finite(one) for one in (x, x_se, y, y_se)]
-    rows = len(columns[0])
+    one, one_se, other, other_se = map(finite, (x, x_se, y, y_se))
+    rows = len(one)
     together = np.broadcast_to(finite(shared), (rows,))
     own = np.arange(rows) if groups is None else np.unique(groups, return_inverse=True)[1]
-    if any(column.shape != (rows,) for column in (*columns, own)):
+    if any(column.shape != (rows,) for column in (one, one_se, other, other_se, own)):
         raise Refusal("inconsistent", "both metrics need one effect and error for each experiment")
     if len(np.unique(own)) < FEWEST:
         got = f"{FEWEST} experiments, got {len(np.unique(own))}"
         raise Refusal("too_few_units", f"a correlation needs {got}")
-    if np.any(columns[1] <= 0) or np.any(columns[3] <= 0):
+    if np.any(one_se <= 0) or np.any(other_se <= 0):
         raise Refusal("zero_variance", "every effect needs a positive standard error")
     if np.any(np.abs(together) >= 1):
         raise Refusal("not_applicable", "a correlation of errors lies between -1 and 1")
-    one, one_se, other, other_se = columns
     covariance, own = together * one_se * other_se, own.astype(np.intp)
     of_x, of_y = spreads(one, one_se).expected, spreads(other, other_se).expected
     weight = 1 / np.sqrt((of_x + one_se**2) * (of_y + other_se**2))
@@ -185,9 +164,10 @@ def fit(
     )
     parts = Moments._make(np.bincount(own, term) for term in terms)
     total = Moments._make(part.sum() for part in parts)
-    least = (np.sqrt(2 * np.sum((share * se**2) ** 2)) for se in (one_se, other_se))
+    x_least, y_least = (np.sqrt(2 * np.sum((share * se**2) ** 2)) for se in (one_se, other_se))
     ends = one, one_se, other, other_se
-    return Fit(*ends, covariance, own, weight, share, total, parts, *least)
+    least = Moments(x_least, np.asarray(-np.inf), y_least)
+    return Fit(*ends, covariance, own, weight, share, total, parts, least)
 
 
 def correlation(fitted: Fit, alpha: float = 0.05) -> Association:
@@ -201,14 +181,12 @@ def correlation(fitted: Fit, alpha: float = 0.05) -> Association:
 def slope(fitted: Fit, alpha: float = 0.05) -> Association:
     """Estimate how much the true effect on `y` grows with that on `x`.
 
-    A value is in the interval if the covariance that it leaves unexplained is within its error.
-    The error is of what single experiments leave when the others set the value, and no smaller
-    than of normal effects. Its t distribution has as many degrees of freedom, less one, as there
-    are normal experiments that would carry as much. Zero is in the interval unless a t-test of the
-    products of both metrics' effects refutes it too. An end without a bound is infinite.
-
-    Source:
-        Fieller (1954) for ends without a bound; MacKinnon and White (1985), each left out.
+    A value is in the interval if the covariance that it leaves unexplained is within its error. The
+    error is of what single experiments leave when the others set the value, and no smaller than of
+    normal effects. Its t distribution has as many degrees of freedom, less one, as there are normal
+    experiments that would carry as much. Zero is in the interval unless a t-test of the products of
+    both metrics' effects refutes it too. An end without a bound is infinite. Source: Fieller (1954)
+    for ends without a bound; MacKinnon and White (1985), each left out.
 
     Example:
         >>> x = [0.01, 0.02, -0.01, 0.00, 0.03, -0.02]

@@ -31,11 +31,9 @@ def estimate_mean(moments: Moments) -> Estimate:
 def estimate_ratio(moments: Moments) -> Estimate:
     """Estimate the ratio of the means of variables 0 and 1, variance by the delta method.
 
-    Var(R) = (s_y² − 2R s_xy + R² s_x²) / (n x̄²), divisor n − 1 in the covariances (Deng,
-    Knoblich and Lu 2018). Clicks over impressions have this form, and so has GAUC as Σ n·AUC / Σ n.
-
-    Raises:
-        Refusal: `too_few_units`, `zero_denominator`.
+    Var(R) = (s_y² − 2R s_xy + R² s_x²) / (n x̄²), divisor n − 1 in the covariances (Deng, Knoblich
+    and Lu 2018). Clicks over impressions have this form, and so has GAUC as Σ n·AUC / Σ n.
+    Refusals: `too_few_units`, `zero_denominator`.
 
     Example:
         >>> e = estimate_ratio(Moments.of([1, 0, 2, 1], [4, 5, 6, 5]))
@@ -48,10 +46,8 @@ def estimate_ratio(moments: Moments) -> Estimate:
 def estimate_smooth(moments: Moments, function: Smooth) -> Estimate:
     """Estimate a smooth function of means over units, variance by the delta method.
 
-    Var(g(x̄)) = ∇g' Σ ∇g / n, Σ with divisor n − 1 (Deng, Knoblich and Lu 2018).
-
-    Raises:
-        Refusal: `too_few_units`, `zero_denominator`.
+    Var(g(x̄)) = ∇g' Σ ∇g / n, Σ with divisor n − 1 (Deng, Knoblich and Lu 2018). Refusals:
+    `too_few_units`, `zero_denominator`.
     """
     covariance = moments.covariance
     value, slope = function(moments.mean)
@@ -61,8 +57,7 @@ def estimate_smooth(moments: Moments, function: Smooth) -> Estimate:
 def welch(control: Moments, treatment: Moments, alpha: float = 0.05) -> Effect:
     """Compare means of variable 0 with unequal variances, by t with estimated df (Welch 1947).
 
-    Raises:
-        Refusal: `too_few_units`, `zero_variance`.
+    Refusals: `too_few_units`, `zero_variance`.
 
     Example:
         >>> e = welch(Moments.of([1, 2, 3, 4]), Moments.of([3, 4, 5, 9]))
@@ -76,11 +71,7 @@ def delta(control: Moments, treatment: Moments, alpha: float = 0.05) -> Effect:
     """Compare two ratios, of variables 0 and 1, by the delta method (Deng, Knoblich and Lu 2018).
 
     Against t with the degrees of freedom of Welch and Satterthwaite, which keeps the error rate
-    with
-    few units.
-
-    Raises:
-        Refusal: `too_few_units`, `zero_denominator`, `zero_variance`.
+    with few units. Refusals: `too_few_units`, `zero_denominator`, `zero_variance`.
 
     Example:
         >>> control = Moments.of([1, 0, 2, 1], [4, 5, 6, 5])
@@ -98,9 +89,7 @@ def paired_difference(
 
     The delta method on treatment − control as one function of the means: its gradient, the
     difference of the two, includes their covariance (Deng, Knoblich and Lu 2018, for one ratio).
-
-    Raises:
-        Refusal: `too_few_units`, `zero_denominator`, `zero_variance`.
+    Refusals: `too_few_units`, `zero_denominator`, `zero_variance`.
 
     Example:
         >>> m = Moments.of([1, 0, 2, 1], [4, 5, 6, 5], [2, 1, 3, 1], [4, 5, 6, 5])
@@ -136,8 +125,7 @@ def ratio(numerator: int, denominator: int) -> Smooth:
 def gradient(mean: Floats, numerator: int = 0, denominator: int = 1) -> Floats:
     """Return the derivative of mean[numerator] / mean[denominator] by all means, shape (k,).
 
-    Raises:
-        Refusal: `zero_denominator`.
+    Refusals: `zero_denominator`.
     """
     divisor = float(mean[denominator])
     if divisor == 0:

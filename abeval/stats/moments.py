@@ -18,9 +18,9 @@ from abeval.stats.records import Floats, Refusal, finite
 class Moments:
     """Count, mean and centred co-moment of k variables over the units of one variant.
 
-    By convention variable 0 is y (the value, or the numerator), variable 1 the denominator
-    of a ratio, and covariates follow. Centred sums stay precise where Σx² − (Σx)²/n would
-    lose digits (Chan, Golub and LeVeque 1983).
+    By convention variable 0 is y (the value, or the numerator), variable 1 the denominator of a
+    ratio, and covariates follow. Centred sums stay precise where Σx² − (Σx)²/n would lose digits
+    (Chan, Golub and LeVeque 1983). Refusals: `not_finite` when a moment is infinite or NaN.
 
     Attributes:
         n: Number of units.
@@ -30,9 +30,6 @@ class Moments:
             small strata have large weights.
         third: Σ of the products of three centred variables, shape (k, k, k), from which the
             skewness of any weighted sum of them follows; None where it is not known.
-
-    Raises:
-        Refusal: `not_finite` when a moment is infinite or NaN.
 
     Example:
         >>> m = Moments.of([1, 2, 3, 4], [2, 4, 6, 9])
@@ -65,17 +62,28 @@ class Moments:
     def of(cls, *columns: ArrayLike) -> Moments:
         """Take moments of arrays of equal length, one value per unit.
 
+        Refusals: `not_finite` for an infinite or missing value.
+
         Args:
             columns: k arrays of shape (n,); n may be 0.
-
-        Raises:
-            Refusal: `not_finite` for an infinite or missing value.
 
         Example:
             >>> Moments.of([1e9, 1e9 + 1, 1e9 + 2]).covariance.tolist()
             [[1.0]]
         """
-        return cls._of_finite(finite(_matrix(columns)))
+        data = finite(_matrix(columns))
+        k, n = data.shape
+        if n == 0:
+            return cls(0, np.zeros(k), np.zeros((k, k)))
+        with np.errstate(over="ignore", invalid="ignore"):
+            # A constant column must have variance 0, though its mean may round away from it.
+            constant = data.min(axis=1) == data.max(axis=1)
+            mean = np.where(constant, data[:, 0], data.mean(axis=1))
+            centred = data - mean[:, None]
+            # Second-pass correction of the rounding of the mean (Chan, Golub, LeVeque 1983).
+            remainder = centred.sum(axis=1)
+            comoment = centred @ centred.T - np.outer(remainder, remainder) / n
+        return cls(n, mean, comoment)
 
     @classmethod
     def with_third(cls, *columns: ArrayLike) -> Moments:
@@ -101,16 +109,10 @@ class Moments:
     ) -> Moments:
         """Take moments from exact integer sums, as an engine returns them.
 
-        Values are whole multiples of a scale, so the sums depend on neither threads nor
-        order; n·Σxy − Σx·Σy is computed in integers, before any rounding.
-
-        Args:
-            n: Number of units.
-            sums: Σx of each variable, k integers.
-            products: Σxy of each pair, k × k integers, symmetric.
-            scales: Unit of the integers of each variable, such as 1e-6.
-            triples: Σxyz of each three variables, as `itertools.combinations_with_replacement`
-                lists them; None where they are not known.
+        Values are whole multiples of a scale, so the sums depend on neither threads nor order;
+        n·Σxy − Σx·Σy is computed in integers, before any rounding. Sums of k variables, k × k
+        products, and `scales`, the unit of the integers of each variable, such as 1e-6; `triples`
+        are Σxyz as `itertools.combinations_with_replacement` lists them.
 
         Raises:
             Refusal: `inconsistent` for sums that no data can have.
@@ -143,27 +145,11 @@ class Moments:
             third=None if third is None else third * np.multiply.outer(np.outer(step, step), step),
         )
 
-    @classmethod
-    def _of_finite(cls, data: Floats) -> Moments:
-        k, n = data.shape
-        if n == 0:
-            return cls(0, np.zeros(k), np.zeros((k, k)))
-        with np.errstate(over="ignore", invalid="ignore"):
-            # A constant column must have variance 0, though its mean may round away from it.
-            constant = data.min(axis=1) == data.max(axis=1)
-            mean = np.where(constant, data[:, 0], data.mean(axis=1))
-            centred = data - mean[:, None]
-            # Second-pass correction of the rounding of the mean (Chan, Golub, LeVeque 1983).
-            remainder = centred.sum(axis=1)
-            comoment = centred @ centred.T - np.outer(remainder, remainder) / n
-        return cls(n, mean, comoment)
-
     @property
     def covariance(self) -> Floats:
         """Return sample covariance between units, divisor n − 1, shape (k, k).
 
-        Raises:
-            Refusal: `too_few_units` below two units.
+        Refusals: `too_few_units` below two units.
         """
         if self.n < 2:
             raise Refusal("too_few_units", f"a variance needs at least two units, got {self.n}")
@@ -230,14 +216,8 @@ def stratified(strata: Sequence[Moments], shares: Sequence[float]) -> Moments:
     The mean is the weighted mean, and `covariance / n` the covariance of that mean, so that every
     test on moments becomes post-stratified. Without it, an experiment whose split changes compares
     early units with late ones (Simpson's paradox). Its degrees of freedom are Satterthwaite's, of
-    variable 0.
-
-    Args:
-        strata: Moments of each stratum.
-        shares: Weights that sum to 1, the same in all variants.
-
-    Raises:
-        Refusal: `too_few_units` for a stratum of fewer than two units.
+    variable 0. Refusals: `too_few_units` for a stratum of fewer than two units. Shares sum to 1,
+    and are the same in all variants.
 
     Example:
         >>> both = stratified([Moments.of([1, 1]), Moments.of([5, 5, 5, 5])], [0.5, 0.5])

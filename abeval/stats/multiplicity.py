@@ -20,15 +20,9 @@ def adjust(p_values: ArrayLike, method: Method = "holm") -> Floats:
     """Adjust the p-values of a family of tests, each in [0, 1], shape (tests,).
 
     `bonferroni`, `sidak`, `holm`, `hochberg`, `hommel` hold the family-wise error rate; `bh` and
-    `by`
-    the false discovery rate.
-
-    Raises:
-        Refusal: `not_finite` for NaN; `not_applicable` outside [0, 1] or for an unknown method.
-
-    Source:
-        Holm (1979); Hochberg (1988); Hommel (1988); Benjamini & Hochberg (1995); Benjamini &
-        Yekutieli (2001).
+    `by` the false discovery rate. Source: Holm (1979); Hochberg (1988); Hommel (1988); Benjamini &
+    Hochberg (1995); Benjamini & Yekutieli (2001). Refusals: `not_finite` for NaN; `not_applicable`
+    outside [0, 1] or for an unknown method.
 
     Example:
         >>> adjust([0.01, 0.04, 0.03]).tolist()
@@ -64,13 +58,9 @@ def adjust(p_values: ArrayLike, method: Method = "holm") -> Floats:
 def weighted(p_values: ArrayLike, weights: ArrayLike) -> Floats:
     """Adjust by Bonferroni with a share of alpha per test, in any scale, such as by metric role.
 
-    Returns `min(1, p / share)`; 1 for a share of zero.
-
-    Raises:
-        Refusal: `not_finite`; `not_applicable` for lengths that differ or no positive weight.
-
-    Source:
-        Rosenthal & Rubin (1983); Genovese, Roeder & Wasserman (2006).
+    Returns `min(1, p / share)`; 1 for a share of zero. Source: Rosenthal & Rubin (1983); Genovese,
+    Roeder & Wasserman (2006). Refusals: `not_finite`; `not_applicable` for lengths that differ or
+    no positive weight.
 
     Example:
         >>> weighted([0.01, 0.01], [4, 1]).tolist()
@@ -98,10 +88,7 @@ def interval_levels(
     Bonferroni and its weights: each test's share of alpha. Holm, Hochberg and Hommel reject all
     that Bonferroni does: a test that they leave open although its p-value is below alpha has
     Bonferroni's interval. Benjamini and Hochberg: intervals of the selected effects only, at false
-    coverage rate alpha. Weights are those of `weighted`.
-
-    Source:
-        Benjamini & Yekutieli (JASA 2005).
+    coverage rate alpha. Weights are those of `weighted`. Source: Benjamini & Yekutieli (JASA 2005).
 
     Example:
         >>> interval_levels([0.01, 0.4, 0.02, 0.3], "bh")
@@ -141,17 +128,10 @@ _LARGE = 1e6
 def dunnett_p_values(p_values: ArrayLike, loadings: ArrayLike, df: float = math.inf) -> Floats:
     """Adjust two-sided p-values of several treatments for their number; they share a control.
 
-    Args:
-        p_values: One per treatment, shape (treatments,).
-        loadings: Correlation of each difference with control's value, shape (treatments,):
-            √(control's variance / the difference's). Two differences correlate by the product.
-        df: Degrees of freedom of the t statistics.
-
-    Raises:
-        Refusal: `not_applicable` for lengths that differ or a loading outside [0, 1].
-
-    Source:
-        Dunnett (JASA 1955), with unequal variances as correlations.
+    A loading is the correlation of a difference with control's value, √(control's variance / the
+    difference's), so that two differences correlate by the product. Source: Dunnett (JASA 1955),
+    with unequal variances as correlations. Refusals: `not_applicable` for lengths that differ or a
+    loading outside [0, 1].
 
     Example:
         >>> dunnett_p_values([0.01, 0.2], [0.7071, 0.7071]).round(4).tolist()

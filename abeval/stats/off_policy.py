@@ -2,30 +2,33 @@
 
 The weight w of a row is the probability of its action under the evaluated policy, over that under
 the logging policy. The value is a mean reward per row. `estimate` has all estimators by name;
-`cross_fit` makes the predictions that some of them need, never from the predicted row.
+`cross_fit` makes the predictions that some of them need, never from the predicted row. Standard
+errors follow from the influence of each row on an estimate, clustered by unit if needed.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike
 
+from abeval.stats import effects
 from abeval.stats.distributions import check_alpha, two_sided_quantile
-from abeval.stats.off_policy_support import (
-    MIN_ESS,
-    Spread,
-    columns,
-    effective_size,
-    importance_weights,
-    require_size,
-    spread,
-)
-from abeval.stats.records import Floats, Integers, Interval, Refusal, RefusalReason, finite
+from abeval.stats.records import Bools, Floats, Integers, Interval, Refusal, RefusalReason, finite
+
+MIN_ESS = 100.0
+"""Least effective sample size for an estimate: below, intervals cover too little."""
+
+MAX_UNSUPPORTED = 0.05
+"""Largest share of evaluation probability on actions never taken: their rewards are missed."""
+
+MEAN_WEIGHT_ALPHA, MEAN_WEIGHT_SLACK = 1e-4, 0.05
+"""Propensities are wrong if the mean weight differs from 1 at this level and by more than this.
+
+The mean of skewed weights is below 1 more often than a t-test assumes."""
 
 MIN_REWARDS = 5.0
 """Least effective number of rewarded rows for an interval."""
@@ -41,6 +44,234 @@ MODELLED = ("dm", "dr", "sndr", "switch_dr", "dros")
 
 Refit = Callable[[Floats], Floats]
 """Influence of each row through the predictions, from the coefficient of each row's residual."""
+
+
+class Spread(NamedTuple):
+    """Standard error, skewness of the influence of a cluster, and number of clusters (or rows)."""
+
+    se: float
+    skewness: float
+    units: int
+
+
+class Diagnostics(NamedTuple):
+    """How well a log supports the evaluation of another policy.
+
+    `units` are clusters, or rows without any; `mean_weight` should be 1, with a clustered standard
+    error and two-sided p-value of that; `ess` is (Σw)²/Σw² of rows, `ess_units` of sums per
+    cluster; `accepted` the rows that rejection sampling at w / max w is expected to keep;
+    `unsupported` the share of evaluation probability on actions never taken, None if unknown.
+    """
+
+    rows: int
+    units: int
+    rewarded: int
+    mean_weight: float
+    mean_weight_se: float
+    mean_weight_p: float
+    max_weight: float
+    weight_p99: float
+    ess: float
+    ess_share: float
+    ess_units: float
+    accepted: float
+    unsupported: float | None
+
+
+def importance_weights(logging: ArrayLike, evaluation: ArrayLike) -> Floats:
+    """Return the weights evaluation / logging of the logged actions (Horvitz and Thompson 1952).
+
+    Refusals: `too_few_units` without rows; `inconsistent` when lengths differ; `invalid_propensity`
+    for a logging probability outside (0, 1] or another outside [0, 1].
+
+    Example:
+        >>> importance_weights([0.5, 0.25], [0.25, 1.0]).tolist()
+        [0.5, 4.0]
+    """
+    logged, evaluated = columns(logging, evaluation)
+    _check_probability("logging", logged, (logged > 0) & (logged <= 1), "(0, 1]")
+    _check_probability("evaluation", evaluated, (evaluated >= 0) & (evaluated <= 1), "[0, 1]")
+    with np.errstate(over="ignore"):
+        weights = evaluated / logged
+    if not np.isfinite(weights).all():
+        raise Refusal("invalid_propensity", "a logging probability is too small to divide by")
+    return weights
+
+
+def _check_probability(name: str, values: Floats, valid: Bools, where: str) -> None:
+    wrong = int(np.count_nonzero(~valid))
+    if wrong:
+        first = float(values[~valid][0])
+        message = f"{wrong} of {values.size} {name} probabilities are not in {where}, such as"
+        raise Refusal("invalid_propensity", f"{message} {first:g}")
+
+
+def columns(*arrays: ArrayLike) -> tuple[Floats, ...]:
+    """Return columns of doubles of equal length.
+
+    Refusals: `inconsistent` unless all are one-dimensional and of equal length; `too_few_units` if
+    they are empty.
+    """
+    doubles = tuple(np.asarray(array, dtype=np.float64) for array in arrays)
+    if any(column.ndim != 1 for column in doubles) or len({column.size for column in doubles}) > 1:
+        shapes = ", ".join(str(column.shape) for column in doubles)
+        raise Refusal(
+            "inconsistent", f"columns must be one-dimensional and of equal length: {shapes}"
+        )
+    if doubles[0].size == 0:
+        raise Refusal("too_few_units", "the log has no rows")
+    return doubles
+
+
+def by_cluster(values: Floats, clusters: ArrayLike | None) -> Floats:
+    """Return sums of values per cluster; the values themselves without clusters.
+
+    Refusals: `inconsistent` for ids that are missing, not integers, or not one per value.
+    """
+    if clusters is None:
+        return values
+    ids = np.asarray(clusters)
+    if ids.shape != values.shape or ids.dtype.kind not in "iu":
+        message = f"cluster ids must be whole numbers, one per row; got {ids.dtype} {ids.shape}"
+        raise Refusal("inconsistent", message)
+    codes = np.unique(ids, return_inverse=True)[1]
+    return np.bincount(codes, weights=values).astype(np.float64)
+
+
+def spread(value: float, influence: Floats, clusters: ArrayLike | None = None) -> Spread:
+    """Return standard error and skewness from the influence of each row on a mean over rows.
+
+    The influence ψ is such that value − truth ≈ Σψ/n. For independent rows this is the delta
+    method, sd(ψ)/√n with divisor n − 1. With clusters the variance is that of sums per cluster, so
+    rows of one unit may be correlated in any way (Huber 1967; Liang and Zeger 1986). A standard
+    error below the value's rounding error counts as zero. Refusals: `too_few_units` below two
+    clusters; `not_finite`.
+
+    Example:
+        >>> rewards = np.array([1.0, 0.0, 1.0, 0.0])
+        >>> round(spread(0.5, rewards - 0.5).se, 6)
+        0.288675
+        >>> round(spread(0.5, rewards - 0.5, clusters=[1, 2, 1, 2]).se, 6)
+        0.5
+    """
+    sums = by_cluster(influence, clusters)
+    if sums.size < 2:
+        raise Refusal("too_few_units", f"a variance needs at least two units, got {sums.size}")
+    if not np.isfinite(sums).all():
+        raise Refusal("not_finite", "an estimate or its variance is not finite")
+    centred = sums - sums.mean()
+    second = float((centred**2).mean())
+    se = math.sqrt(second / (sums.size - 1)) * sums.size / influence.size
+    if se <= 1e-12 * abs(value):
+        return Spread(0.0, 0.0, sums.size)
+    third = float(((centred / math.sqrt(second)) ** 3).mean()) if second > 0 else 0.0
+    return Spread(se, third, sums.size)
+
+
+def effective_size(weights: ArrayLike, clusters: ArrayLike | None = None) -> float:
+    """Return the effective sample size (Σw)²/Σw² (Kong 1992), of sums per cluster if there are any.
+
+    It is n for equal weights, about 1 if one weight dominates, and 0 if all weights are 0.
+
+    Example:
+        >>> effective_size([1, 1, 1, 1]), effective_size([1, 1, 1, 1], clusters=[7, 7, 9, 9])
+        (4.0, 2.0)
+    """
+    (w,) = columns(weights)
+    sums = by_cluster(w, clusters)
+    # Divided by the largest, because squares of small weights underflow.
+    scaled = sums / sums.max() if sums.max() > 0 else sums
+    squares = float(scaled @ scaled)
+    return float(scaled.sum() ** 2 / squares) if squares > 0 else 0.0
+
+
+def require_size(size: float, total: str, minimum: float = MIN_ESS) -> None:
+    """Raise `unsupported_by_logging` unless an effective sample size is large enough."""
+    # A policy on its own log has the size of its rows, up to rounding.
+    if size <= 0 or size < minimum * (1 - 1e-9):
+        message = f"the effective sample size is {size:.3g} of {total}, below {minimum:g}"
+        raise Refusal("unsupported_by_logging", message)
+
+
+def unsupported_share(probability: Floats, taken: Floats, context_share: Floats) -> float:
+    """Return the share of evaluation probability on actions never taken in their context.
+
+    Also the share by which the mean weight is too small (Sachdeva, Su and Joachims 2020). Arguments
+    are of each context and action, shape (m,); `context_share` is the context's share of the log's
+    rows.
+
+    Example:
+        >>> unsupported_share(np.array([0.75, 0.25]), np.array([10, 0]), np.ones(2))
+        0.25
+    """
+    return float((probability * context_share * (taken == 0)).sum())
+
+
+def diagnose(
+    reward: ArrayLike,
+    weights: ArrayLike,
+    clusters: ArrayLike | None = None,
+    unsupported: float | None = None,
+) -> Diagnostics:
+    """Return all diagnostics of a log for an evaluated policy; refuses as `columns` and `spread`.
+
+    The mean weight is tested against t with clusters − 1 degrees of freedom (Saito et al. 2020; Li
+    et al. 2015); without variance its p-value is 1 for a mean of 1, else 0. `unsupported` is None
+    if the policy is known for logged actions only.
+
+    Example:
+        >>> diagnostics = diagnose([1, 0, 0, 1], [0.5, 1.5, 0.5, 1.5])
+        >>> diagnostics.rewarded, round(diagnostics.ess, 6), diagnostics.max_weight
+        (2, 3.2, 1.5)
+    """
+    r, w = columns(reward, weights)
+    size, largest, mean = effective_size(w), float(w.max()), float(w.mean())
+    varied = spread(mean, w - mean, clusters)
+    se, p_value = 0.0, float(abs(mean - 1) <= 1e-9)
+    if varied.se > 1e-9:
+        se = varied.se
+        p_value = effects.from_difference(1.0, mean, mean - 1, se, varied.units - 1).p_value
+    return Diagnostics(
+        rows=r.size,
+        units=varied.units,
+        rewarded=int(np.count_nonzero(r)),
+        mean_weight=mean,
+        mean_weight_se=se,
+        mean_weight_p=p_value,
+        max_weight=largest,
+        weight_p99=float(np.quantile(w, 0.99)),
+        ess=size,
+        ess_share=size / r.size,
+        ess_units=effective_size(w, clusters),
+        accepted=float(w.sum()) / largest if largest > 0 else 0.0,
+        unsupported=unsupported,
+    )
+
+
+def check_support(diagnostics: Diagnostics, min_ess: float = MIN_ESS) -> None:
+    """Check that a log can support an estimate for the evaluated policy.
+
+    Refusals: `unsupported_by_logging` if more than `MAX_UNSUPPORTED` of the evaluation probability
+    lies on actions never taken, or if the effective sample size of rows or clusters is below
+    `min_ess`; `weights_not_one` for a mean weight other than 1.
+
+    Example:
+        >>> check_support(diagnose([1, 0], [1.0, 1.0], unsupported=0.5), min_ess=2)
+        Traceback (most recent call last):
+        abeval.stats.records.Refusal: 50.0 % of the policy is on actions never taken
+    """
+    unsupported = diagnostics.unsupported
+    if unsupported is not None and unsupported > MAX_UNSUPPORTED:
+        message = f"{100 * unsupported:.1f} % of the policy is on actions never taken"
+        raise Refusal("unsupported_by_logging", message)
+    rows = (diagnostics.ess, diagnostics.rows, "rows")
+    units = (diagnostics.ess_units, diagnostics.units, "units")
+    size, count, noun = min(rows, units)
+    require_size(size, f"{count} {noun}", min_ess)
+    mean, se = diagnostics.mean_weight, diagnostics.mean_weight_se
+    if diagnostics.mean_weight_p < MEAN_WEIGHT_ALPHA and abs(mean - 1) > MEAN_WEIGHT_SLACK:
+        message = f"the weights average {mean:.3f} ± {se:.3f}, not 1: wrong propensities"
+        raise Refusal("weights_not_one", message)
 
 
 class Rows(NamedTuple):
@@ -67,12 +298,8 @@ class Rows(NamedTuple):
 class PolicyValue(NamedTuple):
     """An estimated value of a policy: its mean reward per row, in the unit of the reward.
 
-    Attributes:
-        se: Standard error; None if unknown.
-        low: Lower end of the interval; None without an interval.
-        high: Upper end; None without an interval.
-        method: Id of the method of the interval.
-        reason: Why there is no interval; None if there is one.
+    Standard error and interval are None where there is none; `reason` says why there is no
+    interval, `method` is its id.
     """
 
     value: float
@@ -105,8 +332,7 @@ def estimate(
     - `dros`: `dr` with correction weights λw/(w² + λ), λ = `option` (Su et al. 2020).
 
     There is no interval if nothing varies or fewer than five effective rows are rewarded. `min_ess`
-    is
-    the least effective sample size of rows and of clusters, before any clipping.
+    is the least effective sample size of rows and of clusters, before any clipping.
 
     Raises:
         Refusal: `unsupported_by_logging`; `invalid_propensity`; `inconsistent` when lengths
@@ -119,8 +345,6 @@ def estimate(
         >>> estimated = estimate("snips", rows)
         >>> estimated.value, round(estimated.se, 4)
         (0.375, 0.0399)
-        >>> estimate("clipped_ips", rows, 1.0).value
-        0.25
     """
     if name not in (*WEIGHTED, *MODELLED) or not option > 0:
         raise ValueError(f"no estimator {name!r}, or its option {option} is not above 0")
@@ -252,9 +476,8 @@ class Policy(NamedTuple):
 def check_policy(policy: Policy, context: Integers) -> None:
     """Check that a policy is a distribution over actions in every context of the log.
 
-    Raises:
-        Refusal: `inconsistent` if probabilities do not sum to 1 (to 1e-6);
-            `invalid_propensity` if one is not in [0, 1].
+    Refusals: `inconsistent` if probabilities do not sum to 1 (to 1e-6); `invalid_propensity` if one
+    is not in [0, 1].
 
     Example:
         >>> zero = np.array([0])
@@ -272,55 +495,22 @@ def check_policy(policy: Policy, context: Integers) -> None:
         raise Refusal("inconsistent", message)
 
 
-@dataclass(frozen=True, eq=False)
-class CrossFit:
-    """Predictions for a log, and what their influence function needs, by row, fold or both.
+class CrossFit(NamedTuple):
+    """Predictions for a log: of fold and action, shape (folds, actions), and by row, shape (n,).
 
     Attributes:
-        q: Predicted reward per fold and action, fitted outside the fold, shape (folds, actions).
-        predicted: q of each row's action, shape (n,).
-        expected: Σ_a π(a)·q(a) in each row's context, shape (n,).
-        mean: Mean reward outside each fold, shape (folds,).
-        mass: Rows and prior rows behind each q, shape (folds, actions).
-        demand: Sum over the rows of a fold of the policy's probability of an action, shape
-            (folds, actions).
+        q: Predicted reward, fitted outside the fold.
+        predicted: q of each row's action.
+        expected: Σ_a π(a)·q(a) in each row's context.
+        influence: Influence of each row on mean(expected + c(r − q)) through the predictions, from
+            c. Zero on average, except for the prior rows. The infinitesimal jackknife of Jaeckel
+            (1972): the derivative by the weight of a row, through every q that was fitted to it.
     """
 
     q: Floats
     predicted: Floats
     expected: Floats
-    reward: Floats
-    action: Integers
-    fold: Integers
-    mean: Floats
-    mass: Floats
-    demand: Floats
-    prior_rows: float
-
-    def influence(self, coefficient: Floats) -> Floats:
-        """Return the influence of each row on mean(expected + c(r − q)) through the predictions.
-
-        Zero on average, except for the prior rows. The infinitesimal jackknife of Jaeckel (1972):
-        the
-        derivative of the estimate by the weight of a row, through every q that was fitted to the
-        row.
-        """
-        folds, actions = self.q.shape
-        cells = self.fold * actions + self.action
-        used = np.bincount(cells, coefficient, folds * actions).reshape(folds, actions)
-        slope = self.demand - used
-        influence = np.zeros_like(self.reward)
-        for f in range(folds):
-            per_row = np.divide(
-                slope[f], self.mass[f], out=np.zeros(actions), where=self.mass[f] > 0
-            )
-            outside = self.fold != f
-            of_action = per_row[self.action] * (self.reward - self.q[f][self.action])
-            # Without prior rows, actions that are absent outside are predicted the mean.
-            of_mean = self.prior_rows * per_row.sum() + slope[f][self.mass[f] == 0].sum()
-            of_prior = of_mean * (self.reward - self.mean[f])
-            influence += np.where(outside, of_action + of_prior / outside.sum(), 0.0)
-        return influence
+    influence: Refit
 
 
 def cross_fit(
@@ -335,10 +525,8 @@ def cross_fit(
 
     q(a) = (Σ r of a + k·mean) / (rows of a + k), k = `prior_rows`; the context is ignored. James
     and Stein (1961) for shrinkage; Chernozhukov et al. (2018) for cross-fitting. Actions, contexts
-    and folds are codes from 0 of each row; no unit is in two folds.
-
-    Raises:
-        Refusal: `too_few_units` without rows outside a fold.
+    and folds are codes from 0 of each row; no unit is in two folds. Refusals: `too_few_units`
+    without rows outside a fold.
 
     Example:
         >>> action, fold, none = np.array([0, 1, 0, 1]), np.array([0, 0, 1, 1]), np.zeros(4, int)
@@ -346,8 +534,6 @@ def cross_fit(
         >>> fit = cross_fit(np.array([1.0, 0.0, 1.0, 1.0]), action, none, fold, policy, 1)
         >>> fit.q.tolist()
         [[1.0, 1.0], [0.75, 0.25]]
-        >>> fit.predicted.tolist(), fit.expected.tolist()
-        ([1.0, 1.0, 0.75, 0.25], [1.0, 1.0, 0.5, 0.5])
     """
     folds = int(fold.max()) + 1
     actions = int(max(action.max(), np.max(policy.action, initial=0))) + 1
@@ -369,5 +555,18 @@ def cross_fit(
         p = policy.probability
         expected[f] = np.bincount(policy.context, p * q[f][policy.action], contexts)
         demand[f] = np.bincount(policy.action, p * in_context[policy.context], actions)
-    predicted, of_rows = q[fold, action], expected[fold, context]
-    return CrossFit(q, predicted, of_rows, reward, action, fold, mean, mass, demand, prior_rows)
+
+    def influence(coefficient: Floats) -> Floats:
+        used = np.bincount(cells, coefficient, folds * actions).reshape(folds, actions)
+        slope, total = demand - used, np.zeros_like(reward)
+        per_row = np.divide(slope, mass, out=np.zeros_like(slope), where=mass > 0)
+        for f in range(folds):
+            others = fold != f
+            of_action = per_row[f][action] * (reward - q[f][action])
+            # Without prior rows, actions that are absent outside are predicted the mean.
+            of_mean = prior_rows * per_row[f].sum() + slope[f][mass[f] == 0].sum()
+            of_prior = of_mean * (reward - mean[f])
+            total += np.where(others, of_action + of_prior / others.sum(), 0.0)
+        return total
+
+    return CrossFit(q, q[fold, action], expected[fold, context], influence)

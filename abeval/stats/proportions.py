@@ -60,9 +60,8 @@ def exact_interval(
     """Bound a difference or lift; zero is outside exactly where the test rejects.
 
     The ends of the odds ratio are turned into shares with the observed number of successes. That
-    number has an error of its own (Clopper and Pearson 1934). The two errors are independent, so
-    an end is the most extreme effect on an ellipse around the estimate, with them as its axes. Some
-    of
+    number has an error of its own (Clopper and Pearson 1934). The two errors are independent, so an
+    end is the most extreme effect on an ellipse around the estimate, with them as its axes. Some of
     all units succeed, and some fail. `measure` is zero where the shares are equal.
 
     Example:
@@ -158,10 +157,8 @@ def exact(control: Count, treatment: Count, alpha: float = 0.05) -> Effect:
     """Test two proportions by Fisher's mid-p, with the interval that agrees (Lancaster 1961).
 
     Two-sided as twice the smaller tail. Its error rate is near `alpha` or below at any rate and any
-    split. The standard error is that of one common rate.
-
-    Raises:
-        Refusal: `too_few_units`; `zero_variance` when nobody or everybody succeeds.
+    split. The standard error is that of one common rate. Refusals: `too_few_units`; `zero_variance`
+    when nobody or everybody succeeds.
 
     Example:
         >>> e = exact(Count(293, 11298), Count(5, 464))
@@ -181,10 +178,8 @@ def unchanged(control: Count, treatment: Count, alpha: float = 0.05) -> Effect:
     """Bound the difference where nobody, or everybody, succeeds in both variants.
 
     If nobody succeeds, the ends are treatment's largest share by Clopper and Pearson (1934), and
-    minus control's. The standard error is that of a normal interval as wide.
-
-    Raises:
-        Refusal: `not_applicable` where somebody succeeds and somebody does not.
+    minus control's. The standard error is that of a normal interval as wide. Refusals:
+    `not_applicable` where somebody succeeds and somebody does not.
 
     Example:
         >>> e = unchanged(Count(0, 6000), Count(0, 3000))
@@ -206,9 +201,8 @@ def unchanged(control: Count, treatment: Count, alpha: float = 0.05) -> Effect:
 def exact_lift(control: Count, treatment: Count, alpha: float = 0.05) -> Lift:
     """Return the relative effect with the interval of the exact test.
 
-    Raises:
-        Refusal: `too_few_units`; `control_near_zero` without a success in control;
-            `zero_variance` when everybody succeeds.
+    Refusals: `too_few_units`; `control_near_zero` without a success in control; `zero_variance`
+    when everybody succeeds.
 
     Example:
         >>> lift = exact_lift(Count(20, 1000), Count(0, 1000))
@@ -231,8 +225,7 @@ def _relative(control: float, treatment: float) -> float:
 def interval(count: Count, alpha: float = 0.05) -> Interval:
     """Return the interval of one proportion by Wilson (1927).
 
-    Raises:
-        Refusal: `too_few_units`.
+    Refusals: `too_few_units`.
 
     Example:
         >>> low, high = interval(Count(17, 120))

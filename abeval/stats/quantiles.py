@@ -107,11 +107,8 @@ def design_effect(counts: Moments, level: float) -> float:
 
     The variance, between units, of the share of values below the quantile (delta method) over the
     ν(1 − ν)/n of independent values without ties (Deng, Knoblich and Lu 2018). Moments over units
-    are
-    of (values below the quantile, values), with the weights of `Step.weights`.
-
-    Raises:
-        Refusal: `too_few_units`, `zero_denominator`.
+    are of (values below the quantile, values), with the weights of `Step.weights`. Refusals:
+    `too_few_units`, `zero_denominator`.
 
     Example:
         >>> round(design_effect(Moments.of([2, 0, 1, 2, 0], [2, 2, 2, 2, 2]), 0.5), 6)
@@ -138,11 +135,9 @@ def pooled(own: Sequence[float], units: Sequence[int]) -> list[float]:
 def ends(n: int, level: float, effect: float = 1.0) -> Interval:
     """Return levels whose quantiles enclose the quantile in 95 % of samples (Woodruff 1952).
 
-    ν ∓ z·√(D·ν(1 − ν)/n), of n values with the design effect D.
-
-    Raises:
-        Refusal: `too_few_units` where fewer than `MIN_TAIL` independent values are expected beyond
-            the quantile; `zero_variance` for a design effect of 0.
+    ν ∓ z·√(D·ν(1 − ν)/n), of n values with the design effect D. Refusals: `too_few_units` where
+    fewer than `MIN_TAIL` independent values are expected beyond the quantile; `zero_variance` for a
+    design effect of 0.
 
     Example:
         >>> low, high = ends(401, 0.9)
@@ -173,8 +168,7 @@ def tail_of(n: int, level: float, effect: float = 1.0) -> float:
 def from_ends(value: float, low: float, high: float, units: int) -> SidedEstimate:
     """Return a quantile with the standard errors that its ends, the quantiles at `ends`, say.
 
-    Raises:
-        Refusal: `zero_variance` where neither end differs from the quantile; `not_finite`.
+    Refusals: `zero_variance` where neither end differs from the quantile; `not_finite`.
 
     Example:
         >>> one = from_ends(893.0, 867.0, 925.0, 401)

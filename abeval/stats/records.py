@@ -47,10 +47,8 @@ class Interval(NamedTuple):
 class Estimate(NamedTuple):
     """One variant's value of a metric, in its own unit.
 
-    Attributes:
-        variance: Sampling variance of `value` (the squared standard error).
-        units: Number of units of randomisation.
-        df: Degrees of freedom of `variance`; infinite for z.
+    `variance` is the squared standard error, with `df` degrees of freedom, infinite for z; `units`
+    are those of randomisation.
     """
 
     value: float
@@ -62,14 +60,9 @@ class Estimate(NamedTuple):
 class Effect(NamedTuple):
     """Difference of treatment and control on the metric's own scale, whatever its good direction.
 
-    Attributes:
-        se: Standard error of the difference.
-        df: Degrees of freedom of the reference t distribution; infinite for z.
-        low: Lower end of the interval of the difference.
-        high: Upper end.
-        statistic: `difference / se`.
-        p_value: Two-sided unless the function says otherwise.
-        method: Id of the method, such as `welch_t` or `delta_t`.
+    Its interval and p-value, two-sided unless the function says otherwise, are of t with `df`
+    degrees of freedom, infinite for z; `statistic` is `difference / se`, `method` an id such as
+    `welch_t`.
     """
 
     control: float
@@ -127,8 +120,7 @@ def finite(
 ) -> Floats:
     """Return values as doubles, of the same shape.
 
-    Raises:
-        Refusal: `not_finite` for an infinite or missing value, with this message.
+    Refusals: `not_finite` for an infinite or missing value, with this message.
 
     Example:
         >>> finite([1, 2]).tolist()

@@ -24,10 +24,8 @@ class AAReplay(NamedTuple):
 class AASummary(NamedTuple):
     """The distribution of p-values of A/A tests.
 
-    Attributes:
-        rejections: Number of p-values below alpha.
-        rate: Their share, which should be alpha, with its Clopper-Pearson interval.
-        ks_statistic: Kolmogorov-Smirnov distance from the uniform distribution.
+    `rejections` are p-values below alpha; their share `rate` should be alpha, with its
+    Clopper-Pearson interval; the Kolmogorov-Smirnov distance is from the uniform distribution.
     """
 
     rejections: int
@@ -51,21 +49,12 @@ def aa_replay(
 
     z tests with variances by the delta method (Deng, Knoblich & Lu 2018; Kohavi, Tang & Xu 2020,
     chapter 19); of metrics with a skewness, the permutation test by its moments (`skewed.py`).
-
-    Args:
-        units: Units per sub-bucket, all variants pooled, shape (buckets,).
-        sums: Sums over the units of each bucket of y, x, y^2, y x and x^2, with y the numerator
-            and x the denominator; shape (buckets, metrics, 5).
-        share: Share of treatment.
-        resplits: Number of random splits.
-        seed: Seed of the splits.
-        skewness: Of each metric between units, for those that the test of skewed values judges;
-            NaN for the others. Shape (metrics,).
-
-    Raises:
-        Refusal: `too_few_units` below eight buckets or when a re-split leaves a variant nearly
-            empty; `zero_variance` for a metric that is the same for every unit;
-            `zero_denominator`; `not_finite`.
+    Refusals: `too_few_units` below eight buckets or when a re-split leaves a variant nearly empty;
+    `zero_variance` for a metric that is the same for every unit; `zero_denominator`; `not_finite`.
+    Units per bucket are of all variants together, shape (buckets,); sums over them of y, x, y^2, y
+    x and x^2, with y the numerator and x the denominator, shape (buckets, metrics, 5); `share` is
+    that of treatment; `skewness` that of each metric between units, NaN for those that the test of
+    skewed values does not judge.
 
     Example:
         >>> rng = np.random.default_rng(0)
@@ -126,10 +115,7 @@ def aa_summary(p_values: ArrayLike, alpha: float = 0.05) -> AASummary:
     """Test the rejection rate of A/A tests at `alpha`, and the uniformity of their p-values.
 
     Clopper-Pearson interval (1934) at 95 % and Kolmogorov-Smirnov test (Kohavi, Tang & Xu 2020,
-    chapter 19).
-
-    Raises:
-        Refusal: `too_few_units` without p-values; `not_finite`.
+    chapter 19). Refusals: `too_few_units` without p-values; `not_finite`.
 
     Example:
         >>> summary = aa_summary((np.arange(1000) + 0.5) / 1000)

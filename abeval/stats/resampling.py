@@ -31,10 +31,8 @@ def batches(count: int) -> list[int]:
 def replicates(sums: ArrayLike, weights: ArrayLike, statistic: Statistic) -> Floats:
     """Evaluate a statistic for re-weighted buckets or units, shape (replicates,).
 
-    Sums have the shape (buckets, aggregates), weights (replicates, buckets).
-
-    Raises:
-        Refusal: `not_finite` if the statistic is not finite on some replicate.
+    Sums have the shape (buckets, aggregates), weights (replicates, buckets). Refusals: `not_finite`
+    if the statistic is not finite on some replicate.
     """
     return _apply(statistic, np.asarray(weights, dtype=float) @ np.asarray(sums, dtype=float))
 
@@ -51,11 +49,8 @@ def bootstrap(
 
     Interval and p-value by t with buckets - 1 degrees of freedom (Hanley & MacGibbon 2006; Chamandy
     et al. 2012, "Estimating Uncertainty for Massive Data Streams"). The standard error is good to
-    about `1 / sqrt(2 draws)`.
-
-    Raises:
-        Refusal: `too_few_units` below eight buckets; `zero_variance`; `not_finite` if the
-            statistic is not finite on some replicate.
+    about `1 / sqrt(2 draws)`. Refusals: `too_few_units` below eight buckets; `zero_variance`;
+    `not_finite` if the statistic is not finite on some replicate.
 
     Example:
         >>> rng = np.random.default_rng(0)
@@ -111,10 +106,8 @@ def permutation(
     Control's and treatment's sums of a bucket are pooled and never swapped, because they differ in
     size at a 90/10 split. The interval is that of `jackknife`. The null differences are scaled as
     in `scaled_null`. Sums have units first; the p-value is no smaller than 1 / (permutations + 1).
-
-    Raises:
-        Refusal: As `jackknife`; `too_few_units` if the smaller variant has fewer
-            units than two sub-buckets.
+    Refusals: As `jackknife`; `too_few_units` if the smaller variant has fewer units than two
+    sub-buckets.
 
     Example:
         >>> rng = np.random.default_rng(0)

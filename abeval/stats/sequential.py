@@ -23,11 +23,8 @@ def information(ses: ArrayLike, scale: ArrayLike = 1.0) -> Floats:
     """Return the information of looks, `(scale / se)^2`, shape (looks,).
 
     The scale is 1, or for totals per unit the metric's pooled mean at each look (Jennison &
-    Turnbull
-    1999, chapter 11).
-
-    Raises:
-        Refusal: `zero_variance`; `not_finite`; `control_near_zero` for a scale of zero.
+    Turnbull 1999, chapter 11). Refusals: `zero_variance`; `not_finite`; `control_near_zero` for a
+    scale of zero.
 
     Example:
         >>> information([0.5, 0.25]).tolist()
@@ -49,16 +46,9 @@ def confidence_sequence(
 
     `fraction` is information now over information planned, positive, or on a count clock units over
     units planned; it may pass 1. The plan must not depend on the effect seen. Start once each
-    variant
-    has some hundred units.
-
-    Raises:
-        Refusal: `zero_variance`; `not_finite`; `too_few_units` for a fraction that is not
-            positive.
-
-    Source:
-        Waudby-Smith, Arbour, Sinha, Kennedy & Ramdas (Annals of Statistics 2024;
-        arXiv:2103.06476), equations 9 and 155.
+    variant has some hundred units. Source: Waudby-Smith, Arbour, Sinha, Kennedy & Ramdas (Annals of
+    Statistics 2024; arXiv:2103.06476), equations 9 and 155. Refusals: `zero_variance`;
+    `not_finite`; `too_few_units` for a fraction that is not positive.
 
     Example:
         >>> look = confidence_sequence(0.05, 0.009, fraction=4.0)
@@ -79,13 +69,9 @@ def from_start(difference: float, se: float, growth: float, alpha: float = 0.05)
     |z| crosses sqrt(a² + ln growth) at some look with probability alpha, where a² is the upper
     alpha quantile of chi-square with 3 degrees of freedom. `growth` is information now over
     information where the looks began, at least 1; where they began must not depend on the effect.
-
-    Raises:
-        Refusal: `before_first_look` for a growth below 1; `zero_variance`; `not_finite`.
-
-    Source:
-        Robbins (Annals of Mathematical Statistics 1970), section 3, as the delayed start of
-        Waudby-Smith et al. (arXiv:2103.06476) and Bibaut, Kallus & Lindon (arXiv:2212.14411).
+    Source: Robbins (Annals of Mathematical Statistics 1970), section 3, as the delayed start of
+    Waudby-Smith et al. (arXiv:2103.06476) and Bibaut, Kallus & Lindon (arXiv:2212.14411). Refusals:
+    `before_first_look` for a growth below 1; `zero_variance`; `not_finite`.
 
     Example:
         >>> look = from_start(0.05, 0.009, growth=100.0)
@@ -144,10 +130,8 @@ _REACH = 9.0
 class Bounds(NamedTuple):
     """Two-sided bounds of planned looks.
 
-    Attributes:
-        z: Reject at a look where the absolute z statistic reaches this; infinite where too little
-            is spent to reject at all.
-        spent: Cumulative alpha spent, both sides together.
+    Reject at a look where the absolute z reaches `z`, infinite where too little is spent to reject
+    at all; `spent` is cumulative, both sides together.
     """
 
     z: tuple[float, ...]
@@ -189,23 +173,13 @@ def bounds(
 ) -> Bounds:
     """Compute bounds on z for looks at any information fractions, equal or not.
 
-    Exact to about 1e-10, by quadrature from look to look.
-
-    Args:
-        fractions: Increasing information fractions in (0, 1], shape (looks,). Looks not yet held
-            may be left out: later looks do not move earlier bounds.
-        alpha: Over all looks together.
-        spending: As in `spent`.
-        spent_at: Share of the plan at which each look spends alpha, where that is another clock
-            than information, such as the calendar. Then only the ratios of `fractions` matter.
-
-    Raises:
-        Refusal: As `spent`; `not_applicable` for fractions, or shares of the plan, that do not
-            increase within (0, 1].
-
-    Source:
-        Armitage, McPherson & Rowe (1969); Lan & DeMets (Biometrika 1983); Lan & DeMets
-        (Biometrics 1989) for spending by the calendar.
+    Exact to about 1e-10, by quadrature from look to look. Source: Armitage, McPherson & Rowe
+    (1969); Lan & DeMets (Biometrika 1983); Lan & DeMets (Biometrics 1989) for spending by the
+    calendar. Refusals: As `spent`; `not_applicable` for fractions, or shares of the plan, that do
+    not increase within (0, 1]. Fractions increase within (0, 1]; looks not yet held may be left
+    out: later looks do not move earlier bounds. `alpha` is over all looks together, `spent_at` the
+    share of the plan at which each look spends it, where that is another clock than information,
+    such as the calendar: then only the ratios of `fractions` matter.
 
     Example:
         >>> [round(z, 3) for z in bounds([0.2, 0.4, 0.6, 0.8, 1.0]).z]

@@ -27,11 +27,8 @@ _NOT_FINITE = "effects and covariances must be finite"
 class Windows(NamedTuple):
     """Values of both variants and effects in D windows, shape (D,) each.
 
-    Attributes:
-        effect: log(treatment / control), or treatment - control.
-        covariance: Covariance of the effects, shape (D, D).
-        scale: `relative` or `absolute`.
-        df: Degrees of freedom of `covariance`, which is estimated.
+    Effects are log(treatment / control) if relative, else treatment - control, with a covariance of
+    shape (D, D), estimated with `df` degrees of freedom.
     """
 
     control: Floats
@@ -46,12 +43,9 @@ def window_effects(control: Moments, treatment: Moments) -> Windows:
     """Compare windows, with their covariance, by the delta method (Deng, Knoblich & Lu 2018).
 
     Moments over units are of D numerators, then D denominators, one of each per window; a unit that
-    is
-    absent from a window has zeros there. Effects are relative if every value is `STEADY` standard
-    errors above zero.
-
-    Raises:
-        Refusal: `zero_denominator` if the denominator of a window sums to zero; `too_few_units`.
+    is absent from a window has zeros there. Effects are relative if every value is `STEADY`
+    standard errors above zero. Refusals: `zero_denominator` if the denominator of a window sums to
+    zero; `too_few_units`.
 
     Example:
         >>> control = Moments.of([1, 3, 2, 2], [2, 2, 1, 3], [1, 1, 1, 1], [1, 1, 1, 1])
@@ -108,10 +102,7 @@ def contrast(differences: Floats, covariance: Floats, weights: ArrayLike) -> Eff
 
     Weights that sum to zero compare windows (Kohavi, Tang & Xu 2020, chapter 3; Hohnhold, O'Brien &
     Tang 2015). The positive part of the contrast is the effect's treatment, the negative its
-    control.
-
-    Raises:
-        Refusal: `zero_variance` or `not_finite`.
+    control. Refusals: `zero_variance` or `not_finite`.
 
     Example:
         >>> sigma = np.array([[0.01, 0.002], [0.002, 0.01]])
@@ -171,11 +162,8 @@ class Search(NamedTuple):
 class Fit(NamedTuple):
     """A generalised least squares fit.
 
-    Attributes:
-        covariance: Covariance of the coefficients of the columns of the design.
-        q: Sum of the squared whitened residuals.
-        df: Number of times minus number of columns.
-        q_p_value: P-value of `q` if the residuals are noise, of Hotelling's T².
+    The covariance is of the coefficients, `q` the sum of the squared whitened residuals, `df` times
+    less columns; `q_p_value` tests by Hotelling's T² that residuals are noise.
     """
 
     coefficients: Floats
@@ -218,12 +206,9 @@ def fit(
     """Fit by generalised least squares (Aitken 1935), with an estimated covariance (Rao 1967).
 
     Effects have the shape (times,), the design (times, columns). The covariance of effects has
-    `free`
-    degrees of freedom, infinitely many if it is known.
-
-    Raises:
-        Refusal: `too_few_units` for fewer times than columns; `zero_variance` if the effects, as
-            with more days than units, or the columns are linearly dependent; `not_finite`.
+    `free` degrees of freedom, infinitely many if it is known. Refusals: `too_few_units` for fewer
+    times than columns; `zero_variance` if the effects, as with more days than units, or the columns
+    are linearly dependent; `not_finite`.
 
     Example:
         >>> mean = fit([1.0, 3.0], np.eye(2), np.ones((2, 1)))
@@ -307,7 +292,11 @@ def search(
         for i, z in zip(usable.tolist(), (unit.T @ y).tolist(), strict=True)
     )
     best = max(matches, key=lambda match: abs(match.z))
-    return Search(matches, best, _p_value(best.z, unit))
+    # Simulated, or Bonferroni's if smaller.
+    largest = np.abs(_draws(len(unit)) @ unit).max(axis=1)
+    bonferroni = two_sided(best.z) * unit.shape[1]
+    p_value = float(min(permutation_p_value(largest, best.z), bonferroni))
+    return Search(matches, best, p_value)
 
 
 def _match(shape: Shape, size: float, z: float, rest: float, df: int, free: float) -> Match:
@@ -321,13 +310,6 @@ def _normal_score(t: float, df: float) -> float:
     if math.isinf(df):
         return t
     return math.copysign(quantile(max(float(special.stdtr(max(df, 1.0), -abs(t))), 1e-300)), t)
-
-
-def _p_value(z: float, unit: Floats) -> float:
-    """P-value of the largest |z|: simulated, or Bonferroni's if smaller."""
-    largest = np.abs(_draws(len(unit)) @ unit).max(axis=1)
-    bonferroni = two_sided(z) * unit.shape[1]
-    return float(min(permutation_p_value(largest, z), bonferroni))
 
 
 @cache

@@ -28,11 +28,8 @@ _NEGLIGIBLE = 14.0
 class Spreads(NamedTuple):
     """Possible variances of the true effects, and how likely each is, shape (nodes,) each.
 
-    Attributes:
-        weight: Posterior weights; they sum to 1.
-        mean: Mean of true effects at each variance, by generalised least squares.
-        mean_variance: Its sampling variance.
-        noise: Share of the noise in the variance of an estimate with a typical error, falling.
+    Weights sum to 1; `mean` of true effects is by generalised least squares at each variance;
+    `noise` is its share in the variance of an estimate with a typical error, falling.
     """
 
     variance: Floats
@@ -84,12 +81,9 @@ class Total(NamedTuple):
 def prior(effects: ArrayLike, ses: ArrayLike, alpha: float = 0.05) -> FittedPrior:
     """Fit the normal distribution of true effects to estimates of disjoint experiments with noise.
 
-    Raises:
-        Refusal: `too_few_units` for fewer than `FEWEST` effects; `zero_variance`; `not_finite`.
-
-    Source:
-        Morris (1983); Daniels (1999) for the prior of the variance: the share of the noise in the
-        whole variance is uniform.
+    Source: Morris (1983); Daniels (1999) for the prior of the variance: the share of the noise in
+    the whole variance is uniform. Refusals: `too_few_units` for fewer than `FEWEST` effects;
+    `zero_variance`; `not_finite`.
 
     Example:
         >>> fitted = prior([0.02, -0.01, 0.03, 0.00, 0.01, -0.02], [0.01] * 6)
@@ -131,13 +125,9 @@ def total(effects: ArrayLike, ses: ArrayLike, chosen: ArrayLike, alpha: float = 
     """Add up the true effects of experiments, however they were chosen by their effects.
 
     Effects are those of all experiments, chosen or not: their spread says how much is noise.
-
-    Raises:
-        Refusal: As `prior`; `inconsistent` if `chosen` has another shape.
-
-    Source:
-        Efron (2011), "Tweedie's formula and selection bias"; Lee and Shen (KDD 2018), "Winner's
-        curse: bias estimation for total effects of features in online controlled experiments".
+    Source: Efron (2011), "Tweedie's formula and selection bias"; Lee and Shen (KDD 2018), "Winner's
+    curse: bias estimation for total effects of features in online controlled experiments".
+    Refusals: As `prior`; `inconsistent` if `chosen` has another shape.
 
     Example:
         >>> effects = [0.02, -0.01, 0.03, 0.00, 0.01, -0.02]

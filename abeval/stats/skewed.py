@@ -1,4 +1,12 @@
-"""Two variants with skewed values: a test by three moments, and the interval that agrees."""
+"""Two variants with skewed values: a test by three moments of their units, and its interval.
+
+If the variants do not differ, every split of all units into two groups of these sizes is as likely
+as the one at hand, and Pearson's type III distribution with the moments of the difference over
+those splits gives the p-values (Mielke and Berry 2001, chapter 2). Variants with one mean may still
+vary unlike each other; then those moments are wrong, and the difference over its own standard
+error, transformed by its own skewness (Hall 1992), is near the normal. A side's p-value is the
+larger of the two, so that it holds in both cases (`benchmarks.calibration.spread`).
+"""
 
 from __future__ import annotations
 
@@ -9,14 +17,17 @@ from typing import NamedTuple
 
 import numpy as np
 
-from abeval.stats.distributions import brentq, check_alpha, quantile, two_sided_quantile
+from abeval.stats import distributions
+from abeval.stats.distributions import check_alpha, two_sided_quantile
 from abeval.stats.means import gradient, quadratic
 from abeval.stats.moments import Moments
-from abeval.stats.records import Effect, Floats, Interval, Lift, Refusal
-from abeval.stats.split_moments import Skewed, Spread, Stratum, at, skewness_if_times, standing
+from abeval.stats.records import Effect, Interval, Lift, Refusal
 
 METHOD = "permutation_moments"
 """Id of the test."""
+
+TINY = 1e-5
+"""Below this skewness a distribution is the normal."""
 
 _ROUNDING = 1e-9
 _FAR = math.log(1e4)
@@ -28,33 +39,200 @@ _FLOOR = -400.0
 _STEPS = tuple(3.0 * 2**k for k in range(12))
 """Standard errors from the difference at which its end is looked for."""
 
+FINDABLE = 2.8
+"""Standard errors of an effect that four of five experiments find at 5 %."""
+
+_MOST_LOSS = 0.9
+"""A loss that is looked at takes no more than this share: without values there is no spread."""
+
+
+class Spread(NamedTuple):
+    """How the units of a variant vary: their number, Σd² and Σd³ of distances d from its value."""
+
+    units: int
+    square: float
+    cube: float
+
+
+class Stratum(NamedTuple):
+    """Units that are compared with each other: the stratum's share, and both spreads."""
+
+    share: float
+    control: Spread
+    treatment: Spread
+
+
+class Skewed(NamedTuple):
+    """Two variants to compare, by one stratum with share 1, or several.
+
+    If `scaled`, an effect multiplies values, as of metrics that are never negative; else it is
+    added to them.
+    """
+
+    control: float
+    treatment: float
+    strata: tuple[Stratum, ...]
+    scaled: bool
+
+    @property
+    def units(self) -> int:
+        """Return units of both variants."""
+        return sum(s.control.units + s.treatment.units for s in self.strata)
+
+
+class Own(NamedTuple):
+    """A difference with its standard error and skewness by each variant's own moments."""
+
+    difference: float
+    se: float
+    skewness: float
+
+
+class At(NamedTuple):
+    """The test of one hypothesis: a difference beside those of all splits, and by its own moments.
+
+    `z` is the difference over its standard error `se` if the variants do not differ; `skewness` is
+    that over all splits.
+    """
+
+    z: float
+    se: float
+    skewness: float
+    own: Own
+
+    def tail(self, side: int) -> distributions.Tail:
+        """Return the p-value of a higher value of the treatment (side 1), or a lower one (−1)."""
+        hall_z = hall(self.own.difference / self.own.se, self.own.skewness)
+        of_splits = distributions.skewed_tail(side * self.z, side * self.skewness)
+        return max(of_splits, distributions.upper_tail(side * hall_z), key=lambda one: one.log10)
+
+    @property
+    def side(self) -> int:
+        """Return the side of the smaller p-value."""
+        return min((1, -1), key=lambda side: self.tail(side).log10)
+
+
+def at(compared: Skewed, effect: float) -> At:
+    """Test that treatment is `effect` times control, or more than control by it.
+
+    Refusals: `zero_variance`.
+
+    Example:
+        >>> few, many = Spread(100, 400.0, 1_000.0), Spread(900, 3_600.0, 9_000.0)
+        >>> compared = Skewed(1.0, 1.5, (Stratum(1.0, many, few),), True)
+        >>> round(at(compared, 1.0).tail(1).p_value, 3)
+        0.011
+    """
+    ratio, shift = (effect, 0.0) if compared.scaled else (1.0, effect)
+    variance, cube = _moments_of_splits(compared, ratio)
+    if variance <= 0:
+        raise Refusal("zero_variance", "neither variant varies: no test is possible")
+    difference = compared.treatment / ratio - shift - compared.control
+    se = math.sqrt(variance)
+    free = max(compared.units - 2 * len(compared.strata), 1)
+    # The difference itself is part of the spread of all units together.
+    z = difference / se
+    z *= math.sqrt((free + 1) / (free + z * z))
+    return At(z, se, cube / se**3, _own(compared, ratio, difference))
+
+
+def _without_effect(compared: Skewed) -> At:
+    return at(compared, 1.0 if compared.scaled else 0.0)
+
+
+def _moments_of_splits(compared: Skewed, ratio: float) -> tuple[float, float]:
+    """Return the variance of the difference over all splits, and its third moment.
+
+    The treatment has higher values, or more units with one: of the two, what makes the difference
+    less certain. Equal sizes make both as uncertain; higher values count then, which covers as well
+    as both together, and refuses less.
+    """
+    variance = cube = 0.0
+    for stratum in compared.strata:
+        square, third = _split_moments(stratum, ratio, 1.0)
+        more_units = _split_moments(stratum, ratio, ratio)
+        if more_units[0] > square * (1 + _ROUNDING):
+            square, third = more_units
+        variance += stratum.share**2 * square
+        cube += stratum.share**3 * third
+    return variance, cube
+
+
+def _split_moments(stratum: Stratum, ratio: float, times: float) -> tuple[float, float]:
+    """Return the second and third moment of treatment / ratio less control over all splits.
+
+    Control's variance is so many `times` that of the treatment over ratio².
+    """
+    _, control, treatment = stratum
+    n, m = control.units, treatment.units
+    square = (control.square + treatment.square / ratio**2) / (n + m - 2)
+    cube = (control.cube + treatment.cube / ratio**3) * (n + m) / (n + m - 1) / (n + m - 2)
+    # What the treatment's moments are to those of both, in units of control.
+    second, third = ((n + m) / (n * one + m) for one in (times, times**2))
+    return (
+        square * (second * times / n + second / m),
+        cube * (third / m**2 - third * times**2 / n**2),
+    )
+
+
+def _own(compared: Skewed, ratio: float, difference: float) -> Own:
+    """Return the difference of treatment / ratio and control by the moments of each."""
+    variance = cube = 0.0
+    for share, control, treatment in compared.strata:
+        n, m = control.units, treatment.units
+        variance += share**2 * control.square / (n - 1) / n
+        variance += share**2 * treatment.square / ratio**2 / (m - 1) / m
+        cube += share**3 * (treatment.cube / ratio**3 / m**3 - control.cube / n**3)
+    se = math.sqrt(variance)
+    return Own(difference, se, cube / se**3)
+
+
+def skewness_if_times(compared: Skewed, ratio: float) -> float:
+    """Return the difference's skewness if both have all units' spread, treatment's × `ratio`.
+
+    Example:
+        >>> arm = Spread(500, 2_000.0, 20_000.0)
+        >>> even = Skewed(1.0, 1.0, (Stratum(1.0, arm, arm),), True)
+        >>> skewness_if_times(even, 1.0), round(skewness_if_times(even, 2.0), 2)
+        (0.0, 0.14)
+    """
+    variance = third = 0.0
+    for share, control, treatment in compared.strata:
+        n, m = control.units, treatment.units
+        square = (control.square + treatment.square) / (n + m)
+        cube = (control.cube + treatment.cube) / (n + m)
+        variance += share**2 * square * (1 / n + ratio**2 / m)
+        third += share**3 * cube * (ratio**3 / m**2 - 1 / n**2)
+    return third / variance**1.5 if variance > 0 else 0.0
+
+
+def hall(t: float, skewness: float) -> float:
+    """Free a studentised statistic from the skewness of what it is of (Hall 1992).
+
+    Example:
+        >>> hall(2.0, 0.0), round(hall(2.0, 0.3), 3)
+        (2.0, 2.477)
+    """
+    if abs(skewness) < TINY:
+        return t
+    return ((1 + skewness * t / 3) ** 3 - 1) / skewness + skewness / 6
+
 
 @lru_cache(maxsize=256)
 def ends(compared: Skewed, alpha: float) -> Interval:
     """Find the smallest and the largest effect not rejected; infinite without an end.
 
-    Raises:
-        Refusal: `too_few_units` where added values have no end, `zero_variance`.
+    Refusals: `too_few_units` where added values have no end, `zero_variance`.
 
     Example:
-        >>> from abeval.stats.split_moments import Spread, Stratum
         >>> few, many = Spread(3, 54.0, 162.0), Spread(100, 25.0, 0.0)
         >>> ends(Skewed(0.5, 3.0, (Stratum(1.0, many, few),), True), 0.05).high
         inf
     """
     check_alpha(alpha)
-    return _ends_of_ratio(compared, alpha) if compared.scaled else _ends_of_shift(compared, alpha)
-
-
-def _ends_of_ratio(compared: Skewed, alpha: float) -> Interval:
-    half = math.log10(alpha / 2)
-
-    def above(log: float) -> float:
-        return max(at(compared, math.exp(log)).upper[1], _FLOOR) - half
-
-    def below(log: float) -> float:
-        return max(at(compared, math.exp(log)).lower[1], _FLOOR) - half
-
+    above, below = (_excess(compared, alpha, side) for side in (1, -1))
+    if not compared.scaled:
+        return Interval(_end_of_shift(compared, above, -1), _end_of_shift(compared, below, 1))
     if compared.treatment == 0 and below(0.0) <= 0:
         return Interval(0.0, min(_most_without_any(compared, alpha), 1 - _ROUNDING))
     start, low = 0.0, 0.0
@@ -65,11 +243,32 @@ def _ends_of_ratio(compared: Skewed, alpha: float) -> Interval:
     return Interval(low, math.exp(_last(below, start, _FAR)) if below(_FAR) <= 0 else math.inf)
 
 
+def _excess(compared: Skewed, alpha: float, side: int) -> Callable[[float], float]:
+    """Return a function, above 0 at shifts, or logs of ratios, that a side does not reject."""
+    half = math.log10(alpha / 2)
+
+    def excess(effect: float) -> float:
+        test = at(compared, math.exp(effect) if compared.scaled else effect)
+        return max(test.tail(side).log10, _FLOOR) - half
+
+    return excess
+
+
+def _end_of_shift(compared: Skewed, excess: Callable[[float], float], side: int) -> float:
+    difference, here = compared.treatment - compared.control, at(compared, 0.0)
+    step = max(here.se, here.own.se)
+    for times in _STEPS:
+        end = difference + side * times * step
+        if excess(end) < 0:
+            return _last(excess, difference, end)
+    raise Refusal("too_few_units", "the interval has no end")
+
+
 def _last(excess: Callable[[float], float], inside: float, outside: float) -> float:
     """Find the effect that is just not rejected, on the side of no effect."""
     if min(inside, outside) < 0 < max(inside, outside):
         inside, outside = (0.0, outside) if excess(0.0) > 0 else (inside, 0.0)
-    return brentq(excess, inside, outside, xtol=_ROUNDING * abs(outside - inside))
+    return distributions.brentq(excess, inside, outside, xtol=_ROUNDING * abs(outside - inside))
 
 
 def _most_without_any(compared: Skewed, alpha: float) -> float:
@@ -82,34 +281,13 @@ def _most_without_any(compared: Skewed, alpha: float) -> float:
     return -math.log(alpha / 2) * (1 + square / compared.control**2) / units
 
 
-def _ends_of_shift(compared: Skewed, alpha: float) -> Interval:
-    half, difference = math.log10(alpha / 2), compared.treatment - compared.control
-    here = standing(compared, 0.0)
-    step = max(here.se, here.own.se)
-
-    def end(side: int) -> float:
-        def excess(shift: float) -> float:
-            test = at(compared, shift)
-            return max((test.lower if side > 0 else test.upper)[1], _FLOOR) - half
-
-        for times in _STEPS:
-            if excess(difference + side * times * step) < 0:
-                return _last(excess, difference, difference + side * times * step)
-        raise Refusal("too_few_units", "the interval has no end")
-
-    return Interval(end(-1), end(1))
-
-
 def difference_at(compared: Skewed, ratio: float, reach: float) -> float:
     """Return the end of the difference where that of the lift is at a ratio.
 
     Control's value is uncertain too, and independent of the test of a ratio. Its error never
-    carries the end past zero, so that the two intervals agree.
-
-    Args:
-        compared: The two variants.
-        ratio: The end of the interval of the lift, plus 1.
-        reach: How many standard errors of control's value are in reach; negative for the lower end.
+    carries the end past zero, so that the two intervals agree. `ratio` is the end of the interval
+    of the lift, plus 1; `reach` how many standard errors of control's value are in reach, negative
+    for the lower end.
     """
     base, error = baseline(compared, ratio)
     end = (ratio - 1) * base
@@ -134,30 +312,19 @@ def baseline(compared: Skewed, ratio: float) -> tuple[float, float]:
     return value, math.sqrt(variance)
 
 
-FINDABLE = 2.8
-"""Standard errors of an effect that four of five experiments find at 5 %."""
-
-_MOST_LOSS = 0.9
-"""A loss that is looked at takes no more than this share: without values there is no spread."""
-
-
 def means(control: Moments, treatment: Moments, theta: Sequence[float] = ()) -> Skewed:
     """Compare two variants by their means.
 
-    Args:
-        control: Moments of (y, covariate, …) with the third ones, such as `Moments.with_third` has.
-        treatment: The same of the treatment.
-        theta: Coefficients of the covariates that are taken out, as of `cuped.cuped_mean`.
-
-    Raises:
-        Refusal: `not_applicable` without third moments, `too_few_units`.
+    Moments are of (y, covariate, …), as of `Moments.with_third`; `theta` are coefficients of
+    covariates to take out, as of `cuped_mean`. Refusals: `not_applicable` without third moments,
+    `too_few_units`.
 
     Example:
         >>> control = Moments.with_third([0, 0, 0, 0, 1, 0, 9, 2])
         >>> means(control, Moments.with_third([0, 3])).treatment
         1.5
     """
-    return _of([control], [treatment], [1.0], False, theta)
+    return strata([control], [treatment], [1.0], theta=theta)
 
 
 def ratios(control: Moments, treatment: Moments, theta: Sequence[float] = ()) -> Skewed:
@@ -171,7 +338,7 @@ def ratios(control: Moments, treatment: Moments, theta: Sequence[float] = ()) ->
         >>> ratios(control, Moments.with_third([2, 1], [4, 6])).treatment
         0.3
     """
-    return _of([control], [treatment], [1.0], True, theta)
+    return strata([control], [treatment], [1.0], True, theta)
 
 
 def strata(
@@ -188,7 +355,48 @@ def strata(
         >>> strata([first[0], first[1]], [first[0], first[1]], [0.5, 0.5]).control
         1.75
     """
-    return _of(control, treatment, shares, is_ratio, theta)
+    (value, moved, spreads), (other, other_moved, others) = (
+        _arm(arm, shares, is_ratio, theta) for arm in (control, treatment)
+    )
+    # Covariates move both values to where all units are.
+    units = [sum(m.n for m in arm) for arm in (control, treatment)]
+    apart = (other_moved - moved) / sum(units)
+    values = value + units[1] * apart, other - units[0] * apart
+    pairs = zip(shares, spreads, others, strict=True)
+    scaled = all(map(_never_negative, (*control, *treatment))) and min(values) >= 0
+    return Skewed(*values, tuple(Stratum(*pair) for pair in pairs), scaled)
+
+
+def _arm(
+    cells: Sequence[Moments], shares: Sequence[float], is_ratio: bool, theta: Sequence[float]
+) -> tuple[float, float, list[Spread]]:
+    """Return a variant's value, what covariates explain of it, and the spread of each stratum."""
+    terms, coefficients = 2 if is_ratio else 1, np.asarray(theta, dtype=np.float64)
+    means = np.array([m.mean[: terms + coefficients.size] for m in cells])
+    centre = np.asarray(shares) @ means
+    slope = gradient(centre[:terms]) if is_ratio else np.ones(1)
+    weights = np.concatenate([slope, -coefficients])
+    value, spreads = float(centre[0] / centre[1]) if is_ratio else float(centre[0]), []
+    for moments in cells:
+        if moments.third is None:
+            raise Refusal("not_applicable", "the third moments of the values are not known")
+        if moments.n < 2:
+            raise Refusal("too_few_units", f"a variance needs at least two units, got {moments.n}")
+        picked = moments.pick(*range(weights.size))
+        cube = float(weights @ (weights @ (picked.third @ weights)))
+        spreads.append(Spread(moments.n, quadratic(weights, picked.comoment), cube))
+    return value, float(coefficients @ centre[terms:]), spreads
+
+
+def _never_negative(moments: Moments) -> bool:
+    """Decide whether variable 0 may be: E[y]·E[y³] ≥ E[y²]² holds if no value is negative."""
+    if moments.third is None or moments.n == 0:
+        return False
+    mean, n = float(moments.mean[0]), moments.n
+    variance = float(moments.comoment[0, 0]) / n
+    square = mean * mean + variance
+    cube = mean**3 + 3 * mean * variance + float(moments.third[0, 0, 0]) / n
+    return mean >= 0 and cube >= 0 and mean * cube >= square * square * (1 - _ROUNDING)
 
 
 def skewness(compared: Skewed) -> float:
@@ -202,7 +410,7 @@ def skewness(compared: Skewed) -> float:
         >>> round(skewness(means(Moments.with_third([0, 0, 0, 0, 1, 0, 9, 2]), few)), 3)
         0.978
     """
-    return standing(compared, 1.0 if compared.scaled else 0.0).skewness
+    return _without_effect(compared).skewness
 
 
 def skewness_at_effects(compared: Skewed) -> float:
@@ -224,7 +432,7 @@ def skewness_at_effects(compared: Skewed) -> float:
     value, _ = baseline(compared, 1.0)
     if value <= 0:
         return 0.0
-    effect = FINDABLE * standing(compared, 1.0).se / value
+    effect = FINDABLE * _without_effect(compared).se / value
     ratios = (1 + effect, 1 - min(effect, _MOST_LOSS))
     return max(abs(skewness_if_times(compared, ratio)) for ratio in ratios)
 
@@ -237,11 +445,11 @@ def normal_score(compared: Skewed) -> float:
         >>> normal_score(means(arm, arm))
         0.0
     """
-    test = at(compared, 1.0 if compared.scaled else 0.0)
-    side, log10 = min((1.0, test.upper[1]), (-1.0, test.lower[1]), key=lambda one: one[1])
+    test = _without_effect(compared)
+    log10 = test.tail(test.side).log10
     if log10 >= math.log10(0.5):
         return 0.0
-    return side * -quantile(max(10**log10, 1e-300))
+    return test.side * -distributions.quantile(max(10**log10, 1e-300))
 
 
 def variances(compared: Skewed) -> tuple[float, float]:
@@ -263,12 +471,7 @@ def variances(compared: Skewed) -> tuple[float, float]:
 def effect(compared: Skewed, alpha: float = 0.05) -> Effect:
     """Test the difference by the permutation test, with the interval that agrees.
 
-    Args:
-        compared: The two variants.
-        alpha: Error rate of test and interval.
-
-    Raises:
-        Refusal: `too_few_units` if the interval of added values has no end, `zero_variance`.
+    Refusals: `too_few_units` if the interval of added values has no end, `zero_variance`.
 
     Example:
         >>> random = np.random.default_rng(1)
@@ -277,10 +480,8 @@ def effect(compared: Skewed, alpha: float = 0.05) -> Effect:
         >>> result.low < result.difference < result.high
         True
     """
-    test = at(compared, 1.0 if compared.scaled else 0.0)
-    low, high = interval(compared, alpha)
-    one_side = min((test.lower, test.upper), key=lambda side: side[1])
-    p_value = min(1.0, 2 * one_side[0])
+    test, (low, high) = _without_effect(compared), interval(compared, alpha)
+    p_value = min(1.0, 2 * test.tail(test.side).p_value)
     difference = compared.treatment - compared.control
     values = (compared.control, compared.treatment, difference, test.se, math.inf)
     return Effect(*values, low, high, test.z, p_value, METHOD)
@@ -290,9 +491,7 @@ def interval(compared: Skewed, alpha: float = 0.05) -> Interval:
     """Return the differences that the test does not reject.
 
     Where the lift has no upper end, that of the difference is of values that are added to.
-
-    Raises:
-        Refusal: As `effect`.
+    Refusals: As `effect`.
 
     Example:
         >>> arm = Moments.with_third([1.0, 2.0, 3.0, 4.0, 9.0])
@@ -312,8 +511,7 @@ def interval(compared: Skewed, alpha: float = 0.05) -> Interval:
 def lift(compared: Skewed, alpha: float = 0.05) -> Lift:
     """Return the relative difference, with the lifts that the test does not reject.
 
-    Raises:
-        Refusal: As `effect`; also `control_near_zero`.
+    Refusals: As `effect`; also `control_near_zero`.
 
     Example:
         >>> arm = Moments.with_third([1.0, 2.0, 3.0, 4.0, 9.0])
@@ -332,61 +530,3 @@ def lift(compared: Skewed, alpha: float = 0.05) -> Lift:
         return Lift(value, -math.inf, math.inf, False, METHOD)
     low, high = (end / abs(whole) for end in limits)
     return Lift(value, low, high, True, METHOD)
-
-
-def _of(
-    control: Sequence[Moments],
-    treatment: Sequence[Moments],
-    shares: Sequence[float],
-    is_ratio: bool,
-    theta: Sequence[float],
-) -> Skewed:
-    first, second = (_arm(arm, shares, is_ratio, theta) for arm in (control, treatment))
-    # Covariates move both values to where all units are.
-    units = [sum(m.n for m in arm) for arm in (control, treatment)]
-    apart = (second.moved - first.moved) / sum(units)
-    values = first.value + units[1] * apart, second.value - units[0] * apart
-    pairs = zip(shares, first.spreads, second.spreads, strict=True)
-    scaled = all(map(_never_negative, (*control, *treatment))) and min(values) >= 0
-    return Skewed(*values, tuple(Stratum(*pair) for pair in pairs), scaled)
-
-
-class _Arm(NamedTuple):
-    """A variant: its value, what the covariates explain of it, and the spread of each stratum."""
-
-    value: float
-    moved: float
-    spreads: list[Spread]
-
-
-def _arm(
-    cells: Sequence[Moments], shares: Sequence[float], is_ratio: bool, theta: Sequence[float]
-) -> _Arm:
-    terms, coefficients = 2 if is_ratio else 1, np.asarray(theta, dtype=np.float64)
-    means = np.array([m.mean[: terms + coefficients.size] for m in cells])
-    centre = np.asarray(shares) @ means
-    slope = gradient(centre[:terms]) if is_ratio else np.ones(1)
-    weights = np.concatenate([slope, -coefficients])
-    value = float(centre[0] / centre[1]) if is_ratio else float(centre[0])
-    spreads = [_spread(m.pick(*range(weights.size)), weights) for m in cells]
-    return _Arm(value, float(coefficients @ centre[terms:]), spreads)
-
-
-def _spread(moments: Moments, weights: Floats) -> Spread:
-    if moments.third is None:
-        raise Refusal("not_applicable", "the third moments of the values are not known")
-    if moments.n < 2:
-        raise Refusal("too_few_units", f"a variance needs at least two units, got {moments.n}")
-    cube = float(weights @ (weights @ (moments.third @ weights)))
-    return Spread(moments.n, quadratic(weights, moments.comoment), cube)
-
-
-def _never_negative(moments: Moments) -> bool:
-    """Decide whether variable 0 may be: E[y]·E[y³] ≥ E[y²]² holds if no value is negative."""
-    if moments.third is None or moments.n == 0:
-        return False
-    mean, n = float(moments.mean[0]), moments.n
-    variance = float(moments.comoment[0, 0]) / n
-    square = mean * mean + variance
-    cube = mean**3 + 3 * mean * variance + float(moments.third[0, 0, 0]) / n
-    return mean >= 0 and cube >= 0 and mean * cube >= square * square * (1 - _ROUNDING)

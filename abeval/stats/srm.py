@@ -40,11 +40,8 @@ _ALIKE = 1 + 1e-7
 class SRM(NamedTuple):
     """A goodness-of-fit test of unit counts against weights.
 
-    Attributes:
-        statistic: Pearson chi-square.
-        df: Arms with a positive weight, less one.
-        p_value: Alert below .001.
-        is_exact: Whether the p-value is not that of the statistic, since few units are expected.
+    The statistic is Pearson's, `df` arms with a positive weight less one; alert at p below .001. If
+    `is_exact`, few units are expected and the p-value is not that of the statistic.
     """
 
     statistic: float
@@ -56,18 +53,11 @@ class SRM(NamedTuple):
 def chi_square(observed: ArrayLike, weights: ArrayLike) -> SRM:
     """Test counts of units against the promised split.
 
-    An arm of zero weight is not counted in the degrees of freedom (D6), and must be empty.
-
-    Args:
-        observed: Units per arm, shape (arms,).
-        weights: Promised shares in any scale, shape (arms,), not negative.
-
-    Raises:
-        Refusal: `too_few_units` without any unit; `not_finite`; `not_applicable` for units in an
-            arm of zero weight, fewer than two arms, or lengths that differ.
-
-    Source:
-        Pearson (1900); Fabijan et al. (KDD 2019), "Diagnosing Sample Ratio Mismatch".
+    An arm of zero weight is not counted in the degrees of freedom (D6), and must be empty. Source:
+    Pearson (1900); Fabijan et al. (KDD 2019), "Diagnosing Sample Ratio Mismatch". Refusals:
+    `too_few_units` without any unit; `not_finite`; `not_applicable` for units in an arm of zero
+    weight, fewer than two arms, or lengths that differ. Counts and weights, in any scale, are one
+    per arm.
 
     Example:
         >>> round(chi_square([5100, 4900, 0], [0.5, 0.5, 0]).p_value, 6)
@@ -82,10 +72,8 @@ def believable(observed: ArrayLike, weights: ArrayLike) -> SRM:
     """Test counts, as `chi_square` does, or exactly where an expected count is below five.
 
     With more than two arms the exact test is of each against the others: the smallest p-value is
-    multiplied by the number of arms, which is valid and conservative.
-
-    Source:
-        Cochran (1954) for the count; Clopper & Pearson (1934); Bonferroni over arms.
+    multiplied by the number of arms, which is valid and conservative. Source: Cochran (1954) for
+    the count; Clopper & Pearson (1934); Bonferroni over arms.
 
     Example:
         >>> split = believable([291, 9], [99, 1])
@@ -103,7 +91,7 @@ def _of_one(counts: Floats, shares: Floats) -> SRM:
         return SRM(0.0, len(shares) - 1, 1.0)
     expected = counts.sum() * shares
     test = _pearson(counts, expected, len(shares) - 1)
-    if not _is_small(expected):
+    if expected.min() >= CHI_SQUARE_MINIMUM:
         return test
     return test._replace(p_value=of_split(counts, shares), is_exact=True)
 
@@ -124,8 +112,6 @@ def stratified(observed: ArrayLike, weights: ArrayLike) -> SRM:
     Example:
         >>> round(stratified([[900, 100], [460, 540]], [[9, 1], [1, 1]]).p_value, 4)
         0.0301
-        >>> round(stratified([[2, 1], [0, 0]], [[99, 1], [1, 1]]).p_value, 4)
-        0.0297
     """
     table, planned = np.asarray(observed, dtype=float), np.asarray(weights, dtype=float)
     if table.shape != planned.shape or table.ndim != 2 or len(table) == 0:
@@ -149,7 +135,7 @@ def stratified(observed: ArrayLike, weights: ArrayLike) -> SRM:
 def are_few(table: Floats, shares: Floats) -> bool:
     """Return whether a chi-square of units over strata, shape (strata, arms), is not believable."""
     expected = table.sum(axis=1, keepdims=True) * shares
-    if not _is_small(expected[expected > 0]):
+    if expected[expected > 0].min() >= CHI_SQUARE_MINIMUM:
         return False
     return bool(_fewer(table, shares)[np.any(expected > 0, axis=0)].min() < MANY)
 
@@ -170,10 +156,6 @@ def of_strata(table: Floats, shares: Floats, many: float = MANY) -> float:
     return min(1.0, tests[0] if len(tests) == 2 else len(tests) * min(tests))
 
 
-def _is_small(expected: Floats) -> bool:
-    return bool(expected.min() < CHI_SQUARE_MINIMUM)
-
-
 def _fewer(table: Floats, shares: Floats) -> Floats:
     """Return expected units of each arm, or of all others where these are fewer, over strata."""
     units = table.sum(axis=1, keepdims=True)
@@ -183,13 +165,10 @@ def _fewer(table: Floats, shares: Floats) -> Floats:
 def two_sided(observed: int, units: Sequence[int], shares: Sequence[float]) -> float:
     """Return the p-value of a sum of independent binomials: all sums that are at most as likely.
 
-    The work grows with the square of the units on the smaller side, summed over the binomials:
-    it is meant for up to thousands. `units` and `shares` are the trials of each binomial and the
-    probability of success, shape (binomials,).
-
-    Source:
-        Hong (2013), "On computing the distribution function for the Poisson binomial
-        distribution", by convolution.
+    The work grows with the square of the units on the smaller side, summed over the binomials: it
+    is meant for up to thousands. `units` and `shares` are the trials of each binomial and the
+    probability of success, shape (binomials,). Source: Hong (2013), "On computing the distribution
+    function for the Poisson binomial distribution", by convolution.
 
     Example:
         >>> round(two_sided(1, [3], [0.01]), 6)
@@ -223,17 +202,10 @@ def sequential(counts: ArrayLike, weights: Sequence[float]) -> tuple[float, ...]
 
     Bayes factor of a Dirichlet-multinomial against the promised multinomial: the always-valid
     p-value at every look, which never rises, and is 1 without units. Counts must be of distinct
-    units: a returning unit is counted once, when it first arrives.
-
-    Args:
-        counts: Cumulative units, shape (looks, arms) or (arms,) for one look.
-        weights: Promised shares in any scale, shape (arms,).
-
-    Raises:
-        Refusal: As `chi_square`; also `not_applicable` for counts that fall from look to look.
-
-    Source:
-        Lindon & Malek (NeurIPS 2022), "Anytime-Valid Inference for Multinomial Count Data".
+    units: a returning unit is counted once, when it first arrives. Source: Lindon & Malek (NeurIPS
+    2022), "Anytime-Valid Inference for Multinomial Count Data". Refusals: As `chi_square`; also
+    `not_applicable` for counts that fall from look to look. Counts are cumulative, shape (looks,
+    arms), or (arms,) for one look; weights in any scale.
 
     Example:
         >>> [round(p, 6) for p in sequential([[500, 480], [1100, 900], [2300, 1700]], [1, 1])]
@@ -281,12 +253,8 @@ class SegmentedSRM(NamedTuple):
 class DimensionSRM(NamedTuple):
     """One dimension's place in the ranking.
 
-    Attributes:
-        dimension: Such as `device`.
-        p_value: Homogeneity of the split over its segments.
-        p_adjusted: By Holm over dimensions.
-        worst_segment: The one of the smallest p-value.
-        worst_p_adjusted: By Holm over the segments of all dimensions.
+    `p_value` tests the homogeneity of the split over its segments. Adjusted by Holm: over
+    dimensions, and over the segments of all of them.
     """
 
     dimension: str
@@ -301,16 +269,9 @@ def by_segment(
 ) -> SegmentedSRM:
     """Test every segment's split, and whether the split is the same in all.
 
-    Args:
-        segments: Names, shape (segments,).
-        observed: Units, shape (segments, arms); a segment without units has p-value 1.
-        weights: Promised shares in any scale, shape (arms,).
-
-    Raises:
-        Refusal: As `chi_square`, for the segments together.
-
-    Source:
-        Fabijan et al. (KDD 2019); Holm (1979).
+    Counts have the shape (segments, arms), weights (arms,); a segment without units has p-value 1.
+    Source: Fabijan et al. (KDD 2019); Holm (1979). Refusals: As `chi_square`, for the segments
+    together.
 
     Example:
         >>> split = by_segment(["web", "ios"], [[2988, 3031], [2095, 2684]], [1, 1])
@@ -349,12 +310,7 @@ def rank_dimensions(
 ) -> tuple[DimensionSRM, ...]:
     """Rank dimensions by how plainly the mismatch shows in them, by the homogeneity p-value.
 
-    Args:
-        dimensions: Names, shape (dimensions,).
-        tables: What `by_segment` returned for each.
-
-    Source:
-        Fabijan et al. (KDD 2019), section 5; Holm (1979).
+    Tables are those of `by_segment`. Source: Fabijan et al. (KDD 2019), section 5; Holm (1979).
 
     Example:
         >>> device = by_segment(["web", "ios"], [[2988, 3031], [2095, 2684]], [1, 1])
@@ -404,19 +360,13 @@ def stretches(counts: ArrayLike) -> tuple[range, ...]:
 
     The split has changed if the days before some cut, or one day, differ from all others by the
     likelihood ratio of multinomial counts (p < `CHANGED`). The cuts are then those that maximise
-    the likelihood less a penalty for each (Jackson et al. 2005, optimal partitioning).
-
-    Args:
-        counts: Units that entered on each day in each variant, shape (days, variants).
-
-    Raises:
-        Refusal: `not_applicable` for counts of another shape, or negative ones.
+    the likelihood less a penalty for each (Jackson et al. 2005, optimal partitioning). Refusals:
+    `not_applicable` for counts of another shape, or negative ones. Counts are of units that
+    entered, shape (days, variants).
 
     Example:
         >>> stretches([[90, 10], [92, 8], [51, 49], [48, 52]])
         (range(0, 2), range(2, 4))
-        >>> stretches([[50, 50], [46, 54], [51, 49]])
-        (range(0, 3),)
     """
     table = np.asarray(counts, dtype=float)
     if table.ndim != 2 or len(table) == 0 or np.any(table < 0):

@@ -20,7 +20,7 @@ from abeval.metrics.definition import Metric
 from abeval.stats import skewed
 from abeval.stats.moments import Moments
 from abeval.stats.records import Floats, Refusal
-from abeval.stats.split_moments import Skewed
+from abeval.stats.skewed import Skewed
 
 Places = NDArray[np.int64]
 

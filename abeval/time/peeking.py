@@ -23,7 +23,7 @@ from abeval.stats import design, sequential, skewed
 from abeval.stats.distributions import two_sided
 from abeval.stats.records import Effect, Interval, Refusal
 from abeval.stats.sequential import Spending
-from abeval.stats.split_moments import Skewed
+from abeval.stats.skewed import Skewed
 from abeval.time.windows import Course, Window
 
 HELD = 3

@@ -14,8 +14,7 @@ from scipy.stats import hypergeom
 from abeval.inference.special_tests import FEW, FEW_UNEVEN, LIMIT, LIMIT_AT_EFFECTS, MOST, UNEVEN
 from abeval.stats.distributions import skewed_tails
 from abeval.stats.records import Floats
-from abeval.stats.skewed import FINDABLE
-from abeval.stats.split_moments import TINY
+from abeval.stats.skewed import FINDABLE, TINY
 
 Flags = NDArray[np.bool_]
 

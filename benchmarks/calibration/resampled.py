@@ -5,7 +5,7 @@ from typing import NamedTuple
 import numpy as np
 
 from abeval.stats import catalogue, replay, resampling
-from abeval.stats.exposure import Functional
+from abeval.stats.catalogue import Functional
 from abeval.stats.records import Floats, Integers, Refusal
 from benchmarks.calibration.logs import CLICKS, SHOWN, Split, pool
 from benchmarks.calibration.outcome import ALPHA, Outcome, Promise, nominal, outcomes

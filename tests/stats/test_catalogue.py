@@ -8,8 +8,8 @@ from numpy.typing import NDArray
 from reference_vectors import quick
 from scipy import stats
 
-from abeval.stats import catalogue, exposure
-from abeval.stats.exposure import Functional
+from abeval.stats import catalogue
+from abeval.stats.catalogue import Functional
 from abeval.stats.records import Refusal
 
 Integers = NDArray[np.int64]
@@ -88,14 +88,14 @@ def split(rng: np.random.Generator, share: float) -> Arms:
 @given(st.lists(st.integers(0, 12), min_size=1, max_size=8), st.integers(1, 12))
 def test_coverage_is_the_hypergeometric_expectation(shown: list[int], at: int) -> None:
     expected = sum(1 - comb(12 - u, at) / comb(12, at) for u in shown) / 10
-    assert exposure.coverage(shown, 12, at, 10) == pytest.approx(expected, abs=1e-12)
+    assert catalogue.coverage(shown, 12, at, 10) == pytest.approx(expected, abs=1e-12)
 
 
 def test_coverage_is_the_mean_over_subsets_of_units() -> None:
     rng = np.random.default_rng(1)
     shown = rng.random((40, 25)) < 0.1
     drawn = [shown[rng.permutation(40)[:7]].any(axis=0).mean() for _ in range(4000)]
-    assert exposure.coverage(shown.sum(axis=0), 40, 7, 25) == pytest.approx(
+    assert catalogue.coverage(shown.sum(axis=0), 40, 7, 25) == pytest.approx(
         np.mean(drawn), abs=4 * np.std(drawn) / np.sqrt(4000)
     )
 
@@ -109,7 +109,7 @@ def test_gini_is_half_the_relative_mean_difference_over_the_full_catalogue(
         return
     full = np.array(shown + [0] * unseen, dtype=float)
     expected = np.abs(full[:, None] - full).mean() / 2 / full.mean()
-    assert exposure.gini(shown, len(full)) == pytest.approx(expected, abs=1e-12)
+    assert catalogue.gini(shown, len(full)) == pytest.approx(expected, abs=1e-12)
 
 
 @quick
@@ -117,7 +117,7 @@ def test_gini_is_half_the_relative_mean_difference_over_the_full_catalogue(
 def test_entropy_is_scipys_in_nats(shown: list[int]) -> None:
     if sum(shown) == 0:
         return
-    assert exposure.entropy_of_sets(np.array([shown], dtype=float))[0] == pytest.approx(
+    assert catalogue.entropy_of_sets(np.array([shown], dtype=float))[0] == pytest.approx(
         stats.entropy(shown), abs=1e-9
     )
 
@@ -134,7 +134,7 @@ def test_at_an_even_split_the_plain_functionals_are_compared() -> None:
         found = compare(control, treatment, functional, permutations=50)
         for arm, value in ((control, found.effect.control), (treatment, found.effect.treatment)):
             totals = np.bincount(arm.item, weights=arm.impressions, minlength=ITEMS)
-            plain = exposure.spread_of_sets(totals[None], ITEMS, [functional])[0, 0]
+            plain = catalogue.spread_of_sets(totals[None], ITEMS, [functional])[0, 0]
             assert value == pytest.approx(plain, rel=1e-5)
 
 
@@ -144,7 +144,7 @@ def test_compared_coverage_is_rarefied_to_the_smaller_variant() -> None:
     assert found.at == treatment.units_in_group.sum()
     shown = np.bincount(control.item, weights=control.units, minlength=ITEMS)
     units = int(control.units_in_group.sum())
-    expected = exposure.coverage(shown, units, found.at, ITEMS)
+    expected = catalogue.coverage(shown, units, found.at, ITEMS)
     assert found.effect.control == pytest.approx(expected, abs=1e-9)
     assert found.effect.treatment == pytest.approx(
         len(np.unique(treatment.item)) / ITEMS, abs=1e-12
@@ -297,13 +297,13 @@ def test_refusals(
 
 def test_refusals_of_plain_functionals() -> None:
     for call in (
-        lambda: exposure.gini([0, 0], 5),
-        lambda: exposure.coverage([1], 10, 11, 5),
+        lambda: catalogue.gini([0, 0], 5),
+        lambda: catalogue.coverage([1], 10, 11, 5),
     ):
         with pytest.raises(Refusal) as refused:
             call()
         assert refused.value.reason == "too_few_units"
     with pytest.raises(Refusal):
-        exposure.gini([1, 2, 3], 2)
+        catalogue.gini([1, 2, 3], 2)
     with pytest.raises(Refusal):
-        exposure.coverage([11], 10, 5, 5)
+        catalogue.coverage([11], 10, 5, 5)

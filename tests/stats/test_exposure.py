@@ -8,7 +8,7 @@ from math import comb
 import numpy as np
 import pytest
 
-from abeval.stats import exposure
+from abeval.stats import catalogue
 from abeval.stats.records import Refusal
 
 LARGE = 1 << 14
@@ -38,10 +38,10 @@ def test_gini_and_entropy_of_small_large_and_broken_totals(
     totals: list[float], unseen: int
 ) -> None:
     items = len(totals) + unseen
-    measured = exposure.spread_of_sets(np.array([totals]), items, ["gini", "entropy"])
+    measured = catalogue.spread_of_sets(np.array([totals]), items, ["gini", "entropy"])
     assert measured[:, 0] == pytest.approx(spread(totals, items), rel=1e-12)
-    assert exposure.gini(totals, items) == pytest.approx(measured[0, 0])
-    assert exposure.entropy_of_sets(np.array([totals]))[0] == pytest.approx(measured[1, 0])
+    assert catalogue.gini(totals, items) == pytest.approx(measured[0, 0])
+    assert catalogue.entropy_of_sets(np.array([totals]))[0] == pytest.approx(measured[1, 0])
 
 
 def test_rarefied_coverage_is_the_mean_over_all_draws_of_units() -> None:
@@ -50,8 +50,8 @@ def test_rarefied_coverage_is_the_mean_over_all_draws_of_units() -> None:
     for at in range(1, units + 1):
         missed = [comb(units - u, at) / comb(units, at) for u in shown.tolist()]
         wanted = (len(shown) - sum(missed)) / 7
-        assert exposure.coverage(shown, units, at, 7) == pytest.approx(wanted, abs=1e-12)
-        of_sets = exposure.coverage_of_sets(
+        assert catalogue.coverage(shown, units, at, 7) == pytest.approx(wanted, abs=1e-12)
+        of_sets = catalogue.coverage_of_sets(
             np.array([shown, shown], dtype=np.float32), np.full(2, 9.0), np.array([at, 9.0]), 7
         )
         assert of_sets == pytest.approx([wanted, 5 / 7], abs=1e-12)
@@ -60,7 +60,7 @@ def test_rarefied_coverage_is_the_mean_over_all_draws_of_units() -> None:
 def test_rarefied_coverage_of_many_units_needs_only_the_common_items_digits() -> None:
     units, at = 200_000, 150
     shown = np.array([0, 1, 30, 2_000, 60_000, 200_000])
-    measured = exposure.coverage_of_sets(shown[None], np.array([units]), np.array([at]), 6)
+    measured = catalogue.coverage_of_sets(shown[None], np.array([units]), np.array([at]), 6)
     missed = [
         math.exp(
             math.lgamma(units - u + 1)
@@ -76,9 +76,9 @@ def test_rarefied_coverage_of_many_units_needs_only_the_common_items_digits() ->
 
 
 def test_a_catalogue_may_be_shown_in_full() -> None:
-    assert exposure.coverage([4, 4, 4], 4, 2, 3) == 1
-    assert exposure.gini([4, 4, 4], 3) == 0
-    assert exposure.entropy_of_sets(np.array([[4, 4, 4]]))[0] == pytest.approx(math.log(3))
+    assert catalogue.coverage([4, 4, 4], 4, 2, 3) == 1
+    assert catalogue.gini([4, 4, 4], 3) == 0
+    assert catalogue.entropy_of_sets(np.array([[4, 4, 4]]))[0] == pytest.approx(math.log(3))
 
 
 @pytest.mark.parametrize(
@@ -95,11 +95,11 @@ def test_coverage_is_refused_outside_its_units_and_its_catalogue(
     shown: list[int], units: int, at: int, items: int, reason: str
 ) -> None:
     with pytest.raises(Refusal) as refused:
-        exposure.coverage(shown, units, at, items)
+        catalogue.coverage(shown, units, at, items)
     assert refused.value.reason == reason
 
 
-@pytest.mark.parametrize("measure", [exposure.gini])
+@pytest.mark.parametrize("measure", [catalogue.gini])
 @pytest.mark.parametrize(
     ("shown", "reason"),
     [
@@ -119,5 +119,5 @@ def test_impressions_that_spread_nothing_are_refused(measure, shown, reason) -> 
 
 def test_a_set_without_impressions_has_no_spread() -> None:
     with pytest.raises(Refusal) as refused:
-        exposure.spread_of_sets(np.array([[1.0, 2.0], [0.0, 0.0]]), 2, ["entropy"])
+        catalogue.spread_of_sets(np.array([[1.0, 2.0], [0.0, 0.0]]), 2, ["entropy"])
     assert refused.value.reason == "too_few_units"

@@ -14,7 +14,7 @@ from abeval.stats import heterogeneity, means, skewed
 from abeval.stats.heterogeneity import pooled
 from abeval.stats.moments import Moments
 from abeval.stats.records import Estimate, Refusal
-from abeval.stats.split_moments import at
+from abeval.stats.skewed import at
 
 KNOWN = [math.inf] * 8
 

@@ -13,9 +13,12 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 from abeval.stats import proportions
-from abeval.stats.off_policy import CrossFit, Policy, PolicyValue, cross_fit
-from abeval.stats.off_policy_support import (
+from abeval.stats.off_policy import (
+    CrossFit,
+    Policy,
+    PolicyValue,
     check_support,
+    cross_fit,
     diagnose,
     effective_size,
     importance_weights,

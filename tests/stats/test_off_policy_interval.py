@@ -6,8 +6,7 @@ import numpy as np
 import pytest
 import scipy.stats
 
-from abeval.stats.off_policy import from_influence, skewed_interval
-from abeval.stats.off_policy_support import Spread, spread
+from abeval.stats.off_policy import Spread, from_influence, skewed_interval, spread
 from abeval.stats.records import Refusal
 
 

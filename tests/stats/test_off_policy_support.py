@@ -7,8 +7,8 @@ import pytest
 import scipy.stats
 from numpy.typing import ArrayLike, NDArray
 
-from abeval.stats import off_policy_support as weights
-from abeval.stats.off_policy_support import Diagnostics
+from abeval.stats import off_policy as weights
+from abeval.stats.off_policy import Diagnostics
 from abeval.stats.records import Refusal
 from tests.stats.policies import valued
 

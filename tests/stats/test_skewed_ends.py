@@ -11,7 +11,7 @@ import scipy.stats
 from abeval.stats import skewed
 from abeval.stats.moments import Moments
 from abeval.stats.records import Refusal
-from abeval.stats.split_moments import Skewed, Spread, Stratum, at
+from abeval.stats.skewed import Skewed, Spread, Stratum, at
 
 
 def drawn(seed: int, units: int, buyers: float = 0.4) -> np.ndarray:
@@ -33,8 +33,8 @@ def test_at_its_ends_the_test_is_at_half_of_alpha(
     assert arms.scaled == (shift == 0)
     low, high = skewed.ends(arms, alpha)
     if low != 0 or not arms.scaled:
-        assert at(arms, low).upper[0] == pytest.approx(alpha / 2, rel=1e-6)
-    assert at(arms, high).lower[0] == pytest.approx(alpha / 2, rel=1e-6)
+        assert at(arms, low).tail(1).p_value == pytest.approx(alpha / 2, rel=1e-6)
+    assert at(arms, high).tail(-1).p_value == pytest.approx(alpha / 2, rel=1e-6)
     effect = (arms.treatment / arms.control) if arms.scaled else arms.treatment - arms.control
     assert low < effect < high
 
@@ -50,7 +50,7 @@ def test_few_units_of_both_signs_have_ends_as_long_as_their_test_has() -> None:
         skewed.interval(two, 0.05)
     assert refused.value.reason == "too_few_units"
     wide = skewed.interval(two, 0.2)
-    assert at(two, wide.low).upper[0] == pytest.approx(0.1, rel=1e-6)
+    assert at(two, wide.low).tail(1).p_value == pytest.approx(0.1, rel=1e-6)
 
 
 @pytest.mark.parametrize("units", [3, 5, 8, 12, 20, 60])
@@ -60,12 +60,12 @@ def test_without_any_value_the_interval_agrees_with_the_test(units: int) -> None
         limits = skewed.ends(arms, alpha)
         assert limits.low == 0.0
         if math.isinf(limits.high):
-            assert at(arms, 1e4).lower[0] > alpha / 2
+            assert at(arms, 1e4).tail(-1).p_value > alpha / 2
             continue
-        rejects = at(arms, 1.0).lower[0] <= alpha / 2
+        rejects = at(arms, 1.0).tail(-1).p_value <= alpha / 2
         assert (limits.high < 1) == rejects
         if not rejects:
-            assert at(arms, limits.high).lower[0] == pytest.approx(alpha / 2, rel=1e-6)
+            assert at(arms, limits.high).tail(-1).p_value == pytest.approx(alpha / 2, rel=1e-6)
     many = compared(drawn(3, 400), np.zeros(500))
     control = drawn(3, 400)
     # As rare as half of alpha: nobody of so many units buys, if so many buy at least.
@@ -76,7 +76,7 @@ def test_without_any_value_the_interval_agrees_with_the_test(units: int) -> None
 def test_an_interval_without_an_end_near_ten_thousand_has_none() -> None:
     few, many = Spread(3, 54.0, 162.0), Spread(100, 25.0, 0.0)
     arms = Skewed(0.5, 3.0, (Stratum(1.0, many, few),), True)
-    p_value = at(arms, 1e4).lower[0]
+    p_value = at(arms, 1e4).tail(-1).p_value
     assert skewed.ends(arms, 2.001 * p_value).high < 1e4
     assert skewed.ends(arms, 1.999 * p_value).high == math.inf
     assert skewed.ends(arms._replace(scaled=False), 0.2).high < math.inf
@@ -145,7 +145,7 @@ class TestFewNumbers:
         )
         for arms, side in ((up, 1), (down, -1)):
             test = at(arms, 1.0)
-            p_value = min(test.upper[0], test.lower[0])
+            p_value = min(test.tail(1).p_value, test.tail(-1).p_value)
             score = skewed.normal_score(arms)
             assert score == pytest.approx(side * scipy.stats.norm.isf(p_value), rel=1e-9)
             effect = skewed.effect(arms)
