@@ -72,7 +72,8 @@ class Tabled(Record, Generic[Row]):
 
     def __getitem__(self, key: str | tuple[str | None, ...]) -> Row:
         """Return the first row with a name, or with a name and values of further fields."""
-        return named(getattr(self, self.ROWS[0]), key, *self.ROWS[1:])
+        rows: tuple[Row, ...] = getattr(self, self.ROWS[0])
+        return named(rows, key, *self.ROWS[1:])
 
     def to_frame(self) -> "pd.DataFrame":
         """Return its main rows as a table, one column per field."""
