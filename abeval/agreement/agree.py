@@ -35,12 +35,7 @@ OFFLINE = (
 
 
 class Offline(NamedTuple):
-    """All that an agreement reads of the logs besides the analysis.
-
-    Attributes:
-        replay: None where the log has no two models to replay.
-        notes: Of the replay, or why there is none.
-    """
+    """All that an agreement reads of the logs besides the analysis; notes say why no replay is."""
 
     replay: ReplayResult | None
     facts: Mapping[str, Frames]

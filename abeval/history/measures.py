@@ -27,7 +27,6 @@ class Measure(NamedTuple):
     """A metric, offline or over some days, and its effect in every experiment.
 
     Attributes:
-        side: `offline`, `online`, `early` or `late`.
         direction: Which way is better; None if no row says, as `increase`.
     """
 
@@ -62,12 +61,7 @@ class Measure(NamedTuple):
 
 
 class Measures(NamedTuple):
-    """What a history has.
-
-    Attributes:
-        shared: Case and names of two measures → correlation of their errors.
-        left_out: Why rows are not used → how many.
-    """
+    """What a history has; `shared` are correlations of the errors of two measures of a case."""
 
     measures: tuple[Measure, ...]
     shipped: frozenset[Case]

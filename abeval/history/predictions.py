@@ -16,11 +16,7 @@ from abeval.stats.shrinkage import FEWEST, spreads
 
 
 class Options(NamedTuple):
-    """How a history is read.
-
-    Attributes:
-        shared: Correlation of errors that is assumed where it was not measured.
-    """
+    """The level, and the correlation of errors that is assumed where it was not measured."""
 
     alpha: float = 0.05
     shared: float = 0.0

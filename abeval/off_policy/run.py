@@ -36,13 +36,7 @@ _HINTS: Mapping[RefusalReason, str] = {
 
 @dataclass(frozen=True)
 class OffPolicyOptions:
-    """Options of the estimators.
-
-    Attributes:
-        clip: Caps of clipped IPS.
-        switch: Thresholds of SwitchDR.
-        shrink: λ of DRos.
-        min_ess: Effective sample size below which nothing is estimated.
+    """Caps of clipped IPS, thresholds of SwitchDR, λ of DRos, and the least effective sample size.
 
     Example:
         >>> OffPolicyOptions(clip=(5, 10)).switch

@@ -22,12 +22,7 @@ _LARGEST_EXPONENT = 20
 
 
 class Cell(NamedTuple):
-    """A metric of a model on one traffic.
-
-    Attributes:
-        counted: The denominator.
-        basis: What it was estimated from; None without a value.
-    """
+    """A metric of a model on one traffic, its denominator, and what it was estimated from."""
 
     value: Value
     counted: float = 0.0

@@ -182,13 +182,11 @@ class Bins(NamedTuple):
 
 
 class Listed(NamedTuple):
-    """In how many lists each item is, by item and set of units.
+    """In how many lists each item is, by item and set of units; `equal` of the smallest traffic.
 
     Attributes:
         items: Lists that hold the item; sums of its weights in them, of lists normed to length one;
             sums of squared weights; units with such a list. Shape (4, items, sets).
-        equal: Units of the smallest traffic.
-        catalogue: Items that could have been listed.
     """
 
     items: Floats
@@ -223,11 +221,7 @@ class Listed(NamedTuple):
         return self._replace(items=to(self.items), lists=to(self.lists), units=to(self.units))
 
     def values(self, name: str) -> Floats | None:
-        """Return coverage, evenness or personalisation of each set, None where one has no lists.
-
-        Args:
-            name: What the metric sums (`above`): `coverage`, `coverage_equal`, `gini`,
-                `gini_listed`, `entropy` or `personalisation`.
+        """Return what a metric sums (`above`) of each set, None where one has no lists.
 
         Example:
             >>> in_lists, three = np.array([[[2.0], [1], [2], [1]]] * 4), np.array([3.0])

@@ -192,11 +192,7 @@ SERVED = "served"
 
 
 class ScoreLog(NamedTuple):
-    """The models of a scores log.
-
-    Attributes:
-        sql: Model → SQL of its candidates.
-    """
+    """The models of a scores log, with SQL of their candidates."""
 
     sql: dict[str, str]
     stages: dict[str, str | None]

@@ -80,12 +80,7 @@ class Groups:
 
 @dataclass(frozen=True, eq=False)
 class Block:
-    """Some groups of one length.
-
-    Attributes:
-        groups: Their indices in the `Groups`, ascending.
-        length: Rows of each of these groups.
-    """
+    """Some groups of one length, by their indices in the `Groups`, ascending."""
 
     groups: Integers
     start: Integers

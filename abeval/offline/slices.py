@@ -113,12 +113,7 @@ CELLS = 12
 
 
 class CutParts(NamedTuple):
-    """The cells of a cut.
-
-    Attributes:
-        parts: Cell → its condition on the impressions.
-        units: Cell → traffic → units with an impression there.
-    """
+    """The cells of a cut: conditions on the impressions, and units by traffic."""
 
     parts: Mapping[str, str]
     units: Mapping[str, Mapping[str, int]]

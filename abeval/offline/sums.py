@@ -31,7 +31,6 @@ if TYPE_CHECKING:
 _LARGEST_GRADE = 1e4
 """Larger relevance would overflow the sums of whole multiples of 1e-12."""
 
-
 _LARGEST_SCORE = 1e6
 """Larger scores are no predictions, and their errors would overflow the sums."""
 

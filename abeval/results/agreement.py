@@ -18,11 +18,7 @@ CauseStatus = Literal["found", "not found", "cannot be checked"]
 
 
 class OfflineDifference(Frozen):
-    """The paired difference of a variant's model and control's on one traffic, beside an effect.
-
-    Attributes:
-        difference: `candidate - baseline`, in the metric's unit.
-    """
+    """The paired difference `candidate - baseline` on one traffic, beside an effect."""
 
     traffic: str
     difference: float | None
@@ -37,10 +33,8 @@ class AgreementRow(Frozen):
     Attributes:
         role: Of the online metric: `goal`, `guardrail` or `diagnostic`.
         difference: `candidate - baseline` on control's traffic, as known before the launch.
-        lift: The relative effect online; None where it has none.
         standing: `conflict` only if both intervals exclude zero with opposite signs, and `agree`
             only if both exclude it with the same; lower is better for some metrics.
-        others: The same on the other traffics.
         offline_strength: The difference in half-widths of its interval, positive where better:
             beyond 1 the interval excludes zero. None without an interval or a good direction.
         online_strength: The effect online in half-widths of its interval.
@@ -100,12 +94,10 @@ class Decomposition(Frozen):
 
 
 class Backtest(Frozen):
-    """An off-policy estimate of one variant from the log of the other, against what happened.
+    """The clicks per impression of one variant from the log of the other, against what it had.
 
     Attributes:
-        target: The variant whose clicks per impression are estimated.
         value: The estimate; None if refused, for `reason`.
-        realised: What the target had.
         z: `(value - realised)` over the standard error of both.
     """
 
@@ -134,11 +126,7 @@ class PositionRate(Frozen):
 
 
 class Evidence(Frozen):
-    """A number that a cause rests on.
-
-    Attributes:
-        where: The variant, day or cut that it is of; empty where it is of everything.
-    """
+    """A number that a cause rests on; `where` is the variant, day or cut that it is of."""
 
     name: str
     value: float | None
@@ -151,13 +139,11 @@ class Cause(Frozen):
     """Why offline and online could differ, checked for one variant.
 
     Attributes:
-        name: Its id, such as `position`.
         status: `found` only if its size passes the threshold and its test, after Holm, the level.
         threshold: What its deciding number has to reach.
         p_value: That there is nothing of it; None where it is no test.
         p_adjusted: Holm over all causes checked for the variant.
         accounts_for: Share of the gap that closes without it, from 0 to 1; None where unknown.
-        needs: Columns or results that would make it checkable.
         rank: Place among those found, from 1; None for others.
     """
 
@@ -186,16 +172,10 @@ class Explanation(Frozen):
     sentences: tuple[str, ...]
 
 
-class Agreement(Tabled, DrawnRecord):
-    """Whether offline and online results agree, and if not, why.
+class Agreement(Tabled[Cause], DrawnRecord):
+    """Whether offline and online results agree, and if not, why."""
 
-    Attributes:
-        matrix: Both models on both variants' traffic.
-        decompositions: The logged difference as model + traffic.
-        backtests: Off-policy estimates against what happened; empty without propensities.
-    """
-
-    ROWS: ClassVar = "rows"
+    ROWS: ClassVar = ("rows",)
 
     schema_version: str
     name: str
@@ -209,9 +189,9 @@ class Agreement(Tabled, DrawnRecord):
     positions: tuple[PositionRate, ...]
     notes: tuple[str, ...]
 
-    def __getitem__(self, cause: str) -> Cause:
+    def __getitem__(self, key: str | tuple[str | None, ...]) -> Cause:
         """Return the first cause of a name."""
-        return named(self.causes, cause, "name")
+        return named(self.causes, key, "name")
 
     @property
     def found(self) -> tuple[Cause, ...]:
@@ -228,9 +208,5 @@ class Agreement(Tabled, DrawnRecord):
 
 
 def agreement_from_dict(raw: dict[str, Any]) -> Agreement:
-    """Read an agreement back from its JSON.
-
-    Raises:
-        ValueError: The JSON has another schema version, or other fields.
-    """
+    """Read an agreement back from its JSON; a ValueError says that it is of another version."""
     return read_back(raw, Agreement, AGREEMENT_SCHEMA_VERSION)

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import numpy as np
 
 from abeval.results import effects
-from abeval.results.record import DrawnRecord, Frozen, Tabled, csv_text, named, read_back
+from abeval.results.record import DrawnRecord, Frozen, Tabled, csv_text, read_back
 from abeval.results.trust import AAMetric, Check, Influence, SplitDay, SplitPlace, Verdict
 from abeval.views import view
 
@@ -49,7 +49,6 @@ class Ramp(Frozen):
 
     Attributes:
         start: Its first local day, or the local time at which the split was planned to begin.
-        end: Its last local day.
         shares: Variant → its share of the units that entered.
         weights: Variant → its planned weight; None where no `[[assignment.splits]]` says it.
     """
@@ -78,11 +77,7 @@ class MetricInfo(Frozen):
 
 
 class LeftOut(effects.OfVariant):
-    """Count of what a metric's definition leaves out in a variant, or counts as 0.
-
-    Attributes:
-        as_zero: Whether they count as 0; if so, a mean still divides by their units.
-    """
+    """Count of what a metric leaves out; or counts `as_zero`: a mean still divides by its units."""
 
     what: str
     count: int
@@ -101,10 +96,10 @@ class Account(Frozen):
 SCHEMA_VERSION = "1"
 
 
-class Result(Tabled, DrawnRecord):
+class Result(Tabled[effects.Row], DrawnRecord):
     """Everything that an analysis computes and its report shows."""
 
-    ROWS: ClassVar = "scorecard"
+    ROWS: ClassVar = ("scorecard", "metric", "variant")
 
     schema_version: str
     experiment: ExperimentInfo
@@ -143,10 +138,6 @@ class Result(Tabled, DrawnRecord):
         judged = {row.metric for row in self.scorecard if row.role != "diagnostic"}
         return not any(check.status == "fail" and check.touches(judged) for check in self.trust)
 
-    def __getitem__(self, key: str | tuple[str, str]) -> effects.Row:
-        """Return the row of a metric, or of a metric and variant where there are several."""
-        return named(self.scorecard, key, "metric", "variant")
-
     def cuts_frame(self) -> "pd.DataFrame":
         """Return the effects by cut, one row per metric, variant and cell."""
         return self._frame("cuts")
@@ -175,18 +166,14 @@ class Result(Tabled, DrawnRecord):
 
 
 def result_from_dict(raw: dict[str, Any]) -> Result:
-    """Read a result back from its JSON.
-
-    Raises:
-        ValueError: The JSON has another schema version, or other fields.
-    """
+    """Read a result back from its JSON; a ValueError says that it is of another version."""
     return read_back(raw, Result, SCHEMA_VERSION)
 
 
-class CheckResult(Tabled):
+class CheckResult(Tabled[Check]):
     """What the trust checks say, without a scorecard."""
 
-    ROWS: ClassVar = "trust"
+    ROWS: ClassVar = ("trust", "name")
 
     experiment: ExperimentInfo
     trust: tuple[Check, ...]
@@ -200,18 +187,9 @@ class CheckResult(Tabled):
         """Return the names of the checks that failed."""
         return tuple(check.name for check in self.trust if check.status == "fail")
 
-    def __getitem__(self, name: str) -> Check:
-        """Return the check of a name."""
-        return named(self.trust, name, "name")
-
 
 class Pair(Frozen):
-    """One variant against another, on one metric; raw sign, `variant - base`.
-
-    Attributes:
-        lift: `difference / abs(base)`.
-        p_adjusted: Over all pairs.
-    """
+    """One variant against another, on one metric; raw sign, `variant - base`, p over all pairs."""
 
     base: str
     variant: str
@@ -226,15 +204,10 @@ class Pair(Frozen):
     reason: str | None
 
 
-class Pairwise(Tabled):
-    """All pairs of variants on one metric.
+class Pairwise(Tabled[Pair]):
+    """All pairs of variants on one metric; `family` is how p-values are adjusted."""
 
-    Attributes:
-        values: Variant → its value, None where it has none.
-        family: How p-values are adjusted.
-    """
-
-    ROWS: ClassVar = "pairs"
+    ROWS: ClassVar = ("pairs", "variant", "base")
 
     metric: str
     values: tuple[tuple[str, float | None], ...]
@@ -242,10 +215,6 @@ class Pairwise(Tabled):
     alpha: float
     pairs: tuple[Pair, ...]
     trust: tuple[Check, ...]
-
-    def __getitem__(self, key: str | tuple[str, str]) -> Pair:
-        """Return the first pair with a variant compared; or the pair `(variant, base)`."""
-        return named(self.pairs, key, "variant", "base")
 
     def matrix(self) -> "pd.DataFrame":
         """Adjusted p-values, variants × variants, empty on the diagonal."""

@@ -41,20 +41,14 @@ def status(code: str, why: str | None) -> str:
 
 
 def reason(code: str | None, units_needed: int | None = None) -> str:
-    """Write a reason as words; empty without one.
-
-    Args:
-        code: The reason.
-        units_needed: Units of the smaller variant that would do.
+    """Write a reason as words, with the units that would do; empty without one.
 
     Example:
         >>> reason("too_skewed", 4200)
         "too little data for this metric's skew: 4,200 units in the smaller variant would do"
     """
-    if code is None:
-        return ""
-    if units_needed is None:
-        return words(code)
+    if code is None or units_needed is None:
+        return words(code or "")
     return f"{words(code)}: {units_needed:,} units in the smaller variant would do"
 
 

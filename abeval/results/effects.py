@@ -104,7 +104,6 @@ class SliceRow(Numbers, kw_only=True):
 
     Attributes:
         slice: `day`, or the name of a segment.
-        cell: The day (ISO) or the segment's value.
         reason: As in every row, or `too_few_units` beside an effect that is not judged, of fewer
             than 30 units in a variant.
     """
@@ -128,7 +127,6 @@ class CutRow(Numbers, kw_only=True):
 
     Attributes:
         share_control: The cell's share of control's denominator; None but for ratios of sums.
-        p_adjusted: Holm over the cells of the cut, for this metric and variant.
     """
 
     FIRST: ClassVar = (
@@ -233,7 +231,6 @@ class Adjustment(OfVariant):
             first control's coefficients, then how much the variant's differ. Strata have none.
         variance_removed: Share of the difference's variance that the adjustment removed.
         cap: Cap on the values of the numerator, or of a mean.
-        cap_denominator: Cap on those of the denominator.
     """
 
     method: str
@@ -253,7 +250,6 @@ class Boundary(OfVariant):
     Attributes:
         information: Share of the plan; without a plan, the information as a multiple of that at
             the first look.
-        z: The difference over its standard error.
         boundary: Critical value of abs(z) at this look, unadjusted for other metrics.
     """
 
@@ -318,8 +314,6 @@ class CutSplit(OfVariant):
     Attributes:
         metric: A ratio of sums over impressions.
         cells: Number of its cells, small ones too.
-        within: Part due to the differences within cells.
-        mix: Part due to the variants' different mixes of cells.
     """
 
     cut: str
@@ -374,12 +368,9 @@ class AucBin(Frozen):
 
 
 class WithoutAuc(Frozen):
-    """Units of a variant that GAUC leaves out for one reason.
+    """Units of a variant that GAUC leaves out for one reason, and their impressions with a score.
 
-    Attributes:
-        reason: `no_score` (no impression with a score), `single_impression`, `no_click`, or
-            `only_clicks`; of a single impression it is always the second.
-        impressions: Impressions of these units with a score.
+    Of a single impression the reason is always `single_impression`.
     """
 
     reason: Fate
@@ -410,7 +401,6 @@ class CatalogueUse(Frozen):
     Attributes:
         items: Items that could have been shown.
         gini: Of all its impressions over all items; that of the scorecard is at equal traffic.
-        units: Numbers of units at which coverage is given.
         coverage: Expected share of the catalogue shown to so many units drawn from the variant.
         item_shares: Shares of the items, least shown first.
         impression_shares: Share of the impressions that these items have: the Lorenz curve.

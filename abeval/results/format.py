@@ -19,14 +19,7 @@ _MORE_PLACES = 2
 
 
 class Shown(NamedTuple):
-    """An effect ready to print: the same decimals in all three numbers.
-
-    Attributes:
-        point: The estimate, signed.
-        low: Lower end, or `unbounded`.
-        high: Upper end, or `unbounded`.
-        unit: Unit after the estimate, with its leading space.
-    """
+    """An effect ready to print: the same decimals in all numbers; a unit with its leading space."""
 
     point: str
     low: str
@@ -41,9 +34,8 @@ class Shown(NamedTuple):
     @property
     def interval(self) -> str:
         """Return both ends in brackets."""
-        return (
-            f"[{UNBOUNDED}]" if self.low == self.high == UNBOUNDED else f"[{self.low}, {self.high}]"
-        )
+        is_unbounded = self.low == self.high == UNBOUNDED
+        return f"[{UNBOUNDED}]" if is_unbounded else f"[{self.low}, {self.high}]"
 
     @property
     def text(self) -> str:
@@ -132,11 +124,7 @@ def estimate(
 ) -> tuple[str, str]:
     """Write a value and its interval, which decides the digits; 3 significant ones without.
 
-    Args:
-        value: The estimate.
-        low: Lower end.
-        high: Upper end.
-        places: Fewest decimals, such as those of a value beside it.
+    `places` are the fewest decimals, such as those of a value beside it.
 
     Example:
         >>> estimate(0.48461, 0.47322, 0.496), estimate(0.12345, None, None)

@@ -1,14 +1,13 @@
 """Hold a history of experiments, and what it says: predictions, sensitivity, what was gained.
 
 `low` and `high`, `X_low` and `X_high` are the ends of an interval, of a share Wilson's (1927).
-`reason` says why numbers are
-missing, else it is None.
+`reason` says why numbers are missing, else it is None.
 """
 
 from dataclasses import field
 from typing import TYPE_CHECKING, ClassVar, Literal
 
-from abeval.results.record import Frozen, PageRecord, Record, Tabled, named
+from abeval.results.record import Frozen, PageRecord, Record, Tabled
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -27,17 +26,13 @@ class HistoryRow(Frozen, kw_only=True):
         digest: Of the content of that result, and of what was said of it when it was added.
         variant: The variant compared with control; of a replay, the model compared with control's.
         control: The variant, or the model, that it is compared with.
-        model: The model that the variant serves; None where the experiment names none.
         side: `offline`; `online`, over the whole experiment; `early` and `late`, over some days.
         traffic: The variant whose traffic an offline metric is of, or `pooled`; else None.
         window: Such as `first 3 days`; None for the whole experiment.
-        start: First day (ISO), if known.
         direction: Which way is better: `increase`, `decrease`, `toward VALUE`, or None.
         scale: Of the effect: `lift` (a fraction of control) or `difference`.
         se: Standard error of the effect, from its interval.
-        p_value: Two-sided, of no effect.
         units: Units of the variant; of a replay, of the traffic.
-        trusted: Whether no failed check touches the metric.
         shipped: Whether the variant was shipped: by the verdict, or as stated when it was added.
         shared: Measure of the same experiment → correlation of its error with that of this one.
     """
@@ -75,13 +70,9 @@ class HistoryRow(Frozen, kw_only=True):
 
 
 class AddedSource(Frozen):
-    """One result that was added.
+    """One result that was added, its rows, and those that they took the place of.
 
-    Attributes:
-        change: `added`; `replaced`, if the history had other rows of it; `unchanged`.
-        rows: Rows of the result.
-        replaced: Rows that they took the place of.
-        without_effect: Rows that have no effect with a standard error; no statistic uses them.
+    No statistic uses rows `without_effect`: those without an effect that has a standard error.
     """
 
     source: Source
@@ -91,10 +82,10 @@ class AddedSource(Frozen):
     without_effect: int
 
 
-class Added(Tabled):
+class Added(Tabled[AddedSource]):
     """What a call of `History.add` changed."""
 
-    ROWS: ClassVar = "sources"
+    ROWS: ClassVar = ("sources", "source")
 
     history: str
     experiment: str
@@ -103,12 +94,7 @@ class Added(Tabled):
 
 
 class HistoryPrior(Record):
-    """The normal prior of a lift that past experiments give.
-
-    Attributes:
-        mean: Mean of true lifts, as a fraction.
-        sd: Standard deviation of the next true lift.
-    """
+    """The normal prior of a lift that past experiments give, as a fraction."""
 
     metric: str
     mean: float
@@ -134,9 +120,7 @@ class Sensitivity(Frozen, kw_only=True):
 
     Attributes:
         measure: The metric, with its days if it is not over the whole experiment.
-        side: As in `HistoryRow`.
         moved: Effects whose p-value is below alpha.
-        share: `moved / effects`.
         spread: Standard deviation of true effects; None with a `reason`.
         signal: Share of true effects in the variance of the estimates.
     """
@@ -163,14 +147,12 @@ class Prediction(Frozen, kw_only=True):
     Attributes:
         predictor: The metric known before: offline, or online in the first days.
         target: The online metric, over the whole experiment or its last days.
-        side: `offline` or `early`: of the predictor.
         naive: Correlation of the estimates.
         correlation: Correlation of true effects, corrected for noise in both; None with a `reason`.
         slope: True effect on the target by one of the predictor.
         shared: Correlation of the errors that was taken into account: the mean of what was
             measured, else what was assumed.
         shared_known: Effects whose shared noise was measured.
-        agree_share: `agree / effects`.
         step: A typical gain of the predictor: the median size of its effects.
         chance: Probability that the true effect on the target is a gain, after one of `step`.
         chance_loss: Probability of a gain after a loss of `step`.
@@ -211,8 +193,6 @@ class Choice(Frozen):
     """The predictor of a target that does best on experiments left out.
 
     Attributes:
-        side: `offline` or `early`: of the predictors.
-        predictors: Number of predictors compared.
         experiments: Experiments that have the target and all these predictors.
         best: The one with the largest gain; None if none beats no predictor at all.
         chosen: Experiments without which it is still the best.
@@ -233,10 +213,7 @@ class Choice(Frozen):
 class HistoryEffect(Frozen):
     """One effect, as it was measured and as the others let one expect it.
 
-    Attributes:
-        measure: As in `Sensitivity`.
-        side: As in `HistoryRow`, like `direction`.
-        shrunk: Shrunk by the spread of past effects; None without a prior, as for offline metrics.
+    It is shrunk by the spread of past effects; not without a prior, as for offline metrics.
     """
 
     experiment: str
@@ -254,13 +231,7 @@ class HistoryEffect(Frozen):
 
 
 class Gained(Frozen):
-    """What the shipped variants gained together on a metric.
-
-    Attributes:
-        shipped: Variants that were shipped.
-        naive: Sum of the lifts of what was shipped.
-        gained: Sum of the shrunken ones; None with a `reason`.
-    """
+    """What the shipped variants gained together on a metric: lifts added up, and shrunken ones."""
 
     metric: str
     shipped: int
@@ -274,14 +245,10 @@ class Gained(Frozen):
     reason: str | None = None
 
 
-class HistoryReport(Tabled, PageRecord):
-    """What a history of experiments says.
+class HistoryReport(Tabled[Prediction], PageRecord):
+    """What a history of experiments says, and how many rows were not used."""
 
-    Attributes:
-        left_out: What was not used, and how many rows.
-    """
-
-    ROWS: ClassVar = "predictions"
+    ROWS: ClassVar = ("predictions", "predictor", "target")
 
     schema_version: str
     history: str
@@ -294,10 +261,6 @@ class HistoryReport(Tabled, PageRecord):
     effects: tuple[HistoryEffect, ...]
     left_out: tuple[tuple[str, int], ...] = ()
     notes: tuple[str, ...] = field(default=())
-
-    def __getitem__(self, key: tuple[str, str]) -> Prediction:
-        """Return the prediction of a target by a predictor."""
-        return named(self.predictions, key, "predictor", "target")
 
     def effects_frame(self) -> "pd.DataFrame":
         """Return one row per experiment, variant and metric."""

@@ -5,16 +5,14 @@
 
 from typing import ClassVar
 
-from abeval.results.record import Frozen, Tabled, named
+from abeval.results.record import Frozen, Tabled
 
 
 class OffPolicyRow(Frozen):
     """The value of one estimator, or the reason why there is none.
 
     Attributes:
-        estimator: Id with its options, such as `clipped_ips[10]`.
         value: Clicks (rewards) per impression that the policy would have had; None if refused.
-        method: Id of the interval's method.
         z: Against the realised value: `(value − realised) / sqrt(se² + se_realised²)`.
         reason: Code of why the value or its interval is missing, else None.
     """
@@ -34,15 +32,12 @@ class Support(Frozen):
     """How well the log supports the policy.
 
     Attributes:
-        clicks: Impressions with a click (a reward).
         mean_weight: Mean weight, 1 if the propensities are right.
         mean_weight_p: Two-sided p-value of a mean of 1.
-        ess: Effective sample size of the impressions.
-        ess_units: Effective number of units.
+        ess: Effective sample size of the impressions; `ess_units`, of the units.
         accepted: Rows that rejection sampling would keep on average.
         unsupported: Share of the policy's probability on items never shown at the position; None
             if the policy is a column.
-        reason: Code of why nothing can be estimated, else None.
     """
 
     rows: int
@@ -63,11 +58,7 @@ class Support(Frozen):
 
 
 class Realised(Frozen):
-    """The target variant's own value in the same experiment.
-
-    Attributes:
-        se: Standard error, clustered by unit.
-    """
+    """The target variant's own value in the same experiment, clustered by unit."""
 
     value: float
     se: float
@@ -76,17 +67,16 @@ class Realised(Frozen):
     units: int
 
 
-class OffPolicyResult(Tabled):
+class OffPolicyResult(Tabled[OffPolicyRow]):
     """The value of a policy, from the log of another variant.
 
     Attributes:
-        policy: `variant NAME`, `column NAME` or `table`.
         support: Diagnostics; None if the propensities are not probabilities.
         realised: The target variant's own value; None unless the policy is a variant.
-        set_aside: Impressions of the source that were left out because they have no item.
+        set_aside: Impressions of the source that have no item.
     """
 
-    ROWS: ClassVar = "rows"
+    ROWS: ClassVar = ("rows", "estimator")
 
     experiment: str
     source: str
@@ -97,7 +87,3 @@ class OffPolicyResult(Tabled):
     rows: tuple[OffPolicyRow, ...]
     set_aside: int
     notes: tuple[str, ...]
-
-    def __getitem__(self, estimator: str) -> OffPolicyRow:
-        """Return the row of an estimator."""
-        return named(self.rows, estimator, "estimator")

@@ -15,7 +15,6 @@ class Plan(Frozen):
         mde: Smallest relative effect detected with `power`: the one requested, or that of `days`.
             Of a guardrail with a margin, the loss that is ruled out with `power` if nothing moves:
             its margin, or that of `days`.
-        units_control: Units of control that this needs.
         days: Days that this needs at the traffic of the log, from the start of the period.
     """
 
@@ -34,7 +33,6 @@ class DecisionPlan(Frozen):
     """How often an experiment ends in each decision, with all of its goals and guardrails.
 
     Attributes:
-        family: The correction over goals × variants.
         looks: Number of planned looks at which it may end; 1 for one look at the end.
         mde: Relative effect on every goal, in its good direction; no guardrail moves.
         ship: How often it ends in ship with that effect.
@@ -57,10 +55,10 @@ class DecisionPlan(Frozen):
     reason: str | None = None
 
 
-class Plans(Tabled):
+class Plans(Tabled[Plan]):
     """The plans of several metrics, at one level and power, and of the decision on all of them."""
 
-    ROWS: ClassVar = "plans"
+    ROWS: ClassVar = ("plans", "metric")
 
     alpha: float
     power: float
@@ -68,17 +66,12 @@ class Plans(Tabled):
     plans: tuple[Plan, ...]
     decision: DecisionPlan | None = None
 
-    def __getitem__(self, metric: str) -> Plan:
-        """Return the plan of a metric."""
-        return named(self.plans, metric, "metric")
-
 
 class MetricOutlook(Frozen):
     """The smallest effect of one metric after any number of days, with the power of the plan.
 
     Attributes:
         days: Days of the log; None where it has no time.
-        mde: Relative effect that this experiment could have seen.
         points: Days → relative effect that could be seen then.
         target: The margin of a guardrail; of another metric, a round effect smaller than `mde`.
         target_days: Days until it could be seen, from the start; None beyond a thousand.
@@ -106,9 +99,7 @@ class MetricOutlook(Frozen):
 class PowerOutlook(Frozen):
     """What the goals and guardrails of an experiment can still show, at one level and power.
 
-    Attributes:
-        planned_days: Days of the period; None without one.
-        next_look: The next of the planned looks: a day (ISO), or a number of units.
+    `next_look` is the next of the planned looks: a day (ISO), or a number of units.
     """
 
     alpha: float

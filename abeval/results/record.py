@@ -6,7 +6,7 @@ import json
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import Field, dataclass, fields, is_dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar, TypeVar, dataclass_transform, get_args
+from typing import TYPE_CHECKING, Any, ClassVar, Generic, TypeVar, dataclass_transform, get_args
 
 from pydantic import TypeAdapter
 
@@ -65,14 +65,19 @@ class Record(Frozen, repr=False):
         return html
 
 
-class Tabled(Record):
-    """A result whose main rows are those of its field `ROWS`."""
+class Tabled(Record, Generic[Row]):
+    """A result with main rows: those of the first name in `ROWS`, by the fields that follow it."""
 
-    ROWS: ClassVar[str]
+    ROWS: ClassVar[tuple[str, ...]]
+
+    def __getitem__(self, key: str | tuple[str | None, ...]) -> Row:
+        """Return the first row with a name, or with a name and values of further fields."""
+        rows: tuple[Row, ...] = getattr(self, self.ROWS[0])
+        return named(rows, key, *self.ROWS[1:])
 
     def to_frame(self) -> "pd.DataFrame":
         """Return its main rows as a table, one column per field."""
-        return self._frame(self.ROWS)
+        return self._frame(self.ROWS[0])
 
     def _frame(self, name: str) -> "pd.DataFrame":
         """Return the records of a field as a table."""
@@ -121,12 +126,7 @@ def plain(value: Any) -> Any:  # noqa: ANN401 (any field of any record)
 
 
 def read_back(raw: Mapping[str, Any], kind: type[Read], version: str | None) -> Read:
-    """Return a result from the fields of its JSON.
-
-    Args:
-        raw: The fields.
-        kind: The type of the result.
-        version: The schema version that is read; None where the JSON has none.
+    """Return a result from the fields of its JSON; `version` is None where the JSON has none.
 
     Raises:
         ValueError: The JSON has another schema version, or other fields.
@@ -147,11 +147,7 @@ def frame(rows: Sequence[Any], kind: type[Any]) -> "pd.DataFrame":
 def named(rows: Iterable[Row], key: str | tuple[str | None, ...], field: str, *more: str) -> Row:
     """Return the first row whose field has a name, and further fields what else the key has.
 
-    Args:
-        rows: Where to look.
-        key: The name; or the name and values of `more`, of which None fits all rows.
-        field: That has the name.
-        *more: Further fields.
+    The key is the name; or the name and values of `more`, of which None fits all rows.
 
     Raises:
         KeyError: There is none; it says which there are.
@@ -170,12 +166,7 @@ def csv_text(rows: Sequence[Any], kind: type[Any], without: Collection[str] = ()
     r"""Return records as CSV, whose texts no spreadsheet takes for a formula.
 
     Texts that begin with `=`, `+`, `-`, `@`, a tab or a line end get an apostrophe before them;
-    numbers stay as they are.
-
-    Args:
-        rows: A line each.
-        kind: Their type, whose fields are the columns.
-        without: Fields that are no columns.
+    numbers stay as they are. Columns are the fields of the type, `without` some.
 
     Example:
         >>> from dataclasses import make_dataclass

@@ -36,20 +36,23 @@ class Blend(Frozen):
 
 
 class ReplayModel(Frozen):
-    """A model by its name in the rows of a result.
-
-    Attributes:
-        stage: Its stage in the scores log, or `served`; None without stages.
-        blend: The models it is blended from; None for others.
-    """
+    """A model by its name in the rows; its stage in the scores log, or `served`; its blend."""
 
     name: str
     stage: str | None = None
     blend: Blend | None = None
 
 
-class Measured(Frozen):
-    """One metric of one model on one variant's traffic, or a part of it.
+class OfModel(Frozen):
+    """A record of one metric of one model on one variant's traffic."""
+
+    model: str
+    traffic: str
+    metric: str
+
+
+class Measured(OfModel):
+    """The value of a metric on a traffic, or a part of it.
 
     Attributes:
         value: The metric; None if it has no value, for `reason`.
@@ -59,9 +62,6 @@ class Measured(Frozen):
         counted: The denominator: requests, impressions, clicks, pairs, lists or units.
     """
 
-    model: str
-    traffic: str
-    metric: str
     value: float | None
     low: float | None
     high: float | None
@@ -70,18 +70,14 @@ class Measured(Frozen):
 
 
 class ReplayRow(Measured):
-    """One metric of one model on one variant's traffic.
-
-    Attributes:
-        left_out: Requests, units or rows that the definition leaves out, counted.
-    """
+    """The value of a metric, and the requests, units or rows that its definition leaves out."""
 
     left_out: tuple[tuple[str, int], ...]
     reason: str | None
 
 
 class ReplayCutRow(Measured):
-    """One metric of one model on the impressions of one cell of a cut."""
+    """The value of a metric on the impressions of one cell of a cut."""
 
     FIRST: ClassVar = ("cut", "cell")
 
@@ -93,9 +89,7 @@ class ReplayCutRow(Measured):
 class PairRow(Frozen):
     """A model compared with control's on the same requests, in pairs by unit.
 
-    Attributes:
-        difference: `value - value_control`.
-        p_value: Two-sided, of no difference; unadjusted.
+    `difference` is `value - value_control`; the p-value is not adjusted.
     """
 
     control: str
@@ -127,12 +121,9 @@ class ReplayCutPair(PairRow):
 
 
 class ModelCoverage(Frozen):
-    """How much of the log a model scores.
+    """How much of the log has scores of a model, at least one a request or unit.
 
-    Attributes:
-        scored_requests: Requests with at least one score of the model.
-        unscored_rows: Items without a usable score: null, NaN or infinite.
-        scored_units: Units with at least one score of the model.
+    `unscored_rows` are items without a usable score: null, NaN or infinite.
     """
 
     model: str
@@ -168,17 +159,9 @@ class Split(Frozen):
     rows: tuple[ReplayRow, ...]
 
 
-class Gap(Frozen):
-    """The difference of a metric between two splits: overfitting, if the first is training.
+class Gap(OfModel):
+    """The difference `first - other` of two splits: overfitting, if the first is training."""
 
-    Attributes:
-        difference: `first - other`.
-        p_value: Two-sided, of no difference; unadjusted.
-    """
-
-    model: str
-    traffic: str
-    metric: str
     first: str
     other: str
     difference: float | None
@@ -198,17 +181,13 @@ class CurvePoint(Frozen):
     reason: str | None
 
 
-class Curve(Frozen):
-    """A metric at every cut-off from 1 on.
+class Curve(OfModel):
+    """A metric, by its id without a cut-off, at every cut-off from 1 on.
 
     Attributes:
-        metric: Its id without a cut-off.
         elbow: The cut-off after which the gain levels off; None without one.
     """
 
-    model: str
-    traffic: str
-    metric: str
     points: tuple[CurvePoint, ...]
     elbow: int | None
 
@@ -216,9 +195,7 @@ class Curve(Frozen):
 class CutByValue(Frozen):
     """Metrics whose cut-off depends on the value of a column, over all requests that have one.
 
-    Attributes:
-        column: The column, part of the ids: `recall@device`.
-        ks: Its values and their cut-offs.
+    The column is part of the ids: `recall@device`; `ks` has its values and their cut-offs.
     """
 
     column: str
@@ -227,21 +204,17 @@ class CutByValue(Frozen):
     pairs: tuple[PairRow, ...]
 
 
-class ReplayResult(Tabled, DrawnRecord):
+class ReplayResult(Tabled[ReplayRow], DrawnRecord):
     """The result of a replay.
 
     Attributes:
         definitions: Metric id → its formula.
         policy: How cases that definitions leave open were treated.
-        splits: The same rows by part of the log; empty without splits.
         gaps: The first split compared with each other.
-        curves: Metrics at every cut-off; empty unless requested.
-        by_value: Metrics with a cut-off by a column's value; None unless requested.
-        cut_rows: Cut × cell × model × traffic × metric, without those that need whole lists.
-        cut_pairs: Comparisons of two models in a cell of a cut.
+        cut_rows: Of metrics that need no whole lists.
     """
 
-    ROWS: ClassVar = "rows"
+    ROWS: ClassVar = ("rows", "metric", "model", "traffic")
 
     schema_version: str
     name: str
@@ -262,24 +235,12 @@ class ReplayResult(Tabled, DrawnRecord):
     cut_rows: tuple[ReplayCutRow, ...] = ()
     cut_pairs: tuple[ReplayCutPair, ...] = ()
 
-    def __getitem__(self, key: str | tuple[str | None, ...]) -> ReplayRow:
-        """Return the row of a metric; or of a metric and model; or of these and a traffic."""
-        return named(self.rows, key, "metric", "model", "traffic")
-
     def row(self, metric: str, model: str | None = None, traffic: str | None = None) -> ReplayRow:
-        """Return the first row of a metric, and of a model and a traffic if they are named.
-
-        Raises:
-            KeyError: There is none.
-        """
+        """Return the first row of a metric, and of a model and a traffic if they are named."""
         return self[metric, model, traffic]
 
     def pair(self, metric: str, traffic: str | None = None) -> PairRow:
-        """Return the first comparison of a metric, on a traffic if it is named.
-
-        Raises:
-            KeyError: There is none.
-        """
+        """Return the first comparison of a metric, on a traffic if it is named."""
         return named(self.pairs, (metric, traffic), "metric", "traffic")
 
     def pairs_frame(self) -> "pd.DataFrame":
@@ -291,11 +252,9 @@ Row = TypeVar("Row", ReplayRow, PairRow, ReplayCutRow, ReplayCutPair)
 
 
 def of_metrics(result: ReplayResult, metrics: Sequence[str]) -> ReplayResult:
-    """Return the result that a replay of these metrics alone has: rows in their order.
+    """Return the result that a replay of these metrics alone has, of one without splits and curves.
 
-    Args:
-        result: A replay without splits and curves.
-        metrics: Ids; those that the result does not have are left out.
+    Rows are in the order of the metrics; those that the result does not have are left out.
     """
     places = {name: place for place, name in enumerate(metrics)}
     known = dict(result.definitions)

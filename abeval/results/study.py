@@ -20,13 +20,9 @@ from abeval.views import view
 
 
 class InputFile(Frozen):
-    """A file that was read.
+    """A file that was read: its path as the experiment file's folder sees it, its size in bytes.
 
-    Attributes:
-        path: Its path, as the experiment file's folder sees it.
-        size: Bytes.
-        sha256: Of its content, in hexadecimal.
-        rows: That it has, None where that is not cheap to know: large text, databases.
+    `rows` is None where it is not cheap to know: large text, databases.
     """
 
     log: str
@@ -37,13 +33,7 @@ class InputFile(Frozen):
 
 
 class Provenance(Frozen):
-    """The experiment file, the inputs, the SQL that ran, and the versions that ran it.
-
-    Attributes:
-        experiment: The entries of the experiment file, with those that it includes, as TOML.
-        queries: Name → SQL, as `abeval sql NAME` prints it.
-        versions: Package → version.
-    """
+    """The entries of the experiment file as TOML, the inputs, the SQL by name, the versions."""
 
     experiment: str
     inputs: tuple[InputFile, ...]
@@ -55,13 +45,9 @@ _AGAIN = "write it again with this version of abeval"
 
 
 class Kind(NamedTuple):
-    """A kind of result.
+    """A kind of result: the field of a `Study` that holds it, and a field that only its JSON has.
 
-    Attributes:
-        field: The field of a `Study` that holds it.
-        mark: A field that only its JSON has.
-        record: Its type.
-        version: The version of its JSON that is read; None where the JSON has none.
+    `version` is that of its JSON that is read; None where the JSON has none.
     """
 
     field: str
@@ -79,13 +65,7 @@ KINDS = (ANALYSIS, TIME, REPLAY, AA, AGREEMENT)
 
 
 class Wanted(NamedTuple):
-    """Which results a reader takes.
-
-    Attributes:
-        kinds: Their kinds.
-        otherwise: What is said of a file that holds none of them, after its name.
-        hint: What to name instead.
-    """
+    """Which results a reader takes, and what is said after the name of a file with none of them."""
 
     kinds: Sequence[Kind]
     otherwise: str
@@ -131,10 +111,7 @@ STUDY_SCHEMA_VERSION = "1"
 class Study(DrawnRecord):
     """The results of one experiment that its page shows; None where one was not computed.
 
-    Attributes:
-        outlook: What the experiment could see after more days.
-        provenance: The experiment file, its inputs, SQL and versions.
-        left_out: What was not computed, and why.
+    `left_out` says what was not computed, and why.
     """
 
     analysis: Result | None = None

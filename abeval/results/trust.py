@@ -6,7 +6,7 @@ from typing import ClassVar, Literal
 
 from abeval.assignment import SUB_BUCKETS
 from abeval.results.effects import OfVariant
-from abeval.results.record import DrawnRecord, Frozen, Tabled, named
+from abeval.results.record import DrawnRecord, Frozen, Tabled
 
 CheckStatus = Literal["pass", "warn", "fail", "skipped"]
 Decision = Literal["ship", "do_not_ship", "keep_running", "do_not_trust"]
@@ -20,9 +20,7 @@ class Check(Frozen):
         value: What was measured: a p-value, adjusted over the tests of its family, or a number.
         threshold: From here on it fails: p-values below, numbers above; None if it never does.
         threshold_reason: Why the thresholds are what they are.
-        remedy: What to do where it did not pass.
         metrics: Whose rows are not to be trusted where it fails; None for all of them.
-        is_test: Whether the value is a p-value.
 
     Example:
         >>> lost = Check("clicks_late", "fail", 0.3, 0.2, "30 % late", metrics=("ctr",))
@@ -65,7 +63,6 @@ class SplitPlace(Frozen):
     Attributes:
         dimension: `entry day`, `entry hour`, `hour of the day`, or a segment.
         p_value: That the split is the same in all its cells, Holm over dimensions.
-        worst: The cell that fits the weights least.
         worst_p_value: Of its units, Holm over the cells of all dimensions.
         p_value_without: Of all other cells together against the weights.
     """
@@ -85,9 +82,7 @@ class Influence(OfVariant):
         units: So many units are left out, at most ten of both variants together.
         units_in_variant: How many of them are in `variant`; the others are in control.
         lift: The relative effect of all units, before any adjustment.
-        lift_without: That of all other units.
-        share: The share of the lift that the left out make: (lift - lift_without) / lift; None
-            without a lift.
+        share: The share of the lift that the left out make: (lift - lift_without) / lift.
     """
 
     units: int
@@ -114,11 +109,7 @@ class AAMetric(Frozen):
 
 
 class Balance(OfVariant):
-    """One metric of one variant against control before the period.
-
-    Attributes:
-        p_adjusted: Holm over metrics × variants.
-    """
+    """One metric of one variant against control before the period; Holm over metrics × variants."""
 
     control: float | None
     treatment: float | None
@@ -136,7 +127,7 @@ class Verdict(Frozen):
     sentence: str
 
 
-class AAResult(Tabled, DrawnRecord):
+class AAResult(Tabled[AAMetric], DrawnRecord):
     """A/A replays of an experiment's metrics on its own logs.
 
     Attributes:
@@ -144,11 +135,10 @@ class AAResult(Tabled, DrawnRecord):
             variants compared with control.
         dealt: What is assigned at random: `sub_buckets` or `units`.
         histograms: Metric → number of p-values in each of `BINS` equal bins.
-        refused: Metric → why it is not replayed.
         notes: How the tests that are replayed differ from those of the rows.
     """
 
-    ROWS: ClassVar = "metrics"
+    ROWS: ClassVar = ("metrics", "metric")
 
     alpha: float
     share: float
@@ -159,10 +149,6 @@ class AAResult(Tabled, DrawnRecord):
     refused: Mapping[str, str]
     notes: tuple[str, ...] = ()
     seed: int | None = None
-
-    def __getitem__(self, metric: str) -> AAMetric:
-        """Return the row of a metric."""
-        return named(self.metrics, metric, "metric")
 
     def off(self) -> tuple[str, ...]:
         """Name metrics whose rejection rate is more than three standard errors above alpha.
@@ -218,11 +204,7 @@ def _density(z: float) -> float:
 
 
 class Reassigned(Frozen):
-    """Units by their variant in the log and by the rule.
-
-    Attributes:
-        expected: Variant by the rule; None where it leaves the unit out of the experiment.
-    """
+    """Units by their variant in the log and by the rule, which may leave them out (None)."""
 
     logged: str
     expected: str | None
@@ -230,12 +212,7 @@ class Reassigned(Frozen):
 
 
 class AuditDay(Frozen):
-    """Units that came on one day.
-
-    Attributes:
-        day: Local day of their first impression; None without times.
-        mismatches: Units that the rule puts elsewhere.
-    """
+    """Units by the local day of their first impression, and how many the rule puts elsewhere."""
 
     day: str | None
     units: int
@@ -260,17 +237,16 @@ class Independence(Frozen):
     cramers_v: float | None
 
 
-class AuditResult(Tabled):
+class AuditResult(Tabled[Reassigned]):
     """Whether a log's variants are those that the rule of assignment gives.
 
     Attributes:
         scheme: The platform, or `abeval`; None where the file has no [assignment].
         since: First day from which on mismatches are more frequent than before, if there is one.
-        pairs: This experiment and others, two by two.
         uniformity: P-value of the units being spread evenly over the slots of the last draw.
     """
 
-    ROWS: ClassVar = "matrix"
+    ROWS: ClassVar = ("matrix", "logged", "expected")
 
     experiment: str
     scheme: str | None

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, ClassVar, Literal
 
 from abeval.results import Balance, Ramp
 from abeval.results.effects import Numbers, OfVariant
-from abeval.results.record import DrawnRecord, Tabled, named
+from abeval.results.record import DrawnRecord, Tabled
 from abeval.results.trust import AAResult
 from abeval.views import view
 
@@ -36,7 +36,6 @@ class WindowRow(Numbers, kw_only=True):
         kind: `daily`, `cumulative` or `rolling`; `recurring` for an hour or a weekday.
         days: Length; for an hour or a weekday, the days of the log that have it.
         start: First day: a date, or days since entry; or the hour or weekday.
-        end: Last day.
         partial: Whether the log covers one of its days only in part.
     """
 
@@ -60,8 +59,6 @@ class Rhythm(OfVariant):
     """Whether the effect is the same at all hours of the day, or on all weekdays.
 
     Attributes:
-        by: `hour` or `weekday`.
-        parts: Number of hours or weekdays compared.
         effect: Mean effect, by generalised least squares.
         p_value: Hotelling's test of one effect in all parts, with their covariance.
     """
@@ -108,15 +105,12 @@ class Stability(OfVariant):
 
     Attributes:
         scale: `relative`: effects are log(treatment / control); `absolute`: differences.
-        weeks: Whole weeks among them.
         effect: Mean daily effect, by generalised least squares.
         wald_p_value: Hotelling's test of one effect on all days, but for a weekly rhythm.
-        slope: Change per day.
         late_less_early: Effect of the late whole weeks minus that of as many early ones; with
             fewer than two whole weeks, of the later half minus the earlier.
         change_p_value: Of the shape of change that fits best, over all shapes tested.
         change: `trend`, `decay`, or None without a change.
-        shocks: Single days that differ from the others.
         rhythm_p_value: Of a weekly rhythm in the effect; needs two whole weeks.
         sign_share: Share of rolling windows with the sign of the overall effect.
         significance_share: Share of rolling windows with the conclusion of the overall effect.
@@ -158,7 +152,6 @@ class Novelty(OfVariant):
         p_value: Of no decay, over all time constants tried; of a cohort, at the constant of all.
         start: Fitted effect on the day of entry: a + b.
         long_run: Long-run effect: a; its interval covers all time constants that fit.
-        tau: Time constant in days.
     """
 
     cohort: str
@@ -175,13 +168,7 @@ class Novelty(OfVariant):
 
 
 class EventRow(OfVariant):
-    """The effect inside a calendar event against outside.
-
-    Attributes:
-        days: Whole days inside it.
-        inside: Mean daily effect during the event.
-        overall: Mean daily effect on all days.
-    """
+    """The mean daily effect inside a calendar event, of whole days, outside, and on all days."""
 
     event: str
     days: int
@@ -196,18 +183,15 @@ class EventRow(OfVariant):
     reason: str | None = None
 
 
-class TimeResult(Tabled, DrawnRecord):
+class TimeResult(Tabled[Stability], DrawnRecord):
     """Effects over time: by window, their stability and novelty, and daily looks.
 
     Attributes:
-        partial: Days that the log covers only in part.
         ramps: Stretches of entry days with the same shares; one stretch if they never changed.
-        refused: Metric → why it has no windows.
-        rhythms: Whether hours and weekdays share one effect, if requested.
         before: The same groups compared in the pre-period, before anything differed.
     """
 
-    ROWS: ClassVar = "stability"
+    ROWS: ClassVar = ("stability", "metric", "variant")
 
     schema_version: str
     name: str
@@ -225,10 +209,6 @@ class TimeResult(Tabled, DrawnRecord):
     rhythms: tuple[Rhythm, ...] = ()
     before: tuple[Balance, ...] = ()
     units: Mapping[str, str] = field(default_factory=dict)
-
-    def __getitem__(self, key: str | tuple[str, str]) -> Stability:
-        """Return the stability of a metric, or of a metric and variant where there are several."""
-        return named(self.stability, key, "metric", "variant")
 
     def windows_frame(self) -> "pd.DataFrame":
         """Return one row per metric, variant and window."""
