@@ -6,16 +6,13 @@ from datetime import date
 
 import numpy as np
 
-from abeval.aggregates.row_pass import NO_ROWS, RowSums
+from abeval.aggregates.row_pass import NO_ROWS, PreparedLogs, RowSums
 from abeval.aggregates.source_values import SourceValues, totals
 from abeval.engines.protocol import Engine
 from abeval.engines.sql import by_value, literal, query
-from abeval.experiment.model import Experiment
 from abeval.logs.joins import local_ms, relation
-from abeval.logs.prepare import Prepared
-from abeval.logs.run import Run
 from abeval.logs.shape import UNITS, LogShape
-from abeval.logs.unit_arrays import NO_DAY, UnitDays, Units
+from abeval.logs.unit_arrays import NO_DAY, UnitDays
 from abeval.metrics.definition import UNIT_DAY, Metric, PerUnit, Source
 
 _PREFIX = {"any": "max", "max": "max", "first": "max", "sum": "sum", "count_distinct": "distinct"}
@@ -26,35 +23,10 @@ _NOTHING = ("0 as sum_no_sum", "0 as max_no_max", "0 as distinct_no_count")
 
 
 @dataclass(frozen=True)
-class ReadLogs:
-    """Logs that are prepared, and read as far as metrics need it.
+class ReadLogs(PreparedLogs):
+    """Prepared logs, with what kernels computed of single impressions."""
 
-    `rows` is what kernels computed of single impressions.
-    """
-
-    run: Run
-    prepared: Prepared
     rows: RowSums = NO_ROWS
-
-    @property
-    def experiment(self) -> Experiment:
-        """Return what is analysed."""
-        return self.run.experiment
-
-    @property
-    def engine(self) -> Engine:
-        """Return where queries run."""
-        return self.run.engine
-
-    @property
-    def shape(self) -> LogShape:
-        """Return what the logs have."""
-        return self.prepared.shape
-
-    @property
-    def units(self) -> Units:
-        """Return the analysed units."""
-        return self.prepared.placed.units
 
     def days(self, source: Source, metrics: Sequence[Metric], by_day: bool = False) -> UnitDays:
         """Return a source by unit and day.

@@ -102,8 +102,7 @@ def prepare(
         cells = _read_cells(run, shape)
         placed = place_units(run, shape, cells)
         read = _columns_besides(experiment, metrics, shape, cuts, by_arrays, bool(extra))
-        others = lacking or read or shape.outcomes or shape.table is not None
-        if units_read or others:
+        if units_read or read or shape.outcomes or shape.table is not None:
             placed = replace(placed, units=units.write_units(run, shape, placed.units))
             _write_impressions(run, shape, read)
         checks.check_outcomes(bool(shape.outcomes), shape.knows_entries)
@@ -144,8 +143,7 @@ def _read_cells(run: Run, shape: LogShape) -> Cells:
     # Of a table of units, a draw of each row costs less in the pass than looking its unit up later.
     is_dealt = experiment.of_units and experiment.trust.aa_runs
     bucket = sub_bucket_sql(engine, experiment.salt, "unit_id") if is_dealt else None
-    by_log = shape.names_variant and not experiment.assigns and shape.exposures is None
-    cells = read_cells(engine, shape, [*experiment.variants] if by_log else None, bucket)
+    cells = read_cells(engine, shape, views.set_aside(experiment, shape, of_cells=True), bucket)
     units.write_names(engine, shape)
     return cells
 

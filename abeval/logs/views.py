@@ -220,6 +220,7 @@ def seen_view(experiment: Experiment, shape: LogShape, engine: Engine, join: Seq
         ts = "own_ts"
     # In UTC the milliseconds are known: this spares a tenth of the pass over the log.
     local_ms = "time_ms" if zone == "UTC" else engine.epoch_ms("ts")
+    aside = set_aside(experiment, shape)
     # Doubles are exact here, and divide in half the time that whole numbers take.
     return f"""
     with named as (select {", ".join(columns)} from kept_impressions),
@@ -231,7 +232,8 @@ def seen_view(experiment: Experiment, shape: LogShape, engine: Engine, join: Seq
         cast(floor({local_ms} / 3600000.0e0) as bigint) as hour
       from timed
     )
-    select *, phase = {IN_PERIOD} as in_period, {_set_aside(experiment, shape)} as set_aside
+    select *, phase = {IN_PERIOD} as in_period,
+      case when unit_id is null then 'null_unit' else {aside} end as set_aside
     from dated
     """
 
@@ -253,10 +255,9 @@ def _within(period: Period) -> str:
     return f"ts >= {start} and ts < {end}"
 
 
-def _set_aside(experiment: Experiment, shape: LogShape) -> str:
-    """Write why an impression is set aside by its unit_id, phase and variant; null if it is not."""
+def set_aside(experiment: Experiment, shape: LogShape, of_cells: bool = False) -> str:
+    """Write why a unit's impressions, or cells of them, are set aside; null if they are not."""
     reasons = [
-        ("unit_id is null", "null_unit"),
         (f"phase = {NO_TIME}", "null_time"),
         (f"phase = {OUTSIDE}", "outside_period"),
     ]
@@ -266,6 +267,7 @@ def _set_aside(experiment: Experiment, shape: LogShape) -> str:
             (f"phase = {IN_PERIOD} and variant is null", "null_variant"),
             (f"phase = {IN_PERIOD} and variant not in ({known})", "not_compared"),
         ]
+    reasons += [("not is_exposed", "not_exposed")] if of_cells else []
     cases = " ".join(f"when {test} then {literal(reason)}" for test, reason in reasons)
     return f"case {cases} end"
 
@@ -384,11 +386,10 @@ def _category(shape: LogShape, is_joined: bool) -> tuple[str, str]:
 
 def logged_cells(experiment: Experiment, shape: LogShape) -> str:
     """Write the cells of the log, each with the reason if its impressions are set aside."""
-    reason = _set_aside(experiment, shape)
+    aside = set_aside(experiment, shape, of_cells=True)
     return (
-        f"select *, phase = {IN_PERIOD} as in_period, hour // 24 as day, "
-        f"coalesce({reason}, case when not is_exposed then 'not_exposed' end) as set_aside "
-        "from logged_sums"
+        f"select *, phase = {IN_PERIOD} as in_period, hour // 24 as day, case when unit_id is null "
+        f"then 'null_unit' else {aside} end as set_aside from logged_sums"
     )
 
 

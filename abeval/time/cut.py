@@ -227,8 +227,8 @@ def _clock(
     panel = Panel(timed.panel.units, timed.panel.entry, *of_cells, size)
     presences = panel.presences(timed.variants, len(timed.days))
     values = {
-        source: panel.values(
-            timed.logs.read,
+        source: timed.sources[source].whole.at(
+            panel.unit,
             {name: np.add.reduceat(column[order], starts) for name, column in own.items()},
         )
         for source, own in columns.items()

@@ -9,8 +9,6 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from abeval.aggregates.metric_queries import ReadLogs
-from abeval.aggregates.source_values import SourceValues
 from abeval.inference.aa import skewness_of
 from abeval.inference.comparison import Arms
 from abeval.inference.special_tests import Shape
@@ -56,18 +54,6 @@ class Panel(NamedTuple):
     unit: NDArray[np.int32]
     day: NDArray[np.int32]
     days: int
-
-    def values(self, read: ReadLogs, columns: Mapping[str, Whole]) -> SourceValues:
-        """Return what metrics are of each row, from columns of their source."""
-        known = self.units
-        # Of the units of rows, only the groups are read: nothing else is written out.
-        units = known._replace(
-            variant=known.variant[self.unit],
-            stretch=known.stretch[self.unit],
-            segments={},
-            covariates={},
-        )
-        return SourceValues(read.experiment, read.shape, units, columns, {})
 
     def within(self, span: Span) -> Places:
         """Return the rows of some days."""

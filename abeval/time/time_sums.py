@@ -12,7 +12,7 @@ from abeval.aggregates import aggregates
 from abeval.aggregates.collect import Collected, unit_counts
 from abeval.aggregates.metric_queries import ReadLogs
 from abeval.aggregates.row_pass import KERNELS, row_sums
-from abeval.aggregates.source_values import SourceValues, rows_of, totals
+from abeval.aggregates.source_values import SourceValues, rows_of
 from abeval.aggregates.sums import DAY, WHOLE, ByStretch, by_stretch, slices_of
 from abeval.aggregates.wanted import refusals, wanted_of
 from abeval.bounds import MAX_WINDOW_DAYS
@@ -249,9 +249,8 @@ def _source_sums(
     days = days._replace(columns={name: days.columns[name] for name in names})
     rows = rows_of(days, panel.unit, panel.day + first)
     by_day = {name: np.append(column, 0)[rows] for name, column in days.columns.items()}
-    now, before = (totals(days, part, len(panel.entry)) for part in (True, False))
-    whole = SourceValues(read.experiment, read.shape, panel.units, now, before)
-    return SourceSums(panel.values(read, by_day), whole)
+    whole = read.values(days)
+    return SourceSums(whole.at(panel.unit, by_day), whole)
 
 
 def columns_of(read: ReadLogs, metrics: Sequence[Metric]) -> list[str]:
