@@ -74,12 +74,8 @@ def collect_prepared(
 ) -> Collected:
     """Aggregate the logs as `collect` does, and keep what was read of them.
 
-    Args:
-        run: The experiment and its engine.
-        metrics: Those of the scorecard.
-        by_bucket: `buckets` has every metric by sub-bucket, however few the units are: the same
-            units are in a sub-bucket of each metric, which values of single units do not say.
-        further: What else will be read of the logs.
+    With `by_bucket`, `buckets` has every metric by sub-bucket, however few the units are: the same
+    units are in a sub-bucket of each metric, which values of single units do not say.
     """
     experiment, engine = run.experiment, run.engine
     read = [*metrics, *covariate_means(experiment), *spread_metrics(metrics)]
@@ -139,9 +135,7 @@ def collect_prepared(
 
 @dataclass
 class _UnitSums:
-    """The sums of metrics that have a value per unit, to which sources are added one by one.
-
-    A source's values are dropped before those of the next one are read.
+    """The sums of metrics that have a value per unit, of one source after the other.
 
     Attributes:
         bucket: The sub-bucket of each unit, where sums by them are taken.
@@ -263,12 +257,7 @@ def _file_rows(logs: ReadLogs, lacks: int, files: Sequence[str]) -> str:
 
 
 def run_definitions(run: Run) -> None:
-    """Run every definition that the metrics of an experiment ask for.
-
-    Raises:
-        LogError: A log is missing, unreadable, or not what the file says.
-        QueryError: The engine could not run a query.
-    """
+    """Run every definition that the metrics of an experiment ask for; raises as `collect`."""
     chosen = chosen_metrics(run.experiment)
     prepared = prepare(run, [*chosen, *spread_metrics(chosen)])
     wanted = wanted_of(run.experiment, chosen, prepared)
@@ -285,10 +274,7 @@ def run_definitions(run: Run) -> None:
 
 
 def run_median(experiment: Experiment, shape: LogShape, engine: Engine, metric: Metric) -> None:
-    """Create `quantile_level` of the values that a metric ranks, `quantile_below` of their median.
-
-    Where variants differ in the value, such as the score of their model, each has its own.
-    """
+    """Create `quantile_level` of what a metric ranks, `quantile_below` of each variant's median."""
     columns = value_columns(shape, experiment, metric)
     listed = {variant: f"i.{column}" for variant, column in columns.items()}
     engine.table("quantile_event", _EVENTS.format(value=by_value("u.variant", listed)))

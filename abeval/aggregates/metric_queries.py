@@ -29,12 +29,9 @@ class ReadLogs(PreparedLogs):
     rows: RowSums = NO_ROWS
 
     def days(self, source: Source, metrics: Sequence[Metric], by_day: bool = False) -> UnitDays:
-        """Return a source by unit and day.
+        """Return a source by unit and day; of a source of events, what these metrics need.
 
-        Args:
-            source: Any that has values per unit.
-            metrics: Of a source of events: the metrics whose values it computes.
-            by_day: Whether a source whose days do not add up is wanted by day.
+        `by_day` asks for the days of a source whose days do not add up.
         """
         if source is UNIT_DAY:
             return self.prepared.days
@@ -82,10 +79,9 @@ def scored_rows(shape: LogShape, columns: Sequence[str]) -> str:
 
 
 def _write_unit_event(logs: ReadLogs, metrics: Sequence[Metric]) -> None:
-    """Create `unit_event` for metrics of one source: of one log, or funnels.
+    """Create `unit_event` for metrics of one source: a column each, by how a unit's are combined.
 
-    Each metric has a column of the rows, named by how a unit's are combined; one row more per unit
-    says whether its window has closed.
+    One row more per unit says whether its window has closed.
     """
     engine, shape = logs.engine, logs.shape
     chosen = list({m.per_unit.number: m.per_unit for m in metrics if m.per_unit}.values())

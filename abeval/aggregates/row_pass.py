@@ -337,14 +337,7 @@ class RowPass(PreparedLogs):
 def row_sums(
     run: Run, prepared: Prepared, wanted: Wanted, bucket: SubBuckets, by_day: bool = False
 ) -> RowSums:
-    """Compute what the wanted metrics need of the rows.
-
-    Args:
-        run: The experiment and its engine.
-        prepared: What is known of the logs.
-        wanted: The metrics.
-        bucket: As of `RowPass`.
-        by_day: Whether windows are computed of the sums.
+    """Compute what the wanted metrics need of the rows; by day too, if windows are computed.
 
     Raises:
         ExperimentError: The expression of a value cannot be computed.

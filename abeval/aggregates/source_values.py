@@ -291,13 +291,9 @@ def by_unit(unit: NDArray[np.int32], values: NDArray[np.integer], units: int) ->
 def day_rows(
     values: SourceValues, days: UnitDays, metrics: Sequence[Metric], active: UnitDays
 ) -> list[Row]:
-    """Return sums of metrics by day over the units that are active on it.
+    """Return sums of metrics of a source by day over the units that are active on it.
 
-    Args:
-        values: Of the source.
-        days: The source by unit and day; a unit has 0 on a day that it lacks.
-        metrics: Of the source.
-        active: Days of the units, with an impression.
+    A unit has 0 on a day that `days` of the source lack; `active` has those with an impression.
     """
     rows = np.flatnonzero(active.in_period & (active.day != NO_DAY))
     unit, day = active.unit[rows], active.day[rows]

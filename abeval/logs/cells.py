@@ -176,10 +176,7 @@ def _kind(row: Sequence[Cell]) -> Kind:
 
 
 def days_of_units(cells: Cells, unit_of: arrays.Codes) -> arrays.UnitDays:
-    """Sum the cells of analysed units by day, with `c_days`, which counts days.
-
-    `unit_of` is the place of each unit among the analysed ones, `NONE` where it is not.
-    """
+    """Sum the cells of analysed units, by their places `unit_of`, by day; `c_days` counts days."""
     unit = unit_of[cells.unit]
     rows = arrays.where(cells.counts & (unit != arrays.NONE))
     days = arrays.unit_days(unit, cells.in_period, cells.day, cells.sums, rows)

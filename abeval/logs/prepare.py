@@ -69,8 +69,7 @@ def prepare(
     Args:
         run: The experiment, its logs and an engine.
         metrics: What to compute.
-        extra: Columns of the impressions that the views keep, under `own_name`; or what chooses
-            them, once the log's columns are known.
+        extra: Columns of the impressions that the views keep, or what chooses them.
         cuts: Names of the cuts whose values, and the sums of whose rows, `impressions` keeps.
         by_arrays: Sources that read the log themselves, not `impressions`.
         units_read: Whether queries read `units` and `impressions` also where no metric needs them.
@@ -143,7 +142,7 @@ def _read_cells(run: Run, shape: LogShape) -> Cells:
     # Of a table of units, a draw of each row costs less in the pass than looking its unit up later.
     is_dealt = experiment.of_units and experiment.trust.aa_runs
     bucket = sub_bucket_sql(engine, experiment.salt, "unit_id") if is_dealt else None
-    cells = read_cells(engine, shape, views.set_aside(experiment, shape, of_cells=True), bucket)
+    cells = read_cells(engine, shape, views.set_aside(experiment, shape, is_named=True), bucket)
     units.write_names(engine, shape)
     return cells
 

@@ -74,10 +74,7 @@ def place_of(names: Sequence[str], name: str | None) -> int:
 
 
 def of_names(engine: Engine, sql: str, hashes: arrays.Whole) -> arrays.Whole:
-    """Compute a whole number of each unit's id, by SQL over `logged_id` that is never null.
-
-    `hashes` are those of the units, sorted; `write_names` has been called.
-    """
+    """Compute a whole number of each unit of sorted hashes, by SQL over `logged_id`, never null."""
     # A cast of a column: on Spark a cast becomes a long expression, which repeats what it is of.
     valued = f"select unit_hash, {sql} as value from logged_names"
     table = engine.arrays(f"select unit_hash, cast(value as bigint) as value from ({valued}) as n")
@@ -123,11 +120,7 @@ def expected_by_rule(
 
 
 def write_units(run: Run, shape: LogShape, units: arrays.Units) -> arrays.Units:
-    """Create `unit_names` and `units`, for queries over rows of the logs.
-
-    Returns:
-        The units, with what the table of units says of them.
-    """
+    """Create `unit_names` and `units`, and return the units with what their table says of them."""
     engine, experiment = run.engine, run.experiment
     number = np.arange(len(units.hash))
     engine.add_arrays("placed_hashes", {"unit_hash": units.hash, "unit_id": number})
@@ -179,8 +172,7 @@ def segments_of(
     """Find the segments of each analysed unit, empty where it has none.
 
     They are those of its first impression in the period, of its last one before, or of its
-    exposure, as the experiment says; a table of units has one value of each. `hashes` are those of
-    the analysed units, `unit_of` the place of each unit of the cells among them.
+    exposure, as the experiment says; a table of units has one value of each.
     """
     experiment = run.experiment
     of_exposures = _of_exposures(run.engine, [*experiment.known_from("exposure")], hashes)
@@ -228,10 +220,7 @@ def _of_exposures(
 
 
 def _described(run: Run, table: Computed, units: arrays.Units) -> arrays.Units:
-    """Create `described_rows`: distinct rows of the table of units, and why some do not count.
-
-    Returns the units with the segments and covariates of their rows; empty and 0 without a row.
-    """
+    """Create `described_rows` of the table of units; return units with its values, else 0."""
     engine = run.engine
     engine.view("unit_log", views.unit_log_view(run.experiment, table))
     engine.table("described_rows", query("log/described_rows"))

@@ -146,10 +146,7 @@ def _dwell_ms(log: LogColumns, source: ImpressionLog | ClickLog) -> str:
 
 
 def _click_keys(log: LogColumns, join: Sequence[str], last: str = "0") -> list[str]:
-    """Write what ties a click to its impression, always three columns; unused ones are zero.
-
-    `join` are the columns' canonical names, `last` is SQL in place of the last unused one.
-    """
+    """Write what ties a click to its impression, three columns; unused ones are 0, or `last`."""
     used = [column(log, name) for name in join]
     unused = ["0", "0", last][len(used) :]
     return [f"{sql} as {key}" for sql, key in zip([*used, *unused], CLICK_KEYS, strict=True)]
@@ -220,7 +217,6 @@ def seen_view(experiment: Experiment, shape: LogShape, engine: Engine, join: Seq
         ts = "own_ts"
     # In UTC the milliseconds are known: this spares a tenth of the pass over the log.
     local_ms = "time_ms" if zone == "UTC" else engine.epoch_ms("ts")
-    aside = set_aside(experiment, shape)
     # Doubles are exact here, and divide in half the time that whole numbers take.
     return f"""
     with named as (select {", ".join(columns)} from kept_impressions),
@@ -232,8 +228,7 @@ def seen_view(experiment: Experiment, shape: LogShape, engine: Engine, join: Seq
         cast(floor({local_ms} / 3600000.0e0) as bigint) as hour
       from timed
     )
-    select *, phase = {IN_PERIOD} as in_period,
-      case when unit_id is null then 'null_unit' else {aside} end as set_aside
+    select *, phase = {IN_PERIOD} as in_period, {_set_aside(experiment, shape)} as set_aside
     from dated
     """
 
@@ -255,9 +250,10 @@ def _within(period: Period) -> str:
     return f"ts >= {start} and ts < {end}"
 
 
-def set_aside(experiment: Experiment, shape: LogShape, of_cells: bool = False) -> str:
-    """Write why a unit's impressions, or cells of them, are set aside; null if they are not."""
+def _set_aside(experiment: Experiment, shape: LogShape, is_named: bool = False) -> str:
+    """Write why an impression, perhaps surely of a unit, is set aside; null if it is not."""
     reasons = [
+        *([] if is_named else [("unit_id is null", "null_unit")]),
         (f"phase = {NO_TIME}", "null_time"),
         (f"phase = {OUTSIDE}", "outside_period"),
     ]
@@ -267,7 +263,6 @@ def set_aside(experiment: Experiment, shape: LogShape, of_cells: bool = False) -
             (f"phase = {IN_PERIOD} and variant is null", "null_variant"),
             (f"phase = {IN_PERIOD} and variant not in ({known})", "not_compared"),
         ]
-    reasons += [("not is_exposed", "not_exposed")] if of_cells else []
     cases = " ".join(f"when {test} then {literal(reason)}" for test, reason in reasons)
     return f"case {cases} end"
 
@@ -314,8 +309,7 @@ def cut_columns(shape: LogShape, cuts: Sequence[str]) -> list[str]:
 def logged_view(experiment: Experiment, shape: LogShape) -> str:
     """Write every impression with click, dwell, components `c_…`, segments `s_…`, cuts `k_…`.
 
-    Components that could fail are computed only for impressions that count, so that a row that is
-    set aside cannot stop the run.
+    Components that could fail are computed only for impressions that count.
     """
     keep = experiment.logs.rows.dwell_without_click == "keep"
     dwell = "dwell_seen" if keep else "case when click = 1 then dwell_seen else 0 end"
@@ -386,11 +380,16 @@ def _category(shape: LogShape, is_joined: bool) -> tuple[str, str]:
 
 def logged_cells(experiment: Experiment, shape: LogShape) -> str:
     """Write the cells of the log, each with the reason if its impressions are set aside."""
-    aside = set_aside(experiment, shape, of_cells=True)
     return (
-        f"select *, phase = {IN_PERIOD} as in_period, hour // 24 as day, case when unit_id is null "
-        f"then 'null_unit' else {aside} end as set_aside from logged_sums"
+        f"select *, phase = {IN_PERIOD} as in_period, hour // 24 as day, "
+        f"{set_aside(experiment, shape)} as set_aside from logged_sums"
     )
+
+
+def set_aside(experiment: Experiment, shape: LogShape, is_named: bool = False) -> str:
+    """Write why a cell, perhaps surely of a unit, is set aside; null if it is not."""
+    reason = _set_aside(experiment, shape, is_named)
+    return f"coalesce({reason}, case when not is_exposed then 'not_exposed' end)"
 
 
 def clicks_view(source: ClickLog, log: LogColumns, engine: Engine, join: Sequence[str]) -> str:

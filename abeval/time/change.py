@@ -77,8 +77,7 @@ class Change(NamedTuple):
     """How a series of effects changes: the trend or decay that is significant, or None.
 
     `p_value` is of the best shape, before the single days in `shocks` were left out; `matches` are
-    the
-    shapes of the last search; `design` has constant, rhythm and shocks.
+    the shapes of the last search; `design` has constant, rhythm and shocks.
     """
 
     p_value: float
@@ -132,11 +131,7 @@ def whole_weeks(days: Sequence[int]) -> tuple[tuple[int, ...], ...]:
 
 
 def find_change(series: Series) -> Change:
-    """Search trends, decays and shocks; a single odd day is left out and the search goes on.
-
-    Raises:
-        Refusal: As `shapes.search`.
-    """
+    """Search trends, decays and shocks; a single odd day is left out and the search goes on."""
     times = series.times
     longest = (times[-1] + 1 - times[0]) * SETTLED
     candidates = [
@@ -229,8 +224,7 @@ def _novelty(
 ) -> Novelty:
     """Return the row of a decay, from its fits, whose first coefficient is the long run.
 
-    `best` has long run and height of the decay in the best fit. An effect that is first more in the
-    metric's good direction than later is novel.
+    `best` has long run and height in the best fit; novel is what is first better than later.
     """
     level, height = best
     ends = [(float(fit.coefficients[0]), math.sqrt(fit.covariance[0, 0])) for fit in fits]

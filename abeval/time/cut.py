@@ -32,13 +32,7 @@ from abeval.time.windows import Axis, Course, Window, row_of, spans
 def cut_windows(
     timed: time_sums.TimedLogs, widths: Sequence[int], step: Step
 ) -> dict[Key, tuple[Window, ...]]:
-    """Return windows of metrics whose days do not add up, or that are capped or adjusted.
-
-    Args:
-        timed: The logs.
-        widths: Days of rolling windows.
-        step: Called with the name of each step as it begins.
-    """
+    """Return windows of metrics whose days do not add up, or that are capped or adjusted."""
     windows: dict[Key, list[Window]] = {}
     experiment = timed.logs.read.experiment
     inference = experiment.inference.model_copy(update={"looks": "fixed"})
@@ -209,14 +203,7 @@ def _clock(
     rows: tuple[NDArray[np.integer], NDArray[np.integer], int],
     columns: Mapping[Source, Mapping[str, NDArray[np.integer]]],
 ) -> dict[str, MetricDays]:
-    """Sum metrics by unit and hour or weekday.
-
-    Args:
-        timed: The logs.
-        metrics: Of the sources.
-        rows: Place of the unit and of the hour of each row, and how many hours there are.
-        columns: Source → its columns on the rows.
-    """
+    """Sum metrics by unit and hour; `rows` are units, hours, and how many hours there are."""
     if not metrics:
         return {}
     unit, place, size = rows

@@ -216,11 +216,9 @@ class DaySums:
     def windows(
         self, windows: Sequence[tuple[Sequence[int], Span]], entered: bool = False
     ) -> list[Moments]:
-        """Return moments of (y, x) over the units of each window.
+        """Return moments of (y, x) over the units of each window: its days of entry, and its days.
 
-        Args:
-            windows: Days of entry of the units, one after another, and the window's days.
-            entered: Whether units count from their entry on, instead of those active in it.
+        If `entered`, units count from their entry on, instead of those active in it.
         """
         ends = [(cohorts[0], cohorts[-1]) if cohorts else (0, -1) for cohorts, _ in windows]
         cohorts, spans = np.array(ends), np.array([span for _, span in windows])
@@ -264,10 +262,8 @@ class MetricDays:
     """One metric: the values of its units by day, of which `DaySums` are made when they are needed.
 
     Attributes:
-        days: Variant → when its units were active.
-        ages: The same by days since entry; of hours and weekdays, none.
-        y: Numerators, of which the presences say the rows.
-        x: Denominators.
+        days: Variant → when its units were active; `ages` by days since entry.
+        y: Numerators, of which the presences say the rows; `x` denominators.
         scales: What one counted unit of y and of x is worth.
         per_unit: Whether the metric divides by units instead of by x.
     """
@@ -330,12 +326,7 @@ def _cumulate(sums: NDArray[np.integer]) -> None:
 
 
 def _boxes(sums: NDArray[np.integer], *sides: Places) -> Whole:
-    """Return the sum over each box of cumulated sums, in parts, shape (parts, boxes).
-
-    Args:
-        sums: Shape (parts, ...).
-        sides: First and last place of each box on every axis, shape (boxes, 2).
-    """
+    """Return the sum over each box of cumulated sums, in parts; sides have shape (boxes, 2)."""
     totals = np.zeros((len(sums), len(sides[0])), dtype=np.int64)
     for ends in product((0, 1), repeat=len(sides)):
         corner: tuple[Any, ...] = tuple(s[:, end] + end for s, end in zip(sides, ends, strict=True))
@@ -375,9 +366,8 @@ class Thirds:
 class Known(NamedTuple):
     """What is known of a metric's skewness in a variant and control.
 
-    `windows` are moments of both in windows of the calendar: its days, whether units count from
-    entry
-    on; `shape` says how skewed values are in others.
+    `windows` are moments of both in days of the calendar, whether units count from entry;
+    `shape` says how skewed values are in others.
     """
 
     windows: Mapping[tuple[Span, bool], tuple[Moments, Moments]]

@@ -49,8 +49,6 @@ class OpenLogs:
     """Logs that are read, and the metrics that they can give.
 
     Attributes:
-        read: The logs.
-        metrics: Metrics for which the logs have every column.
         refused: Metric → why the logs cannot give it.
         stretches: Stretches of entry days of one split each; none where it did not change.
     """
@@ -118,7 +116,6 @@ class TimedLogs(NamedTuple):
     """Open logs with their days.
 
     Attributes:
-        logs: The logs.
         days: Every day from the first with an impression to the last (ISO).
         first: The first of them, counted from 1970.
         partial: Days that the log covers only in part, or not at all.
@@ -143,12 +140,10 @@ class ClockSums(NamedTuple):
     """Values by hour of the day, or by weekday.
 
     Attributes:
-        by: `hour` or `weekday`.
         labels: `00:00` to `23:00`, or `Monday` to `Sunday`.
         days: How many days of the log have each.
         partial: Whether the log covers one of these days only partly.
-        metrics: Metric → its values by hour or weekday.
-        refused: Metrics that have none.
+        metrics: Metric → its values by hour or weekday; those without are `refused`.
     """
 
     by: By
@@ -344,11 +339,7 @@ def _days(experiment: Experiment, prepared: Prepared) -> tuple[tuple[str, ...], 
 
 
 def growths_of(collected: Collected, metrics: Sequence[Metric]) -> dict[str, Growth]:
-    """Return the growth of each metric whose days add up; none of logs without time.
-
-    Raises:
-        LogError: The log covers more days than can be followed.
-    """
+    """Return the growth of each metric whose days add up; none of logs without time."""
     if not len(collected.aggregates.days):
         return {}
     line = timeline_of(timed(OpenLogs.of(collected.logs, metrics), collected.logs.run.step))

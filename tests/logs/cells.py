@@ -185,7 +185,7 @@ def small_log(
             engine.table("exposed", query("log/exposed"))
         # Where a salt assigns units, no variant of the log is set aside.
         by_log = experiment if only else plan(assignment={"salt": "s"})
-        cells = read_cells(engine, shape, set_aside(by_log, shape, of_cells=True))
+        cells = read_cells(engine, shape, set_aside(by_log, shape, is_named=True))
         write_names(engine, shape)
         rows = engine.rows("select unit_hash, logged_id from logged_names")
         names = {int(str(one)): str(name) for one, name in rows}
