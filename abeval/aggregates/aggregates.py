@@ -184,14 +184,14 @@ class Aggregates:
         unit_aucs: Units by their own AUC, where GAUC is a metric.
     """
 
-    moments: Sequence[tuple[Cell, ...]]
-    catalogue_size: int | None
-    units: Sequence[VariantUnits]
-    accounts: Sequence[LogRows]
-    days: Sequence[DayRows]
-    refused: Mapping[str, tuple[str, ...]]
-    facts: Mapping[str, int]
-    caps: Mapping[str, tuple[int, int | None]]
+    moments: Sequence[tuple[Cell, ...]] = ()
+    catalogue_size: int | None = None
+    units: Sequence[VariantUnits] = ()
+    accounts: Sequence[LogRows] = ()
+    days: Sequence[DayRows] = ()
+    refused: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    facts: Mapping[str, int] = field(default_factory=dict)
+    caps: Mapping[str, tuple[int, int | None]] = field(default_factory=dict)
     quantiles: Mapping[str, Mapping[str, Quantile]] = field(default_factory=dict)
     buckets: Mapping[str, BucketSums] = field(default_factory=dict)
     reach: Reach = NO_REACH

@@ -12,7 +12,6 @@ from abeval.aggregates.aggregates import Aggregates, UnitsByAuc, VariantUnits, g
 from abeval.aggregates.audits import audit_sums
 from abeval.aggregates.cells import joined_cells
 from abeval.aggregates.cuts import cut_sums
-from abeval.aggregates.kernels.rows import HashIndex
 from abeval.aggregates.metric_queries import ReadLogs, scored_rows
 from abeval.aggregates.quantiles import collect_quantiles, quantile_groups
 from abeval.aggregates.row_pass import KERNELS, row_sums
@@ -29,7 +28,7 @@ from abeval.logs.prepare import Extra, prepare
 from abeval.logs.run import Run
 from abeval.logs.shape import LogShape, value_columns
 from abeval.logs.unit_arrays import Units
-from abeval.logs.units import SubBuckets, sub_buckets
+from abeval.logs.units import SubBuckets, places_of_hashes, sub_buckets
 from abeval.logs.views import show_scored, variant_of
 from abeval.metrics.definition import CATALOGUE, GAUC, QUANTILE, UNIT_DAY, Metric, Source
 from abeval.stats.quantiles import PARTS
@@ -234,7 +233,7 @@ def lacking_sums(logs: ReadLogs) -> list[Row]:
             counts = "cast(count(*) as bigint) as x, cast(sum(lacks) as bigint) as y"
             read = engine.arrays(f"select {unit} as unit, {counts} from file_rows group by 1")
             hashes, x, y = (np.asarray(column, dtype=np.int64) for column in read.values())
-            place = HashIndex(logs.units.hash).places(hashes)
+            place = places_of_hashes(hashes, logs.units.hash)
             arm = np.where(place >= 0, logs.units.variant[place], -1)
         known = np.flatnonzero(arm >= 0)
         terms = Terms(y[known], x[known])

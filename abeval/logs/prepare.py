@@ -166,7 +166,8 @@ def _columns_besides(
     if keeps_extra and (read or cuts):
         read += views.plain_columns(shape)
     if cuts:
-        read += views.cut_columns(shape, cuts)
+        named = (quoted(views.cut_name(name)) for name in cuts)
+        read += ["in_period", *named, *shape.components.values()]
     return list(dict.fromkeys(read))
 
 

@@ -54,18 +54,9 @@ def places_of_hashes(wanted: arrays.Whole, known: arrays.Whole) -> arrays.Codes:
         >>> places_of_hashes(np.array([5, 4]), known).tolist()
         [1, -1]
     """
-    if not len(known):
-        return np.full(len(wanted), arrays.NONE)
     if np.array_equal(wanted, known):
         return np.arange(len(known))
-    if (wanted[1:] < wanted[:-1]).any():
-        # In order, each look-up is beside the one before: many times as fast.
-        order = np.argsort(wanted)
-        places = np.empty(len(wanted), dtype=np.int64)
-        places[order] = places_of_hashes(wanted[order], known)
-        return places
-    place = np.minimum(np.searchsorted(known, wanted), len(known) - 1)
-    return np.where(known[place] == wanted, place, arrays.NONE)
+    return arrays.HashIndex(known).places(wanted).astype(np.int64)
 
 
 def place_of(names: Sequence[str], name: str | None) -> int:

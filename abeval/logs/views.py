@@ -301,11 +301,6 @@ def plain_columns(shape: LogShape) -> list[str]:
     return [*plain, *_kept_columns(shape)]
 
 
-def cut_columns(shape: LogShape, cuts: Sequence[str]) -> list[str]:
-    """List the columns that sums by cut are made of."""
-    return ["in_period", *(quoted(cut_name(name)) for name in cuts), *shape.components.values()]
-
-
 def logged_view(experiment: Experiment, shape: LogShape) -> str:
     """Write every impression with click, dwell, components `c_…`, segments `s_…`, cuts `k_…`.
 

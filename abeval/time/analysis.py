@@ -140,9 +140,8 @@ def _on_calendar(
     verdict, series = change.stability_of(course, decays)
     looks, window_days, more = _looks(line, course, windows)
     sign_share, significance_share = change.agreement(metric, rows)
-    events: tuple[EventRow, ...] = ()
-    if series is not None:
-        events = change.event_rows(course, line.experiment.events, series)
+    dated = () if series is None else line.experiment.events
+    events = tuple(change.event_row(course, event, series) for event in dated if series)
     verdict = replace(
         verdict,
         window_days=window_days,

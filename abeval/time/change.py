@@ -267,11 +267,6 @@ def _of_cohort(
     return replace(row, cohort=" to ".join(days), p_value=p_value)
 
 
-def event_rows(course: Course, events: Sequence[Event], series: Series) -> tuple[EventRow, ...]:
-    """Test the effect inside each event against outside."""
-    return tuple(_event_row(course, event, series) for event in events)
-
-
 def _inside(event: Event, series: Series, labels: Sequence[str]) -> Bools:
     """Tell whether each day of the series touches the event."""
     start, end = (str(bound.date()) for bound in event.bounds)
@@ -282,7 +277,8 @@ def _inside(event: Event, series: Series, labels: Sequence[str]) -> Bools:
     )
 
 
-def _event_row(course: Course, event: Event, series: Series) -> EventRow:
+def event_row(course: Course, event: Event, series: Series) -> EventRow:
+    """Test the effect inside an event against outside."""
     inside = _inside(event, series, course.axis.labels)
     row = EventRow(course.metric.name, course.variant, event.name, int(inside.sum()))
     if row.days in (0, len(inside)):

@@ -8,7 +8,7 @@ from datetime import date
 import numpy as np
 from numpy.typing import NDArray
 
-from abeval.aggregates.aggregates import Aggregates, VariantUnits
+from abeval.aggregates.aggregates import Aggregates, VariantUnits, grouped
 from abeval.aggregates.collect import listed_items
 from abeval.aggregates.kernels.reach import Reach
 from abeval.aggregates.quantiles import quantiles_of, values_of
@@ -46,7 +46,7 @@ def cut_windows(
         or (m.cap is not None and m.source.capped)
         or (inference.adjust != "none" and m.is_mean_or_ratio and m.source.daily)
     ]
-    for source, group in time_sums.by_source(own).items():
+    for source, group in grouped(own, lambda metric: metric.source).items():
         step(f"windows of {source}, one by one")
         read = _READERS.get(source, _totals)(timed, group)
         # Items × groups in every window are many: the catalogue has no rolling ones.
@@ -74,15 +74,9 @@ def _of_units(timed: time_sums.TimedLogs, units: Places) -> Aggregates:
     variants = timed.variants
     counts = np.bincount(timed.panel.units.variant[units], minlength=len(variants)).tolist()
     return Aggregates(
-        moments=(),
-        catalogue_size=None,
         units=[VariantUnits(name, n, 0) for name, n in zip(variants, counts, strict=True)],
-        accounts=(),
-        days=(),
-        refused={},
         # Not counted in a window: 1 says that there are some.
         facts={"clicks": 1, "scored": 1},
-        caps={},
         stretches=timed.logs.stretches,
     )
 

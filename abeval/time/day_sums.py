@@ -7,7 +7,7 @@ from itertools import pairwise, product
 from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
 
 from abeval.inference.aa import skewness_of
 from abeval.inference.comparison import Arms
@@ -135,12 +135,10 @@ class Presence:
         (units,) = _boxes(self._returns, cohorts, before, spans)
         return np.asarray(units, dtype=np.int64)
 
-    def sums(
-        self, y: ArrayLike, x: ArrayLike, scales: tuple[float, float], per_unit: bool
-    ) -> "DaySums":
-        """Return the sums of a metric; arguments as the fields of `MetricDays`."""
+    def sums(self, metric: "MetricDays") -> "DaySums":
+        """Return the sums of a metric."""
         bits = min(_BITS, (60 - (len(self.cohort) * self.days**2).bit_length()) // 2)
-        values = [np.asarray(one)[self.rows] for one in (y, x)]
+        values = [one[self.rows] for one in (metric.y, metric.x)]
         # Amounts in cents, say, are multiples of many steps of their resolution.
         steps = [max(1, int(np.gcd.reduce(own))) for own in values]
         parts = [_parts(own // step, bits) for own, step in zip(values, steps, strict=True)]
@@ -168,7 +166,7 @@ class Presence:
                         kept[first + 1 :, first + 1 :] += both[i, :, j]
         for one in (*sums, *products):
             _cumulate(one)
-        return DaySums(self, sums, products, bits, steps, scales, per_unit)
+        return DaySums(self, metric, sums, products, bits, steps)
 
     def _blocks(self, columns: Sequence[Whole]) -> Iterator[tuple[int, int, NDArray[np.float64]]]:
         """Yield some units of a cohort at a time: it, its first day, values by column and day."""
@@ -201,17 +199,14 @@ class DaySums:
             days + 1) each.
         products: Of y and y, y and x, x and x on two days, shape (parts, cohorts + 1, days + 1,
             days + 1) each.
-        scales: What one counted unit of y and of x is worth.
-        per_unit: Whether the metric divides by units instead of by x.
     """
 
     presence: Presence
+    metric: "MetricDays"
     sums: Sequence[Whole]
     products: Sequence[Whole]
     bits: int
     steps: Sequence[int]
-    scales: tuple[float, float]
-    per_unit: bool
 
     def windows(
         self, windows: Sequence[tuple[Sequence[int], Span]], entered: bool = False
@@ -229,11 +224,12 @@ class DaySums:
             _whole(_boxes(one, cohorts, spans, spans), self.bits) for one in self.products
         )
         y, x, yy, yx, xx = of_y * y, of_x * x, of_y**2 * yy, of_y * of_x * yx, of_x**2 * xx
-        if self.per_unit:
+        if self.metric.per_unit:
             x, yx, xx = units, y, units
         products = np.array([[yy, yx], [yx, xx]], dtype=object)
         mean, comoment = _centred(units, np.array([y, x], dtype=object), products)
-        mean, comoment = mean.T * self.scales, comoment.T * np.outer(self.scales, self.scales)
+        scales = self.metric.scales
+        mean, comoment = mean.T * scales, comoment.T * np.outer(scales, scales)
         return [Moments(*one) for one in zip(units.tolist(), mean, comoment, strict=True)]
 
     def by_day(self, cohorts: Sequence[int], days: Sequence[int]) -> Moments:
@@ -253,7 +249,7 @@ class DaySums:
         products = np.block([[yy, yx], [yx.T, xx]])
         sums = np.append(*map(cells, self.sums)).astype(products.dtype)
         mean, comoment = _centred(units, sums, products)
-        scales = np.repeat(np.multiply(self.scales, self.steps), len(days))
+        scales = np.repeat(np.multiply(self.metric.scales, self.steps), len(days))
         return Moments(int(units), mean * scales, comoment * np.outer(scales, scales))
 
 
@@ -277,7 +273,7 @@ class MetricDays:
 
     def sums(self, by: Mapping[str, Presence]) -> dict[str, DaySums]:
         """Return the sums of every variant by `days` or by `ages`."""
-        return {n: one.sums(self.y, self.x, self.scales, self.per_unit) for n, one in by.items()}
+        return {name: one.sums(self) for name, one in by.items()}
 
 
 def strata_of(stretches: Stretches, days: Sequence[str]) -> Strata:

@@ -1,6 +1,6 @@
 """Open logs and sum their days: what windows, growth and A/A replays are computed from."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import date, timedelta
 from functools import cached_property
@@ -89,14 +89,6 @@ def open_logs(
         bucket = sub_buckets(run.engine, run.experiment, prepared.placed.units.hash)
     rows = row_sums(run, prepared, wanted, bucket, by_day)
     return OpenLogs.of(ReadLogs(run, prepared, rows), metrics)
-
-
-def by_source(metrics: Iterable[Metric]) -> dict[Source, list[Metric]]:
-    """Group metrics by what their values are computed from."""
-    groups: dict[Source, list[Metric]] = {}
-    for metric in metrics:
-        groups.setdefault(metric.source, []).append(metric)
-    return groups
 
 
 By = Literal["hour", "weekday"]
@@ -228,7 +220,7 @@ def timed(logs: OpenLogs, step: Step) -> TimedLogs:
     rows = np.flatnonzero(active.in_period & (active.day != NO_DAY))
     panel = Panel(units, entry - first, active.unit[rows], active.day[rows] - first, len(days))
     sources = {}
-    for source, group in by_source(logs.metrics).items():
+    for source, group in aggregates.grouped(logs.metrics, lambda metric: metric.source).items():
         if source.no_days is None:
             step(f"days of {source}")
             sources[source] = _source_sums(read, panel, source, group, first)
@@ -396,7 +388,7 @@ def aa(
     by_units = aggregates.deals_units(sum(counts.values()))
     bucket = None if by_units else sub_buckets(run.engine, run.experiment, units.hash)
     sums: dict[str, aggregates.BucketSums] = {}
-    for source, group in by_source(logs.metrics).items():
+    for source, group in aggregates.grouped(logs.metrics, lambda metric: metric.source).items():
         if source.no_replays is not None:
             refused |= dict.fromkeys((m.name for m in group), source.no_replays)
             continue
