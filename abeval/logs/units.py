@@ -54,9 +54,13 @@ def places_of_hashes(wanted: arrays.Whole, known: arrays.Whole) -> arrays.Codes:
         >>> places_of_hashes(np.array([5, 4]), known).tolist()
         [1, -1]
     """
-    if np.array_equal(wanted, known):
-        return np.arange(len(known))
-    return arrays.HashIndex(known).places(wanted).astype(np.int64)
+    # In order, each look-up is beside the one before: many times as fast.
+    order = np.argsort(wanted) if (wanted[1:] < wanted[:-1]).any() else slice(None)
+    places, place = np.empty(len(wanted), np.int64), np.searchsorted(known, wanted[order])
+    places[order] = np.where(
+        np.append(known, arrays.NONE)[place] == wanted[order], place, arrays.NONE
+    )
+    return places
 
 
 def place_of(names: Sequence[str], name: str | None) -> int:
