@@ -123,10 +123,9 @@ def _of_windows(
 
     The catalogue has no looks: the number of units it is compared at grows with the traffic.
     """
-    rows = [axes.row_of(course, *window) for window in windows]
-    if course.metric.kind == "catalogue":
-        return MetricOverTime(rows, ())
-    return MetricOverTime(rows, _looks(line, course, windows)[0])
+    is_looked_at = course.metric.kind != "catalogue"
+    looks = _looks(line, course, windows)[0] if is_looked_at else ()
+    return MetricOverTime([axes.row_of(course, *window) for window in windows], looks)
 
 
 def _on_calendar(
