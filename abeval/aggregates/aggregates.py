@@ -184,14 +184,14 @@ class Aggregates:
         unit_aucs: Units by their own AUC, where GAUC is a metric.
     """
 
-    moments: Sequence[tuple[Cell, ...]]
-    catalogue_size: int | None
-    units: Sequence[VariantUnits]
-    accounts: Sequence[LogRows]
-    days: Sequence[DayRows]
-    refused: Mapping[str, tuple[str, ...]]
-    facts: Mapping[str, int]
-    caps: Mapping[str, tuple[int, int | None]]
+    moments: Sequence[tuple[Cell, ...]] = ()
+    catalogue_size: int | None = None
+    units: Sequence[VariantUnits] = ()
+    accounts: Sequence[LogRows] = ()
+    days: Sequence[DayRows] = ()
+    refused: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    facts: Mapping[str, int] = field(default_factory=dict)
+    caps: Mapping[str, tuple[int, int | None]] = field(default_factory=dict)
     quantiles: Mapping[str, Mapping[str, Quantile]] = field(default_factory=dict)
     buckets: Mapping[str, BucketSums] = field(default_factory=dict)
     reach: Reach = NO_REACH
@@ -220,11 +220,7 @@ class Aggregates:
     def of(self, metric: str, slice_name: str, cell: str, scales: tuple[float, float]) -> ByStretch:
         """Return moments of (y, x, y0, x0, z), of days and segments of (y, x), by stretch.
 
-        Args:
-            metric: Its name.
-            slice_name: The slice.
-            cell: The cell of the slice, empty for the whole.
-            scales: What one counted unit of y and of x is worth.
+        `scales` are what one counted unit of y and of x is worth.
         """
         key = metric, slice_name, cell, scales
         if key not in self._known:
@@ -237,9 +233,7 @@ class Aggregates:
     def with_covariates(self, metric: str, scales: Sequence[float]) -> ByStretch:
         """Return moments of (y, x, covariates, z) by stretch and variant of a metric.
 
-        Args:
-            metric: Its name.
-            scales: What one counted unit of each variable is worth.
+        `scales` are what one counted unit of each variable is worth.
         """
         slices = self._slices[metric, sums.COVARIATES]
         pairs = {tuple(map(int, cell.split(","))): groups for cell, groups in slices.items()}

@@ -62,11 +62,7 @@ class AuditedUnits(NamedTuple):
     ) -> Whole:
         """Sum by cell, variant and group of units, shape (cells, variants, groups).
 
-        Args:
-            unit: Place of the unit of each row.
-            weight: What is summed; without it rows are counted.
-            cell: Number of the cell of each row; all in one without it.
-            cells: How many there are.
+        `unit` and `cell` are those of each row; without `weight` rows are counted.
         """
         shape = (cells, len(self.variants), CLUSTERS)
         place = self.place[unit]
@@ -75,13 +71,9 @@ class AuditedUnits(NamedTuple):
         return np.bincount(place, weight, int(np.prod(shape))).astype(np.int64).reshape(shape)
 
     def rows(self, audit: str, cells: Sequence[str], y: Whole, x: Whole) -> Iterator[AuditRow]:
-        """Sum over the groups that have any rows.
+        """Sum over the groups that have any rows, of shares of shape (cells, variants, groups).
 
-        Args:
-            audit: Its name.
-            cells: Names of the cells.
-            y: Numerators, shape (cells, variants, groups).
-            x: Denominators, of a shape that broadcasts to it.
+        `x` may be of a shape that broadcasts to that of `y`.
         """
         x = np.broadcast_to(x, y.shape)
         parts = ((x != 0) | (y != 0), y > 0, y, x, y * y, y * x, x * x)
@@ -118,10 +110,6 @@ class Hours(NamedTuple):
         unit: Place of the unit, shape (rows,).
         known: The hours since 1970, sorted; `NO_DAY` for rows without a time.
         hour: Place of the hour in `known`.
-        first_ms: When the first impression was.
-        last_ms: When the last was.
-        impressions: How many there were.
-        clicks: How many were clicked.
     """
 
     unit: Whole
@@ -136,10 +124,7 @@ class Hours(NamedTuple):
 def hour_rows(units: AuditedUnits, hours: Hours, impressions: Whole) -> Iterator[AuditRow]:
     """Count rows by local hour, by hour of the day (in all and by segment), and by day.
 
-    Args:
-        units: The audited units.
-        hours: Their hours.
-        impressions: All of them by variant and group, shape (1, variants, groups).
+    `impressions` are all of them by variant and group, shape (1, variants, groups).
     """
     timed = where(hours.hour != NONE)
     unit, code, rows = hours.unit[timed], hours.hour[timed], hours.impressions[timed]
@@ -279,14 +264,8 @@ def machines(
     """Tell units whose lists come at regular distances, or by day and by night.
 
     Between the lists of a person a second or a day may pass: few of the distances are alike. Those
-    of a machine are: of 50 or more, three of five are within a fifth of their median.
-
-    Args:
-        units: The audited units.
-        hours: Their hours.
-        unit: Place of the unit of each list.
-        time: When it began, in milliseconds.
-        longest_ms: The longest distance that counts.
+    of a machine are: of 50 or more, three of five are within a fifth of their median. `unit` and
+    `time` (ms) are those of each list; distances longer than `longest_ms` do not count.
     """
     size = units.number.size
     # Few units have so many lists, and only theirs are sorted.

@@ -137,11 +137,7 @@ def cut_cells(
 ) -> CutCells:
     """Return the cells of a cut by the units that have impressions of each value.
 
-    Args:
-        cut: Its name.
-        sizes: Value → variant → units; 0 where it has none.
-        min_units: The fewest units of a variant in a cell that is shown; None for no such limit.
-        limit: The most cells.
+    `sizes` have 0 for a variant without any; without `min_units` no cell is too small.
 
     Example:
         >>> sizes = {"a": {"x": 9, "y": 9}, "b": {"x": 9, "y": 8}, "c": {"x": 1, "y": 9}}

@@ -12,7 +12,6 @@ from abeval.aggregates.aggregates import Aggregates, UnitsByAuc, VariantUnits, g
 from abeval.aggregates.audits import audit_sums
 from abeval.aggregates.cells import joined_cells
 from abeval.aggregates.cuts import cut_sums
-from abeval.aggregates.kernels.rows import HashIndex
 from abeval.aggregates.metric_queries import ReadLogs, scored_rows
 from abeval.aggregates.quantiles import collect_quantiles, quantile_groups
 from abeval.aggregates.row_pass import KERNELS, row_sums
@@ -29,7 +28,7 @@ from abeval.logs.prepare import Extra, prepare
 from abeval.logs.run import Run
 from abeval.logs.shape import LogShape, value_columns
 from abeval.logs.unit_arrays import Units
-from abeval.logs.units import SubBuckets, sub_buckets
+from abeval.logs.units import SubBuckets, places_of_hashes, sub_buckets
 from abeval.logs.views import show_scored, variant_of
 from abeval.metrics.definition import CATALOGUE, GAUC, QUANTILE, UNIT_DAY, Metric, Source
 from abeval.stats.quantiles import PARTS
@@ -74,12 +73,8 @@ def collect_prepared(
 ) -> Collected:
     """Aggregate the logs as `collect` does, and keep what was read of them.
 
-    Args:
-        run: The experiment and its engine.
-        metrics: Those of the scorecard.
-        by_bucket: `buckets` has every metric by sub-bucket, however few the units are: the same
-            units are in a sub-bucket of each metric, which values of single units do not say.
-        further: What else will be read of the logs.
+    With `by_bucket`, `buckets` has every metric by sub-bucket, however few the units are: the same
+    units are in a sub-bucket of each metric, which values of single units do not say.
     """
     experiment, engine = run.experiment, run.engine
     read = [*metrics, *covariate_means(experiment), *spread_metrics(metrics)]
@@ -139,9 +134,7 @@ def collect_prepared(
 
 @dataclass
 class _UnitSums:
-    """The sums of metrics that have a value per unit, to which sources are added one by one.
-
-    A source's values are dropped before those of the next one are read.
+    """The sums of metrics that have a value per unit, of one source after the other.
 
     Attributes:
         bucket: The sub-bucket of each unit, where sums by them are taken.
@@ -240,7 +233,7 @@ def lacking_sums(logs: ReadLogs) -> list[Row]:
             counts = "cast(count(*) as bigint) as x, cast(sum(lacks) as bigint) as y"
             read = engine.arrays(f"select {unit} as unit, {counts} from file_rows group by 1")
             hashes, x, y = (np.asarray(column, dtype=np.int64) for column in read.values())
-            place = HashIndex(logs.units.hash).places(hashes)
+            place = places_of_hashes(hashes, logs.units.hash)
             arm = np.where(place >= 0, logs.units.variant[place], -1)
         known = np.flatnonzero(arm >= 0)
         terms = Terms(y[known], x[known])
@@ -263,12 +256,7 @@ def _file_rows(logs: ReadLogs, lacks: int, files: Sequence[str]) -> str:
 
 
 def run_definitions(run: Run) -> None:
-    """Run every definition that the metrics of an experiment ask for.
-
-    Raises:
-        LogError: A log is missing, unreadable, or not what the file says.
-        QueryError: The engine could not run a query.
-    """
+    """Run every definition that the metrics of an experiment ask for; raises as `collect`."""
     chosen = chosen_metrics(run.experiment)
     prepared = prepare(run, [*chosen, *spread_metrics(chosen)])
     wanted = wanted_of(run.experiment, chosen, prepared)
@@ -285,10 +273,7 @@ def run_definitions(run: Run) -> None:
 
 
 def run_median(experiment: Experiment, shape: LogShape, engine: Engine, metric: Metric) -> None:
-    """Create `quantile_level` of the values that a metric ranks, `quantile_below` of their median.
-
-    Where variants differ in the value, such as the score of their model, each has its own.
-    """
+    """Create `quantile_level` of what a metric ranks, `quantile_below` of each variant's median."""
     columns = value_columns(shape, experiment, metric)
     listed = {variant: f"i.{column}" for variant, column in columns.items()}
     engine.table("quantile_event", _EVENTS.format(value=by_value("u.variant", listed)))

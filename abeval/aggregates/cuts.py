@@ -38,11 +38,7 @@ INFLUENCE_STEP = 1e-7
 
 
 def cut_sums(logs: ReadLogs, metrics: Sequence[Metric]) -> tuple[list[Row], list[str]]:
-    """Sum the metrics that have cuts in every cell of every cut of the experiment.
-
-    Returns:
-        Rows of `MOMENT_COLUMNS`, and what a reader of the result must know.
-    """
+    """Sum the metrics in every cell of every cut: rows of `MOMENT_COLUMNS`, and notes."""
     rows, notes = list[Row](), list[str]()
     wanted = [metric for metric in metrics if no_cuts(metric) is None]
     of_sums = [metric for metric in wanted if metric.source == UNIT_DAY]
@@ -66,8 +62,7 @@ class Totals:
 
     Attributes:
         name: Of the cut.
-        unit: Place of the unit of each row; rows are sorted by unit and cell.
-        cell: Number of its cell.
+        unit: Place of the unit of each row; rows are sorted by unit and `cell`.
         columns: Component → its sums.
     """
 
@@ -177,9 +172,5 @@ def _influences(totals: Totals, rows: Sequence[Row], metrics: Sequence[Metric]) 
 
 
 def influence_step(control: composition.Totals, treatment: composition.Totals) -> float:
-    """Return what one counted unit of an influence is worth: a share of the metric's value.
-
-    Raises:
-        Refusal: `zero_denominator`.
-    """
+    """Return what one counted unit of an influence is worth: a share of the metric's value."""
     return INFLUENCE_STEP * max(abs(value) for value in composition.ratios(control, treatment))

@@ -6,16 +6,13 @@ from datetime import date
 
 import numpy as np
 
-from abeval.aggregates.row_pass import NO_ROWS, RowSums
+from abeval.aggregates.row_pass import NO_ROWS, PreparedLogs, RowSums
 from abeval.aggregates.source_values import SourceValues, totals
 from abeval.engines.protocol import Engine
 from abeval.engines.sql import by_value, literal, query
-from abeval.experiment.model import Experiment
 from abeval.logs.joins import local_ms, relation
-from abeval.logs.prepare import Prepared
-from abeval.logs.run import Run
 from abeval.logs.shape import UNITS, LogShape
-from abeval.logs.unit_arrays import NO_DAY, UnitDays, Units
+from abeval.logs.unit_arrays import NO_DAY, UnitDays
 from abeval.metrics.definition import UNIT_DAY, Metric, PerUnit, Source
 
 _PREFIX = {"any": "max", "max": "max", "first": "max", "sum": "sum", "count_distinct": "distinct"}
@@ -26,43 +23,15 @@ _NOTHING = ("0 as sum_no_sum", "0 as max_no_max", "0 as distinct_no_count")
 
 
 @dataclass(frozen=True)
-class ReadLogs:
-    """Logs that are prepared, and read as far as metrics need it.
+class ReadLogs(PreparedLogs):
+    """Prepared logs, with what kernels computed of single impressions."""
 
-    `rows` is what kernels computed of single impressions.
-    """
-
-    run: Run
-    prepared: Prepared
     rows: RowSums = NO_ROWS
 
-    @property
-    def experiment(self) -> Experiment:
-        """Return what is analysed."""
-        return self.run.experiment
-
-    @property
-    def engine(self) -> Engine:
-        """Return where queries run."""
-        return self.run.engine
-
-    @property
-    def shape(self) -> LogShape:
-        """Return what the logs have."""
-        return self.prepared.shape
-
-    @property
-    def units(self) -> Units:
-        """Return the analysed units."""
-        return self.prepared.placed.units
-
     def days(self, source: Source, metrics: Sequence[Metric], by_day: bool = False) -> UnitDays:
-        """Return a source by unit and day.
+        """Return a source by unit and day; of a source of events, what these metrics need.
 
-        Args:
-            source: Any that has values per unit.
-            metrics: Of a source of events: the metrics whose values it computes.
-            by_day: Whether a source whose days do not add up is wanted by day.
+        `by_day` asks for the days of a source whose days do not add up.
         """
         if source is UNIT_DAY:
             return self.prepared.days
@@ -110,10 +79,9 @@ def scored_rows(shape: LogShape, columns: Sequence[str]) -> str:
 
 
 def _write_unit_event(logs: ReadLogs, metrics: Sequence[Metric]) -> None:
-    """Create `unit_event` for metrics of one source: of one log, or funnels.
+    """Create `unit_event` for metrics of one source: a column each, by how a unit's are combined.
 
-    Each metric has a column of the rows, named by how a unit's are combined; one row more per unit
-    says whether its window has closed.
+    One row more per unit says whether its window has closed.
     """
     engine, shape = logs.engine, logs.shape
     chosen = list({m.per_unit.number: m.per_unit for m in metrics if m.per_unit}.values())

@@ -19,8 +19,7 @@ def collect_quantiles(
 ) -> dict[str, Mapping[str, Quantile]]:
     """Compute quantiles of every metric over the period, with one sort for those of a value.
 
-    Values whose distribution is wanted (`wanted.spread_metrics`) have quantiles at the levels of
-    `CURVE`, those of `COMPARED` with their ends.
+    `spreads` have quantiles at the levels of `CURVE`, those of `COMPARED` with their ends.
     """
     every = [*metrics, *(at_level(one, level) for one in spreads for level in COMPARED)]
     bare = [at_level(one, lv) for one in spreads for lv in CURVE if lv not in COMPARED]
@@ -43,12 +42,10 @@ def quantile_groups(metrics: Sequence[Metric]) -> list[list[Metric]]:
 def quantiles_of(
     metrics: Sequence[Metric], values: Sequence[Events], bare: Sequence[Metric] = ()
 ) -> dict[str, Mapping[str, Quantile]]:
-    """Quantiles of every metric over some impressions: metric → variant → its quantile.
+    """Compute quantiles over some impressions: metric → variant → its quantile.
 
-    Args:
-        metrics: Quantile metrics.
-        values: Those of each of `quantile_groups(metrics)`.
-        bare: Further quantiles of the same values, without the ends of their intervals.
+    `values` are those of each of `quantile_groups(metrics)`; `bare` are further quantiles of them,
+    without the ends of their intervals.
     """
     of_metric: dict[str, Mapping[str, Quantile]] = {}
     for group, ranked in zip(quantile_groups(metrics), values, strict=True):
@@ -80,11 +77,7 @@ def _at(events: Events, level: float, judged: bool) -> dict[str, Quantile]:
 
 
 def _ends(ranked: Ranked, level: float, effect: float | None) -> list[float]:
-    """Return the ends of a quantile; it has no design effect where it is beyond the values.
-
-    Raises:
-        Refusal: An end lies beyond the middle of the lowest or the highest value.
-    """
+    """Return the ends of a quantile; refuse one beyond the middle of the outermost values."""
     events = len(ranked.value)
     sides = quantiles.ends(events, level, effect) if effect is not None else ()
     places = [place(events, side) for side in sides]

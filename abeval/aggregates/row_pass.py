@@ -164,23 +164,45 @@ NO_ROWS = RowSums({}, reach.NO_CATALOGUE, {}, {})
 
 
 @dataclass(frozen=True)
-class RowPass:
+class PreparedLogs:
+    """The logs of an experiment that are prepared on an open engine."""
+
+    run: Run
+    prepared: Prepared
+
+    @property
+    def experiment(self) -> Experiment:
+        """Return what is analysed."""
+        return self.run.experiment
+
+    @property
+    def engine(self) -> Engine:
+        """Return where queries run."""
+        return self.run.engine
+
+    @property
+    def shape(self) -> LogShape:
+        """Return what the logs have."""
+        return self.prepared.shape
+
+    @property
+    def units(self) -> Units:
+        """Return the analysed units."""
+        return self.prepared.placed.units
+
+
+@dataclass(frozen=True)
+class RowPass(PreparedLogs):
     """The scan of the impressions (`logged`) for some sources.
 
     Attributes:
         values: Columns of the values of each variant, for each value that is ranked.
-        impressions: About how many there are.
         bucket: The sub-bucket of each unit, where the catalogue is among the sources.
         span: The first and the last day, where windows of days are asked for.
     """
 
-    experiment: Experiment
-    shape: LogShape
-    engine: Engine
-    units: Units
     sources: frozenset[Source]
     values: Sequence[tuple[str, ...]]
-    impressions: int
     bucket: SubBuckets
     span: auc.Days | None = None
 
@@ -211,7 +233,7 @@ class RowPass:
         return rows.Scan(
             sql=self._sql,
             hashes=self.units.hash,
-            count=min(max(1, self.impressions // rows.BLOCK), max(1, len(self.units.hash))),
+            count=min(max(1, self.prepared.rows // rows.BLOCK), max(1, len(self.units.hash))),
             slot_ms=self._gap_ms if SESSIONS in self.sources else 1,
             choices=choices,
             numbered=partial(_numbered, known),
@@ -315,14 +337,7 @@ class RowPass:
 def row_sums(
     run: Run, prepared: Prepared, wanted: Wanted, bucket: SubBuckets, by_day: bool = False
 ) -> RowSums:
-    """Compute what the wanted metrics need of the rows.
-
-    Args:
-        run: The experiment and its engine.
-        prepared: What is known of the logs.
-        wanted: The metrics.
-        bucket: As of `RowPass`.
-        by_day: Whether windows are computed of the sums.
+    """Compute what the wanted metrics need of the rows; by day too, if windows are computed.
 
     Raises:
         ExperimentError: The expression of a value cannot be computed.
@@ -332,15 +347,11 @@ def row_sums(
     sources = KERNELS & {*wanted.sources, *(metric.source for metric in ranked)}
     if not sources:
         return NO_ROWS
-    engine, shape, experiment = run.engine, prepared.shape, run.experiment
-    columns = (tuple(value_columns(shape, experiment, one).values()) for one in ranked)
-    of_log = prepared.rows, bucket, _span(prepared) if by_day else None
+    shape, span = prepared.shape, _span(prepared) if by_day else None
+    columns = (tuple(value_columns(shape, run.experiment, one).values()) for one in ranked)
     run.step("impressions")
     try:
-        return RowPass(
-            *(experiment, shape, engine, prepared.placed.units, sources),
-            *(tuple(dict.fromkeys(columns)), *of_log),
-        ).sums()
+        return RowPass(run, prepared, sources, [*dict.fromkeys(columns)], bucket, span).sums()
     except QueryError as error:
         raise faulty_expression(run, ranked, shape, error) from error
 

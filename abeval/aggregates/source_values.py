@@ -86,11 +86,13 @@ class SourceValues:
     ) -> "SourceValues":
         """Return other values of units at places, which may be there several times."""
         of = self.units
-        units = Units(
-            *(of.hash[places], of.variant[places], of.stretch[places]),
-            *(of.is_new[places], of.first_ms[places], {}),
-            {name: column[places] for name, column in of.covariates.items()},
-            of.crosses[places],
+        # Hashes and times are of the units still: nothing reads them here.
+        units = of._replace(
+            variant=of.variant[places],
+            stretch=of.stretch[places],
+            is_new=of.is_new[places],
+            segments={},
+            covariates={name: column[places] for name, column in of.covariates.items()},
         )
         return SourceValues(self.experiment, self.shape, units, now, before or {})
 
@@ -230,7 +232,7 @@ class SourceValues:
         self, value: Variable, among: NDArray[np.bool_] | NDArray[np.intp] | None
     ) -> NDArray[Any]:
         """Return the values of the units that a metric is of."""
-        whole = np.broadcast_to(value, len(self.units.hash)) if isinstance(value, int) else value
+        whole = np.broadcast_to(value, len(self.units.variant)) if isinstance(value, int) else value
         return whole if among is None else whole[among]
 
     @cached_property
@@ -289,13 +291,9 @@ def by_unit(unit: NDArray[np.int32], values: NDArray[np.integer], units: int) ->
 def day_rows(
     values: SourceValues, days: UnitDays, metrics: Sequence[Metric], active: UnitDays
 ) -> list[Row]:
-    """Return sums of metrics by day over the units that are active on it.
+    """Return sums of metrics of a source by day over the units that are active on it.
 
-    Args:
-        values: Of the source.
-        days: The source by unit and day; a unit has 0 on a day that it lacks.
-        metrics: Of the source.
-        active: Days of the units, with an impression.
+    A unit has 0 on a day that `days` of the source lack; `active` has those with an impression.
     """
     rows = np.flatnonzero(active.in_period & (active.day != NO_DAY))
     unit, day = active.unit[rows], active.day[rows]

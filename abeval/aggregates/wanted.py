@@ -107,7 +107,6 @@ class Wanted(NamedTuple):
     Attributes:
         metrics: Those of the scorecard that the logs can give.
         resampled: Those that are summed by sub-bucket too.
-        spreads: Values whose distribution is wanted, as quantile metrics without a level.
         refused: Metric → what the logs lack for it.
         balanced: Covariates of the table of units, which are balanced or not.
     """

@@ -172,10 +172,7 @@ def facts(prepared: Prepared) -> dict[str, int]:
 
 
 def expected_variants(prepared: Prepared) -> list[tuple[str | None, str, str | None, int]]:
-    """Return day, logged variant, variant of the rule, and units that the log shows in a variant.
-
-    Without units of several variants of which the log does not tell the first.
-    """
+    """Count units by day, logged variant and the rule's; not those whose first is unknown."""
     placed, cells = prepared.placed, prepared.cells
     logged, expected = placed.logged, placed.expected
     if expected is None or not prepared.shape.tells_variant:
@@ -199,10 +196,7 @@ def expected_variants(prepared: Prepared) -> list[tuple[str | None, str, str | N
 
 
 def days_of(prepared: Prepared) -> list[DayRows]:
-    """Return each local day of the period on which a unit is analysed.
-
-    The times are of all impressions that count, those of other units among them.
-    """
+    """Return each local day on which a unit is analysed; times are of all rows that count."""
     cells, days = prepared.cells, prepared.days
     rows = np.flatnonzero(days.in_period & (days.day != arrays.NO_DAY))
     unit, day = days.unit[rows], days.day[rows]

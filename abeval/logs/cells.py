@@ -95,13 +95,11 @@ class Cells:
         return np.array([kind.phase == IN_PERIOD for kind in self.kinds], dtype=bool)[self.kind]
 
 
-def read_cells(
-    engine: Engine, shape: LogShape, variants: Sequence[str] | None, bucket: str | None = None
-) -> Cells:
+def read_cells(engine: Engine, shape: LogShape, set_aside: str, bucket: str | None = None) -> Cells:
     """Read the rows of `logged_sums` as arrays.
 
-    `variants` are those whose impressions count, None where other logs place the units; `bucket` is
-    SQL of the sub-bucket of a unit over `unit_id`.
+    `set_aside` is SQL of why impressions of a kind do not count, null if they do; `bucket` of the
+    sub-bucket of a unit over `unit_id`.
 
     Raises:
         LogError: Two units, or two kinds, have the same hash.
@@ -110,7 +108,7 @@ def read_cells(
     listed, kind_hash = ", ".join(names), engine.hash64(names)
     rows = engine.rows(
         f"select {kind_hash} as kind, cast(sum(case when unit_id is null then c_1 else 0 end) "
-        f"as bigint) as nameless, count(unit_id) as named, {listed} "
+        f"as bigint) as nameless, count(unit_id) as named, {set_aside} as set_aside, {listed} "
         f"from logged_sums group by {listed} order by kind"
     )
     kind_hashes = np.array([row[0] for row in rows], dtype=np.int64)
@@ -142,7 +140,7 @@ def read_cells(
         kind=np.searchsorted(kind_hashes, ordered["kind"]).astype(np.int32),
         **{name: ordered[name] for name in ("hour", "first_ms", "last_ms")},
         sums={name: arrays.narrow(ordered.pop(name)) for name in sums},
-        kinds=[_kind(row[3:], variants) for row in rows],
+        kinds=[_kind(row[3:]) for row in rows],
         nameless=[whole(row[1]) for row in rows],
         sub_bucket=ordered["bucket"][starts].astype(np.int16) if bucket else None,
     )
@@ -171,24 +169,14 @@ def _fetched(engine: Engine, columns: Mapping[str, str], size: int) -> dict[str,
     return fetched
 
 
-def _kind(row: Sequence[Cell], variants: Sequence[str] | None) -> Kind:
-    """Read a kind, with the reason why its impressions do not count."""
-    number, variant, is_exposed, *values = row
-    phase, segments = whole(number), tuple(str(value or "") for value in values)
-    set_aside = {NO_TIME: "null_time", OUTSIDE: "outside_period"}.get(phase)
-    if variants is not None and phase == IN_PERIOD and variant not in variants:
-        set_aside = "null_variant" if variant is None else "not_compared"
-    if set_aside is None and not is_exposed:
-        set_aside = "not_exposed"
-    named = None if variant is None else str(variant)
-    return Kind(phase, named, segments, set_aside)
+def _kind(row: Sequence[Cell]) -> Kind:
+    set_aside, phase, variant, _, *values = row
+    reason, named = (None if text is None else str(text) for text in (set_aside, variant))
+    return Kind(whole(phase), named, tuple(str(value or "") for value in values), reason)
 
 
 def days_of_units(cells: Cells, unit_of: arrays.Codes) -> arrays.UnitDays:
-    """Sum the cells of analysed units by day, with `c_days`, which counts days.
-
-    `unit_of` is the place of each unit among the analysed ones, `NONE` where it is not.
-    """
+    """Sum the cells of analysed units, by their places `unit_of`, by day; `c_days` counts days."""
     unit = unit_of[cells.unit]
     rows = arrays.where(cells.counts & (unit != arrays.NONE))
     days = arrays.unit_days(unit, cells.in_period, cells.day, cells.sums, rows)

@@ -40,10 +40,7 @@ class Repeats(NamedTuple):
 
 
 def find_repeats(engine: Engine, log: LogColumns, cleaning: Cleaning) -> Repeats:
-    """Create `kept_impressions`, without rows that repeat another.
-
-    Only rows that share a key with another are compared in full.
-    """
+    """Create `kept_impressions`, without rows that repeat another of the same key in full."""
     of_units = log.log == "units" and "unit_id" in log
     # By the ids alone most tables are known to have each unit once, and each row.
     once = of_units and _each_once(engine, "raw_units", [log.mapped["unit_id"]])
@@ -101,10 +98,7 @@ def keep_impressions(engine: Engine, sql: str) -> None:
 
 
 def _separate_repeats(engine: Engine, log: LogColumns, named: list[str] | None) -> str | None:
-    """Create `repeated_rows` and `restored_rows`, which holds the first of each.
-
-    Returns the condition by which rows `r` have a repeated key `k`; None if no key repeats.
-    """
+    """Create `repeated_rows`, `restored_rows`; return how rows `r` match `k`, None if none do."""
     key = _find_repeated_keys(engine, log, named)
     if not key or row_count(engine, "repeated_keys") == 0:
         return None
@@ -117,10 +111,7 @@ def _separate_repeats(engine: Engine, log: LogColumns, named: list[str] | None) 
 
 
 def _find_repeated_keys(engine: Engine, log: LogColumns, named: list[str] | None) -> Sequence[str]:
-    """Create `repeated_keys`, and return its columns: the user's, or as few as distinguish rows.
-
-    There are none, and no relation, where hashes tell that no key repeats.
-    """
+    """Create `repeated_keys`, and return its columns; neither where no key repeats."""
     rows = relation_of("raw", log.log)
     if named is None and _positions_fit(engine, log):
         request, position = quoted(log.mapped["request_id"]), quoted(log.mapped["position"])

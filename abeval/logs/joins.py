@@ -28,7 +28,6 @@ UNIT = "unit_id"
 def click_join(experiment: Experiment, shape: LogShape) -> tuple[str, ...]:
     """Choose the columns that a click shares with its impression, by their canonical names.
 
-    Those that the experiment chooses, else those that the logs have; none without a log of clicks.
     With the unit they are of several impressions, of which the last before the click is meant.
     """
     if shape.clicks is None or experiment.logs.clicks is None:
@@ -118,10 +117,7 @@ def outcome_logs(experiment: Experiment, metrics: Sequence[Metric]) -> list[str]
 def write_outcomes(
     run: Run, shape: LogShape, metrics: Sequence[Metric], cells: Cells
 ) -> Mapping[str, Coverage | None]:
-    """Create `unit_entry`, and `outcomes_NAME` of each outcome log.
-
-    Returns the time up to which each log, and the impressions, are whole; None without a time.
-    """
+    """Create `unit_entry`, and `outcomes_NAME` of each log; return up to when each is whole."""
     experiment, engine = run.experiment, run.engine
     if not any(row_values(metric) for metric in metrics):
         return {}

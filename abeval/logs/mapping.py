@@ -93,8 +93,7 @@ def map_columns(
 ) -> LogColumns:
     """Find the canonical columns of a log: as the file maps them, else by their own names.
 
-    `log` is its path in the experiment file below `logs`, and `source` its entry there; `unit` is
-    the column of the unit, None for a log without units.
+    `unit` is the column of the unit, None for a log without units.
 
     Raises:
         LogError: A mapped column does not exist, or has an unsuitable type.

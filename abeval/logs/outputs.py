@@ -54,11 +54,10 @@ _OTHER = "name another file or folder"
 
 
 def check_apart(reads: Sequence[Place], writes: Sequence[Place]) -> None:
-    """Refuse to write what is read, or one file twice.
+    """Refuse to write what is read, or one file twice, through links too.
 
     Raises:
-        ExperimentError: Two outputs are one file; or an output is an input, through links too, or
-            would be read as one by the next run.
+        ExperimentError: Also where the next run would read an output as input.
     """
     for first, second in combinations(writes, 2):
         same = not _marks(first.path).isdisjoint(_marks(second.path))

@@ -69,8 +69,7 @@ def prepare(
     Args:
         run: The experiment, its logs and an engine.
         metrics: What to compute.
-        extra: Columns of the impressions that the views keep, under `own_name`; or what chooses
-            them, once the log's columns are known.
+        extra: Columns of the impressions that the views keep, or what chooses them.
         cuts: Names of the cuts whose values, and the sums of whose rows, `impressions` keeps.
         by_arrays: Sources that read the log themselves, not `impressions`.
         units_read: Whether queries read `units` and `impressions` also where no metric needs them.
@@ -102,8 +101,7 @@ def prepare(
         cells = _read_cells(run, shape)
         placed = place_units(run, shape, cells)
         read = _columns_besides(experiment, metrics, shape, cuts, by_arrays, bool(extra))
-        others = lacking or read or shape.outcomes or shape.table is not None
-        if units_read or others:
+        if units_read or read or shape.outcomes or shape.table is not None:
             placed = replace(placed, units=units.write_units(run, shape, placed.units))
             _write_impressions(run, shape, read)
         checks.check_outcomes(bool(shape.outcomes), shape.knows_entries)
@@ -144,8 +142,7 @@ def _read_cells(run: Run, shape: LogShape) -> Cells:
     # Of a table of units, a draw of each row costs less in the pass than looking its unit up later.
     is_dealt = experiment.of_units and experiment.trust.aa_runs
     bucket = sub_bucket_sql(engine, experiment.salt, "unit_id") if is_dealt else None
-    by_log = shape.names_variant and not experiment.assigns and shape.exposures is None
-    cells = read_cells(engine, shape, [*experiment.variants] if by_log else None, bucket)
+    cells = read_cells(engine, shape, views.set_aside(experiment, shape, is_named=True), bucket)
     units.write_names(engine, shape)
     return cells
 
@@ -169,7 +166,8 @@ def _columns_besides(
     if keeps_extra and (read or cuts):
         read += views.plain_columns(shape)
     if cuts:
-        read += views.cut_columns(shape, cuts)
+        named = (quoted(views.cut_name(name)) for name in cuts)
+        read += ["in_period", *named, *shape.components.values()]
     return list(dict.fromkeys(read))
 
 

@@ -35,11 +35,7 @@ def open_engine(
 ) -> Engine:
     """Open the engine that the caller chooses, else the experiment.
 
-    Args:
-        options: The experiment's `[engine]`.
-        folder: Where relative paths of logs start.
-        connection: The caller's DuckDB connection.
-        choice: `duckdb`, `spark`, the caller's Spark session, or None for the experiment's choice.
+    `choice` is `duckdb`, `spark` or the caller's Spark session; `folder` is where paths start.
 
     Raises:
         ExperimentError: The choice is none of them, or there is a connection but no DuckDB engine.
@@ -83,11 +79,7 @@ class Inputs(TypedDict, total=False):
 
 
 def check_inputs(inputs: Inputs) -> None:
-    """Refuse a keyword that there is not, as a signature that lists them would.
-
-    Raises:
-        TypeError: With the keyword that was probably meant.
-    """
+    """Refuse a keyword that there is not (`TypeError`), as a signature that lists them would."""
     for name in inputs:
         if name not in Inputs.__annotations__:
             hint = suggestion(name, Inputs.__annotations__)
@@ -118,8 +110,7 @@ def opened(
 ) -> Iterator[Run]:
     """Open a run on the engine that the caller, else the experiment, asks for; close it at the end.
 
-    The engine may open the files of the logs and of `reads`, and no other ones; `engine` is one
-    that is open already.
+    The engine may open only the files of the logs and of `reads`.
     """
     check_inputs(inputs)
     step, folder = inputs.get("step"), experiment.folder
@@ -139,12 +130,7 @@ _LOGS = ("impressions", "units", "clicks", "items", "exposures")
 
 
 class OpenLogs(NamedTuple):
-    """The logs of an experiment, readable as `raw_NAME`: by log, and sentences on all.
-
-    Attributes:
-        rows: Number of rows, after filter and query.
-        notes: What filters and queries left, for the reader of the result.
-    """
+    """The logs of an experiment, readable as `raw_NAME`, with their rows after filter and query."""
 
     columns: Mapping[str, LogColumns]
     files: Mapping[str, FileFacts]
@@ -155,10 +141,7 @@ class OpenLogs(NamedTuple):
 def open_logs(run: Run, outcomes: Sequence[str], reads: str | None = None) -> OpenLogs:
     """Make every log readable as `raw_NAME`, map its columns, and count its rows.
 
-    Args:
-        run: The experiment and its engine.
-        outcomes: The outcome logs that are read.
-        reads: Text that names every column of the impressions that is read; None reads all.
+    `reads` is text that names every column of the impressions that is read; None reads all.
 
     Raises:
         LogError: A log cannot be read, or only in part.
@@ -216,13 +199,9 @@ def file_notes(opened: OpenLogs, lacking: Mapping[str, Sequence[str]]) -> Iterat
 
 
 def open_log(run: Run, log: str, reads: str | None = None) -> tuple[int, int, list[str]]:
-    """Make a log of the experiment readable as `raw_NAME` (an outcome log as `raw_events_NAME`).
+    """Make a log readable as `raw_NAME` (an outcome log as `raw_events_NAME`).
 
-    `log` is its path in the file below `logs`; `reads` is as of `open_logs`.
-
-    Returns:
-        Number of rows that were read (0 where a query reads tables only), of those that filter and
-        query leave, and sentences on both.
+    Returns the rows that were read (0 where a query reads tables only), those that are left, notes.
 
     Raises:
         LogError: It cannot be read.

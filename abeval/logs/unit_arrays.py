@@ -213,10 +213,6 @@ class Groups(NamedTuple):
         """Add up each group exactly."""
         return added(values[self.order], self.start)
 
-    def min(self, values: NDArray[Any]) -> NDArray[Any]:
-        """Find the least value of each group."""
-        return reduced(np.minimum, values[self.order], self.start)
-
 
 def reduced(by: np.ufunc, values: NDArray[Any], start: Places) -> NDArray[Any]:
     """Reduce each run of values to one; runs of one are not copied.

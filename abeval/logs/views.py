@@ -146,10 +146,7 @@ def _dwell_ms(log: LogColumns, source: ImpressionLog | ClickLog) -> str:
 
 
 def _click_keys(log: LogColumns, join: Sequence[str], last: str = "0") -> list[str]:
-    """Write what ties a click to its impression, always three columns; unused ones are zero.
-
-    `join` are the columns' canonical names, `last` is SQL in place of the last unused one.
-    """
+    """Write what ties a click to its impression, three columns; unused ones are 0, or `last`."""
     used = [column(log, name) for name in join]
     unused = ["0", "0", last][len(used) :]
     return [f"{sql} as {key}" for sql, key in zip([*used, *unused], CLICK_KEYS, strict=True)]
@@ -253,10 +250,10 @@ def _within(period: Period) -> str:
     return f"ts >= {start} and ts < {end}"
 
 
-def _set_aside(experiment: Experiment, shape: LogShape) -> str:
-    """Write why an impression is set aside by its unit_id, phase and variant; null if it is not."""
+def _set_aside(experiment: Experiment, shape: LogShape, is_named: bool = False) -> str:
+    """Write why an impression, perhaps surely of a unit, is set aside; null if it is not."""
     reasons = [
-        ("unit_id is null", "null_unit"),
+        *([] if is_named else [("unit_id is null", "null_unit")]),
         (f"phase = {NO_TIME}", "null_time"),
         (f"phase = {OUTSIDE}", "outside_period"),
     ]
@@ -304,16 +301,10 @@ def plain_columns(shape: LogShape) -> list[str]:
     return [*plain, *_kept_columns(shape)]
 
 
-def cut_columns(shape: LogShape, cuts: Sequence[str]) -> list[str]:
-    """List the columns that sums by cut are made of."""
-    return ["in_period", *(quoted(cut_name(name)) for name in cuts), *shape.components.values()]
-
-
 def logged_view(experiment: Experiment, shape: LogShape) -> str:
     """Write every impression with click, dwell, components `c_…`, segments `s_…`, cuts `k_…`.
 
-    Components that could fail are computed only for impressions that count, so that a row that is
-    set aside cannot stop the run.
+    Components that could fail are computed only for impressions that count.
     """
     keep = experiment.logs.rows.dwell_without_click == "keep"
     dwell = "dwell_seen" if keep else "case when click = 1 then dwell_seen else 0 end"
@@ -384,12 +375,16 @@ def _category(shape: LogShape, is_joined: bool) -> tuple[str, str]:
 
 def logged_cells(experiment: Experiment, shape: LogShape) -> str:
     """Write the cells of the log, each with the reason if its impressions are set aside."""
-    reason = _set_aside(experiment, shape)
     return (
         f"select *, phase = {IN_PERIOD} as in_period, hour // 24 as day, "
-        f"coalesce({reason}, case when not is_exposed then 'not_exposed' end) as set_aside "
-        "from logged_sums"
+        f"{set_aside(experiment, shape)} as set_aside from logged_sums"
     )
+
+
+def set_aside(experiment: Experiment, shape: LogShape, is_named: bool = False) -> str:
+    """Write why a cell, perhaps surely of a unit, is set aside; null if it is not."""
+    reason = _set_aside(experiment, shape, is_named)
+    return f"coalesce({reason}, case when not is_exposed then 'not_exposed' end)"
 
 
 def clicks_view(source: ClickLog, log: LogColumns, engine: Engine, join: Sequence[str]) -> str:

@@ -222,13 +222,10 @@ def of_experiment(
     others = sorted({row.metric for row in rows} - {*own})
     return [own[metric.name] or metric for metric in metrics], Aggregates(
         moments=[_moments(row, ratios[row.metric]) for row in used],
-        catalogue_size=None,
         units=[VariantUnits(name, n, 0) for name, n in units.items()],
-        accounts=(),
         days=_days(used),
         refused={m: (_missing(by_metric[m], m),) for m in own if m not in ratios},
         facts={"units": sum(units.values())},
-        caps={},
         notes=tuple(_notes(used, units, others, experiment.segments, source)),
     )
 

@@ -123,10 +123,9 @@ def _of_windows(
 
     The catalogue has no looks: the number of units it is compared at grows with the traffic.
     """
-    rows = [axes.row_of(course, *window) for window in windows]
-    if course.metric.kind == "catalogue":
-        return MetricOverTime(rows, ())
-    return MetricOverTime(rows, _looks(line, course, windows)[0])
+    is_looked_at = course.metric.kind != "catalogue"
+    looks = _looks(line, course, windows)[0] if is_looked_at else ()
+    return MetricOverTime([axes.row_of(course, *window) for window in windows], looks)
 
 
 def _on_calendar(
@@ -140,9 +139,8 @@ def _on_calendar(
     verdict, series = change.stability_of(course, decays)
     looks, window_days, more = _looks(line, course, windows)
     sign_share, significance_share = change.agreement(metric, rows)
-    events: tuple[EventRow, ...] = ()
-    if series is not None:
-        events = change.event_rows(course, line.experiment.events, series)
+    dated = () if series is None else line.experiment.events
+    events = tuple(change.event_row(course, event, series) for event in dated if series)
     verdict = replace(
         verdict,
         window_days=window_days,

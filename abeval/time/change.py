@@ -77,8 +77,7 @@ class Change(NamedTuple):
     """How a series of effects changes: the trend or decay that is significant, or None.
 
     `p_value` is of the best shape, before the single days in `shocks` were left out; `matches` are
-    the
-    shapes of the last search; `design` has constant, rhythm and shocks.
+    the shapes of the last search; `design` has constant, rhythm and shocks.
     """
 
     p_value: float
@@ -132,11 +131,7 @@ def whole_weeks(days: Sequence[int]) -> tuple[tuple[int, ...], ...]:
 
 
 def find_change(series: Series) -> Change:
-    """Search trends, decays and shocks; a single odd day is left out and the search goes on.
-
-    Raises:
-        Refusal: As `shapes.search`.
-    """
+    """Search trends, decays and shocks; a single odd day is left out and the search goes on."""
     times = series.times
     longest = (times[-1] + 1 - times[0]) * SETTLED
     candidates = [
@@ -229,8 +224,7 @@ def _novelty(
 ) -> Novelty:
     """Return the row of a decay, from its fits, whose first coefficient is the long run.
 
-    `best` has long run and height of the decay in the best fit. An effect that is first more in the
-    metric's good direction than later is novel.
+    `best` has long run and height in the best fit; novel is what is first better than later.
     """
     level, height = best
     ends = [(float(fit.coefficients[0]), math.sqrt(fit.covariance[0, 0])) for fit in fits]
@@ -273,11 +267,6 @@ def _of_cohort(
     return replace(row, cohort=" to ".join(days), p_value=p_value)
 
 
-def event_rows(course: Course, events: Sequence[Event], series: Series) -> tuple[EventRow, ...]:
-    """Test the effect inside each event against outside."""
-    return tuple(_event_row(course, event, series) for event in events)
-
-
 def _inside(event: Event, series: Series, labels: Sequence[str]) -> Bools:
     """Tell whether each day of the series touches the event."""
     start, end = (str(bound.date()) for bound in event.bounds)
@@ -288,7 +277,8 @@ def _inside(event: Event, series: Series, labels: Sequence[str]) -> Bools:
     )
 
 
-def _event_row(course: Course, event: Event, series: Series) -> EventRow:
+def event_row(course: Course, event: Event, series: Series) -> EventRow:
+    """Test the effect inside an event against outside."""
     inside = _inside(event, series, course.axis.labels)
     row = EventRow(course.metric.name, course.variant, event.name, int(inside.sum()))
     if row.days in (0, len(inside)):

@@ -8,7 +8,7 @@ from datetime import date
 import numpy as np
 from numpy.typing import NDArray
 
-from abeval.aggregates.aggregates import Aggregates, VariantUnits
+from abeval.aggregates.aggregates import Aggregates, VariantUnits, grouped
 from abeval.aggregates.collect import listed_items
 from abeval.aggregates.kernels.reach import Reach
 from abeval.aggregates.quantiles import quantiles_of, values_of
@@ -32,13 +32,7 @@ from abeval.time.windows import Axis, Course, Window, row_of, spans
 def cut_windows(
     timed: time_sums.TimedLogs, widths: Sequence[int], step: Step
 ) -> dict[Key, tuple[Window, ...]]:
-    """Return windows of metrics whose days do not add up, or that are capped or adjusted.
-
-    Args:
-        timed: The logs.
-        widths: Days of rolling windows.
-        step: Called with the name of each step as it begins.
-    """
+    """Return windows of metrics whose days do not add up, or that are capped or adjusted."""
     windows: dict[Key, list[Window]] = {}
     experiment = timed.logs.read.experiment
     inference = experiment.inference.model_copy(update={"looks": "fixed"})
@@ -52,7 +46,7 @@ def cut_windows(
         or (m.cap is not None and m.source.capped)
         or (inference.adjust != "none" and m.is_mean_or_ratio and m.source.daily)
     ]
-    for source, group in time_sums.by_source(own).items():
+    for source, group in grouped(own, lambda metric: metric.source).items():
         step(f"windows of {source}, one by one")
         read = _READERS.get(source, _totals)(timed, group)
         # Items × groups in every window are many: the catalogue has no rolling ones.
@@ -80,15 +74,9 @@ def _of_units(timed: time_sums.TimedLogs, units: Places) -> Aggregates:
     variants = timed.variants
     counts = np.bincount(timed.panel.units.variant[units], minlength=len(variants)).tolist()
     return Aggregates(
-        moments=(),
-        catalogue_size=None,
         units=[VariantUnits(name, n, 0) for name, n in zip(variants, counts, strict=True)],
-        accounts=(),
-        days=(),
-        refused={},
         # Not counted in a window: 1 says that there are some.
         facts={"clicks": 1, "scored": 1},
-        caps={},
         stretches=timed.logs.stretches,
     )
 
@@ -209,14 +197,7 @@ def _clock(
     rows: tuple[NDArray[np.integer], NDArray[np.integer], int],
     columns: Mapping[Source, Mapping[str, NDArray[np.integer]]],
 ) -> dict[str, MetricDays]:
-    """Sum metrics by unit and hour or weekday.
-
-    Args:
-        timed: The logs.
-        metrics: Of the sources.
-        rows: Place of the unit and of the hour of each row, and how many hours there are.
-        columns: Source → its columns on the rows.
-    """
+    """Sum metrics by unit and hour; `rows` are units, hours, and how many hours there are."""
     if not metrics:
         return {}
     unit, place, size = rows
@@ -227,8 +208,8 @@ def _clock(
     panel = Panel(timed.panel.units, timed.panel.entry, *of_cells, size)
     presences = panel.presences(timed.variants, len(timed.days))
     values = {
-        source: panel.values(
-            timed.logs.read,
+        source: timed.sources[source].whole.at(
+            panel.unit,
             {name: np.add.reduceat(column[order], starts) for name, column in own.items()},
         )
         for source, own in columns.items()

@@ -7,10 +7,8 @@ from itertools import pairwise, product
 from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
 
-from abeval.aggregates.metric_queries import ReadLogs
-from abeval.aggregates.source_values import SourceValues
 from abeval.inference.aa import skewness_of
 from abeval.inference.comparison import Arms
 from abeval.inference.special_tests import Shape
@@ -56,18 +54,6 @@ class Panel(NamedTuple):
     unit: NDArray[np.int32]
     day: NDArray[np.int32]
     days: int
-
-    def values(self, read: ReadLogs, columns: Mapping[str, Whole]) -> SourceValues:
-        """Return what metrics are of each row, from columns of their source."""
-        known = self.units
-        # Of the units of rows, only the groups are read: nothing else is written out.
-        units = known._replace(
-            variant=known.variant[self.unit],
-            stretch=known.stretch[self.unit],
-            segments={},
-            covariates={},
-        )
-        return SourceValues(read.experiment, read.shape, units, columns, {})
 
     def within(self, span: Span) -> Places:
         """Return the rows of some days."""
@@ -149,12 +135,10 @@ class Presence:
         (units,) = _boxes(self._returns, cohorts, before, spans)
         return np.asarray(units, dtype=np.int64)
 
-    def sums(
-        self, y: ArrayLike, x: ArrayLike, scales: tuple[float, float], per_unit: bool
-    ) -> "DaySums":
-        """Return the sums of a metric; arguments as the fields of `MetricDays`."""
+    def sums(self, metric: "MetricDays") -> "DaySums":
+        """Return the sums of a metric."""
         bits = min(_BITS, (60 - (len(self.cohort) * self.days**2).bit_length()) // 2)
-        values = [np.asarray(one)[self.rows] for one in (y, x)]
+        values = [one[self.rows] for one in (metric.y, metric.x)]
         # Amounts in cents, say, are multiples of many steps of their resolution.
         steps = [max(1, int(np.gcd.reduce(own))) for own in values]
         parts = [_parts(own // step, bits) for own, step in zip(values, steps, strict=True)]
@@ -182,7 +166,7 @@ class Presence:
                         kept[first + 1 :, first + 1 :] += both[i, :, j]
         for one in (*sums, *products):
             _cumulate(one)
-        return DaySums(self, sums, products, bits, steps, scales, per_unit)
+        return DaySums(self, metric, sums, products, bits, steps)
 
     def _blocks(self, columns: Sequence[Whole]) -> Iterator[tuple[int, int, NDArray[np.float64]]]:
         """Yield some units of a cohort at a time: it, its first day, values by column and day."""
@@ -215,26 +199,21 @@ class DaySums:
             days + 1) each.
         products: Of y and y, y and x, x and x on two days, shape (parts, cohorts + 1, days + 1,
             days + 1) each.
-        scales: What one counted unit of y and of x is worth.
-        per_unit: Whether the metric divides by units instead of by x.
     """
 
     presence: Presence
+    metric: "MetricDays"
     sums: Sequence[Whole]
     products: Sequence[Whole]
     bits: int
     steps: Sequence[int]
-    scales: tuple[float, float]
-    per_unit: bool
 
     def windows(
         self, windows: Sequence[tuple[Sequence[int], Span]], entered: bool = False
     ) -> list[Moments]:
-        """Return moments of (y, x) over the units of each window.
+        """Return moments of (y, x) over the units of each window: its days of entry, and its days.
 
-        Args:
-            windows: Days of entry of the units, one after another, and the window's days.
-            entered: Whether units count from their entry on, instead of those active in it.
+        If `entered`, units count from their entry on, instead of those active in it.
         """
         ends = [(cohorts[0], cohorts[-1]) if cohorts else (0, -1) for cohorts, _ in windows]
         cohorts, spans = np.array(ends), np.array([span for _, span in windows])
@@ -245,11 +224,12 @@ class DaySums:
             _whole(_boxes(one, cohorts, spans, spans), self.bits) for one in self.products
         )
         y, x, yy, yx, xx = of_y * y, of_x * x, of_y**2 * yy, of_y * of_x * yx, of_x**2 * xx
-        if self.per_unit:
+        if self.metric.per_unit:
             x, yx, xx = units, y, units
         products = np.array([[yy, yx], [yx, xx]], dtype=object)
         mean, comoment = _centred(units, np.array([y, x], dtype=object), products)
-        mean, comoment = mean.T * self.scales, comoment.T * np.outer(self.scales, self.scales)
+        scales = self.metric.scales
+        mean, comoment = mean.T * scales, comoment.T * np.outer(scales, scales)
         return [Moments(*one) for one in zip(units.tolist(), mean, comoment, strict=True)]
 
     def by_day(self, cohorts: Sequence[int], days: Sequence[int]) -> Moments:
@@ -269,7 +249,7 @@ class DaySums:
         products = np.block([[yy, yx], [yx.T, xx]])
         sums = np.append(*map(cells, self.sums)).astype(products.dtype)
         mean, comoment = _centred(units, sums, products)
-        scales = np.repeat(np.multiply(self.scales, self.steps), len(days))
+        scales = np.repeat(np.multiply(self.metric.scales, self.steps), len(days))
         return Moments(int(units), mean * scales, comoment * np.outer(scales, scales))
 
 
@@ -278,10 +258,8 @@ class MetricDays:
     """One metric: the values of its units by day, of which `DaySums` are made when they are needed.
 
     Attributes:
-        days: Variant → when its units were active.
-        ages: The same by days since entry; of hours and weekdays, none.
-        y: Numerators, of which the presences say the rows.
-        x: Denominators.
+        days: Variant → when its units were active; `ages` by days since entry.
+        y: Numerators, of which the presences say the rows; `x` denominators.
         scales: What one counted unit of y and of x is worth.
         per_unit: Whether the metric divides by units instead of by x.
     """
@@ -295,7 +273,7 @@ class MetricDays:
 
     def sums(self, by: Mapping[str, Presence]) -> dict[str, DaySums]:
         """Return the sums of every variant by `days` or by `ages`."""
-        return {n: one.sums(self.y, self.x, self.scales, self.per_unit) for n, one in by.items()}
+        return {name: one.sums(self) for name, one in by.items()}
 
 
 def strata_of(stretches: Stretches, days: Sequence[str]) -> Strata:
@@ -344,12 +322,7 @@ def _cumulate(sums: NDArray[np.integer]) -> None:
 
 
 def _boxes(sums: NDArray[np.integer], *sides: Places) -> Whole:
-    """Return the sum over each box of cumulated sums, in parts, shape (parts, boxes).
-
-    Args:
-        sums: Shape (parts, ...).
-        sides: First and last place of each box on every axis, shape (boxes, 2).
-    """
+    """Return the sum over each box of cumulated sums, in parts; sides have shape (boxes, 2)."""
     totals = np.zeros((len(sums), len(sides[0])), dtype=np.int64)
     for ends in product((0, 1), repeat=len(sides)):
         corner: tuple[Any, ...] = tuple(s[:, end] + end for s, end in zip(sides, ends, strict=True))
@@ -389,9 +362,8 @@ class Thirds:
 class Known(NamedTuple):
     """What is known of a metric's skewness in a variant and control.
 
-    `windows` are moments of both in windows of the calendar: its days, whether units count from
-    entry
-    on; `shape` says how skewed values are in others.
+    `windows` are moments of both in days of the calendar, whether units count from entry;
+    `shape` says how skewed values are in others.
     """
 
     windows: Mapping[tuple[Span, bool], tuple[Moments, Moments]]

@@ -106,10 +106,9 @@ def follow(
 ) -> list[Held]:
     """Infer with looks at any time; looks whose intervals lack an end are left out.
 
-    The interval is tightest at the information that the plan comes to at the last look's pace,
-    which
-    depends on variances and traffic, not on the effect; `planned_share` is the share of the planned
-    days that the looks have covered. Without a plan, looks begin as those of the scorecard do.
+    The interval is tightest at the information that the plan comes to at the last look's pace;
+    `planned_share` is the share of the planned days that the looks have covered. Without a plan,
+    looks begin as those of the scorecard do.
 
     Raises:
         Refusal: `too_few_units` without looks; `control_near_zero`; `zero_variance`.

@@ -1,6 +1,6 @@
 """Open logs and sum their days: what windows, growth and A/A replays are computed from."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import date, timedelta
 from functools import cached_property
@@ -12,7 +12,7 @@ from abeval.aggregates import aggregates
 from abeval.aggregates.collect import Collected, unit_counts
 from abeval.aggregates.metric_queries import ReadLogs
 from abeval.aggregates.row_pass import KERNELS, row_sums
-from abeval.aggregates.source_values import SourceValues, rows_of, totals
+from abeval.aggregates.source_values import SourceValues, rows_of
 from abeval.aggregates.sums import DAY, WHOLE, ByStretch, by_stretch, slices_of
 from abeval.aggregates.wanted import refusals, wanted_of
 from abeval.bounds import MAX_WINDOW_DAYS
@@ -49,8 +49,6 @@ class OpenLogs:
     """Logs that are read, and the metrics that they can give.
 
     Attributes:
-        read: The logs.
-        metrics: Metrics for which the logs have every column.
         refused: Metric → why the logs cannot give it.
         stretches: Stretches of entry days of one split each; none where it did not change.
     """
@@ -93,14 +91,6 @@ def open_logs(
     return OpenLogs.of(ReadLogs(run, prepared, rows), metrics)
 
 
-def by_source(metrics: Iterable[Metric]) -> dict[Source, list[Metric]]:
-    """Group metrics by what their values are computed from."""
-    groups: dict[Source, list[Metric]] = {}
-    for metric in metrics:
-        groups.setdefault(metric.source, []).append(metric)
-    return groups
-
-
 By = Literal["hour", "weekday"]
 
 
@@ -118,7 +108,6 @@ class TimedLogs(NamedTuple):
     """Open logs with their days.
 
     Attributes:
-        logs: The logs.
         days: Every day from the first with an impression to the last (ISO).
         first: The first of them, counted from 1970.
         partial: Days that the log covers only in part, or not at all.
@@ -143,12 +132,10 @@ class ClockSums(NamedTuple):
     """Values by hour of the day, or by weekday.
 
     Attributes:
-        by: `hour` or `weekday`.
         labels: `00:00` to `23:00`, or `Monday` to `Sunday`.
         days: How many days of the log have each.
         partial: Whether the log covers one of these days only partly.
-        metrics: Metric → its values by hour or weekday.
-        refused: Metrics that have none.
+        metrics: Metric → its values by hour or weekday; those without are `refused`.
     """
 
     by: By
@@ -233,7 +220,7 @@ def timed(logs: OpenLogs, step: Step) -> TimedLogs:
     rows = np.flatnonzero(active.in_period & (active.day != NO_DAY))
     panel = Panel(units, entry - first, active.unit[rows], active.day[rows] - first, len(days))
     sources = {}
-    for source, group in by_source(logs.metrics).items():
+    for source, group in aggregates.grouped(logs.metrics, lambda metric: metric.source).items():
         if source.no_days is None:
             step(f"days of {source}")
             sources[source] = _source_sums(read, panel, source, group, first)
@@ -249,9 +236,8 @@ def _source_sums(
     days = days._replace(columns={name: days.columns[name] for name in names})
     rows = rows_of(days, panel.unit, panel.day + first)
     by_day = {name: np.append(column, 0)[rows] for name, column in days.columns.items()}
-    now, before = (totals(days, part, len(panel.entry)) for part in (True, False))
-    whole = SourceValues(read.experiment, read.shape, panel.units, now, before)
-    return SourceSums(panel.values(read, by_day), whole)
+    whole = read.values(days)
+    return SourceSums(whole.at(panel.unit, by_day), whole)
 
 
 def columns_of(read: ReadLogs, metrics: Sequence[Metric]) -> list[str]:
@@ -345,11 +331,7 @@ def _days(experiment: Experiment, prepared: Prepared) -> tuple[tuple[str, ...], 
 
 
 def growths_of(collected: Collected, metrics: Sequence[Metric]) -> dict[str, Growth]:
-    """Return the growth of each metric whose days add up; none of logs without time.
-
-    Raises:
-        LogError: The log covers more days than can be followed.
-    """
+    """Return the growth of each metric whose days add up; none of logs without time."""
     if not len(collected.aggregates.days):
         return {}
     line = timeline_of(timed(OpenLogs.of(collected.logs, metrics), collected.logs.run.step))
@@ -406,7 +388,7 @@ def aa(
     by_units = aggregates.deals_units(sum(counts.values()))
     bucket = None if by_units else sub_buckets(run.engine, run.experiment, units.hash)
     sums: dict[str, aggregates.BucketSums] = {}
-    for source, group in by_source(logs.metrics).items():
+    for source, group in aggregates.grouped(logs.metrics, lambda metric: metric.source).items():
         if source.no_replays is not None:
             refused |= dict.fromkeys((m.name for m in group), source.no_replays)
             continue

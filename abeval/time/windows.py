@@ -81,9 +81,7 @@ class Axis:
 class Course:
     """One metric in one variant along an axis.
 
-    `known` says how skewed its values are, None where that is not known; only `cohorts` are
-    compared,
-    all where None.
+    `known` says how skewed its values are; only `cohorts` are compared, all where None.
     """
 
     metric: Metric

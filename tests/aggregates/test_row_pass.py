@@ -6,7 +6,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from datetime import date, timedelta
 from functools import cache
-from types import MappingProxyType
+from types import MappingProxyType, SimpleNamespace
+from typing import cast
 
 import numpy as np
 import pandas as pd
@@ -25,6 +26,8 @@ from abeval.engines.duckdb import DuckDBEngine
 from abeval.engines.sql import query
 from abeval.experiment.model import Experiment
 from abeval.logs.mapping import LogColumns
+from abeval.logs.prepare import Prepared
+from abeval.logs.run import Run
 from abeval.logs.shape import LogShape, value_sql
 from abeval.logs.unit_arrays import NO_DAY, Units, half_away, key_of
 from abeval.logs.units import sub_buckets
@@ -156,7 +159,9 @@ def summed(
 ) -> RowSums:
     units = units_of(engine)
     bucket = sub_buckets(engine, experiment(), units.hash)
-    return RowPass(experiment(), of, engine, units, sources, values, rows, bucket, span).sums()
+    prepared = SimpleNamespace(shape=of, placed=SimpleNamespace(units=units), rows=rows)
+    run = Run(experiment(), engine)
+    return RowPass(run, cast(Prepared, prepared), sources, values, bucket, span).sums()
 
 
 def units_of(engine: DuckDBEngine) -> Units:

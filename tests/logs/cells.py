@@ -24,6 +24,7 @@ from abeval.logs.run import Run
 from abeval.logs.shape import LogShape, shape_of
 from abeval.logs.unit_arrays import NO_FIRST, NONE
 from abeval.logs.units import places_of_hashes, write_names
+from abeval.logs.views import set_aside
 from tests.relations import Row, relation
 
 HOUR = 3_600_000
@@ -155,7 +156,7 @@ class SmallLog:
 def small_log(
     shown: Iterable[Shown],
     exposures: Sequence[Exposed] | None = None,
-    only: Sequence[str] | None = None,
+    only: bool = False,
     **entries: Any,
 ) -> Iterator[SmallLog]:
     """A log of these cells.
@@ -163,7 +164,7 @@ def small_log(
     Args:
         shown: Its cells.
         exposures: A log of them; None without one.
-        only: The variants whose impressions count; None where something else places the units.
+        only: Whether only impressions of the variants count; else something else places the units.
         entries: Of the experiment of the variants `a` and `b`.
     """
     logs = {"impressions": {}, **({} if exposures is None else {"exposures": {}})}
@@ -182,7 +183,9 @@ def small_log(
             of_rows = "unit_id varchar, variant varchar, time_ms bigint, s_city varchar"
             engine.table("exposures", relation(of_rows, *exposures))
             engine.table("exposed", query("log/exposed"))
-        cells = read_cells(engine, shape, only)
+        # Where a salt assigns units, no variant of the log is set aside.
+        by_log = experiment if only else plan(assignment={"salt": "s"})
+        cells = read_cells(engine, shape, set_aside(by_log, shape, is_named=True))
         write_names(engine, shape)
         rows = engine.rows("select unit_hash, logged_id from logged_names")
         names = {int(str(one)): str(name) for one, name in rows}

@@ -76,7 +76,7 @@ def test_impressions_that_do_not_count_show_nothing() -> None:
         *(Shown("u", "b", 5, phase=OUTSIDE), Shown("u", "c", 5), Shown("u", None, 5)),
         *(Shown("u", "b", 5, is_exposed=False), Shown("v", None, 5), Shown("w", "c", 5)),
     ]
-    with small_log(shown, only=["a", "b"]) as log:
+    with small_log(shown, only=True) as log:
         assert log.seen() == {"u": Where(10, "a", "a", None)}
         reasons = {kind.set_aside for kind in log.cells.kinds}
     assert reasons == {
@@ -331,9 +331,9 @@ def test_units_of_equal_hashes_are_never_taken_for_one(
         monkeypatch.setattr(engine, "hash64", lambda v: "7" if list(v) == same else hash64(v))
         if same == ["unit_id"]:
             with pytest.raises(LogError, match="two units have the same hash"):
-                read_cells(engine, log.shape, None)
+                read_cells(engine, log.shape, "null")
         else:
-            assert len(read_cells(engine, log.shape, None).hashes) == 2
+            assert len(read_cells(engine, log.shape, "null").hashes) == 2
 
 
 def test_kinds_of_equal_hashes_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -341,7 +341,7 @@ def test_kinds_of_equal_hashes_are_refused(monkeypatch: pytest.MonkeyPatch) -> N
         engine, hash64 = log.run.engine, log.run.engine.hash64
         monkeypatch.setattr(engine, "hash64", lambda v: "7" if v[0] == "phase" else hash64(v))
         with pytest.raises(LogError, match="two kinds of impressions have the same hash"):
-            read_cells(engine, log.shape, None)
+            read_cells(engine, log.shape, "null")
 
 
 def test_the_variants_that_nobody_names_are_shown_with_the_most_impressions_first() -> None:

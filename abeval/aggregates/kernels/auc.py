@@ -211,11 +211,8 @@ def score_sums(
 ) -> tuple[dict[Source, UnitDays], list[UnitDays]]:
     """Return GAUC and AUC of some units, and GAUC of each unit's days, block by block.
 
-    Args:
-        rows: With `click` and `score`, NaN where there is none.
-        arm: The variant of each unit.
-        arms: How many variants there are.
-        days: The first and the last day of which GAUC is computed too, from the `day` of rows.
+    `rows` have `click` and `score`, NaN where there is none; `arm` is the variant of each unit; of
+    `days`, the first and the last, GAUC is computed too, from the `day` of rows.
     """
     levels = _levels(rows, arm, arms)
 
@@ -283,8 +280,7 @@ def auc_of(pairs: UnitPairs, halves: Whole, arm: Arms, counts: Whole, won: Whole
 
     Args:
         pairs: All units.
-        halves: Half-points that each unit's impressions are part of: won by its clicks, and by any
-            click of the variant against its other impressions.
+        halves: Half-points won by each unit's clicks, and by any click against its other rows.
         arm: The variant of each unit.
         counts: Impressions of each variant without and with a click, shape (variants, 2).
         won: Half-points that the clicks of each variant win.

@@ -62,10 +62,7 @@ def shown(
         group: Of each unit.
         item: What stands for each item, in whose order entries of a group are to be.
         sizes: They fit into one number.
-        room: Where to keep the counts.
-
-    Returns:
-        What each block counts, by group; the keys of a group by item, day and the day before.
+        room: Where to keep the counts, by group; keys are item, day and the day before.
     """
     counts, (items, _, days) = Blocks(sizes.groups, room), sizes.bits
     bits = items + 2 * days
