@@ -19,7 +19,7 @@ MAX_VARIANTS = 100
 """Of an experiment: what is compared and checked grows with their square."""
 
 MAX_METRICS = 500
-"""Of an experiment, and columns of numbers of a table that names no metrics."""
+"""Of an experiment, and of a table where each column of numbers becomes one."""
 
 MAX_GAP_MINUTES = 1e7
 MAX_LONG_SECONDS = 1e9

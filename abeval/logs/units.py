@@ -54,6 +54,8 @@ def places_of_hashes(wanted: arrays.Whole, known: arrays.Whole) -> arrays.Codes:
         >>> places_of_hashes(np.array([5, 4]), known).tolist()
         [1, -1]
     """
+    if np.array_equal(wanted, known):
+        return np.arange(len(known))
     # In order, each look-up is beside the one before: many times as fast.
     order = np.argsort(wanted) if (wanted[1:] < wanted[:-1]).any() else slice(None)
     ordered, places = wanted[order], np.empty(len(wanted), np.int64)

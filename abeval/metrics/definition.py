@@ -19,7 +19,7 @@ class Source:
         no_days: Why it has no effects by day, for users to read.
         no_replays: Why A/A replays cannot split it, None if they can.
         no_cuts: Why parts of the traffic cannot have it, None if they can.
-        events: The log whose rows since exposure it is made of, empty for several; else None.
+        events: Of values since exposure: their log, empty where there are several; else None.
 
     Example:
         >>> GAUC.query, GAUC.daily, AUC.no_days, AUC.capped

@@ -12,7 +12,7 @@ from abeval.stats.moments import Moments
 from abeval.stats.records import Estimate, Floats, Integers, Interval, Refusal
 
 PARTS = 2_000_000
-"""A value that is below a quantile counts so much, one of its neighbours in part: whole numbers."""
+"""Weight of a value below the quantile; the two values beside the quantile have a part of it."""
 
 
 class Step(NamedTuple):

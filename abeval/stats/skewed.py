@@ -31,7 +31,7 @@ TINY = 1e-5
 
 _ROUNDING = 1e-9
 _FAR = math.log(1e4)
-"""Of the ratio: an interval of a lift that holds it, or one over it, has no end there."""
+"""Logarithm of the largest ratio that is tried. A lift not rejected there has no end on its side."""
 
 _FLOOR = -400.0
 """Of the logarithm of a p-value that is compared with a level."""
@@ -402,8 +402,8 @@ def _never_negative(moments: Moments) -> bool:
 def skewness(compared: Skewed) -> float:
     """Return the skewness of the difference over all splits, if the variants do not differ.
 
-    Zero at even splits. By it the error rates of Welch's test on either side differ: each is
-    off by some 8.5 points times it.
+    Zero at even splits. Welch's test rejects too often on one side and too seldom on the other, by
+    about 8.5 points times it.
 
     Example:
         >>> few = Moments.with_third([0, 3])
