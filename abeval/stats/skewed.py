@@ -31,7 +31,7 @@ TINY = 1e-5
 
 _ROUNDING = 1e-9
 _FAR = math.log(1e4)
-"""Logarithm of the largest ratio that is tried. A lift not rejected there has no end on its side."""
+"""Logarithm of the largest ratio tried: a lift not rejected there has no end on its side."""
 
 _FLOOR = -400.0
 """Of the logarithm of a p-value that is compared with a level."""
