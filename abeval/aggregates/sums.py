@@ -77,15 +77,18 @@ def _summing(columns: Sequence[Whole], starts: Whole) -> Callable[[Product], lis
         return one * other % modulus if modulus in _PRIMES else one * other
 
     @cache
-    def multiplied(product: Product, modulus: int) -> _Array:
-        """Return a product of one or two, by remainders; in doubles where the modulus is 0."""
-        if len(product) == 2:
-            one, other = (multiplied((place,), modulus) for place in product)
-            return times(one, other, modulus)
-        column = columns[product[0]]
+    def reduced(place: int, modulus: int) -> _Array:
+        """Return a column by remainders; in doubles where the modulus is 0."""
         if modulus == 0:
-            return column.astype(np.float64)
-        return column % modulus if modulus in _PRIMES else column
+            return columns[place].astype(np.float64)
+        return columns[place] % modulus if modulus in _PRIMES else columns[place]
+
+    # Neither of the two calls itself: a circle of references would keep every block in memory.
+    @cache
+    def multiplied(product: Product, modulus: int) -> _Array:
+        """Return a product of one or two."""
+        first, *second = (reduced(place, modulus) for place in product)
+        return times(first, second[0], modulus) if second else first
 
     def summed(product: Product, modulus: int) -> list[int]:
         values = multiplied(product[:2], modulus)
