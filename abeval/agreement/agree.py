@@ -65,9 +65,6 @@ def read_offline(run: Run, options: ReplayOptions, shape: LogShape | None = None
     """Replay the models, and run the queries of the causes.
 
     A `shape` is that of logs that were prepared with `offline_columns`; without, they are opened.
-
-    Raises:
-        LogError: The logs do not have what a replay needs.
     """
     experiment = run.experiment
     if experiment.of_units:

@@ -204,11 +204,9 @@ def spread(
 class Finding(NamedTuple):
     """What a cause's function says, before Holm over all causes.
 
-    Attributes:
-        exceeds: Whether its deciding number passes the threshold.
-        p_value: That there is nothing of it; None where it is no test but a fact.
-        accounts_for: Share of the gap that closes without it.
-        remedy: What to do, where that depends on what was seen.
+    `exceeds` says whether its deciding number passes the threshold. `p_value`, that there is
+    nothing of it, is None where it is no test but a fact. `accounts_for` is the share of the gap
+    that closes without it; `remedy` says what to do, where that depends on what was seen.
     """
 
     exceeds: bool
@@ -242,10 +240,8 @@ class CauseCheck(NamedTuple):
 class CauseWords:
     """What is said of a cause, and what it reads; decorates the function that judges it.
 
-    Attributes:
-        threshold: What its deciding number has to reach, for a `reason`; None without one.
-        columns: Of `agreement_rows`, without which it cannot be checked.
-        shows: What they would show.
+    Its deciding number has to reach `threshold`, None without one, for a `reason`. Without
+    `columns` of `agreement_rows` it cannot be checked; `shows` says what they would show.
     """
 
     threshold: float | None

@@ -60,13 +60,10 @@ def compare(
     notes: Sequence[str] = (),
     experiment: Experiment | None = None,
 ) -> Agreement:
-    """Set offline beside online for every treatment.
+    """Set offline beside online for every treatment, of a replay of the same experiment.
 
     Without `facts` (variant → rows of the queries that its logs allow), causes that need logs are
     not checked; without an `experiment`, those that read entries of its file.
-
-    Raises:
-        ValueError: The replay is of another experiment.
     """
     info = result.experiment
     if replay is not None and replay.name != info.name:

@@ -81,11 +81,7 @@ def _as_logged(name: str | None, columns: Iterable[str]) -> str | None:
 
 
 def open_training(run: Run) -> LogColumns | None:
-    """Open the training data; return their columns, None without them.
-
-    Raises:
-        LogError: They cannot be read.
-    """
+    """Open the training data; return their columns, None without them."""
     source = run.experiment.logs.training
     if source is None:
         return None

@@ -22,8 +22,7 @@ if TYPE_CHECKING:
 class History:
     """A file with one row per experiment, variant and metric.
 
-    Args:
-        path: A Parquet (`.parquet`) or DuckDB file (`.duckdb`, `.db`); `add` creates it.
+    `path` is a Parquet (`.parquet`) or DuckDB file (`.duckdb`, `.db`); `add` creates it.
 
     Raises:
         ExperimentError: It is named otherwise.
@@ -103,11 +102,9 @@ class History:
     ) -> HistoryReport:
         """Report which metric predicts which, how often each moves, and what was really gained.
 
-        Args:
-            metrics: Online metrics; without, goals and guardrails.
-            offline: Offline metrics; without, those that most teams quote.
-            shared: Correlation of the errors of two metrics, where it was not measured.
-            alpha: Level of the intervals.
+        Without `metrics`, online ones, it reports goals and guardrails; without `offline`, those
+        that most teams quote. `shared` is the correlation of the errors of two metrics, where it
+        was not measured; `alpha` is the level of the intervals.
 
         Raises:
             ExperimentError: There are too few experiments, or no such metric.
@@ -117,11 +114,9 @@ class History:
         return report(self.path, self._filled(), metrics, offline, Options(alpha, shared))
 
     def prior(self, metric: str, *, alpha: float = 0.05) -> HistoryPrior:
-        """Fit the normal prior of a metric's lifts, as `[inference] prior` takes it.
+        """Fit the normal prior of an online metric's lifts, as `[inference] prior` takes it.
 
-        Args:
-            metric: An online metric of the history.
-            alpha: Level of the intervals of its mean and standard deviation.
+        Intervals of its mean and standard deviation have level `alpha`.
 
         Raises:
             ExperimentError: There are too few experiments, or no such metric.

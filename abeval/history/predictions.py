@@ -25,10 +25,9 @@ class Options(NamedTuple):
 class Predicted(NamedTuple):
     """A prediction, and how each case was predicted without its experiment.
 
-    Attributes:
-        p_value: Of no association; 1 with a reason.
-        gain: Case → how much smaller the predictor makes the squared error; empty with a reason.
-        error: Case → the squared error without the predictor, less the noise.
+    `p_value`, of no association, is 1 with a reason. By case, `gain` is how much smaller the
+    predictor makes the squared error (empty with a reason), `error` that without it, less the
+    noise.
     """
 
     row: Prediction

@@ -73,11 +73,7 @@ def off_policy(
     """Evaluate a policy on the log of a variant.
 
     `source` is the variant whose log is used; the `reward` is a column instead of the click.
-
-    Raises:
-        ExperimentError: A variant is unknown.
-        LogError: The log lacks a column, or the table is not a policy. Estimates that the log
-            cannot support raise no error: their rows have a reason.
+    Estimates that the log cannot support raise no error: their rows have a reason.
     """
     experiment = run.experiment
     log = read_policy_log(run, source, choice, reward)

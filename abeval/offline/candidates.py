@@ -22,12 +22,9 @@ UNIT_GROUPS = 64
 
 @dataclass(frozen=True, eq=False)
 class Units:
-    """The units of a replay.
+    """The units of a replay: the jackknife group of each, from 0, and the index of its variant.
 
-    Attributes:
-        group: The jackknife group of each, from 0.
-        names: The variants, ascending, or `all` for units without.
-        traffic: The index of the variant of each.
+    `names` has the variants, ascending, or `all` for units without.
     """
 
     ids: NDArray[np.generic]
@@ -139,10 +136,8 @@ def write_rows(engine: Engine, *, unique: bool, queried: bool) -> list[tuple[str
     """Make `every_row` of `analysed_rows`, and `replay_rows`, with each item once per request.
 
     Rows that are `unique` have each item once per request already; rows that are `queried` will be
-    read several times, and are kept as a table.
-
-    Returns:
-        Rows and requests that were left out or merged, counted.
+    read several times, and are kept as a table. Return how many rows and requests were left out or
+    merged.
     """
     every, once = "select * from analysed_rows", "select * from every_row"
     unkeyed, shared, repeated, scores = 0, 0, 0, list[str]()

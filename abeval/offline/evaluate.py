@@ -37,11 +37,7 @@ _TIE = {**TIE, "position": "-place"}
 
 @dataclass(frozen=True)
 class Evaluation:
-    """Ranked lists against what was relevant.
-
-    Attributes:
-        result: Every metric of every model, with intervals where there are enough units.
-    """
+    """Ranked lists against what was relevant; metrics have intervals where units are enough."""
 
     result: ReplayResult
     sums: Sums
@@ -130,20 +126,12 @@ def evaluate(
 ) -> Evaluation:
     """Score ranked lists against a ground truth.
 
-    Args:
-        runs: A frame of `request_id, item_id` and `score` or `rank`, or such a frame by model.
-        truth: A frame of `request_id, item_id`, with `grade` where relevance is graded and
-            `unit_id` where requests belong to units.
-        k: Cut-offs.
-        metrics: Ids of metrics to compute; None for the default ones.
-        compat: Library whose metrics and policies to use.
-        ties: Overrides the policy on ties.
-        no_relevant: Overrides the policy on requests without a relevant item.
-        alpha: Level of the intervals.
-        threshold: Scores from here on predict a click.
-        bins: Bins of the calibration curve and of the calibration error.
-        history: A frame of `unit_id, item_id`, a row per earlier choice, for novelty.
-        catalogue: A frame of `item_id`: items that could be listed besides those that were.
+    `runs` is a frame of `request_id, item_id` and `score` or `rank`, or such a frame by model.
+    `truth` is a frame of `request_id, item_id`, with `grade` where relevance is graded and
+    `unit_id` where requests belong to units. Novelty reads `history`, a frame of `unit_id, item_id`
+    with a row per earlier choice. `catalogue` is a frame of `item_id`: items that could be listed
+    besides those that were. `alpha` is the level of the intervals; the other options are those of
+    `ReplayOptions`.
 
     Raises:
         ExperimentError: An unknown metric or preset.
@@ -241,10 +229,8 @@ def _repeated(relation: str) -> str:
 class JudgedColumns:
     """The columns of a table of judged rows.
 
-    Attributes:
-        unit: Column of units, by which intervals are clustered.
-        request: Column of requests; None where all items of a unit are one list.
-        relevance: Column of clicks or grades; an item is relevant where it is above 0.
+    Intervals are clustered by `unit`. Where `request` is None, all items of a unit are one list. An
+    item is relevant where `relevance`, of clicks or grades, is above 0.
     """
 
     unit: str = "unit_id"
@@ -269,18 +255,9 @@ def evaluate_log(
 ) -> Evaluation:
     """Score the models of one table of judged rows, without an experiment around it.
 
-    Args:
-        log: A file, a glob or a folder (Parquet, CSV, JSON), or a frame.
-        scores: The columns of scores, or model → its column; the first is the control.
-        columns: The other columns of the table.
-        k: Cut-offs.
-        metrics: Ids of metrics to compute; None for the default ones.
-        compat: Library whose metrics and policies to use.
-        ties: Overrides the policy on ties.
-        no_relevant: Overrides the policy on requests without a relevant item.
-        alpha: Level of the intervals.
-        threshold: Scores from here on predict a click.
-        bins: Bins of the calibration curve and of the calibration error.
+    `log` is a file, a glob or a folder (Parquet, CSV, JSON), or a frame. `scores` has the columns
+    of scores, or model → its column; the first is the control. `columns` names the other columns of
+    the table; the options are those of `evaluate`.
 
     Raises:
         ExperimentError: An unknown metric or preset.

@@ -39,11 +39,9 @@ def standard_error(without: Floats) -> float:
 
 
 class GroupValues(NamedTuple):
-    """A value with all units, and without each group of units.
+    """A value with all units, and `without` each group that has units, shape (groups,).
 
-    Attributes:
-        without: Without each group that has units, shape (groups,).
-        bias: Expected excess of the value from noise alone.
+    `bias` is the expected excess of the value from noise alone.
     """
 
     value: float
@@ -130,11 +128,7 @@ class ByGroup:
 
 
 class Bins(NamedTuple):
-    """A calibration curve by bin and group of units.
-
-    Attributes:
-        gap: Sums of score − click, shape (bins, groups).
-    """
+    """A calibration curve by bin and group; `gap` sums score − click, shape (bins, groups)."""
 
     gap: Floats
     rows: Floats

@@ -25,11 +25,7 @@ def score_columns(experiment: Experiment) -> list[str]:
 
 
 def blends_of(experiment: Experiment, shares: Sequence[float]) -> list[Blend]:
-    """Blend control's model with some shares of every other model of a treatment.
-
-    Raises:
-        ExperimentError: There are no two models to blend, or a share is not in [0, 1].
-    """
+    """Blend control's model with shares, in [0, 1], of every other model of a treatment."""
     if not shares:
         return []
     base = experiment.variants[experiment.control].model
@@ -105,11 +101,7 @@ def relevance_metric(experiment: Experiment, relevance: str) -> Metric | None:
 
 
 def check_relevance(shape: LogShape, relevance: str) -> None:
-    """Refuse logs that lack what relevance or a replay needs.
-
-    Raises:
-        LogError: A column or a log is missing.
-    """
+    """Refuse logs that lack a column or a log that relevance or a replay needs."""
     hint = 'map it: [logs.impressions] columns = { item_id = "..." }'
     if "item_id" not in shape.impressions and "position" not in shape.impressions:
         what = "a replay needs the items that were shown, but there is no column item_id"
@@ -142,9 +134,6 @@ def name_impressions(run: Run, shape: LogShape, relevance: Relevance, where: str
     """Make the views `candidate_rows`, `analysed_rows` and `traffic` of an experiment.
 
     `where` is a condition on the impressions that count, over the views of `prepare`.
-
-    Raises:
-        LogError: The log lacks a column that a replay needs.
     """
     experiment, engine = run.experiment, run.engine
     check_relevance(shape, relevance.name)

@@ -27,9 +27,8 @@ _REASONS = {"zero_denominator": "empty_denominator", "not_applicable": "one_clas
 class Columns(NamedTuple):
     """A metric's variables per unit.
 
-    Attributes:
-        clicks: Clicks; None unless the metric needs their entropy.
-        is_share: Whether what is averaged is 0 or 1 by definition, whatever the data.
+    `clicks` is None unless the metric needs their entropy; `is_share` says whether what is averaged
+    is 0 or 1 by definition, whatever the data.
     """
 
     above: Floats
@@ -61,11 +60,7 @@ class Value(NamedTuple):
 
 
 def columns_of(metric: OfflineMetric, sums: ModelSums, policy: Policy, by: str) -> Columns:
-    """Return the variables of a metric; `by` is `traffic` or `pooled`, which AUC depends on.
-
-    Raises:
-        KeyError: The run has no such sums.
-    """
+    """Return the variables of a metric; `by`, on which AUC depends, is `traffic` or `pooled`."""
     definition = metric.definition
     if definition.of_requests:
         return _of_requests(metric, sums, policy)

@@ -89,11 +89,8 @@ def _sums(group: Integers, column: Integers | Floats | Bools, size: int) -> Floa
 class Ranks(NamedTuple):
     """The relevant rows of each group, in the order of their places (`places.sql`).
 
-    Those without a score come last in their group.
-
-    Attributes:
-        place: From 1; 0 without a score.
-        first: First place of the rows of the same score; `place` if there is no other.
+    A `place` counts from 1; rows without a score have 0, and come last in their group. `first` is
+    the first place of the rows of the same score, or `place` if there is no other.
     """
 
     group: Integers

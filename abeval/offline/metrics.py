@@ -55,10 +55,7 @@ class Definition(NamedTuple):
 
 
 class OfflineMetric(NamedTuple):
-    """A definition with its cut-off.
-
-    Attributes:
-        k: The cut-off; None for the whole list.
+    """A definition with its cut-off `k`, which is None for the whole list.
 
     Example:
         >>> metric = OfflineMetric(DEFINITIONS["map", "min"], 10)
@@ -326,8 +323,7 @@ class Policy:
 class Scoring:
     """Which metrics a run computes, and how.
 
-    Attributes:
-        threshold: Scores from here on predict a click; None without metrics that need it.
+    Scores from `threshold` on predict a click; it is None without metrics that need it.
     """
 
     metrics: tuple[OfflineMetric, ...]
@@ -338,11 +334,7 @@ class Scoring:
 
 
 class Preset(NamedTuple):
-    """A library's metrics, by their ids here, and its policy.
-
-    Attributes:
-        at_k: Ids with `{}` in the place of the cut-off.
-    """
+    """A library's policy, and its metrics by their ids here; `at_k` has `{}` for the cut-off."""
 
     at_k: str
     whole: str

@@ -99,11 +99,7 @@ TRUTH = "truth"
 def open_truth(run: Run) -> str:
     """Make `truth_log` (`whose`, `item_id`, `grade`) of the truth log; without a grade it is 1.
 
-    Returns:
-        The key of the log: `request_id`, or `unit_id` where it holds for all requests of a unit.
-
-    Raises:
-        LogError: There is no truth log, or it lacks a column.
+    Return its key: `request_id`, or `unit_id` where it holds for all requests of a unit.
     """
     experiment, engine, source = run.experiment, run.engine, run.experiment.logs.truth
     if source is None:
@@ -233,11 +229,8 @@ def judge_scores(
 ) -> ScoreLog:
     """Make candidates of the models of the scores log; items that a model leaves out rank last.
 
-    Where the log names stages, a model is `STAGE/MODEL`, and the order in which items were shown
-    is one more model. `own` has the models with scores in the impressions.
-
-    Raises:
-        ExperimentError: A model has scores in both logs.
+    Where the log names stages, a model is `STAGE/MODEL`, and the order in which items were shown is
+    one more model. `own` has the models with scores in the impressions; no model may be in both.
     """
     if log is None:
         return ScoreLog({}, {}, [])

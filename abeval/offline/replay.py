@@ -68,11 +68,7 @@ class ReplayOptions:
 
 
 def scoring_of(options: ReplayOptions, alpha: float) -> Scoring:
-    """Return the metrics and the policy of a replay, with intervals at level `alpha`.
-
-    Raises:
-        ExperimentError: An unknown metric or preset, or a number out of range.
-    """
+    """Return the metrics and the policy of a replay, with intervals at level `alpha`."""
     if options.split is not None and not isinstance(options.split, str):
         slices.parts_of_periods(options.split)
     _check_numbers(options)
@@ -126,9 +122,7 @@ def notes_of(options: ReplayOptions, has_requests: bool) -> list[str]:
 class ReplayRun:
     """Replays a prepared log, or a part of it.
 
-    Attributes:
-        run: The experiment and an engine with the views of `prepare`.
-        score_log: The columns of the scores log; None without one.
+    The engine of `run` has the views of `prepare`; `score_log` is None without a scores log.
     """
 
     run: Run
@@ -231,10 +225,6 @@ def replay(run: Run, options: ReplayOptions, shape: LogShape | None = None) -> R
     """Score every model of an experiment on its own log.
 
     A `shape` is that of logs that were prepared with the scores; without it they are opened.
-
-    Raises:
-        ExperimentError: An unknown metric, preset or model.
-        LogError: The logs lack something that a replay needs.
     """
     prepared = ReplayRun.of(run, options, shape)
     sums, accounts, models = prepared.sums(prepared.scoring)

@@ -204,11 +204,9 @@ def read_rows(
     """Fetch the rows of all models.
 
     The relation `source` has the column `tie`, of which the larger ranks higher, and `request`,
-    which is `unit_id` if the log has no requests; `scores` has SQL.
-
-    Returns:
-        The rows; None where they cannot be used: the engine has no arrays, ids are not integers,
-        an id is missing, an item is repeated in a request, or a request has two units.
+    which is `unit_id` if the log has no requests; `scores` has SQL. Return None where rows cannot
+    be used: the engine has no arrays, ids are not integers, an id is missing, an item is repeated
+    in a request, or a request has two units.
     """
     if not isinstance(engine, ArrayEngine) or not scores:
         return None

@@ -53,11 +53,7 @@ def parts_of(engine: Engine, shape: LogShape, split: str | Periods) -> dict[str,
 
 
 def parts_of_column(engine: Engine, log: LogColumns, column: str) -> dict[str, str]:
-    """Return a part for each value of a column: splits in the order of their use, others by name.
-
-    Raises:
-        LogError: There is no such column, or it has more than a dozen values.
-    """
+    """Return a part for each value of a column: splits in order of use, others by name."""
     logged = next((name for name in log.types if name.lower() == column.lower()), None)
     if logged is None:
         raise no_column(log, column)

@@ -39,10 +39,9 @@ _LARGEST_SCORE = 1e6
 class ModelSums:
     """The sums of one model; columns are added in place.
 
-    Attributes:
-        longest: Items of its longest list with a relevant item.
-        curve: The calibration curve by traffic and group of units; None unless a metric needs it.
-        listed: Lists that hold each item, by traffic, cut-off and group; None unless needed.
+    `longest` counts the items of its longest list with a relevant item. `curve`, by traffic and
+    group of units, and `listed`, the lists that hold each item by traffic, cut-off and group, are
+    None unless a metric needs them.
     """
 
     units: NDArray[np.generic]
@@ -59,11 +58,7 @@ class ModelSums:
         return self.low >= 0 and self.high <= 1
 
     def column(self, family: str, name: str, k: int = UNCUT) -> Floats:
-        """Return the sums of each unit.
-
-        Raises:
-            KeyError: The run has no such sums.
-        """
+        """Return the sums of each unit."""
         return self.columns[family, name, k]
 
     def add(self, family: str, frame: pd.DataFrame, scale: float = SCALE, k: int = UNCUT) -> None:
@@ -94,12 +89,9 @@ class ModelSums:
 class Sums:
     """The sums of a replay: all that the statistics know of the log.
 
-    Attributes:
-        models: Model → its sums; models without any score are left out.
-        uncompared: Requests that only some of the models score.
-        longest: Items of the longest list with a relevant item.
-        catalogue: Items that could have been listed.
-        same_lists: Whether all models order the same items of a request.
+    Models without any score are left out; `uncompared` counts requests that only some models score.
+    `longest` counts the items of the longest list with a relevant item, `catalogue` those that
+    could have been listed. `same_lists` says whether all models order the same items of a request.
     """
 
     units: Units
@@ -116,12 +108,9 @@ class Sums:
 def run_models(
     engine: Engine, candidates: Candidates, units: Units, scoring: Scoring, step: Step
 ) -> Sums:
-    """Sum every metric of every model per unit.
+    """Sum every metric of every model per unit; refuse relevance that is too large to be summed.
 
     The engine has `traffic`, and the relations that the candidates read.
-
-    Raises:
-        LogError: Relevance is too large to be summed.
     """
     step("requests")
     rows, drop = candidates.rows, scoring.policy.missing == "drop"
