@@ -126,12 +126,20 @@ def evaluate(
 ) -> Evaluation:
     """Score ranked lists against a ground truth.
 
-    `runs` is a frame of `request_id, item_id` and `score` or `rank`, or such a frame by model.
-    `truth` is a frame of `request_id, item_id`, with `grade` where relevance is graded and
-    `unit_id` where requests belong to units. Novelty reads `history`, a frame of `unit_id, item_id`
-    with a row per earlier choice. `catalogue` is a frame of `item_id`: items that could be listed
-    besides those that were. `alpha` is the level of the intervals; the other options are those of
-    `ReplayOptions`.
+    Args:
+        runs: A frame of `request_id, item_id` and `score` or `rank`, or such a frame by model.
+        truth: A frame of `request_id, item_id`, with `grade` where relevance is graded and
+            `unit_id` where requests belong to units.
+        k: Cut-offs.
+        metrics: Ids of metrics to compute; None for the default ones.
+        compat: Library whose metrics and policies to use.
+        ties: Overrides the policy on ties.
+        no_relevant: Overrides the policy on requests without a relevant item.
+        alpha: Level of the intervals.
+        threshold: Scores from here on predict a click.
+        bins: Bins of the calibration curve and of the calibration error.
+        history: A frame of `unit_id, item_id`, a row per earlier choice, for novelty.
+        catalogue: A frame of `item_id`: items that could be listed besides those that were.
 
     Raises:
         ExperimentError: An unknown metric or preset.
