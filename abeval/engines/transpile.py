@@ -46,15 +46,10 @@ def transpiled(
     trusted: bool = False,
     pretty: bool = False,
 ) -> str:
-    """Write a query in another dialect.
+    """Write a query in another dialect of SQLGlot; the tree is not changed.
 
-    Args:
-        tree: The query for DuckDB, which is not changed.
-        dialect: A dialect of SQLGlot.
-        columns_of: Returns the columns of a relation, to expand `columns(...)`.
-        names: New names of relations, by their present names in lower case.
-        trusted: As for `spark.rules.same_meaning`.
-        pretty: Whether to break the text into lines.
+    `columns_of` returns the columns of a relation, to expand `columns(...)`; `names` are new names
+    of relations, by their present names in lower case. `trusted` is as for `same_meaning`.
 
     Raises:
         QueryError: It cannot be written in the dialect, or might mean something else there.

@@ -39,11 +39,9 @@ HOURS = 24
 class Kind(NamedTuple):
     """What cells have in common.
 
-    Attributes:
-        phase: `OUTSIDE` to `IN_PERIOD`.
-        variant: As logged, None where the log has none.
-        segments: Value of each segment, in the order of the shape; empty for none.
-        set_aside: Why its impressions do not count, None where they do.
+    `phase` is `OUTSIDE` to `IN_PERIOD`; `variant` is as logged, None where the log has none.
+    `segments` has a value of each, in the order of the shape; it is empty for none. `set_aside` is
+    why its impressions do not count, None where they do.
     """
 
     phase: int

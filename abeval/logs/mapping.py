@@ -43,10 +43,7 @@ _TYPE_HINT = (
 class LogColumns:
     """The columns of one log, by its path in the experiment file below `logs`.
 
-    Attributes:
-        types: The type of every column.
-        mapped: Canonical name → the log's own column.
-        source: Its entry in the experiment file.
+    `mapped` is canonical name → the log's own column; `source` is its entry in the experiment file.
     """
 
     log: str

@@ -43,11 +43,8 @@ class Entered(NamedTuple):
 class Stretch:
     """Entry days, one after another, on which traffic was split alike.
 
-    Attributes:
-        start: Its first local day, or the local time at which its split began (ISO).
-        end: Its last local day.
-        units: Variant → analysed units that entered in it.
-        weights: Variant → planned weight; None without a schedule.
+    `start` is its first local day, or the local time at which its split began (ISO). `units` are
+    the analysed units that entered in it, by variant; `weights` are None without a schedule.
     """
 
     start: str
@@ -219,7 +216,6 @@ class Placed:
         set_aside: Place in `REASONS`, `NONE` for units that are analysed.
         place: The place here of each unit of the cells, `NONE` for units that are not here.
         unit_of: The place in `units` of each unit of the cells, `NONE` where it is not analysed.
-        units: The analysed units.
         stretches: Stretches of one split each; none where it did not change.
     """
 

@@ -30,10 +30,8 @@ class Prepared:
 
     Attributes:
         covered: Log that units are judged by since their exposure → up to when it is whole.
-        files: Facts about the files of the impressions.
         rows: Number of impressions that were read; each is used or set aside.
         lacking: The columns of the impressions that are read, but that some files lack.
-        notes: Sentences for the reader of the result.
     """
 
     shape: LogShape
@@ -66,17 +64,9 @@ def prepare(
     Creates the canonical views, `units` and `unit_names`, and `impressions`: a table of the columns
     that metrics read besides the sums per unit and day; if they read none, a view of the log.
 
-    Args:
-        run: The experiment, its logs and an engine.
-        metrics: What to compute.
-        extra: Columns of the impressions that the views keep, or what chooses them.
-        cuts: Names of the cuts whose values, and the sums of whose rows, `impressions` keeps.
-        by_arrays: Sources that read the log themselves, not `impressions`.
-        units_read: Whether queries read `units` and `impressions` also where no metric needs them.
-
-    Raises:
-        LogError: A log is missing, unreadable, or not what the file says.
-        QueryError: The engine could not run a query.
+    The views keep the columns of the impressions that `extra` names or chooses; `impressions` keeps
+    the values of `cuts` and the sums of their rows. Sources `by_arrays` read the log themselves.
+    `units_read` is whether queries read `units` and `impressions` also where no metric needs them.
     """
     experiment, engine = run.experiment, run.engine
     run.step("reading the logs")

@@ -90,9 +90,7 @@ def check_inputs(inputs: Inputs) -> None:
 class Run:
     """An experiment on an open engine.
 
-    Attributes:
-        frames: Logs from Python, by name; the others are read from where the file says.
-        step: Called with the name of each step as it begins.
+    `frames` are logs from Python, by name. `step` is called with each step's name as it begins.
     """
 
     experiment: Experiment
@@ -142,10 +140,6 @@ def open_logs(run: Run, outcomes: Sequence[str], reads: str | None = None) -> Op
     """Make every log readable as `raw_NAME`, map its columns, and count its rows.
 
     `reads` is text that names every column of the impressions that is read; None reads all.
-
-    Raises:
-        LogError: A log cannot be read, or only in part.
-        ExperimentError: A filter or a query cannot be computed.
     """
     experiment = run.experiment
     checks.check_frames(experiment, run.frames)

@@ -64,7 +64,6 @@ class LogShape:
         kept_columns: Those, and others that a caller reads.
         events: SQL of each value per impression that quantiles rank, or that units are judged by
             since their exposure, null for no value → column.
-        outcomes: The outcome logs that metrics read, by name.
         table: The table of units beside the impressions, None without one.
     """
 

@@ -16,15 +16,10 @@ __all__ = ["check_page", "summary_html", "write_report"]
 
 
 def write_report(result: object, path: Path, aa: object = None) -> Path:
-    """Write the report as one HTML file that works offline.
+    """Write the report of a `Study`, or of one result that it can hold; return its path.
 
-    Args:
-        result: A `Study`, or one result that it can hold.
-        path: The file; its folder must exist.
-        aa: A/A replays beside it.
-
-    Returns:
-        The path.
+    It is one HTML file that works offline. The folder of `path` must exist; `aa` are A/A replays
+    beside the result.
 
     Raises:
         abeval.errors.AbevalError: The file cannot be written there, or is no page.
@@ -44,11 +39,7 @@ def write_report(result: object, path: Path, aa: object = None) -> Path:
 
 
 def check_page(path: Path) -> None:
-    """Refuse to replace a file that is no page, such as a log or an experiment file.
-
-    Raises:
-        AbevalError: It is a file with content of another kind.
-    """
+    """Refuse to replace a file that is no page, such as a log or an experiment file."""
     if not path.is_file():
         return
     with suppress(OSError), path.open("rb") as opened:

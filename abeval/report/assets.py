@@ -28,12 +28,9 @@ _ISLAND = re.compile(
 
 
 class Packed(NamedTuple):
-    """A page without what is closed.
+    """A page without what is closed: a template with a number stands for each closed part.
 
-    Attributes:
-        page: The rest; a template with a number stands for each closed part.
-        parts: HTML of the closed parts, by number; a part may hold the templates of others.
-        figures: Id → JSON text of a figure.
+    `parts` are by number, and may hold the templates of others; `figures` are id → JSON text.
     """
 
     page: str

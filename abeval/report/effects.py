@@ -20,12 +20,9 @@ TONES = {"better": "good", "non_inferior": "good", "worse": "bad", "untrusted": 
 class EffectView:
     """An effect as the page prints and draws it.
 
-    Attributes:
-        estimate: The lift, or the difference if there is no lift.
-        interval: Its interval in brackets.
-        absolute: The difference with its interval, if the estimate is a lift.
-        exact: All digits, for the title attribute.
-        glyph: Its drawing; empty without a lift.
+    `estimate` is the lift, or the difference if there is no lift; `absolute` is the difference with
+    its interval, if the estimate is a lift. `exact` has all digits. `glyph` is empty without a
+    lift.
     """
 
     estimate: str
@@ -147,8 +144,6 @@ def either_way(lift: float | None) -> str:
     Example:
         >>> either_way(0.0953)
         '±9.5%'
-        >>> either_way(1.384)
-        '±140%'
     """
     return fmt.MISSING if lift is None else f"±{float(f'{100 * lift:.2g}'):,.10g}%"
 
@@ -167,10 +162,7 @@ def full(value: float | None) -> str:
 class RowView:
     """A row of the scorecard.
 
-    Attributes:
-        lift: All digits, to sort by; empty without one.
-        p_value: The p that the status follows, likewise.
-        status_code: The status as in the JSON.
+    `lift` and `p_value`, which the status follows, have all digits, to sort by; empty without one.
     """
 
     metric: str

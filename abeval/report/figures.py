@@ -51,15 +51,8 @@ Trace = dict[str, Any]
 class FigureView:
     """A figure on a page, and the same numbers as a table.
 
-    Attributes:
-        anchor: Its id on the page.
-        title: Its heading.
-        takeaway: What it shows, in one sentence; may be empty.
-        figure: The figure.
-        table: Its numbers.
-        pooled: Whether it is about all traffic together.
-        note: What stands beside the heading.
-        key: How `figures` of a result calls it, such as `("cumulative", "ctr")`.
+    `takeaway` says in one sentence what it shows; it may be empty. `pooled` is whether it is about
+    all traffic together; `key` is how `figures` of a result calls it: `("cumulative", "ctr")`.
     """
 
     anchor: str
@@ -236,10 +229,7 @@ Block = FigureView | TextTable | Closed | Heading | Markup
 class Section:
     """The content of a part.
 
-    Attributes:
-        lead: What the part shows, and how to read it.
-        blocks: In order.
-        gated: Whether it shows effects, which a failed trust check hides.
+    `gated` is whether it shows effects, which a failed trust check hides.
     """
 
     lead: str

@@ -32,14 +32,9 @@ class Axis:
 class Mark:
     """The content of one glyph.
 
-    Attributes:
-        lift: The estimate.
-        low: Lower end; None without a bound.
-        high: Upper end.
-        tone: `good`, `bad` or `plain`: its colour, which is never the only sign.
-        decided: Drawn thick and filled; otherwise dashed and hollow.
-        label: The same in words.
-        margins: Lifts marked by a dashed line.
+    `low` and `high` are None without a bound. `tone` is `good`, `bad` or `plain`: its colour, which
+    is never the only sign. What is not `decided` is dashed and hollow. `margins` are lifts marked
+    by a dashed line.
     """
 
     lift: float

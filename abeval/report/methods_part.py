@@ -14,14 +14,7 @@ from abeval.results.study import Study
 
 
 class Method(NamedTuple):
-    """A test in words.
-
-    Attributes:
-        code: As the rows name it.
-        words: What it does.
-        formula: Of its statistic or interval.
-        source: Where it is from.
-    """
+    """A test in words, the formula of its statistic or interval, and where it is from."""
 
     code: str
     words: str

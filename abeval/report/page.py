@@ -33,13 +33,9 @@ if TYPE_CHECKING:
 class Part:
     """A part of the page.
 
-    Attributes:
-        id: Of its section, for links.
-        short: Its name in the navigation.
-        title: Its heading; empty without one.
-        of: The field of the study that it is built from; empty for all of the study.
-        build: Its content, or None where there is no data for it.
-        is_printed: Whether it is on paper beside an analysis; alone, every part is.
+    `title` is empty without one. `of` is the field of the study that it is built from; empty for
+    all of the study. `build` returns None where there is no data for it. `is_printed` is whether it
+    is on paper beside an analysis; alone, every part is.
     """
 
     id: str

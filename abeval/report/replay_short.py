@@ -83,9 +83,7 @@ def replay_tables(result: ReplayResult, whole: bool) -> tuple[TextTable | str, .
 def chosen(metrics: Sequence[str], valued: Iterable[str]) -> list[str]:
     """At most a dozen metrics a cut-off, one definition of each, in the order of the result.
 
-    Args:
-        metrics: Ids of the result.
-        valued: Those that have a value; others are left out first.
+    Metrics of the result that are not in `valued` have no value, and are left out first.
 
     Example:
         >>> chosen(["ndcg@5[exp]", "ndcg@5[lin]", "recall@5", "auc"], ["ndcg@5[lin]", "recall@5"])

@@ -30,12 +30,8 @@ class ValueView(NamedTuple):
 class ComparedView:
     """A row: one metric of two models, or of one.
 
-    Attributes:
-        metric: Its id.
-        label: The model or stage of the row; often empty.
-        values: One per column: two models, the splits, or a single value.
-        effect: The difference of two models, or the gap between two splits.
-        p: Its p-value.
+    `values` has one for each column: two models, the splits, or a single value. `effect` is the
+    difference of two models, or the gap between two splits; `p` is its p-value.
     """
 
     metric: str
@@ -49,13 +45,8 @@ class ComparedView:
 class GroupView:
     """A table: some metrics on one axis.
 
-    Attributes:
-        title: Such as `Requests at k = 10`.
-        heads: Headers of the columns of values.
-        label: Header of the rows' labels; empty without labels.
-        scale: The axis of the drawings; empty without any.
-        rows: The metrics.
-        main: Whether it is open from the start.
+    `heads` are of the columns of values, `label` is of the rows' labels, and `scale` is the axis of
+    the drawings; empty without any. `main` is whether it is open from the start.
     """
 
     title: str

@@ -47,8 +47,7 @@ class SliceView:
 class SegmentView:
     """One segment dimension: each metric's effect in each of its values, on one axis.
 
-    Attributes:
-        main: Whether these are the goals and guardrails; otherwise the diagnostics.
+    `main` is whether these are the goals and guardrails; otherwise the diagnostics.
     """
 
     name: str

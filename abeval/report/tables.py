@@ -25,12 +25,7 @@ _ENDS = ("difference_low", "difference_high", "lift_low", "lift_high")
 class TextTable(NamedTuple):
     """A table, formatted as text.
 
-    Attributes:
-        title: Its heading.
-        lead: What it shows, in one sentence.
-        headers: Of its columns.
-        rows: A cell for each column.
-        kinds: How columns give way on a narrow terminal; those without one keep every letter.
+    `kinds` say how columns give way on a narrow terminal; those without one keep every letter.
     """
 
     title: str
@@ -131,12 +126,9 @@ def decisive_p(row: Row | Pair) -> float | None:
 class Printed(NamedTuple):
     """A row as it is printed: numbers that fit together, and the interval that decides.
 
-    Attributes:
-        row: With the treatment that control and an adjusted difference make, and the interval that
-            the status follows.
-        mark: Behind the treatment, if it is not the observed one.
-        reason: In words, with the level of the interval if it is another one.
-        level: Of the interval.
+    `row` has the treatment that control and an adjusted difference make, and the interval that the
+    status follows. `mark` is behind the treatment, if it is not the observed one. `reason` names
+    the level of the interval if it is another one.
     """
 
     row: Row

@@ -108,10 +108,8 @@ def entries(time: TimeResult, control: str) -> dict[str, dict[str, int]]:
 class Cell(NamedTuple):
     """One metric in one variant over time.
 
-    Attributes:
-        slug: The end of the ids of its figures.
-        note: The variant, where there are several.
-        key: The end of the keys of its figures.
+    `slug` ends the ids of its figures, `key` their keys. `note` is the variant, where there are
+    several.
     """
 
     metric: str

@@ -73,10 +73,8 @@ class MatrixCell(Frozen):
 class Decomposition(Frozen):
     """The logged difference (each model on its own traffic) as model + traffic.
 
-    Attributes:
-        logged: The candidate on its own traffic minus the baseline on control's.
-        model: The candidate minus the baseline, mean over both traffics.
-        traffic: The variant's traffic minus control's, mean over both models.
+    `model` is the candidate minus the baseline, mean over both traffics; `traffic` is the variant's
+    traffic minus control's, mean over both models.
     """
 
     variant: str
@@ -96,9 +94,8 @@ class Decomposition(Frozen):
 class Backtest(Frozen):
     """The clicks per impression of one variant from the log of the other, against what it had.
 
-    Attributes:
-        value: The estimate; None if refused, for `reason`.
-        z: `(value - realised)` over the standard error of both.
+    `value` is None if refused, for `reason`.
+    `z` is `(value - realised)` over the standard error of both.
     """
 
     variant: str

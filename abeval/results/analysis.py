@@ -47,10 +47,9 @@ class ExperimentInfo(Frozen):
 class Ramp(Frozen):
     """Consecutive entry days with the same traffic split.
 
-    Attributes:
-        start: Its first local day, or the local time at which the split was planned to begin.
-        shares: Variant → its share of the units that entered.
-        weights: Variant → its planned weight; None where no `[[assignment.splits]]` says it.
+    `start` is its first local day, or the local time at which the split was planned to begin. A
+    planned weight is None where no `[[assignment.splits]]` says it; `shares` are of the units that
+    entered.
     """
 
     start: str

@@ -102,10 +102,8 @@ class Row(Numbers, kw_only=True):
 class SliceRow(Numbers, kw_only=True):
     """The effect of a metric on one day, or in one segment.
 
-    Attributes:
-        slice: `day`, or the name of a segment.
-        reason: As in every row, or `too_few_units` beside an effect that is not judged, of fewer
-            than 30 units in a variant.
+    `slice` is `day`, or the name of a segment. `reason` may also be `too_few_units`, beside an
+    effect that is not judged, of fewer than 30 units in a variant.
     """
 
     FIRST: ClassVar = ("metric", "variant", "slice", "cell", "partial", *Numbers.FIRST)
@@ -147,9 +145,8 @@ class CutRow(Numbers, kw_only=True):
 class QuantileEffect(Values, kw_only=True):
     """A quantile of a value in a variant against control.
 
-    Attributes:
-        value: What it is of, as `Spread` has it.
-        level: Share of the impressions that lie below; no adjustment for the number of levels.
+    `value` is as in `Spread`. `level` is the share of the impressions that lie below; nothing is
+    adjusted for the number of levels.
     """
 
     FIRST: ClassVar = ("value", "variant", "level")
@@ -310,10 +307,7 @@ class CutSplit(OfVariant):
     """A difference split into what changed within the cells of a cut, and what their mix did.
 
     Both parts are the mean over the two orders in which they can change, and sum to the difference.
-
-    Attributes:
-        metric: A ratio of sums over impressions.
-        cells: Number of its cells, small ones too.
+    `metric` is a ratio of sums over impressions; `cells` counts small ones too.
     """
 
     cut: str
@@ -344,10 +338,8 @@ Fate = Literal["no_score", "single_impression", "no_click", "only_clicks"]
 class Spread(Frozen):
     """The distribution of a value of impressions in one variant.
 
-    Attributes:
-        value: What it is of: `dwell of clicks`, or the expression of a quantile metric.
-        levels: Shares of the impressions.
-        quantiles: The value below which each share lies, shape as `levels`.
+    `value` is `dwell of clicks`, or the expression of a quantile metric. Below each of `quantiles`
+    lies one of `levels`, a share of the impressions; both have the same shape.
     """
 
     value: str

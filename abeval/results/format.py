@@ -56,8 +56,6 @@ def lift(value: float | None, low: float | None, high: float | None) -> Shown | 
         '+2.1% [+0.9%, +3.4%]'
         >>> lift(0.12, None, None).text
         '+12% [unbounded]'
-        >>> lift(0.14, -0.0004, 0.28).text
-        '+14.00% [-0.04%, +28.00%]'
     """
     return None if value is None else _shown(value, low, high, 100.0, "%", "")
 

@@ -70,10 +70,8 @@ class Realised(Frozen):
 class OffPolicyResult(Tabled[OffPolicyRow]):
     """The value of a policy, from the log of another variant.
 
-    Attributes:
-        support: Diagnostics; None if the propensities are not probabilities.
-        realised: The target variant's own value; None unless the policy is a variant.
-        set_aside: Impressions of the source that have no item.
+    `support` is None if the propensities are not probabilities, `realised` (the target variant's
+    own value) unless the policy is a variant. `set_aside` are impressions without an item.
     """
 
     ROWS: ClassVar = ("rows", "estimator")

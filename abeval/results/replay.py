@@ -109,8 +109,7 @@ class PairRow(Frozen):
 class ReplayCutPair(PairRow):
     """A model compared with control's on the impressions of one cell, in pairs by unit.
 
-    Attributes:
-        p_adjusted: Holm over the cells of the cut, for these models, traffic and metric.
+    `p_adjusted` is Holm over the cells of the cut, for these models, traffic and metric.
     """
 
     FIRST: ClassVar = ("cut", "cell", *columns_of(PairRow)[:-2], "p_adjusted")
@@ -184,8 +183,7 @@ class CurvePoint(Frozen):
 class Curve(OfModel):
     """A metric, by its id without a cut-off, at every cut-off from 1 on.
 
-    Attributes:
-        elbow: The cut-off after which the gain levels off; None without one.
+    `elbow` is the cut-off after which the gain levels off; None without one.
     """
 
     points: tuple[CurvePoint, ...]
@@ -207,11 +205,9 @@ class CutByValue(Frozen):
 class ReplayResult(Tabled[ReplayRow], DrawnRecord):
     """The result of a replay.
 
-    Attributes:
-        definitions: Metric id → its formula.
-        policy: How cases that definitions leave open were treated.
-        gaps: The first split compared with each other.
-        cut_rows: Of metrics that need no whole lists.
+    `definitions` are formulas by metric id; `policy` says how cases that they leave open were
+    treated. `gaps` compare the first split with each other; `cut_rows` are of metrics that need no
+    whole lists.
     """
 
     ROWS: ClassVar = ("rows", "metric", "model", "traffic")

@@ -47,9 +47,8 @@ class Check(Frozen):
 class SplitDay(Frozen):
     """Units that entered on one day, and the running test of the split.
 
-    Attributes:
-        p_value: Of all units until then against the weights, valid however often it is read
-            (Lindon & Malek 2022); it never rises.
+    `p_value` is of all units until then against the weights, valid however often it is read (Lindon
+    & Malek 2022); it never rises.
     """
 
     day: str
@@ -95,9 +94,8 @@ class Influence(OfVariant):
 class AAMetric(Frozen):
     """The A/A replay of one metric.
 
-    Attributes:
-        rejection_rate: Share of p-values below alpha; should be alpha.
-        uniformity_p_value: Of uniform p-values (Kolmogorov and Smirnov).
+    `rejection_rate` is the share of p-values below alpha, and should be alpha; `uniformity_p_value`
+    is of uniform p-values (Kolmogorov and Smirnov).
     """
 
     metric: str
@@ -222,11 +220,9 @@ class AuditDay(Frozen):
 class Independence(Frozen):
     """Whether two experiments were assigned independently of each other.
 
-    Attributes:
-        units: Units that are in both.
-        p_value: Of the chi-square test of the table of variants; None with too few units.
-        p_adjusted: After Holm over all pairs.
-        cramers_v: 0 where independent, 1 where one decides the other.
+    `units` are in both. `p_value` is of the chi-square test of the table of variants, None with too
+    few units; `p_adjusted` is Holm over all pairs. `cramers_v` is 0 where independent, 1 where one
+    decides the other.
     """
 
     one: str

@@ -58,9 +58,8 @@ class WindowRow(Numbers, kw_only=True):
 class Rhythm(OfVariant):
     """Whether the effect is the same at all hours of the day, or on all weekdays.
 
-    Attributes:
-        effect: Mean effect, by generalised least squares.
-        p_value: Hotelling's test of one effect in all parts, with their covariance.
+    `effect` is the mean effect, by generalised least squares; `p_value` is of Hotelling's test of
+    one effect in all parts, with their covariance.
     """
 
     by: AxisName

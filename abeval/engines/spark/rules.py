@@ -204,10 +204,8 @@ Rule = Callable[[Any], exp.Expr]
 def same_meaning(tree: exp.Query, trusted: bool = False) -> exp.Query:
     """Rewrite a query so that its result on Spark is that of DuckDB.
 
-    Args:
-        tree: The query for DuckDB.
-        trusted: Whether it is one of `queries/`. Tests check that those cast only whole numbers to
-            integers, and only numbers to numbers. Other casts check the type of the value first.
+    A `trusted` query is one of `queries/`: tests check that those cast only whole numbers to
+    integers, and only numbers to numbers. Other casts check the type of the value first.
 
     Raises:
         QueryError: A part of it means something else on Spark, or may do so.
