@@ -126,11 +126,9 @@ class Quantile(NamedTuple):
     """A quantile over the impressions of a variant, in counted units.
 
     Attributes:
-        events: Impressions that have a value.
         value: The quantile of the mid-distribution (`stats.quantiles`).
         low: That at the lower of the levels of `stats.quantiles.ends`, None where it is refused.
         high: That at the higher one.
-        refused: Why the quantile has no interval.
     """
 
     events: int
@@ -157,18 +155,13 @@ class Aggregates:
     """Everything that the statistics know of the logs.
 
     Attributes:
-        moments: `MOMENT_COLUMNS`; one row per metric, slice, cell, variant and stretch of entry
-            days (0 where the split did not change). `slice` is
-            `whole`, `capped`, `day`, `segment:NAME`, `covariates` (cells are pairs of them),
-            `bucket`, `left_out`, `lacking` (of a column instead of a metric: impressions of files
-            that lack it, and all) or `balance` (of a covariate of the table of units); sums are
-            exact integers as text.
-        reach: Who was shown what.
-        group_units: Units of each group of units of a variant.
+        moments: `MOMENT_COLUMNS`; a row per metric, slice, cell, variant and stretch of entry days
+            (0 where the split did not change). `slice` is `whole`, `capped`, `day`, `segment:NAME`,
+            `covariates` (cells are pairs of them), `bucket`, `left_out`, `lacking` (of a column:
+            impressions of files that lack it, and all) or `balance` (of a covariate of the table
+            of units); sums are exact integers as text.
         catalogue_size: Items that could have been shown, None without catalogue metrics.
-        units: Analysed units of each variant.
         accounts: Rows of each log by what became of them; reason `used`.
-        days: Each local day of the period that has an impression.
         refused: Metric → what these logs lack for it.
         facts: What the trust checks count, by name.
         caps: Metric → caps of numerator and denominator, in counted units.
@@ -176,12 +169,7 @@ class Aggregates:
         buckets: Metric → its sums over sub-buckets, for A/A replays; empty without them.
         entered: Units by scheduled split, hour of entry and variant.
         stretches: Stretches of entry days of one split each; none where it did not change.
-        notes: What a reader of the result must know about how they were computed.
-        audits: What the audits count.
-        extremes: The twenty units that deviate most from the value of their variant, without their
-            ids.
-        seen_in: Where units were seen.
-        unit_aucs: Units by their own AUC, where GAUC is a metric.
+        extremes: The twenty units, without ids, that deviate most from their variant's value.
     """
 
     moments: Sequence[tuple[Cell, ...]] = ()

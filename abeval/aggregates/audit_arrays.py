@@ -46,8 +46,6 @@ class AuditedUnits(NamedTuple):
         variant: Place of its variant in `variants`.
         place: `variant` and the group of the unit, as one number.
         stretch: Number of the stretch in which it entered.
-        segments: Name of each segment → its value.
-        variants: Names.
     """
 
     number: Whole

@@ -48,7 +48,6 @@ class Items(NamedTuple):
     Attributes:
         sql: A word of 64 bits for the item of a row, negative without one.
         known: Place of each word, where words are hashes; None where they are the numbers.
-        ids: Of each item.
     """
 
     sql: str

@@ -38,9 +38,6 @@ def spread_metrics(metrics: Sequence[Metric]) -> tuple[Metric, ...]:
     reads rows: an analysis of sums alone reads no row for it. Of several roundings of one value
     it is the finest.
 
-    Args:
-        metrics: Of the scorecard.
-
     Example:
         >>> from abeval.metrics.builtin import builtin_metrics
         >>> known = builtin_metrics(30, 30)

@@ -27,7 +27,6 @@ class Column:
     """One column of a table.
 
     Attributes:
-        rows: Rows with a value.
         low: The smallest number; None unless it holds numbers or booleans.
         values: Each value as text with its rows, most frequent first, where there are few.
         is_whole: Whether it holds numbers without a fraction, whatever its type.

@@ -34,7 +34,6 @@ class Arms:
 
     Attributes:
         units: Value → units, most first.
-        certainty: How sure the control is.
         joined: Value → its spellings, itself first, where it has several.
     """
 

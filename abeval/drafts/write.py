@@ -25,7 +25,6 @@ class Tables:
 
     Attributes:
         paths: Relation → its files; empty for a frame.
-        one_row: Whether each unit has one row.
         of_units: Whether rows are units, whose date is not when they came.
     """
 

@@ -91,7 +91,6 @@ class Comparison:
     """A metric in one variant against control. What is None was refused, or does not apply.
 
     Attributes:
-        reason: Why something is missing or limited.
         adjusted: The effect with and without its covariates or strata.
         spread: How uncertain the two values are, where the test knows it.
         own: The variant's value with its variance, unadjusted, where a large-sample test judges.
@@ -99,7 +98,6 @@ class Comparison:
         permuted: Both variants, where values are skewed and the permutation test judges them.
         units_needed: Units of the smaller variant that would do, where values are too skewed.
         sides: The effects that give the lower and the higher end, where their errors differ.
-        draws: What is random in it.
     """
 
     units_control: int

@@ -46,7 +46,6 @@ class Growth(NamedTuple):
 
     Attributes:
         units: Units of all variants.
-        values: Control's value.
         spreads: Variance between units of control's value, over its square.
         is_total: Whether the value grows while units return; a ratio's does not.
         ended: Days that were over. A last one that was not would look like traffic that stops.
@@ -202,7 +201,6 @@ class Outlook(NamedTuple):
     Attributes:
         size: That of the log.
         units: Units of all variants in the log.
-        level: The error rate of the row.
         se: Standard error of the difference in the row's own test.
         information: At this look, as `looks.LookBoundary` counts it.
         growth: The metric by day, None without time.

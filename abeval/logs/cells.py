@@ -57,7 +57,6 @@ class Cells:
     Attributes:
         hashes: Hash of each unit, sorted, shape (units,).
         unit: Place of the unit in `hashes`, shape (cells,).
-        kind: Place in `kinds`.
         hour: Local hour since 1970, `NO_DAY` without a time and outside both periods.
         first_ms: Time of its first impression, `NO_FIRST` without one; `last_ms` as well.
         sums: `c_1`, … → sums, in the fewest bytes.

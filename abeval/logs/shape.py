@@ -59,7 +59,6 @@ class LogShape:
         score_of: Variant → the canonical `score_N` of the model that it serves.
         components: SQL of what is summed → column; the first, `c_1`, counts impressions.
         segments: Name of each segment → its SQL.
-        cuts: Name of each cut → its SQL.
         own_columns: The log's columns that expressions read under their own names.
         kept_columns: Those, and others that a caller reads.
         events: SQL of each value per impression that quantiles rank, or that units are judged by

@@ -48,7 +48,6 @@ class Units(NamedTuple):
         is_new: 1 where it was not seen before the period.
         first_ms: Its first impression in the period, or its exposure, in epoch milliseconds;
             `NO_FIRST` where that is not known.
-        segments: Name of each segment → its value.
         covariates: Columns `u_1`, … of the table of units beside the log.
         crosses: Whether the log shows it in several variants.
     """

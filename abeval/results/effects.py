@@ -164,7 +164,6 @@ class SegmentTest(OfVariant):
         cells: Number of cells that are tested: of 30 units or more in each variant, with an effect.
         scale: Of Q, its p-values and I²: `lift` (one relative effect in all cells), or
             `difference` (one difference) where values of control are near zero or negative.
-        p_value: Of one effect in all cells.
         p_adjusted: Holm over all metrics, variants and segments.
         i_squared: Share of the variation between cells that is not noise.
         p_value_difference: Of one difference in all cells, in the metric's unit.
@@ -226,7 +225,6 @@ class Adjustment(OfVariant):
         theta: Coefficient of each covariate: the value before, for ratios also the denominator
             before, further covariates and, if some units are new, being new. For a regression,
             first control's coefficients, then how much the variant's differ. Strata have none.
-        variance_removed: Share of the difference's variance that the adjustment removed.
         cap: Cap on the values of the numerator, or of a mean.
     """
 
@@ -391,7 +389,6 @@ class CatalogueUse(Frozen):
     """How impressions of a variant spread over the catalogue.
 
     Attributes:
-        items: Items that could have been shown.
         gini: Of all its impressions over all items; that of the scorecard is at equal traffic.
         coverage: Expected share of the catalogue shown to so many units drawn from the variant.
         item_shares: Shares of the items, least shown first.

@@ -24,7 +24,6 @@ class HistoryRow(Frozen, kw_only=True):
         source: The result that it comes from: `analysis`, `replay`, `windows`; or `noise`, which
             has no effects but `shared`.
         digest: Of the content of that result, and of what was said of it when it was added.
-        variant: The variant compared with control; of a replay, the model compared with control's.
         control: The variant, or the model, that it is compared with.
         side: `offline`; `online`, over the whole experiment; `early` and `late`, over some days.
         traffic: The variant whose traffic an offline metric is of, or `pooled`; else None.
@@ -147,7 +146,6 @@ class Prediction(Frozen, kw_only=True):
     Attributes:
         predictor: The metric known before: offline, or online in the first days.
         target: The online metric, over the whole experiment or its last days.
-        naive: Correlation of the estimates.
         correlation: Correlation of true effects, corrected for noise in both; None with a `reason`.
         slope: True effect on the target by one of the predictor.
         shared: Correlation of the errors that was taken into account: the mean of what was

@@ -35,7 +35,6 @@ class DecisionPlan(Frozen):
     Attributes:
         looks: Number of planned looks at which it may end; 1 for one look at the end.
         mde: Relative effect on every goal, in its good direction; no guardrail moves.
-        ship: How often it ends in ship with that effect.
         ship_one: How often it ships where the first goal alone has the effect.
         ship_none: How often it ends in ship where nothing moves.
         stop_none: How often it ends in do not ship where nothing moves.

@@ -36,7 +36,6 @@ class WindowRow(Numbers, kw_only=True):
         kind: `daily`, `cumulative` or `rolling`; `recurring` for an hour or a weekday.
         days: Length; for an hour or a weekday, the days of the log that have it.
         start: First day: a date, or days since entry; or the hour or weekday.
-        partial: Whether the log covers one of its days only in part.
     """
 
     FIRST: ClassVar = (
@@ -79,9 +78,6 @@ class Look(OfVariant):
         information: Share of the plan; without a plan, the information as a multiple of that at
             the first look.
         bound: Critical z of a planned look, None on other days.
-        fixed_declares: Conclusion of a reader who ignores the number of looks.
-        always_declares: Conclusion of the always-valid test.
-        planned_declares: Conclusion of the planned look, None on other days.
     """
 
     day: str

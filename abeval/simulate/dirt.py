@@ -126,8 +126,6 @@ class Truth:
     """The true values that an analysis of the simulated log should reproduce.
 
     Attributes:
-        impressions: number of impressions before duplicates were added.
-        lift: true relative lift of treatment over control, by metric.
         expected: expected CTR, by variant, if it had served all requests of the test period.
         rows: rows of each file, and numbers of users and requests; ``…_test`` are those of the
             test period, where a click belongs to the period of its impression.

@@ -23,7 +23,6 @@ class Moments:
     (Chan, Golub and LeVeque 1983). Refusals: `not_finite` when a moment is infinite or NaN.
 
     Attributes:
-        n: Number of units.
         mean: Means, shape (k,).
         comoment: Σ (x − mean)(x − mean)', shape (k, k).
         effective: So many units know the variance as well; n where None. Fewer, where units of

@@ -42,7 +42,6 @@ class Panel(NamedTuple):
     """The analysed units, and the days (hours, weekdays) on which each is active.
 
     Attributes:
-        units: The units.
         entry: Day of entry of each, as a place among the days; below 0 where it is not known.
         unit: Place of the unit of each row, shape (rows,).
         day: Place of the day of each row; sorted by unit and day, each once.
@@ -84,7 +83,6 @@ class Presence:
         unit: Place of the unit of each row; rows are sorted by unit and day.
         day: Place of a day on which the unit is active, shape (rows,).
         rows: Where each row is in what the values are taken from.
-        cohorts: How many days of entry there are.
         days: How many days there are.
     """
 
@@ -194,7 +192,6 @@ class DaySums:
     of values that are divided by their `steps`.
 
     Attributes:
-        presence: When its units were active.
         sums: Of y, and of x or of active units for a metric per unit, shape (parts, cohorts + 1,
             days + 1) each.
         products: Of y and y, y and x, x and x on two days, shape (parts, cohorts + 1, days + 1,

@@ -42,7 +42,6 @@ class Snapshot(NamedTuple):
 
     Attributes:
         day: Its place on the calendar, from 0.
-        effect: At a fixed horizon.
         scale: What information is measured in: the pooled mean of a total per unit, which grows
             while units return, else 1.
         error: The standard error as a share of the metric's value (`looks.relative_error`).

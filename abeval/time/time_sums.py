@@ -151,21 +151,15 @@ class Timeline:
     """An experiment's sums over time, and which windows and looks are wanted of them.
 
     Attributes:
-        experiment: The experiment.
         days: Every day from the first with an impression to the last (ISO).
         partial: Days that the log covers only in part, or not at all.
-        entered: Variant → units by day of entry.
-        metrics: Metric → its values.
-        refused: Metric → why it has none.
         before: Metric → moments of (y, x) before the period over the analysed units, by stretch
             of entry days and variant.
         stretches: Those stretches; none where the split did not change.
         thirds: Metric → third moments of the days and of all days, of metrics whose days add up;
             none where the split changed, as stretches are combined without them.
-        widths: Days of rolling windows.
         looks: Days of planned looks; without, those of the experiment file.
         cuts: Metric and variant → windows that are no sums over days.
-        clocks: Sums by hour and by weekday, if chosen.
     """
 
     experiment: Experiment

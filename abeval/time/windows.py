@@ -22,7 +22,6 @@ class Axis:
         name: `calendar` or `exposure`; `hour` or `weekday`, whose places are no days in a row.
         labels: Name of each day: its date, or the number of days since entry.
         sums: Variant → its sums by cohort and day of this axis.
-        control: The variant compared with.
         strata: Groups of cohorts whose traffic was split at the same shares.
         last_cohort: For each day, the last cohort that was observed to its end.
         partial: Whether the log covers each day only partly.

@@ -140,8 +140,6 @@ class UnitPairs(NamedTuple):
 
     Attributes:
         unit: Place of the unit, ascending, shape (units,).
-        impressions: All of them.
-        clicks: The clicked ones.
         halves: Over pairs of a click and an impression without: 2 for a higher score, 1 for a tie.
     """
 

@@ -134,14 +134,9 @@ class Reach(NamedTuple):
     """One entry per variant, group of units and item that met, in this order, shape (entries,).
 
     Attributes:
-        variants: Their names.
         items: Ids of all items that were shown, sorted as texts, so that sums over them are the
             same to the last digit in every run.
-        variant: Place of the variant.
-        item: Place of the item.
-        item_group: Group of the units of the variant.
         units: Units of the group that were shown the item.
-        impressions: How often it was shown to them.
     """
 
     variants: Sequence[str]
@@ -167,10 +162,8 @@ class Catalogue(NamedTuple):
     """Who was shown what in the period, and on which days where windows ask for it.
 
     Attributes:
-        reach: Over the period.
         group: Of each analysed unit, its variant and the group of units in one number.
         counts: What `shown` counts, from which days are added up; empty without them.
-        sizes: Of its numbers.
     """
 
     reach: Reach

@@ -207,12 +207,8 @@ class Scan:
     Attributes:
         sql: Its query: `unit` (hash), and what `choices` and `numbered` need; nothing null.
         hashes: Of the analysed units, ascending; impressions of others are left out.
-        count: Of blocks.
         slot_ms: A run ends where time enters another slot of this length.
-        choices: Further columns of the rows.
         numbered: What becomes of the columns before they are placed.
-        room: Where to keep the rows.
-        dated: Whether values have a day.
     """
 
     sql: str

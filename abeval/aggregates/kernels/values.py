@@ -197,9 +197,7 @@ class Events:
     """The impressions of the period that have a value.
 
     Attributes:
-        variants: Those of the experiment.
         arm: Place of each unit's variant, shape (units,).
-        stretch: Number of each unit's stretch.
         unit: Place of the unit of each impression, shape (events,).
         value: Its value, a whole number.
         day: Its local day, counted from 1970; empty where no window asks for it.

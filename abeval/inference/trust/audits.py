@@ -170,14 +170,13 @@ class Shares(NamedTuple):
     """Shares that are alike in all variants, unless there is a fault.
 
     Attributes:
-        audit: What is counted.
         alarm: What is said before the cells where shares are not alike.
         cells: Cells of the audit → what they are, in words; all cells by their name without any.
         worst: As of `limits`.
         columns: Canonical columns that a fault would touch; all rows without any.
         tells: Whether the share of every variant is told in any case.
         level: Whether it warns as well where rows of one variant are too many (`rows_warn`).
-        beside: An audit whose values are told as well where shares differ, and what they are.
+        beside: An audit that is told as well where shares differ, and what its values are.
         absent: Why it is skipped where nothing is counted; it is left out without a reason.
     """
 

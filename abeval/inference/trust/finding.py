@@ -46,7 +46,6 @@ class Finding(NamedTuple):
         metrics: Whose rows it touches, None for all.
         worst: `warn` for a test that may find an effect of the treatment.
         name: Where it is not that of its row; also the family of a test, up to ":".
-        reason: Why its limits are there.
         family: Of a test, where its name does not say it.
     """
 

@@ -107,7 +107,6 @@ class Apart(NamedTuple):
     """The units of a variant that deviate from a metric's value far more than all others.
 
     Attributes:
-        units: How many they are.
         share: Of the variance that they make.
         ratio: How many times as far out as the next unit each of them is.
         elsewhere: So many units of the other variants are about as far out.
