@@ -13,13 +13,13 @@ AREAS = (
     ("abeval/stats/*.py",),
     ("abeval/logs/*.py",),
     ("queries/*/*.sql",),
-    ("abeval/assignment/*.py", "abeval/assignment/platforms/*.py"),
+    ("abeval/assignment/*.py",),
     ("abeval/inference/families.py", "abeval/inference/verdict.py"),
 )
 """Each gives as many changes as the others."""
 
 NAMED = (
-    ("abeval/assignment/plan.py", 'side="right"', 'side="left"', "tests/assignment/test_split.py"),
+    ("abeval/assignment/plan.py", "], place)]", "], place - 1)]", "tests/assignment/test_split.py"),
     (
         "abeval/stats/decisions.py",
         "p_value < alpha",

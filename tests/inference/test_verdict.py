@@ -231,6 +231,8 @@ def test_a_margin_is_broken_only_by_a_whole_interval_beyond_it() -> None:
     for lift, expected in words.items():
         worse = replace(LATENCY, status="worse", **effect(lift, 0.01, 182.0))
         assert sentence(row(), worse).endswith(f"] {expected}.")
+    edge = replace(LATENCY, status="worse", **effect(0.03, 0.01, 182.0) | {"lift_low": 0.02})
+    assert "likely but not proven" in sentence(row(), edge)
 
 
 def test_a_guardrail_that_should_rise_breaks_its_margin_by_falling() -> None:
