@@ -202,10 +202,7 @@ def _seen(analysis: Analysis) -> str:
 
 
 class _Split(NamedTuple):
-    """The test of the split whose p-value counts, and what it is of.
-
-    Without `weights` it is of several stretches, whose weights differ.
-    """
+    """The test whose p-value counts, and its units; of stretches that differ it has no weights."""
 
     test: SRM
     counts: Mapping[str, int]
@@ -214,13 +211,17 @@ class _Split(NamedTuple):
     remedy: str = ""
 
     @property
+    def listed(self) -> str:
+        """List the units of each variant."""
+        return ", ".join(f"{name} {n:,}" for name, n in self.counts.items())
+
+    @property
     def alarm(self) -> str:
         """Say which variant is farthest from the units that were expected of it."""
         total, kind = sum(self.counts.values()), "exact" if self.test.is_exact else "chi-square"
         p = "< 1e-300" if self.test.p_value == 0 else f"= {self.test.p_value:.2g}"
         if not self.weights or not total:
-            counts = ", ".join(f"{name} {n:,}" for name, n in self.counts.items())
-            return f"units do not match the weights{self.where} ({counts}; {kind} p {p})"
+            return f"units do not match the weights{self.where} ({self.listed}; {kind} p {p})"
         shares = [weight / sum(self.weights) for weight in self.weights]
         (name, units), share = max(
             zip(self.counts.items(), shares, strict=True),
@@ -241,13 +242,12 @@ def srm_check(analysis: Analysis) -> Finding:
         split = _split(analysis)
     except Refusal as refusal:
         return Finding(None, f"sample ratio: {refusal}", least="fail", remedy=LOST)
-    counts = ", ".join(f"{name} {n:,}" for name, n in split.counts.items())
     p_value, alarm = split.test.p_value, split.alarm
     if empty := [name for name in experiment.variants if aggregates.units_of(name) == 0]:
         alarm = f"no units in {', '.join(empty)}; {alarm}"
     if p_value < _NAMED and (where := _where(analysis)):
         alarm = f"{alarm}; {where}"
-    calm = f"units match the weights{split.where}: {counts}"
+    calm = f"units match the weights{split.where}: {split.listed}"
     return Finding(p_value, calm, alarm, remedy=f"{LOST}{split.remedy}")
 
 
