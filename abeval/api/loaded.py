@@ -310,9 +310,7 @@ class LoadedExperiment:
         no_relevant: "NoRelevant | None" = None,
         threshold: float | None = None,
         kept_negatives: float | None = None,
-        blend: Sequence[float] = (),
         bins: int = 10,
-        split: str | Mapping[str, tuple[str, str]] | None = None,
         curve: int | None = None,
         k_by: tuple[str, Mapping[str, int]] | None = None,
         **inputs: Unpack[Inputs],
@@ -330,8 +328,6 @@ class LoadedExperiment:
             no_relevant: What a request without a relevant item counts as.
             threshold: The score from which on a click is predicted.
             kept_negatives: Share of non-clicks that the models were trained on, to be undone.
-            blend: Shares of the treatment's model in a blend with control's.
-            split: A column that names the split of each impression, or name → first and last day.
             bins: Bins of the calibration curve and error.
             curve: The largest cut-off of curves over 1, 2, …
             k_by: A column of the impressions, and its value → the cut-off there.
@@ -343,7 +339,7 @@ class LoadedExperiment:
         from abeval.offline.replay import ReplayOptions, replay
 
         policy = (k, metrics, compat, relevance, ties, no_relevant, threshold, kept_negatives)
-        options = ReplayOptions(*policy, blend, bins, split, curve, k_by)
+        options = ReplayOptions(*policy, bins, curve, k_by)
         with opened(self.experiment, inputs) as run:
             return replay(run, options)
 

@@ -66,30 +66,6 @@ def _cutoffs(text: str) -> list[int]:
         raise ExperimentError(f"--k: {text!r} is not like 1,5,10") from None
 
 
-def _shares(text: str | None) -> list[float]:
-    try:
-        return [] if text is None else [float(part) for part in text.split(",")]
-    except ValueError:
-        raise ExperimentError(f"--blend: {text!r} is not like 0.25,0.5,0.75") from None
-
-
-def _splits(texts: list[str] | None) -> str | dict[str, tuple[str, str]] | None:
-    """Read a column, or `name=first/last` each."""
-    if not texts:
-        return None
-    if len(texts) == 1 and "=" not in texts[0]:
-        return texts[0]
-    splits = {}
-    for text in texts:
-        name, _, days = text.partition("=")
-        first, _, last = days.partition("/")
-        if not last:
-            what = f"--split: {text!r} is not like train=2026-09-01/2026-09-07"
-            raise ExperimentError(what)
-        splits[name] = (first, last)
-    return splits
-
-
 def _cut_by(text: str | None) -> tuple[str, dict[str, int]] | None:
     """Read `column:value=k,value=k`."""
     if text is None:
@@ -252,13 +228,6 @@ replay = twin(
     ),
     flag(
         "bins", int, "Number of bins of the calibration curve and error.", 10, min=1, max=MAX_BINS
-    ),
-    flag(*("blend", str, "Shares of the treatment's model, such as 0.25,0.5,0.75."), read=_shares),
-    flag(
-        "split",
-        list[str],
-        "A column that names splits, or train=2026-09-01/2026-09-07; repeat for more.",
-        read=_splits,
     ),
     flag("curve", int, "Metrics at each k up to this one, with their elbow.", min=3, max=MAX_CURVE),
     flag("k_by", str, "k by a column, such as device:phone=5,desktop=10.", read=_cut_by),

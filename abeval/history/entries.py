@@ -190,22 +190,20 @@ def _of_analysis(result: Result, shipped: frozenset[str] | None) -> Iterator[His
 
 def _of_replay(result: ReplayResult) -> Iterator[HistoryRow]:
     critical = two_sided_quantile(result.alpha)
-    plain = {model.name for model in result.models if model.blend is None}
     for pair in result.pairs:
-        if pair.model in plain:
-            numbers = asdict(pair)
-            yield HistoryRow(
-                effect=numbers.pop("difference"),
-                **numbers,
-                experiment=result.name,
-                source="replay",
-                variant=pair.model,
-                side="offline",
-                direction=direction_of(pair.metric),
-                scale="difference",
-                se=_se(pair.difference, pair.low, pair.high, critical),
-                alpha=result.alpha,
-            )
+        numbers = asdict(pair)
+        yield HistoryRow(
+            effect=numbers.pop("difference"),
+            **numbers,
+            experiment=result.name,
+            source="replay",
+            variant=pair.model,
+            side="offline",
+            direction=direction_of(pair.metric),
+            scale="difference",
+            se=_se(pair.difference, pair.low, pair.high, critical),
+            alpha=result.alpha,
+        )
 
 
 def _of_windows(result: TimeResult) -> Iterator[HistoryRow]:
