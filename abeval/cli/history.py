@@ -23,7 +23,7 @@ _File = Annotated[
 _Written = Annotated[
     Path,
     options.output_file("--history", "The .parquet or .duckdb file; created if missing."),
-    options.Writes(beside=(".lock",)),
+    options.Writes(),
 ]
 
 

@@ -131,7 +131,6 @@ def simulate(
     directory: Annotated[
         Path,
         typer.Argument(help="Folder to write to; created if missing.", parser=place),
-        Writes("the folder", holds=("*",)),
     ],
     impressions: Annotated[
         int,
