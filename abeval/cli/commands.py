@@ -82,7 +82,9 @@ def _cut_by(text: str | None) -> tuple[str, dict[str, int]] | None:
 def check(
     loaded: "LoadedExperiment",
     json_file: JsonFile = None,
-    gate: Annotated[bool, typer.Option("--gate", help="Exit with 3 if a check fails.")] = False,
+    gate: Annotated[
+        bool, typer.Option("--gate", help="Exit with 3 if a check fails; 6: a draft.")
+    ] = False,
 ) -> None:
     """Check the split and the logs, without a scorecard."""
     from abeval.progress import steps
@@ -90,8 +92,8 @@ def check(
     with steps() as step:
         result = loaded.check(step=step)
     show(result, json_file)
-    if gate and result.failed:
-        raise typer.Exit(3)
+    if gate and (result.questions or result.failed):
+        raise typer.Exit(6 if result.questions else 3)
 
 
 compare = twin(
