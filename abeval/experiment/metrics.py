@@ -115,7 +115,7 @@ def _covariates(
     names = every if choice.covariates is None else choice.covariates
     own = [_unit_term(experiment, n, every.get(n, choice.resolution)) for n in names]
     # Who lacks a value is a covariate too: then it does not matter what stands in its place.
-    return [*own, *(RowTerm(_counts_no_number([name]), of_unit=True) for name in names)]
+    return [*own, *(RowTerm(_counts_numbers(name), of_unit=True) for name in names)]
 
 
 def _of_table(experiment: Experiment, metric: Metric) -> list[definition.Term]:
@@ -123,7 +123,9 @@ def _of_table(experiment: Experiment, metric: Metric) -> list[definition.Term]:
     adjusts = experiment.inference.adjust in ("cuped", "regression")
     if experiment.unit_table is None or not adjusts or not metric.is_mean_or_ratio:
         return []
-    return [definition.UnitTerm(text, step) for text, step in _table_covariates(experiment).items()]
+    every = _table_covariates(experiment)
+    own = [definition.UnitTerm(text, step) for text, step in every.items()]
+    return [*own, *(definition.UnitTerm(_counts_numbers(text), 1.0) for text in every)]
 
 
 def _chosen(choice: MetricChoice, known: Mapping[str, Metric], experiment: Experiment) -> Metric:
@@ -233,6 +235,11 @@ def _no_number(rows: object, texts: Sequence[str]) -> str:
 def _are_numbers(texts: Iterable[str]) -> str:
     """Return SQL that is true where every value is a number."""
     return " and ".join(f"abs(cast(({text}) as double)) < 1e300" for text in texts)
+
+
+def _counts_numbers(text: str) -> str:
+    """Return SQL that is 1 where a value is a number; who is in no table has 0, too."""
+    return f"case when {_are_numbers([text])} then 1 else 0 end"
 
 
 def _counts_no_number(texts: Iterable[str]) -> str:
