@@ -61,8 +61,9 @@ def metric_info(metric: Metric) -> MetricInfo:
 def left_out(metrics: Sequence[Metric], aggregates: Aggregates) -> tuple[LeftOut, ...]:
     """Count by variant what the definitions of metrics leave out, or count as 0."""
     return tuple(
-        LeftOut(metric.name, variant, what, count, what in dict(metric.zeros))
+        LeftOut(metric.name, variant, what, count, is_zero and what in dict(metric.lacking))
         for metric in metrics
+        for is_zero in (metric.missing == "zero",)
         for what, variant, count in aggregates.sums(metric.name, LEFT_OUT)
     )
 

@@ -269,7 +269,7 @@ def _of_sums(metric: Metric, rows: Sequence[Summary]) -> Metric | None:
     if not rows or not metric.is_mean_or_ratio or (DENOMINATOR[0] in rows[0].sums) != is_ratio:
         return None
     term = ColumnTerm("sum", STEP)
-    bare = replace(metric, needs=frozenset(), left_out=(), zeros=(), refuses=(), covariates=())
+    bare = replace(metric, needs=frozenset(), left_out=(), lacking=(), covariates=())
     return replace(bare, known=None, value=term, per=term if is_ratio else None)
 
 

@@ -409,4 +409,4 @@ def test_toml_nested_without_end_is_refused(tmp_path: Path) -> None:
 def test_a_ratio_of_clicks_may_have_one_expression_twice() -> None:
     ratio = {"name": "one", "log": "clicks", "numerator": "dwell", "denominator": "dwell"}
     (metric,) = chosen_metrics(parse_experiment(with_entries(metrics=[ratio])))
-    assert [words for words, _ in metric.zeros] == ["clicks whose dwell is null, NaN or infinite"]
+    assert [words for words, _ in metric.lacking] == ["clicks whose dwell is null, NaN or infinite"]
