@@ -119,7 +119,9 @@ def _of_the_plan(experiment: Experiment, metrics: Sequence[Metric]) -> Iterator[
         units = "the units of the table"
     elif experiment.logs.exposures is not None:
         units = "exposed units, zeros included"
-    yield f"Metrics per unit divide by {units}."
+    known = [metric.name for metric in metrics if metric.known is not None]
+    by_known = f"; {fmt.listing(known)} by those with a value" if known else ""
+    yield f"Metrics per unit divide by {units}{by_known}."
     after = f"after {family.capitalize()} over goals × variants"
     yield (
         "Intervals are not adjusted for the number of metrics, unless a row says so; the status "

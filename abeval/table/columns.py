@@ -14,7 +14,7 @@ from abeval.bounds import MAX_METRICS
 from abeval.engines.protocol import Cell, Engine
 from abeval.engines.sql import quoted
 from abeval.errors import ExperimentError, LogError
-from abeval.experiment.problems import near_miss
+from abeval.experiment.problems import near_miss, suggestion
 from abeval.logs.mapping import is_number
 from abeval.metrics.definition import Missing
 from abeval.metrics.expressions import expression_problem, parse_expression
@@ -203,6 +203,10 @@ def measures_of(engine: Engine, columns: Columns, options: TableOptions) -> tupl
     if len(entries) > MAX_METRICS:
         what = f"{len(entries):,} metrics, but at most {MAX_METRICS} are analysed at once"
         raise ExperimentError(what, "name some columns of the table: --metric clicks")
+    names = [str(entry.get("name")) for entry in entries]
+    for name in options.missing if isinstance(options.missing, Mapping) else ():
+        if name not in names:
+            raise ExperimentError(f"missing: no metric is called {name!r}{suggestion(name, names)}")
     summed = [_summed(columns, entry) for entry in entries]
     groups = [*filter(None, summed), *([sql] for sql in covariates)]
     values = Values(engine, columns, groups)
@@ -271,7 +275,7 @@ def _missing(
     entry: Mapping[str, Any], missing: Missing | Mapping[str, Missing] | None
 ) -> dict[str, Missing]:
     """Return what becomes of missing values of a metric, where that is named."""
-    does = missing if isinstance(missing, str) or missing is None else missing.get(entry["name"])
+    does = missing.get(entry.get("name", "")) if isinstance(missing, Mapping) else missing
     # A quantile ranks values only.
     return {} if does is None or ("quantile" in entry and does == "zero") else {"missing": does}
 
