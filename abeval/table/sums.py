@@ -1,4 +1,4 @@
-"""Judge a table of sums by metric, variant and day in place of logs."""
+"""Judge a table of sums, or of counts, by metric, variant and day in place of logs."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import closing
@@ -6,10 +6,11 @@ from dataclasses import replace
 from datetime import date
 from fractions import Fraction
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 from abeval.aggregates.aggregates import Aggregates, VariantUnits
-from abeval.aggregates.sums import DAY, MOMENT_COLUMNS, PRODUCTS, WHOLE
+from abeval.aggregates.sums import BUCKET, DAY, MOMENT_COLUMNS, PRODUCTS, SEGMENT, WHOLE
+from abeval.drafts.counts import Named, counts_of
 from abeval.engines.duckdb import DuckDBEngine
 from abeval.engines.protocol import Cell
 from abeval.engines.sql import quoted
@@ -22,8 +23,10 @@ from abeval.experiment.sources import LogSource
 from abeval.files import real
 from abeval.inference.judge import judge
 from abeval.logs.accounting import DayRows
-from abeval.metrics.definition import ColumnTerm, Metric
+from abeval.metrics.definition import ColumnTerm, Kind, Metric
 from abeval.results.analysis import Result
+from abeval.table.columns import reference
+from abeval.table.counts import Summary, Sums, sums_of
 from abeval.table.read import control_of, weights_of
 
 STEP = 1e-12
@@ -40,19 +43,6 @@ _ROUNDED = Fraction(1, 10**9)
 """How far rounded sums of equal values may be from what such values have."""
 
 
-class Summary(NamedTuple):
-    """One row: the sums of a metric over the units of a variant, by column.
-
-    `day` is the day whose values are summed, over the units active in it; None for the period.
-    """
-
-    metric: str
-    variant: str
-    day: str | None
-    units: int
-    sums: Mapping[str, Fraction]
-
-
 _TABLE = "sums_by_metric"
 _NEEDED = ("metric", "variant", "n", *VALUE)
 _FORM = "metric, variant, day, n, sum_y, sum_yy, and of a ratio sum_x, sum_xx, sum_xy"
@@ -63,18 +53,18 @@ def name_of(source: object) -> str:
     return Path(source).name if isinstance(source, str | Path) else "the frame"
 
 
-def read_sums(source: object) -> list[Summary]:
-    """Return the rows of a table of sums: a file (Parquet, CSV, JSON), or a frame."""
-    path = Path(source) if isinstance(source, str | Path) else None
-    # Names of variants in text files are text, whatever they look like.
-    log = LogSource(path=None if path is None else str(real(path)), columns={"variant": "variant"})
+def read_sums(source: object, named: Named | None = None) -> Sums:
+    """Return a table of sums, or the sums of one of counts: a file (Parquet, CSV, JSON), or a frame.
+
+    `named` is what the caller says of a table of counts.
+    """
     with closing(DuckDBEngine()) as engine:
-        if path is None:
-            engine.add_frame(_TABLE, source, log)
-        else:
-            engine.add_log(_TABLE, log)
+        name = _add(engine, source, "variant")
         known = {column.lower(): column for column in engine.columns(_TABLE)}
-        name = name_of(source)
+        if not known.keys() >= {*_NEEDED}:
+            counts = read_counts(source, named or Named())
+            if counts is not None:
+                return counts
         _check_columns(known, name)
         own = [column for column in COLUMNS if column in known]
         listed = ", ".join(f"cast({quoted(known[c])} as varchar)" for c in own)
@@ -86,7 +76,42 @@ def read_sums(source: object) -> list[Summary]:
         for i, row in enumerate(rows, start=1)
     ]
     _check_rows(summaries, name)
-    return summaries
+    return Sums(name, summaries)
+
+
+def read_counts(source: object, named: Named) -> Sums | None:
+    """Return the sums of a table of counts; None where it is none."""
+    with closing(DuckDBEngine()) as engine:
+        name = _add(engine, source, named.variant or "variant")
+        table = counts_of(engine, _TABLE, named)
+        if table is not None and isinstance(source, str | Path):
+            # Names of variants in text files are text, whatever they look like.
+            _add(engine, source, table.variant)
+            table = counts_of(engine, _TABLE, named._replace(variant=table.variant))
+    return None if table is None else sums_of(table, named.unit, name)
+
+
+def named_of(experiment: Experiment) -> Named:
+    """Return what an experiment says of a table of counts."""
+    log = experiment.logs.sums
+    metrics = {
+        choice.name: (bare(text), choice.denominator and bare(choice.denominator))
+        for choice in experiment.metrics
+        if (text := choice.value or choice.numerator) is not None
+    }
+    variant = "" if log is None else log.columns.get("variant", "")
+    return Named(variant, experiment.unit, metrics)
+
+
+def _add(engine: DuckDBEngine, source: object, variant: str) -> str:
+    """Make a file or a frame readable as `_TABLE`; return its name in messages."""
+    path = Path(source) if isinstance(source, str | Path) else None
+    log = LogSource(path=None if path is None else str(real(path)), columns={"variant": variant})
+    if path is None:
+        engine.add_frame(_TABLE, source, log)
+    else:
+        engine.add_log(_TABLE, log)
+    return name_of(source)
 
 
 def _check_columns(known: Mapping[str, str], name: str) -> None:
@@ -169,64 +194,78 @@ def _check_rows(rows: Sequence[Summary], source: str) -> None:
 
 
 def sums_experiment(
-    rows: Sequence[Summary],
-    source: object,
+    table: Sums,
     control: str | None = None,
     weights: Mapping[str, float] | None = None,
     entries: Mapping[str, Any] | None = None,
 ) -> Experiment:
     """Make the experiment of sums as `abeval.analyze_sums` has them; metrics are goals."""
-    counts = dict(sorted(_units(rows).items()))
+    counts = dict(sorted(_units(table.rows).items()))
     check_spelled_once("the table of sums", counts, "give both one name and add their sums")
     shares, whence = weights_of(weights, counts)
-    has_before = any(BEFORE[0] in row.sums for row in rows)
-    ratios = {row.metric for row in rows if DENOMINATOR[0] in row.sums}
-    metrics = [
-        {"name": name, "numerator": "y", "denominator": "x", "role": "goal"}
-        if name in ratios
-        else {"name": name, "value": "y", "role": "goal"}
-        for name in dict.fromkeys(row.metric for row in rows)
-    ]
+    has_before = any(BEFORE[0] in row.sums for row in table.rows)
     own = {
-        "name": name_of(source).partition(".")[0] or "sums",
-        "unit": "unit",
+        "name": table.name.partition(".")[0] or "sums",
+        "unit": table.unit,
         "control": control_of(control, list(counts)),
         "weights": whence,
         "variants": {name: {"weight": shares[name]} for name in counts},
         "logs": {"units": {"covariates": ["before"] if has_before else []}},
         "inference": {"adjust": "cuped" if has_before else "none"},
-        "metrics": metrics,
+        "segments": {name: reference(column) for name, column in table.segments.items()},
+        "metrics": [
+            {"name": name, **_texts(table, name), "role": "goal"}
+            for name in dict.fromkeys(row.metric for row in table.rows)
+        ],
     }
     return parse_experiment({**own, **(entries or {})}, source="the analysis")
 
 
-def judged_sums(experiment: Experiment, rows: Sequence[Summary], source: object) -> Result:
+def _texts(table: Sums, metric: str) -> dict[str, str]:
+    """Return what a metric is of, as an entry says it."""
+    is_ratio = any(DENOMINATOR[0] in row.sums for row in table.rows if row.metric == metric)
+    value, per = map(reference, table.texts.get(metric, ("y", "x")))
+    if is_ratio:
+        return {"numerator": value, "denominator": per}
+    return {"value": value, **({"unit": "share"} if metric in table.shares else {})}
+
+
+def judged_sums(experiment: Experiment, table: Sums) -> Result:
     """Judge sums by metric, variant and day."""
-    metrics, aggregates = of_experiment(
-        experiment, named_metrics(experiment), rows, name_of(source)
-    )
-    return judge(experiment, metrics, aggregates)
+    own = asked(experiment, table)
+    metrics, aggregates = of_experiment(own, named_metrics(own), table)
+    return judge(own, metrics, aggregates)
+
+
+def asked(experiment: Experiment, table: Sums) -> Experiment:
+    """Return the experiment with the questions of the table, and without a split to be checked."""
+    weights = "observed" if table.days_are_units else experiment.weights
+    questions = [*dict.fromkeys([*experiment.questions, *table.questions])]
+    return experiment.model_copy(update={"questions": questions, "weights": weights})
 
 
 def of_experiment(
-    experiment: Experiment, metrics: Sequence[Metric], rows: Sequence[Summary], source: str
+    experiment: Experiment, metrics: Sequence[Metric], table: Sums
 ) -> tuple[list[Metric], Aggregates]:
     """Return the experiment's metrics as their sums have them, and aggregates of the sums alone."""
+    rows = table.rows
     _check_supported(experiment, metrics, rows)
-    _check_variants(experiment, rows, source)
+    _check_variants(experiment, rows, table.name)
     by_metric = {m.name: [row for row in rows if row.metric == m.name] for m in metrics}
-    own = {m.name: _of_sums(m, by_metric[m.name]) for m in metrics}
-    ratios = {m.name: m.per is not None for m in own.values() if m is not None}
-    used = [row for row in rows if row.metric in ratios]
+    own = {m.name: _of_sums(m, by_metric[m.name], table) for m in metrics}
+    used = [row for row in rows if own.get(row.metric) is not None]
+    places = {day: str(i) for i, day in enumerate(dict.fromkeys(row.day for row in used))}
     units = _units(used)
     others = sorted({row.metric for row in rows} - {*own})
+    unseen = [name for name in experiment.segments if name not in table.segments]
     return [own[metric.name] or metric for metric in metrics], Aggregates(
-        moments=[_moments(row, ratios[row.metric]) for row in used],
+        moments=[_moments(row, _slice(row, places if table.days_are_units else {})) for row in used],
         units=[VariantUnits(name, n, 0) for name, n in units.items()],
-        days=_days(used),
-        refused={m: (_missing(by_metric[m], m),) for m in own if m not in ratios},
+        days=[] if table.days_are_units else _days(used),
+        refused={m: (_missing(by_metric[m], m),) for m, one in own.items() if one is None},
         facts={"units": sum(units.values())},
-        notes=tuple(_notes(used, units, others, experiment.segments, source)),
+        notes=tuple(_notes(used, units, others, unseen, table)),
+        days_are_units=table.days_are_units,
     )
 
 
@@ -263,14 +302,22 @@ def _check_variants(experiment: Experiment, rows: Sequence[Summary], source: str
         raise LogError(what, "name it in [variants], or leave its rows out")
 
 
-def _of_sums(metric: Metric, rows: Sequence[Summary]) -> Metric | None:
-    """Return the metric as its sums have it; None where they cannot have it."""
-    is_ratio = metric.kind == "ratio"
-    if not rows or not metric.is_mean_or_ratio or (DENOMINATOR[0] in rows[0].sums) != is_ratio:
+def _of_sums(metric: Metric, rows: Sequence[Summary], table: Sums) -> Metric | None:
+    """Return the metric as its sums have it; None where they cannot have it.
+
+    Counts say themselves what they are of. With days as units a ratio has both variants on the
+    same days: the jackknife of functions leaves out each of them in both.
+    """
+    has_denominator = bool(rows) and DENOMINATOR[0] in rows[0].sums
+    is_other = not table.texts and has_denominator != (metric.kind == "ratio")
+    if not rows or not metric.is_mean_or_ratio or is_other:
         return None
     term = ColumnTerm("sum", STEP)
     bare = replace(metric, needs=frozenset(), left_out=(), zeros=(), covariates=())
-    return replace(bare, value=term, per=term if is_ratio else None)
+    if table.days_are_units:
+        return replace(bare, kind="function", value=term, per=term)
+    kind: Kind = "ratio" if has_denominator else "mean"
+    return replace(bare, kind=kind, value=term, per=term if has_denominator else None)
 
 
 def _missing(rows: Sequence[Summary], name: str) -> str:
@@ -288,16 +335,26 @@ _COUNTED = {
 """Column of a table of sums → that of `MOMENT_COLUMNS`."""
 
 
-def _moments(row: Summary, is_ratio: bool) -> tuple[Cell, ...]:
+def _slice(row: Summary, places: Mapping[str | None, str]) -> tuple[str, str]:
+    """Return slice and cell of a row; `places` are the numbers of days that are units."""
+    if row.day in places:
+        return BUCKET, places[row.day]
+    if row.segment is not None:
+        return SEGMENT + row.segment[0], row.segment[1]
+    return (WHOLE, "") if row.day is None else (DAY, row.day)
+
+
+def _moments(row: Summary, of: tuple[str, str]) -> tuple[Cell, ...]:
     """Return a row of `MOMENT_COLUMNS`; products of three are not known."""
     values = {_COUNTED[name]: round(x / _worth(name)) for name, x in row.sums.items()}
-    if not is_ratio:
+    if DENOMINATOR[0] not in row.sums:
         values |= {"x": row.units, "x_x": row.units, "y_x": values["y"]}
         values |= {"x_y0": values["y0"]} if "y0" in values else {}
     sums = ("y", "x", "y0", "x0", "z", *map("_".join, PRODUCTS))
-    labels = (row.metric, WHOLE if row.day is None else DAY, row.day or "", row.variant, "0")
+    labels = (row.metric, *of, row.variant, "0")
     thirds = [None] * (len(MOMENT_COLUMNS) - len(labels) - 1 - len(sums))
-    return (*labels, row.units, *(str(values.get(name, 0)) for name in sums), *thirds)
+    units = 1 if of[0] == BUCKET else row.units
+    return (*labels, units, *(str(values.get(name, 0)) for name in sums), *thirds)
 
 
 def _worth(name: str) -> Fraction:
@@ -307,12 +364,12 @@ def _worth(name: str) -> Fraction:
 
 
 def _units(rows: Sequence[Summary]) -> dict[str, int]:
-    """Return variant → its units: those of the metric that has most."""
+    """Return variant → its units: those of the metric that has most; of days alone, the days."""
     units: dict[str, int] = {}
     for row in rows:
-        if row.day is None:
+        if row.day is None and row.segment is None:
             units[row.variant] = max(units.get(row.variant, 0), row.units)
-    return units
+    return units or {row.variant: len({r.day for r in rows}) for row in rows}
 
 
 def _days(rows: Sequence[Summary]) -> list[DayRows]:
@@ -329,16 +386,19 @@ def _notes(
     rows: Sequence[Summary],
     units: Mapping[str, int],
     others: Sequence[str],
-    segments: Iterable[str],
-    source: str,
+    segments: Sequence[str],
+    table: Sums,
 ) -> Iterable[str]:
     yield (
-        f"The numbers are from the sums in {source}: duplicates, crossovers and clicks without an "
-        "impression cannot be checked, nor whether each unit is counted once. Sums have no third "
-        "moments, so skewed values are judged by the usual tests."
+        f"The numbers are from the sums in {table.name}: duplicates, crossovers and clicks without "
+        "an impression cannot be checked, nor whether each unit is counted once. Sums have no "
+        "third moments, so skewed values are judged by the usual tests."
     )
+    yield from table.notes
     uneven = dict.fromkeys(
-        row.metric for row in rows if row.day is None and row.units != units[row.variant]
+        row.metric
+        for row in rows
+        if row.day is row.segment is None and row.units != units[row.variant]
     )
     if uneven:
         yield f"Metrics over a part of the units, as their n says: {', '.join(uneven)}."
