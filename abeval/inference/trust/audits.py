@@ -338,7 +338,9 @@ def list_holes(analysis: Analysis) -> Finding:
     aggregates = analysis.aggregates
     whole = cells_of(aggregates, "holes")
     if not whole:
-        return skipped("without request_id and position it is unknown whether lists are whole")
+        rows = analysis.experiment.logs.rows_name
+        why = "without request_id and position it is unknown whether lists are whole"
+        return skipped(why, remedy=f"map request_id and position in [logs.{rows}] columns")
     by_place = uneven(analysis, cells_of(aggregates, "holes_at"))
     of_segments = by_segment(analysis, "holes")
     everywhere = shares(whole)
@@ -433,7 +435,9 @@ def served(analysis: Analysis) -> list[Finding]:
     cells = cells_of(analysis.aggregates, "served")
     if not cells:
         why = "no column says which impressions had a timeout, a fallback or a stale model"
-        return [skipped(f"{why}: map such a column in [logs.{experiment.logs.rows_name}] columns")]
+        columns = f"[logs.{experiment.logs.rows_name}] columns"
+        remedy = f"map {', '.join(_SERVED)} in {columns}, if the log has any"
+        return [skipped(why, remedy=remedy)]
     found = []
     for cell, sums in cells.items():
         shown = shares(cells, cell)

@@ -63,8 +63,11 @@ def before_checks(analysis: Analysis) -> list[Finding]:
     experiment, before = analysis.experiment, _before(analysis)
     own = analysis.metrics if experiment.pre_period else ()
     rows = balance(experiment, [*own, *covariate_means(experiment)], before)
-    lacks = "covariates in [logs.units]" if experiment.of_units else "[pre_period]"
-    none = skipped(f"no {lacks}, so it is unknown whether the groups were equal before")
+    lacks, remedy = "[pre_period]", "name a [pre_period] of days that the log has"
+    if experiment.of_units:
+        lacks, remedy = "covariates in [logs.units]", ""
+    why = f"no {lacks}, so it is unknown whether the groups were equal before"
+    none = skipped(why, remedy=remedy)
     return [_of_balance(row) for row in rows] or [none]
 
 
