@@ -33,6 +33,8 @@ UNITS = _listed(
 )
 """Columns of how many units a variant has."""
 
+_NEUTRAL = _listed("n nobs trials sample_size sample size total count units exposed assigned")
+
 VIEWS = _listed(
     """
     impressions views pageviews page_views sends sent emails delivered sessions visits requests
@@ -120,6 +122,11 @@ class CountTable:
     segments: tuple[str, ...] = ()
     rates: tuple[str, ...] = ()
     unused: tuple[str, ...] = ()
+
+
+def unit_of(n: str) -> str:
+    """Name the unit that a column counts; `unit` where its name does not say it."""
+    return "unit" if words.named(n, _NEUTRAL) is not None else n
 
 
 class Named(NamedTuple):

@@ -13,13 +13,12 @@ from typing import NamedTuple
 
 from abeval.aggregates.sums import BUCKETS
 from abeval.drafts import words
-from abeval.drafts.counts import CountTable, Outcome, Row, is_total, number
+from abeval.drafts.counts import CountTable, Outcome, Row, is_total, number, unit_of
 from abeval.errors import LogError
 from abeval.experiment.sources import ROW_UNIT
+from abeval.stats.resampling import MIN_DAYS
 
 DAY_UNIT = "day"
-MIN_DAYS = 7
-"""Fewer days than this are too few units."""
 
 
 class Summary(NamedTuple):
@@ -83,13 +82,12 @@ def sums_of(table: CountTable, unit: str, name: str) -> Sums:
     if not days_are_units:
         _check_units(table, unit, name)
     cells = [cell for one in table.outcomes for cell in _cells(table, one, name)]
-    over = [cell for cell in cells if cell.y > cell.n and cell.yy == cell.y]
-    if over and not days_are_units:
-        metric, variant, _, _, n, y, _ = over[0]
+    more = {one.metric: one for one in cells if one.y > one.n and one.yy == one.y}
+    for metric, one in more.items() if not days_are_units else ():
         raise LogError(
-            f"{name}: {metric} of {variant} is {int(y):,} of {n:,}, more than one each",
-            "counts are of units that have it or not; for sums per unit bring Σy² too "
-            "(docs/sums.md), or mean and sd",
+            f"{name}: {metric} of {one.variant} is {int(one.y):,} of {one.n:,}, more than one each",
+            "counts are of units that have it or not; where a unit has several, bring mean and sd, "
+            "or sums by user (docs/sums.md)",
         )
     _check_rates(table, name)
     rows = _by_day(cells, name) if days_are_units else _by_unit(cells, table)
@@ -97,9 +95,9 @@ def sums_of(table: CountTable, unit: str, name: str) -> Sums:
     return Sums(
         name,
         rows,
-        unit=DAY_UNIT if days_are_units else outcomes[0].n,
+        unit=DAY_UNIT if days_are_units else unit_of(outcomes[0].n),
         texts={one.metric: (one.column, one.n) for one in outcomes},
-        shares=frozenset(cell.metric for cell in cells if cell.y == cell.yy),
+        shares=frozenset(cell.metric for cell in cells if cell.y == cell.yy) - {*more},
         segments={} if days_are_units else {words.slug(part): part for part in table.segments},
         days_are_units=days_are_units,
         questions=tuple(_questions(table, unit, days_are_units)),
@@ -156,14 +154,15 @@ def _cells(table: CountTable, outcome: Outcome, name: str) -> Iterator[_Cell]:
             own = words.slug(row[table.metric])
             metric = own if len(table.outcomes) == 1 else f"{own}_{metric}"
         parts = {part: row[part] for part in table.parts}
-        yield _Cell(metric, row[table.variant], row[table.day or ""] if table.day else "", parts, n, y, yy)
+        day = "" if table.day is None else row[table.day]
+        yield _Cell(metric, row[table.variant], day, parts, n, y, yy)
 
 
 def _value(row: Row, column: str, where: str) -> Fraction:
     value = number(row[column])
     if value is None:
-        what = f"{where}: {column} is {row[column]!r}" if row[column] else f"{where}: {column} is empty"
-        raise LogError(what, "write a number, 0 where there was none")
+        what = repr(row[column]) if row[column] else "empty"
+        raise LogError(f"{where}: {column} is {what}", "write a number, 0 where there was none")
     return Fraction(value)
 
 
@@ -282,7 +281,8 @@ def _by_day(cells: Sequence[_Cell], name: str) -> list[Summary]:
     days = list(dict.fromkeys(cell.day for cell in cells))
     if not MIN_DAYS <= len(days) <= BUCKETS:
         what = f"{name} has {len(days)} days, and days are its units"
-        raise LogError(what, f"bring {MIN_DAYS} to {BUCKETS} days, or sums by user (docs/sums.md)")
+        hint = f"bring {MIN_DAYS} to {BUCKETS} days, or sums by user (docs/sums.md)"
+        raise LogError(what, hint)
     variants = dict.fromkeys(cell.variant for cell in cells)
     rows = []
     for day in days:
@@ -290,7 +290,8 @@ def _by_day(cells: Sequence[_Cell], name: str) -> list[Summary]:
         for variant in variants:
             if variant not in {known for _, known in of_day}:
                 what = f"{name} has no row of {variant} on {day}"
-                raise LogError(what, "variants are compared on the same days: add it, or leave out the day")
+                hint = "variants are compared on the same days: add it, or leave out the day"
+                raise LogError(what, hint)
         for key, (n, sums) in of_day.items():
             rows.append(Summary(*key, day, n, {"sum_y": sums["sum_y"], "sum_x": Fraction(n)}))
     return rows

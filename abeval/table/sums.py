@@ -10,7 +10,7 @@ from typing import Any
 
 from abeval.aggregates.aggregates import Aggregates, VariantUnits
 from abeval.aggregates.sums import BUCKET, DAY, MOMENT_COLUMNS, PRODUCTS, SEGMENT, WHOLE
-from abeval.drafts.counts import Named, counts_of
+from abeval.drafts.counts import MOST_ROWS, Named, counts_of
 from abeval.engines.duckdb import DuckDBEngine
 from abeval.engines.protocol import Cell
 from abeval.engines.sql import quoted
@@ -19,14 +19,14 @@ from abeval.experiment.load import parse_experiment
 from abeval.experiment.metrics import named_metrics
 from abeval.experiment.model import Experiment
 from abeval.experiment.problems import check_spelled_once, suggestion
-from abeval.experiment.sources import LogSource
+from abeval.experiment.sources import ROW_UNIT, LogSource
 from abeval.files import real
 from abeval.inference.judge import judge
 from abeval.logs.accounting import DayRows
 from abeval.metrics.definition import ColumnTerm, Kind, Metric
 from abeval.results.analysis import Result
-from abeval.table.columns import reference
-from abeval.table.counts import Summary, Sums, sums_of
+from abeval.table.columns import TableOptions, reference, specs_of
+from abeval.table.counts import DAY_UNIT, Summary, Sums, sums_of
 from abeval.table.read import control_of, weights_of
 
 STEP = 1e-12
@@ -50,19 +50,23 @@ _FORM = "metric, variant, day, n, sum_y, sum_yy, and of a ratio sum_x, sum_xx, s
 
 def name_of(source: object) -> str:
     """Return the name of a table of sums in messages."""
+    if isinstance(source, LogSource):
+        return Path(*source.paths[:1]).name or str(source.table)
     return Path(source).name if isinstance(source, str | Path) else "the frame"
 
 
 def read_sums(source: object, named: Named | None = None) -> Sums:
-    """Return a table of sums, or the sums of one of counts: a file (Parquet, CSV, JSON), or a frame.
+    """Return a table of sums, or the sums of one of counts: a file, or a frame.
 
     `named` is what the caller says of a table of counts.
     """
+    named = named or Named()
     with closing(DuckDBEngine()) as engine:
-        name = _add(engine, source, "variant")
+        _add(engine, source, named.variant)
+        name = name_of(source)
         known = {column.lower(): column for column in engine.columns(_TABLE)}
         if not known.keys() >= {*_NEEDED}:
-            counts = read_counts(source, named or Named())
+            counts = _counts(engine, source, named)
             if counts is not None:
                 return counts
         _check_columns(known, name)
@@ -79,39 +83,71 @@ def read_sums(source: object, named: Named | None = None) -> Sums:
     return Sums(name, summaries)
 
 
-def read_counts(source: object, named: Named) -> Sums | None:
-    """Return the sums of a table of counts; None where it is none."""
+def counts_of_table(table: object, options: TableOptions) -> Sums | None:
+    """Return the sums of a table of counts; None of another table, or where its unit is named."""
+    if options.unit not in (None, ROW_UNIT, DAY_UNIT) or options.covariates or not _is_small(table):
+        return None
+    metrics = None if options.metrics is None else dict(map(_columns_of, specs_of(options.metrics)))
+    segments = list(options.segments)
+    named = Named(options.variant, options.unit or "", metrics, segments)
     with closing(DuckDBEngine()) as engine:
-        name = _add(engine, source, named.variant or "variant")
-        table = counts_of(engine, _TABLE, named)
-        if table is not None and isinstance(source, str | Path):
-            # Names of variants in text files are text, whatever they look like.
-            _add(engine, source, table.variant)
-            table = counts_of(engine, _TABLE, named._replace(variant=table.variant))
-    return None if table is None else sums_of(table, named.unit, name)
+        _add(engine, table, named.variant)
+        return _counts(engine, table, named)
 
 
-def named_of(experiment: Experiment) -> Named:
-    """Return what an experiment says of a table of counts."""
+_SMALL = 4_000_000
+"""Bytes of a file that may have counts: a table of thousands of rows."""
+
+
+def _is_small(table: object) -> bool:
+    if isinstance(table, str | Path):
+        return Path(table).is_file() and Path(table).stat().st_size <= _SMALL
+    # A lazy frame has no length: it would have to be computed.
+    return hasattr(table, "__len__") and len(table) <= MOST_ROWS
+
+
+def _columns_of(spec: Mapping[str, Any]) -> tuple[str, tuple[str, str | None]]:
+    """Return name, column and units of a metric as the caller has it."""
+    text = spec.get("value") or spec.get("numerator") or spec["name"]
+    column, _, n = (part.strip(' "') for part in str(text).partition("/"))
+    return spec["name"], (column, str(spec.get("denominator", n)).strip(' "') or None)
+
+
+def _counts(engine: DuckDBEngine, source: object, named: Named) -> Sums | None:
+    """Return the sums of the engine's table of counts; None where it is none."""
+    table = counts_of(engine, _TABLE, named)
+    if table is None:
+        return None
+    if isinstance(source, str | Path | LogSource):
+        # Names of variants in text files are text, whatever they look like.
+        _add(engine, source, table.variant)
+        table = counts_of(engine, _TABLE, named._replace(variant=table.variant)) or table
+    return sums_of(table, named.unit, name_of(source))
+
+
+def sums_of_experiment(experiment: Experiment, sums: object = None) -> Sums:
+    """Return the sums that an experiment is judged by: a file or a frame, by default its own."""
     log = experiment.logs.sums
-    metrics = {
-        choice.name: (bare(text), choice.denominator and bare(choice.denominator))
-        for choice in experiment.metrics
-        if (text := choice.value or choice.numerator) is not None
-    }
+    # Without sums of its own, its metrics are expressions over a log.
+    chosen = [] if log is None else experiment.metrics
+    columns = dict(_columns_of(one.model_dump(exclude_none=True)) for one in chosen)
     variant = "" if log is None else log.columns.get("variant", "")
-    return Named(variant, experiment.unit, metrics)
+    named = Named(variant, experiment.unit, columns or None)
+    if sums is None and log is not None:
+        paths = [str(experiment.folder / path) for path in log.paths]
+        sums = log.model_copy(update={"path": paths or None})
+    return read_sums(sums, named)
 
 
-def _add(engine: DuckDBEngine, source: object, variant: str) -> str:
-    """Make a file or a frame readable as `_TABLE`; return its name in messages."""
-    path = Path(source) if isinstance(source, str | Path) else None
-    log = LogSource(path=None if path is None else str(real(path)), columns={"variant": variant})
-    if path is None:
-        engine.add_frame(_TABLE, source, log)
+def _add(engine: DuckDBEngine, source: object, variant: str) -> None:
+    """Make a file or a frame readable as `_TABLE`, with names of variants as text."""
+    columns = {"variant": variant or "variant"}
+    if isinstance(source, LogSource):
+        engine.add_log(_TABLE, source.model_copy(update={"columns": columns}))
+    elif isinstance(source, str | Path):
+        engine.add_log(_TABLE, LogSource(path=str(real(Path(source))), columns=columns))
     else:
-        engine.add_log(_TABLE, log)
-    return name_of(source)
+        engine.add_frame(_TABLE, source, LogSource(columns=columns))
 
 
 def _check_columns(known: Mapping[str, str], name: str) -> None:
@@ -198,8 +234,13 @@ def sums_experiment(
     control: str | None = None,
     weights: Mapping[str, float] | None = None,
     entries: Mapping[str, Any] | None = None,
+    specs: Iterable[Mapping[str, Any]] = (),
 ) -> Experiment:
-    """Make the experiment of sums as `abeval.analyze_sums` has them; metrics are goals."""
+    """Make the experiment of sums as `abeval.analyze_sums` has them; metrics are goals.
+
+    `specs` say more of some metrics: a role, a direction.
+    """
+    more = {spec["name"]: {k: v for k, v in spec.items() if k not in _COLUMNS} for spec in specs}
     counts = dict(sorted(_units(table.rows).items()))
     check_spelled_once("the table of sums", counts, "give both one name and add their sums")
     shares, whence = weights_of(weights, counts)
@@ -214,52 +255,54 @@ def sums_experiment(
         "inference": {"adjust": "cuped" if has_before else "none"},
         "segments": {name: reference(column) for name, column in table.segments.items()},
         "metrics": [
-            {"name": name, **_texts(table, name), "role": "goal"}
+            {"name": name, **_texts(table, name), "role": "goal", **more.get(name, {})}
             for name in dict.fromkeys(row.metric for row in table.rows)
         ],
     }
     return parse_experiment({**own, **(entries or {})}, source="the analysis")
 
 
+_COLUMNS = ("value", "numerator", "denominator")
+
+
 def _texts(table: Sums, metric: str) -> dict[str, str]:
     """Return what a metric is of, as an entry says it."""
     is_ratio = any(DENOMINATOR[0] in row.sums for row in table.rows if row.metric == metric)
     value, per = map(reference, table.texts.get(metric, ("y", "x")))
-    if is_ratio:
-        return {"numerator": value, "denominator": per}
-    return {"value": value, **({"unit": "share"} if metric in table.shares else {})}
+    shares = {"unit": "share"} if metric in table.shares else {}
+    return {
+        **({"numerator": value, "denominator": per} if is_ratio else {"value": value}),
+        **shares,
+    }
 
 
 def judged_sums(experiment: Experiment, table: Sums) -> Result:
     """Judge sums by metric, variant and day."""
-    own = asked(experiment, table)
-    metrics, aggregates = of_experiment(own, named_metrics(own), table)
-    return judge(own, metrics, aggregates)
-
-
-def asked(experiment: Experiment, table: Sums) -> Experiment:
-    """Return the experiment with the questions of the table, and without a split to be checked."""
-    weights = "observed" if table.days_are_units else experiment.weights
-    questions = [*dict.fromkeys([*experiment.questions, *table.questions])]
-    return experiment.model_copy(update={"questions": questions, "weights": weights})
+    return judge(*of_experiment(experiment, named_metrics(experiment), table))
 
 
 def of_experiment(
     experiment: Experiment, metrics: Sequence[Metric], table: Sums
-) -> tuple[list[Metric], Aggregates]:
-    """Return the experiment's metrics as their sums have them, and aggregates of the sums alone."""
+) -> tuple[Experiment, list[Metric], Aggregates]:
+    """Return an experiment, its metrics as their sums have them, and aggregates of the sums alone.
+
+    What the table leaves open is a question of the experiment.
+    """
     rows = table.rows
     _check_supported(experiment, metrics, rows)
     _check_variants(experiment, rows, table.name)
     by_metric = {m.name: [row for row in rows if row.metric == m.name] for m in metrics}
     own = {m.name: _of_sums(m, by_metric[m.name], table) for m in metrics}
     used = [row for row in rows if own.get(row.metric) is not None]
-    places = {day: str(i) for i, day in enumerate(dict.fromkeys(row.day for row in used))}
+    days = dict.fromkeys(row.day for row in used if table.days_are_units)
+    places = {day: str(place) for place, day in enumerate(days)}
     units = _units(used)
     others = sorted({row.metric for row in rows} - {*own})
     unseen = [name for name in experiment.segments if name not in table.segments]
-    return [own[metric.name] or metric for metric in metrics], Aggregates(
-        moments=[_moments(row, _slice(row, places if table.days_are_units else {})) for row in used],
+    questions = list(dict.fromkeys([*experiment.questions, *table.questions]))
+    asked = experiment.model_copy(update={"questions": questions})
+    aggregates = Aggregates(
+        moments=[_moments(row, _slice(row, places)) for row in used],
         units=[VariantUnits(name, n, 0) for name, n in units.items()],
         days=[] if table.days_are_units else _days(used),
         refused={m: (_missing(by_metric[m], m),) for m, one in own.items() if one is None},
@@ -267,6 +310,7 @@ def of_experiment(
         notes=tuple(_notes(used, units, others, unseen, table)),
         days_are_units=table.days_are_units,
     )
+    return asked, [own[metric.name] or metric for metric in metrics], aggregates
 
 
 def _check_supported(
@@ -398,7 +442,7 @@ def _notes(
     uneven = dict.fromkeys(
         row.metric
         for row in rows
-        if row.day is row.segment is None and row.units != units[row.variant]
+        if row.day is None and row.segment is None and row.units != units[row.variant]
     )
     if uneven:
         yield f"Metrics over a part of the units, as their n says: {', '.join(uneven)}."
