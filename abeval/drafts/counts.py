@@ -5,19 +5,22 @@ what the caller says; where two columns fit, nothing is guessed: the error names
 """
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from decimal import Decimal, InvalidOperation
 from typing import NamedTuple
 
 from abeval.drafts import words
-from abeval.drafts.columns import Column, look
-from abeval.drafts.guess import variant_candidates
+from abeval.drafts.columns import Column, Table, look
+from abeval.drafts.guess import Guess, arms, variant_candidates
 from abeval.engines.protocol import Engine
 from abeval.engines.sql import quoted
 from abeval.errors import LogError
+from abeval.experiment.sources import ROW_UNIT
 
 MOST_ROWS = 10_000
+DAY_UNIT = "day"
+"""The unit of a table of counts by day, where a person says that days may be units."""
 
 
 def _listed(text: str) -> tuple[str, ...]:
@@ -62,6 +65,13 @@ SEVERAL = _listed(
 )
 """Outcomes that a unit may have several of."""
 
+_WORSE = _listed(
+    """
+    churned cancelled cancellations unsubscribed unsubscribes refunded refunds bounced bounces
+    complained complaints errors
+    """
+)
+
 MEAN = _listed("mean average avg mu")
 SPREAD = _listed(
     """
@@ -98,6 +108,11 @@ class Outcome(NamedTuple):
     def of_views(self) -> bool:
         """Tell whether `n` counts what one unit has several of."""
         return _is(self.n, VIEWS)
+
+    @property
+    def is_worse(self) -> bool:
+        """Tell whether fewer are better."""
+        return words.has_word(self.column, _WORSE)
 
 
 Row = Mapping[str, str]
@@ -310,3 +325,91 @@ def _units_of(numbers: _Numbers) -> str:
             f"say which: --metric {outcome}={outcome}/{candidates[0]}",
         )
     return candidates[0]
+
+
+def questions_of(table: CountTable, unit: str) -> Iterator[str]:
+    """Yield what a table of counts leaves open, and how to answer it."""
+    n = table.outcomes[0].n
+    if unit == ROW_UNIT:
+        return
+    if table.day is not None and unit != DAY_UNIT:
+        yield (
+            f"unit: do the {n} of one day come back on others? If hardly, the days are the units: "
+            "unit = 'day' (--unit day). If they do, by days alone chance looks like an effect: "
+            "bring sums by user (docs/sums.md)"
+        )
+    elif table.day is None and any(one.of_views for one in table.outcomes):
+        yield (
+            f"unit: was each of the {n} assigned by itself? If so, unit = 'row' (--unit row); if "
+            "users were, bring sums by user (docs/sums.md)"
+        )
+    for one in table.outcomes if table.day is None else ():
+        if one.may_repeat and not one.of_views:
+            yield (
+                f"{one.metric}: does each of the {n} count at most once in {one.column}? If so, "
+                "unit = 'row' (--unit row); if not, bring sums by user (docs/sums.md)"
+            )
+
+
+def counts_draft(
+    engine: Engine, looked_at: Table, path: str | None, name: str
+) -> tuple[str, tuple[Guess, ...], tuple[str, ...]] | None:
+    """Draft the file of a table of counts, its guesses and questions; None for another table."""
+    table = counts_of(engine, looked_at.relation, Named())
+    if table is None:
+        return None
+    import tomlkit
+
+    from abeval.drafts.write import likely_weights
+
+    def text(value: object) -> str:
+        return tomlkit.item(value).as_string()
+
+    def column(name: str) -> str:
+        return text(name if re.fullmatch("[A-Za-z_][A-Za-z0-9_]*", name) else quoted(name))
+
+    n = table.outcomes[0].n
+    units: dict[str, int] = {}
+    for row in table.rows:
+        units[row[table.variant]] = units.get(row[table.variant], 0) + int(number(row[n]) or 0)
+    likely = arms(units, {})
+    weights = likely_weights(units)
+    questions = list(questions_of(table, ""))
+    if likely.certainty == "not sure":
+        questions.append(f"control: is it {likely.control!r}? The variants are {', '.join(units)}")
+    if len({*weights.values()}) > 1:
+        listed = ", ".join(f"{variant} {weight:g}" for variant, weight in weights.items())
+        questions.append(f"weights: were {listed} intended?")
+    lines = [f"name = {text(name)}"]
+    if questions:
+        lines += [
+            "# Answer each question, then remove it: until none is left, the analysis is a DRAFT",
+            "# and decides nothing.",
+            f"questions = {tomlkit.item(questions).multiline(True).as_string()}",
+        ]
+    by_day = "; 'day': days are the units" if table.day else ""
+    lines += [
+        f"unit = {text(unit_of(n))} # 'row': each of the {n} was assigned by itself{by_day}",
+        f"control = {text(likely.control)} # {likely.certainty}: {likely.reason}",
+        "",
+        *(f"variants.{tomlkit.key(v).as_string()}.weight = {w}" for v, w in weights.items()),
+        "",
+        "[logs.sums]",
+        *([] if path is None else [f"path = {text(path)}"]),
+        f"columns.variant = {text(table.variant)}",
+    ]
+    if table.segments and table.day is None:
+        lines += ["", "[segments]"]
+        lines += [f"{words.slug(part)} = {column(part)}" for part in table.segments]
+    for one in table.outcomes:
+        lines += ["", "[[metrics]]", f"name = {text(one.metric)}", 'role = "goal"']
+        lines += [f"numerator = {column(one.column)}", f"denominator = {column(one.n)}"]
+        lines += ['unit = "share"'] if one.spread is None else []
+        lines += ['direction = "decrease" # by its name'] if one.is_worse else []
+    by_name = {one.name: one for one in looked_at.columns}
+    guesses = [Guess("variant", by_name[table.variant], "likely", f"{len(units)} values")]
+    for one in table.outcomes:
+        reason = f"of {one.n}" if one.spread is None else f"a mean, with {one.spread}"
+        guesses.append(Guess("outcome", by_name[one.column], "likely", reason))
+    guesses += [Guess("segment", by_name[part], "likely", "text") for part in table.segments]
+    return "\n".join(lines) + "\n", tuple(guesses), tuple(questions)

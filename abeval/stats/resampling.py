@@ -18,7 +18,7 @@ DRAWS, SEED = 2000, 0
 """Draws of a bootstrap or a permutation test, and their seed, where a caller names none."""
 
 MIN_BUCKETS, MIN_DAYS = 8, 7
-"""Fewer sub-buckets, or days in their place, have no standard error that t could be trusted with."""
+"""Fewer sub-buckets, or days in their place, have no standard error to be trusted."""
 
 Statistic = Callable[[Floats], Floats]
 
@@ -81,7 +81,8 @@ def jackknife(
     """Test by the jackknife: each sub-bucket is left out of both variants in turn.
 
     By t with buckets - 1 degrees of freedom (Efron & Stein 1981; Chamandy et al. 2012). Refuses as
-    `bootstrap`, below seven buckets (the days of a week), and `not_applicable` if the buckets of the variants differ.
+    `bootstrap`, but below seven buckets (the days of a week), and `not_applicable` if the buckets
+    of the variants differ.
 
     Example:
         >>> rng = np.random.default_rng(0)

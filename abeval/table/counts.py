@@ -13,12 +13,19 @@ from typing import NamedTuple
 
 from abeval.aggregates.sums import BUCKETS
 from abeval.drafts import words
-from abeval.drafts.counts import CountTable, Outcome, Row, is_total, number, unit_of
+from abeval.drafts.counts import (
+    DAY_UNIT,
+    CountTable,
+    Outcome,
+    Row,
+    is_total,
+    number,
+    questions_of,
+    unit_of,
+)
 from abeval.errors import LogError
 from abeval.experiment.sources import ROW_UNIT
 from abeval.stats.resampling import MIN_DAYS
-
-DAY_UNIT = "day"
 
 
 class Summary(NamedTuple):
@@ -100,7 +107,7 @@ def sums_of(table: CountTable, unit: str, name: str) -> Sums:
         shares=frozenset(cell.metric for cell in cells if cell.y == cell.yy) - {*more},
         segments={} if days_are_units else {words.slug(part): part for part in table.segments},
         days_are_units=days_are_units,
-        questions=tuple(_questions(table, unit, days_are_units)),
+        questions=tuple(questions_of(table, unit)),
         notes=tuple(_notes(table, days_are_units)),
     )
 
@@ -295,24 +302,6 @@ def _by_day(cells: Sequence[_Cell], name: str) -> list[Summary]:
         for key, (n, sums) in of_day.items():
             rows.append(Summary(*key, day, n, {"sum_y": sums["sum_y"], "sum_x": Fraction(n)}))
     return rows
-
-
-def _questions(table: CountTable, unit: str, days_are_units: bool) -> Iterator[str]:
-    if days_are_units and unit != DAY_UNIT:
-        counted = table.outcomes[0].n
-        yield (
-            f"unit: days are the units, which holds only where the {counted} of one day are not "
-            "those of another. Do users return? If hardly, say unit = 'day' (--unit day); if they "
-            "do, bring sums by user (docs/sums.md)"
-        )
-    if unit == ROW_UNIT or days_are_units:
-        return
-    for one in table.outcomes:
-        if one.may_repeat:
-            yield (
-                f"{one.metric}: does each of the {one.n} count at most once in {one.column}? If "
-                "so, say unit = 'row' (--unit row); if not, bring sums by user (docs/sums.md)"
-            )
 
 
 def _notes(table: CountTable, days_are_units: bool) -> Iterator[str]:

@@ -1,7 +1,7 @@
 """Judge a table of sums, or of counts, by metric, variant and day in place of logs."""
 
 from collections.abc import Iterable, Mapping, Sequence
-from contextlib import closing
+from contextlib import closing, suppress
 from dataclasses import replace
 from datetime import date
 from fractions import Fraction
@@ -10,7 +10,7 @@ from typing import Any
 
 from abeval.aggregates.aggregates import Aggregates, VariantUnits
 from abeval.aggregates.sums import BUCKET, DAY, MOMENT_COLUMNS, PRODUCTS, SEGMENT, WHOLE
-from abeval.drafts.counts import MOST_ROWS, Named, counts_of
+from abeval.drafts.counts import DAY_UNIT, MOST_ROWS, Named, counts_of
 from abeval.engines.duckdb import DuckDBEngine
 from abeval.engines.protocol import Cell
 from abeval.engines.sql import quoted
@@ -26,7 +26,7 @@ from abeval.logs.accounting import DayRows
 from abeval.metrics.definition import ColumnTerm, Kind, Metric
 from abeval.results.analysis import Result
 from abeval.table.columns import TableOptions, reference, specs_of
-from abeval.table.counts import DAY_UNIT, Summary, Sums, sums_of
+from abeval.table.counts import Summary, Sums, sums_of
 from abeval.table.read import control_of, weights_of
 
 STEP = 1e-12
@@ -103,7 +103,9 @@ def _is_small(table: object) -> bool:
     if isinstance(table, str | Path):
         return Path(table).is_file() and Path(table).stat().st_size <= _SMALL
     # A lazy frame has no length: it would have to be computed.
-    return hasattr(table, "__len__") and len(table) <= MOST_ROWS
+    with suppress(TypeError):
+        return len(table) <= MOST_ROWS  # type: ignore[arg-type]
+    return False
 
 
 def _columns_of(spec: Mapping[str, Any]) -> tuple[str, tuple[str, str | None]]:
@@ -300,7 +302,8 @@ def of_experiment(
     others = sorted({row.metric for row in rows} - {*own})
     unseen = [name for name in experiment.segments if name not in table.segments]
     questions = list(dict.fromkeys([*experiment.questions, *table.questions]))
-    asked = experiment.model_copy(update={"questions": questions})
+    unit = DAY_UNIT if table.days_are_units else experiment.unit
+    asked = experiment.model_copy(update={"questions": questions, "unit": unit})
     aggregates = Aggregates(
         moments=[_moments(row, _slice(row, places)) for row in used],
         units=[VariantUnits(name, n, 0) for name, n in units.items()],
