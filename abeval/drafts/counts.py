@@ -38,6 +38,8 @@ UNITS = _listed(
 
 _NEUTRAL = _listed("n nobs trials sample_size sample size total count units exposed assigned")
 
+_PERSONS = tuple(word for word in UNITS if word not in _NEUTRAL)
+
 VIEWS = _listed(
     """
     impressions views pageviews page_views sends sent emails delivered sessions visits requests
@@ -78,7 +80,7 @@ SPREAD = _listed(
     sd std stdev stddev standard_deviation se sem stderr std_error standard_error variance var
     """
 )
-RATE = _listed("rate rates ctr cvr cr pct percent percentage share proportion %")
+RATE = _listed("rate rates per ctr cvr cr pct percent percentage share proportion %")
 DAY = (*words.TIME, "week", "dt", "ds", "day_number", "week_start")
 METRIC = _listed("metric kpi measure outcome goal")
 _AFFIXES = _listed("num number nr no of total unique uniques distinct count counts n cnt nb the")
@@ -101,7 +103,7 @@ class Outcome(NamedTuple):
     @property
     def may_repeat(self) -> bool:
         """Tell whether one unit may count several times, by the name of the column."""
-        is_once = _is(self.column, ONCE) or words.has_word(self.column, ("unique", "distinct"))
+        is_once = words.has_word(self.column, (*ONCE, "unique", "distinct", *_PERSONS))
         return self.spread is None and not self.is_rate and not is_once
 
     @property
@@ -231,11 +233,10 @@ def _is_numbers(rows: Sequence[Row], name: str) -> bool:
 
 
 def _is(name: str, listed: Sequence[str]) -> bool:
-    """Tell whether a column is called so, also as `num_users`, `total clicks`, `user_count`."""
-    parts = words.words(name)
-    bare = "_".join(part for part in parts if part not in _AFFIXES)
-    plural = [bare, f"{bare}s"] if bare and bare != "_".join(parts) else []
-    return any(words.named(one, listed) is not None for one in (name, *plural))
+    """Tell whether a column is called so, also as `num_users`, `page views total`, `user_count`."""
+    bare = [part for part in words.words(name) if part not in _AFFIXES]
+    plurals = [f"{part}{end}" for part in ("_".join(bare), *bare[-1:]) for end in ("", "s")]
+    return any(words.named(one, listed) is not None for one in (name, *plurals))
 
 
 def _stem(name: str, listed: Sequence[str]) -> str | None:
@@ -262,11 +263,11 @@ class _Numbers:
         taken = {*self.spreads.values(), *self.means.values()}
         self.rates = [n for n in names if n not in taken and _is_rate(rows, n)]
         plain = [n for n in names if n not in taken and n not in self.rates]
-        self.units = [n for n in plain if _is(n, UNITS)]
-        self.views = [n for n in plain if n not in self.units and _is(n, VIEWS)]
-        rest = [n for n in plain if n not in (*self.units, *self.views)]
-        self.counted = [n for n in rest if _is(n, (*ONCE, *SEVERAL))]
-        self.others = [n for n in rest if n not in self.counted]
+        self.counted = [n for n in plain if words.has_word(n, (*ONCE, *SEVERAL))]
+        rest = [n for n in plain if n not in self.counted]
+        self.units = [n for n in rest if _is(n, UNITS)]
+        self.views = [n for n in rest if n not in self.units and _is(n, VIEWS)]
+        self.others = [n for n in rest if n not in (*self.units, *self.views)]
 
     def spread_of(self, column: str) -> str | None:
         """Return the spread of a mean: of the same name, or the only one of the only mean."""

@@ -26,6 +26,7 @@ from abeval.drafts.counts import (
 from abeval.errors import LogError
 from abeval.experiment.sources import ROW_UNIT
 from abeval.stats.resampling import MIN_DAYS
+from abeval.table.columns import reference
 
 
 class Summary(NamedTuple):
@@ -49,17 +50,15 @@ class Sums:
 
     Attributes:
         unit: What was randomised, as far as the table says it.
-        texts: Of counts, metric → the columns of its value and of its units.
+        entries: Of counts, metric → what an experiment file would say of it.
         segments: Name of a segment → its column.
-        shares: Metrics whose units have 0 or 1.
         days_are_units: Whether rows are by day, and each day is one unit of both variants.
     """
 
     name: str
     rows: Sequence[Summary]
     unit: str = "unit"
-    texts: Mapping[str, tuple[str, str]] = field(default_factory=dict)
-    shares: frozenset[str] = frozenset()
+    entries: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
     segments: Mapping[str, str] = field(default_factory=dict)
     days_are_units: bool = False
     questions: tuple[str, ...] = ()
@@ -70,6 +69,7 @@ class _Cell(NamedTuple):
     """What one row of the table says of one metric."""
 
     metric: str
+    outcome: Outcome
     variant: str
     day: str
     parts: Mapping[str, str]
@@ -89,7 +89,7 @@ def sums_of(table: CountTable, unit: str, name: str) -> Sums:
     if not days_are_units:
         _check_units(table, unit, name)
     cells = [cell for one in table.outcomes for cell in _cells(table, one, name)]
-    more = {one.metric: one for one in cells if one.y > one.n and one.yy == one.y}
+    more = {one.metric: one for one in cells if one.outcome.spread is None and one.y > one.n}
     for metric, one in more.items() if not days_are_units else ():
         raise LogError(
             f"{name}: {metric} of {one.variant} is {int(one.y):,} of {one.n:,}, more than one each",
@@ -98,18 +98,27 @@ def sums_of(table: CountTable, unit: str, name: str) -> Sums:
         )
     _check_rates(table, name)
     rows = _by_day(cells, name) if days_are_units else _by_unit(cells, table)
-    outcomes = table.outcomes
+    outcomes = {cell.metric: cell.outcome for cell in cells}
     return Sums(
         name,
         rows,
-        unit=DAY_UNIT if days_are_units else unit_of(outcomes[0].n),
-        texts={one.metric: (one.column, one.n) for one in outcomes},
-        shares=frozenset(cell.metric for cell in cells if cell.y == cell.yy) - {*more},
+        unit=DAY_UNIT if days_are_units else unit_of(table.outcomes[0].n),
+        entries={
+            metric: _entry(outcome, metric not in more, days_are_units)
+            for metric, outcome in outcomes.items()
+        },
         segments={} if days_are_units else {words.slug(part): part for part in table.segments},
         days_are_units=days_are_units,
         questions=tuple(questions_of(table, unit)),
         notes=tuple(_notes(table, days_are_units)),
     )
+
+
+def _entry(outcome: Outcome, may_be_share: bool, is_ratio: bool) -> dict[str, str]:
+    value, per = reference(outcome.column), reference(outcome.n)
+    entry = {"numerator": value, "denominator": per} if is_ratio else {"value": value}
+    entry |= {"unit": "share"} if may_be_share and outcome.spread is None else {}
+    return entry | ({"direction": "decrease"} if outcome.is_worse else {})
 
 
 def _check_labels(table: CountTable, name: str) -> None:
@@ -162,7 +171,7 @@ def _cells(table: CountTable, outcome: Outcome, name: str) -> Iterator[_Cell]:
             metric = own if len(table.outcomes) == 1 else f"{own}_{metric}"
         parts = {part: row[part] for part in table.parts}
         day = "" if table.day is None else row[table.day]
-        yield _Cell(metric, row[table.variant], day, parts, n, y, yy)
+        yield _Cell(metric, outcome, row[table.variant], day, parts, n, y, yy)
 
 
 def _value(row: Row, column: str, where: str) -> Fraction:

@@ -247,6 +247,12 @@ def sums_experiment(
     check_spelled_once("the table of sums", counts, "give both one name and add their sums")
     shares, whence = weights_of(weights, counts)
     has_before = any(BEFORE[0] in row.sums for row in table.rows)
+    ratios = {row.metric for row in table.rows if DENOMINATOR[0] in row.sums}
+    metrics = []
+    for name in dict.fromkeys(row.metric for row in table.rows):
+        plain = {"numerator": "y", "denominator": "x"} if name in ratios else {"value": "y"}
+        entry = {"role": "goal", **table.entries.get(name, plain), **more.get(name, {})}
+        metrics.append({"name": name, **entry})
     own = {
         "name": table.name.partition(".")[0] or "sums",
         "unit": table.unit,
@@ -256,26 +262,12 @@ def sums_experiment(
         "logs": {"units": {"covariates": ["before"] if has_before else []}},
         "inference": {"adjust": "cuped" if has_before else "none"},
         "segments": {name: reference(column) for name, column in table.segments.items()},
-        "metrics": [
-            {"name": name, **_texts(table, name), "role": "goal", **more.get(name, {})}
-            for name in dict.fromkeys(row.metric for row in table.rows)
-        ],
+        "metrics": metrics,
     }
     return parse_experiment({**own, **(entries or {})}, source="the analysis")
 
 
 _COLUMNS = ("value", "numerator", "denominator")
-
-
-def _texts(table: Sums, metric: str) -> dict[str, str]:
-    """Return what a metric is of, as an entry says it."""
-    is_ratio = any(DENOMINATOR[0] in row.sums for row in table.rows if row.metric == metric)
-    value, per = map(reference, table.texts.get(metric, ("y", "x")))
-    shares = {"unit": "share"} if metric in table.shares else {}
-    return {
-        **({"numerator": value, "denominator": per} if is_ratio else {"value": value}),
-        **shares,
-    }
 
 
 def judged_sums(experiment: Experiment, table: Sums) -> Result:
@@ -356,7 +348,7 @@ def _of_sums(metric: Metric, rows: Sequence[Summary], table: Sums) -> Metric | N
     same days: the jackknife of functions leaves out each of them in both.
     """
     has_denominator = bool(rows) and DENOMINATOR[0] in rows[0].sums
-    is_other = not table.texts and has_denominator != (metric.kind == "ratio")
+    is_other = not table.entries and has_denominator != (metric.kind == "ratio")
     if not rows or not metric.is_mean_or_ratio or is_other:
         return None
     term = ColumnTerm("sum", STEP)
