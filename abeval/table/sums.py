@@ -65,7 +65,7 @@ def read_sums(source: object, named: Named | None = None) -> Sums:
         _add(engine, source, named.variant)
         name = name_of(source)
         known = {column.lower(): column for column in engine.columns(_TABLE)}
-        if not known.keys() >= {*_NEEDED}:
+        if not known.keys() & {*VALUE, *DENOMINATOR}:
             counts = _counts(engine, source, named)
             if counts is not None:
                 return counts
