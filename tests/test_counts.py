@@ -264,7 +264,7 @@ def test_what_is_no_count_is_refused(text: str, says: str) -> None:
 
 def test_a_day_without_a_variant_is_refused() -> None:
     frame = days()
-    with pytest.raises(LogError, match="no row of a on 2026-01-01"):
+    with pytest.raises(LogError, match="no clicks of a on 2026-01-01"):
         abeval.analyze(frame.drop(index=0), unit="day")
     with pytest.raises(LogError, match="no rows by day"):
         abeval.analyze(USERS, unit="day")
@@ -316,6 +316,27 @@ def test_tables_of_units_stay_tables_of_units() -> None:
     assert result["orders", "b"].units == 300
     with pytest.raises(AbevalError, match="not one of counts"):
         abeval.analyze(units)
+
+
+def test_ids_of_any_name_are_no_segments() -> None:
+    random = np.random.default_rng(2)
+    units = pd.DataFrame(
+        {
+            "login": [f"user {i}" for i in range(500)],
+            "variant": ["a", "b"] * 250,
+            "sessions": random.poisson(3, 500),
+            "orders": random.binomial(1, 0.2, 500),
+        }
+    )
+    result = abeval.analyze(units, variant="variant", metrics=["orders"])
+    assert result["orders", "b"].units == 250
+
+
+def test_hours_are_no_days() -> None:
+    frame = days(20)
+    hours = pd.Timestamp("2026-01-05") + pd.to_timedelta(np.repeat(range(20), 2), unit="h")
+    with pytest.raises(LogError, match="are both of a, 2026-01-05"):
+        abeval.analyze(frame.assign(date=hours), unit="day")
 
 
 @pytest.mark.parametrize("kind", ["polars", "arrow", "csv", "parquet", "json"])

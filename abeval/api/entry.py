@@ -135,9 +135,10 @@ def analyze_sums(
         >>> result["spent"].control, result["spent"].treatment
         (2.0, 3.5)
     """
+    from abeval.drafts.counts import Named
     from abeval.table.sums import judged_sums, read_sums, sums_experiment
 
-    table = read_sums(sums)
+    table = read_sums(sums, Named(unit=str(entries.get("unit", ""))))
     return judged_sums(sums_experiment(table, control, weights, entries), table)
 
 

@@ -85,7 +85,7 @@ DAY = (*words.TIME, "week", "dt", "ds", "day_number", "week_start")
 METRIC = _listed("metric kpi measure outcome goal")
 _AFFIXES = _listed("num number nr no of total unique uniques distinct count counts n cnt nb the")
 _INDEX = re.compile(r"(unnamed:?_?\s?\d*|column\d+|index|)", re.IGNORECASE)
-_TOTALS = _listed("total totals all sum overall grand_total subtotal both summe gesamt итого всего")
+_TOTALS = _listed("total totals all sum overall grand_total subtotal summe gesamt итого всего")
 
 
 class Outcome(NamedTuple):
@@ -176,15 +176,16 @@ def counts_of(engine: Engine, relation: str, named: Named) -> CountTable | None:
     cells = [["" if cell is None else str(cell).strip() for cell in row] for row in read]
     # A blank row, such as the last line of a sheet, is no row.
     rows = [dict(zip(names, row, strict=True)) for row in cells if any(row)]
-    days = [c.name for c in table.columns if c.kind == "time"]
-    days += [name for name in names if words.named(name, DAY) is not None]
+    times = [c.name for c in table.columns if c.kind == "time"]
+    days = times + [name for name in names if words.named(name, DAY) is not None]
     day = next((name for name in days if name != variant), None)
     texts = [n for n in names if n not in (variant, day) and not _is_numbers(rows, n)]
     metric = next((name for name in texts if words.named(name, METRIC) is not None), None)
     parts = tuple(name for name in texts if name != metric)
     labels = [name for name in (variant, day, metric, *parts) if name]
-    if 2 * len({tuple(row[name] for name in labels) for row in rows}) < len(rows):
-        # Many rows of one key are units, or events.
+    keys = {tuple(row[name] for name in labels) for row in rows}
+    if 2 * len(keys) < len(rows) or 3 * len({key[1:] for key in keys}) > 2 * len(rows):
+        # Many rows of one key, or keys that variants do not share, are units or events.
         return None
     numbers = _Numbers([name for name in names if name not in labels], rows)
     has_units = numbers.units or numbers.views
@@ -195,6 +196,8 @@ def counts_of(engine: Engine, relation: str, named: Named) -> CountTable | None:
     rates = tuple(name for name in numbers.rates if name not in used)
     unused = tuple(name for name in numbers.names if name not in (*used, *rates))
     shown = tuple(name for name in parts if name in named.segments) or parts
+    # Hours are no days: their rows are then of one day twice.
+    rows = [row | {name: row[name][:10] for name in times} for row in rows]
     return CountTable(rows, variant, outcomes, day, metric, parts, shown, rates, unused)
 
 

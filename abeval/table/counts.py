@@ -245,7 +245,8 @@ def _check_rates(table: CountTable, name: str) -> None:
             for place, row in known:
                 n, y = (_value(row, c, name) for c in (one.n, one.column))
                 low, high = _bounds(_value(row, column, name), int(n), *form)
-                if not low <= y <= high:
+                # Printed shares may be cut off instead of rounded.
+                if abs(y - (low + high) / 2) > high - low:
                     wrong.append((place, row, one))
                     break
         if len(wrong) == len(counted):
@@ -299,15 +300,13 @@ def _by_day(cells: Sequence[_Cell], name: str) -> list[Summary]:
         what = f"{name} has {len(days)} days, and days are its units"
         hint = f"bring {MIN_DAYS} to {BUCKETS} days, or sums by user (docs/sums.md)"
         raise LogError(what, hint)
-    variants = dict.fromkeys(cell.variant for cell in cells)
-    rows = []
+    keys, rows = dict.fromkeys((cell.metric, cell.variant) for cell in cells), []
     for day in days:
         of_day = _added(cell for cell in cells if cell.day == day)
-        for variant in variants:
-            if variant not in {known for _, known in of_day}:
-                what = f"{name} has no row of {variant} on {day}"
-                hint = "variants are compared on the same days: add it, or leave out the day"
-                raise LogError(what, hint)
+        for metric, variant in (key for key in keys if key not in of_day):
+            what = f"{name} has no {metric} of {variant} on {day}"
+            hint = "variants are compared on the same days: add it, or leave out the day"
+            raise LogError(what, hint)
         for key, (n, sums) in of_day.items():
             rows.append(Summary(*key, day, n, {"sum_y": sums["sum_y"], "sum_x": Fraction(n)}))
     return rows

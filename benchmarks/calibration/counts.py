@@ -117,7 +117,9 @@ def cell(world: World, runs: int, seed: int = 0) -> Cell:
         raise TypeError(f"no table of counts: {world.data}")
     results = []
     for _ in range(runs):
-        rows = world.table(random).astype(str).to_dict("records")
+        frame = world.table(random)
+        columns = [frame[name].astype(str) for name in frame]
+        rows = [dict(zip(frame, row, strict=True)) for row in zip(*columns, strict=True)]
         sums = sums_of(replace(known, rows=rows), world.unit or "", "counts")
         result = judged_sums(sums_experiment(sums, weights=weights), sums)
         (row,), (verdict,) = result.scorecard, result.verdicts
