@@ -119,7 +119,7 @@ def cell(world: World, runs: int, seed: int = 0) -> Cell:
     for _ in range(runs):
         frame = world.table(random)
         columns = [frame[name].astype(str) for name in frame]
-        rows = [dict(zip(frame, row, strict=True)) for row in zip(*columns, strict=True)]
+        rows = [dict(zip(map(str, frame), row, strict=True)) for row in zip(*columns, strict=True)]
         sums = sums_of(replace(known, rows=rows), world.unit or "", "counts")
         result = judged_sums(sums_experiment(sums, weights=weights), sums)
         (row,), (verdict,) = result.scorecard, result.verdicts
