@@ -11,7 +11,7 @@ from decimal import Decimal, InvalidOperation
 from typing import NamedTuple
 
 from abeval.drafts import words
-from abeval.drafts.columns import Column, Table, look
+from abeval.drafts.columns import Column, Table
 from abeval.drafts.guess import Guess, arms, variant_candidates
 from abeval.engines.protocol import Engine
 from abeval.engines.sql import quoted
@@ -159,20 +159,19 @@ class Named(NamedTuple):
     segments: Sequence[str] = ()
 
 
-def counts_of(engine: Engine, relation: str, named: Named) -> CountTable | None:
+def counts_of(engine: Engine, table: Table, named: Named) -> CountTable | None:
     """Return what a table counts; None where it is no table of counts.
 
     Raises:
         LogError: It is one, but two columns may be the same thing, or none is what is needed.
     """
-    table = look(engine, relation)
     own = [c.name for c in table.columns if c.name.lower() == named.variant.lower()]
     variant = next(iter([*own, *(c.name for c in variant_candidates(table))]), None)
     if variant is None or not 0 < table.rows <= MOST_ROWS or any(map(_is_id, table.columns)):
         return None
     names = [c.name for c in table.columns if not _INDEX.fullmatch(c.name)]
     listed = ", ".join(f"cast({quoted(name)} as varchar)" for name in names)
-    read = engine.rows(f"select {listed} from {quoted(relation)}")
+    read = engine.rows(f"select {listed} from {quoted(table.relation)}")
     cells = [["" if cell is None else str(cell).strip() for cell in row] for row in read]
     # A blank row, such as the last line of a sheet, is no row.
     rows = [dict(zip(names, row, strict=True)) for row in cells if any(row)]
@@ -359,7 +358,7 @@ def counts_draft(
     engine: Engine, looked_at: Table, path: str | None, name: str
 ) -> tuple[str, tuple[Guess, ...], tuple[str, ...]] | None:
     """Draft the file of a table of counts, its guesses and questions; None for another table."""
-    table = counts_of(engine, looked_at.relation, Named())
+    table = counts_of(engine, looked_at, Named())
     if table is None:
         return None
     import tomlkit

@@ -10,6 +10,7 @@ from typing import Any
 
 from abeval.aggregates.aggregates import Aggregates, VariantUnits
 from abeval.aggregates.sums import BUCKET, DAY, MOMENT_COLUMNS, PRODUCTS, SEGMENT, WHOLE
+from abeval.drafts.columns import look
 from abeval.drafts.counts import DAY_UNIT, MOST_ROWS, Named, counts_of
 from abeval.engines.duckdb import DuckDBEngine
 from abeval.engines.protocol import Cell
@@ -117,13 +118,14 @@ def _columns_of(spec: Mapping[str, Any]) -> tuple[str, tuple[str, str | None]]:
 
 def _counts(engine: DuckDBEngine, source: object, named: Named) -> Sums | None:
     """Return the sums of the engine's table of counts; None where it is none."""
-    table = counts_of(engine, _TABLE, named)
+    table = counts_of(engine, look(engine, _TABLE), named)
     if table is None:
         return None
     if isinstance(source, str | Path | LogSource):
         # Names of variants in text files are text, whatever they look like.
         _add(engine, source, table.variant)
-        table = counts_of(engine, _TABLE, named._replace(variant=table.variant)) or table
+        by_variant = named._replace(variant=table.variant)
+        table = counts_of(engine, look(engine, _TABLE), by_variant) or table
     return sums_of(table, named.unit, name_of(source))
 
 

@@ -18,6 +18,7 @@ from typing import NamedTuple
 import numpy as np
 import pandas as pd
 
+from abeval.drafts.columns import look
 from abeval.drafts.counts import Named, counts_of
 from abeval.engines.duckdb import DuckDBEngine
 from abeval.table.counts import sums_of
@@ -112,7 +113,7 @@ def cell(world: World, runs: int, seed: int = 0) -> Cell:
     weights = dict(zip("ab", world.split, strict=True))
     with closing(DuckDBEngine()) as engine:
         engine.add_frame("counts", world.table(random))
-        known = counts_of(engine, "counts", Named())
+        known = counts_of(engine, look(engine, "counts"), Named())
     if known is None:
         raise TypeError(f"no table of counts: {world.data}")
     results = []
