@@ -7,6 +7,7 @@ from pathlib import Path
 
 from abeval.drafts import guess, words
 from abeval.drafts.columns import Table, look
+from abeval.drafts.counts import counts_draft
 from abeval.drafts.guess import Arms, Guess, Other, arms_of, variant_of
 from abeval.drafts.write import Tables, experiment_text
 from abeval.engines.duckdb import DuckDBEngine
@@ -75,6 +76,11 @@ def _from(folder: Path, file: Path) -> str:
 def _drafted(
     engine: DuckDBEngine, tables: Sequence[Table], paths: dict[str, list[str]], name: str
 ) -> Draft:
+    if len(tables) == 1:
+        path = next(iter(paths.get(tables[0].relation, ())), None)
+        counts = counts_draft(engine, tables[0], path, name)
+        if counts is not None:
+            return Draft(*counts)
     main = _main_table(engine, tables)
     if main.rows == 0:
         raise LogError("the table has no rows", "give files with data")

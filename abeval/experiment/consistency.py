@@ -145,6 +145,8 @@ def _logs(experiment: Experiment) -> Found:
             yield "events", name, "is the name of another log or table; choose another"
         if of_row or experiment.of_units:
             yield "events", name, _NO_UNIT if of_row else _MISSING
+    if logs.sums is not None and (logs.impressions or logs.units):
+        yield "sums", "stand in place of logs: keep them, or [logs.impressions] and [logs.units]"
     yield from _unit_table(experiment)
     if logs.clicks is not None:
         join = logs.clicks.join or []

@@ -95,6 +95,10 @@ class EventLog(LogSource):
     until: Moment | None = None
 
 
+class SumLog(LogSource):
+    """Sums or counts by variant, in place of logs: all that a warehouse or a dashboard gives."""
+
+
 class ScoreLog(LogSource):
     """One row per model, request and item: the model's score or rank of the item, for replays."""
 
@@ -108,13 +112,14 @@ class TrainingLog(LogSource):
 
 
 class Logs(Section):
-    """The logs of the experiment: impressions and what belongs to them, or a table of units.
+    """The logs of the experiment: impressions and what belongs to them, a table of units, or sums.
 
     `events` are outcome logs, by names of the user's.
     """
 
     impressions: ImpressionLog | None = None
     units: UnitLog | None = None
+    sums: SumLog | None = None
     clicks: ClickLog | None = None
     items: ItemLog | None = None
     exposures: ExposureLog | None = None
@@ -125,8 +130,11 @@ class Logs(Section):
 
     @model_validator(mode="after")
     def _has_rows(self) -> Self:
-        if self.impressions is None and self.units is None:
-            raise ValueError("needs `impressions`, or `units` for a table of one row a unit")
+        if self.impressions is None and self.units is None and self.sums is None:
+            raise ValueError(
+                "needs `impressions`, `units` for a table of one row a unit, or `sums` for one of "
+                "sums or counts"
+            )
         return self
 
     @property
@@ -157,6 +165,7 @@ CANONICAL_COLUMNS: Mapping[str, tuple[str, ...]] = {
         *("score", "click", "dwell", "category", "propensity", "timeout", "fallback", "stale"),
     ),
     "units": ("unit_id", "variant"),
+    "sums": ("variant",),
     "clicks": ("unit_id", "impression_id", "request_id", "item_id", "position", "ts", "dwell"),
     "items": ("item_id", "category", "embedding"),
     "exposures": ("unit_id", "ts", "variant"),

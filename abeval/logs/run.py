@@ -111,6 +111,12 @@ def opened(
     The engine may open only the files of the logs and of `reads`.
     """
     check_inputs(inputs)
+    if experiment.logs.sums is not None:
+        raise ExperimentError(
+            "the experiment has sums or counts alone ([logs.sums]), and this needs the rows",
+            "`analyze`, `check`, `compare` and `report` judge sums (docs/sums.md); for more bring "
+            "the log, as [logs.impressions] or [logs.units]",
+        )
     step, folder = inputs.get("step"), experiment.folder
     if engine is None:
         connection, choice = inputs.get("connection"), inputs.get("engine")

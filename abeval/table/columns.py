@@ -26,9 +26,9 @@ Metrics = Sequence[MetricSpec] | Mapping[str, str | Sequence[str] | Mapping[str,
 
 @dataclass(frozen=True)
 class TableOptions:
-    """What the columns of a table are, as `abeval.analyze` takes them."""
+    """What the columns of a table are, as `abeval.analyze` takes them; of counts none is needed."""
 
-    variant: str
+    variant: str = ""
     unit: str | None = None
     metrics: Metrics | None = None
     covariates: Sequence[str] = ()
@@ -239,12 +239,31 @@ def _specs(columns: Columns, options: TableOptions) -> Entries:
     return [_spec(columns, spec) for spec in metrics]
 
 
+def specs_of(metrics: Metrics) -> Entries:
+    """Return metrics by name, each a value or a division as text, or as the caller has it."""
+    if isinstance(metrics, Mapping):
+        return [{"name": name, **_entries_of(spec)} for name, spec in metrics.items()]
+    return [dict(s) if isinstance(s, Mapping) else _value_of(s) for s in metrics]
+
+
+def _entries_of(spec: str | Sequence[str] | Mapping[str, Any]) -> Mapping[str, Any]:
+    if isinstance(spec, Mapping):
+        return spec
+    return {"value": spec if isinstance(spec, str) else " / ".join(spec)}
+
+
+def _value_of(spec: str) -> dict[str, Any]:
+    """Read `name = expression`, or an expression that is its own name."""
+    named = re.fullmatch(r"\s*([A-Za-z]\w*)\s*=(?!=)\s*(.+)", spec)
+    name, text = named.groups() if named else (_word(spec), spec)
+    return {"name": name, "value": text}
+
+
 def _spec(columns: Columns, spec: MetricSpec) -> dict[str, Any]:
     if isinstance(spec, Mapping):
         return dict(spec)
-    named = re.fullmatch(r"\s*([A-Za-z]\w*)\s*=(?!=)\s*(.+)", spec)
-    name, text = named.groups() if named else (_word(spec), spec)
-    return _named(columns, name, text)
+    own = _value_of(spec)
+    return _named(columns, own["name"], own["value"])
 
 
 def _named(
