@@ -48,6 +48,7 @@ def analyze(
     control: str | None = None,
     weights: Mapping[str, float] | None = None,
     connection: object = None,
+    read: Mapping[str, str] | None = None,
     **entries: Any,  # noqa: ANN401
 ) -> "Result":
     """Analyse a table of one row a unit, without an experiment file.
@@ -69,6 +70,8 @@ def analyze(
         weights: Variant → intended share. Without it the shares are to be equal, and if they are
             far from it, the split is not checked.
         connection: An open connection of DuckDB or of an ADBC driver that has the table.
+        read: How the file is read, as entries of a log say it: `table` of a database file, `sheet`
+            of a workbook, `encoding`, `delimiter` and `decimal` of text, `format`.
         **entries: More top-level entries of an experiment file.
 
     Raises:
@@ -86,7 +89,7 @@ def analyze(
     from abeval.table.columns import TableOptions
 
     columns = (variant, unit, metrics, covariates, segments)
-    options = TableOptions(*columns, control, weights, entries)
+    options = TableOptions(*columns, control, weights, entries, read or {})
     if connection is not None:
         table = table_of(connection, str(table))
     loaded = load_table(table, options)

@@ -33,6 +33,7 @@ _FLAGS = (
         to="covariates",
     ),
     _column("segment", list[str], "Effects by its values too; repeat for more.", to="segments"),
+    _column("read", list[str], options.READ, metavar="KEY=VALUE"),
     _column("control", str, "Default: the one called so, or the first by name.", metavar="VARIANT"),
 )
 
@@ -50,6 +51,7 @@ def _load(file: Path | None, flags: dict[str, Any]) -> "LoadedExperiment":
         from abeval.api.entry import load_table
         from abeval.table.columns import TableOptions
 
+        columns["read"] = options.reading(columns.get("read"))
         loaded = load_table(file, TableOptions(**columns))
     elif names:
         raise ExperimentError(f"--{names[0]} is for a table", "name its --variant too")

@@ -8,6 +8,9 @@ only where no digit is lost; names of variants stay text; times stay text until 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import NamedTuple
 
+from duckdb import sqltype
+from duckdb.sqltypes import DuckDBPyType
+
 from abeval.engines.sources import Files, exact, log_name, partitions
 from abeval.engines.sql import literal, quoted
 from abeval.errors import LogError
@@ -51,7 +54,8 @@ def csv_rows(files: Files, sample: str, texts: Sequence[str] = ()) -> str:
     folders = {name.lower() for name in partitions(files.read)}
     kinds = _as_text("hive_types", [c for c in texts if c.lower() in folders])
     kinds += _as_text("types", [c for c in texts if c.lower() not in folders])
-    return f"read_csv({listed(files.read)}, {every}, dateformat = '%Y-%m-%d'{sample}{kinds})"
+    options = f"{every}, dateformat = '%Y-%m-%d'{files.dialect}{sample}{kinds}"
+    return f"read_csv({listed(files.read)}, {options})"
 
 
 def _as_text(option: str, columns: Sequence[str]) -> str:
@@ -78,6 +82,64 @@ def json_rows(files: Files, types: Types | None = None, texts: Sequence[str] = (
 def column_types(rows: Rows, relation: str) -> dict[str, str]:
     """Find column names and types of a relation, or of what reads files, in order."""
     return {str(name): str(kind) for name, kind, *_ in rows(f"describe from {relation}")}
+
+
+def fields(types: Types) -> dict[str, str]:
+    """Find the fields of structs, at any depth: their dotted names, unless columns have these.
+
+    Returns name → SQL of it.
+    """
+    sql = dict[str, str]()
+
+    def visit(name: str, text: str, kind: DuckDBPyType) -> None:
+        if kind.id != "struct":
+            sql[name] = text
+            return
+        for field, inner in kind.children:
+            visit(f"{name}.{field}", f"{text}[{literal(str(field))}]", DuckDBPyType(inner))
+
+    for column, kind in types.items():
+        if kind.startswith("STRUCT("):
+            visit(column, quoted(column), sqltype(kind))
+    known = {column.lower() for column in types}
+    return {name: text for name, text in sql.items() if name.lower() not in known}
+
+
+def with_fields(source: LogSource, types: Types, reads: str | None) -> str:
+    """Write all columns, and as further ones the fields of structs that are read.
+
+    These are mapped, or stand in the text `reads`; None means all.
+    """
+    mapped_to = {column.lower() for column in source.columns.values()}
+    text = None if reads is None else reads.lower()
+    named = {
+        name: sql
+        for name, sql in fields(types).items()
+        if text is None or name.lower() in mapped_to or name.lower() in text
+    }
+    return ", ".join(["*", *(f"{sql} as {quoted(name)}" for name, sql in named.items())])
+
+
+_POINTS = "[0-9]{1,3}([.][0-9]{3})+"
+_COMMAS = f"[+-]?([0-9]+|{_POINTS})(,[0-9]+)?"
+
+
+def decimal_commas(relation: str, columns: Iterable[str], rows: Rows) -> dict[str, str]:
+    """Find columns of text whose values are all like 1234,5 or 1.234,5, each with an example."""
+    texts = [*columns]
+    if not texts:
+        return {}
+    facts = ", ".join(
+        f"bool_and({_matches(f'trim({text})', _COMMAS)}), max(case when contains({text}, ',') "
+        f"then {text} end)"
+        for text in map(quoted, texts)
+    )
+    (row,) = rows(f"select {facts} from {quoted(relation)}")
+    return {
+        column: str(example)
+        for column, fits, example in zip(texts, row[::2], row[1::2], strict=True)
+        if fits and example is not None
+    }
 
 
 def mapped(source: LogSource, types: Iterable[str], names: Sequence[str] = IDS) -> list[str]:

@@ -164,10 +164,6 @@ def _log(name: str, log: LogSource, tables: Collection[str]) -> Found:
     for column in log.columns:
         if column not in known:
             yield "columns", column, f"unknown column `{column}`{suggestion(column, known)}"
-    if log.database is not None and log.table is None:
-        yield "database", "needs `table`, the table to read from the database"
-    if log.path is not None and log.table is not None:
-        yield ("has both `path` and `table`; keep one",)
     yield from _zone(log.ts_zone, "ts_zone")
     if log.time_unit is not None and log.ts_format is not None:
         yield "ts_format", "has no meaning beside `time_unit`; keep one"
