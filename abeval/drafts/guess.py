@@ -74,7 +74,7 @@ def variant_candidates(table: Table) -> list[Column]:
     named = [c for c in few if words.named(c.name, words.VARIANT) is not None]
     named.sort(key=lambda c: _rank(c, words.VARIANT))
     other = [c for c in few if c.kind == "text" and c not in named]
-    return [*named, *(c for c in other if any(_names_control(value) for value, _ in c.values))]
+    return [*named, *(c for c in other if any(names_control(value) for value, _ in c.values))]
 
 
 def variant_guess(
@@ -105,7 +105,7 @@ def variant_guess(
 
 def arms(units: Mapping[str, int], joined: Mapping[str, tuple[str, ...]]) -> Arms:
     """Return the variants with their units and spellings, and guess the control."""
-    likely = [value for value in units if _names_control(value)]
+    likely = [value for value in units if names_control(value)]
     if len(likely) == 1:
         return Arms(units, likely[0], "likely", "by its name", joined)
     first = min(likely or units)
@@ -113,7 +113,8 @@ def arms(units: Mapping[str, int], joined: Mapping[str, tuple[str, ...]]) -> Arm
     return Arms(units, first, "not sure", reason, joined)
 
 
-def _names_control(value: str) -> bool:
+def names_control(value: str) -> bool:
+    """Say whether a variant is called as controls are."""
     parts = words.words(value)
     return (
         words.named(value, words.CONTROL) is not None
@@ -298,115 +299,3 @@ def _spelled_once(column: Column) -> str:
     """Write SQL of a column; text is in lower case, without spaces around it."""
     name = quoted(column.name)
     return f"lower(trim(cast({name} as varchar)))" if column.kind == "text" else name
-
-
-Kind = Literal["items", "clicks", "exposures", "units", "events"]
-
-JOINED = 0.5
-"""Share of a table's units that are units of the main table, from which on they are the same."""
-
-
-@dataclass(frozen=True)
-class Other:
-    """A table beside the main one.
-
-    Attributes:
-        kind: What it is; None where that is not clear, and it is not used.
-        columns: Entries of its log → its columns: `unit_id`, `ts`, `variant`.
-        outcomes: Its columns that are sums of a unit.
-    """
-
-    table: Table
-    kind: Kind | None
-    columns: Mapping[str, Column] = field(default_factory=dict)
-    outcomes: tuple[Column, ...] = ()
-
-
-def shows_exposures(engine: Engine, table: Table) -> bool:
-    """Say whether a table has who was in which variant when, and nothing else."""
-    unit, time = unit_guess(table).column, time_guess(table).column
-    if unit is None or time is None:
-        return False
-    names = {column.name for column in (unit, time, *variant_candidates(table))}
-    has_more = any(column.name not in names for column in table.columns)
-    return not has_more and variant_of(engine, table, False).column is not None
-
-
-def shows_rows(table: Table) -> bool:
-    """Say whether a table has a unit, and clicks, items or positions."""
-    return unit_guess(table).column is not None and bool(_canonical(table))
-
-
-def others_of(
-    engine: Engine, tables: Sequence[Table], main: Table, unit: Column | None
-) -> tuple[Other, ...]:
-    """Guess what the tables beside the main one are; each kind but events once."""
-    others: list[Other] = []
-    for table in tables:
-        other = _other(engine, table, main, unit)
-        once = other.kind != "events" and other.kind in [known.kind for known in others]
-        others.append(Other(table, None) if once else other)
-    return tuple(others)
-
-
-def _other(engine: Engine, table: Table, main: Table, unit: Column | None) -> Other:
-    canonical = _canonical(table)
-    item = canonical.get("item_id")
-    if item is not None and item.distinct == table.rows:
-        return Other(table, "items")
-    if {"impression_id", "request_id"} & canonical.keys() and table.rows <= main.rows:
-        return Other(table, "clicks")
-    own = unit_guess(table).column
-    if unit is None or own is None or not _is_joined(engine, table, own, main, unit):
-        return Other(table, None)
-    if shows_exposures(engine, table):
-        variant = variant_of(engine, table, False)
-        parts = {"unit_id": own, "ts": time_guess(table).column, "variant": variant.column}
-        columns = {entry: column for entry, column in parts.items() if column is not None}
-        return Other(table, "exposures", columns)
-    return _of_units(table, own, time_guess(main).column is not None)
-
-
-def _of_units(table: Table, unit: Column, is_timed: bool) -> Other:
-    """Guess what a table is that shares the main one's units and is no exposures."""
-    time, has_one_row = time_guess(table), unit.distinct == table.rows
-    if time.column is None or (has_one_row and is_of_unit(time)):
-        return Other(table, "units" if has_one_row else None, {"unit_id": unit})
-    columns = {"unit_id": unit, "ts": time.column}
-    return Other(table, "events" if is_timed else None, columns, tuple(_outcomes(table, columns)))
-
-
-def _outcomes(table: Table, columns: Mapping[str, Column]) -> Iterator[Column]:
-    """List columns of numbers that are outcomes by their names."""
-    taken = {column.name for column in columns.values()}
-    for one in value_guesses(table, taken):
-        column = one.column if one.entry == "outcome" else None
-        if column is not None and words.has_word(column.name, words.OUTCOME):
-            yield column
-
-
-def _canonical(table: Table) -> dict[str, Column]:
-    """Return entry → column, for entries of an impression log."""
-    unit = unit_guess(table).column
-    taken = set() if unit is None else {unit.name}
-    guesses = canonical_guesses(table, taken)
-    return {one.entry: one.column for one in guesses if one.column is not None}
-
-
-def _is_joined(engine: Engine, table: Table, own: Column, main: Table, unit: Column) -> bool:
-    """Say whether most units of a table are units of the main one."""
-    ((share,),) = engine.rows(
-        "select avg(case when b.id is null then 0 else 1 end) "
-        f"from ({_ids(table, own)}) a left join ({_ids(main, unit)}) b on a.id = b.id"
-    )
-    return float(share or 0) >= JOINED
-
-
-def _ids(table: Table, column: Column) -> str:
-    """Write SQL of the ids of a column; ids that pandas wrote as 7.0 become whole."""
-    name = quoted(column.name)
-    value = f"cast({name} as bigint)" if column.kind == "real" else name
-    return (
-        f"select distinct cast({value} as varchar) as id from {quoted(table.relation)} "
-        f"where {name} is not null"
-    )
