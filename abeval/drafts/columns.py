@@ -2,7 +2,7 @@
 
 import json
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Literal
 
 from abeval.drafts.words import yes_and_no
@@ -49,7 +49,7 @@ class Column:
     @property
     def is_number(self) -> bool:
         """Say whether sums of it mean something."""
-        return self.kind in ("boolean", "integer", "real") or self.answers is not None
+        return self.kind in ("boolean", "integer", "real")
 
     @property
     def may_be_id(self) -> bool:
@@ -81,14 +81,14 @@ class Table:
 
     Attributes:
         rows: Its rows, but those in which every column is empty.
-        constant: Columns of an id and of a variant → share of the ids with one value of it.
+        clusters: Columns of which each value comes again, and has one variant.
         where: Which of the rows of the files they are, if not all.
     """
 
     relation: str
     rows: int
     columns: tuple[Column, ...]
-    constant: Mapping[tuple[str, str], float] = field(default_factory=dict)
+    clusters: frozenset[str] = frozenset()
     where: str | None = None
 
 

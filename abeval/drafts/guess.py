@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, field, replace
+from itertools import pairwise
 from typing import Literal
 
 from abeval.drafts import words
@@ -29,7 +30,7 @@ class Guess:
     """What one column, or one entry such as `unit`, `ts` or `outcome`, is taken for.
 
     Attributes:
-        question: What a person must say of it.
+        questions: What a person must say of it.
         over: The denominator, of a ratio.
         decreases: Whether less of it is better.
     """
@@ -38,7 +39,7 @@ class Guess:
     column: Column | None
     certainty: Certainty
     reason: str
-    question: str = ""
+    questions: tuple[str, ...] = ()
     over: Column | None = None
     decreases: bool = False
 
@@ -106,8 +107,10 @@ def unit_guess(table: Table) -> Guess:
     other = [c.name for c in ids if _names_id(c) and c.distinct < table.rows]
     if other:
         reason = f"each row is taken for a unit; or is it {' or '.join(other)}?"
-        return Guess("unit", None, "not sure", reason, f"unit: {reason}")
-    shown = next((c for c in table.columns if c.is_count and _named_in(c, words.SHOWN)), None)
+        return Guess("unit", None, "not sure", reason, (f"unit: {reason}",))
+    shown = next(
+        (c for c in table.columns if c.is_count and words.has_word(c.name, words.SEEN)), None
+    )
     variants = variant_candidates(table)[:1]
     days = [c for c in table.columns if _named_in(c, words.TIME) and variants]
     if shown is not None or any(
@@ -116,7 +119,7 @@ def unit_guess(table: Table) -> Guess:
         what = "a day of a variant" if shown is None else f"many people ({shown.name})"
         reason = f"each row seems to be {what}, not a unit that was randomised"
         question = f"unit: {reason}: what was randomised? Rows are compared as if they were"
-        return Guess("unit", None, "not sure", reason, question)
+        return Guess("unit", None, "not sure", reason, (question,))
     return Guess("unit", None, "likely", "no column names a unit, so each row is one")
 
 
@@ -142,7 +145,7 @@ def _cluster(clusters: Sequence[Column], named: Sequence[Column], table: Table) 
     if finer or not _names_id(best):
         or_is = f", or {' or '.join(dict.fromkeys(finer))}" if finer else ", or each row"
         question = f"unit: was {best.name} randomised{or_is}? There are {units}"
-        return Guess("unit", best, "not sure", units, question)
+        return Guess("unit", best, "not sure", units, (question,))
     return Guess("unit", best, "likely", units)
 
 
@@ -150,31 +153,48 @@ def _named_in(column: Column, names: Sequence[str]) -> bool:
     return words.named(column.name, names) is not None
 
 
-def staged(engine: Engine, table: Table) -> tuple[Table, Guess | None]:
-    """Leave out rows from before the experiment, where a column says which they are."""
+def staged(engine: Engine, table: Table) -> tuple[Table, str, str]:
+    """Leave out rows from before the experiment, where a column says which they are.
+
+    Returns:
+        The rows left, the SQL that chooses them and the question; empty where all are.
+    """
     for column in table.columns:
         values = [value for value, _ in column.values]
-        parts = {value: words.words(value)[:1] for value in values}
-        is_flag = column.is_share and _named_in(column, words.AFTER)
-        before = [v for v in values if {*parts[v]} & {*words.STAGE_BEFORE}]
-        during = [v for v in values if {*parts[v]} & {*words.STAGE_DURING} and v not in before]
-        if is_flag:
+        first = {value: {*words.words(value)[:1]} for value in values}
+        before = [v for v in values if first[v] & {*words.STAGE_BEFORE}]
+        during = [v for v in values if first[v] & {*words.STAGE_DURING}]
+        if column.is_share and _named_in(column, words.AFTER):
             before = [v for v in values if v.strip().lower() in words.NO]
-        elif not (_named_in(column, words.STAGE) or any(p == ("pre",) for p in parts.values())):
+        elif not (_named_in(column, words.STAGE) or {"pre"} in first.values()):
             continue
         own = during or [value for value in values if value not in before]
         if not before or not own or _named_in(column, words.VARIANT):
             continue
-        text = f"cast({quoted(column.name)} as varchar)"
-        where = f"{text} in ({', '.join(map(literal, own))})"
-        engine.view(f"{table.relation}_own", f"select * from {quoted(table.relation)} where {where}")
-        shown = ", ".join(own)
-        rest = table.rows - sum(rows for value, rows in column.values if value in own)
-        reason = f"{rest:,} of {table.rows:,} rows are of another {column.name} than {shown}"
-        question = f"rows: {reason}: were they before or after the experiment? `where` leaves them out"
-        guess = Guess("where", column, "not sure", reason, question)
-        return replace(looked(engine, f"{table.relation}_own"), where=where), guess
-    return table, None
+        where = f"cast({quoted(column.name)} as varchar) in ({', '.join(map(literal, own))})"
+        relation = f"{table.relation}_own"
+        engine.view(relation, f"select * from {quoted(table.relation)} where {where}")
+        left = table.rows - sum(rows for value, rows in column.values if value in own)
+        question = (
+            f"rows: are those of the experiment the ones with {column.name} {' or '.join(own)}? "
+            f"`where` leaves out the other {left:,} of {table.rows:,}"
+        )
+        return looked(engine, relation), where, question
+    return table, "", ""
+
+
+def is_of_units(table: Table, unit: Guess, time: Guess) -> bool:
+    """Say whether rows are units, and not what units saw: no row names an item or a list."""
+    taken = {g.column.name for g in (unit, time) if g.column is not None}
+    entries = {one.entry for one in canonical_guesses(table, taken)}
+    is_one = time.column is None if unit.column is None else has_one_row(unit)
+    of_rows = {"item_id", "request_id", "impression_id", "propensity"}
+    return is_one and not entries & of_rows and not {"click", "position"} <= entries
+
+
+def has_one_row(unit: Guess) -> bool:
+    """Say whether no unit has a second row."""
+    return unit.column is None or unit.column.distinct == unit.column.rows
 
 
 def variant_candidates(table: Table) -> list[Column]:
@@ -184,16 +204,14 @@ def variant_candidates(table: Table) -> list[Column]:
     named = [c for c in few if words.named(c.name, words.VARIANT) is not None]
     values = (*words.OUTCOME, *words.COST, *words.BEFORE)
     other = [
-        c
-        for c in few
-        if c.kind == "text" and c not in named and not words.has_word(c.name, values)
+        c for c in few if c.kind == "text" and c not in named and not words.has_word(c.name, values)
     ]
-    own = [*named, *(c for c in other if any(_names_control(value) for value, _ in c.values))]
+    own = [*named, *(c for c in other if any(names_control(value) for value, _ in c.values))]
     return sorted(own, key=lambda c: (not _has_sure_control(c), _rank(c, words.VARIANT)))
 
 
 def _has_sure_control(column: Column) -> bool:
-    return any(_names_control(value, surely=True) for value, _ in column.values)
+    return any(names_control(value, surely=True) for value, _ in column.values)
 
 
 def variant_guess(
@@ -234,8 +252,8 @@ SURE_NAMES = words.VARIANT.index("con_treat")
 
 def arms(units: Mapping[str, int], joined: Mapping[str, tuple[str, ...]]) -> Arms:
     """Return the variants with their units and spellings, and guess the control."""
-    sure = [value for value in units if _names_control(value, surely=True)]
-    likely = sure or [value for value in units if _names_control(value)]
+    sure = [value for value in units if names_control(value, surely=True)]
+    likely = sure or [value for value in units if names_control(value)]
     if len(likely) == 1:
         return Arms(units, likely[0], "likely", "by its name", joined)
     first = min(likely or units)
@@ -243,7 +261,7 @@ def arms(units: Mapping[str, int], joined: Mapping[str, tuple[str, ...]]) -> Arm
     return Arms(units, first, "not sure", reason, joined)
 
 
-def _names_control(value: str, surely: bool = False) -> bool:
+def names_control(value: str, surely: bool = False) -> bool:
     """Say whether a value is the name of a control, and maybe of something else unless `surely`."""
     parts = words.words(value)
     ends = {"".join(parts), *parts[:1], *parts[-1:]}
@@ -284,7 +302,8 @@ def is_of_unit(time: Guess) -> bool:
 def no_time(time: Guess) -> Guess:
     """Guess that a table of units has no time of its rows."""
     name = "" if time.column is None else time.column.name
-    return Guess("ts", None, "likely", f"each unit has one row, and {name} is not when it came")
+    reason = f"each unit has one row; {name} is not read" if name else "each unit has one row"
+    return Guess("ts", None, "likely", reason)
 
 
 def time_unit(column: Column) -> str | None:
@@ -303,9 +322,8 @@ def canonical_guesses(table: Table, taken: set[str]) -> Iterator[Guess]:
         if column.name in taken:
             continue
         if words.named(column.name, words.CLICK) is not None and column.is_number:
-            reason = f"a count of clicks, up to {column.high:g}"
-            own = Guess("outcome", column, "likely", reason)
-            yield Guess("click", column, "sure", "0 or 1") if column.is_share else own
+            if column.is_share:
+                yield Guess("click", column, "sure", "0 or 1")
             continue
         for entry, names in words.COLUMNS.items():
             if words.named(column.name, names) is not None and _fits(entry, column):
@@ -328,7 +346,9 @@ def _fits(entry: str, column: Column) -> bool:
 def value_guesses(table: Table, taken: set[str]) -> Iterator[Guess]:
     """Guess outcomes, covariates, and numbers of which neither is sure."""
     own = [column for column in table.columns if column.name not in taken]
-    values = [column for column in own if column.distinct > 1 and column.is_value]
+    values = [
+        column for column in own if column.distinct > 1 and (column.is_number or column.answers)
+    ]
     names = {"".join(words.words(column.name)) for column in values}
     guesses = [g for column in values if (g := _value_guess(column, table, names)) is not None]
     outcomes = [g for g in guesses if g.entry == "outcome"]
@@ -336,24 +356,24 @@ def value_guesses(table: Table, taken: set[str]) -> Iterator[Guess]:
         only = replace(outcomes[0], certainty="likely", reason="the only number to compare")
         guesses[guesses.index(outcomes[0])] = only
     counts = [c for c in values if c.is_count and c.kind != "boolean"]
-    clicks = next((c for c in counts if _named_in(c, words.CLICK)), None)
-    shown = next((c for c in counts if _named_in(c, words.SHOWN)), None)
+    clicks = next((c for c in counts if words.has_word(c.name, words.CLICK)), None)
+    shown = next((c for c in counts if words.has_word(c.name, words.SEEN)), None)
     if clicks is not None and shown is not None:
         yield Guess("ratio", clicks, "likely", f"{clicks.name} / {shown.name}", over=shown)
         guesses = [g for g in guesses if g.column not in (clicks, shown)]
     for entry, is_sure in (("outcome", True), ("outcome", False), ("covariate", True)):
         kind = [g for g in guesses if g.entry == entry and (g.certainty != "not sure") == is_sure]
         yield from kind[:MOST_VALUES]
-        if rest := len(kind) - MOST_VALUES:
-            if rest > 0:
-                yield Guess("others", None, "not sure", f"{rest:,} more columns of numbers", f"{entry}s: which of {len(kind):,} columns decide? {MOST_VALUES} are listed")
+        if len(kind) > MOST_VALUES:
+            reason = f"{len(kind) - MOST_VALUES:,} more columns of numbers are not listed"
+            question = f"{entry}s: which of {len(kind):,} columns are they? {reason}"
+            yield Guess("others", None, "not sure", reason, (question,))
     for column in own:
         is_value = words.has_word(column.name, (*words.OUTCOME, *words.COST))
-        texts = [value for value, _ in column.values]
         if column.looks == "number" and (is_value or not _names_id(column)):
             what = f"{column.name} is text that looks like numbers"
             question = f"numbers: {what}: write them with a point, or name the `decimal` of the log"
-            yield Guess("text", column, "not sure", what, question)
+            yield Guess("text", column, "not sure", what, (question,))
 
 
 def _value_guess(column: Column, table: Table, names: Set[str]) -> Guess | None:
@@ -362,9 +382,10 @@ def _value_guess(column: Column, table: Table, names: Set[str]) -> Guess | None:
     if parts[-1:] == ("id",):
         return None
     low, high = column.low, column.high
-    kind = "0 or 1" if column.is_share else f"from {low:g} to {high:g}"
+    kind = "a count from" if column.is_count else "from"
+    kind = "0 or 1" if column.is_share else f"{kind} {low:g} to {high:g}"
     pair = _pair(column, names)
-    is_other = any(two in words.NOT_BEFORE for two in zip(parts, parts[1:], strict=False))
+    is_other = any(two in words.NOT_BEFORE for two in pairwise(parts))
     if pair == "pre" or (words.has_word(column.name, words.BEFORE) and not is_other):
         return Guess("covariate", column, "likely", "its name says that it was before")
     is_cost = words.has_word(column.name, words.COST) or _is_time_to(parts)
@@ -374,33 +395,37 @@ def _value_guess(column: Column, table: Table, names: Set[str]) -> Guess | None:
         if _numbers_rows(column, table) or words.has_word(column.name, words.DESCRIPTION):
             return None
         return Guess("outcome", column, "not sure", "an outcome, or known before?")
-    asked = [*_missing(column, table), *_direction(column, is_cost, table)]
-    return Guess("outcome", column, "likely", kind, "\n".join(asked), decreases=is_cost)
+    asked = (*_missing(column, table), *_direction(column, is_cost, table))
+    return Guess("outcome", column, "likely", kind, asked, decreases=is_cost)
 
 
 def _is_time_to(parts: Sequence[str]) -> bool:
-    return ("time", "to") in zip(parts, parts[1:], strict=False)
+    return ("time", "to") in pairwise(parts)
 
 
 def _missing(column: Column, table: Table) -> Iterator[str]:
     if empty := table.rows - column.rows:
         yield (
-            f"missing: {column.name} is empty in {empty:,} of {table.rows:,} rows: does an empty one "
-            'count as 0 (missing = "zero"), or not at all ("drop")?'
+            f"missing: {column.name} is empty in {empty:,} of {table.rows:,} rows: does an empty "
+            'one count as 0 (missing = "zero"), or not at all ("drop")?'
         )
 
 
 def _direction(column: Column, is_cost: bool, table: Table) -> Iterator[str]:
     """Ask which direction is better, where both can be."""
-    both = is_cost and _is_time_to(words.words(column.name)) and words.has_word(column.name, words.COST)
+    both = (
+        is_cost
+        and _is_time_to(words.words(column.name))
+        and words.has_word(column.name, words.COST)
+    )
     is_spend = words.has_word(column.name, ("spend", "spent", "spending"))
     buys = any(words.has_word(c.name, words.BUYING) for c in table.columns)
-    shows = any(_named_in(c, (*words.SHOWN, *words.CLICK)) for c in table.columns)
+    shows = any(words.has_word(c.name, (*words.SEEN, *words.CLICK)) for c in table.columns)
     either = words.has_word(column.name, words.EITHER) and not is_cost
     if both or (either and not (is_spend and buys and not shows)):
         yield (
             f"direction: is more {column.name} better, or less? "
-            f'It is taken for {"less" if is_cost else "more"} (`direction`)'
+            f"It is taken for {'less' if is_cost else 'more'} (`direction`)"
         )
 
 
@@ -481,115 +506,3 @@ def _spelled_once(column: Column) -> str:
     """Write SQL of a column; text is in lower case, without spaces around it."""
     name = quoted(column.name)
     return f"lower(trim(cast({name} as varchar)))" if column.kind == "text" else name
-
-
-Kind = Literal["items", "clicks", "exposures", "units", "events"]
-
-JOINED = 0.5
-"""Share of a table's units that are units of the main table, from which on they are the same."""
-
-
-@dataclass(frozen=True)
-class Other:
-    """A table beside the main one.
-
-    Attributes:
-        kind: What it is; None where that is not clear, and it is not used.
-        columns: Entries of its log → its columns: `unit_id`, `ts`, `variant`.
-        outcomes: Its columns that are sums of a unit.
-    """
-
-    table: Table
-    kind: Kind | None
-    columns: Mapping[str, Column] = field(default_factory=dict)
-    outcomes: tuple[Column, ...] = ()
-
-
-def shows_exposures(engine: Engine, table: Table) -> bool:
-    """Say whether a table has who was in which variant when, and nothing else."""
-    unit, time = unit_guess(table).column, time_guess(table).column
-    if unit is None or time is None:
-        return False
-    names = {column.name for column in (unit, time, *variant_candidates(table))}
-    has_more = any(column.name not in names for column in table.columns)
-    return not has_more and variant_of(engine, table, False).column is not None
-
-
-def shows_rows(table: Table) -> bool:
-    """Say whether a table has a unit, and clicks, items or positions."""
-    return unit_guess(table).column is not None and bool(_canonical(table))
-
-
-def others_of(
-    engine: Engine, tables: Sequence[Table], main: Table, unit: Column | None
-) -> tuple[Other, ...]:
-    """Guess what the tables beside the main one are; each kind but events once."""
-    others: list[Other] = []
-    for table in tables:
-        other = _other(engine, table, main, unit)
-        once = other.kind != "events" and other.kind in [known.kind for known in others]
-        others.append(Other(table, None) if once else other)
-    return tuple(others)
-
-
-def _other(engine: Engine, table: Table, main: Table, unit: Column | None) -> Other:
-    canonical = _canonical(table)
-    item = canonical.get("item_id")
-    if item is not None and item.distinct == table.rows:
-        return Other(table, "items")
-    if {"impression_id", "request_id"} & canonical.keys() and table.rows <= main.rows:
-        return Other(table, "clicks")
-    own = unit_guess(table).column
-    if unit is None or own is None or not _is_joined(engine, table, own, main, unit):
-        return Other(table, None)
-    if shows_exposures(engine, table):
-        variant = variant_of(engine, table, False)
-        parts = {"unit_id": own, "ts": time_guess(table).column, "variant": variant.column}
-        columns = {entry: column for entry, column in parts.items() if column is not None}
-        return Other(table, "exposures", columns)
-    return _of_units(table, own, time_guess(main).column is not None)
-
-
-def _of_units(table: Table, unit: Column, is_timed: bool) -> Other:
-    """Guess what a table is that shares the main one's units and is no exposures."""
-    time, has_one_row = time_guess(table), unit.distinct == table.rows
-    if time.column is None or (has_one_row and is_of_unit(time)):
-        return Other(table, "units" if has_one_row else None, {"unit_id": unit})
-    columns = {"unit_id": unit, "ts": time.column}
-    return Other(table, "events" if is_timed else None, columns, tuple(_outcomes(table, columns)))
-
-
-def _outcomes(table: Table, columns: Mapping[str, Column]) -> Iterator[Column]:
-    """List columns of numbers that are outcomes by their names."""
-    taken = {column.name for column in columns.values()}
-    for one in value_guesses(table, taken):
-        column = one.column if one.entry == "outcome" else None
-        if column is not None and words.has_word(column.name, words.OUTCOME):
-            yield column
-
-
-def _canonical(table: Table) -> dict[str, Column]:
-    """Return entry → column, for entries of an impression log."""
-    unit = unit_guess(table).column
-    taken = set() if unit is None else {unit.name}
-    guesses = canonical_guesses(table, taken)
-    return {one.entry: one.column for one in guesses if one.column is not None}
-
-
-def _is_joined(engine: Engine, table: Table, own: Column, main: Table, unit: Column) -> bool:
-    """Say whether most units of a table are units of the main one."""
-    ((share,),) = engine.rows(
-        "select avg(case when b.id is null then 0 else 1 end) "
-        f"from ({_ids(table, own)}) a left join ({_ids(main, unit)}) b on a.id = b.id"
-    )
-    return float(share or 0) >= JOINED
-
-
-def _ids(table: Table, column: Column) -> str:
-    """Write SQL of the ids of a column; ids that pandas wrote as 7.0 become whole."""
-    name = quoted(column.name)
-    value = f"cast({name} as bigint)" if column.kind == "real" else name
-    return (
-        f"select distinct cast({value} as varchar) as id from {quoted(table.relation)} "
-        f"where {name} is not null"
-    )

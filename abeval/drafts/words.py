@@ -54,6 +54,28 @@ COLUMNS = {
     "dwell": _listed("dwell dwell_time dwell_seconds dwell_ms play_time_ms read_time watch_time"),
     "category": _listed("category tag genre topic"),
 }
+EVENT_TYPE = _listed(
+    """
+    event event_type event_name action action_type type behavior behaviour behavior_type
+    interaction interaction_type activity
+    """
+)
+SHOWN = _listed(
+    """
+    impression impressions imp imps shown show display displayed displays served view views viewed
+    pageview pageviews pv
+    """
+)
+"""What a unit saw, by the name of its file or the type of its rows; the first names say it best."""
+CLICKS = _listed("click clicks clicked clk clks tap taps tapped")
+EVENTS = _listed(
+    """
+    cart carts addtocart transaction transactions payment payments booking bookings favorite
+    favorites wishlist sale purchases conversions signups reviews ratings comments likes
+    installs subscriptions
+    """
+)
+"""What a unit does beside clicks; further ones are outcomes."""
 BEFORE = _listed(
     """
     before pre prior past previous history historical recency tenure
@@ -91,7 +113,7 @@ BUYING = _listed("customer buyer shopper conversion converted purchase purchased
 """Beside these, what is spent is revenue."""
 AVERAGED = _listed("latency load time duration rating score price delay wait waiting nps ms ttfb")
 """Of several rows of a unit the mean says something, and the sum does not."""
-SHOWN = ("impressions", "views", "shown", "displays", "impression", "ofimpressions")
+SEEN = ("impressions", "impression", "imps", "views", "pageviews", "displays")
 """Counts of what could be clicked."""
 STAGE = _listed(
     "stage test_stage experiment_stage period phase wave timepoint pre_post prepost when"

@@ -270,13 +270,18 @@ class Logs:
     def _add_files(self, name: str, source: "LogSource", reads: str | None) -> None:
         """Make files readable as the relation `name`: Parquet as a view, text as a table."""
         log = sources.log_name(name)
-        files = sources.files_of(log, source.paths, self._folder, source.format)
+        files = sources.files_by_variant(log, source, self._folder)
         hint = (
             "check that the file is complete and has the format of its name; otherwise set `format`"
         )
         with log_errors(f"{log} cannot be read from {', '.join(source.paths)}", hint):
             if files.kind == "parquet":
-                self._view_rows(name, f"from {text_files.parquet_rows(files, source)}", source)
+                rows = f"from {text_files.parquet_rows(files, source)}"
+                if files.variants:
+                    rows = (
+                        f"select * replace ({text_files.variant_of_file(files)} as variant) {rows}"
+                    )
+                self._view_rows(name, rows, source)
                 # One row of each column is read, to refuse damaged files here. Its values are not
                 # fetched: Python may lack what some types need, such as pytz for times with a zone.
                 self._run(f"select columns(*) is null from {quoted(name)} limit 1")
@@ -293,6 +298,9 @@ class Logs:
                 types = self._found(text_files.json_rows(files))
                 texts = text_files.text_columns(name, source, types)
                 self._keep(name, text_files.json_rows(files, types, texts), "*")
+            if files.variants:
+                variant = f"variant = {text_files.variant_of_file(files)}"
+                self._run(f"update {quoted(name)} set {variant}")
         self._type_time(name, source)
 
     def _load_csv(

@@ -94,7 +94,7 @@ class SparkEngine(Engine):
         if source.table is not None and source.database is None:
             self._add(name, self._table_of(log, source.table))
             return
-        if source.table is None:
+        if source.table is None and not source.paths_of_variants:
             files = sources.files_of(log, source.paths, self._folder, source.format)
             # Spark takes names for globs, and has no list of names without them.
             if files.kind == "parquet" and all(map(_is_plain, files.read)):
