@@ -115,10 +115,11 @@ def notes(analysis: Analysis) -> tuple[str, ...]:
 def _of_the_plan(experiment: Experiment, metrics: Sequence[Metric]) -> Iterator[str]:
     """Say what values divide by, and which corrections and looks the plan has."""
     family, units = experiment.inference.family, "units with an impression in the period"
-    if experiment.logs.exposures is not None:
+    if experiment.of_units:
+        units = "the units of the table"
+    elif experiment.logs.exposures is not None:
         units = "exposed units, zeros included"
-    if not experiment.of_units:
-        yield f"Metrics per unit divide by {units}."
+    yield f"Metrics per unit divide by {units}."
     after = f"after {family.capitalize()} over goals × variants"
     if len(metrics) * len(experiment.treatments) > 1:
         yield (

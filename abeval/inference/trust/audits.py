@@ -338,9 +338,7 @@ def list_holes(analysis: Analysis) -> Finding:
     aggregates = analysis.aggregates
     whole = cells_of(aggregates, "holes")
     if not whole:
-        rows = analysis.experiment.logs.rows_name
-        why = "without request_id and position it is unknown whether lists are whole"
-        return skipped(why, remedy=f"map request_id and position in [logs.{rows}] columns")
+        return skipped("without request_id and position it is unknown whether lists are whole")
     by_place = uneven(analysis, cells_of(aggregates, "holes_at"))
     of_segments = by_segment(analysis, "holes")
     everywhere = shares(whole)

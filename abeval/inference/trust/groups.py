@@ -63,11 +63,10 @@ def before_checks(analysis: Analysis) -> list[Finding]:
     experiment, before = analysis.experiment, _before(analysis)
     own = analysis.metrics if experiment.pre_period else ()
     rows = balance(experiment, [*own, *covariate_means(experiment)], before)
-    lacks, remedy = "[pre_period]", "name a [pre_period] of days that the log has"
-    if experiment.of_units:
-        lacks, remedy = "covariates in [logs.units]", ""
+    lacks = "covariates in [logs.units]" if experiment.of_units else "[pre_period]"
+    remedy = "name a [pre_period], if the log goes back so far" * bool(analysis.aggregates.days)
     why = f"no {lacks}, so it is unknown whether the groups were equal before"
-    none = skipped(why, remedy=remedy)
+    none = skipped(why, remedy="" if experiment.of_units else remedy)
     return [_of_balance(row) for row in rows] or [none]
 
 
