@@ -67,7 +67,11 @@ class Copies:
             what = f"{log}: the headers of {first} and {second} differ: {one!r}, {other!r}"
             raise LogError(what, "give files of the same columns, or write them as CSV in UTF-8")
         dialect = files.dialect if files.kind == "csv" else _DIALECT
-        return replace(files, kind="csv", read=copies, dialect=dialect, encoding=None)
+        own = dict(zip(files.read, copies, strict=True))
+        variants = {own[file]: variant for file, variant in files.variants.items()}
+        return replace(
+            files, kind="csv", read=copies, variants=variants, dialect=dialect, encoding=None
+        )
 
     def _copy(self, log: str, file: str, files: Files, source: "LogSource") -> tuple[str, str]:
         """Write the copy of a file; return its path and its header."""

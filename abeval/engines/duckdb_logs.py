@@ -271,24 +271,28 @@ class Logs:
             return
         table = self._tables.find(log, source.table)
         if isinstance(table, str):
-            self._add_tables(name, [table], source)
+            self._view_table(name, f"select * from {table}", source)
         else:
             self.add_frame(name, table, source, reads)
 
-    def _add_tables(self, name: str, tables: Sequence[str], source: "LogSource") -> None:
-        """Show the rows of tables as the relation `name`."""
+    def _view_table(self, name: str, sql: str, source: "LogSource") -> None:
+        """Show the rows of tables of a database as the relation `name`."""
         what = f"{source.table or 'the table'} cannot be read as the log {sources.log_name(name)}"
         with log_errors(what, "a view of a database may read its own tables, and no file"):
-            rows = " union all by name ".join(f"select * from {table}" for table in tables)
-            self._view_rows(name, rows, source)
+            self._view_rows(name, sql, source)
 
     def _add_files(self, name: str, source: "LogSource", reads: str | None) -> None:
         """Make files readable as the relation `name`: Parquet as a view, text as a table."""
         log = sources.log_name(name)
         files = sources.files_of(log, source, self._folder)
         if files.kind == "duckdb":
-            tables = [self._tables.of_file(log, file, source.table) for file in files.read]
-            self._add_tables(name, tables, source)
+            selected = (
+                f"select *{f', {literal(v)} as variant' if v else ''} from {table}"
+                for file in files.read
+                for v in (files.variants.get(file),)
+                for table in (self._tables.of_file(log, file, source.table),)
+            )
+            self._view_table(name, " union all by name ".join(selected), source)
             return
         files = self._copies.of(log, files, source)
         hint = (
@@ -296,7 +300,12 @@ class Logs:
         )
         with log_errors(f"{log} cannot be read from {', '.join(source.paths)}", hint):
             if files.kind == "parquet":
-                self._view_rows(name, f"from {text_files.parquet_rows(files, source)}", source)
+                rows = f"from {text_files.parquet_rows(files, source)}"
+                if files.variants:
+                    rows = (
+                        f"select * replace ({text_files.variant_of_file(files)} as variant) {rows}"
+                    )
+                self._view_rows(name, rows, source)
                 # One row of each column is read, to refuse damaged files here. Its values are not
                 # fetched: Python may lack what some types need, such as pytz for times with a zone.
                 self._run(f"select columns(*) is null from {quoted(name)} limit 1")
@@ -316,6 +325,9 @@ class Logs:
                 texts = text_files.text_columns(name, source, types)
                 columns = text_files.with_fields(source, types, reads)
                 self._keep(name, text_files.json_rows(files, types, texts), columns)
+            if files.variants:
+                variant = f"variant = {text_files.variant_of_file(files)}"
+                self._run(f"update {quoted(name)} set {variant}")
         self._type_time(name, source)
 
     def _load_csv(

@@ -8,7 +8,7 @@ import shlex
 from codecs import BOM_UTF16_BE, BOM_UTF16_LE
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -50,6 +50,7 @@ class Files:
 
     Attributes:
         empty: Text files without a byte, which hold no row.
+        variants: File → the variant of its rows, where paths say it.
         dialect: Options by which DuckDB reads CSV, as SQL.
         encoding: Of CSV that is not UTF-8.
     """
@@ -57,6 +58,7 @@ class Files:
     kind: str
     read: Sequence[str]
     empty: Sequence[str] = ()
+    variants: Mapping[str, str] = field(default_factory=dict)
     dialect: str = ""
     encoding: str | None = None
 
@@ -99,11 +101,12 @@ def files_of(log: str, source: "LogSource", folder: Path) -> Files:
             f"{log}: {[*broken, *empty][0]} is empty",
             "the file may be incomplete: write it again, or remove it",
         )
+    variants = _variants(log, source, folder)
     if kind != "csv":
-        return Files(kind, read, empty)
+        return Files(kind, read, empty, variants)
     given = (("delim", source.delimiter), ("decimal_separator", source.decimal))
     dialect = "".join(f", {key} = {literal(value)}" for key, value in given if value is not None)
-    return Files(kind, read, empty, dialect, source.encoding or _marked(read[0]))
+    return Files(kind, read, empty, variants, dialect, source.encoding or _marked(read[0]))
 
 
 def _marked(file: str) -> str | None:
@@ -151,6 +154,17 @@ def choose(log: str, file: str, key: str, named: str | None, names: Sequence[str
         what = f"{file}: there is no {key} {named!r}{suggestion(named, names)}"
         raise LogError(what, f"it has {listed or 'none'}" if len(names) > 12 else None)
     return named if named in names else by_lower[named.lower()]
+
+
+def _variants(log: str, source: "LogSource", folder: Path) -> dict[str, str]:
+    """Return file → its variant, where the paths of a log say it."""
+    variants: dict[str, str] = {}
+    for variant, paths in source.paths_of_variants.items():
+        for file in (file for path in paths for file in _matching(log, path, folder)):
+            if variants.setdefault(file, variant) != variant:
+                what = f"{log}: {file} is of the variants {variants[file]!r} and {variant!r}"
+                raise LogError(what, f"give each variant files of its own in logs.{log}.path")
+    return variants
 
 
 def _matching(log: str, path: str, folder: Path) -> list[str]:

@@ -95,7 +95,8 @@ class SparkEngine(Engine):
             return
         files = sources.files_of(log, source, self._folder)
         # Spark takes names for globs, and has no list of names without them.
-        if files.kind == "parquet" and all(map(_is_plain, files.read)):
+        are_plain = all(map(_is_plain, files.read)) and not files.variants
+        if files.kind == "parquet" and are_plain:
             self._add_parquet(name, files.read, source)
         else:
             self._stage(name, source)
