@@ -9,6 +9,7 @@ from abeval.drafts import words
 from abeval.drafts.columns import FEW, Column, Table
 from abeval.drafts.guess import MOST_VARIANTS, looked, names_control, unit_guess, variant_of
 from abeval.drafts.others import says_other, says_shown
+from abeval.drafts.reading import PLAIN, Reading, readings_of
 from abeval.engines.duckdb import DuckDBEngine
 from abeval.engines.protocol import Engine
 from abeval.engines.sources import files_of, is_table
@@ -29,12 +30,14 @@ class Origin:
         paths: As the experiment file names them; empty for a frame.
         where: SQL that chooses the rows among those of the files; empty for all.
         question: What a person has to say of the types of rows.
+        reading: How the files are read.
     """
 
     name: str
     paths: Paths = ()
     where: str = ""
     question: str = ""
+    reading: Reading = PLAIN
 
     @property
     def files(self) -> list[str]:
@@ -45,31 +48,34 @@ class Origin:
 
 
 def tables_of(
-    engine: DuckDBEngine, files: Sequence[Path], folder: Path
+    engine: DuckDBEngine, files: Sequence[Path], folder: Path, read: Mapping[str, str]
 ) -> tuple[list[Table], dict[str, Origin]]:
-    """Make tables of files, each a relation of the engine with its origin."""
-    groups: dict[tuple[str, ...], list[Path]] = {}
-    for file in (one for named in files for one in _members(engine, named)):
-        groups.setdefault(_columns(engine, file), []).append(file)
+    """Make tables of files, each a relation of the engine with its origin; `read` says how."""
+    groups: dict[object, tuple[Reading, list[Path]]] = {}
+    for file in (one for named in files for one in _members(engine, named, read)):
+        for reading in readings_of(engine, file, read):
+            key = reading.columns, *reading.entries.items()
+            groups.setdefault(key, (reading, []))[1].append(file)
     tables, origins = list[Table](), dict[str, Origin]()
-    for place, group in enumerate(groups.values()):
+    for place, (reading, group) in enumerate(groups.values()):
         relation = f"raw_table_{place}"
         paths: Paths = [str(file) for file in group]
-        engine.add_log(relation, LogSource(path=paths))
+        engine.add_log(relation, LogSource.model_validate({"path": paths, **reading.entries}))
         table = looked(engine, relation)
         by_variant = files_by_variant(group)
         if by_variant and variant_of(engine, table, False).column is None:
             paths = by_variant
-            engine.add_log(relation, LogSource(path=paths))
+            engine.add_log(relation, LogSource.model_validate({"path": paths, **reading.entries}))
             table = looked(engine, relation)
-        origin = Origin(_name(group[0]), _from(folder, paths))
+        name = reading.entries.get("table") or _name(group[0])
+        origin = Origin(name, _from(folder, paths), reading=reading)
         for part, own in _parts(engine, table, origin):
             tables.append(part)
             origins[part.relation] = own
     return tables, origins
 
 
-def _members(engine: DuckDBEngine, file: Path) -> list[Path]:
+def _members(engine: DuckDBEngine, file: Path, read: Mapping[str, str]) -> list[Path]:
     """List the logs of a folder that holds several; else the file or folder itself."""
     if not file.is_dir():
         return [file]
@@ -78,13 +84,8 @@ def _members(engine: DuckDBEngine, file: Path) -> list[Path]:
     names = {_words_of(one) for one in logs}
     if not 1 < len(names) <= FEW or any("=" in one.name for one in logs):
         return [file]
-    is_one_log = len({_columns(engine, one) for one in logs}) == 1
-    return [file] if is_one_log else logs
-
-
-def _columns(engine: DuckDBEngine, file: Path) -> tuple[str, ...]:
-    engine.add_log("raw_file", LogSource(path=str(file)))
-    return tuple(engine.columns("raw_file"))
+    columns = {own.columns for one in logs for own in readings_of(engine, one, read)}
+    return [file] if len(columns) == 1 else logs
 
 
 def _words_of(path: Path) -> tuple[str, ...]:
@@ -161,7 +162,7 @@ def _parts(engine: Engine, table: Table, origin: Origin) -> Iterator[tuple[Table
         where += literal(value)
         engine.view(relation, f"select * from {quoted(table.relation)} where {where}")
         asked = question if value == shown[0] else ""
-        yield looked(engine, relation), Origin(value, origin.files, where, asked)
+        yield looked(engine, relation), Origin(value, origin.files, where, asked, origin.reading)
 
 
 def _type_column(table: Table) -> Column | None:

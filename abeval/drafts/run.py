@@ -27,10 +27,18 @@ class Draft:
     questions: tuple[str, ...]
 
 
-def draft_files(files: Sequence[Path], folder: Path, name: str = "experiment") -> Draft:
-    """Draft a file for one table, or for an impression log and the logs beside it."""
+def draft_files(
+    files: Sequence[Path],
+    folder: Path,
+    name: str = "experiment",
+    read: Mapping[str, str] | None = None,
+) -> Draft:
+    """Draft a file for one table, or for an impression log and the logs beside it.
+
+    `read` says how the files are read, as entries of a log do.
+    """
     with closing(DuckDBEngine(folder=Path())) as engine:
-        return _drafted(engine, *tables_of(engine, files, folder), name)
+        return _drafted(engine, *tables_of(engine, files, folder, read or {}), name)
 
 
 def draft(frame: object, name: str = "experiment") -> Draft:

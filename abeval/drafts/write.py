@@ -91,12 +91,16 @@ def write_logs(
         logs.add("events", events)
     document.add("logs", logs)
     own = tables.origins[tables.main.relation]
+    yield from own.reading.questions
     if own.question:
         yield own.question
     for other in tables.others:
         origin = tables.origin(other)
         named = ", ".join(origin.files) + (f" where {origin.where}" if origin.where else "")
+        if "table" in origin.reading.entries:
+            named += f", table {origin.name}"
         if other.kind is not None:
+            yield from origin.reading.questions
             if other.question:
                 yield f"{named}: {other.question}"
             continue
@@ -167,6 +171,8 @@ def _add_rows(
     elif origin.files:
         is_one = keeps_one and len(origin.files) == 1
         log.add("path", tomlkit.item(origin.files[0] if is_one else origin.files))
+    for key, value in origin.reading.entries.items():
+        log.add(key, _noted(value, origin.reading.reasons.get(key, "sure: it is named so")))
     if origin.where:
         log.add("where", tomlkit.item(origin.where))
 

@@ -98,15 +98,10 @@ class Copies:
             self._scratch.close()
 
 
-def tables_of(log: str, file: str, kind: str) -> list[str]:
-    """List the tables of a SQLite database, or the sheets of a workbook that have columns."""
-    if kind == "sqlite":
-        with _opened(file) as database:
-            return _tables(database)
-    from python_calamine import CalamineWorkbook
-
-    with _workbook_errors(file), CalamineWorkbook.from_path(file) as workbook:
-        return [n for n in workbook.sheet_names if workbook.get_sheet_by_name(n).width]
+def tables_of(file: str) -> list[str]:
+    """List the tables of a SQLite database."""
+    with _opened(file) as database:
+        return _tables(database)
 
 
 @contextmanager
@@ -125,10 +120,10 @@ def _of_workbook(log: str, file: str, named: str | None) -> Iterator[Rows]:
     """Read a sheet: its first row is the header; rows without a value are none."""
     from python_calamine import CalamineWorkbook
 
-    sheet_name = choose(log, file, "sheet", named, tables_of(log, file, "xlsx"))
     with _workbook_errors(file), CalamineWorkbook.from_path(file) as workbook:
-        sheet = workbook.get_sheet_by_name(sheet_name)
-        rows = iter(sheet.to_python(skip_empty_area=False))
+        sheets = [n for n in workbook.sheet_names if workbook.get_sheet_by_name(n).width]
+        sheet_name = choose(log, file, "sheet", named, sheets)
+        rows = iter(workbook.get_sheet_by_name(sheet_name).to_python(skip_empty_area=False))
     header = next(rows, [])
     names = [str(_plain(value)).strip() for value in header]
     where = f"{file}, sheet {sheet_name!r}"

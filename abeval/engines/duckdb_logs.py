@@ -10,9 +10,10 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import duckdb
 
 from abeval.engines import sources, text_files
-from abeval.engines.copies import Copies
+from abeval.engines.copies import Copies, tables_of
 from abeval.engines.duckdb_connection import log_errors, query_errors
 from abeval.engines.encodings import check_utf8
+from abeval.engines.sources import choose
 from abeval.engines.sql import literal, quoted
 from abeval.engines.text_files import Types, time_of_text
 from abeval.errors import LogError
@@ -163,21 +164,21 @@ class Tables:
             ((self._home,),) = connection.execute("select current_database()").fetchall()
             connection.execute(f"use {quoted(self._attach(':memory:', ''))}")
 
-    def of_file(self, log: str, file: str, table: str | None) -> str:
-        """Return the full name of a table of a database file; of the only one if none is named."""
+    def of_file(self, file: str) -> dict[str, str]:
+        """Return table or view of a database file → its full name."""
         with log_errors(f"{file} cannot be opened", "is it a DuckDB database of this version?"):
             # The caller may have attached it.
             sql = "select database_name, path from duckdb_databases() where path is not null"
             opened = self._connection.execute(sql).fetchall()
             names = [str(name) for name, path in opened if real(path) == real(file)]
             home = names[0] if names else self._attach(file, "(read_only)")
-        known = {
-            name if schema == "main" else f"{schema}.{name}": (place, schema, name)
+        return {
+            name if schema == "main" else f"{schema}.{name}": ".".join(
+                map(quoted, (place, schema, name))
+            )
             for place, schema, name in self._known()
             if place == home
         }
-        full = known[sources.choose(log, file, "table", table, [*known])]
-        return ".".join(map(quoted, full))
 
     def find(self, log: str, table: str) -> str | duckdb.DuckDBPyRelation:
         """Return the full name of a table, or its rows if only the caller can see them."""
@@ -275,6 +276,13 @@ class Logs:
         else:
             self.add_frame(name, table, source, reads)
 
+    def tables_in(self, files: sources.Files) -> list[str]:
+        """List the tables of a database file; of other files there are none."""
+        if files.kind not in ("sqlite", "duckdb") or len(files.read) > 1:
+            return []
+        (file,) = files.read
+        return tables_of(file) if files.kind == "sqlite" else [*self._tables.of_file(file)]
+
     def _view_table(self, name: str, sql: str, source: "LogSource") -> None:
         """Show the rows of tables of a database as the relation `name`."""
         what = f"{source.table or 'the table'} cannot be read as the log {sources.log_name(name)}"
@@ -290,7 +298,8 @@ class Logs:
                 f"select *{f', {literal(v)} as variant' if v else ''} from {table}"
                 for file in files.read
                 for v in (files.variants.get(file),)
-                for table in (self._tables.of_file(log, file, source.table),)
+                for known in (self._tables.of_file(file),)
+                for table in (known[choose(log, file, "table", source.table, [*known])],)
             )
             self._view_table(name, " union all by name ".join(selected), source)
             return
@@ -323,7 +332,8 @@ class Logs:
             else:
                 types = self._found(text_files.json_rows(files))
                 texts = text_files.text_columns(name, source, types)
-                columns = text_files.with_fields(source, types, reads)
+                named = None if reads is None else " ".join([reads, *source.columns.values()])
+                columns = text_files.with_fields(types, named)
                 self._keep(name, text_files.json_rows(files, types, texts), columns)
             if files.variants:
                 variant = f"variant = {text_files.variant_of_file(files)}"
@@ -383,6 +393,10 @@ class Logs:
         listed = "*" if columns is None else ", ".join(map(quoted, columns))
         with self._registered(scanned(frame, columns, sources.log_name(name))):
             self._run(f"create or replace table {quoted(name)} as select {listed} from {_FRAME}")
+        types = text_files.column_types(self._run, quoted(name))
+        if text_files.fields(types):
+            whole = f"select {text_files.with_fields(types)} from {quoted(name)}"
+            self._run(f"create or replace table {quoted(name)} as {whole}")
 
     @contextmanager
     def _registered(self, rows: object) -> Iterator[None]:
@@ -448,7 +462,7 @@ class Logs:
         self._run(f"create or replace view {quoted(name)} as {sql}")
         types = text_files.column_types(self._run, quoted(name))
         if text_files.fields(types):
-            sql = f"select {text_files.with_fields(source, types, None)} from ({sql})"
+            sql = f"select {text_files.with_fields(types)} from ({sql})"
             self._run(f"create or replace view {quoted(name)} as {sql}")
         time = time_of_text(sources.log_name(name), name, source, self._run)
         if time is not None:

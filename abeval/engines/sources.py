@@ -3,7 +3,6 @@
 import csv
 import glob
 import os
-import re
 import shlex
 from codecs import BOM_UTF16_BE, BOM_UTF16_LE
 from collections.abc import Mapping, Sequence
@@ -67,6 +66,10 @@ class Files:
         """Tell whether all of them are files of this machine."""
         return not any("://" in file for file in self.read)
 
+    def takes(self, key: str) -> bool:
+        """Tell whether an entry of a log has a meaning for the files."""
+        return key not in _FOR or self.kind in _FOR[key]
+
     @property
     def are_copied(self) -> bool:
         """Tell whether DuckDB reads copies, because it has no reader of its own for the files."""
@@ -117,11 +120,6 @@ def _marked(file: str) -> str | None:
         return "utf-16" if content.read(2) in (BOM_UTF16_LE, BOM_UTF16_BE) else None
 
 
-def fits(key: str, file: str, format: str = "auto") -> bool:
-    """Tell whether an entry of a log has a meaning for a file."""
-    return key not in _FOR or (_kind(file) if format == "auto" else format) in _FOR[key]
-
-
 def entry(log: str, key: str, value: str) -> str:
     """Write how a reader of `log` says an entry: by an option where there is no experiment file.
 
@@ -129,7 +127,7 @@ def entry(log: str, key: str, value: str) -> str:
         >>> entry("clicks", "sheet", "May"), entry("looked_at", "sheet", "May")
         ('sheet = "May" in [logs.clicks]', '--read sheet=May (in Python: read={"sheet": "May"})')
     """
-    if re.fullmatch(r"looked_at|(file|table)_\d+", log):
+    if log.startswith(("looked_at", "file", "table_")):
         return f'--read {key}={shlex.quote(value)} (in Python: read={{"{key}": "{value}"}})'
     return f'{key} = "{value}" in [logs.{log}]'
 

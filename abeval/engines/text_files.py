@@ -122,40 +122,36 @@ def fields(types: Types) -> dict[str, str]:
     return {name: text for name, text in sql.items() if name.lower() not in known}
 
 
-def with_fields(source: LogSource, types: Types, reads: str | None) -> str:
-    """Write all columns, and as further ones the fields of structs that are read.
-
-    These are mapped, or stand in the text `reads`; None means all.
-    """
-    mapped_to = {column.lower() for column in source.columns.values()}
+def with_fields(types: Types, reads: str | None = None) -> str:
+    """Write all columns, and as further ones the fields of structs that the text `reads` names."""
     text = None if reads is None else reads.lower()
-    named = {
-        name: sql
-        for name, sql in fields(types).items()
-        if text is None or name.lower() in mapped_to or name.lower() in text
-    }
+    named = {name: sql for name, sql in fields(types).items() if not text or name.lower() in text}
     return ", ".join(["*", *(f"{sql} as {quoted(name)}" for name, sql in named.items())])
 
 
 _POINTS = "[0-9]{1,3}([.][0-9]{3})+"
 _COMMAS = f"[+-]?([0-9]+|{_POINTS})(,[0-9]+)?"
+_THOUSANDS = "[+-]?[0-9]{1,3},[0-9]{3}"
 
 
 def decimal_commas(relation: str, columns: Iterable[str], rows: Rows) -> dict[str, str]:
-    """Find columns of text whose values are all like 1234,5 or 1.234,5, each with an example."""
+    """Find columns of text whose values are all like 1234,5 or 1.234,5, each with an example.
+
+    That is like 1,234, where commas may be between thousands, only if all values with one are.
+    """
     texts = [*columns]
     if not texts:
         return {}
     facts = ", ".join(
-        f"bool_and({_matches(f'trim({text})', _COMMAS)}), max(case when contains({text}, ',') "
-        f"then {text} end)"
+        f"bool_and({_matches(f'trim({text})', _COMMAS)}), max_by({text}, "
+        f"contains({text}, ',')::int + (not {_matches(f'trim({text})', _THOUSANDS)})::int)"
         for text in map(quoted, texts)
     )
     (row,) = rows(f"select {facts} from {quoted(relation)}")
     return {
         column: str(example)
         for column, fits, example in zip(texts, row[::2], row[1::2], strict=True)
-        if fits and example is not None
+        if fits and "," in str(example)
     }
 
 
@@ -175,10 +171,8 @@ def text_columns(name: str, source: LogSource, types: Types) -> list[str]:
     return texts
 
 
-def read_columns(
-    name: str, source: LogSource, types: Iterable[str], reads: str | None
-) -> Sequence[str]:
-    """List the columns of a log that are kept of all that it has.
+def read_columns(name: str, source: LogSource, types: Types, reads: str | None) -> Sequence[str]:
+    """List the columns of a log that are kept of all that it has: those of structs, too.
 
     A column that is read by its own name stands somewhere in the text `reads`; None keeps all.
     """
@@ -188,6 +182,7 @@ def read_columns(
     text = reads.lower()
     canonical = mapped(source, columns, [*canonical_columns(log_name(name)), *source.columns])
     named = [c for c in columns if c in canonical or c.lower() in text or not _is_plain(c)]
+    named += [c for c in columns if c not in named and types[c].startswith("STRUCT(")]
     return named or columns
 
 

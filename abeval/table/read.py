@@ -7,7 +7,7 @@ from typing import Any
 
 from abeval.engines.duckdb import DuckDBEngine
 from abeval.engines.protocol import Engine, whole
-from abeval.engines.sources import entry, fits
+from abeval.engines.sources import entry, files_of
 from abeval.engines.sql import quoted
 from abeval.engines.text_files import decimal_commas
 from abeval.errors import ExperimentError, LogError
@@ -93,7 +93,8 @@ def read_table(table: object, options: TableOptions) -> tuple[Experiment, DuckDB
         else:
             engine.add_log(TABLE, source, reads)
         if path is not None:
-            _check_commas(engine, options, str(path))
+            is_csv = files_of(TABLE, source, Path()).takes("decimal")
+            _check_commas(engine, options, is_csv)
         entries = _entries(engine, options, "table" if path is None else path.stem or "table")
         entries["logs"]["units"] = {**log, **entries["logs"]["units"]}
         experiment = parse_experiment({**entries, **options.entries}, source="the analysis")
@@ -103,7 +104,7 @@ def read_table(table: object, options: TableOptions) -> tuple[Experiment, DuckDB
     return experiment, engine
 
 
-def _check_commas(engine: Engine, options: TableOptions, path: str) -> None:
+def _check_commas(engine: Engine, options: TableOptions, is_csv: bool) -> None:
     """Refuse metrics whose values are text for their decimal comma; unnamed ones would vanish."""
     metrics = options.metrics and repr((options.metrics, options.covariates)).lower()
     others = repr((options.variant, options.unit, options.segments)).lower()
@@ -115,7 +116,7 @@ def _check_commas(engine: Engine, options: TableOptions, path: str) -> None:
     ]
     for column, example in decimal_commas(TABLE, texts, engine.rows).items():
         hint = f"if that is a decimal comma: {entry(TABLE, 'decimal', ',')}; if not, name metrics"
-        if not fits("decimal", path, options.read.get("format", "auto")):
+        if not is_csv:
             hint = "write numbers where the table is made"
         elif options.read.get("decimal") == ",":
             hint = "write numbers without points between thousands where the table is made"
