@@ -129,7 +129,9 @@ class Reads(NamedTuple):
         path = self.path(value)
         yield from matched(name, Path(), str(path))
         if self.is_experiment(path):
-            yield from reads_of(load_experiment(path))
+            # It may be a table of another name: the command itself says what it is not.
+            with suppress(ExperimentError):
+                yield from reads_of(load_experiment(path))
 
 
 class Writes(NamedTuple):

@@ -9,6 +9,7 @@ import sqlite3
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import closing, contextmanager
 from dataclasses import replace
+from math import inf
 from pathlib import Path
 from shutil import copyfileobj
 from typing import TYPE_CHECKING, TextIO
@@ -141,6 +142,10 @@ def _of_workbook(log: str, file: str, named: str | None) -> Iterator[Rows]:
         if beyond is not None:
             what = f"{where}: row {number} has {beyond!r} in a column without a name"
             raise LogError(what, "the header is row 1: remove what stands above it, or name it")
+        long = next((v for v in row if isinstance(v, float) and _EXACT <= abs(v) < inf), None)
+        if long is not None:
+            what = f"{where}: row {number} has {long:.0f}, of which a workbook keeps 15 digits"
+            raise LogError(what, "different ids may have become one: write them as text")
         if any(value != "" for value in row):
             lines.append([_plain(row[place]) for place in kept])
     yield [names[place] for place in kept], lines
@@ -148,8 +153,7 @@ def _of_workbook(log: str, file: str, named: str | None) -> Iterator[Rows]:
 
 def _plain(value: object) -> object:
     """Write 7.0 as 7: a workbook has no whole numbers of its own."""
-    is_whole = isinstance(value, float) and value.is_integer() and abs(value) < _EXACT
-    return int(value) if is_whole and isinstance(value, float) else value
+    return int(value) if isinstance(value, float) and value.is_integer() else value
 
 
 @contextmanager

@@ -54,7 +54,8 @@ def likely_encodings(file: str) -> dict[str, str]:
             words = [w for w in re.findall(r"[^\W\d_]+", text.decode(encoding)) if not w.isascii()]
         except UnicodeError:
             continue
-        like = [word for word in words if re.fullmatch(pattern(), word)]
+        is_like = re.compile(pattern()).fullmatch
+        like = [word for word in words if is_like(word)]
         if like:
             shares[encoding], shown[encoding] = len(like) / len(words), max(like, key=len)
     likely = [encoding for encoding, share in shares.items() if share >= _LIKELY]
@@ -63,8 +64,8 @@ def likely_encodings(file: str) -> dict[str, str]:
 
 
 def _other_lines(file: str) -> bytes:
-    """Return lines with other characters than ASCII; none of a file that is UTF-8."""
-    lines, size, is_utf8 = list[bytes](), 0, True
+    """Return lines that are not ASCII; none of a file that is UTF-8, or no text."""
+    lines, size, is_utf8 = list[bytes](), 0, file.lower().endswith(".zst")
     opened = gzip.open if file.lower().endswith(".gz") else open
     with opened(file, "rb") as content:
         for line in content:
@@ -79,14 +80,14 @@ def _other_lines(file: str) -> bytes:
                 size += len(line)
             if not is_utf8 and size >= _LOOKED_AT:
                 break
-    return b"" if is_utf8 else b"\n".join(lines)
+    text = b"\n".join(lines)
+    return b"" if is_utf8 or b"\0" in text else text
 
 
 def check_utf8(log: str, files: Iterable[str]) -> None:
     """Refuse text files that are not UTF-8, with what they probably are."""
     for file in files:
-        lines = b"" if "://" in file else _other_lines(file)
-        if lines and b"\0" not in lines:
+        if "://" not in file and _other_lines(file):
             raise encoding_error(log, file)
 
 

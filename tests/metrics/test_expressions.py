@@ -252,3 +252,8 @@ def test_what_a_row_set_aside_holds_stops_no_run() -> None:
     kept = log.drop(index=7).groupby("variant")
     spent = tuple(kept["click"].sum() / kept["user_id"].nunique())
     assert (found["spend"].control, found["spend"].treatment) == pytest.approx(spent)
+
+
+def test_a_dotted_name_is_that_of_a_field() -> None:
+    assert parse_expression("stats.Clicks + a.b.c").sql("duckdb") == '"stats.clicks" + "a.b.c"'
+    assert [*columns_of(parse_expression("stats.clicks / x"))] == ["stats.clicks", "x"]
