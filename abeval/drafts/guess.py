@@ -317,7 +317,16 @@ def time_unit(column: Column) -> str | None:
 
 
 def canonical_guesses(table: Table, taken: set[str]) -> Iterator[Guess]:
-    """Guess click, item, position, score and the like, by name and content."""
+    """Guess click, item, position, score and the like, by name and content.
+
+    Without a click, an item or a list, a score or a category is a property of the unit.
+    """
+    guesses = list(_canonical_columns(table, taken))
+    if any(g.entry in ("click", "item_id", "request_id", "impression_id") for g in guesses):
+        yield from guesses
+
+
+def _canonical_columns(table: Table, taken: set[str]) -> Iterator[Guess]:
     for column in table.columns:
         if column.name in taken:
             continue
@@ -370,7 +379,8 @@ def value_guesses(table: Table, taken: set[str]) -> Iterator[Guess]:
             yield Guess("others", None, "not sure", reason, (question,))
     for column in own:
         is_value = words.has_word(column.name, (*words.OUTCOME, *words.COST))
-        if column.looks == "number" and (is_value or not _names_id(column)):
+        is_time = _named_in(column, words.TIME) or "date" in words.words(column.name)
+        if column.looks == "number" and (is_value or not (is_time or _names_id(column))):
             what = f"{column.name} is text that looks like numbers"
             question = f"numbers: {what}: write them with a point, or name the `decimal` of the log"
             yield Guess("text", column, "not sure", what, (question,))

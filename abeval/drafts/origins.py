@@ -7,7 +7,14 @@ from pathlib import Path
 
 from abeval.drafts import words
 from abeval.drafts.columns import FEW, Column, Table
-from abeval.drafts.guess import MOST_VARIANTS, looked, names_control, unit_guess, variant_of
+from abeval.drafts.guess import (
+    MOST_VARIANTS,
+    looked,
+    names_control,
+    unit_guess,
+    variant_candidates,
+    variant_of,
+)
 from abeval.drafts.others import says_other, says_shown
 from abeval.engines.duckdb import DuckDBEngine
 from abeval.engines.protocol import Engine
@@ -61,6 +68,10 @@ def tables_of(
         if by_variant and variant_of(engine, table, False).column is None:
             paths = by_variant
             engine.add_log(relation, LogSource(path=paths))
+            table = looked(engine, relation)
+        if flags := [c.name for c in variant_candidates(table)[:1] if c.kind == "boolean"]:
+            # In text files, names of variants are text, such as Yes.
+            engine.add_log(relation, LogSource(path=paths, columns={"variant": flags[0]}))
             table = looked(engine, relation)
         origin = Origin(_name(group[0]), _from(folder, paths))
         for part, own in _parts(engine, table, origin):

@@ -134,7 +134,9 @@ def _main(guesses: Sequence[Guess], tables: Tables) -> TomlTable:
 def _known_before(guesses: Sequence[Guess], tables: Tables) -> list[str]:
     """Return the covariates of a table of units."""
     known = (g.column for g in guesses if g.entry == "covariate" and tables.of_units)
-    return [_number(column) for column in known if column is not None]
+    return [
+        c.name if c.name.isidentifier() and c.kind != "boolean" else _number(c) for c in known if c
+    ]
 
 
 def _other(other: Other, origin: Origin, unit: Column | None) -> TomlTable:
