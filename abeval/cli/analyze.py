@@ -33,6 +33,12 @@ _FLAGS = (
         to="covariates",
     ),
     _column("segment", list[str], "Effects by its values too; repeat for more.", to="segments"),
+    _column(
+        "missing",
+        Literal["zero", "drop"],
+        "Units without a value count as 0, or do not count. Default: they are refused.",
+        metavar="zero|drop",
+    ),
     _column("control", str, "Default: the one called so, or the first by name.", metavar="VARIANT"),
 )
 
@@ -50,7 +56,7 @@ def _load(file: Path | None, flags: dict[str, Any]) -> "LoadedExperiment":
         from abeval.api.entry import load_table
         from abeval.table.columns import TableOptions
 
-        loaded = load_table(file, TableOptions(**columns))
+        loaded = load_table(file, TableOptions(**columns, language="shell"))
     elif names:
         raise ExperimentError(f"--{names[0]} is for a table", "name its --variant too")
     elif is_table(file):

@@ -136,17 +136,18 @@ def _named_unit(column: Column, table: Table) -> Guess:
 
 
 def _cluster(clusters: Sequence[Column], named: Sequence[Column], table: Table) -> Guess:
-    """Guess that the coarsest column is the unit of which each value has one variant."""
+    """Guess that the coarsest column is the unit of which each value has one variant.
+
+    Variants that were not assigned by place would not be the same all over each place.
+    """
     best = clusters[0]
     units = f"{best.distinct:,} in {table.rows:,} rows, and each has one variant"
-    finer = [c.name for c in clusters if c.distinct > best.distinct] + [
-        c.name for c in named if words.named(c.name, ("id",)) is None
-    ]
-    if finer or not _names_id(best):
-        or_is = f", or {' or '.join(dict.fromkeys(finer))}" if finer else ", or each row"
-        question = f"unit: was {best.name} randomised{or_is}? There are {units}"
-        return Guess("unit", best, "not sure", units, (question,))
-    return Guess("unit", best, "likely", units)
+    finer = [c.name for c in (*clusters, *named) if c.distinct > best.distinct]
+    if words.has_word(best.name, words.PLACE) or (_names_id(best) and not finer):
+        return Guess("unit", best, "likely", units)
+    or_is = " or ".join(dict.fromkeys(finer)) or "each row"
+    question = f"unit: was {best.name} randomised, or {or_is}? There are {units}"
+    return Guess("unit", best, "not sure", units, (question,))
 
 
 def _named_in(column: Column, names: Sequence[str]) -> bool:

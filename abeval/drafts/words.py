@@ -13,13 +13,14 @@ UNIT = _listed(
     user_id userid user uid visitor_id visitor customer_id customer member_id player_id account_id
     client_id subject_id person_id device_id cookie_id cookie anonymous_id distinct_id auction_id
     session_id session participant_id participant patient_id patient respondent_id subject email
+    student_id student employee_id reader_id subscriber_id
     用户id usuario_id id_usuario пользователь id_пользователя utilisateur_id benutzer_id id
     """
 )
 PLACE = _listed(
     """
     store shop location school clinic city site branch hospital village household family cluster
-    class classroom restaurant warehouse county district team driver merchant seller account
+    class classroom restaurant warehouse county district region market team driver merchant seller
     """
 )
 """Units of which people or days are rows."""

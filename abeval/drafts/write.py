@@ -407,6 +407,8 @@ def _own(
         fields["unit"] = "share"
     if guess.decreases:
         fields["direction"] = "decrease"
+    if column.rows < tables.main.rows:
+        fields["missing"] = "drop"
     return {"name": name, "role": "goal", **fields}
 
 

@@ -92,7 +92,7 @@ def stores() -> World:
     ]
     frame = pd.concat(weeks, ignore_index=True)
     means = frame.groupby(["LocationID", "Promotion"]).SalesInThousands.mean().reset_index()
-    truth = {"salesinthousands": welch(means.SalesInThousands, means.Promotion == "Yes")}
+    truth = {"sales_in_thousands": welch(means.SalesInThousands, means.Promotion == "Yes")}
     return World(frame, (), "LocationID", truth, "keep_running", "impressions")
 
 
@@ -109,7 +109,7 @@ def schools() -> World:
             "score": (60 + effects[school] + random.normal(0, 10, 1_500)).round(1),
         }
     )
-    return World(frame, ("unit",), "school", {}, None, "impressions")
+    return World(frame, (), "school", {}, "keep_running", "impressions")
 
 
 def latency() -> World:
