@@ -75,6 +75,7 @@ def _drafted(
     own += guess.value_guesses(main, taken)
     taken |= {g.column.name for g in own if g.column is not None}
     own += guess.segment_guesses(main, taken)
+    own = list(guess.settled(engine, main, own, arms))
     parts = Tables(main, origins, others, one_row, of_units, period, models)
     text, questions = experiment_text(name, own, arms, parts, frozenset(builtin_metrics(30, 30)))
     return Draft(text, tuple(own), questions)
@@ -89,6 +90,8 @@ def _assigned(
     variant = variant_of(engine, inside, one_row)
     if period and (variant.column is None or variant.column.name != period.variant):
         period, inside, variant = None, main, variant_of(engine, main, one_row)
+    if variant.column is None and not any(other.kind for other in others):
+        variant = variant_of(engine, inside, one_row, weakly=True)
     exposures = next((other.table for other in others if other.kind == "exposures"), None)
     if variant.column is not None or exposures is None:
         return variant, arms_of(engine, inside, variant), period

@@ -13,12 +13,12 @@ from abeval.drafts.guess import Arms, Guess, time_unit
 from abeval.drafts.origins import Origin
 from abeval.drafts.others import Other
 from abeval.drafts.words import AVERAGED, UNIT, has_word, named, slug
-from abeval.engines.sql import literal, quoted
+from abeval.engines.sql import quoted
 from abeval.experiment.sources import CANONICAL_COLUMNS, OWN_TABLE
 from abeval.logs.mapping import cast_query
 from abeval.stats.srm import chi_square
 
-_NO_COLUMN = ("unit", "outcome", "covariate", "segment", "ratio", "text")
+_NO_COLUMN = ("unit", "outcome", "diagnostic", "covariate", "segment", "ratio", "text")
 """Guesses that are no canonical column."""
 
 
@@ -127,16 +127,15 @@ def _main(guesses: Sequence[Guess], tables: Tables) -> TomlTable:
     if len(columns):
         main.add("columns", columns)
     if known := _known_before(guesses, tables):
-        main.add("covariates", _noted(known, "likely: by their names they were before"))
+        hint = 'likely: they were before; [inference] adjust = "cuped" makes use of them'
+        main.add("covariates", _noted(known, hint))
     return main
 
 
 def _known_before(guesses: Sequence[Guess], tables: Tables) -> list[str]:
     """Return the covariates of a table of units."""
     known = (g.column for g in guesses if g.entry == "covariate" and tables.of_units)
-    return [
-        c.name if c.name.isidentifier() and c.kind != "boolean" else _number(c) for c in known if c
-    ]
+    return [c.name if c.name.isidentifier() else c.number for c in known if c is not None]
 
 
 def _other(other: Other, origin: Origin, unit: Column | None) -> TomlTable:
@@ -338,18 +337,14 @@ def _write_metrics(
     builtin: Collection[str],
 ) -> Iterator[str]:
     document.add(tomlkit.nl())
-    if _known_before(guesses, tables):
-        document.add("inference", tomlkit.item({"adjust": "cuped"}))
-        document.add(tomlkit.nl())
     entries = tomlkit.aot()
     taken = {*builtin}
     unit = guesses[0].column
     own = [(g, g.column) for g in guesses if g.column is not None]
-    outcomes = [(g, column) for g, column in own if g.entry in ("outcome", "ratio")]
-    for guess, column in outcomes:
-        if not _asks(guess):
-            fields = _own(guess, column, unit, tables, taken)
-            entries.append(_metric(fields, f"{guess.certainty}: {guess.reason}"))
+    values = [(g, c) for g, c in own if g.entry in ("outcome", "ratio", "diagnostic")]
+    for guess, column in values:
+        fields = _own(guess, column, unit, tables, taken)
+        entries.append(_metric(fields, f"{guess.certainty}: {guess.reason}"))
     for name, other in tables.events.items():
         for fields in _of_events(name, other):
             entries.append(_metric(fields, f"likely: of the rows of {name} since the exposure"))
@@ -363,23 +358,21 @@ def _write_metrics(
         _comment(document, "choose others, add entries for all:", "[[metrics]]", 'name = "ctr"')
     if len(entries):
         document.add("metrics", entries)
-    unsure = [(g, column) for g, column in outcomes if _asks(g)]
     known = [(g, c) for g, c in own if g.entry == "covariate" and not tables.of_units]
-    titles = (("NOT SURE: Outcomes, or known before?", unsure), ("Known before:", known))
-    for title, listed in titles:
-        if listed:
-            document.add(tomlkit.nl())
-            _comment(document, title)
-        for guess, column in listed:
-            fields = _own(guess, column, unit, tables, taken)
-            lines = (f"{key} = {tomlkit.item(value).as_string()}" for key, value in fields.items())
-            _comment(document, "[[metrics]]", *lines)
+    if known:
+        document.add(tomlkit.nl())
+        _comment(document, "Known before:")
+    for guess, column in known:
+        fields = _own(guess, column, unit, tables, taken)
+        lines = (f"{key} = {tomlkit.item(value).as_string()}" for key, value in fields.items())
+        _comment(document, "[[metrics]]", *lines)
     for guess in guesses:
         yield from guess.questions if guess.entry != "unit" else ()
+    unsure = [c.name for g, c in values if g.entry == "outcome" and _asks(g) and not g.questions]
     if unsure:
-        yield f"outcomes: are {', '.join(column.name for _, column in unsure)} among them?"
+        yield f"outcomes: are {', '.join(unsure)} among them? They are diagnostics until then"
     if not len(entries) and not is_clicked:
-        yield "metrics: no column is surely an outcome; choose from those in the comments"
+        yield "metrics: no column is a number that could be an outcome"
 
 
 def _own(
@@ -389,9 +382,11 @@ def _own(
 
     Of several rows of a place, or where a sum says nothing, it is the mean of the rows.
     """
-    of_place = unit is not None and named(unit.name, UNIT) is None
-    of_rows = not tables.one_row and (of_place or has_word(column.name, AVERAGED))
-    name, value = slug(column.name), _number(column)
+    rows = tables.main.rows
+    of_place = unit is not None and named(unit.name, UNIT) is None and rows % unit.distinct > 0
+    is_mean = of_place or column.is_share or has_word(column.name, AVERAGED)
+    of_rows = not tables.one_row and is_mean and (of_place or not column.is_share)
+    name, value = slug(column.name), column.number
     fields: dict[str, object] = {"value": value}
     if guess.over is not None:
         name = f"{name}_per_{slug(guess.over.name)}"
@@ -407,19 +402,10 @@ def _own(
         fields["unit"] = "share"
     if guess.decreases:
         fields["direction"] = "decrease"
-    if column.rows < tables.main.rows:
+    if column.rows < rows:
         fields["missing"] = "drop"
-    return {"name": name, "role": "goal", **fields}
-
-
-def _number(column: Column) -> str:
-    """Write SQL of a column's number; a null remains one."""
-    value = quoted(column.name)
-    if column.answers is not None:
-        yes, no = (", ".join(map(literal, spelled)) for spelled in column.answers)
-        return f"case when {value} in ({yes}) then 1 when {value} in ({no}) then 0 end"
-    is_flag = column.kind == "boolean"
-    return f"case when {value} then 1 when not {value} then 0 end" if is_flag else value
+    role = "diagnostic" if _asks(guess) else "goal"
+    return {"name": name, "role": role, **fields}
 
 
 def _of_events(name: str, other: Other) -> Iterator[dict[str, object]]:
@@ -427,7 +413,7 @@ def _of_events(name: str, other: Other) -> Iterator[dict[str, object]]:
     yield {"name": f"any_{name}", "role": "goal", "log": name}
     for column in other.outcomes:
         named = f"{name}_{slug(column.name)}"
-        value = _number(column)
+        value = column.number
         yield {"name": named, "role": "goal", "log": name, "per_unit": "sum", "value": value}
 
 
