@@ -183,7 +183,7 @@ def _fits(entry: str, column: Column) -> bool:
     if entry in ("item_id", "request_id", "impression_id"):
         return column.kind in ("text", "integer") and column.distinct > FEW
     if entry == "position":
-        return column.kind == "integer" and (column.low or 0) >= 0
+        return column.is_whole and (column.low or 0) >= 0
     if entry == "category":
         return column.kind == "text"
     if entry == "propensity":
@@ -191,15 +191,18 @@ def _fits(entry: str, column: Column) -> bool:
     return column.is_number and (column.low or 0) >= 0
 
 
-def value_guesses(table: Table, taken: set[str]) -> Iterator[Guess]:
-    """Guess outcomes, covariates, and numbers of which neither is sure."""
+def value_guesses(table: Table, taken: set[str], has_goal: bool = False) -> Iterator[Guess]:
+    """Guess outcomes, covariates, and numbers of which neither is sure.
+
+    `has_goal` says that there is another goal, so that the only number need not be one.
+    """
     own = (column for column in table.columns if column.name not in taken)
     values = [column for column in own if column.distinct > 1 and column.is_number]
     names = {"".join(words.words(column.name)) for column in values}
     guesses = [g for column in values if (g := _value_guess(column, table, names)) is not None]
     outcomes = [g for g in guesses if g.entry == "outcome"]
     for one in guesses:
-        if outcomes == [one] and one.certainty == "not sure":
+        if outcomes == [one] and one.certainty == "not sure" and not has_goal:
             yield Guess("outcome", one.column, "likely", "no other column is a number to compare")
         else:
             yield one
@@ -217,7 +220,8 @@ def _value_guess(column: Column, table: Table, names: Set[str]) -> Guess | None:
         return Guess("outcome", column, "likely", f"its name says that it was after; {kind}")
     if words.has_word(column.name, words.OUTCOME):
         return Guess("outcome", column, "likely", kind)
-    if _numbers_rows(column, table) or words.has_word(column.name, words.DESCRIPTION):
+    is_type = words.named(column.name, words.EVENT_TYPE) is not None
+    if is_type or _numbers_rows(column, table) or words.has_word(column.name, words.DESCRIPTION):
         return None
     return Guess("outcome", column, "not sure", "an outcome, or known before?")
 

@@ -83,8 +83,10 @@ def _members(engine: DuckDBEngine, file: Path) -> list[Path]:
 
 
 def _columns(engine: DuckDBEngine, file: Path) -> tuple[str, ...]:
-    engine.add_log("raw_file", LogSource(path=str(file)))
-    return tuple(engine.columns("raw_file"))
+    relation = f"raw_file {file}"
+    engine.add_log(relation, LogSource(path=str(file)))
+    engine.spare(relation)
+    return tuple(engine.columns(relation))
 
 
 def _words_of(path: Path) -> tuple[str, ...]:

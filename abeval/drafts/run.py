@@ -10,8 +10,8 @@ from abeval.drafts.columns import Table, look
 from abeval.drafts.design import Period, models_guess, period_guess
 from abeval.drafts.guess import Arms, Guess, arms_of, variant_of
 from abeval.drafts.origins import Origin, tables_of
-from abeval.drafts.others import Other, main_table, moment, others_of
-from abeval.drafts.write import Tables, experiment_text
+from abeval.drafts.others import Named, Other, main_table, moment, others_of
+from abeval.drafts.write import Tables, experiment_text, has_ctr
 from abeval.engines.duckdb import DuckDBEngine
 from abeval.engines.sql import quoted
 from abeval.errors import LogError
@@ -51,13 +51,14 @@ def draft(frame: object, name: str = "experiment") -> Draft:
 def _drafted(
     engine: DuckDBEngine, tables: Sequence[Table], origins: Mapping[str, Origin], name: str
 ) -> Draft:
-    names = {relation: origin.name for relation, origin in origins.items()}
-    main = main_table(engine, tables, names)
+    named = [Named(engine, table, origins[table.relation].name) for table in tables]
+    first = main_table(named)
+    main = first.table
     if main.rows == 0:
         raise LogError("the table has no rows", "give files with data")
     unit = guess.unit_guess(main)
     one_row = unit.column is None or unit.column.distinct == main.rows
-    others = others_of(engine, [t for t in tables if t is not main], main, names)
+    others = others_of([one for one in named if one is not first], first)
     variant, arms, period = _assigned(engine, main, others, one_row)
     time = guess.time_guess(main)
     taken = {g.column.name for g in (unit, variant, time) if g.column is not None}
@@ -65,7 +66,7 @@ def _drafted(
     taken |= {g.column.name for g in own if g.column is not None}
     models = None if arms is None else models_guess(main, arms, taken)
     taken |= {column.name for column in models.scores.values()} if models else set()
-    own += guess.value_guesses(main, taken)
+    own += guess.value_guesses(main, taken, has_ctr(own, others))
     taken |= {g.column.name for g in own if g.column is not None}
     own += guess.segment_guesses(main, taken)
     of_units = unit.column is not None and one_row and guess.is_of_unit(time)
@@ -74,6 +75,13 @@ def _drafted(
         own[own.index(time)] = guess.no_time(time)
     parts = Tables(main, origins, others, one_row, of_units, period, models)
     text, questions = experiment_text(name, own, arms, parts, frozenset(builtin_metrics(30, 30)))
+    own += [
+        Guess(f"{other.kind}: {origins[other.table.relation].name}", None, "likely", other.reason)
+        for other in others
+        if other.kind is not None
+    ]
+    if period is not None:
+        own.append(Guess("period", None, "likely", f"from {period.start} on: {period.reason}"))
     return Draft(text, tuple(own), questions)
 
 

@@ -133,7 +133,7 @@ def _other(other: Other, origin: Origin, unit: Column | None) -> TomlTable:
     log = tomlkit.table()
     _add_rows(log, origin, keeps_variants="variant" in CANONICAL_COLUMNS.get(other.kind or "", ()))
     if other.casts:
-        query = cast_query(other.casts)
+        query = cast_query(other.casts, "try_cast")
         log.add("query", tomlkit.string(query, literal="'" not in query))
     _add_units_of(log, other.columns)
     if other.join:
@@ -200,7 +200,7 @@ def experiment_text(
     add_guess(document, "unit", "row" if unit.column is None else unit.column.name, unit)
     questions = [f"unit: {unit.reason}"] if _asks(unit) else []
     _write_period(document, tables.period)
-    questions += _write_variants(document, arms, by_entry["variant"], tables.models)
+    questions += _write_variants(document, arms, by_entry["variant"], tables)
     document.add(tomlkit.nl())
     questions += write_logs(document, guesses, tables)
     _write_segments(document, guesses)
@@ -225,8 +225,9 @@ def _write_period(document: tomlkit.TOMLDocument, period: Period | None) -> None
 
 
 def _write_variants(
-    document: tomlkit.TOMLDocument, arms: Arms | None, variant: Guess, models: Models | None
+    document: tomlkit.TOMLDocument, arms: Arms | None, variant: Guess, tables: Tables
 ) -> Iterator[str]:
+    models, files = tables.models, tables.origins[tables.main.relation].files
     if arms is None:
         _comment(
             document,
@@ -235,7 +236,8 @@ def _write_variants(
             "[assignment] a `salt`: units are then assigned by hash.",
         )
         document.add("control", tomlkit.item("?"))
-        yield f"variant: {variant.reason}"
+        by_file = " Or is each file of one variant: path = { NAME = FILE, … }?"
+        yield f"variant: {variant.reason}{by_file if len(files) > 1 else ''}"
         return
     if _asks(variant):
         yield f"variant: is it {variant.column.name if variant.column else '?'}? {variant.reason}"
@@ -330,8 +332,7 @@ def _write_metrics(
     for name, other in tables.events.items():
         for fields in _of_events(name, other):
             entries.append(_metric(fields, f"likely: of the rows of {name} since the exposure"))
-    is_clicked = any(g.entry == "click" for g in guesses)
-    is_clicked = is_clicked or any(other.kind == "clicks" for other in tables.others)
+    is_clicked = has_ctr(guesses, tables.others)
     ctr = {"name": "ctr", "role": "goal"}
     if is_clicked and len(entries):
         entries.insert(0, _metric(ctr, "clicks / impressions"))
@@ -342,7 +343,8 @@ def _write_metrics(
         document.add("metrics", entries)
     unsure = [g.column for g in outcomes if _asks(g) and g.column is not None]
     known = [g.column for g in guesses if g.entry == "covariate" and g.column is not None]
-    titles = (("NOT SURE: Outcomes, or known before?", unsure), ("Known before:", known))
+    doubt = "Outcomes, or known before?"
+    titles = ((doubt if is_clicked else f"NOT SURE: {doubt}", unsure), ("Known before:", known))
     for title, columns in titles:
         if columns:
             document.add(tomlkit.nl())
@@ -351,10 +353,16 @@ def _write_metrics(
             own = _own(column, tables.one_row, builtin)
             lines = (f"{key} = {tomlkit.item(value).as_string()}" for key, value in own.items())
             _comment(document, "[[metrics]]", *lines)
-    if unsure:
+    if unsure and not is_clicked:
         yield f"outcomes: are {', '.join(column.name for column in unsure)} among them?"
     if not len(entries) and not is_clicked:
         yield "metrics: no column is surely an outcome; choose from those in the comments"
+
+
+def has_ctr(guesses: Sequence[Guess], others: Sequence[Other]) -> bool:
+    """Say whether the logs have clicks."""
+    kinds = {*(g.entry for g in guesses), *(other.kind for other in others)}
+    return bool(kinds & {"click", "clicks"})
 
 
 def _own(column: Column, one_row: bool, builtin: Collection[str]) -> dict[str, object]:

@@ -17,6 +17,8 @@ from tests.drafts.tables import Shape, shapes
 from tests.real_logs import need
 
 SHAPES = shapes()
+CTR = [{"name": "ctr"}]
+"""The goal of a draft that names no metric."""
 FORMATS = ("csv", "parquet", "jsonl")
 
 
@@ -49,7 +51,8 @@ def test_unit_variant_and_outcomes_are_right_or_asked(name: str, tmp_path: Path)
         assert any(question.startswith("control") for question in own.questions)
     else:
         assert entries["control"] == shape.control
-    goals = {metric.get("value", metric["name"]) for metric in entries["metrics"]}
+    metrics = entries.get("metrics", CTR)
+    goals = {metric.get("value", metric["name"]) for metric in metrics}
     columns = {c for c in [*shape.frame.columns, "ctr"] if any(c in goal for goal in goals)}
     assert shape.outcomes <= columns
     assert len(goals) == len(shape.outcomes)
@@ -66,7 +69,7 @@ def test_the_file_as_it_stands_gives_the_tables_own_means(name: str, tmp_path: P
     frame = shape.frame
     own = frame[frame[str(shape.variant)].astype(str) == entries["control"]]
     units = len(own) if shape.unit == "row" else own[shape.unit].nunique()
-    for metric in entries["metrics"]:
+    for metric in entries.get("metrics", CTR):
         if metric["name"] == "ctr":
             click = own.filter(like="click").iloc[:, 0]
             assert result["ctr"].control == pytest.approx(click.mean(), rel=1e-9)
