@@ -181,7 +181,8 @@ def canonical_guesses(table: Table, taken: set[str]) -> Iterator[Guess]:
 
 def _fits(entry: str, column: Column) -> bool:
     if entry in ("item_id", "request_id", "impression_id"):
-        return column.kind in ("text", "integer") and column.distinct > FEW
+        is_id = column.distinct > FEW or words.words(column.name)[-1] in ("id", "item")
+        return column.kind in ("text", "integer") and is_id
     if entry == "position":
         return column.is_whole and (column.low or 0) >= 0
     if entry == "category":

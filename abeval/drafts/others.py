@@ -66,6 +66,10 @@ class Named:
     def columns(self) -> dict[str, Column]:
         """Return entry → column of a log of impressions or clicks."""
         unit, time = unit_guess(self.table).column, time_guess(self.table).column
+        if unit is None:
+            # A table of few units, such as refunds.
+            ids = (c for c in self.table.columns if c.may_be_id)
+            unit = next((c for c in ids if words.named(c.name, words.UNIT) is not None), None)
         taken = set() if unit is None else {unit.name}
         own = {g.entry: g.column for g in canonical_guesses(self.table, taken)}
         return {e: c for e, c in {"unit_id": unit, "ts": time, **own}.items() if c is not None}

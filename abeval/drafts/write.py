@@ -90,9 +90,7 @@ def write_logs(
     if len(events):
         logs.add("events", events)
     document.add("logs", logs)
-    own = tables.origins[tables.main.relation]
-    if own.question:
-        yield own.question
+    yield from (origin.question for origin in tables.origins.values() if origin.question)
     for other in tables.others:
         origin = tables.origin(other)
         named = ", ".join(origin.files) + (f" where {origin.where}" if origin.where else "")
@@ -152,9 +150,9 @@ def _add_rows(
     log: TomlTable, origin: Origin, keeps_one: bool = False, keeps_variants: bool = True
 ) -> None:
     """Say whose files and which of their rows a log is."""
-    if isinstance(origin.paths, Mapping) and keeps_variants:
+    if keeps_variants and origin.files and "" not in origin.paths:
         paths = tomlkit.inline_table()
-        paths.update({v: one[0] if len(one) == 1 else [*one] for v, one in origin.paths.items()})
+        paths.update({v: one[0] if len(one) == 1 else one for v, one in origin.paths.items()})
         log.add("path", paths.comment("likely: each variant has its own files"))
     elif origin.files:
         is_one = keeps_one and len(origin.files) == 1

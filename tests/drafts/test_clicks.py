@@ -391,3 +391,20 @@ def test_the_sample_ends_in_its_scorecard(tmp_path: Path) -> None:
         assert numbers[0][:2] == pytest.approx(numbers[1][:2], rel=tolerance)
         if tolerance < 1e-3:
             assert numbers[0] == pytest.approx(numbers[1], rel=tolerance)
+
+
+def test_a_table_of_what_units_did_is_parted_beside_the_impressions(tmp_path: Path) -> None:
+    table = events((CLICKED, "click"), (PAID, "purchase"), (PAID.iloc[:5], "refund"))
+    files = written(tmp_path, impressions=SEEN, actions=table)
+    draft, entries, result = both_commands(files, tmp_path)
+    assert draft.questions == ()
+    assert entries["logs"]["clicks"]["where"] == "event = 'click'"
+    assert list(entries["logs"]["events"]) == ["purchase", "refund"]
+    assert_ctr(result)
+
+
+def test_clicks_of_few_items_are_tied(tmp_path: Path) -> None:
+    few = world(items=9)
+    seen, clicks = (frame.assign(time=iso(frame.time)) for frame in few)
+    _, _, result = both_commands(written(tmp_path, impressions=seen, clicks=clicks), tmp_path)
+    assert_ctr(result, true_ctr(few))
