@@ -194,6 +194,10 @@ def is_of_units(table: Table, unit: Guess, time: Guess) -> bool:
     return is_one and not entries & of_rows and not {"click", "position"} <= entries
 
 
+OF_ROWS = {"click", "item_id", "request_id", "impression_id"}
+"""Entries without one of which a score or a category is a property of the unit."""
+
+
 def has_one_row(unit: Guess) -> bool:
     """Say whether no unit has a second row."""
     return unit.column is None or unit.column.distinct == unit.column.rows
@@ -335,16 +339,7 @@ def time_unit(column: Column) -> str | None:
 
 
 def canonical_guesses(table: Table, taken: set[str]) -> Iterator[Guess]:
-    """Guess click, item, position, score and the like, by name and content.
-
-    Without a click, an item or a list, a score or a category is a property of the unit.
-    """
-    guesses = list(_canonical_columns(table, taken))
-    if any(g.entry in ("click", "item_id", "request_id", "impression_id") for g in guesses):
-        yield from guesses
-
-
-def _canonical_columns(table: Table, taken: set[str]) -> Iterator[Guess]:
+    """Guess click, item, position, score and the like, by name and content."""
     for column in table.columns:
         if column.name in taken:
             continue
@@ -360,9 +355,10 @@ def _canonical_columns(table: Table, taken: set[str]) -> Iterator[Guess]:
 
 def _fits(entry: str, column: Column) -> bool:
     if entry in ("item_id", "request_id", "impression_id"):
-        return column.kind in ("text", "integer") and column.distinct > FEW
+        is_id = column.distinct > FEW or words.words(column.name)[-1] in ("id", "item")
+        return column.kind in ("text", "integer") and is_id
     if entry == "position":
-        return column.kind == "integer" and (column.low or 0) >= 0
+        return column.is_whole and (column.low or 0) >= 0
     if entry == "category":
         return column.kind == "text"
     if entry == "propensity":
@@ -416,10 +412,11 @@ def _value_guess(column: Column, table: Table, names: Set[str]) -> Guess | None:
     either = _either(column, is_cost, table)
     asked = tuple(_missing(column, table))
     if pair != "post" and not is_cost and not words.has_word(column.name, words.OUTCOME):
-        if _numbers_rows(column, table) or words.has_word(column.name, words.DESCRIPTION):
+        is_type = words.named(column.name, words.EVENT_TYPE) is not None
+        is_known = is_type or words.has_word(column.name, words.DESCRIPTION)
+        if is_known or _numbers_rows(column, table):
             return None
-        reason = either or "an outcome, or known before?"
-        return Guess("outcome", column, "not sure", reason, asked)
+        return Guess("outcome", column, "not sure", either or DOUBT, asked)
     if pair == "post":
         kind = f"its name says that it was after; {kind}"
     if either:
@@ -453,12 +450,16 @@ def _either(column: Column, is_cost: bool, table: Table) -> str:
     shows = any(words.has_word(c.name, (*words.SEEN, *words.CLICK)) for c in table.columns)
     either = words.has_word(column.name, words.EITHER) and not is_cost
     if both or (either and not (is_spend and buys and not shows)):
-        return "an outcome, of which more is better, or less?"
+        return EITHER
     return ""
 
 
+DOUBT = "an outcome, or known before?"
+EITHER = "an outcome, of which more is better, or less?"
+
+
 def settled(
-    engine: Engine, table: Table, guesses: Sequence[Guess], arms: Arms | None
+    engine: Engine, table: Table, guesses: Sequence[Guess], arms: Arms | None, has_ctr: bool
 ) -> Iterator[Guess]:
     """Keep doubts that matter: none where a sure outcome is there, and the doubtful is alike.
 
@@ -466,16 +467,17 @@ def settled(
     """
     variant = next(g.column for g in guesses if g.entry == "variant")
     doubtful = [g for g in guesses if g.entry == "outcome" and g.certainty == "not sure"]
-    is_sure = any(
-        g.entry in ("outcome", "ratio", "click") and g.certainty != "not sure" for g in guesses
-    )
+    is_sure = any(g.entry in ("outcome", "ratio") and g not in doubtful for g in guesses)
     columns = [g.column for g in doubtful if g.column is not None]
-    moved = {column.name for column in columns}
+    moved = set() if has_ctr else {column.name for column in columns}
     if is_sure and variant is not None and arms is not None and columns:
-        moved = _moved(engine, table, columns, variant, arms)
+        moved &= _moved(engine, table, columns, variant, arms)
     for one in guesses:
         if one in doubtful and one.column is not None and one.column.name not in moved:
             yield replace(one, entry="diagnostic", questions=())
+        elif one in doubtful and one.column is not None and one.reason == EITHER:
+            question = f"direction: is more {one.column.name} better, or less? Give it a `role`"
+            yield replace(one, questions=(*one.questions, f"{question} and a `direction`"))
         else:
             yield one
 

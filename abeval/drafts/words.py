@@ -47,7 +47,8 @@ CLICK = ("click", "clicked", "is_click", "is_clicked", "clicks", "click_flag")
 COLUMNS = {
     "item_id": _listed(
         "item_id item video_id article_id movie_id product_id sku ad_id doc_id document_id "
-        "news_id content_id"
+        "news_id content_id track_id song_id post_id listing_id goods_id creative_id asin "
+        "video article movie product sku ad doc document news content track song post listing goods"
     ),
     "position": _listed("position pos rank slot"),
     "score": _listed("score pctr p_ctr prediction pred predicted_ctr model_score"),

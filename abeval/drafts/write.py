@@ -9,7 +9,7 @@ from tomlkit.items import Table as TomlTable
 
 from abeval.drafts.columns import Column, Table
 from abeval.drafts.design import Models, Period
-from abeval.drafts.guess import Arms, Guess, time_unit
+from abeval.drafts.guess import DOUBT, Arms, Guess, time_unit
 from abeval.drafts.origins import Origin
 from abeval.drafts.others import Other
 from abeval.drafts.words import AVERAGED, UNIT, has_word, named, slug
@@ -90,9 +90,7 @@ def write_logs(
     if len(events):
         logs.add("events", events)
     document.add("logs", logs)
-    own = tables.origins[tables.main.relation]
-    if own.question:
-        yield own.question
+    yield from (origin.question for origin in tables.origins.values() if origin.question)
     for other in tables.others:
         origin = tables.origin(other)
         named = ", ".join(origin.files) + (f" where {origin.where}" if origin.where else "")
@@ -142,7 +140,7 @@ def _other(other: Other, origin: Origin, unit: Column | None) -> TomlTable:
     log = tomlkit.table()
     _add_rows(log, origin, keeps_variants="variant" in CANONICAL_COLUMNS.get(other.kind or "", ()))
     if other.casts:
-        query = cast_query(other.casts)
+        query = cast_query(other.casts, "try_cast")
         log.add("query", tomlkit.string(query, literal="'" not in query))
     _add_units_of(log, other.columns)
     if other.join:
@@ -161,9 +159,9 @@ def _add_rows(
     log: TomlTable, origin: Origin, keeps_one: bool = False, keeps_variants: bool = True
 ) -> None:
     """Say whose files and which of their rows a log is."""
-    if isinstance(origin.paths, Mapping) and keeps_variants:
+    if keeps_variants and origin.files and "" not in origin.paths:
         paths = tomlkit.inline_table()
-        paths.update({v: one[0] if len(one) == 1 else [*one] for v, one in origin.paths.items()})
+        paths.update({v: one[0] if len(one) == 1 else one for v, one in origin.paths.items()})
         log.add("path", paths.comment("likely: each variant has its own files"))
     elif origin.files:
         is_one = keeps_one and len(origin.files) == 1
@@ -209,7 +207,7 @@ def experiment_text(
     add_guess(document, "unit", "row" if unit.column is None else unit.column.name, unit)
     questions = [*unit.questions]
     _write_period(document, tables.period)
-    questions += _write_variants(document, arms, by_entry["variant"], tables.models)
+    questions += _write_variants(document, arms, by_entry["variant"], tables)
     document.add(tomlkit.nl())
     questions += write_logs(document, guesses, tables)
     _write_segments(document, guesses)
@@ -241,8 +239,9 @@ def _write_period(document: tomlkit.TOMLDocument, period: Period | None) -> None
 
 
 def _write_variants(
-    document: tomlkit.TOMLDocument, arms: Arms | None, variant: Guess, models: Models | None
+    document: tomlkit.TOMLDocument, arms: Arms | None, variant: Guess, tables: Tables
 ) -> Iterator[str]:
+    models, files = tables.models, tables.origins[tables.main.relation].files
     if arms is None:
         _comment(
             document,
@@ -251,7 +250,8 @@ def _write_variants(
             "[assignment] a `salt`: units are then assigned by hash.",
         )
         document.add("control", tomlkit.item("?"))
-        yield f"variant: {variant.reason}"
+        by_file = " Or is each file of one variant: path = { NAME = FILE, … }?"
+        yield f"variant: {variant.reason}{by_file if len(files) > 1 else ''}"
         return
     if _asks(variant):
         yield f"variant: is it {variant.column.name if variant.column else '?'}? {variant.reason}"
@@ -341,15 +341,16 @@ def _write_metrics(
     taken = {*builtin}
     unit = guesses[0].column
     own = [(g, g.column) for g in guesses if g.column is not None]
-    values = [(g, c) for g, c in own if g.entry in ("outcome", "ratio", "diagnostic")]
+    is_clicked = has_ctr(guesses, tables.others)
+    kinds = ("outcome", "ratio") if is_clicked else ("outcome", "ratio", "diagnostic")
+    values = [(g, c) for g, c in own if g.entry in kinds]
+    beside = [(g, c) for g, c in own if g.entry == "diagnostic" and is_clicked]
     for guess, column in values:
         fields = _own(guess, column, unit, tables, taken)
         entries.append(_metric(fields, f"{guess.certainty}: {guess.reason}"))
     for name, other in tables.events.items():
         for fields in _of_events(name, other):
             entries.append(_metric(fields, f"likely: of the rows of {name} since the exposure"))
-    is_clicked = any(g.entry == "click" for g in guesses)
-    is_clicked = is_clicked or any(other.kind == "clicks" for other in tables.others)
     ctr = {"name": "ctr", "role": "goal"}
     if is_clicked and len(entries):
         entries.insert(0, _metric(ctr, "clicks / impressions"))
@@ -359,20 +360,26 @@ def _write_metrics(
     if len(entries):
         document.add("metrics", entries)
     known = [(g, c) for g, c in own if g.entry == "covariate" and not tables.of_units]
-    if known:
+    if known or beside:
         document.add(tomlkit.nl())
-        _comment(document, "Known before:")
-    for guess, column in known:
+        _comment(document, "Others, and what was known before:")
+    for guess, column in (*beside, *known):
         fields = _own(guess, column, unit, tables, taken)
         lines = (f"{key} = {tomlkit.item(value).as_string()}" for key, value in fields.items())
         _comment(document, "[[metrics]]", *lines)
     for guess in guesses:
         yield from guess.questions if guess.entry != "unit" else ()
-    unsure = [c.name for g, c in values if g.entry == "outcome" and _asks(g) and not g.questions]
+    unsure = [c.name for g, c in values if g.entry == "outcome" and g.reason == DOUBT]
     if unsure:
         yield f"outcomes: are {', '.join(unsure)} among them? They are diagnostics until then"
     if not len(entries) and not is_clicked:
         yield "metrics: no column is a number that could be an outcome"
+
+
+def has_ctr(guesses: Sequence[Guess], others: Sequence[Other]) -> bool:
+    """Say whether the logs have clicks."""
+    kinds = {*(g.entry for g in guesses), *(other.kind for other in others)}
+    return bool(kinds & {"click", "clicks"})
 
 
 def _own(

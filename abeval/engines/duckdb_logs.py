@@ -280,6 +280,8 @@ class Logs:
         hint = (
             "check that the file is complete and has the format of its name; otherwise set `format`"
         )
+        if files.variants:
+            hint = f"paths by variant are for files without a column {text_files.VARIANT}"
         with log_errors(f"{log} cannot be read from {', '.join(source.paths)}", hint):
             if files.kind == "parquet":
                 rows = f"from {text_files.parquet_rows(files, source)}"

@@ -53,7 +53,7 @@ def test_unit_variant_and_outcomes_are_right_or_asked(name: str, tmp_path: Path)
         assert any(question.startswith("control") for question in own.questions)
     else:
         assert entries["control"] == shape.control
-    metrics = entries.get("metrics", CTR)
+    metrics = [m for m in entries.get("metrics", CTR) if m.get("role") != "diagnostic"]
     goals = {metric.get("value", metric["name"]) for metric in metrics}
     columns = {c for c in [*shape.frame.columns, "ctr"] if any(c in goal for goal in goals)}
     assert shape.outcomes <= columns
@@ -74,6 +74,8 @@ def test_the_file_as_it_stands_gives_the_tables_own_means(name: str, tmp_path: P
     own = frame[frame[str(shape.variant)].astype(str) == entries["control"]]
     units = len(own) if shape.unit == "row" else own[shape.unit].nunique()
     for metric in entries.get("metrics", CTR):
+        if metric.get("role") == "diagnostic":
+            continue
         if metric["name"] == "ctr":
             click = own.filter(like="click").iloc[:, 0]
             assert result["ctr"].control == pytest.approx(click.mean(), rel=1e-9)

@@ -91,8 +91,8 @@ def stores() -> World:
         for week in range(1, 5)
     ]
     frame = pd.concat(weeks, ignore_index=True)
-    means = frame.groupby(["LocationID", "Promotion"]).SalesInThousands.mean().reset_index()
-    truth = {"sales_in_thousands": welch(means.SalesInThousands, means.Promotion == "Yes")}
+    means = frame.groupby(["LocationID", "Promotion"]).SalesInThousands.sum().reset_index()
+    truth = {"sales_in_thousands_per_unit": welch(means.SalesInThousands, means.Promotion == "Yes")}
     return World(frame, (), "LocationID", truth, "keep_running", "impressions")
 
 
@@ -109,7 +109,7 @@ def schools() -> World:
             "score": (60 + effects[school] + random.normal(0, 10, 1_500)).round(1),
         }
     )
-    return World(frame, (), "school", {}, "keep_running", "impressions")
+    return World(frame, ("direction",), "school", {}, None, "impressions")
 
 
 def latency() -> World:
@@ -169,7 +169,7 @@ def campaigns() -> World:
             "# of Purchase": random.integers(200, 900, 60),
         }
     )
-    return World(frame, ("unit", "direction: is more Spend"), "row", {})
+    return World(frame, ("unit",), "row", {})
 
 
 def clicks_of_users() -> World:
