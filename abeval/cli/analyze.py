@@ -34,6 +34,12 @@ _FLAGS = (
     ),
     _column("segment", list[str], "Effects by its values too; repeat for more.", to="segments"),
     _column("read", list[str], options.READ, metavar="KEY=VALUE"),
+    _column(
+        "missing",
+        Literal["zero", "drop"],
+        "Units without a value count as 0, or do not count. Default: they are refused.",
+        metavar="zero|drop",
+    ),
     _column("control", str, "Default: the one called so, or the first by name.", metavar="VARIANT"),
 )
 
@@ -52,7 +58,7 @@ def _load(file: Path | None, flags: dict[str, Any]) -> "LoadedExperiment":
         from abeval.table.columns import TableOptions
 
         columns["read"] = options.reading(columns.get("read"))
-        loaded = load_table(file, TableOptions(**columns))
+        loaded = load_table(file, TableOptions(**columns, language="shell"))
     elif names:
         raise ExperimentError(f"--{names[0]} is for a table", "name its --variant too")
     elif is_table(file):

@@ -7,7 +7,7 @@ from typing import Literal
 
 from abeval.drafts.words import yes_and_no
 from abeval.engines.protocol import Engine, whole
-from abeval.engines.sql import quoted
+from abeval.engines.sql import literal, quoted
 
 Kind = Literal["boolean", "integer", "real", "time", "text", "other"]
 
@@ -61,6 +61,16 @@ class Column:
         """Return the spellings of yes and of no, if it is text of nothing else."""
         is_text = self.kind == "text" and 2 <= self.distinct == len(self.values)
         return yes_and_no([value for value, _ in self.values]) if is_text else None
+
+    @property
+    def number(self) -> str:
+        """Write SQL of its number; a null remains one."""
+        value = quoted(self.name)
+        if self.answers is not None:
+            yes, no = (", ".join(map(literal, spelled)) for spelled in self.answers)
+            return f"case when {value} in ({yes}) then 1 when {value} in ({no}) then 0 end"
+        is_flag = self.kind == "boolean"
+        return f"case when {value} then 1 when not {value} then 0 end" if is_flag else value
 
     @property
     def is_share(self) -> bool:

@@ -3,6 +3,7 @@
 from collections.abc import Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, field, replace
 from itertools import pairwise
+from statistics import NormalDist
 from typing import Literal
 
 from abeval.drafts import words
@@ -136,17 +137,18 @@ def _named_unit(column: Column, table: Table) -> Guess:
 
 
 def _cluster(clusters: Sequence[Column], named: Sequence[Column], table: Table) -> Guess:
-    """Guess that the coarsest column is the unit of which each value has one variant."""
+    """Guess that the coarsest column is the unit of which each value has one variant.
+
+    Variants that were not assigned by place would not be the same all over each place.
+    """
     best = clusters[0]
     units = f"{best.distinct:,} in {table.rows:,} rows, and each has one variant"
-    finer = [c.name for c in clusters if c.distinct > best.distinct] + [
-        c.name for c in named if words.named(c.name, ("id",)) is None
-    ]
-    if finer or not _names_id(best):
-        or_is = f", or {' or '.join(dict.fromkeys(finer))}" if finer else ", or each row"
-        question = f"unit: was {best.name} randomised{or_is}? There are {units}"
-        return Guess("unit", best, "not sure", units, (question,))
-    return Guess("unit", best, "likely", units)
+    finer = [c.name for c in (*clusters, *named) if c.distinct > best.distinct]
+    if words.has_word(best.name, words.PLACE) or (_names_id(best) and not finer):
+        return Guess("unit", best, "likely", units)
+    or_is = " or ".join(dict.fromkeys(finer)) or "each row"
+    question = f"unit: was {best.name} randomised, or {or_is}? There are {units}"
+    return Guess("unit", best, "not sure", units, (question,))
 
 
 def _named_in(column: Column, names: Sequence[str]) -> bool:
@@ -192,26 +194,43 @@ def is_of_units(table: Table, unit: Guess, time: Guess) -> bool:
     return is_one and not entries & of_rows and not {"click", "position"} <= entries
 
 
+OF_ROWS = {"click", "item_id", "request_id", "impression_id"}
+"""Entries without one of which a score or a category is a property of the unit."""
+
+
 def has_one_row(unit: Guess) -> bool:
     """Say whether no unit has a second row."""
     return unit.column is None or unit.column.distinct == unit.column.rows
 
 
-def variant_candidates(table: Table) -> list[Column]:
-    """List columns of few values: with the surest control first, then by their names."""
-    kinds = ("text", "boolean", "integer")
-    few = [c for c in table.columns if 2 <= c.distinct <= MOST_VARIANTS and c.kind in kinds]
-    named = [c for c in few if words.named(c.name, words.VARIANT) is not None]
-    values = (*words.OUTCOME, *words.COST, *words.BEFORE)
-    other = [
-        c for c in few if c.kind == "text" and c not in named and not words.has_word(c.name, values)
-    ]
-    own = [*named, *(c for c in other if any(names_control(value) for value, _ in c.values))]
+def variant_candidates(table: Table, weakly: bool = False) -> list[Column]:
+    """List columns of few values: with the surest control first, then by their names.
+
+    `weakly` lists what only its values speak for, such as 0 and 1.
+    """
+    few = [c for c in table.columns if 2 <= c.distinct <= MOST_VARIANTS and c.kind != "time"]
+    few = [c for c in few if len(c.values) == c.distinct and (c.kind != "real" or c.is_whole)]
+    known = (*words.OUTCOME, *words.COST, *words.BEFORE, *words.DESCRIPTION)
+    named = [c for c in few if _rank(c, words.VARIANT) < len(words.VARIANT)]
+    others = [c for c in few if c not in named and not words.has_word(c.name, known)]
+    if weakly:
+        return [c for c in others if c.is_share or any(names_control(v) for v, _ in c.values)]
+    texts = [c for c in others if c.kind == "text" and any(names_control(v) for v, _ in c.values)]
+    own = [*named, *texts, *(c for c in others if c not in texts and _is_tested(c))]
     return sorted(own, key=lambda c: (not _has_sure_control(c), _rank(c, words.VARIANT)))
 
 
+def _is_tested(column: Column) -> bool:
+    """Say whether a column of 0 and 1 is called like a test, with as many of both."""
+    rows = [count for _, count in column.values]
+    parts = words.words(column.name)
+    return {*parts[:1], *parts[-1:]} & {*words.IN_VARIANT} != set() and min(rows) > 0.9 * max(rows)
+
+
 def _has_sure_control(column: Column) -> bool:
-    return any(names_control(value, surely=True) for value, _ in column.values)
+    values = [value for value, _ in column.values]
+    is_ab = sorted(value.strip().lower() for value in values) == list("abcdefghijkl")[: len(values)]
+    return is_ab or any(names_control(value, surely=True) for value in values)
 
 
 def variant_guess(
@@ -234,9 +253,12 @@ def variant_guess(
     is_sure = _has_sure_control(best)
     rivals = [c.name for c in fitting[1:] if _has_sure_control(c) or not is_sure]
     if words.named(best.name, words.VARIANT) is None:
-        certainty: Certainty = "not sure" if rivals or not is_sure else "likely"
-        listed = f"; or is it {' or '.join(rivals)}?" if rivals else ""
-        return Guess("variant", best, certainty, f"one of its values looks like a control{listed}")
+        is_likely = (is_sure or _is_tested(best)) and not rivals
+        values = ", ".join(repr(value) for value, _ in best.values)
+        reason = f"its values are {values}" + (
+            f"; or is it {' or '.join(rivals)}?" if rivals else ""
+        )
+        return Guess("variant", best, "likely" if is_likely else "not sure", reason)
     others = [c.name for c in fitting[1:] if words.named(c.name, words.VARIANT) is not None]
     if others:
         doubt = _rank(best, words.VARIANT) > SURE_NAMES and bool({*rivals} & {*others})
@@ -263,12 +285,12 @@ def arms(units: Mapping[str, int], joined: Mapping[str, tuple[str, ...]]) -> Arm
 
 def names_control(value: str, surely: bool = False) -> bool:
     """Say whether a value is the name of a control, and maybe of something else unless `surely`."""
-    parts = words.words(value)
+    parts = words.words(value.removesuffix(".0"))
     ends = {"".join(parts), *parts[:1], *parts[-1:]}
     return bool(ends & {*words.SURE_CONTROL}) or (
         not surely
         and (
-            words.named(value, words.CONTROL) is not None
+            words.named(value.removesuffix(".0"), words.CONTROL) is not None
             or (len(parts) > 1 and parts[0] in words.NEGATIVE)
         )
     )
@@ -333,9 +355,10 @@ def canonical_guesses(table: Table, taken: set[str]) -> Iterator[Guess]:
 
 def _fits(entry: str, column: Column) -> bool:
     if entry in ("item_id", "request_id", "impression_id"):
-        return column.kind in ("text", "integer") and column.distinct > FEW
+        is_id = column.distinct > FEW or words.words(column.name)[-1] in ("id", "item")
+        return column.kind in ("text", "integer") and is_id
     if entry == "position":
-        return column.kind == "integer" and (column.low or 0) >= 0
+        return column.is_whole and (column.low or 0) >= 0
     if entry == "category":
         return column.kind == "text"
     if entry == "propensity":
@@ -351,12 +374,8 @@ def value_guesses(table: Table, taken: set[str]) -> Iterator[Guess]:
     ]
     names = {"".join(words.words(column.name)) for column in values}
     guesses = [g for column in values if (g := _value_guess(column, table, names)) is not None]
-    outcomes = [g for g in guesses if g.entry == "outcome"]
-    if len(outcomes) == 1 and outcomes[0].certainty == "not sure":
-        only = replace(outcomes[0], certainty="likely", reason="the only number to compare")
-        guesses[guesses.index(outcomes[0])] = only
     counts = [c for c in values if c.is_count and c.kind != "boolean"]
-    clicks = next((c for c in counts if words.has_word(c.name, words.CLICK)), None)
+    clicks = next((c for c in counts if words.has_word(c.name, words.COUNTED)), None)
     shown = next((c for c in counts if words.has_word(c.name, words.SEEN)), None)
     if clicks is not None and shown is not None:
         yield Guess("ratio", clicks, "likely", f"{clicks.name} / {shown.name}", over=shown)
@@ -370,7 +389,8 @@ def value_guesses(table: Table, taken: set[str]) -> Iterator[Guess]:
             yield Guess("others", None, "not sure", reason, (question,))
     for column in own:
         is_value = words.has_word(column.name, (*words.OUTCOME, *words.COST))
-        if column.looks == "number" and (is_value or not _names_id(column)):
+        is_time = _named_in(column, words.TIME) or "date" in words.words(column.name)
+        if column.looks == "number" and (is_value or not (is_time or _names_id(column))):
             what = f"{column.name} is text that looks like numbers"
             question = f"numbers: {what}: write them with a point, or name the `decimal` of the log"
             yield Guess("text", column, "not sure", what, (question,))
@@ -389,13 +409,18 @@ def _value_guess(column: Column, table: Table, names: Set[str]) -> Guess | None:
     if pair == "pre" or (words.has_word(column.name, words.BEFORE) and not is_other):
         return Guess("covariate", column, "likely", "its name says that it was before")
     is_cost = words.has_word(column.name, words.COST) or _is_time_to(parts)
+    either = _either(column, is_cost, table)
+    asked = tuple(_missing(column, table))
+    if pair != "post" and not is_cost and not words.has_word(column.name, words.OUTCOME):
+        is_type = words.named(column.name, words.EVENT_TYPE) is not None
+        is_known = is_type or words.has_word(column.name, words.DESCRIPTION)
+        if is_known or _numbers_rows(column, table):
+            return None
+        return Guess("outcome", column, "not sure", either or DOUBT, asked)
     if pair == "post":
         kind = f"its name says that it was after; {kind}"
-    elif not is_cost and not words.has_word(column.name, words.OUTCOME):
-        if _numbers_rows(column, table) or words.has_word(column.name, words.DESCRIPTION):
-            return None
-        return Guess("outcome", column, "not sure", "an outcome, or known before?")
-    asked = (*_missing(column, table), *_direction(column, is_cost, table))
+    if either:
+        return Guess("outcome", column, "not sure", either, asked, decreases=is_cost)
     return Guess("outcome", column, "likely", kind, asked, decreases=is_cost)
 
 
@@ -404,29 +429,82 @@ def _is_time_to(parts: Sequence[str]) -> bool:
 
 
 def _missing(column: Column, table: Table) -> Iterator[str]:
-    if empty := table.rows - column.rows:
+    empty = table.rows - column.rows
+    if empty > FEW_EMPTY * table.rows:
         yield (
             f"missing: {column.name} is empty in {empty:,} of {table.rows:,} rows: does an empty "
             'one count as 0 (missing = "zero"), or not at all ("drop")?'
         )
 
 
-def _direction(column: Column, is_cost: bool, table: Table) -> Iterator[str]:
-    """Ask which direction is better, where both can be."""
-    both = (
-        is_cost
-        and _is_time_to(words.words(column.name))
-        and words.has_word(column.name, words.COST)
-    )
-    is_spend = words.has_word(column.name, ("spend", "spent", "spending"))
+FEW_EMPTY = 0.001
+"""Share of the rows up to which it does not matter what an empty one means."""
+
+
+def _either(column: Column, is_cost: bool, table: Table) -> str:
+    """Ask which direction is better, where both can be; empty where one is plain."""
+    parts = words.words(column.name)
+    both = is_cost and _is_time_to(parts) and words.has_word(column.name, words.COST)
+    is_spend = words.has_word(column.name, ("spend", "spent", "spending")) and "time" not in parts
     buys = any(words.has_word(c.name, words.BUYING) for c in table.columns)
     shows = any(words.has_word(c.name, (*words.SEEN, *words.CLICK)) for c in table.columns)
     either = words.has_word(column.name, words.EITHER) and not is_cost
     if both or (either and not (is_spend and buys and not shows)):
-        yield (
-            f"direction: is more {column.name} better, or less? "
-            f"It is taken for {'less' if is_cost else 'more'} (`direction`)"
-        )
+        return EITHER
+    return ""
+
+
+DOUBT = "an outcome, or known before?"
+EITHER = "an outcome, of which more is better, or less?"
+
+
+def settled(
+    engine: Engine, table: Table, guesses: Sequence[Guess], arms: Arms | None, has_ctr: bool
+) -> Iterator[Guess]:
+    """Keep doubts that matter: none where a sure outcome is there, and the doubtful is alike.
+
+    What does not differ between variants decides nothing, whatever it is.
+    """
+    variant = next(g.column for g in guesses if g.entry == "variant")
+    doubtful = [g for g in guesses if g.entry == "outcome" and g.certainty == "not sure"]
+    is_sure = any(g.entry in ("outcome", "ratio") and g not in doubtful for g in guesses)
+    columns = [g.column for g in doubtful if g.column is not None]
+    moved = set() if has_ctr else {column.name for column in columns}
+    if is_sure and variant is not None and arms is not None and columns:
+        moved &= _moved(engine, table, columns, variant, arms)
+    for one in guesses:
+        if one in doubtful and one.column is not None and one.column.name not in moved:
+            yield replace(one, entry="diagnostic", questions=())
+        elif one in doubtful and one.column is not None and one.reason == EITHER:
+            question = f"direction: is more {one.column.name} better, or less? Give it a `role`"
+            yield replace(one, questions=(*one.questions, f"{question} and a `direction`"))
+        else:
+            yield one
+
+
+def _moved(
+    engine: Engine, table: Table, columns: Sequence[Column], variant: Column, arms: Arms
+) -> set[str]:
+    """Return the columns whose means differ between variants by more than chance."""
+    each = ", ".join(
+        f"avg({c.number}), var_samp({c.number}) / greatest(count({c.number}), 1)" for c in columns
+    )
+    name = quoted(variant.name)
+    rows = engine.rows(
+        f"select cast({name} as varchar) as v, {each} from {quoted(table.relation)} "
+        f"where {name} is not null group by v"
+    )
+    values = {str(v): [float(x or 0) for x in own] for v, *own in rows}
+    limit = NormalDist().inv_cdf(1 - 0.025 / (len(columns) * max(len(values) - 1, 1)))
+    control = values.get(arms.control)
+    moved = set[str]()
+    for place, column in enumerate(columns):
+        for own in values.values():
+            mean, error = own[2 * place : 2 * place + 2]
+            base, base_error = (control or own)[2 * place : 2 * place + 2]
+            if control is None or abs(mean - base) > limit * (error + base_error) ** 0.5:
+                moved.add(column.name)
+    return moved
 
 
 def _pair(column: Column, names: Set[str]) -> str | None:
@@ -455,10 +533,10 @@ def _rank(column: Column, names: Sequence[str]) -> int:
     return len(names) if place is None else place
 
 
-def variant_of(engine: Engine, table: Table, one_row: bool) -> Guess:
+def variant_of(engine: Engine, table: Table, one_row: bool, weakly: bool = False) -> Guess:
     """Guess the column of the variant; `one_row` where no unit has a second row."""
     unit = unit_guess(table).column
-    candidates = [c for c in variant_candidates(table) if c != unit]
+    candidates = [c for c in variant_candidates(table, weakly) if c != unit]
     return variant_guess(candidates, _constant(engine, table, unit, candidates), one_row)
 
 

@@ -2,12 +2,18 @@
 
 import os
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from abeval.drafts import words
 from abeval.drafts.columns import FEW, Column, Table
-from abeval.drafts.guess import MOST_VARIANTS, looked, names_control, unit_guess, variant_of
+from abeval.drafts.guess import (
+    MOST_VARIANTS,
+    looked,
+    names_control,
+    variant_candidates,
+    variant_of,
+)
 from abeval.drafts.others import says_other, says_shown
 from abeval.drafts.reading import PLAIN, Reading, readings_of
 from abeval.engines.duckdb import DuckDBEngine
@@ -17,9 +23,6 @@ from abeval.engines.sql import literal, quoted
 from abeval.experiment.sources import LogSource
 from abeval.files import real
 
-Paths = Sequence[str] | Mapping[str, Sequence[str]]
-"""Files and folders of a table; by variant, where they say it."""
-
 
 @dataclass(frozen=True)
 class Origin:
@@ -27,14 +30,15 @@ class Origin:
 
     Attributes:
         name: The file's, or the type of the rows.
-        paths: As the experiment file names them; empty for a frame.
+        paths: Variant → paths as the experiment file names them; under the empty name where files
+            say no variant. Empty for a frame.
         where: SQL that chooses the rows among those of the files; empty for all.
         question: What a person has to say of the types of rows.
         reading: How the files are read.
     """
 
     name: str
-    paths: Paths = ()
+    paths: Mapping[str, list[str]] = field(default_factory=dict)
     where: str = ""
     question: str = ""
     reading: Reading = PLAIN
@@ -42,9 +46,7 @@ class Origin:
     @property
     def files(self) -> list[str]:
         """List the paths of all variants."""
-        if isinstance(self.paths, Mapping):
-            return [path for paths in self.paths.values() for path in paths]
-        return list(self.paths)
+        return [path for paths in self.paths.values() for path in paths]
 
 
 def tables_of(
@@ -58,18 +60,24 @@ def tables_of(
             groups.setdefault(key, (reading, []))[1].append(file)
     tables, origins = list[Table](), dict[str, Origin]()
     for place, (reading, group) in enumerate(groups.values()):
-        relation = f"raw_table_{place}"
-        paths: Paths = [str(file) for file in group]
-        engine.add_log(relation, LogSource.model_validate({"path": paths, **reading.entries}))
+        relation, paths = f"raw_table_{place}", {"": [str(file) for file in group]}
+        entries: dict[str, object] = {"path": paths[""], **reading.entries}
+        engine.add_log(relation, LogSource.model_validate(entries))
         table = looked(engine, relation)
         by_variant = files_by_variant(group)
         if by_variant and variant_of(engine, table, False).column is None:
             paths = by_variant
-            engine.add_log(relation, LogSource.model_validate({"path": paths, **reading.entries}))
+            entries = {**entries, "path": paths}
+            engine.add_log(relation, LogSource.model_validate(entries))
             table = looked(engine, relation)
-        name = reading.entries.get("table") or _name(group[0])
-        origin = Origin(name, _from(folder, paths), reading=reading)
-        for part, own in _parts(engine, table, origin):
+        if flags := [c.name for c in variant_candidates(table)[:1] if c.kind == "boolean"]:
+            # In text files, names of variants are text, such as Yes.
+            entries |= {"path": paths.get("", paths), "columns": {"variant": flags[0]}}
+            engine.add_log(relation, LogSource.model_validate(entries))
+            table = looked(engine, relation)
+        named = {variant: [_from(folder, path) for path in own] for variant, own in paths.items()}
+        origin = Origin(reading.entries.get("table") or _name(group[0]), named, reading=reading)
+        for part, own in _parts(engine, table, origin, is_alone=len(groups) == 1):
             tables.append(part)
             origins[part.relation] = own
     return tables, origins
@@ -124,60 +132,51 @@ def _shortened(files: list[str]) -> list[str]:
     return [top] if is_all else files
 
 
-def _from(folder: Path, paths: Paths) -> Paths:
-    """Return paths as the experiment file in a folder names them."""
-    if isinstance(paths, Mapping):
-        return {variant: _seen_from(folder, own) for variant, own in paths.items()}
-    return _seen_from(folder, paths)
+def _from(folder: Path, path: str) -> str:
+    """Return a path as the experiment file in a folder names it."""
+    own, home = real(path), real(folder)
+    return (own.relative_to(home) if own.is_relative_to(home) else own).as_posix()
 
 
-def _seen_from(folder: Path, paths: Sequence[str]) -> list[str]:
-    home = real(folder)
-    reals = [real(path) for path in paths]
-    return [
-        (path.relative_to(home) if path.is_relative_to(home) else path).as_posix() for path in reals
-    ]
+def _parts(
+    engine: Engine, table: Table, origin: Origin, is_alone: bool
+) -> Iterator[tuple[Table, Origin]]:
+    """Part a table by the type of its rows: what units saw, and what they did.
 
-
-def _parts(engine: Engine, table: Table, origin: Origin) -> Iterator[tuple[Table, Origin]]:
-    """Part a table of events by the type of its rows, where one type is what units saw."""
-    column = _type_column(table)
-    if column is None:
+    What they saw may be in another table, if it is not alone.
+    """
+    column = next(filter(_types_rows, table.columns), None)
+    is_clicked = any(words.named(c.name, words.CLICK) is not None for c in table.columns)
+    if column is None or is_clicked or not any(map(_names_unit, table.columns)):
         yield table, origin
         return
     values = [value for value, _ in column.values]
     listed = ", ".join(map(repr, values))
     shown = sorted(filter(says_shown, values), key=says_shown, reverse=True)
-    if not shown:
+    if column.kind != "text" or (is_alone and not shown):
         question = f"{column.name}: which of {listed} is an impression, and which a click?"
         yield table, replace(origin, question=question)
         return
-    question = ""
-    if len(shown) > 1:
-        question = f"{column.name}: are the impressions {shown[0]!r}? The types are {listed}"
     for place, value in enumerate(values):
         relation = f"{table.relation}_{place}"
         # Names of types of rows need no quotes.
-        where = f"{column.name if column.name.isidentifier() else quoted(column.name)} = "
-        where += literal(value)
+        name = column.name if column.name.isidentifier() else quoted(column.name)
+        where = f"{name} = {literal(value)}"
         engine.view(relation, f"select * from {quoted(table.relation)} where {where}")
-        asked = question if value == shown[0] else ""
-        yield looked(engine, relation), Origin(value, origin.files, where, asked, origin.reading)
+        is_doubtful = len(shown) > 1 and value == shown[0]
+        question = f"{column.name}: are the impressions {value!r}? The types are {listed}"
+        part = replace(origin, name=value, where=where, question=question if is_doubtful else "")
+        yield looked(engine, relation), part
 
 
-def _type_column(table: Table) -> Column | None:
-    """Find the column that says what a row is: something that a unit saw, or that it did."""
-    if unit_guess(table).column is None or any(
-        words.named(column.name, words.CLICK) is not None for column in table.columns
-    ):
-        return None
-    return next(filter(_types_rows, table.columns), None)
+def _names_unit(column: Column) -> bool:
+    return words.named(column.name, words.UNIT) is not None
 
 
 def _types_rows(column: Column) -> bool:
+    """Say whether a column says what a row is, in words or in codes."""
     if words.named(column.name, words.EVENT_TYPE) is None or not 2 <= column.distinct <= FEW:
         return False
     if column.kind == "text":
         return any(says_other(value) for value, _ in column.values)
-    # Codes of types, which only a person can read.
     return column.kind == "integer" and words.words(column.name)[1:] == ("type",)

@@ -1,7 +1,8 @@
 """Guess what the tables of several are: the impressions, their clicks, items, units, events."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from typing import Literal
 
 from abeval.drafts import words
@@ -53,22 +54,66 @@ class Other:
     question: str = ""
 
 
-def main_table(engine: Engine, tables: Sequence[Table], names: Mapping[str, str]) -> Table:
-    """Choose the impressions by their name, or the table that has unit and variant, the longest.
+@dataclass(frozen=True)
+class Named:
+    """A table with the name of its file, or of the type of its rows."""
 
-    Who is in which variant is not the main table where another says what units saw or did.
-    """
+    engine: Engine
+    table: Table
+    name: str
 
-    def rank(table: Table) -> tuple[int, bool, int]:
-        is_of_units = unit_guess(table).column is not None
-        shown = says_shown(names[table.relation]) if is_of_units else 0
-        return shown, variant_of(engine, table, False).column is not None, table.rows
+    @cached_property
+    def columns(self) -> dict[str, Column]:
+        """Return entry → column of a log of impressions or clicks."""
+        unit, time = unit_guess(self.table).column, time_guess(self.table).column
+        if unit is None:
+            # A table of few units, such as refunds.
+            ids = (c for c in self.table.columns if c.may_be_id)
+            unit = next((c for c in ids if words.named(c.name, words.UNIT) is not None), None)
+        taken = set() if unit is None else {unit.name}
+        own = {g.entry: g.column for g in canonical_guesses(self.table, taken)}
+        return {e: c for e, c in {"unit_id": unit, "ts": time, **own}.items() if c is not None}
 
-    first, *rest = sorted(tables, key=rank, reverse=True)
-    if not rest or not places_units(engine, first):
-        return first
-    rows = (t for t in rest if shows_rows(t) and not _is_event(names[t.relation], t))
-    return next(rows, first)
+    @cached_property
+    def variant(self) -> Column | None:
+        """Return the column of which most units have one value."""
+        return variant_of(self.engine, self.table, False).column
+
+    @property
+    def says_clicks(self) -> bool:
+        """Say whether its name is that of clicks."""
+        return words.has_word(self.name, words.CLICKS)
+
+    @property
+    def is_event(self) -> bool:
+        """Say whether rows are orders or the like, by the name or the columns."""
+        is_named = says_other(self.name) and not self.says_clicks
+        return is_named or any(_outcomes(self.table, ()))
+
+    @property
+    def has_one_row(self) -> bool:
+        """Say whether no unit has a second row."""
+        unit = self.columns.get("unit_id")
+        return unit is not None and unit.distinct == self.table.rows
+
+    @property
+    def shows_rows(self) -> bool:
+        """Say whether it has a unit, and clicks, items or positions."""
+        return "unit_id" in self.columns and bool(self.columns.keys() - {"unit_id", "ts"})
+
+    @property
+    def has_entries_alone(self) -> bool:
+        """Say whether it has units, times and what may be variants, and nothing else."""
+        known = {"unit_id", "ts"}
+        names = [self.columns[e].name for e in known & self.columns.keys()]
+        names += [column.name for column in variant_candidates(self.table)]
+        return known <= self.columns.keys() and {c.name for c in self.table.columns} <= {*names}
+
+    @property
+    def places_units(self) -> bool:
+        """Say whether it has who was in which variant, and nothing that they saw or did."""
+        is_of_units = self.has_one_row and not self.shows_rows
+        return self.variant is not None and (self.has_entries_alone or is_of_units)
 
 
 def says_shown(name: str) -> int:
@@ -82,233 +127,178 @@ def says_other(name: str) -> bool:
     return words.has_word(name, (*words.CLICKS, *words.OUTCOME, *words.EVENTS))
 
 
-def places_units(engine: Engine, table: Table) -> bool:
-    """Say whether a table has who was in which variant, and nothing that they saw or did."""
-    unit, time = unit_guess(table).column, time_guess(table).column
-    if unit is None or variant_of(engine, table, False).column is None:
-        return False
-    if unit.distinct == table.rows:
-        return not shows_rows(table)
-    names = {column.name for column in (unit, time, *variant_candidates(table)) if column}
-    return time is not None and all(column.name in names for column in table.columns)
+def main_table(tables: Sequence[Named]) -> Named:
+    """Choose the impressions by their name, or the table that has unit and variant, the longest.
+
+    Who is in which variant is not the main table where another says what units saw or did.
+    """
+
+    def rank(one: Named) -> tuple[int, bool, int]:
+        shown = says_shown(one.name) if "unit_id" in one.columns else 0
+        return shown, one.variant is not None, one.table.rows
+
+    first, *rest = sorted(tables, key=rank, reverse=True)
+    if not rest or not first.places_units:
+        return first
+    return next((one for one in rest if one.shows_rows and not one.is_event), first)
 
 
-def shows_rows(table: Table) -> bool:
-    """Say whether a table has a unit, and clicks, items or positions."""
-    return unit_guess(table).column is not None and bool(_canonical(table))
-
-
-def others_of(
-    engine: Engine, tables: Sequence[Table], main: Table, names: Mapping[str, str]
-) -> tuple[Other, ...]:
+def others_of(tables: Sequence[Named], main: Named) -> tuple[Other, ...]:
     """Guess what the tables beside the main one are; each kind but events once."""
     others: dict[str, Other] = {}
-    own = _entries(main)
-    named = sorted(tables, key=lambda table: not _says_clicks(names[table.relation]))
-    for table in named:
-        name = names[table.relation]
+    for one in sorted(tables, key=lambda one: not one.says_clicks):
         kinds = {other.kind for other in others.values()} - {"events"}
-        readings = (
-            _items(engine, table, main, own),
-            _clicks(engine, table, main, own, name),
-            _of_units(engine, table, main, own),
-        )
-        none = Other(table, None, reason="another file has these already")
-        other = next((one for one in readings if one and one.kind not in kinds), none)
-        if other.kind == "events" and _says_clicks(name):
-            other = replace(other, question=_no_clicks(engine, table, main, own))
-        others[table.relation] = other
-    return tuple(others[table.relation] for table in tables)
+        readings = (_items(one, main), _clicks(one, main), _of_units(one, main))
+        twice = Other(one.table, None, reason="another file has these already")
+        own = (reading for reading in readings if reading and reading.kind not in kinds)
+        others[one.table.relation] = next(own, twice)
+    return tuple(others[one.table.relation] for one in tables)
 
 
-def _entries(table: Table) -> dict[str, Column]:
-    """Return entry → column of a log of impressions or clicks."""
-    columns = {"unit_id": unit_guess(table).column, "ts": time_guess(table).column}
-    return {entry: c for entry, c in columns.items() if c is not None} | _canonical(table)
-
-
-def _canonical(table: Table) -> dict[str, Column]:
-    unit = unit_guess(table).column
-    taken = set() if unit is None else {unit.name}
-    guesses = canonical_guesses(table, taken)
-    return {one.entry: one.column for one in guesses if one.column is not None}
-
-
-def _items(engine: Engine, table: Table, main: Table, own: Mapping[str, Column]) -> Other | None:
+def _items(one: Named, main: Named) -> Other | None:
     """Guess that each row is an item of the impressions."""
-    columns = {**_canonical(table)}
-    item = columns.get("item_id")
-    if item is None or item.distinct < item.rows or item.rows < table.rows or "item_id" not in own:
+    named = next((c for c in one.table.columns if words.named(c.name, ("id",)) is not None), None)
+    is_of_items = words.has_word(one.name.rstrip("s"), words.COLUMNS["item_id"])
+    item = one.columns.get("item_id") or (named if is_of_items else None)
+    seen, unit = main.columns.get("item_id"), one.columns.get("unit_id")
+    if item is None or seen is None or item.distinct < one.table.rows:
         return None
-    is_of_unit = unit_guess(table).column is not None and time_guess(table).column is not None
-    if is_of_unit or _share(engine, (main, own["item_id"]), (table, item)) < JOINED:
+    is_of_units = unit not in (None, item) and "ts" in one.columns
+    if is_of_units or _share((main, seen), (one, item)) < JOINED:
         return None
-    columns = {entry: columns[entry] for entry in ("item_id", "category") if entry in columns}
-    return Other(table, "items", columns, casts=_casts(columns, own), reason="a row an item")
+    columns = {"item_id": item}
+    columns |= {e: c for e, c in one.columns.items() if e == "category"}
+    casts = _casts(columns, main)
+    return Other(one.table, "items", columns, casts=casts, reason="each row is an item")
 
 
-def _clicks(
-    engine: Engine, table: Table, main: Table, own: Mapping[str, Column], name: str
-) -> Other | None:
-    """Guess that rows are clicks: most of them follow an impression of the same keys."""
-    if table.rows > main.rows or (not _says_clicks(name) and _is_event(name, table)):
+def _clicks(one: Named, main: Named) -> Other | None:
+    """Guess that rows are clicks: most of them follow an impression of the same keys.
+
+    Those that are called clicks and follow none are events, with a question.
+    """
+    if one.table.rows > main.table.rows or (one.is_event and not one.says_clicks):
         return None
-    columns = _entries(table)
-    for join in _joins(columns, own):
-        known, after, soon = _followed(engine, (table, columns), (main, own), join)
+    both = one.columns.keys() & main.columns.keys()
+    joins = [j for j in _JOINS if {*j} <= both and ("unit_id" not in j or "ts" in both)]
+    known, after = 0.0, 0.0
+    for join in joins:
         by_time = "unit_id" in join
+        known, after, soon = _followed(one, main, join)
         if (after if by_time else known) < JOINED:
             continue
-        wanted = [e for e in CANONICAL_COLUMNS["clicks"] if e != "unit_id" or by_time]
-        used = {entry: columns[entry] for entry in wanted if entry in columns}
-        keys = " and ".join(columns[entry].name for entry in join)
-        reason = f"{after:.1%} of the rows follow an impression of their {keys}"
-        reason = reason if by_time else f"{known:.1%} of the rows have the {keys} of an impression"
-        question = "" if _says_clicks(name) or "dwell" in used else "are its rows clicks?"
+        keys = " and ".join(one.columns[entry].name for entry in join)
+        reason = f"{known:.1%} of the rows have the {keys} of an impression"
+        columns = {e: one.columns[e] for e in CANONICAL_COLUMNS["clicks"] if e in one.columns}
+        question = "" if one.says_clicks or "dwell" in columns else "are its rows clicks?"
+        if by_time:
+            reason += f", {after:.1%} of one before"
+        else:
+            columns.pop("unit_id", None)
         if by_time and soon < 0.9 * after:
             question = (
                 f"{1 - soon / after:.0%} of the clicks come later than 24 hours after their "
                 "impression, and do not count: is attribution_hours longer?"
             )
-        return Other(
-            table,
-            "clicks",
-            used,
-            join=join if by_time or join != _natural(columns, own) else (),
-            casts=_casts({entry: used[entry] for entry in join}, own),
-            reason=reason,
-            question=question,
+        casts = _casts({entry: columns[entry] for entry in join}, main)
+        is_default = join == joins[0] and not by_time
+        own = () if is_default else join
+        return Other(one.table, "clicks", columns, (), own, casts, reason, question)
+    if not one.says_clicks:
+        return None
+    question = "it shares no item, request or impression with the impressions, so it gives no CTR"
+    if joins:
+        question = (
+            f"{known:.0%} of its rows have ids of an impression, {after:.0%} of one before, so it "
+            "gives no CTR: are ids and times written alike in both files?"
         )
-    return None
+    return replace(_of_units(one, main), question=question)
 
 
-def _joins(columns: Mapping[str, Column], own: Mapping[str, Column]) -> Iterator[tuple[str, ...]]:
-    both = columns.keys() & own.keys()
-    for join in _JOINS:
-        if {*join} <= both and ("unit_id" not in join or "ts" in both):
-            yield join
-
-
-def _natural(columns: Mapping[str, Column], own: Mapping[str, Column]) -> tuple[str, ...] | None:
-    return next(_joins(columns, own), None)
-
-
-def _no_clicks(engine: Engine, table: Table, main: Table, own: Mapping[str, Column]) -> str:
-    """Ask why rows that are called clicks are those of no impressions."""
-    columns = _entries(table)
-    join = _natural(columns, own)
-    if join is None:
-        return (
-            "it shares no ids with the impressions, so it gives no CTR: which columns are theirs?"
-        )
-    known, after, _ = _followed(engine, (table, columns), (main, own), join)
-    keys = " and ".join(columns[entry].name for entry in join)
-    return (
-        f"{known:.0%} of its rows have the {keys} of an impression, {after:.0%} after it, so it "
-        "gives no CTR: are ids and times written alike?"
-    )
-
-
-def _of_units(engine: Engine, table: Table, main: Table, own: Mapping[str, Column]) -> Other:
+def _of_units(one: Named, main: Named) -> Other:
     """Guess what a table is that shares the main one's units."""
-    unit, time = unit_guess(table).column, time_guess(table)
-    if unit is None or "unit_id" not in own:
-        return Other(table, None, reason="no column names its unit, or an item of the impressions")
-    share = _share(engine, (table, unit), (main, own["unit_id"]))
+    unit, seen, time = (
+        one.columns.get("unit_id"),
+        main.columns.get("unit_id"),
+        one.columns.get("ts"),
+    )
+    if unit is None or seen is None:
+        return Other(one.table, None, reason="no column has units, or items of the impressions")
+    share = _share((one, unit), (main, seen))
     if share < JOINED:
-        reason = f"{share:.0%} of its {unit.name} are units of the other table"
-        return Other(table, None, reason=reason)
+        reason = f"{share:.0%} of its {unit.name} are units of the impressions"
+        return Other(one.table, None, reason=reason)
     columns = {"unit_id": unit}
-    casts = _casts(columns, own)
-    has_one_row = unit.distinct == table.rows
-    variant = variant_of(engine, table, has_one_row).column
-    is_placed = variant_of(engine, main, False).column is not None
-    if places_units(engine, table) and variant is not None and not (has_one_row and is_placed):
-        columns["variant"] = variant
-        if time.column is not None:
-            columns["ts"] = time.column
-        return Other(table, "exposures", columns, casts=casts, reason="units with their variant")
-    if time.column is None or (has_one_row and is_of_unit(time)):
-        reason = "a row a unit" if has_one_row else "units have several rows, without times"
-        return Other(table, "units" if has_one_row else None, columns, casts=casts, reason=reason)
-    if "ts" not in own:
-        return Other(table, None, reason="its rows have times, but the other table has none")
-    columns["ts"] = time.column
+    casts = _casts(columns, main)
+    is_dated = one.has_one_row and is_of_unit(time_guess(one.table))
+    if one.variant and (one.has_entries_alone or (one.places_units and not main.variant)):
+        columns["variant"] = one.variant
+        if time is not None and (one.has_entries_alone or not is_dated):
+            columns["ts"] = time
+        reason = "units with their variant"
+        return Other(one.table, "exposures", columns, casts=casts, reason=reason)
+    if time is None or is_dated:
+        kind: Kind | None = "units" if one.has_one_row else None
+        reason = "each row is a unit" if kind else "units have several rows, and those no times"
+        return Other(one.table, kind, columns, casts=casts, reason=reason)
+    if "ts" not in main.columns:
+        return Other(one.table, None, reason="its rows have times, but the impressions have none")
+    columns["ts"] = time
+    outcomes = tuple(_outcomes(one.table, columns.values()))
     reason = "rows of units, with times"
-    return Other(table, "events", columns, tuple(_outcomes(table, columns)), (), casts, reason)
+    return Other(one.table, "events", columns, outcomes, casts=casts, reason=reason)
 
 
-def _outcomes(table: Table, columns: Mapping[str, Column]) -> Iterator[Column]:
-    """List columns of numbers that are outcomes by their names."""
-    taken = {column.name for column in columns.values()}
-    for one in value_guesses(table, taken):
+def _outcomes(table: Table, columns: Iterable[Column]) -> Iterator[Column]:
+    """List columns of numbers that are outcomes by their names, beside these ones."""
+    for one in value_guesses(table, {column.name for column in columns}):
         column = one.column if one.entry == "outcome" else None
         if column is not None and words.has_word(column.name, words.OUTCOME):
             yield column
 
 
-def _says_clicks(name: str) -> bool:
-    return words.has_word(name, words.CLICKS)
-
-
-def _is_event(name: str, table: Table) -> bool:
-    """Say whether rows are orders or the like, by the table's name or its columns."""
-    is_named = says_other(name) and not _says_clicks(name)
-    return is_named or any(_outcomes(table, {}))
-
-
-def _casts(columns: Mapping[str, Column], own: Mapping[str, Column]) -> dict[str, str]:
-    """Return column → type, of ids that are written otherwise than those of the main table."""
+def _casts(columns: Mapping[str, Column], main: Named) -> dict[str, str]:
+    """Return column → type, of ids that are text in one table and numbers in the other."""
     casts = {}
     for entry, column in columns.items():
-        if entry == "ts" or entry not in own:
-            continue
-        if (own[entry].kind == "text") != (column.kind == "text") or column.kind == "real":
-            casts[column.name] = "varchar" if own[entry].kind == "text" else "bigint"
+        seen = main.columns.get(entry, column)
+        is_other = (seen.kind == "text") != (column.kind == "text") or column.kind == "real"
+        if entry != "ts" and is_other:
+            casts[column.name] = "varchar" if seen.kind == "text" else "bigint"
     return casts
 
 
-def _share(engine: Engine, part: tuple[Table, Column], whole: tuple[Table, Column]) -> float:
+def _share(part: tuple[Named, Column], every: tuple[Named, Column]) -> float:
     """Return the share of the ids of a column that another one has."""
     ids, known = (
-        f"select distinct {_text(column)} as id from {quoted(table.relation)} "
+        f"select distinct {_text(column)} as id from {quoted(one.table.relation)} "
         f"where {quoted(column.name)} is not null"
-        for table, column in (part, whole)
+        for one, column in (part, every)
     )
-    ((share,),) = engine.rows(
+    ((share,),) = part[0].engine.rows(
         "select avg(case when b.id is null then 0 else 1 end) "
         f"from ({ids}) a left join ({known}) b on a.id = b.id"
     )
     return float(share or 0)
 
 
-def _followed(
-    engine: Engine,
-    clicks: tuple[Table, Mapping[str, Column]],
-    seen: tuple[Table, Mapping[str, Column]],
-    join: Sequence[str],
-) -> tuple[float, float, float]:
+def _followed(clicks: Named, main: Named, join: Sequence[str]) -> tuple[float, float, float]:
     """Return the shares of clicks with an impression of their keys, before them, a day before."""
-    rows = (
-        f"select {', '.join(f'{_text(columns[e])} as k_{i}' for i, e in enumerate(join))}, "
-        f"{moment(columns['ts']) if 'ts' in columns else 'cast(null as timestamp)'} as t "
-        f"from {quoted(table.relation)}"
-        for table, columns in (clicks, seen)
+    rows, impressions = (
+        f"select {', '.join(f'{_text(one.columns[e])} as k_{i}' for i, e in enumerate(join))}, "
+        f"{moment(one.columns['ts']) if 'ts' in one.columns else 'cast(null as timestamp)'} as t "
+        f"from {quoted(one.table.relation)}"
+        for one in (clicks, main)
     )
     keys = " and ".join(f"c.k_{i} = s.k_{i}" for i in range(len(join)))
-    own = ", ".join(f"k_{i}" for i in range(len(join)))
-    shares = ", ".join(
-        f"avg(case when {condition} then 1.0 else 0.0 end)"
-        for condition in ("is_known", "last_seen is not null", "t - last_seen <= interval 1 day")
+    (shares,) = clicks.engine.rows(
+        f"with seen as ({impressions}), named as (select distinct * exclude t from seen), "
+        f"tied as (select c.*, s.k_0 is not null as is_known from ({rows}) c left join named s "
+        f"on {keys}) select count_if(is_known) / count(*), count(s.t) / count(*), "
+        "count_if(c.t - s.t <= interval 1 day) / count(*) from tied c "
+        f"asof left join (select * from seen where t is not null) s on {keys} and c.t >= s.t"
     )
-    (values,) = engine.rows(
-        f"with clicks as ({next(rows)}), seen as ({next(rows)}), "
-        "tied as (select c.*, s.k_0 is not null as is_known from clicks c "
-        f"left join (select distinct {own} from seen) s on {keys}) "
-        f"select {shares} from (select c.t, c.is_known, s.t as last_seen from tied c "
-        f"asof left join (select * from seen where t is not null) s on {keys} and c.t >= s.t)"
-    )
-    known, after, soon = (float(value or 0) for value in values)
+    known, after, soon = (float(share or 0) for share in shares)
     return known, after, soon
 
 
@@ -318,15 +308,12 @@ def _text(column: Column) -> str:
     return f"cast({f'cast({name} as bigint)' if column.kind == 'real' else name} as varchar)"
 
 
-_PER_SECOND = {"s": 1, "ms": 1_000, "us": 1_000_000, "ns": 1_000_000_000}
-
-
 def moment(column: Column) -> str:
     """Write SQL of a column of times as a timestamp in UTC."""
     name = quoted(column.name)
     if column.kind == "integer":
-        per_second = _PER_SECOND[time_unit(column) or "s"]
-        return f"make_timestamp(cast({name} * (1000000.0 / {per_second}) as bigint))"
+        per_second = {"s": 1, "ms": 1e3, "us": 1e6, "ns": 1e9}[time_unit(column) or "s"]
+        return f"make_timestamp(cast({name} * {1e6 / per_second} as bigint))"
     if column.type == "TIMESTAMP WITH TIME ZONE":
         return f"{name} at time zone 'UTC'"
-    return f"cast({name} as timestamp)"
+    return f"try_cast({name} as timestamp)"

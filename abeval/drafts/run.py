@@ -10,8 +10,8 @@ from abeval.drafts.columns import Table
 from abeval.drafts.design import Period, models_guess, period_guess
 from abeval.drafts.guess import Arms, Guess, arms_of, variant_of
 from abeval.drafts.origins import Origin, tables_of
-from abeval.drafts.others import Other, main_table, moment, others_of
-from abeval.drafts.write import Tables, experiment_text
+from abeval.drafts.others import Named, Other, main_table, moment, others_of
+from abeval.drafts.write import Tables, experiment_text, has_ctr
 from abeval.engines.duckdb import DuckDBEngine
 from abeval.engines.sql import quoted
 from abeval.errors import LogError
@@ -59,32 +59,41 @@ def draft(frame: object, name: str = "experiment") -> Draft:
 def _drafted(
     engine: DuckDBEngine, tables: Sequence[Table], origins: Mapping[str, Origin], name: str
 ) -> Draft:
-    names = {relation: origin.name for relation, origin in origins.items()}
-    first = main_table(engine, tables, names)
-    if first.rows == 0:
+    named = [Named(engine, table, origins[table.relation].name) for table in tables]
+    first = main_table(named)
+    if first.table.rows == 0:
         raise LogError("the table has no rows", "give files with data")
-    main, where, asked = guess.staged(engine, first)
+    main, where, asked = guess.staged(engine, first.table)
     if where:
-        origin = origins[first.relation]
+        origin = origins[first.table.relation]
         both = f"({origin.where}) and {where}" if origin.where else where
         asked = f"{origin.question} {asked}".strip()
         origins = {**origins, main.relation: replace(origin, where=both, question=asked)}
     unit, time = guess.unit_guess(main), guess.time_guess(main)
     one_row = guess.has_one_row(unit)
-    others = others_of(engine, [t for t in tables if t is not first], main, names)
+    others = others_of([one for one in named if one is not first], first)
     of_units = guess.is_of_units(main, unit, time) and not any(other.kind for other in others)
     variant, arms, period = _assigned(engine, main, others, one_row, is_timed=not of_units)
     taken = {g.column.name for g in (unit, variant, time) if g.column is not None}
     own = [unit, variant, guess.no_time(time) if of_units else time]
-    own += [] if of_units else guess.canonical_guesses(main, taken)
+    canonical = [] if of_units else list(guess.canonical_guesses(main, taken))
+    own += canonical if guess.OF_ROWS & {g.entry for g in canonical} else []
     taken |= {g.column.name for g in own if g.column is not None}
     models = None if arms is None or of_units else models_guess(main, arms, taken)
     taken |= {column.name for column in models.scores.values()} if models else set()
     own += guess.value_guesses(main, taken)
     taken |= {g.column.name for g in own if g.column is not None}
     own += guess.segment_guesses(main, taken)
+    own = list(guess.settled(engine, main, own, arms, has_ctr(own, others)))
     parts = Tables(main, origins, others, one_row, of_units, period, models)
     text, questions = experiment_text(name, own, arms, parts, frozenset(builtin_metrics(30, 30)))
+    own += [
+        Guess(f"{other.kind}: {origins[other.table.relation].name}", None, "likely", other.reason)
+        for other in others
+        if other.kind is not None
+    ]
+    if period is not None:
+        own.append(Guess("period", None, "likely", f"from {period.start} on: {period.reason}"))
     return Draft(text, tuple(own), questions)
 
 
@@ -97,6 +106,8 @@ def _assigned(
     variant = variant_of(engine, inside, one_row)
     if period and (variant.column is None or variant.column.name != period.variant):
         period, inside, variant = None, main, variant_of(engine, main, one_row)
+    if variant.column is None and not any(other.kind for other in others):
+        variant = variant_of(engine, inside, one_row, weakly=True)
     exposures = next((other.table for other in others if other.kind == "exposures"), None)
     if variant.column is not None or exposures is None:
         return variant, arms_of(engine, inside, variant), period

@@ -13,13 +13,14 @@ UNIT = _listed(
     user_id userid user uid visitor_id visitor customer_id customer member_id player_id account_id
     client_id subject_id person_id device_id cookie_id cookie anonymous_id distinct_id auction_id
     session_id session participant_id participant patient_id patient respondent_id subject email
+    student_id student employee_id reader_id subscriber_id
     用户id usuario_id id_usuario пользователь id_пользователя utilisateur_id benutzer_id id
     """
 )
 PLACE = _listed(
     """
     store shop location school clinic city site branch hospital village household family cluster
-    class classroom restaurant warehouse county district team driver merchant seller account
+    class classroom restaurant warehouse county district region market team driver merchant seller
     """
 )
 """Units of which people or days are rows."""
@@ -34,6 +35,8 @@ VARIANT = _listed(
     grup kelompok perlakuan گروپ گروہ
     """
 )
+IN_VARIANT = ("variant", "treatment", "treated", "treat", "experiment", "exp", "test", "arm")
+"""Words in the names of variants, which other columns may have too: `test_coupon`."""
 TIME = _listed(
     """
     ts timestamp event_time event_timestamp time datetime time_ms created_at occurred_at date day
@@ -44,7 +47,8 @@ CLICK = ("click", "clicked", "is_click", "is_clicked", "clicks", "click_flag")
 COLUMNS = {
     "item_id": _listed(
         "item_id item video_id article_id movie_id product_id sku ad_id doc_id document_id "
-        "news_id content_id"
+        "news_id content_id track_id song_id post_id listing_id goods_id creative_id asin "
+        "video article movie product sku ad doc document news content track song post listing goods"
     ),
     "position": _listed("position pos rank slot"),
     "score": _listed("score pctr p_ctr prediction pred predicted_ctr model_score"),
@@ -78,7 +82,7 @@ EVENTS = _listed(
 """What a unit does beside clicks; further ones are outcomes."""
 BEFORE = _listed(
     """
-    before pre prior past previous history historical recency tenure
+    before pre prior past previous history historical recency tenure since last
     """
 )
 NOT_BEFORE = (
@@ -92,7 +96,8 @@ OUTCOME = _listed(
     revenue spend spent sales gmv amount profit income visit visits visited signup signups signed_up
     sign_up registered activated retention retained return returned returns subscribed engaged
     engagement sessions rounds gamerounds views like likes share shares yes response responded
-    outcome success time_spent watch_time duration rating score nps ltv click clicked clicks ctr
+    success rating nps ltv click clicked clicks ctr after issued approved paid sold downloads
+    donation donations donated deposit deposits transactions earning earnings
     """
 )
 COST = _listed(
@@ -103,16 +108,21 @@ COST = _listed(
     churn churned cancel cancels cancelled canceled cancellation cancellations debt delay wait
     waiting load load_time response_time ttfb lcp fraud ticket tickets abandoned abandonment died
     death deaths mortality relapse readmission readmitted defect defects uninstall uninstalls
-    uninstalled dropout optout opt_out stockout stockouts
+    uninstalled dropout optout opt_out stockout stockouts attack attacks infection infected illness
+    injury injuries accident accidents pain
     """
 )
 """Outcomes of which less is better."""
-EITHER = _listed("spend spent spending price paid return returned returns duration time seconds ms")
+EITHER = _listed(
+    "spend spent spending price return returned returns duration time minutes seconds ms score "
+    "outcome result results"
+)
 """Outcomes of which more or less may be better."""
 BUYING = _listed("customer buyer shopper conversion converted purchase purchased order orders")
 """Beside these, what is spent is revenue."""
 AVERAGED = _listed("latency load time duration rating score price delay wait waiting nps ms ttfb")
 """Of several rows of a unit the mean says something, and the sum does not."""
+COUNTED = (*CLICK, "likes", "like")
 SEEN = ("impressions", "impression", "imps", "views", "pageviews", "displays")
 """Counts of what could be clicked."""
 STAGE = _listed(
@@ -136,7 +146,7 @@ SURE_CONTROL = _listed(
     """
 )
 """Names of a control, whole or as the first or last word, that mean nothing else."""
-NEGATIVE = ("no", "without", "non")
+NEGATIVE = ("no", "without")
 YES = _listed("yes y true t on 1 是 हाँ sí si نعم oui হ্যাঁ sim да はい ja ya ہاں")
 NO = _listed("no n false f off 0 否 नहीं لا non না não nao нет いいえ nein tidak نہیں")
 DESCRIPTION = _listed(

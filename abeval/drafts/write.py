@@ -9,16 +9,16 @@ from tomlkit.items import Table as TomlTable
 
 from abeval.drafts.columns import Column, Table
 from abeval.drafts.design import Models, Period
-from abeval.drafts.guess import Arms, Guess, time_unit
+from abeval.drafts.guess import DOUBT, Arms, Guess, time_unit
 from abeval.drafts.origins import Origin
 from abeval.drafts.others import Other
 from abeval.drafts.words import AVERAGED, UNIT, has_word, named, slug
-from abeval.engines.sql import literal, quoted
+from abeval.engines.sql import quoted
 from abeval.experiment.sources import CANONICAL_COLUMNS, OWN_TABLE
 from abeval.logs.mapping import cast_query
 from abeval.stats.srm import chi_square
 
-_NO_COLUMN = ("unit", "outcome", "covariate", "segment", "ratio", "text")
+_NO_COLUMN = ("unit", "outcome", "diagnostic", "covariate", "segment", "ratio", "text")
 """Guesses that are no canonical column."""
 
 
@@ -90,10 +90,10 @@ def write_logs(
     if len(events):
         logs.add("events", events)
     document.add("logs", logs)
-    own = tables.origins[tables.main.relation]
-    yield from own.reading.questions
-    if own.question:
-        yield own.question
+    for origin in tables.origins.values():
+        yield from origin.reading.questions
+        if origin.question:
+            yield origin.question
     for other in tables.others:
         origin = tables.origin(other)
         named = ", ".join(origin.files) + (f" where {origin.where}" if origin.where else "")
@@ -131,21 +131,22 @@ def _main(guesses: Sequence[Guess], tables: Tables) -> TomlTable:
     if len(columns):
         main.add("columns", columns)
     if known := _known_before(guesses, tables):
-        main.add("covariates", _noted(known, "likely: by their names they were before"))
+        hint = 'likely: they were before; [inference] adjust = "cuped" makes use of them'
+        main.add("covariates", _noted(known, hint))
     return main
 
 
 def _known_before(guesses: Sequence[Guess], tables: Tables) -> list[str]:
     """Return the covariates of a table of units."""
     known = (g.column for g in guesses if g.entry == "covariate" and tables.of_units)
-    return [_number(column) for column in known if column is not None]
+    return [c.name if c.name.isidentifier() else c.number for c in known if c is not None]
 
 
 def _other(other: Other, origin: Origin, unit: Column | None) -> TomlTable:
     log = tomlkit.table()
     _add_rows(log, origin, keeps_variants="variant" in CANONICAL_COLUMNS.get(other.kind or "", ()))
     if other.casts:
-        query = cast_query(other.casts)
+        query = cast_query(other.casts, "try_cast")
         log.add("query", tomlkit.string(query, literal="'" not in query))
     _add_units_of(log, other.columns)
     if other.join:
@@ -164,9 +165,9 @@ def _add_rows(
     log: TomlTable, origin: Origin, keeps_one: bool = False, keeps_variants: bool = True
 ) -> None:
     """Say whose files and which of their rows a log is."""
-    if isinstance(origin.paths, Mapping) and keeps_variants:
+    if keeps_variants and origin.files and "" not in origin.paths:
         paths = tomlkit.inline_table()
-        paths.update({v: one[0] if len(one) == 1 else [*one] for v, one in origin.paths.items()})
+        paths.update({v: one[0] if len(one) == 1 else one for v, one in origin.paths.items()})
         log.add("path", paths.comment("likely: each variant has its own files"))
     elif origin.files:
         is_one = keeps_one and len(origin.files) == 1
@@ -214,7 +215,7 @@ def experiment_text(
     add_guess(document, "unit", "row" if unit.column is None else unit.column.name, unit)
     questions = [*unit.questions]
     _write_period(document, tables.period)
-    questions += _write_variants(document, arms, by_entry["variant"], tables.models)
+    questions += _write_variants(document, arms, by_entry["variant"], tables)
     document.add(tomlkit.nl())
     questions += write_logs(document, guesses, tables)
     _write_segments(document, guesses)
@@ -246,8 +247,9 @@ def _write_period(document: tomlkit.TOMLDocument, period: Period | None) -> None
 
 
 def _write_variants(
-    document: tomlkit.TOMLDocument, arms: Arms | None, variant: Guess, models: Models | None
+    document: tomlkit.TOMLDocument, arms: Arms | None, variant: Guess, tables: Tables
 ) -> Iterator[str]:
+    models, files = tables.models, tables.origins[tables.main.relation].files
     if arms is None:
         _comment(
             document,
@@ -256,7 +258,8 @@ def _write_variants(
             "[assignment] a `salt`: units are then assigned by hash.",
         )
         document.add("control", tomlkit.item("?"))
-        yield f"variant: {variant.reason}"
+        by_file = " Or is each file of one variant: path = { NAME = FILE, … }?"
+        yield f"variant: {variant.reason}{by_file if len(files) > 1 else ''}"
         return
     if _asks(variant):
         yield f"variant: is it {variant.column.name if variant.column else '?'}? {variant.reason}"
@@ -342,23 +345,20 @@ def _write_metrics(
     builtin: Collection[str],
 ) -> Iterator[str]:
     document.add(tomlkit.nl())
-    if _known_before(guesses, tables):
-        document.add("inference", tomlkit.item({"adjust": "cuped"}))
-        document.add(tomlkit.nl())
     entries = tomlkit.aot()
     taken = {*builtin}
     unit = guesses[0].column
     own = [(g, g.column) for g in guesses if g.column is not None]
-    outcomes = [(g, column) for g, column in own if g.entry in ("outcome", "ratio")]
-    for guess, column in outcomes:
-        if not _asks(guess):
-            fields = _own(guess, column, unit, tables, taken)
-            entries.append(_metric(fields, f"{guess.certainty}: {guess.reason}"))
+    is_clicked = has_ctr(guesses, tables.others)
+    kinds = ("outcome", "ratio") if is_clicked else ("outcome", "ratio", "diagnostic")
+    values = [(g, c) for g, c in own if g.entry in kinds]
+    beside = [(g, c) for g, c in own if g.entry == "diagnostic" and is_clicked]
+    for guess, column in values:
+        fields = _own(guess, column, unit, tables, taken)
+        entries.append(_metric(fields, f"{guess.certainty}: {guess.reason}"))
     for name, other in tables.events.items():
         for fields in _of_events(name, other):
             entries.append(_metric(fields, f"likely: of the rows of {name} since the exposure"))
-    is_clicked = any(g.entry == "click" for g in guesses)
-    is_clicked = is_clicked or any(other.kind == "clicks" for other in tables.others)
     ctr = {"name": "ctr", "role": "goal"}
     if is_clicked and len(entries):
         entries.insert(0, _metric(ctr, "clicks / impressions"))
@@ -367,23 +367,27 @@ def _write_metrics(
         _comment(document, "choose others, add entries for all:", "[[metrics]]", 'name = "ctr"')
     if len(entries):
         document.add("metrics", entries)
-    unsure = [(g, column) for g, column in outcomes if _asks(g)]
     known = [(g, c) for g, c in own if g.entry == "covariate" and not tables.of_units]
-    titles = (("NOT SURE: Outcomes, or known before?", unsure), ("Known before:", known))
-    for title, listed in titles:
-        if listed:
-            document.add(tomlkit.nl())
-            _comment(document, title)
-        for guess, column in listed:
-            fields = _own(guess, column, unit, tables, taken)
-            lines = (f"{key} = {tomlkit.item(value).as_string()}" for key, value in fields.items())
-            _comment(document, "[[metrics]]", *lines)
+    if known or beside:
+        document.add(tomlkit.nl())
+        _comment(document, "Others, and what was known before:")
+    for guess, column in (*beside, *known):
+        fields = _own(guess, column, unit, tables, taken)
+        lines = (f"{key} = {tomlkit.item(value).as_string()}" for key, value in fields.items())
+        _comment(document, "[[metrics]]", *lines)
     for guess in guesses:
         yield from guess.questions if guess.entry != "unit" else ()
+    unsure = [c.name for g, c in values if g.entry == "outcome" and g.reason == DOUBT]
     if unsure:
-        yield f"outcomes: are {', '.join(column.name for _, column in unsure)} among them?"
+        yield f"outcomes: are {', '.join(unsure)} among them? They are diagnostics until then"
     if not len(entries) and not is_clicked:
-        yield "metrics: no column is surely an outcome; choose from those in the comments"
+        yield "metrics: no column is a number that could be an outcome"
+
+
+def has_ctr(guesses: Sequence[Guess], others: Sequence[Other]) -> bool:
+    """Say whether the logs have clicks."""
+    kinds = {*(g.entry for g in guesses), *(other.kind for other in others)}
+    return bool(kinds & {"click", "clicks"})
 
 
 def _own(
@@ -393,9 +397,11 @@ def _own(
 
     Of several rows of a place, or where a sum says nothing, it is the mean of the rows.
     """
-    of_place = unit is not None and named(unit.name, UNIT) is None
-    of_rows = not tables.one_row and (of_place or has_word(column.name, AVERAGED))
-    name, value = slug(column.name), _number(column)
+    rows = tables.main.rows
+    of_place = unit is not None and named(unit.name, UNIT) is None and rows % unit.distinct > 0
+    is_mean = of_place or column.is_share or has_word(column.name, AVERAGED)
+    of_rows = not tables.one_row and is_mean and (of_place or not column.is_share)
+    name, value = slug(column.name), column.number
     fields: dict[str, object] = {"value": value}
     if guess.over is not None:
         name = f"{name}_per_{slug(guess.over.name)}"
@@ -411,17 +417,10 @@ def _own(
         fields["unit"] = "share"
     if guess.decreases:
         fields["direction"] = "decrease"
-    return {"name": name, "role": "goal", **fields}
-
-
-def _number(column: Column) -> str:
-    """Write SQL of a column's number; a null remains one."""
-    value = quoted(column.name)
-    if column.answers is not None:
-        yes, no = (", ".join(map(literal, spelled)) for spelled in column.answers)
-        return f"case when {value} in ({yes}) then 1 when {value} in ({no}) then 0 end"
-    is_flag = column.kind == "boolean"
-    return f"case when {value} then 1 when not {value} then 0 end" if is_flag else value
+    if column.rows < rows:
+        fields["missing"] = "drop"
+    role = "diagnostic" if _asks(guess) else "goal"
+    return {"name": name, "role": role, **fields}
 
 
 def _of_events(name: str, other: Other) -> Iterator[dict[str, object]]:
@@ -429,7 +428,7 @@ def _of_events(name: str, other: Other) -> Iterator[dict[str, object]]:
     yield {"name": f"any_{name}", "role": "goal", "log": name}
     for column in other.outcomes:
         named = f"{name}_{slug(column.name)}"
-        value = _number(column)
+        value = column.number
         yield {"name": named, "role": "goal", "log": name, "per_unit": "sum", "value": value}
 
 

@@ -92,6 +92,8 @@ def json_rows(files: Files, types: Types | None = None, texts: Sequence[str] = (
         many = f"sample_size = -1, maximum_sample_files = {len(files.read)}"
         return f"read_json({every}, {many})"
     typed = {**types, **dict.fromkeys(strings, "VARCHAR")}
+    if files.variants:
+        del typed[VARIANT]
     kinds = ", ".join(f"{literal(c)}: {literal(kind)}" for c, kind in typed.items())
     return f"read_json({every}, columns = {{{kinds}}})"
 

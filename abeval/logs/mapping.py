@@ -6,6 +6,7 @@ Canonical names are abeval's own, such as `unit_id`; a column that has one alrea
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import Literal
 
 from abeval.engines.sql import quoted
 from abeval.errors import LogError
@@ -171,15 +172,17 @@ def _check_types(columns: LogColumns, files: FileFacts) -> None:
     raise LogError("\n".join(problems), hint)
 
 
-def cast_query(kinds: Mapping[str, str]) -> str:
+def cast_query(kinds: Mapping[str, str], cast: Literal["cast", "try_cast"] = "cast") -> str:
     """Write the `query` of a log that gives columns other types; column → type.
+
+    With `try_cast`, values that have none of the type become null.
 
     Example:
         >>> cast_query({"user_id": "bigint"})
         'select * replace (cast("user_id" as bigint) as "user_id") from log'
     """
     casts = ", ".join(
-        f"cast({quoted(column)} as {kind}) as {quoted(column)}" for column, kind in kinds.items()
+        f"{cast}({quoted(column)} as {kind}) as {quoted(column)}" for column, kind in kinds.items()
     )
     return f"select * replace ({casts}) from {OWN_TABLE}"
 

@@ -98,6 +98,7 @@ def read_table(table: object, options: TableOptions) -> tuple[Experiment, DuckDB
         entries = _entries(engine, options, "table" if path is None else path.stem or "table")
         entries["logs"]["units"] = {**log, **entries["logs"]["units"]}
         experiment = parse_experiment({**entries, **options.entries}, source="the analysis")
+        experiment = experiment.written_in(options.language)
         engine.spare(TABLE)
         # It stays open for the caller, unless something above was refused.
         stack.pop_all()
