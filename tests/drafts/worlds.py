@@ -224,7 +224,7 @@ def commas() -> World:
     amount = random.gamma(2, 20, len(users)).round(2)
     users["amount"] = [f"{number}".replace(".", ",") for number in amount]
     sides = users.side == 1
-    truth = {"converted": welch(users.converted, sides), "amount": welch(amount, sides)}
+    truth = {"converted": welch(users.converted, sides), "amount": welch(pd.Series(amount), sides)}
     return World(_named(users, "group", "control", "new"), (), "user_id", truth, "ship")
 
 
