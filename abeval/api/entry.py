@@ -62,6 +62,7 @@ def analyze(
     weights: Mapping[str, float] | None = None,
     missing: "Missing | Mapping[str, Missing] | None" = None,
     connection: object = None,
+    read: Mapping[str, str] | None = None,
     **entries: Any,  # noqa: ANN401
 ) -> "Result":
     """Analyse a table of one row a unit, or of counts, without an experiment file.
@@ -88,6 +89,8 @@ def analyze(
             metric: `"zero"`, or `"drop"` for a unit that then does not count. Without it they are
             refused.
         connection: An open connection of DuckDB or of an ADBC driver that has the table.
+        read: How the file is read, as entries of a log say it: `table` of a database file, `sheet`
+            of a workbook, `encoding`, `delimiter` and `decimal` of text, `format`.
         **entries: More top-level entries of an experiment file.
 
     Raises:
@@ -105,7 +108,7 @@ def analyze(
     from abeval.table.columns import TableOptions
 
     columns = (variant, unit, metrics, covariates, segments)
-    options = TableOptions(*columns, control, weights, missing, entries=entries)
+    options = TableOptions(*columns, control, weights, missing, entries=entries, read=read or {})
     if connection is not None:
         table = table_of(connection, str(table))
     loaded = load_table(table, options)

@@ -33,6 +33,7 @@ _FLAGS = (
         to="covariates",
     ),
     _column("segment", list[str], "Effects by its values too; repeat for more.", to="segments"),
+    _column("read", list[str], options.READ, metavar="KEY=VALUE"),
     _column(
         "missing",
         Literal["zero", "drop"],
@@ -56,6 +57,7 @@ def _load(file: Path | None, flags: dict[str, Any]) -> "LoadedExperiment":
         from abeval.api.entry import load_table
         from abeval.table.columns import TableOptions
 
+        columns["read"] = options.reading(columns.get("read"))
         loaded = load_table(file, TableOptions(**columns, language="shell"))
     elif names:
         raise ExperimentError(f"--{names[0]} is for a table", "name its --variant too")

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 import typer
 
 from abeval.bounds import MAX_THREADS
-from abeval.errors import AbevalError
+from abeval.errors import AbevalError, ExperimentError
 from abeval.signals import exit_code
 
 if TYPE_CHECKING:
@@ -125,7 +125,9 @@ class Reads(NamedTuple):
         path = self.path(value)
         yield from matched(name, Path(), str(path))
         if self.is_experiment(path):
-            yield from reads_of(load_experiment(path))
+            # It may be a table of another name: the command itself says what it is not.
+            with suppress(ExperimentError):
+                yield from reads_of(load_experiment(path))
 
 
 class Writes(NamedTuple):
@@ -232,6 +234,20 @@ class Flag(NamedTuple):
     parameter: inspect.Parameter
     keyword: str = ""
     read: Callable[[Any], object] = lambda value: value
+
+
+READ = "How the file is read: table=, sheet=, encoding=, delimiter=, decimal=, format=; repeatable."
+
+
+def reading(texts: Sequence[str] | None) -> dict[str, str]:
+    """Read `KEY=VALUE` each, how a file is read; a tab is typed as backslash and t."""
+    entries = {}
+    for text in texts or ():
+        key, _, value = text.partition("=")
+        if not value:
+            raise ExperimentError(f"--read: {text!r} is not like encoding=cp1251")
+        entries[key] = value.replace("\\t", "\t")
+    return entries
 
 
 NEEDED = inspect.Parameter.empty

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from abeval.bounds import MAX_IMPRESSIONS
-from abeval.cli.options import Reads, Writes, console, place
+from abeval.cli.options import READ, Reads, Writes, console, place, reading
 from abeval.errors import ExperimentError
 
 if TYPE_CHECKING:
@@ -157,6 +157,7 @@ def init(
     output: Annotated[
         Path, typer.Option(help="The experiment file to write; it must not be there."), Writes()
     ] = Path("experiment.toml"),
+    read: Annotated[list[str] | None, typer.Option(help=READ, metavar="KEY=VALUE")] = None,
 ) -> None:
     """Look at files, guess what their columns are, and write an experiment file with comments."""
     from abeval.drafts.run import draft_files
@@ -164,7 +165,7 @@ def init(
 
     if output.exists():
         raise ExperimentError(f"{output} is there already", "name another file with --output")
-    draft = draft_files(files, output.parent, _name(files[0]))
+    draft = draft_files(files, output.parent, _name(files[0]), reading(read))
     write_text(output, draft.text)
     _print(draft, output)
 

@@ -67,13 +67,6 @@ SEVERAL = _listed(
 )
 """Outcomes that a unit may have several of."""
 
-_WORSE = _listed(
-    """
-    churned cancelled cancellations unsubscribed unsubscribes refunded refunds bounced bounces
-    complained complaints errors
-    """
-)
-
 MEAN = _listed("mean average avg mu")
 SPREAD = _listed(
     """
@@ -114,7 +107,7 @@ class Outcome(NamedTuple):
     @property
     def is_worse(self) -> bool:
         """Tell whether fewer are better."""
-        return words.has_word(self.column, _WORSE)
+        return words.has_word(self.column, words.COST)
 
 
 Row = Mapping[str, str]

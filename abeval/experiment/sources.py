@@ -1,9 +1,10 @@
 """Define what an experiment file says of its logs: where they lie and what columns mean."""
 
+import codecs
 from collections.abc import Mapping
-from typing import Annotated, Literal, Self
+from typing import Annotated, Any, Literal, Self
 
-from pydantic import Field, model_validator
+from pydantic import AfterValidator, Field, model_validator
 
 from abeval.bounds import MAX_ATTRIBUTION_HOURS
 from abeval.experiment.sections import Moment, Name, Section, Text, TimeUnit, Word
@@ -15,13 +16,33 @@ OWN_TABLE = "log"
 """What the query of a log calls the rows of the log itself."""
 
 
-class LogSource(Section):
-    """Where a log is: files, or a table of a DuckDB database or of the caller's connection."""
+def _encoding(name: str) -> str | None:
+    """Check the name of an encoding; None of UTF-8, in which files are read anyhow."""
+    try:
+        known = codecs.lookup(name)
+        "a".encode(name)
+    except LookupError as error:
+        raise ValueError(f"is no encoding of text that Python knows (got {name!r})") from error
+    return None if known.name in ("utf-8", "utf-8-sig", "ascii") else name
 
-    path: Name | list[Name] | None = None
+
+READING = ("table", "sheet", "format", "delimiter", "decimal", "encoding")
+"""Entries of a log that say how its files are read."""
+
+
+class LogSource(Section):
+    """Where a log is: files, a table of a database file, or one of the caller's connection.
+
+    Paths by variant say which variant the rows of their files have, in place of a column.
+    """
+
+    path: Name | list[Name] | Mapping[Name, Name | list[Name]] | None = None
     table: Name | None = None
-    database: Name | None = None
-    format: Literal["auto", "parquet", "csv", "json"] = "auto"
+    sheet: Name | None = None
+    format: Literal["auto", "parquet", "csv", "json", "xlsx", "sqlite", "duckdb"] = "auto"
+    delimiter: Annotated[str, Field(min_length=1, max_length=4)] | None = None
+    decimal: Literal[".", ","] | None = None
+    encoding: Annotated[Name, AfterValidator(_encoding)] | None = None
     columns: Mapping[str, Name] = Field(default_factory=dict)
     time_unit: TimeUnit | None = None
     ts_format: Name | None = None
@@ -29,10 +50,28 @@ class LogSource(Section):
     where: Text | None = None
     query: Text | None = None
 
+    @model_validator(mode="before")
+    @classmethod
+    def _is_path(cls, entries: Any) -> Any:  # noqa: ANN401 (what the file says)
+        """Read `database`, as the path of one was called."""
+        if isinstance(entries, Mapping) and "database" in entries and "path" not in entries:
+            return {"path" if k == "database" else k: v for k, v in entries.items()}
+        return entries
+
     @property
     def paths(self) -> list[str]:
         """List the globs, files and folders; empty where the log is a table."""
-        return [self.path] if isinstance(self.path, str) else list(self.path or ())
+        return [path for paths in self._paths.values() for path in paths]
+
+    @property
+    def paths_of_variants(self) -> Mapping[str, list[str]]:
+        """Return variant → its paths; empty where a column says the variant."""
+        return self._paths if isinstance(self.path, Mapping) else {}
+
+    @property
+    def _paths(self) -> Mapping[str, list[str]]:
+        own = self.path if isinstance(self.path, Mapping) else {"": self.path or []}
+        return {name: [path] if isinstance(path, str) else path for name, path in own.items()}
 
     def with_unit(self, unit: str) -> Self:
         """Copy the log with this column as the unit, unless the file maps another."""

@@ -6,6 +6,7 @@ Canonical names are abeval's own, such as `unit_id`; a column that has one alrea
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import Literal
 
 from abeval.engines.sql import quoted
 from abeval.errors import LogError
@@ -142,7 +143,7 @@ def _check_ids(columns: LogColumns, files: FileFacts) -> None:
         # Elsewhere the engine reads them as values of JSON.
         cast = (
             f"; or, where every id is a whole number, in [logs.{columns.log}]: "
-            f"query = '{cast_query(column, 'bigint')}'; else the same with varchar"
+            f"query = '{cast_query({column: 'bigint'})}'; else the same with varchar"
         )
         raise LogError(
             f"logs.{columns.log}: column {column!r} is {mixed}: 12 and '0012' would be two "
@@ -166,20 +167,24 @@ def _check_types(columns: LogColumns, files: FileFacts) -> None:
     if decimal is not None:
         hint = (
             "pandas writes whole numbers with a null so; where every id is whole, write in "
-            f"[logs.{columns.log}]: query = '{cast_query(decimal, 'bigint')}'; or {hint}"
+            f"[logs.{columns.log}]: query = '{cast_query({decimal: 'bigint'})}'; or {hint}"
         )
     raise LogError("\n".join(problems), hint)
 
 
-def cast_query(column: str, kind: str) -> str:
-    """Write the `query` of a log that gives a column another type.
+def cast_query(kinds: Mapping[str, str], cast: Literal["cast", "try_cast"] = "cast") -> str:
+    """Write the `query` of a log that gives columns other types; column → type.
+
+    With `try_cast`, values that have none of the type become null.
 
     Example:
-        >>> cast_query("user_id", "bigint")
+        >>> cast_query({"user_id": "bigint"})
         'select * replace (cast("user_id" as bigint) as "user_id") from log'
     """
-    name = quoted(column)
-    return f"select * replace (cast({name} as {kind}) as {name}) from {OWN_TABLE}"
+    casts = ", ".join(
+        f"{cast}({quoted(column)} as {kind}) as {quoted(column)}" for column, kind in kinds.items()
+    )
+    return f"select * replace ({casts}) from {OWN_TABLE}"
 
 
 def is_number(kind: str) -> bool:

@@ -67,12 +67,11 @@ def reads_of(experiment: Experiment) -> list[Read]:
     ]
     for log, source in logs_of(experiment).items():
         name = f"the log {log}"
-        for file in files_of_log(log, source, experiment.folder):
-            # A database may have a write-ahead log.
-            there = [file] if source.database is None else [file, f"{file}.wal"]
-            reads += [Read(name, Path(one)) for one in there]
+        reads += [Read(name, Path(f)) for f in files_of_log(log, source, experiment.folder)]
         for path in source.paths:
-            reads += matched(name, experiment.folder, path)
+            # A database may have a write-ahead log.
+            for one in (path, f"{path}.wal", f"{path}-wal"):
+                reads += matched(name, experiment.folder, one)
     return reads
 
 

@@ -38,6 +38,7 @@ class TableOptions:
     missing: Missing | Mapping[str, Missing] | None = None
     language: Literal["shell", "python"] = "python"
     entries: Mapping[str, Any] = field(default_factory=dict)
+    read: Mapping[str, Any] = field(default_factory=dict)
 
 
 TABLE = "looked_at"
@@ -89,8 +90,9 @@ class Columns:
 
 def reference(column: str) -> str:
     """Write SQL of a column, in quotes where it would be read as something else."""
-    plain = expression_problem(column) is None and isinstance(parse_expression(column), exp.Column)
-    return column if plain else quoted(column)
+    tree = None if expression_problem(column) else parse_expression(column)
+    # A dotted name is that of a column, not of one in a table.
+    return column if isinstance(tree, exp.Column) and not tree.table else quoted(column)
 
 
 _DIGITS = 14

@@ -18,6 +18,8 @@ from tests.drafts.tables import Shape, shapes
 from tests.real_logs import need
 
 SHAPES = shapes()
+CTR = [{"name": "ctr"}]
+"""The goal of a draft that names no metric."""
 FORMATS = ("csv", "parquet", "jsonl")
 
 
@@ -45,12 +47,14 @@ def test_unit_variant_and_outcomes_are_right_or_asked(name: str, tmp_path: Path)
     if shape.variant is None:
         assert any(question.startswith("variant") for question in own.questions)
         return
-    assert entries["logs"]["impressions"]["columns"].get("variant", "variant") == shape.variant
+    log = entries["logs"].get("units") or entries["logs"]["impressions"]
+    assert log["columns"].get("variant", "variant") == shape.variant
     if shape.control is None:
         assert any(question.startswith("control") for question in own.questions)
     else:
         assert entries["control"] == shape.control
-    goals = {metric.get("value", metric["name"]) for metric in entries["metrics"]}
+    metrics = [m for m in entries.get("metrics", CTR) if m.get("role") != "diagnostic"]
+    goals = {metric.get("value", metric["name"]) for metric in metrics}
     columns = {c for c in [*shape.frame.columns, "ctr"] if any(c in goal for goal in goals)}
     assert shape.outcomes <= columns
     assert len(goals) == len(shape.outcomes)
@@ -69,7 +73,9 @@ def test_the_file_as_it_stands_gives_the_tables_own_means(name: str, tmp_path: P
     frame = shape.frame
     own = frame[frame[str(shape.variant)].astype(str) == entries["control"]]
     units = len(own) if shape.unit == "row" else own[shape.unit].nunique()
-    for metric in entries["metrics"]:
+    for metric in entries.get("metrics", CTR):
+        if metric.get("role") == "diagnostic":
+            continue
         if metric["name"] == "ctr":
             click = own.filter(like="click").iloc[:, 0]
             assert result["ctr"].control == pytest.approx(click.mean(), rel=1e-9)
@@ -185,7 +191,8 @@ def test_a_table_of_one_row_a_unit_with_a_date_is_of_units(tmp_path: Path) -> No
     frame.to_csv(tmp_path / "users.csv", index=False)
     own = draft_files([tmp_path / "users.csv"], tmp_path)
     logs = tomllib.loads(own.text)["logs"]
-    assert logs == {"units": {"path": "users.csv", "columns": {"variant": "treatment"}}}
+    assert list(logs) == ["units"]
+    assert logs["units"]["columns"] == {"variant": "treatment"}
     (tmp_path / "e.toml").write_text(own.text)
     result = abeval.load(tmp_path / "e.toml").replace(trust={"aa_runs": 0}).analyze()
     control = frame[frame.treatment == 0]

@@ -113,8 +113,8 @@ def test_open_bandit(tmp_path: Path) -> None:
     result, _ = drafted(files, tmp_path)
     assert result.experiment.unit == "row"
     assert result.experiment.control == "random"
-    (ctr,) = result.scorecard
-    assert (ctr.metric, ctr.control, ctr.treatment) == ("ctr", 0.0046, 0.0069)
+    ctr = result["ctr"]
+    assert (ctr.control, ctr.treatment) == (0.0046, 0.0069)
     assert ctr.p_value == pytest.approx(0.03148, abs=5e-6)
 
 

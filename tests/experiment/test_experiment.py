@@ -279,8 +279,8 @@ def test_a_value_to_meet_is_shown_or_guarded_by_a_range(case: str) -> None:
             ["metrics[0].name: 'ctr' is a built-in metric; choose another"],
         ),
         (
-            {"logs": {"impressions": {"path": "x", "table": "y"}}},
-            ["logs.impressions: has both `path` and `table`; keep one"],
+            {"logs": {"impressions": {"path": "x.csv", "encoding": "runes"}}},
+            ["logs.impressions.encoding: is no encoding of text that Python knows (got 'runes')"],
         ),
         (
             {"variants": {"a": {"weight": 0}, "b": {}}},
