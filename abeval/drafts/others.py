@@ -13,10 +13,10 @@ from abeval.drafts.guess import (
     time_guess,
     time_unit,
     unit_guess,
-    value_guesses,
     variant_candidates,
     variant_of,
 )
+from abeval.drafts.values import value_guesses
 from abeval.engines.protocol import Engine
 from abeval.engines.sql import quoted
 from abeval.experiment.sources import CANONICAL_COLUMNS

@@ -5,7 +5,7 @@ from contextlib import closing
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from abeval.drafts import guess
+from abeval.drafts import guess, values
 from abeval.drafts.columns import Table
 from abeval.drafts.design import Period, models_guess, period_guess
 from abeval.drafts.guess import Arms, Guess, arms_of, variant_of
@@ -73,10 +73,10 @@ def _drafted(
     taken |= {g.column.name for g in own if g.column is not None}
     models = None if arms is None or of_units else models_guess(main, arms, taken)
     taken |= {column.name for column in models.scores.values()} if models else set()
-    own += guess.value_guesses(main, taken)
+    own += values.value_guesses(main, taken)
     taken |= {g.column.name for g in own if g.column is not None}
     own += guess.segment_guesses(main, taken)
-    own = list(guess.settled(engine, main, own, arms, has_ctr(own, others)))
+    own = list(values.settled(engine, main, own, arms, has_ctr(own, others)))
     parts = Tables(main, origins, others, one_row, of_units, period, models)
     text, questions = experiment_text(name, own, arms, parts, frozenset(builtin_metrics(30, 30)))
     own += [

@@ -9,9 +9,10 @@ from tomlkit.items import Table as TomlTable
 
 from abeval.drafts.columns import Column, Table
 from abeval.drafts.design import Models, Period
-from abeval.drafts.guess import DOUBT, Arms, Guess, time_unit
+from abeval.drafts.guess import Arms, Guess, time_unit
 from abeval.drafts.origins import Origin
 from abeval.drafts.others import Other
+from abeval.drafts.values import DOUBT
 from abeval.drafts.words import AVERAGED, UNIT, has_word, named, slug
 from abeval.engines.sql import quoted
 from abeval.experiment.sources import CANONICAL_COLUMNS, OWN_TABLE
