@@ -80,14 +80,9 @@ class Named:
         return variant_of(self.engine, self.table, False).column
 
     @property
-    def says_clicks(self) -> bool:
-        """Say whether its name is that of clicks."""
-        return words.has_word(self.name, words.CLICKS)
-
-    @property
     def is_event(self) -> bool:
         """Say whether rows are orders or the like, by the name or the columns."""
-        is_named = says_other(self.name) and not self.says_clicks
+        is_named = says_other(self.name) and not says_clicks(self.name)
         return is_named or any(_outcomes(self.table, ()))
 
     @property
@@ -122,6 +117,11 @@ def says_shown(name: str) -> int:
     return max((listed.index(word) + 1 for word in words.words(name) if word in listed), default=0)
 
 
+def says_clicks(name: str) -> bool:
+    """Say whether a name is that of clicks."""
+    return words.has_word(name, words.CLICKS)
+
+
 def says_other(name: str) -> bool:
     """Say whether a name says that rows are what units did."""
     return words.has_word(name, (*words.CLICKS, *words.OUTCOME, *words.EVENTS))
@@ -146,7 +146,7 @@ def main_table(tables: Sequence[Named]) -> Named:
 def others_of(tables: Sequence[Named], main: Named) -> tuple[Other, ...]:
     """Guess what the tables beside the main one are; each kind but events once."""
     others: dict[str, Other] = {}
-    for one in sorted(tables, key=lambda one: not one.says_clicks):
+    for one in sorted(tables, key=lambda one: not says_clicks(one.name)):
         kinds = {other.kind for other in others.values()} - {"events"}
         readings = (_items(one, main), _clicks(one, main), _of_units(one, main))
         twice = Other(one.table, None, reason="another file has these already")
@@ -177,7 +177,7 @@ def _clicks(one: Named, main: Named) -> Other | None:
 
     Those that are called clicks and follow none are events, with a question.
     """
-    if one.table.rows > main.table.rows or (one.is_event and not one.says_clicks):
+    if one.table.rows > main.table.rows or (one.is_event and not says_clicks(one.name)):
         return None
     both = one.columns.keys() & main.columns.keys()
     joins = [j for j in _JOINS if {*j} <= both and ("unit_id" not in j or "ts" in both)]
@@ -190,7 +190,7 @@ def _clicks(one: Named, main: Named) -> Other | None:
         keys = " and ".join(one.columns[entry].name for entry in join)
         reason = f"{known:.1%} of the rows have the {keys} of an impression"
         columns = {e: one.columns[e] for e in CANONICAL_COLUMNS["clicks"] if e in one.columns}
-        question = "" if one.says_clicks or "dwell" in columns else "are its rows clicks?"
+        question = "" if says_clicks(one.name) or "dwell" in columns else "are its rows clicks?"
         if by_time:
             reason += f", {after:.1%} of one before"
         else:
@@ -204,7 +204,7 @@ def _clicks(one: Named, main: Named) -> Other | None:
         is_default = join == joins[0] and not by_time
         own = () if is_default else join
         return Other(one.table, "clicks", columns, (), own, casts, reason, question)
-    if not one.says_clicks:
+    if not says_clicks(one.name):
         return None
     question = "it shares no item, request or impression with the impressions, so it gives no CTR"
     if joins:

@@ -11,7 +11,7 @@ from abeval.drafts.columns import Column, Table
 from abeval.drafts.design import Models, Period
 from abeval.drafts.guess import Arms, Guess, time_unit
 from abeval.drafts.origins import Origin
-from abeval.drafts.others import Other
+from abeval.drafts.others import Other, says_other
 from abeval.drafts.words import slug
 from abeval.engines.sql import quoted
 from abeval.experiment.sources import CANONICAL_COLUMNS, OWN_TABLE
@@ -328,7 +328,10 @@ def _write_metrics(
             fields = _own(guess.column, tables.one_row, builtin)
             entries.append(_metric(fields, f"{guess.certainty}: {guess.reason}"))
     for name, other in tables.events.items():
-        for fields in _of_events(name, other):
+        # Of types of rows, such as logins, those that are called so are outcomes.
+        origin = tables.origin(other)
+        is_goal = not origin.where or says_other(origin.name)
+        for fields in _of_events(name, other, "goal" if is_goal else "diagnostic"):
             entries.append(_metric(fields, f"likely: of the rows of {name} since the exposure"))
     is_clicked = has_ctr(guesses, tables.others)
     ctr = {"name": "ctr", "role": "goal"}
@@ -379,13 +382,12 @@ def _number(column: Column) -> str:
     return f"case when {value} then 1 else 0 end" if column.kind == "boolean" else value
 
 
-def _of_events(name: str, other: Other) -> Iterator[dict[str, object]]:
+def _of_events(name: str, other: Other, role: str) -> Iterator[dict[str, object]]:
     """Make metrics of a log of events: units that have a row, and sums of its outcomes."""
-    yield {"name": f"any_{name}", "role": "goal", "log": name}
+    yield {"name": f"any_{name}", "role": role, "log": name}
     for column in other.outcomes:
-        named = f"{name}_{slug(column.name)}"
-        value = _number(column)
-        yield {"name": named, "role": "goal", "log": name, "per_unit": "sum", "value": value}
+        sums = {"per_unit": "sum", "value": _number(column)}
+        yield {"name": f"{name}_{slug(column.name)}", "role": role, "log": name, **sums}
 
 
 def _metric(fields: Mapping[str, object], comment: str) -> TomlTable:

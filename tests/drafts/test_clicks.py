@@ -408,3 +408,17 @@ def test_clicks_of_few_items_are_tied(tmp_path: Path) -> None:
     seen, clicks = (frame.assign(time=iso(frame.time)) for frame in few)
     _, _, result = both_commands(written(tmp_path, impressions=seen, clicks=clicks), tmp_path)
     assert_ctr(result, true_ctr(few))
+
+
+def test_types_of_rows_that_are_no_outcomes_are_no_goals(tmp_path: Path) -> None:
+    table = events((SEEN, "view"), (CLICKED, "click"), (PAID, "purchase"), (PAID, "logout"))
+    entries = tomllib.loads(draft_files(written(tmp_path, log=table), tmp_path).text)
+    roles = {metric["name"]: metric["role"] for metric in entries["metrics"]}
+    assert roles == {"ctr": "goal", "any_purchase": "goal", "any_logout": "diagnostic"}
+
+
+def test_orders_and_refunds_alone_are_one_table(tmp_path: Path) -> None:
+    table = events((PAID, "purchase"), (PAID.iloc[:90], "refund"), column="type")
+    draft = draft_files(written(tmp_path, orders=table), tmp_path)
+    assert "where" not in tomllib.loads(draft.text)["logs"]["impressions"]
+    assert not any("impression" in question for question in draft.questions)
