@@ -10,6 +10,7 @@ from abeval.experiment.load import load_experiment, parse_experiment
 from abeval.experiment.sections import EngineOptions
 
 if TYPE_CHECKING:
+    from abeval.metrics.definition import Missing
     from abeval.results.analysis import Result
     from abeval.table.columns import Metrics, TableOptions
 
@@ -47,6 +48,7 @@ def analyze(
     segments: Sequence[str] | Mapping[str, str] = (),
     control: str | None = None,
     weights: Mapping[str, float] | None = None,
+    missing: "Missing | Mapping[str, Missing] | None" = None,
     connection: object = None,
     **entries: Any,  # noqa: ANN401
 ) -> "Result":
@@ -68,6 +70,9 @@ def analyze(
             else the first by name.
         weights: Variant → intended share. Without it the shares are to be equal, and if they are
             far from it, the split is not checked.
+        missing: What becomes of values that are null, NaN or infinite, of all metrics or by
+            metric: `"zero"`, or `"drop"` for a unit that then does not count. Without it they are
+            refused.
         connection: An open connection of DuckDB or of an ADBC driver that has the table.
         **entries: More top-level entries of an experiment file.
 
@@ -86,7 +91,7 @@ def analyze(
     from abeval.table.columns import TableOptions
 
     columns = (variant, unit, metrics, covariates, segments)
-    options = TableOptions(*columns, control, weights, entries)
+    options = TableOptions(*columns, control, weights, missing, entries=entries)
     if connection is not None:
         table = table_of(connection, str(table))
     loaded = load_table(table, options)

@@ -33,6 +33,12 @@ _FLAGS = (
         to="covariates",
     ),
     _column("segment", list[str], "Effects by its values too; repeat for more.", to="segments"),
+    _column(
+        "missing",
+        Literal["zero", "drop"],
+        "Units without a value count as 0, or do not count. Default: they are refused.",
+        metavar="zero|drop",
+    ),
     _column("control", str, "Default: the one called so, or the first by name.", metavar="VARIANT"),
 )
 
@@ -50,7 +56,7 @@ def _load(file: Path | None, flags: dict[str, Any]) -> "LoadedExperiment":
         from abeval.api.entry import load_table
         from abeval.table.columns import TableOptions
 
-        loaded = load_table(file, TableOptions(**columns))
+        loaded = load_table(file, TableOptions(**columns, language="shell"))
     elif names:
         raise ExperimentError(f"--{names[0]} is for a table", "name its --variant too")
     elif is_table(file):
@@ -92,7 +98,10 @@ on_table_or_file = partial(
 )
 
 
-_EXIT_CODES: Mapping[str, int] = {"ship": 0, "do_not_trust": 3, "do_not_ship": 4, "keep_running": 5}
+_EXIT_CODES: Mapping[str, int] = {
+    **{"ship": 0, "do_not_trust": 3, "do_not_ship": 4, "keep_running": 5},
+    "draft": options.DRAFT,
+}
 
 
 def analyze(
@@ -103,7 +112,7 @@ def analyze(
         Path | None, options.output_file("--csv", "Write the scorecard as CSV."), options.Writes()
     ] = None,
     gate: Annotated[
-        bool, typer.Option("--gate", help="Exit with 3, 4 or 5 unless the verdict is to ship.")
+        bool, typer.Option("--gate", help="Exit with 3, 4, 5 or 6 unless the verdict is to ship.")
     ] = False,
     profile: Annotated[
         bool, typer.Option("--profile", help="Print the time of each step, on stderr.")

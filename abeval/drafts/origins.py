@@ -6,8 +6,14 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from abeval.drafts import words
-from abeval.drafts.columns import FEW, Column, Table, look
-from abeval.drafts.guess import MOST_VARIANTS, names_control, variant_of
+from abeval.drafts.columns import FEW, Column, Table
+from abeval.drafts.guess import (
+    MOST_VARIANTS,
+    looked,
+    names_control,
+    variant_candidates,
+    variant_of,
+)
 from abeval.drafts.others import says_clicks, says_other, says_shown
 from abeval.engines.duckdb import DuckDBEngine
 from abeval.engines.protocol import Engine
@@ -51,12 +57,17 @@ def tables_of(
     for place, group in enumerate(groups.values()):
         relation, paths = f"raw_table_{place}", {"": [str(file) for file in group]}
         engine.add_log(relation, LogSource(path=paths[""]))
-        table = look(engine, relation)
+        table = looked(engine, relation)
         by_variant = files_by_variant(group)
         if by_variant and variant_of(engine, table, False).column is None:
             paths = by_variant
             engine.add_log(relation, LogSource(path=paths))
-            table = look(engine, relation)
+            table = looked(engine, relation)
+        if flags := [c.name for c in variant_candidates(table)[:1] if c.kind == "boolean"]:
+            # In text files, names of variants are text, such as Yes.
+            source = paths.get("", paths)
+            engine.add_log(relation, LogSource(path=source, columns={"variant": flags[0]}))
+            table = looked(engine, relation)
         named = {variant: [_from(folder, path) for path in own] for variant, own in paths.items()}
         origin = Origin(_name(group[0]), named)
         for part, own in _parts(engine, table, origin, is_alone=len(groups) == 1):
@@ -157,7 +168,7 @@ def _parts(
         is_doubtful = len(shown) > 1 and value == shown[0]
         question = f"{column.name}: are the impressions {value!r}? The types are {listed}"
         part = replace(origin, name=value, where=where, question=question if is_doubtful else "")
-        yield look(engine, relation), part
+        yield looked(engine, relation), part
 
 
 def _names_unit(column: Column) -> bool:

@@ -5,8 +5,8 @@ from contextlib import closing
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from abeval.drafts import guess, words
-from abeval.drafts.columns import Table, look
+from abeval.drafts import guess
+from abeval.drafts.columns import Table
 from abeval.drafts.design import Period, models_guess, period_guess
 from abeval.drafts.guess import Arms, Guess, arms_of, variant_of
 from abeval.drafts.origins import Origin, tables_of
@@ -44,7 +44,7 @@ def draft(frame: object, name: str = "experiment") -> Draft:
     """
     with closing(DuckDBEngine()) as engine:
         engine.add_frame("raw_impressions", frame)
-        table = look(engine, "raw_impressions")
+        table = guess.looked(engine, "raw_impressions")
         return _drafted(engine, [table], {table.relation: Origin("")}, name)
 
 
@@ -53,26 +53,30 @@ def _drafted(
 ) -> Draft:
     named = [Named(engine, table, origins[table.relation].name) for table in tables]
     first = main_table(named)
-    main = first.table
-    if main.rows == 0:
+    if first.table.rows == 0:
         raise LogError("the table has no rows", "give files with data")
-    unit = guess.unit_guess(main)
-    one_row = unit.column is None or unit.column.distinct == main.rows
+    main, where, asked = guess.staged(engine, first.table)
+    if where:
+        origin = origins[first.table.relation]
+        both = f"({origin.where}) and {where}" if origin.where else where
+        asked = f"{origin.question} {asked}".strip()
+        origins = {**origins, main.relation: replace(origin, where=both, question=asked)}
+    unit, time = guess.unit_guess(main), guess.time_guess(main)
+    one_row = guess.has_one_row(unit)
     others = others_of([one for one in named if one is not first], first)
-    variant, arms, period = _assigned(engine, main, others, one_row)
-    time = guess.time_guess(main)
+    of_units = guess.is_of_units(main, unit, time) and not any(other.kind for other in others)
+    variant, arms, period = _assigned(engine, main, others, one_row, is_timed=not of_units)
     taken = {g.column.name for g in (unit, variant, time) if g.column is not None}
-    own = [unit, variant, time, *guess.canonical_guesses(main, taken)]
+    own = [unit, variant, guess.no_time(time) if of_units else time]
+    canonical = [] if of_units else list(guess.canonical_guesses(main, taken))
+    own += canonical if guess.OF_ROWS & {g.entry for g in canonical} else []
     taken |= {g.column.name for g in own if g.column is not None}
-    models = None if arms is None else models_guess(main, arms, taken)
+    models = None if arms is None or of_units else models_guess(main, arms, taken)
     taken |= {column.name for column in models.scores.values()} if models else set()
-    own += guess.value_guesses(main, taken, has_ctr(own, others))
+    own += guess.value_guesses(main, taken)
     taken |= {g.column.name for g in own if g.column is not None}
     own += guess.segment_guesses(main, taken)
-    of_units = unit.column is not None and one_row and guess.is_of_unit(time)
-    of_units = of_units and not any(g.entry in _OF_ROWS for g in own)
-    if of_units:
-        own[own.index(time)] = guess.no_time(time)
+    own = list(guess.settled(engine, main, own, arms, has_ctr(own, others)))
     parts = Tables(main, origins, others, one_row, of_units, period, models)
     text, questions = experiment_text(name, own, arms, parts, frozenset(builtin_metrics(30, 30)))
     own += [
@@ -85,19 +89,17 @@ def _drafted(
     return Draft(text, tuple(own), questions)
 
 
-_OF_ROWS = ("click", *words.COLUMNS)
-"""Entries of what a unit sees or does: a table with one of them is no table of units."""
-
-
 def _assigned(
-    engine: DuckDBEngine, main: Table, others: Sequence[Other], one_row: bool
+    engine: DuckDBEngine, main: Table, others: Sequence[Other], one_row: bool, is_timed: bool
 ) -> tuple[Guess, Arms | None, Period | None]:
     """Guess the variant and the period by the main table, else by the exposures beside it."""
-    period = period_guess(engine, main, main)
+    period = period_guess(engine, main, main) if is_timed else None
     inside = _since(engine, main, period)
     variant = variant_of(engine, inside, one_row)
     if period and (variant.column is None or variant.column.name != period.variant):
         period, inside, variant = None, main, variant_of(engine, main, one_row)
+    if variant.column is None and not any(other.kind for other in others):
+        variant = variant_of(engine, inside, one_row, weakly=True)
     exposures = next((other.table for other in others if other.kind == "exposures"), None)
     if variant.column is not None or exposures is None:
         return variant, arms_of(engine, inside, variant), period
@@ -115,4 +117,4 @@ def _since(engine: DuckDBEngine, table: Table, period: Period | None) -> Table:
         return table
     rows = f"select * from {quoted(table.relation)} where {moment(time)} >= "
     engine.view("raw_since", f"{rows} timestamp '{period.start.isoformat()}'")
-    return look(engine, "raw_since")
+    return guess.looked(engine, "raw_since")

@@ -9,16 +9,16 @@ from tomlkit.items import Table as TomlTable
 
 from abeval.drafts.columns import Column, Table
 from abeval.drafts.design import Models, Period
-from abeval.drafts.guess import Arms, Guess, time_unit
+from abeval.drafts.guess import DOUBT, Arms, Guess, time_unit
 from abeval.drafts.origins import Origin
 from abeval.drafts.others import Other, says_other
-from abeval.drafts.words import slug
+from abeval.drafts.words import AVERAGED, UNIT, has_word, named, slug
 from abeval.engines.sql import quoted
 from abeval.experiment.sources import CANONICAL_COLUMNS, OWN_TABLE
 from abeval.logs.mapping import cast_query
 from abeval.stats.srm import chi_square
 
-_NO_COLUMN = ("unit", "outcome", "covariate", "segment")
+_NO_COLUMN = ("unit", "outcome", "diagnostic", "covariate", "segment", "ratio", "text")
 """Guesses that are no canonical column."""
 
 
@@ -124,7 +124,16 @@ def _main(guesses: Sequence[Guess], tables: Tables) -> TomlTable:
     _add_units_of(main, by_entry)
     if len(columns):
         main.add("columns", columns)
+    if known := _known_before(guesses, tables):
+        hint = 'likely: they were before; [inference] adjust = "cuped" makes use of them'
+        main.add("covariates", _noted(known, hint))
     return main
+
+
+def _known_before(guesses: Sequence[Guess], tables: Tables) -> list[str]:
+    """Return the covariates of a table of units."""
+    known = (g.column for g in guesses if g.entry == "covariate" and tables.of_units)
+    return [c.name if c.name.isidentifier() else c.number for c in known if c is not None]
 
 
 def _other(other: Other, origin: Origin, unit: Column | None) -> TomlTable:
@@ -192,18 +201,25 @@ def experiment_text(
 ) -> tuple[str, tuple[str, ...]]:
     """Write the file, and the questions that it asks."""
     by_entry = {g.entry: g for g in reversed(guesses)}
-    document = tomlkit.document()
-    document.add("name", tomlkit.item(name))
+    head, document = tomlkit.document(), tomlkit.document()
+    head.add("name", tomlkit.item(name))
     unit = by_entry["unit"]
     add_guess(document, "unit", "row" if unit.column is None else unit.column.name, unit)
-    questions = [f"unit: {unit.reason}"] if _asks(unit) else []
+    questions = [*unit.questions]
     _write_period(document, tables.period)
     questions += _write_variants(document, arms, by_entry["variant"], tables)
     document.add(tomlkit.nl())
     questions += write_logs(document, guesses, tables)
     _write_segments(document, guesses)
     questions += _write_metrics(document, guesses, tables, builtin)
-    return tomlkit.dumps(document), tuple(questions)
+    if questions:
+        _comment(
+            head,
+            "Answer each question, then remove it: until none is left, the analysis is a DRAFT",
+            "and decides nothing.",
+        )
+        head.add("questions", tomlkit.item(questions).multiline(True))
+    return tomlkit.dumps(head) + tomlkit.dumps(document), tuple(questions)
 
 
 def _asks(guess: Guess) -> bool:
@@ -271,7 +287,7 @@ def _write_variants(
         yield f"variants: are {', '.join(map(repr, spellings))} one variant? They are joined"
     if len({*weights.values()}) > 1:
         listed = ", ".join(f"{value} {weight:g}" for value, weight in weights.items())
-        yield f"weights: were {listed} intended?"
+        yield f"weights: was this split planned: {listed}? Write the planned shares as `weight`"
 
 
 def likely_weights(units: Mapping[str, int]) -> dict[str, float]:
@@ -322,18 +338,22 @@ def _write_metrics(
 ) -> Iterator[str]:
     document.add(tomlkit.nl())
     entries = tomlkit.aot()
-    outcomes = [g for g in guesses if g.entry == "outcome" and g.column is not None]
-    for guess in outcomes:
-        if not _asks(guess) and guess.column is not None:
-            fields = _own(guess.column, tables.one_row, builtin)
-            entries.append(_metric(fields, f"{guess.certainty}: {guess.reason}"))
+    taken = {*builtin}
+    unit = guesses[0].column
+    own = [(g, g.column) for g in guesses if g.column is not None]
+    is_clicked = has_ctr(guesses, tables.others)
+    kinds = ("outcome", "ratio") if is_clicked else ("outcome", "ratio", "diagnostic")
+    values = [(g, c) for g, c in own if g.entry in kinds]
+    beside = [(g, c) for g, c in own if g.entry == "diagnostic" and is_clicked]
+    for guess, column in values:
+        fields = _own(guess, column, unit, tables, taken)
+        entries.append(_metric(fields, f"{guess.certainty}: {guess.reason}"))
     for name, other in tables.events.items():
         # Of types of rows, such as logins, those that are called so are outcomes.
         origin = tables.origin(other)
         is_goal = not origin.where or says_other(origin.name)
         for fields in _of_events(name, other, "goal" if is_goal else "diagnostic"):
             entries.append(_metric(fields, f"likely: of the rows of {name} since the exposure"))
-    is_clicked = has_ctr(guesses, tables.others)
     ctr = {"name": "ctr", "role": "goal"}
     if is_clicked and len(entries):
         entries.insert(0, _metric(ctr, "clicks / impressions"))
@@ -342,22 +362,21 @@ def _write_metrics(
         _comment(document, "choose others, add entries for all:", "[[metrics]]", 'name = "ctr"')
     if len(entries):
         document.add("metrics", entries)
-    unsure = [g.column for g in outcomes if _asks(g) and g.column is not None]
-    known = [g.column for g in guesses if g.entry == "covariate" and g.column is not None]
-    doubt = "Outcomes, or known before?"
-    titles = ((doubt if is_clicked else f"NOT SURE: {doubt}", unsure), ("Known before:", known))
-    for title, columns in titles:
-        if columns:
-            document.add(tomlkit.nl())
-            _comment(document, title)
-        for column in columns:
-            own = _own(column, tables.one_row, builtin)
-            lines = (f"{key} = {tomlkit.item(value).as_string()}" for key, value in own.items())
-            _comment(document, "[[metrics]]", *lines)
-    if unsure and not is_clicked:
-        yield f"outcomes: are {', '.join(column.name for column in unsure)} among them?"
+    known = [(g, c) for g, c in own if g.entry == "covariate" and not tables.of_units]
+    if known or beside:
+        document.add(tomlkit.nl())
+        _comment(document, "Others, and what was known before:")
+    for guess, column in (*beside, *known):
+        fields = _own(guess, column, unit, tables, taken)
+        lines = (f"{key} = {tomlkit.item(value).as_string()}" for key, value in fields.items())
+        _comment(document, "[[metrics]]", *lines)
+    for guess in guesses:
+        yield from guess.questions if guess.entry != "unit" else ()
+    unsure = [c.name for g, c in values if g.entry == "outcome" and g.reason == DOUBT]
+    if unsure:
+        yield f"outcomes: are {', '.join(unsure)} among them? They are diagnostics until then"
     if not len(entries) and not is_clicked:
-        yield "metrics: no column is surely an outcome; choose from those in the comments"
+        yield "metrics: no column is a number that could be an outcome"
 
 
 def has_ctr(guesses: Sequence[Guess], others: Sequence[Other]) -> bool:
@@ -366,27 +385,44 @@ def has_ctr(guesses: Sequence[Guess], others: Sequence[Other]) -> bool:
     return bool(kinds & {"click", "clicks"})
 
 
-def _own(column: Column, one_row: bool, builtin: Collection[str]) -> dict[str, object]:
-    """Make a metric of one column: a share if each unit has 0 or 1, else a mean per unit."""
-    name = slug(column.name)
-    if not one_row:
+def _own(
+    guess: Guess, column: Column, unit: Column | None, tables: Tables, taken: set[str]
+) -> dict[str, object]:
+    """Make a metric of one column: a share if each unit has 0 or 1, else a mean per unit.
+
+    Of several rows of a place, or where a sum says nothing, it is the mean of the rows.
+    """
+    rows = tables.main.rows
+    of_place = unit is not None and named(unit.name, UNIT) is None and rows % unit.distinct > 0
+    is_mean = of_place or column.is_share or has_word(column.name, AVERAGED)
+    of_rows = not tables.one_row and is_mean and (of_place or not column.is_share)
+    name, value = slug(column.name), column.number
+    fields: dict[str, object] = {"value": value}
+    if guess.over is not None:
+        name = f"{name}_per_{slug(guess.over.name)}"
+        fields = {"numerator": value, "denominator": quoted(guess.over.name)}
+    elif of_rows:
+        fields = {"numerator": value, "denominator": "1"}
+    elif not tables.one_row:
         name = f"{name}_per_unit"
-    if name in builtin:
-        name = f"{name}_value"
-    fields: dict[str, object] = {"name": name, "role": "goal", "value": _number(column)}
-    return fields | ({"unit": "share"} if column.is_share and one_row else {})
-
-
-def _number(column: Column) -> str:
-    value = quoted(column.name)
-    return f"case when {value} then 1 else 0 end" if column.kind == "boolean" else value
+    free = (name, f"{name}_value", *(f"{name}_{place}" for place in range(2, len(taken) + 3)))
+    name = next(own for own in free if own not in taken)
+    taken.add(name)
+    if column.is_share and (tables.one_row or of_rows):
+        fields["unit"] = "share"
+    if guess.decreases:
+        fields["direction"] = "decrease"
+    if column.rows < rows:
+        fields["missing"] = "drop"
+    role = "diagnostic" if _asks(guess) else "goal"
+    return {"name": name, "role": role, **fields}
 
 
 def _of_events(name: str, other: Other, role: str) -> Iterator[dict[str, object]]:
     """Make metrics of a log of events: units that have a row, and sums of its outcomes."""
     yield {"name": f"any_{name}", "role": role, "log": name}
     for column in other.outcomes:
-        sums = {"per_unit": "sum", "value": _number(column)}
+        sums = {"per_unit": "sum", "value": column.number}
         yield {"name": f"{name}_{slug(column.name)}", "role": role, "log": name, **sums}
 
 

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Literal
 
-from pydantic import Field, model_validator
+from pydantic import Field, PrivateAttr, model_validator
 from pydantic.json_schema import SkipJsonSchema
 
 from abeval.assignment.draws import Rule
@@ -20,6 +20,7 @@ class Experiment(Section):
 
     include: list[Name] = Field(default_factory=list)
     name: Name
+    questions: list[sections.Text] = Field(default_factory=list)
     unit: Name
     control: Name
     timezone: Name = "UTC"
@@ -47,6 +48,8 @@ class Experiment(Section):
     folder: SkipJsonSchema[Annotated[Path, Field(exclude=True)]] = Path()
     overrides: SkipJsonSchema[Annotated[tuple[str, ...], Field(exclude=True)]] = ()
 
+    _written_in: Literal["toml", "shell", "python"] = PrivateAttr("toml")
+
     @model_validator(mode="before")
     @classmethod
     def _columns_are_metrics(cls, raw: object) -> object:
@@ -62,6 +65,20 @@ class Experiment(Section):
             {**c, "value": c["name"]} if n else c for c, n in zip(chosen, named, strict=True)
         ]
         return {**raw, "metrics": columns}
+
+    def written_in(self, language: Literal["shell", "python"]) -> "Experiment":
+        """Return the experiment of a table, whose errors name options or keywords."""
+        experiment = self.model_copy()
+        experiment._written_in = language
+        return experiment
+
+    def spelled(self, key: str, value: str, section: str) -> str:
+        """Write an entry of text as whoever made the experiment would."""
+        if self._written_in == "shell":
+            return f"--{key} {value}"
+        if self._written_in == "python":
+            return f'{key}="{value}"'
+        return f'{key} = "{value}" in {section}'
 
     @property
     def of_units(self) -> bool:

@@ -58,6 +58,7 @@ def judge(experiment: Experiment, metrics: Sequence[Metric], aggregates: Aggrega
         infos,
         moved={key: one.words for key, one in beside.items()},
         early=early if experiment.inference.looks == "fixed" else "",
+        questions=experiment.questions,
     )
 
     notes = (
@@ -135,6 +136,7 @@ def pairwise(
         alpha=experiment.alpha,
         pairs=tuple(pairs),
         trust=trust_checks(analysis),
+        questions=tuple(experiment.questions),
     )
 
 

@@ -91,6 +91,7 @@ def read_table(table: object, options: TableOptions) -> tuple[Experiment, DuckDB
         if path is not None:
             entries["logs"]["units"]["path"] = str(real(path))
         experiment = parse_experiment({**entries, **options.entries}, source="the analysis")
+        experiment = experiment.written_in(options.language)
         engine.spare(TABLE)
         # It stays open for the caller, unless something above was refused.
         stack.pop_all()

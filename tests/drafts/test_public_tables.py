@@ -61,7 +61,9 @@ def table_of_r(name: str, folder: Path) -> Path:
 def drafted(files: list[Path], folder: Path) -> tuple[Result, tuple[str, ...]]:
     own = draft_files(files, folder)
     (folder / "e.toml").write_text(own.text)
-    return abeval.load(folder / "e.toml").replace(trust={"aa_runs": 0}).analyze(), own.questions
+    result = abeval.load(folder / "e.toml").replace(trust={"aa_runs": 0}).analyze()
+    assert {verdict.decision == "draft" for verdict in result.verdicts} == {bool(own.questions)}
+    return result, own.questions
 
 
 def assert_answered(result: Result, frame: pd.DataFrame, answer: Answer) -> None:
