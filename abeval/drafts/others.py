@@ -21,7 +21,7 @@ from abeval.engines.protocol import Engine
 from abeval.engines.sql import quoted
 from abeval.experiment.sources import CANONICAL_COLUMNS
 
-Kind = Literal["items", "clicks", "exposures", "units", "events"]
+Kind = Literal["impressions", "items", "clicks", "exposures", "units", "events"]
 
 JOINED = 0.5
 """Share of a table's rows, or units, that are those of the main table, from which on they join."""

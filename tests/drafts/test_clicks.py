@@ -284,7 +284,7 @@ def test_a_folder_of_several_logs_is_each_of_them(tmp_path: Path) -> None:
     (folder / "README.md").write_text("what these are")
     _, entries, result = both_commands([folder], tmp_path)
     assert entries["logs"]["impressions"]["path"] == "data/impressions"
-    assert entries["logs"]["clicks"]["path"] == ["data/clicks.csv"]
+    assert entries["logs"]["clicks"]["path"] == "data/clicks.csv"
     assert_ctr(result)
 
 
@@ -302,7 +302,7 @@ def test_users_say_the_variant_and_items_their_category(tmp_path: Path) -> None:
     )
     draft, entries, result = both_commands(files, tmp_path)
     assert draft.questions == ()
-    assert entries["logs"]["exposures"] == {"path": ["users.csv"]}
+    assert entries["logs"]["exposures"] == {"path": "users.csv"}
     assert entries["logs"]["items"]["columns"] == {"item_id": "id", "category": "genre"}
     assert_ctr(result)
 
