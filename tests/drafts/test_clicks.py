@@ -344,6 +344,17 @@ def test_a_treatment_that_starts_late_begins_no_period(tmp_path: Path) -> None:
     assert len(entries["variants"]) == 3
 
 
+def test_a_rare_treatment_that_comes_late_by_chance_begins_no_period(tmp_path: Path) -> None:
+    """The first treatment of 2 in 100 comes on the second day; 300 rows before prove nothing."""
+    seen = SEEN[(SEEN.time > "2026-07-02") | (SEEN.index % 5 == 0)]
+    rare = (seen.time > "2026-07-02") & (seen.user % 50 == 0)
+    seen = seen[rare | (seen.user % 50 > 0)].assign(variant="control")
+    seen.loc[rare, "variant"] = "new"
+    entries = tomllib.loads(draft_files(written(tmp_path, impressions=seen), tmp_path).text)
+    assert set(entries["variants"]) == {"control", "new"}
+    assert "period" not in entries
+
+
 def test_scores_of_models_are_served_by_the_variants_that_are_called_so(tmp_path: Path) -> None:
     rng = np.random.default_rng(1)
     scores = {name: rng.random(len(SEEN)).round(3) for name in ("pctr_old", "pctr_ranker_b")}
