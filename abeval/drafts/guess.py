@@ -105,7 +105,7 @@ def unit_guess(table: Table) -> Guess:
         return _named_unit(named[0], table)
     if clusters:
         return _cluster(clusters, named, table)
-    other = [c.name for c in ids if _names_id(c) and c.distinct < table.rows]
+    other = [c.name for c in ids if _names_id(c) and 1 < c.distinct < table.rows]
     if other:
         reason = f"each row is taken for a unit; or is it {' or '.join(other)}?"
         return Guess("unit", None, "not sure", reason, (f"unit: {reason}",))
@@ -251,7 +251,7 @@ def variant_guess(
     if rows_are_units:
         one = f"by its name, with {best.distinct} values"
     is_sure = _has_sure_control(best)
-    rivals = [c.name for c in fitting[1:] if _has_sure_control(c) or not is_sure]
+    rivals = [c.name for c in fitting[1:4] if _has_sure_control(c) or not is_sure]
     if words.named(best.name, words.VARIANT) is None:
         is_likely = (is_sure or _is_tested(best)) and not rivals
         values = ", ".join(repr(value) for value, _ in best.values)
@@ -416,11 +416,11 @@ def _value_guess(column: Column, table: Table, names: Set[str]) -> Guess | None:
         is_known = is_type or words.has_word(column.name, words.DESCRIPTION)
         if is_known or _numbers_rows(column, table):
             return None
-        return Guess("outcome", column, "not sure", either or DOUBT, asked)
+        return Guess("outcome", column, "not sure", either or DOUBT)
     if pair == "post":
         kind = f"its name says that it was after; {kind}"
     if either:
-        return Guess("outcome", column, "not sure", either, asked, decreases=is_cost)
+        return Guess("outcome", column, "not sure", either, decreases=is_cost)
     return Guess("outcome", column, "likely", kind, asked, decreases=is_cost)
 
 
@@ -446,10 +446,14 @@ def _either(column: Column, is_cost: bool, table: Table) -> str:
     parts = words.words(column.name)
     both = is_cost and _is_time_to(parts) and words.has_word(column.name, words.COST)
     is_spend = words.has_word(column.name, ("spend", "spent", "spending")) and "time" not in parts
-    buys = any(words.has_word(c.name, words.BUYING) for c in table.columns)
-    shows = any(words.has_word(c.name, (*words.SEEN, *words.CLICK)) for c in table.columns)
     either = words.has_word(column.name, words.EITHER) and not is_cost
-    if both or (either and not (is_spend and buys and not shows)):
+    if is_spend and either:
+        # Of customers it is revenue, of campaigns a cost.
+        names = [c.name for c in table.columns]
+        shown = (*words.SEEN, *words.CLICK)
+        buys = any(words.has_word(name, words.BUYING) for name in names)
+        either = not buys or any(words.has_word(name, shown) for name in names)
+    if both or either:
         return EITHER
     return ""
 
@@ -477,7 +481,7 @@ def settled(
             yield replace(one, entry="diagnostic", questions=())
         elif one in doubtful and one.column is not None and one.reason == EITHER:
             question = f"direction: is more {one.column.name} better, or less? Give it a `role`"
-            yield replace(one, questions=(*one.questions, f"{question} and a `direction`"))
+            yield replace(one, questions=(f"{question} and a `direction`",))
         else:
             yield one
 

@@ -63,7 +63,8 @@ def tables_of(
             paths = by_variant
             engine.add_log(relation, LogSource(path=paths))
             table = looked(engine, relation)
-        if flags := [c.name for c in variant_candidates(table)[:1] if c.kind == "boolean"]:
+        variants = [*variant_candidates(table), *variant_candidates(table, weakly=True)][:1]
+        if flags := [c.name for c in variants if c.kind == "boolean"]:
             # In text files, names of variants are text, such as Yes.
             source = paths.get("", paths)
             engine.add_log(relation, LogSource(path=source, columns={"variant": flags[0]}))
