@@ -56,11 +56,16 @@ class Other:
 
 @dataclass(frozen=True)
 class Named:
-    """A table with the name of its file, or of the type of its rows."""
+    """A table with the name of its file, or of the type of its rows.
+
+    Attributes:
+        keys: Entries → columns that only other tables make clear.
+    """
 
     engine: Engine
     table: Table
     name: str
+    keys: Mapping[str, Column] = field(default_factory=dict)
 
     @cached_property
     def columns(self) -> dict[str, Column]:
@@ -72,7 +77,8 @@ class Named:
             unit = next((c for c in ids if words.named(c.name, words.UNIT) is not None), None)
         taken = set() if unit is None else {unit.name}
         own = {g.entry: g.column for g in canonical_guesses(self.table, taken)}
-        return {e: c for e, c in {"unit_id": unit, "ts": time, **own}.items() if c is not None}
+        every = {"unit_id": unit, "ts": time, **own, **self.keys}
+        return {entry: column for entry, column in every.items() if column is not None}
 
     @cached_property
     def variant(self) -> Column | None:
@@ -141,6 +147,17 @@ def main_table(tables: Sequence[Named]) -> Named:
     if not rest or not first.places_units:
         return first
     return next((one for one in rest if one.shows_rows and not one.is_event), first)
+
+
+def with_key(main: Named, others: Sequence[Named]) -> Named:
+    """Take the `id` of the impressions for what another table calls the id of an impression."""
+    ids = (c for c in main.table.columns if words.named(c.name, ("id",)) is not None)
+    key = next((c for c in ids if c.distinct == main.table.rows), None)
+    is_asked = any("impression_id" in other.columns for other in others)
+    is_known = "impression_id" in main.columns or key in main.columns.values()
+    if key is None or is_known or not is_asked:
+        return main
+    return replace(main, keys={"impression_id": key})
 
 
 def others_of(tables: Sequence[Named], main: Named) -> tuple[Other, ...]:

@@ -381,6 +381,17 @@ def test_which_model_a_variant_serves_is_asked_where_no_name_says_it(tmp_path: P
     assert "model" not in tomllib.loads(draft.text)["variants"]["control"]
 
 
+def test_the_id_of_a_row_is_what_the_clicks_call_the_id_of_an_impression(tmp_path: Path) -> None:
+    seen = SEEN.drop(columns="variant").assign(id=range(5, 5 + len(SEEN)), variant=SEEN.variant)
+    clicked = seen[seen.index % np.where(seen.variant == "new", 7, 9) == 0]
+    clicks = pd.DataFrame({"id": range(len(clicked)), "impression_id": clicked.id.to_numpy()})
+    files = written(tmp_path, impressions=seen, clicks=clicks.assign(at=clicked.time.to_numpy()))
+    draft, entries, result = both_commands(files, tmp_path)
+    assert draft.questions == ()
+    assert entries["logs"]["impressions"]["columns"]["impression_id"] == "id"
+    assert_ctr(result, clicked.variant.value_counts().sort_index() / seen.variant.value_counts())
+
+
 SAMPLE = Path(__file__).parents[2] / "sample_logs"
 
 
