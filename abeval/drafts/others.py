@@ -194,7 +194,8 @@ def _clicks(one: Named, main: Named) -> Other | None:
 
     Those that are called clicks and follow none are events, with a question.
     """
-    if one.table.rows > main.table.rows or (one.is_event and not says_clicks(one.name)):
+    is_other = one.is_event or "click" in main.columns
+    if one.table.rows > main.table.rows or (is_other and not says_clicks(one.name)):
         return None
     both = one.columns.keys() & main.columns.keys()
     joins = [j for j in _JOINS if {*j} <= both and ("unit_id" not in j or "ts" in both)]

@@ -134,6 +134,13 @@ def test_orders_of_what_was_seen_are_no_clicks(name: str, tmp_path: Path) -> Non
     assert result[f"any_{name}"].control == pytest.approx(share, rel=1e-12)
 
 
+def test_impressions_that_say_their_clicks_need_no_others(tmp_path: Path) -> None:
+    seen = SEEN.assign(click=(SEEN.index % 9 == 0).astype(int))
+    actions = CLICKED.drop(columns="dwell")
+    draft = draft_files(written(tmp_path, impressions=seen, actions=actions), tmp_path)
+    assert list(tomllib.loads(draft.text)["logs"]) == ["impressions", "events"]
+
+
 def test_clicks_of_a_column_of_amounts_are_orders(tmp_path: Path) -> None:
     rows = CLICKED.rename(columns={"dwell": "revenue"})
     draft = draft_files(written(tmp_path, impressions=SEEN, log2=rows), tmp_path)
