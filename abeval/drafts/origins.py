@@ -14,7 +14,7 @@ from abeval.drafts.guess import (
     variant_candidates,
     variant_of,
 )
-from abeval.drafts.others import says_other, says_shown
+from abeval.drafts.others import says_clicks, says_other, says_shown
 from abeval.engines.duckdb import DuckDBEngine
 from abeval.engines.protocol import Engine
 from abeval.engines.sources import files_of, is_table
@@ -154,9 +154,11 @@ def _parts(
     values = [value for value, _ in column.values]
     listed = ", ".join(map(repr, values))
     shown = sorted(filter(says_shown, values), key=says_shown, reverse=True)
-    if column.kind != "text" or (is_alone and not shown):
+    is_coded = column.kind != "text"
+    if is_coded or (is_alone and not shown):
         question = f"{column.name}: which of {listed} is an impression, and which a click?"
-        yield table, replace(origin, question=question)
+        is_doubtful = is_coded or any(map(says_clicks, values))
+        yield table, replace(origin, question=question) if is_doubtful else origin
         return
     for place, value in enumerate(values):
         relation = f"{table.relation}_{place}"
