@@ -35,33 +35,29 @@ def period_guess(engine: Engine, main: Table, placing: Table) -> Period | None:
     if time is None or own is None or not named:
         return None
     variant, main_time = quoted(named[0].name), moment(own)
-    firsts = engine.rows(
-        f"select cast({variant} as varchar) as v, min({moment(time)}) as t "
-        f"from {quoted(placing.relation)} where {variant} is not null group by v order by t"
-    )
     ((first, last),) = engine.rows(
         f"select min({main_time}), max({main_time}) from {quoted(main.relation)}"
     )
-    times = [moment for _, moment in firsts if isinstance(moment, datetime)]
+    values = engine.rows(
+        f"select cast({variant} as varchar) as v, min({moment(time)}) as t, count(*) as n "
+        f"from {quoted(placing.relation)} where {variant} is not null group by v order by t"
+    )
+    times = [begin for _, begin, _ in values if isinstance(begin, datetime)]
     if not isinstance(first, datetime) or not isinstance(last, datetime) or len(times) < 2:
         return None
-    start, reason = times[0], "no row before has a variant"
-    if times[0].date() == first.date() and names_control(str(firsts[0][0])):
-        start, reason = times[1], f"all rows before are of {firsts[0][0]!r}"
-    if start.date() <= first.date():
-        return None
+    start, reason, share = times[0], "no row before has a variant", 1.0
+    if start.date() == first.date() and names_control(str(values[0][0])) and main is placing:
+        start, reason = times[1], f"all rows before are of {values[0][0]!r}"
+        share = 1 - whole(values[0][2]) / sum(whole(rows) for *_, rows in values)
     ((rows, early),) = engine.rows(
-        f"select count(*), count_if({main_time} >= {_literal(start.date())}) "
-        f"from {quoted(main.relation)} where {main_time} < {_literal(start)}"
+        f"select count(*), count_if({main_time} >= '{start.date()}') "
+        f"from {quoted(main.relation)} where {main_time} < '{start}'"
     )
-    if whole(rows) < FEW:
+    # Of few rows, all may be of control by chance.
+    if start.date() <= first.date() or whole(rows) * share < FEW:
         return None
     begins = start.replace(minute=0, second=0, microsecond=0) if early else start.date()
     return Period(named[0].name, first.date(), begins, last.date() + timedelta(days=1), reason)
-
-
-def _literal(moment: date) -> str:
-    return f"timestamp '{moment.isoformat()}'"
 
 
 @dataclass(frozen=True)

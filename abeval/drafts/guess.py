@@ -1,9 +1,7 @@
 """Guess what a table's columns are, and what other tables hold of the same units."""
 
-from collections.abc import Iterator, Mapping, Sequence, Set
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from itertools import pairwise
-from statistics import NormalDist
 from typing import Literal
 
 from abeval.drafts import words
@@ -18,9 +16,6 @@ ONE_VARIANT = 0.9
 """Share of units with one value, from which on a column can be their variant."""
 
 MOST_VARIANTS = 12
-
-MOST_VALUES = 20
-"""Columns that are listed as outcomes, or as doubtful; of a wider table the others are counted."""
 
 REPEATS = 10
 """Rows beyond one a unit from which on it is no chance that each unit has one variant."""
@@ -69,20 +64,20 @@ def looked(engine: Engine, relation: str) -> Table:
         column
         for column in table.columns
         if variants
-        and (_names_id(column) or (column.kind == "text" and not _is_known(column)))
+        and (names_id(column) or (column.kind == "text" and not _is_known(column)))
         and column.may_be_id
         and column not in variants
         and variants[0].distinct < column.distinct <= column.rows - REPEATS
     ]
     names = frozenset(
         column.name
-        for column in clusters[:MOST_VALUES]
+        for column in clusters[:FEW]
         if _constant(engine, table, column, variants)[variants[0].name] > 0.99
     )
     return replace(table, clusters=names)
 
 
-def _names_id(column: Column) -> bool:
+def names_id(column: Column) -> bool:
     """Say whether a name is that of an id of people or places."""
     is_id = words.words(column.name)[-1:] == ("id",) or words.has_word(column.name, words.PLACE)
     is_item = any(words.named(column.name, names) is not None for names in words.COLUMNS.values())
@@ -100,12 +95,12 @@ def unit_guess(table: Table) -> Guess:
     named = [c for c in ids if c.distinct > FEW and words.named(c.name, words.UNIT) is not None]
     named.sort(key=lambda c: (_rank(c, words.UNIT), c.name))
     clusters = sorted((c for c in ids if c.name in table.clusters), key=lambda c: c.distinct)
-    clusters = [c for c in clusters if not named or _names_id(c)]
+    clusters = [c for c in clusters if not named or names_id(c)]
     if named and (named[0] in clusters[:1] or not clusters or clusters[0] in named):
         return _named_unit(named[0], table)
     if clusters:
         return _cluster(clusters, named, table)
-    other = [c.name for c in ids if _names_id(c) and c.distinct < table.rows]
+    other = [c.name for c in ids if names_id(c) and 1 < c.distinct < table.rows]
     if other:
         reason = f"each row is taken for a unit; or is it {' or '.join(other)}?"
         return Guess("unit", None, "not sure", reason, (f"unit: {reason}",))
@@ -113,7 +108,7 @@ def unit_guess(table: Table) -> Guess:
         (c for c in table.columns if c.is_count and words.has_word(c.name, words.SEEN)), None
     )
     variants = variant_candidates(table)[:1]
-    days = [c for c in table.columns if _named_in(c, words.TIME) and variants]
+    days = [c for c in table.columns if named_in(c, words.TIME) and variants]
     if shown is not None or any(
         abs(c.distinct * variants[0].distinct - table.rows) < 0.1 * table.rows for c in days
     ):
@@ -144,14 +139,15 @@ def _cluster(clusters: Sequence[Column], named: Sequence[Column], table: Table) 
     best = clusters[0]
     units = f"{best.distinct:,} in {table.rows:,} rows, and each has one variant"
     finer = [c.name for c in (*clusters, *named) if c.distinct > best.distinct]
-    if words.has_word(best.name, words.PLACE) or (_names_id(best) and not finer):
+    if words.has_word(best.name, words.PLACE) or (names_id(best) and not finer):
         return Guess("unit", best, "likely", units)
     or_is = " or ".join(dict.fromkeys(finer)) or "each row"
     question = f"unit: was {best.name} randomised, or {or_is}? There are {units}"
     return Guess("unit", best, "not sure", units, (question,))
 
 
-def _named_in(column: Column, names: Sequence[str]) -> bool:
+def named_in(column: Column, names: Sequence[str]) -> bool:
+    """Say whether a column has one of these names, however it is written."""
     return words.named(column.name, names) is not None
 
 
@@ -166,12 +162,12 @@ def staged(engine: Engine, table: Table) -> tuple[Table, str, str]:
         first = {value: {*words.words(value)[:1]} for value in values}
         before = [v for v in values if first[v] & {*words.STAGE_BEFORE}]
         during = [v for v in values if first[v] & {*words.STAGE_DURING}]
-        if column.is_share and _named_in(column, words.AFTER):
+        if column.is_share and named_in(column, words.AFTER):
             before = [v for v in values if v.strip().lower() in words.NO]
-        elif not (_named_in(column, words.STAGE) or {"pre"} in first.values()):
+        elif not (named_in(column, words.STAGE) or {"pre"} in first.values()):
             continue
         own = during or [value for value in values if value not in before]
-        if not before or not own or _named_in(column, words.VARIANT):
+        if not before or not own or named_in(column, words.VARIANT):
             continue
         where = f"cast({quoted(column.name)} as varchar) in ({', '.join(map(literal, own))})"
         relation = f"{table.relation}_own"
@@ -251,7 +247,7 @@ def variant_guess(
     if rows_are_units:
         one = f"by its name, with {best.distinct} values"
     is_sure = _has_sure_control(best)
-    rivals = [c.name for c in fitting[1:] if _has_sure_control(c) or not is_sure]
+    rivals = [c.name for c in fitting[1:4] if _has_sure_control(c) or not is_sure]
     if words.named(best.name, words.VARIANT) is None:
         is_likely = (is_sure or _is_tested(best)) and not rivals
         values = ", ".join(repr(value) for value, _ in best.values)
@@ -366,166 +362,11 @@ def _fits(entry: str, column: Column) -> bool:
     return column.is_number and (column.low or 0) >= 0
 
 
-def value_guesses(table: Table, taken: set[str]) -> Iterator[Guess]:
-    """Guess outcomes, covariates, and numbers of which neither is sure."""
-    own = [column for column in table.columns if column.name not in taken]
-    values = [
-        column for column in own if column.distinct > 1 and (column.is_number or column.answers)
-    ]
-    names = {"".join(words.words(column.name)) for column in values}
-    guesses = [g for column in values if (g := _value_guess(column, table, names)) is not None]
-    counts = [c for c in values if c.is_count and c.kind != "boolean"]
-    clicks = next((c for c in counts if words.has_word(c.name, words.COUNTED)), None)
-    shown = next((c for c in counts if words.has_word(c.name, words.SEEN)), None)
-    if clicks is not None and shown is not None:
-        yield Guess("ratio", clicks, "likely", f"{clicks.name} / {shown.name}", over=shown)
-        guesses = [g for g in guesses if g.column not in (clicks, shown)]
-    for entry, is_sure in (("outcome", True), ("outcome", False), ("covariate", True)):
-        kind = [g for g in guesses if g.entry == entry and (g.certainty != "not sure") == is_sure]
-        yield from kind[:MOST_VALUES]
-        if len(kind) > MOST_VALUES:
-            reason = f"{len(kind) - MOST_VALUES:,} more columns of numbers are not listed"
-            question = f"{entry}s: which of {len(kind):,} columns are they? {reason}"
-            yield Guess("others", None, "not sure", reason, (question,))
-    for column in own:
-        is_value = words.has_word(column.name, (*words.OUTCOME, *words.COST))
-        is_time = _named_in(column, words.TIME) or "date" in words.words(column.name)
-        if column.looks == "number" and (is_value or not (is_time or _names_id(column))):
-            what = f"{column.name} is text that looks like numbers"
-            question = f"numbers: {what}: write them with a point, or name the `decimal` of the log"
-            yield Guess("text", column, "not sure", what, (question,))
-
-
-def _value_guess(column: Column, table: Table, names: Set[str]) -> Guess | None:
-    """Guess what numbers are; None where they describe a unit, or number the rows."""
-    parts = words.words(column.name)
-    if parts[-1:] == ("id",):
-        return None
-    low, high = column.low, column.high
-    kind = "a count from" if column.is_count else "from"
-    kind = "0 or 1" if column.is_share else f"{kind} {low:g} to {high:g}"
-    pair = _pair(column, names)
-    is_other = any(two in words.NOT_BEFORE for two in pairwise(parts))
-    if pair == "pre" or (words.has_word(column.name, words.BEFORE) and not is_other):
-        return Guess("covariate", column, "likely", "its name says that it was before")
-    is_cost = words.has_word(column.name, words.COST) or _is_time_to(parts)
-    either = _either(column, is_cost, table)
-    asked = tuple(_missing(column, table))
-    if pair != "post" and not is_cost and not words.has_word(column.name, words.OUTCOME):
-        is_type = words.named(column.name, words.EVENT_TYPE) is not None
-        is_known = is_type or words.has_word(column.name, words.DESCRIPTION)
-        if is_known or _numbers_rows(column, table):
-            return None
-        return Guess("outcome", column, "not sure", either or DOUBT, asked)
-    if pair == "post":
-        kind = f"its name says that it was after; {kind}"
-    if either:
-        return Guess("outcome", column, "not sure", either, asked, decreases=is_cost)
-    return Guess("outcome", column, "likely", kind, asked, decreases=is_cost)
-
-
-def _is_time_to(parts: Sequence[str]) -> bool:
-    return ("time", "to") in pairwise(parts)
-
-
-def _missing(column: Column, table: Table) -> Iterator[str]:
-    empty = table.rows - column.rows
-    if empty > FEW_EMPTY * table.rows:
-        yield (
-            f"missing: {column.name} is empty in {empty:,} of {table.rows:,} rows: does an empty "
-            'one count as 0 (missing = "zero"), or not at all ("drop")?'
-        )
-
-
-FEW_EMPTY = 0.001
-"""Share of the rows up to which it does not matter what an empty one means."""
-
-
-def _either(column: Column, is_cost: bool, table: Table) -> str:
-    """Ask which direction is better, where both can be; empty where one is plain."""
-    parts = words.words(column.name)
-    both = is_cost and _is_time_to(parts) and words.has_word(column.name, words.COST)
-    is_spend = words.has_word(column.name, ("spend", "spent", "spending")) and "time" not in parts
-    buys = any(words.has_word(c.name, words.BUYING) for c in table.columns)
-    shows = any(words.has_word(c.name, (*words.SEEN, *words.CLICK)) for c in table.columns)
-    either = words.has_word(column.name, words.EITHER) and not is_cost
-    if both or (either and not (is_spend and buys and not shows)):
-        return EITHER
-    return ""
-
-
-DOUBT = "an outcome, or known before?"
-EITHER = "an outcome, of which more is better, or less?"
-
-
-def settled(
-    engine: Engine, table: Table, guesses: Sequence[Guess], arms: Arms | None, has_ctr: bool
-) -> Iterator[Guess]:
-    """Keep doubts that matter: none where a sure outcome is there, and the doubtful is alike.
-
-    What does not differ between variants decides nothing, whatever it is.
-    """
-    variant = next(g.column for g in guesses if g.entry == "variant")
-    doubtful = [g for g in guesses if g.entry == "outcome" and g.certainty == "not sure"]
-    is_sure = any(g.entry in ("outcome", "ratio") and g not in doubtful for g in guesses)
-    columns = [g.column for g in doubtful if g.column is not None]
-    moved = set() if has_ctr else {column.name for column in columns}
-    if is_sure and variant is not None and arms is not None and columns:
-        moved &= _moved(engine, table, columns, variant, arms)
-    for one in guesses:
-        if one in doubtful and one.column is not None and one.column.name not in moved:
-            yield replace(one, entry="diagnostic", questions=())
-        elif one in doubtful and one.column is not None and one.reason == EITHER:
-            question = f"direction: is more {one.column.name} better, or less? Give it a `role`"
-            yield replace(one, questions=(*one.questions, f"{question} and a `direction`"))
-        else:
-            yield one
-
-
-def _moved(
-    engine: Engine, table: Table, columns: Sequence[Column], variant: Column, arms: Arms
-) -> set[str]:
-    """Return the columns whose means differ between variants by more than chance."""
-    each = ", ".join(
-        f"avg({c.number}), var_samp({c.number}) / greatest(count({c.number}), 1)" for c in columns
-    )
-    name = quoted(variant.name)
-    rows = engine.rows(
-        f"select cast({name} as varchar) as v, {each} from {quoted(table.relation)} "
-        f"where {name} is not null group by v"
-    )
-    values = {str(v): [float(x or 0) for x in own] for v, *own in rows}
-    limit = NormalDist().inv_cdf(1 - 0.025 / (len(columns) * max(len(values) - 1, 1)))
-    control = values.get(arms.control)
-    moved = set[str]()
-    for place, column in enumerate(columns):
-        for own in values.values():
-            mean, error = own[2 * place : 2 * place + 2]
-            base, base_error = (control or own)[2 * place : 2 * place + 2]
-            if control is None or abs(mean - base) > limit * (error + base_error) ** 0.5:
-                moved.add(column.name)
-    return moved
-
-
-def _pair(column: Column, names: Set[str]) -> str | None:
-    """Return the prefix, `pre` or `post`, of one of two columns that differ in it alone."""
-    own = "".join(words.words(column.name))
-    for own_prefix, other_prefix in (("pre", "post"), ("post", "pre")):
-        rest = own.removeprefix(own_prefix)
-        if rest != own and rest and other_prefix + rest in names:
-            return own_prefix
-    return None
-
-
 def segment_guesses(table: Table, taken: set[str]) -> Iterator[Guess]:
     """Guess segments: properties of few values."""
     for column in (c for c in table.columns if c.name not in taken and c.kind == "text"):
         if 2 <= column.distinct <= MOST_VARIANTS:
             yield Guess("segment", column, "likely", f"{column.distinct} values")
-
-
-def _numbers_rows(column: Column, table: Table) -> bool:
-    return column.kind == "integer" and column.distinct == table.rows
 
 
 def _rank(column: Column, names: Sequence[str]) -> int:

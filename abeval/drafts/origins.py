@@ -14,7 +14,7 @@ from abeval.drafts.guess import (
     variant_candidates,
     variant_of,
 )
-from abeval.drafts.others import says_other, says_shown
+from abeval.drafts.others import says_clicks, says_other, says_shown
 from abeval.drafts.reading import PLAIN, Reading, readings_of
 from abeval.engines.duckdb import DuckDBEngine
 from abeval.engines.protocol import Engine
@@ -70,7 +70,8 @@ def tables_of(
             entries = {**entries, "path": paths}
             engine.add_log(relation, LogSource.model_validate(entries))
             table = looked(engine, relation)
-        if flags := [c.name for c in variant_candidates(table)[:1] if c.kind == "boolean"]:
+        variants = [*variant_candidates(table), *variant_candidates(table, weakly=True)][:1]
+        if flags := [c.name for c in variants if c.kind == "boolean"]:
             # In text files, names of variants are text, such as Yes.
             entries |= {"path": paths.get("", paths), "columns": {"variant": flags[0]}}
             engine.add_log(relation, LogSource.model_validate(entries))
@@ -153,9 +154,11 @@ def _parts(
     values = [value for value, _ in column.values]
     listed = ", ".join(map(repr, values))
     shown = sorted(filter(says_shown, values), key=says_shown, reverse=True)
-    if column.kind != "text" or (is_alone and not shown):
+    is_coded = column.kind != "text"
+    if is_coded or (is_alone and not shown):
         question = f"{column.name}: which of {listed} is an impression, and which a click?"
-        yield table, replace(origin, question=question)
+        is_doubtful = is_coded or any(map(says_clicks, values))
+        yield table, replace(origin, question=question) if is_doubtful else origin
         return
     for place, value in enumerate(values):
         relation = f"{table.relation}_{place}"

@@ -13,15 +13,15 @@ from abeval.drafts.guess import (
     time_guess,
     time_unit,
     unit_guess,
-    value_guesses,
     variant_candidates,
     variant_of,
 )
+from abeval.drafts.values import value_guesses
 from abeval.engines.protocol import Engine
 from abeval.engines.sql import quoted
 from abeval.experiment.sources import CANONICAL_COLUMNS
 
-Kind = Literal["items", "clicks", "exposures", "units", "events"]
+Kind = Literal["impressions", "items", "clicks", "exposures", "units", "events"]
 
 JOINED = 0.5
 """Share of a table's rows, or units, that are those of the main table, from which on they join."""
@@ -56,11 +56,16 @@ class Other:
 
 @dataclass(frozen=True)
 class Named:
-    """A table with the name of its file, or of the type of its rows."""
+    """A table with the name of its file, or of the type of its rows.
+
+    Attributes:
+        keys: Entries → columns that only other tables make clear.
+    """
 
     engine: Engine
     table: Table
     name: str
+    keys: Mapping[str, Column] = field(default_factory=dict)
 
     @cached_property
     def columns(self) -> dict[str, Column]:
@@ -72,7 +77,8 @@ class Named:
             unit = next((c for c in ids if words.named(c.name, words.UNIT) is not None), None)
         taken = set() if unit is None else {unit.name}
         own = {g.entry: g.column for g in canonical_guesses(self.table, taken)}
-        return {e: c for e, c in {"unit_id": unit, "ts": time, **own}.items() if c is not None}
+        every = {"unit_id": unit, "ts": time, **own, **self.keys}
+        return {entry: column for entry, column in every.items() if column is not None}
 
     @cached_property
     def variant(self) -> Column | None:
@@ -80,14 +86,9 @@ class Named:
         return variant_of(self.engine, self.table, False).column
 
     @property
-    def says_clicks(self) -> bool:
-        """Say whether its name is that of clicks."""
-        return words.has_word(self.name, words.CLICKS)
-
-    @property
     def is_event(self) -> bool:
         """Say whether rows are orders or the like, by the name or the columns."""
-        is_named = says_other(self.name) and not self.says_clicks
+        is_named = says_other(self.name) and not says_clicks(self.name)
         return is_named or any(_outcomes(self.table, ()))
 
     @property
@@ -122,6 +123,11 @@ def says_shown(name: str) -> int:
     return max((listed.index(word) + 1 for word in words.words(name) if word in listed), default=0)
 
 
+def says_clicks(name: str) -> bool:
+    """Say whether a name is that of clicks."""
+    return words.has_word(name, words.CLICKS)
+
+
 def says_other(name: str) -> bool:
     """Say whether a name says that rows are what units did."""
     return words.has_word(name, (*words.CLICKS, *words.OUTCOME, *words.EVENTS))
@@ -143,10 +149,21 @@ def main_table(tables: Sequence[Named]) -> Named:
     return next((one for one in rest if one.shows_rows and not one.is_event), first)
 
 
+def with_key(main: Named, others: Sequence[Named]) -> Named:
+    """Take the `id` of the impressions for what another table calls the id of an impression."""
+    ids = (c for c in main.table.columns if words.named(c.name, ("id",)) is not None)
+    key = next((c for c in ids if c.distinct == main.table.rows), None)
+    is_asked = any("impression_id" in other.columns for other in others)
+    is_known = "impression_id" in main.columns or key in main.columns.values()
+    if key is None or is_known or not is_asked:
+        return main
+    return replace(main, keys={"impression_id": key})
+
+
 def others_of(tables: Sequence[Named], main: Named) -> tuple[Other, ...]:
     """Guess what the tables beside the main one are; each kind but events once."""
     others: dict[str, Other] = {}
-    for one in sorted(tables, key=lambda one: not one.says_clicks):
+    for one in sorted(tables, key=lambda one: not says_clicks(one.name)):
         kinds = {other.kind for other in others.values()} - {"events"}
         readings = (_items(one, main), _clicks(one, main), _of_units(one, main))
         twice = Other(one.table, None, reason="another file has these already")
@@ -177,7 +194,8 @@ def _clicks(one: Named, main: Named) -> Other | None:
 
     Those that are called clicks and follow none are events, with a question.
     """
-    if one.table.rows > main.table.rows or (one.is_event and not one.says_clicks):
+    is_other = one.is_event or "click" in main.columns
+    if one.table.rows > main.table.rows or (is_other and not says_clicks(one.name)):
         return None
     both = one.columns.keys() & main.columns.keys()
     joins = [j for j in _JOINS if {*j} <= both and ("unit_id" not in j or "ts" in both)]
@@ -190,7 +208,7 @@ def _clicks(one: Named, main: Named) -> Other | None:
         keys = " and ".join(one.columns[entry].name for entry in join)
         reason = f"{known:.1%} of the rows have the {keys} of an impression"
         columns = {e: one.columns[e] for e in CANONICAL_COLUMNS["clicks"] if e in one.columns}
-        question = "" if one.says_clicks or "dwell" in columns else "are its rows clicks?"
+        question = "" if says_clicks(one.name) or "dwell" in columns else "are its rows clicks?"
         if by_time:
             reason += f", {after:.1%} of one before"
         else:
@@ -204,7 +222,7 @@ def _clicks(one: Named, main: Named) -> Other | None:
         is_default = join == joins[0] and not by_time
         own = () if is_default else join
         return Other(one.table, "clicks", columns, (), own, casts, reason, question)
-    if not one.says_clicks:
+    if not says_clicks(one.name):
         return None
     question = "it shares no item, request or impression with the impressions, so it gives no CTR"
     if joins:

@@ -5,13 +5,13 @@ from contextlib import closing
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from abeval.drafts import guess
+from abeval.drafts import guess, values
 from abeval.drafts.columns import Table
 from abeval.drafts.counts import counts_draft
 from abeval.drafts.design import Period, models_guess, period_guess
 from abeval.drafts.guess import Arms, Guess, arms_of, variant_of
 from abeval.drafts.origins import Origin, tables_of
-from abeval.drafts.others import Named, Other, main_table, moment, others_of
+from abeval.drafts.others import Named, Other, main_table, moment, others_of, with_key
 from abeval.drafts.write import Tables, experiment_text, has_ctr
 from abeval.engines.duckdb import DuckDBEngine
 from abeval.engines.sql import quoted
@@ -67,6 +67,8 @@ def _drafted(
             return Draft(*counts)
     named = [Named(engine, table, origins[table.relation].name) for table in tables]
     first = main_table(named)
+    rest = [one for one in named if one is not first]
+    first = with_key(first, rest)
     if first.table.rows == 0:
         raise LogError("the table has no rows", "give files with data")
     main, where, asked = guess.staged(engine, first.table)
@@ -77,20 +79,22 @@ def _drafted(
         origins = {**origins, main.relation: replace(origin, where=both, question=asked)}
     unit, time = guess.unit_guess(main), guess.time_guess(main)
     one_row = guess.has_one_row(unit)
-    others = others_of([one for one in named if one is not first], first)
+    others = others_of(rest, first)
     of_units = guess.is_of_units(main, unit, time) and not any(other.kind for other in others)
     variant, arms, period = _assigned(engine, main, others, one_row, is_timed=not of_units)
     taken = {g.column.name for g in (unit, variant, time) if g.column is not None}
     own = [unit, variant, guess.no_time(time) if of_units else time]
+    own += [Guess(key, c, "likely", "another log names it") for key, c in first.keys.items()]
+    taken |= {column.name for column in first.keys.values()}
     canonical = [] if of_units else list(guess.canonical_guesses(main, taken))
     own += canonical if guess.OF_ROWS & {g.entry for g in canonical} else []
     taken |= {g.column.name for g in own if g.column is not None}
     models = None if arms is None or of_units else models_guess(main, arms, taken)
     taken |= {column.name for column in models.scores.values()} if models else set()
-    own += guess.value_guesses(main, taken)
+    own += values.value_guesses(main, taken)
     taken |= {g.column.name for g in own if g.column is not None}
     own += guess.segment_guesses(main, taken)
-    own = list(guess.settled(engine, main, own, arms, has_ctr(own, others)))
+    own = list(values.settled(engine, main, own, arms, has_ctr(own, others)))
     parts = Tables(main, origins, others, one_row, of_units, period, models)
     text, questions = experiment_text(name, own, arms, parts, frozenset(builtin_metrics(30, 30)))
     own += [

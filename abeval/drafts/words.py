@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Collection, Sequence
+from functools import cache
 
 
 def _listed(text: str) -> tuple[str, ...]:
@@ -158,6 +159,7 @@ DESCRIPTION = _listed(
 """Numbers that describe a unit and are no outcome."""
 
 
+@cache
 def words(name: str) -> tuple[str, ...]:
     """Split a name into words, in lower case.
 

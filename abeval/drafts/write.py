@@ -9,9 +9,10 @@ from tomlkit.items import Table as TomlTable
 
 from abeval.drafts.columns import Column, Table
 from abeval.drafts.design import Models, Period
-from abeval.drafts.guess import DOUBT, Arms, Guess, time_unit
+from abeval.drafts.guess import Arms, Guess, time_unit
 from abeval.drafts.origins import Origin
-from abeval.drafts.others import Other
+from abeval.drafts.others import Other, says_other
+from abeval.drafts.values import DOUBT
 from abeval.drafts.words import AVERAGED, UNIT, has_word, named, slug
 from abeval.engines.sql import quoted
 from abeval.experiment.sources import CANONICAL_COLUMNS, OWN_TABLE
@@ -56,17 +57,9 @@ class Tables:
         return named
 
 
-def add_guess(
-    table: tomlkit.TOMLDocument | TomlTable, key: str, value: object, guess: Guess
-) -> None:
-    """Add an entry with how sure it is and why."""
-    table.add(key, _noted(value, f"{guess.certainty}: {guess.reason}"))
-
-
 def _noted(value: object, comment: str) -> Item:
     item: Item = tomlkit.item(value)
-    item.comment(comment)
-    return item
+    return item.comment(comment) if comment else item
 
 
 def _comment(document: tomlkit.TOMLDocument, *lines: str) -> None:
@@ -78,15 +71,25 @@ def write_logs(
     document: tomlkit.TOMLDocument, guesses: Sequence[Guess], tables: Tables
 ) -> Iterator[str]:
     """Write `[logs]`, and ask about tables that the draft does not read."""
-    logs = tomlkit.table(is_super_table=True)
-    logs.add("units" if tables.of_units else "impressions", _main(guesses, tables))
+    own = {g.entry: g for g in guesses if g.column is not None and g.entry not in _NO_COLUMN}
     unit = next(g.column for g in guesses if g.entry == "unit")
-    for other in tables.others:
+    main = Other(
+        tables.main,
+        "units" if tables.of_units else "impressions",
+        {entry: g.column for entry, g in own.items() if g.column is not None},
+        casts={unit.name: "bigint"} if unit is not None and unit.kind == "real" else {},
+    )
+    notes = {entry: f"{g.certainty}: {g.reason}" for entry, g in own.items()}
+    logs, events = tomlkit.table(is_super_table=True), tomlkit.table(is_super_table=True)
+    for other in (main, *tables.others):
         if other.kind is not None and other.kind != "events":
-            logs.add(other.kind, _other(other, tables.origin(other), unit))
-    events = tomlkit.table(is_super_table=True)
+            logs.add(other.kind, _log(other, tables.origin(other), unit, notes))
+            notes = {}
+    if known := _known_before(guesses, tables):
+        hint = 'likely: they were before; [inference] adjust = "cuped" makes use of them'
+        logs["units"].add("covariates", _noted(known, hint))
     for name, other in tables.events.items():
-        events.add(name, _other(other, tables.origin(other), unit))
+        events.add(name, _log(other, tables.origin(other), unit, {}))
     if len(events):
         logs.add("events", events)
     document.add("logs", logs)
@@ -117,84 +120,44 @@ def write_logs(
         )
 
 
-def _main(guesses: Sequence[Guess], tables: Tables) -> TomlTable:
-    main = tomlkit.table()
-    _add_rows(main, tables.origins[tables.main.relation], keeps_one=True)
-    _add_cast(main, next(g for g in guesses if g.entry == "unit").column)
-    columns = tomlkit.table()
-    for guess in guesses:
-        if guess.entry in _NO_COLUMN or guess.column is None or guess.column.name == guess.entry:
-            continue
-        add_guess(columns, guess.entry, guess.column.name, guess)
-    by_entry = {g.entry: g.column for g in guesses if g.column is not None}
-    _add_units_of(main, by_entry)
-    if len(columns):
-        main.add("columns", columns)
-    if known := _known_before(guesses, tables):
-        hint = 'likely: they were before; [inference] adjust = "cuped" makes use of them'
-        main.add("covariates", _noted(known, hint))
-    return main
-
-
 def _known_before(guesses: Sequence[Guess], tables: Tables) -> list[str]:
     """Return the covariates of a table of units."""
     known = (g.column for g in guesses if g.entry == "covariate" and tables.of_units)
     return [c.name if c.name.isidentifier() else c.number for c in known if c is not None]
 
 
-def _other(other: Other, origin: Origin, unit: Column | None) -> TomlTable:
-    log = tomlkit.table()
-    _add_rows(log, origin, keeps_variants="variant" in CANONICAL_COLUMNS.get(other.kind or "", ()))
-    if other.casts:
-        query = cast_query(other.casts, "try_cast")
-        log.add("query", tomlkit.string(query, literal="'" not in query))
-    _add_units_of(log, other.columns)
-    if other.join:
-        log.add("join", _noted(list(other.join), f"likely: {other.reason}"))
-    columns = tomlkit.table()
-    for entry, column in other.columns.items():
-        of_unit = entry == "unit_id" and unit is not None and column.name == unit.name
-        if column.name != entry and not of_unit:
-            columns.add(entry, tomlkit.item(column.name))
-    if len(columns):
-        log.add("columns", columns)
-    return log
-
-
-def _add_rows(
-    log: TomlTable, origin: Origin, keeps_one: bool = False, keeps_variants: bool = True
-) -> None:
-    """Say whose files and which of their rows a log is."""
-    if keeps_variants and origin.files and "" not in origin.paths:
-        paths = tomlkit.inline_table()
-        paths.update({v: one[0] if len(one) == 1 else one for v, one in origin.paths.items()})
-        log.add("path", paths.comment("likely: each variant has its own files"))
-    elif origin.files:
-        is_one = keeps_one and len(origin.files) == 1
-        log.add("path", tomlkit.item(origin.files[0] if is_one else origin.files))
+def _log(other: Other, origin: Origin, unit: Column | None, notes: Mapping[str, str]) -> TomlTable:
+    """Write the entry of a log, with notes on its columns."""
+    log, columns = tomlkit.table(), tomlkit.table()
+    files = {name: own[0] if len(own) == 1 else own for name, own in origin.paths.items()}
+    if files and "" not in files and "variant" in CANONICAL_COLUMNS.get(other.kind or "", ()):
+        by_variant = tomlkit.inline_table()
+        by_variant.update(files)
+        log.add("path", by_variant.comment("likely: each variant has its own files"))
+    elif files:
+        log.add("path", tomlkit.item(files.get("", origin.files)))
     for key, value in origin.reading.entries.items():
         log.add(key, _noted(value, origin.reading.reasons.get(key, "sure: it is named so")))
     if origin.where:
         log.add("where", tomlkit.item(origin.where))
-
-
-def _add_cast(log: TomlTable, unit: Column | None) -> None:
-    """Read ids that pandas wrote as 7.0 as 7."""
-    if unit is not None and unit.kind == "real":
-        query = cast_query({unit.name: "bigint"})
+    if other.casts:
+        query = cast_query(other.casts, "try_cast")
         item = tomlkit.string(query, literal="'" not in query)
-        log.add(
-            "query", item.comment(f"sure: {unit.name} is {unit.type}, but every value is whole")
-        )
-
-
-def _add_units_of(log: TomlTable, columns: Mapping[str, Column]) -> None:
-    """Say the units of numbers since 1970, and of dwell times."""
-    time, dwell = columns.get("ts"), columns.get("dwell")
+        log.add("query", item.comment("likely: ids are text in one log, or have a point"))
+    time, dwell = other.columns.get("ts"), other.columns.get("dwell")
     if time is not None and time.kind == "integer":
         log.add("time_unit", tomlkit.item(time_unit(time)))
     if dwell is not None and dwell.name.endswith("ms"):
         log.add("dwell_unit", tomlkit.item("ms"))
+    if other.join:
+        log.add("join", _noted(list(other.join), f"likely: {other.reason}"))
+    for entry, column in other.columns.items():
+        is_unit = entry == "unit_id" and unit is not None and column.name == unit.name
+        if column.name != entry and not is_unit:
+            columns.add(entry, _noted(column.name, notes.get(entry, "")))
+    if len(columns):
+        log.add("columns", columns)
+    return log
 
 
 FITS = 0.01
@@ -212,7 +175,8 @@ def experiment_text(
     head, document = tomlkit.document(), tomlkit.document()
     head.add("name", tomlkit.item(name))
     unit = by_entry["unit"]
-    add_guess(document, "unit", "row" if unit.column is None else unit.column.name, unit)
+    of_rows = "row" if unit.column is None else unit.column.name
+    document.add("unit", _noted(of_rows, f"{unit.certainty}: {unit.reason}"))
     questions = [*unit.questions]
     _write_period(document, tables.period)
     questions += _write_variants(document, arms, by_entry["variant"], tables)
@@ -279,12 +243,8 @@ def _write_variants(
     document.add(tomlkit.nl())
     document.add("variants", variants)
     if models is not None:
-        scores = tomlkit.table(is_super_table=True)
-        for name, column in models.scores.items():
-            score = tomlkit.table()
-            score.add("score", tomlkit.item(column.name))
-            scores.add(name, score)
-        document.add("models", scores)
+        scores = {name: {"score": column.name} for name, column in models.scores.items()}
+        document.add("models", tomlkit.item(scores))
         if not models.served:
             names = ", ".join(models.scores)
             yield f"models: which of {names} does each variant serve? Add `model` to [variants]"
@@ -354,7 +314,10 @@ def _write_metrics(
         fields = _own(guess, column, unit, tables, taken)
         entries.append(_metric(fields, f"{guess.certainty}: {guess.reason}"))
     for name, other in tables.events.items():
-        for fields in _of_events(name, other):
+        # Of types of rows, such as logins, those that are called so are outcomes.
+        origin = tables.origin(other)
+        is_goal = not origin.where or says_other(origin.name)
+        for fields in _of_events(name, other, "goal" if is_goal else "diagnostic"):
             entries.append(_metric(fields, f"likely: of the rows of {name} since the exposure"))
     ctr = {"name": "ctr", "role": "goal"}
     if is_clicked and len(entries):
@@ -420,13 +383,12 @@ def _own(
     return {"name": name, "role": role, **fields}
 
 
-def _of_events(name: str, other: Other) -> Iterator[dict[str, object]]:
+def _of_events(name: str, other: Other, role: str) -> Iterator[dict[str, object]]:
     """Make metrics of a log of events: units that have a row, and sums of its outcomes."""
-    yield {"name": f"any_{name}", "role": "goal", "log": name}
+    yield {"name": f"any_{name}", "role": role, "log": name}
     for column in other.outcomes:
-        named = f"{name}_{slug(column.name)}"
-        value = column.number
-        yield {"name": named, "role": "goal", "log": name, "per_unit": "sum", "value": value}
+        sums = {"per_unit": "sum", "value": column.number}
+        yield {"name": f"{name}_{slug(column.name)}", "role": role, "log": name, **sums}
 
 
 def _metric(fields: Mapping[str, object], comment: str) -> TomlTable:

@@ -134,6 +134,13 @@ def test_orders_of_what_was_seen_are_no_clicks(name: str, tmp_path: Path) -> Non
     assert result[f"any_{name}"].control == pytest.approx(share, rel=1e-12)
 
 
+def test_impressions_that_say_their_clicks_need_no_others(tmp_path: Path) -> None:
+    seen = SEEN.assign(click=(SEEN.index % 9 == 0).astype(int))
+    actions = CLICKED.drop(columns="dwell")
+    draft = draft_files(written(tmp_path, impressions=seen, actions=actions), tmp_path)
+    assert list(tomllib.loads(draft.text)["logs"]) == ["impressions", "events"]
+
+
 def test_clicks_of_a_column_of_amounts_are_orders(tmp_path: Path) -> None:
     rows = CLICKED.rename(columns={"dwell": "revenue"})
     draft = draft_files(written(tmp_path, impressions=SEEN, log2=rows), tmp_path)
@@ -284,7 +291,7 @@ def test_a_folder_of_several_logs_is_each_of_them(tmp_path: Path) -> None:
     (folder / "README.md").write_text("what these are")
     _, entries, result = both_commands([folder], tmp_path)
     assert entries["logs"]["impressions"]["path"] == "data/impressions"
-    assert entries["logs"]["clicks"]["path"] == ["data/clicks.csv"]
+    assert entries["logs"]["clicks"]["path"] == "data/clicks.csv"
     assert_ctr(result)
 
 
@@ -302,7 +309,7 @@ def test_users_say_the_variant_and_items_their_category(tmp_path: Path) -> None:
     )
     draft, entries, result = both_commands(files, tmp_path)
     assert draft.questions == ()
-    assert entries["logs"]["exposures"] == {"path": ["users.csv"]}
+    assert entries["logs"]["exposures"] == {"path": "users.csv"}
     assert entries["logs"]["items"]["columns"] == {"item_id": "id", "category": "genre"}
     assert_ctr(result)
 
@@ -344,6 +351,17 @@ def test_a_treatment_that_starts_late_begins_no_period(tmp_path: Path) -> None:
     assert len(entries["variants"]) == 3
 
 
+def test_a_rare_treatment_that_comes_late_by_chance_begins_no_period(tmp_path: Path) -> None:
+    """The first treatment of 2 in 100 comes on the second day; 300 rows before prove nothing."""
+    seen = SEEN[(SEEN.time > "2026-07-02") | (SEEN.index % 5 == 0)]
+    rare = (seen.time > "2026-07-02") & (seen.user % 50 == 0)
+    seen = seen[rare | (seen.user % 50 > 0)].assign(variant="control")
+    seen.loc[rare, "variant"] = "new"
+    entries = tomllib.loads(draft_files(written(tmp_path, impressions=seen), tmp_path).text)
+    assert set(entries["variants"]) == {"control", "new"}
+    assert "period" not in entries
+
+
 def test_scores_of_models_are_served_by_the_variants_that_are_called_so(tmp_path: Path) -> None:
     rng = np.random.default_rng(1)
     scores = {name: rng.random(len(SEEN)).round(3) for name in ("pctr_old", "pctr_ranker_b")}
@@ -368,6 +386,17 @@ def test_which_model_a_variant_serves_is_asked_where_no_name_says_it(tmp_path: P
     )
     assert any(q.startswith("models: which of gbdt, dnn") for q in draft.questions)
     assert "model" not in tomllib.loads(draft.text)["variants"]["control"]
+
+
+def test_the_id_of_a_row_is_what_the_clicks_call_the_id_of_an_impression(tmp_path: Path) -> None:
+    seen = SEEN.drop(columns="variant").assign(id=range(5, 5 + len(SEEN)), variant=SEEN.variant)
+    clicked = seen[seen.index % np.where(seen.variant == "new", 7, 9) == 0]
+    clicks = pd.DataFrame({"id": range(len(clicked)), "impression_id": clicked.id.to_numpy()})
+    files = written(tmp_path, impressions=seen, clicks=clicks.assign(at=clicked.time.to_numpy()))
+    draft, entries, result = both_commands(files, tmp_path)
+    assert draft.questions == ()
+    assert entries["logs"]["impressions"]["columns"]["impression_id"] == "id"
+    assert_ctr(result, clicked.variant.value_counts().sort_index() / seen.variant.value_counts())
 
 
 SAMPLE = Path(__file__).parents[2] / "sample_logs"
@@ -408,3 +437,17 @@ def test_clicks_of_few_items_are_tied(tmp_path: Path) -> None:
     seen, clicks = (frame.assign(time=iso(frame.time)) for frame in few)
     _, _, result = both_commands(written(tmp_path, impressions=seen, clicks=clicks), tmp_path)
     assert_ctr(result, true_ctr(few))
+
+
+def test_types_of_rows_that_are_no_outcomes_are_no_goals(tmp_path: Path) -> None:
+    table = events((SEEN, "view"), (CLICKED, "click"), (PAID, "purchase"), (PAID, "logout"))
+    entries = tomllib.loads(draft_files(written(tmp_path, log=table), tmp_path).text)
+    roles = {metric["name"]: metric["role"] for metric in entries["metrics"]}
+    assert roles == {"ctr": "goal", "any_purchase": "goal", "any_logout": "diagnostic"}
+
+
+def test_orders_and_refunds_alone_are_one_table(tmp_path: Path) -> None:
+    table = events((PAID, "purchase"), (PAID.iloc[:90], "refund"), column="type")
+    draft = draft_files(written(tmp_path, orders=table), tmp_path)
+    assert "where" not in tomllib.loads(draft.text)["logs"]["impressions"]
+    assert not any("impression" in question for question in draft.questions)

@@ -165,8 +165,8 @@ def test_parts_of_a_table_items_and_clicks_find_their_places(tmp_path: Path) -> 
     names = ("part1.parquet", "part2.parquet", "videos.parquet", "clicks.csv")
     logs = tomllib.loads(draft_files([tmp_path / n for n in names], tmp_path).text)["logs"]
     assert logs["impressions"]["path"] == ["part1.parquet", "part2.parquet"]
-    assert logs["items"]["path"] == ["videos.parquet"]
-    assert logs["clicks"]["path"] == ["clicks.csv"]
+    assert logs["items"]["path"] == "videos.parquet"
+    assert logs["clicks"]["path"] == "clicks.csv"
 
 
 def test_a_file_that_is_not_used_is_named(tmp_path: Path) -> None:

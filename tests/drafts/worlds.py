@@ -1,4 +1,4 @@
-"""Tables of one file whose truth is known from pandas and scipy, or which only a person can read."""
+"""Tables of one file: their truth by pandas and scipy, or what only a person can say."""
 
 from __future__ import annotations
 

@@ -166,3 +166,11 @@ def test_the_schema_knows_it() -> None:
     properties = Experiment.model_json_schema()["properties"]
     assert properties["include"]["type"] == "array"
     assert not {"folder", "overrides"} & {*properties}
+
+
+def test_paths_by_variant_start_at_the_folder_of_their_file(folder: Path) -> None:
+    text = LOGS.replace('"rows.parquet"', '{ a = "a.parquet", b = ["b.parquet"] }')
+    (folder / "shared" / "logs.toml").write_text(text)
+    log = loaded(folder).logs.impressions
+    assert log is not None
+    assert log.paths == [str(folder / "shared" / f"{name}.parquet") for name in "ab"]

@@ -21,7 +21,7 @@ LOG = small_log()
 ROWS = len(LOG)
 
 
-def read(folder: Path, path: str | list[str], **entries: Any) -> Result:
+def read(folder: Path, path: str | list[str] | dict[str, Any], **entries: Any) -> Result:
     """The analysis of a log of files, as a file in this folder would give it."""
     source = {"path": path, **entries.pop("source", {})}
     base: dict[str, Any] = {
@@ -412,3 +412,43 @@ def test_a_device_or_a_pipe_is_no_log(name: str, tmp_path: Path) -> None:
     (tmp_path / "zero").symlink_to("/dev/zero")
     with pytest.raises(AbevalError, match=f"{name} is a device or a pipe, but a log is read more"):
         read(tmp_path, name, source={"format": "csv"})
+
+
+@pytest.mark.parametrize("ending", ["csv", "csv.gz", "jsonl", "parquet"])
+def test_paths_by_variant_say_the_variant(ending: str, tmp_path: Path) -> None:
+    own = LOG[LOG.variant.isin(["a", "b"])].groupby("user_id").variant.transform("nunique") == 1
+    log = LOG[own.reindex(LOG.index, fill_value=False)]
+    without = log.drop(columns="variant")
+    put(tmp_path / "odd [1]" / f"0.{ending}", without[log.variant == "a"])
+    put(tmp_path / "b" / f"0.{ending}", without[log.variant == "b"][::2])
+    put(tmp_path / "b" / f"1.{ending}", without[log.variant == "b"][1::2])
+    put(tmp_path / "all" / f"0.{ending}", log)
+    paths = {"a": f"odd [1]/0.{ending}", "b": ["b"]}
+    assert values(read(tmp_path, paths)) == values(read(tmp_path, "all"))
+
+
+@pytest.mark.parametrize(
+    ("path", "source", "error"),
+    [
+        ({"a": "x.csv", "b": "x.csv"}, {}, "x.csv is of the variants 'a' and 'b'"),
+        ({"a": "x.csv", "b": "y.csv"}, {}, "paths by variant are for files without a column"),
+        (
+            {"a": "x.csv"},
+            {"columns": {"variant": "group"}},
+            "names files by variant, but a column says the variant",
+        ),
+    ],
+)
+def test_paths_by_variant_are_refused_where_a_column_says_it(
+    path: dict[str, Any], source: dict[str, Any], error: str, tmp_path: Path
+) -> None:
+    for name in ("x", "y"):
+        put(tmp_path / f"{name}.csv")
+    with pytest.raises(AbevalError, match=error):
+        read(tmp_path, path, source=source)
+
+
+def test_paths_by_variant_are_of_logs_with_variants(tmp_path: Path) -> None:
+    put(tmp_path / "x.csv")
+    with pytest.raises(AbevalError, match=r"logs\.clicks\.path: names files by variant"):
+        read(tmp_path, "x.csv", logs={"clicks": {"path": {"a": "x.csv"}}})
