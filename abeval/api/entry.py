@@ -152,11 +152,13 @@ def define(
         ['b']
     """
     if isinstance(entries, str | Path):
-        return LoadedExperiment(parse_experiment(more, entries if folder is None else folder))
+        folder = entries if folder is None else folder
+        return LoadedExperiment(parse_experiment(more, folder, words="python"))
     if not isinstance(entries, Mapping):
         kind = type(entries).__name__
         raise ExperimentError(
             f"define() takes entries as a mapping or as keywords, not as {kind}",
             "for a file use abeval.load(path)",
         )
-    return LoadedExperiment(parse_experiment({**entries, **more}, folder or "."))
+    entries = {**entries, **more}
+    return LoadedExperiment(parse_experiment(entries, folder or ".", words="python"))

@@ -62,7 +62,9 @@ class LoadedExperiment:
         if "include" not in entries:
             # What they include stands in the entries already.
             own["overrides"] = self.experiment.overrides
-        return LoadedExperiment(parse_experiment({**own, **entries}, self.experiment.folder))
+        experiment, words = self.experiment, self.experiment.words
+        entries = {**own, **entries}
+        return LoadedExperiment(parse_experiment(entries, experiment.folder, words=words))
 
     def analyze(self, **inputs: Unpack[Inputs]) -> "Result":
         """Aggregate the logs, and judge.

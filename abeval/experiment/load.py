@@ -11,7 +11,8 @@ from pydantic import ValidationError
 from abeval.errors import ExperimentError
 from abeval.experiment.consistency import inconsistencies
 from abeval.experiment.model import Experiment
-from abeval.experiment.problems import Problem, problems_of, without
+from abeval.experiment.problems import Problem, problems_of, without, worded
+from abeval.experiment.sections import Words
 from abeval.files import real
 from abeval.metrics.row_text import function_problem, names_of
 
@@ -39,9 +40,10 @@ def _entries(file: Path, includer: str = "") -> dict[str, Any]:
         raise ExperimentError(f"{named} is not valid TOML: {error}", _TOML_HINT) from error
     except RecursionError as error:
         raise ExperimentError(f"{named} is not valid TOML: it is nested too deeply") from error
-    if "overrides" in raw:
-        # Merging alone writes it.
-        raise ExperimentError(f"{file} has 1 problem:\n  overrides: there is no such entry")
+    for name in ("overrides", "words", "folder"):
+        if name in raw:
+            # They are no entries of a file: merging files and the API write them.
+            raise ExperimentError(f"{file} has 1 problem:\n  {name}: there is no such entry")
     return raw
 
 
@@ -69,7 +71,10 @@ def _text(file: Path, includer: str) -> str:
 
 
 def parse_experiment(
-    raw: Mapping[str, Any], folder: str | Path = ".", source: str = "the experiment"
+    raw: Mapping[str, Any],
+    folder: str | Path = ".",
+    source: str = "the experiment",
+    words: Words = "file",
 ) -> Experiment:
     """Validate an experiment from nested mappings.
 
@@ -77,6 +82,7 @@ def parse_experiment(
         raw: The content of a TOML file.
         folder: Where relative paths of logs start.
         source: Its name in messages.
+        words: Whose words its messages use.
 
     Raises:
         ExperimentError: With every mistake: its path, the value, and a suggestion; or of a file
@@ -97,7 +103,7 @@ def parse_experiment(
         raw = {**_joined(shared, raw, source, notes, keeps=False), "overrides": notes}
     problems: list[Problem] = []
     try:
-        experiment = Experiment.model_validate({**raw, "folder": Path(folder)})
+        experiment = Experiment.model_validate({**raw, "folder": Path(folder), "words": words})
     except ValidationError as error:
         problems = problems_of(error, raw)
     wrong = [problem.path for problem in problems]
@@ -108,7 +114,8 @@ def parse_experiment(
         problems += [o for o in others if not any(o.path[: len(path)] == path for path in wrong)]
     if problems:
         count = "1 problem" if len(problems) == 1 else f"{len(problems)} problems"
-        raise ExperimentError("\n".join([f"{source} has {count}:", *(f"  {p}" for p in problems)]))
+        listed = "\n".join([f"{source} has {count}:", *(f"  {p}" for p in problems)])
+        raise ExperimentError(worded(listed, words, is_hint=True))
     return experiment
 
 

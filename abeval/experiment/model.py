@@ -46,6 +46,7 @@ class Experiment(Section):
     engine: sections.EngineOptions = sections.EngineOptions()
     folder: SkipJsonSchema[Annotated[Path, Field(exclude=True)]] = Path()
     overrides: SkipJsonSchema[Annotated[tuple[str, ...], Field(exclude=True)]] = ()
+    words: SkipJsonSchema[Annotated[sections.Words, Field(exclude=True)]] = "file"
 
     @model_validator(mode="before")
     @classmethod

@@ -3,7 +3,8 @@
 import difflib
 import json
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import date, time
 from typing import Any, get_args
@@ -11,9 +12,9 @@ from typing import Any, get_args
 from pydantic import BaseModel, ValidationError
 from pydantic_core import ErrorDetails
 
-from abeval.errors import LogError
+from abeval.errors import AbevalError, LogError
 from abeval.experiment.model import Experiment
-from abeval.experiment.sections import PATTERNS, Variant
+from abeval.experiment.sections import PATTERNS, Variant, Words
 
 Path = tuple[str | int, ...]
 
@@ -93,12 +94,7 @@ def _has(here: object, part: str | int) -> bool:
 def _text(detail: ErrorDetails, path: Path) -> str:
     kind, value = detail["type"], detail["input"]
     if kind == "extra_forbidden":
-        models = [Experiment]
-        for part in path[:-1]:
-            inner = [m.model_fields[part].annotation for m in models if part in m.model_fields]
-            models = [model for annotation in inner for model in _models(annotation)] or models
-        keys = [name for model in models for name in model.model_fields if name != "folder"]
-        return f"unknown key `{path[-1]}`{suggestion(path[-1], keys)}"
+        return f"unknown key `{path[-1]}`{suggestion(path[-1], _keys(path[:-1]))}"
     if kind == "missing":
         return "missing"
     if kind == "value_error":
@@ -130,10 +126,92 @@ def _shown(value: object) -> str:
     return text if len(text) <= 80 else f"{text[:77]}..."
 
 
+def _keys(path: Iterable[str | int]) -> list[str]:
+    """List the keys of a section of the file."""
+    models = [Experiment]
+    for part in path:
+        inner = [m.model_fields[part].annotation for m in models if part in m.model_fields]
+        models = [model for annotation in inner for model in _models(annotation)] or models
+    return [n for model in models for n, field in model.model_fields.items() if not field.exclude]
+
+
 def _models(annotation: object) -> list[type[Any]]:
     if isinstance(annotation, type) and issubclass(annotation, BaseModel):
         return [annotation]
     return [model for part in get_args(annotation) for model in _models(part)]
+
+
+_TABLE = {"[logs.units]": "the table", "logs.units": "the table", "logs.table": "the table"}
+_COVARIATES = {"python": "`covariates`", "options": "--covariate"}
+_VALUE = r"""'[^']*'|"[^"]*"|\{[^}]*\}|\[[^]]*\]|\w[\w.:-]*"""
+_PART = r'(?:[\w*]+|"[^"]*")'
+_ENTRY = re.compile(
+    rf"(?:\[\[?({_PART}(?:\.{_PART})*)\]\]?(?: (\w+))?|\b(\w+(?:\.\w+)+))(?: = ({_VALUE}))?"
+)
+_OF_A_FILE = "what is in brackets belongs into an experiment file, which `abeval init TABLE` drafts"
+
+
+def worded(text: str, words: Words, *, is_hint: bool = False) -> str:
+    """Say entries of the experiment file in the words of who has none.
+
+    Of a table on the command line a hint says where such entries would be.
+
+    Example:
+        >>> worded('set [inference] adjust = "none", or remove [period]', "python")
+        'set inference={"adjust": "none"}, or remove `period`'
+        >>> worded("logs.units: no column", "options"), worded("logs.units: no column", "file")
+        ('the table: no column', 'logs.units: no column')
+    """
+    if words == "file":
+        return text
+    for of_file, own in _TABLE.items():
+        text = text.replace(of_file, own)
+    for of_table in ("covariates in the table", "the table covariates"):
+        text = text.replace(of_table, _COVARIATES[words])
+    if words == "python":
+        return _ENTRY.sub(_in_python, text.replace("the experiment file", "the experiment"))
+    entries = [entry for entry in _ENTRY.finditer(text) if _is_entry(entry)]
+    return f"{text}; {_OF_A_FILE}" if is_hint and entries and _OF_A_FILE not in text else text
+
+
+def _is_entry(match: re.Match[str]) -> bool:
+    section, *rest = (match[1] or match[3]).split(".")
+    # Files may be called as sections are: `logs.csv`.
+    return section in Experiment.model_fields and (bool(match[1]) or rest[0] in _keys([section]))
+
+
+def _in_python(match: re.Match[str]) -> str:
+    """Write an entry as a keyword of Python; what is none stays."""
+    if not _is_entry(match):
+        return match[0]
+    path = [part.strip('"') for part in re.findall(_PART, match[1] or match[3])]
+    key, value = match[2], match[4]
+    is_key = key is None or value is not None or key in _keys(path)
+    path += [key] if key is not None and is_key else []
+    rest = "" if is_key else f" {key}"
+    if len(path) == 1 and value is None:
+        return f"`{path[0]}`{rest}"
+    inner = "..." if value is None else _value_in_python(value)
+    for part in path[:0:-1]:
+        inner = f'{{"{part}": {inner}}}'
+    return f"{path[0]}={inner}{rest}"
+
+
+def _value_in_python(value: str) -> str:
+    if value.startswith("{"):
+        return re.sub(r"(\w+) = ", r'"\1": ', value).replace("{ ", "{").replace(" }", "}")
+    return {"true": "True", "false": "False"}.get(value, value)
+
+
+@contextmanager
+def speaking(words: Words) -> Iterator[None]:
+    """Say errors of the block in these words."""
+    try:
+        yield
+    except AbevalError as error:
+        hint = None if error.hint is None else worded(error.hint, words, is_hint=True)
+        error.__init__(worded(error.what, words), hint)  # type: ignore[misc]  # its texts alone
+        raise
 
 
 def folded(name: str) -> str:

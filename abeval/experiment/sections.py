@@ -43,6 +43,8 @@ PATTERNS: Mapping[str, str] = {
 Salt = Annotated[str, StringConstraints(pattern=SALT)]
 Word = Annotated[str, StringConstraints(pattern=WORD)]
 TimeUnit = Literal["s", "ms", "us", "ns"]
+Words = Literal["file", "python", "options"]
+"""Whose words messages use: of an experiment file, of Python, of options for a table."""
 
 
 def _local(value: object) -> object:
@@ -352,7 +354,7 @@ class MetricChoice(Section):
     unit: str | None = None
     resolution: Annotated[float, Field(ge=bounds.MIN_RESOLUTION, le=1)] = 1e-6
     cap: Annotated[float, Field(gt=0.5, lt=1)] | None = None
-    covariates: Annotated[list[Word], Field(min_length=1)] | None = None
+    covariates: list[Name] | None = None
     weight: Annotated[float, Field(ge=1 / bounds.MAX_WEIGHT, le=bounds.MAX_WEIGHT)] | None = None
 
     @field_validator("direction", mode="before")
