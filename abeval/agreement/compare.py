@@ -105,6 +105,7 @@ def compare(
         causes=tuple(cause for of_case in causes for cause in of_case),
         positions=tuple(rate for case in cases for rate in position_rates(case)),
         notes=tuple(notes),
+        questions=result.questions,
     )
 
 

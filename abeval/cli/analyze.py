@@ -92,7 +92,10 @@ on_table_or_file = partial(
 )
 
 
-_EXIT_CODES: Mapping[str, int] = {"ship": 0, "do_not_trust": 3, "do_not_ship": 4, "keep_running": 5}
+_EXIT_CODES: Mapping[str, int] = {
+    **{"ship": 0, "do_not_trust": 3, "do_not_ship": 4, "keep_running": 5},
+    "draft": options.DRAFT,
+}
 
 
 def analyze(
@@ -103,7 +106,7 @@ def analyze(
         Path | None, options.output_file("--csv", "Write the scorecard as CSV."), options.Writes()
     ] = None,
     gate: Annotated[
-        bool, typer.Option("--gate", help="Exit with 3, 4 or 5 unless the verdict is to ship.")
+        bool, typer.Option("--gate", help="Exit with 3, 4, 5 or 6 unless the verdict is to ship.")
     ] = False,
     profile: Annotated[
         bool, typer.Option("--profile", help="Print the time of each step, on stderr.")

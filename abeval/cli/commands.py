@@ -8,7 +8,19 @@ from typing import TYPE_CHECKING, Annotated, Literal
 import typer
 
 from abeval.bounds import MAX_BINS, MAX_CURVE, MAX_DAYS, MAX_REPLAYS, MIN_DAYS
-from abeval.cli.options import ALL, JSON, NEEDED, REPORT, JsonFile, Reads, flag, is_toml, show, twin
+from abeval.cli.options import (
+    ALL,
+    DRAFT,
+    JSON,
+    NEEDED,
+    REPORT,
+    JsonFile,
+    Reads,
+    flag,
+    is_toml,
+    show,
+    twin,
+)
 from abeval.errors import ExperimentError
 
 if TYPE_CHECKING:
@@ -106,7 +118,9 @@ def _cut_by(text: str | None) -> tuple[str, dict[str, int]] | None:
 def check(
     loaded: "LoadedExperiment",
     json_file: JsonFile = None,
-    gate: Annotated[bool, typer.Option("--gate", help="Exit with 3 if a check fails.")] = False,
+    gate: Annotated[
+        bool, typer.Option("--gate", help="Exit with 3 if a check fails; 6: a draft.")
+    ] = False,
 ) -> None:
     """Check the split and the logs, without a scorecard."""
     from abeval.progress import steps
@@ -114,8 +128,8 @@ def check(
     with steps() as step:
         result = loaded.check(step=step)
     show(result, json_file)
-    if gate and result.failed:
-        raise typer.Exit(3)
+    if gate and (result.questions or result.failed):
+        raise typer.Exit(DRAFT if result.questions else 3)
 
 
 compare = twin(

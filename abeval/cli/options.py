@@ -27,6 +27,9 @@ if TYPE_CHECKING:
 INPUT, FAULT = 2, 1
 """Exit codes: a mistake in the input; a fault of abeval, or of the machine that it runs on."""
 
+DRAFT = 6
+"""Exit code of `--gate` while questions of the experiment file are open."""
+
 _NAMES = frozenset(
     (errno.ENOENT, errno.ENOTDIR, errno.EISDIR, errno.EACCES, errno.ELOOP, errno.ENAMETOOLONG)
 )
@@ -304,6 +307,8 @@ def twin(
 
     def run(loaded: "LoadedExperiment", **values: Any) -> None:  # noqa: ANN401 (typer's values)
         from abeval.progress import steps
+        from abeval.report.short import opening
+        from abeval.results import codes
 
         own = {f.keyword: f.read(values[f.parameter.name]) for f in flags if f.keyword}
         page = values.get("report")
@@ -311,6 +316,8 @@ def twin(
             result = getattr(loaded, method)(**own, step=step)
             more = [beside(loaded, **own, step=step)] if beside and page else []
         whole = values.get("whole", False) or bool(values.get(widened_by))
+        if (asked := loaded.experiment.questions) and not opening(result):
+            typer.echo(f"DRAFT: {codes.open_questions(asked)}", err=True)
         show(result, values["json_file"], page, *more, whole=whole)
 
     run.__name__, run.__doc__ = method, text

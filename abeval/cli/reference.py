@@ -190,8 +190,13 @@ def _print(draft: "Draft", output: Path) -> None:
         ),
     )
     screen.print()
-    for question in draft.questions:
-        screen.print(Text(plain(f"NOT SURE  {question}")))
+    read = "read its comments, then run:"
+    if draft.questions:
+        read = "answer each question in it, and take it out of `questions`:"
+    screen.print(Text(plain(f"wrote {output}: {read}")))
+    for number, question in enumerate(draft.questions, start=1):
+        screen.print(Text(plain(f"  ({number}) {question}")))
+    if draft.questions:
+        screen.print(Text("Until then the analysis is a DRAFT, which decides nothing:"))
     # The command is to be copied: it stands in a line of its own, however long that is.
-    screen.print(Text(plain(f"wrote {output}: read its comments, then run:")))
     screen.print(Text(plain(f"  abeval analyze {output}")), soft_wrap=True)

@@ -152,8 +152,8 @@ def experiment_text(
 ) -> tuple[str, tuple[str, ...]]:
     """Write the file, and the questions that it asks."""
     by_entry = {g.entry: g for g in reversed(guesses)}
-    document = tomlkit.document()
-    document.add("name", tomlkit.item(name))
+    head, document = tomlkit.document(), tomlkit.document()
+    head.add("name", tomlkit.item(name))
     unit = by_entry["unit"]
     add_guess(document, "unit", "row" if unit.column is None else unit.column.name, unit)
     questions = [f"unit: {unit.reason}"] if _asks(unit) else []
@@ -162,7 +162,14 @@ def experiment_text(
     questions += write_logs(document, guesses, tables)
     _write_segments(document, guesses)
     questions += _write_metrics(document, guesses, tables, builtin)
-    return tomlkit.dumps(document), tuple(questions)
+    if questions:
+        _comment(
+            head,
+            "Answer each question, then remove it: until none is left, the analysis is a DRAFT",
+            "and decides nothing.",
+        )
+        head.add("questions", tomlkit.item(questions).multiline(True))
+    return tomlkit.dumps(head) + tomlkit.dumps(document), tuple(questions)
 
 
 def _asks(guess: Guess) -> bool:

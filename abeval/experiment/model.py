@@ -20,6 +20,7 @@ class Experiment(Section):
 
     include: list[Name] = Field(default_factory=list)
     name: Name
+    questions: list[sections.Text] = Field(default_factory=list)
     unit: Name
     control: Name
     timezone: Name = "UTC"

@@ -15,6 +15,7 @@ from abeval.errors import ExperimentError
 from abeval.history.measures import Case, cases_of, name_of
 from abeval.history.table import changing
 from abeval.offline.metrics import direction_of
+from abeval.results import codes
 from abeval.results.analysis import Result
 from abeval.results.effects import Row
 from abeval.results.history import Added, AddedSource, HistoryRow, Side
@@ -104,6 +105,9 @@ def _read(results: Sequence[Addable | str | Path]) -> list[Addable]:
     ]
     if not read:
         raise ExperimentError("there is nothing to add", "name the JSON of abeval analyze")
+    if asked := next((result.questions for result in read if result.questions), ()):
+        what = f"a result is a draft: {codes.open_questions(asked)}"
+        raise ExperimentError(what, "answer and remove them, and run abeval again")
     names = list(dict.fromkeys(experiment_of(result) for result in read))
     if len(names) > 1:
         what = f"these results are of different experiments: {names[0]!r} and {names[1]!r}"

@@ -36,6 +36,7 @@ def experiment_info(experiment: Experiment, aggregates: Aggregates) -> Experimen
     return ExperimentInfo(
         **picked(experiment, "name", "unit", "control", "timezone", "alpha"),
         **picked(experiment.inference, "family", "looks", "adjust"),
+        questions=tuple(experiment.questions),
         start=None if period is None else str(period.start),
         end=None if period is None else str(period.end),
         pre_start=None if before is None else str(before.start),
@@ -120,10 +121,11 @@ def _of_the_plan(experiment: Experiment, metrics: Sequence[Metric]) -> Iterator[
         units = "exposed units, zeros included"
     yield f"Metrics per unit divide by {units}."
     after = f"after {family.capitalize()} over goals × variants"
-    yield (
-        "Intervals are not adjusted for the number of metrics, unless a row says so; the status "
-        f"of a goal follows its p-value {'unadjusted' if family == 'none' else after}."
-    )
+    if len(metrics) * len(experiment.treatments) > 1:
+        yield (
+            "Intervals are not adjusted for the number of metrics, unless a row says so; the "
+            f"status of a goal follows its p-value {'unadjusted' if family == 'none' else after}."
+        )
     count = sum(metric.role == "guardrail" for metric in metrics)
     if count > 1:
         side = fmt.percent(experiment.alpha / 2)

@@ -57,6 +57,7 @@ def judge(experiment: Experiment, metrics: Sequence[Metric], aggregates: Aggrega
         infos,
         moved={key: one.words for key, one in beside.items()},
         early=early if experiment.inference.looks == "fixed" else "",
+        questions=experiment.questions,
     )
 
     notes = (
@@ -134,6 +135,7 @@ def pairwise(
         alpha=experiment.alpha,
         pairs=tuple(pairs),
         trust=trust_checks(analysis),
+        questions=tuple(experiment.questions),
     )
 
 

@@ -28,7 +28,8 @@ def scorecard(
 ) -> tuple[Row, ...]:
     """Return one row per metric and variant, in the order of both.
 
-    Doubts say why a metric is not to be trusted; totals are of ratios whose denominators moved.
+    Doubts say why a metric is not to be trusted; totals are of ratios whose denominators moved. In
+    a draft no row is judged.
     """
     plan = analysis.experiment, analysis.metrics
     rows = {(row.metric, row.variant): row for row in judged_rows(*plan, comparisons)}
@@ -40,6 +41,8 @@ def scorecard(
             # A row without an effect keeps the reason for that.
             reason = row.reason if row.difference is None else doubts[row.metric]
             rows[key] = replace(row, status="untrusted", reason=reason)
+        elif analysis.experiment.questions and row.status != "too_little_data":
+            rows[key] = replace(row, status="draft")
     return tuple(rows.values())
 
 

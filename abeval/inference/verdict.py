@@ -43,6 +43,7 @@ def decide(
     metrics: Sequence[MetricInfo],
     moved: Mapping[Key, str] | None = None,
     early: str = "",
+    questions: Sequence[str] = (),
 ) -> tuple[Verdict, ...]:
     """Return one verdict per variant, in the order of the scorecard.
 
@@ -52,6 +53,7 @@ def decide(
         metrics: Definitions, for units and guardrail margins.
         moved: How far moved denominators and their totals did, in words.
         early: That the log ends before the one planned look, in words.
+        questions: What nobody has answered yet; with any, nothing is decided.
 
     Example:
         >>> from abeval.results.record import columns_of
@@ -64,6 +66,12 @@ def decide(
     judged = {row.metric for row in rows if row.role != "diagnostic"}
     all_failed = [check for check in trust if check.status == "fail"]
     failed = [check for check in all_failed if check.touches(judged)]
+    if questions:
+        besides = f"; {fmt.listing([c.name for c in all_failed])} failed" if all_failed else ""
+        sentence = f"DRAFT: {codes.open_questions(questions)}{besides}"
+        sentence += "" if sentence.endswith("?") else "."
+        variants = dict.fromkeys(row.variant for row in rows)
+        return tuple(Verdict(variant, "draft", sentence) for variant in variants)
     notes = f"; {early}, but only one look, at the end, is valid" if early else ""
     if beside := [check.name for check in all_failed if check not in failed]:
         notes += f"; {fmt.listing(beside)} failed, which touches other metrics only"

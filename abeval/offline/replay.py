@@ -248,7 +248,7 @@ def replay(run: Run, options: ReplayOptions, shape: LogShape | None = None) -> R
         result = replace(result, curves=tuple(slices.curves(prepared.estimates(by_k))))
     if options.k_by is not None:
         result = replace(result, by_value=_by_value(prepared, *options.k_by))
-    return result
+    return replace(result, questions=tuple(run.experiment.questions))
 
 
 def _with_splits(

@@ -62,7 +62,7 @@ class CauseView:
 
 def conflicts(study: Study) -> tuple[str, ...]:
     """Write a line for each variant whose offline and online results contradict each other."""
-    if study.agreement is None or not study.trusted:
+    if study.agreement is None or study.questions or not study.trusted:
         return ()
     agreement = study.agreement
     several = len(agreement.explanations) > 1

@@ -8,7 +8,7 @@
   const LISTS = "#stability, #aa, #multiplicity, #segments, #cuts, #before, #dwell";
   // Their metrics are those of models.
   const OFFLINE = "#offline, #calibration, #quadrant, #traffics, #causes";
-  const STATUSES = ["better", "non_inferior", "equivalent", "unclear", "too_little_data", "worse", "untrusted"];
+  const STATUSES = ["better", "non_inferior", "equivalent", "unclear", "too_little_data", "worse", "untrusted", "draft"];
   const NOTHING = { metric: "", variant: "", role: "", status: "", segment: "", sort: "" };
   const SORTS = {
     "name": "name, A to Z", "-name": "name, Z to A",

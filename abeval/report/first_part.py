@@ -17,7 +17,9 @@ from abeval.results.analysis import Result
 from abeval.results.power import MetricOutlook, PowerOutlook
 from abeval.results.study import Study
 
-_BEST_FIRST: tuple[Decision, ...] = ("ship", "keep_running", "do_not_ship", "do_not_trust")
+_BEST_FIRST: tuple[Decision, ...] = (
+    *("ship", "keep_running", "do_not_ship", "do_not_trust", "draft"),
+)
 MIN_UNITS = 30
 """Units that each variant needs to be judged (docs/results.md)."""
 
@@ -28,7 +30,7 @@ _NOT_BY_DAYS = (*codes.WITHOUT_SPREAD, "denominator_moved")
 
 
 def rank(result: Result, verdict: Verdict) -> tuple[int, float]:
-    """Order decisions from ship to do not trust; within one, by the gain of the first goal."""
+    """Order decisions from ship to draft; within one, by the gain of the first goal."""
     goals = [r for r in result.scorecard if r.variant == verdict.variant and r.role == "goal"]
     lift = goals[0].lift if goals else None
     sign = -1.0 if goals and goals[0].direction == "decrease" else 1.0
@@ -55,6 +57,8 @@ def next_step(study: Study) -> str:
             return _settle(study.outlook, result, best.variant)
         case "do_not_trust":
             return _mend(result)
+        case "draft":
+            return "Answer each question in the experiment file, and take it out of `questions`."
 
 
 def _mend(result: Result) -> str:
@@ -300,17 +304,21 @@ def verdict_lines(result: Result) -> tuple[tuple[VerdictLine, ...], str]:
     shared = _shared([rest for _, rest in split])
     if len(ordered) > 1 and len(set(split)) == 1:
         word, rest = split[0]
-        return (VerdictLine("", ordered[0].decision, word, rest.rstrip(".")),), ""
+        return (VerdictLine("", ordered[0].decision, word, rest),), ""
     lines = tuple(
-        VerdictLine(v.variant, v.decision, word, f"{rest.removesuffix(shared)}".rstrip("."))
+        VerdictLine(v.variant, v.decision, word, _ended(rest.removesuffix(shared)))
         for v, (word, rest) in zip(ordered, split, strict=True)
     )
     return lines, _said(shared)
 
 
 def _said(shared: str) -> str:
-    text = shared.removeprefix("; ").rstrip(".")
-    return f"{text[:1].upper()}{text[1:]}." if text else ""
+    text = shared.removeprefix("; ")
+    return _ended(f"{text[:1].upper()}{text[1:]}") if text else ""
+
+
+def _ended(text: str) -> str:
+    return text if text.endswith(("?", ".")) else f"{text}."
 
 
 def _shared(sentences: Sequence[str]) -> str:

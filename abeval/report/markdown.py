@@ -8,7 +8,7 @@ from abeval.report.effects import could_see
 from abeval.report.first_part import next_step, verdict_lines
 from abeval.report.short import notes, parts
 from abeval.report.spread_page import moved_sentences
-from abeval.report.tables import ROLES, Printed, TextTable, decisive_p, printed
+from abeval.report.tables import ROLES, Printed, TextTable, decisive_p, printed, tally
 from abeval.results import codes
 from abeval.results import format as fmt
 from abeval.results.analysis import Result
@@ -24,6 +24,8 @@ def markdown(study: Study) -> str:
 
 def _blocks(study: Study) -> Iterator[str]:
     yield f"## {escaped(study.name)}"
+    if study.questions and study.analysis is None:
+        yield f"**DRAFT** {escaped(codes.open_questions(study.questions))}"
     if study.analysis is not None:
         yield from _analysis(study, study.analysis)
     if study.time is not None:
@@ -46,7 +48,7 @@ def _analysis(study: Study, result: Result) -> Iterator[str]:
     several = len(result.verdicts) > 1
     for line in lines:
         name = f"{escaped(line.variant)}: " if several and line.variant else ""
-        yield f"{name}**{line.word}** {escaped(fmt.typographic(line.sentence))}."
+        yield f"{name}**{line.word}** {escaped(fmt.typographic(line.sentence))}"
     if shared:
         yield escaped(fmt.typographic(shared))
     if step := next_step(study):
@@ -58,8 +60,7 @@ def _analysis(study: Study, result: Result) -> Iterator[str]:
         for what, said in moved_sentences(result):
             yield f"**{escaped(what)}:** {escaped(fmt.typographic(said))}"
     failed = [c for c in result.trust if c.status in ("fail", "warn")]
-    passed = sum(check.status == "pass" for check in result.trust)
-    yield f"Trust: {passed} of {len(result.trust)} checks pass." + "".join(
+    yield f"Trust: {tally(result.trust)}." + "".join(
         f"\n- **{check.status}** {escaped(check.name)}: {escaped(check.message)}"
         for check in failed
     )

@@ -16,8 +16,9 @@ from abeval.report.figures import Figure, Section, figures_of
 from abeval.report.first_part import verdict_part
 from abeval.report.methods_part import methods_part
 from abeval.report.replay_page import calibration_part, offline_part, replay_figure_views
-from abeval.report.short import Brief, notes, parts
+from abeval.report.short import Brief, notes, opening, parts
 from abeval.report.spread_page import catalog_part, dwell_part, gauc_part
+from abeval.results import codes
 from abeval.results import format as fmt
 from abeval.results.agreement import AgreementRow
 from abeval.results.analysis import Result
@@ -111,6 +112,7 @@ def page_html(study: Study) -> str:
         draws=any(any(figures_of(part.section.blocks)) for part in built)
         or any(replay_figure_views(study)),
         study=study,
+        asked=codes.open_questions(study.questions),
         parts=built,
         kicker=_kicker(study),
         downloads=tuple(_downloads(study)),
@@ -233,7 +235,7 @@ def summary(result: Result) -> str:
 
 def brief(result: Brief) -> str:
     """Write the short tables of a result for a notebook's output cell."""
-    shown = (*parts(result), *notes(result))
+    shown = (*opening(result), *parts(result), *notes(result))
     return assets.render("brief.html", parts=shown, style=_summary_style())
 
 

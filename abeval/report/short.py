@@ -40,6 +40,12 @@ def parts(result: "Brief", whole: bool = False) -> tuple[Part, ...]:
     return _PARTS[type(result).__name__](result, whole)
 
 
+def opening(result: "Brief") -> tuple[str, ...]:
+    """Say that a result is a draft, before its tables; nothing of one whose kind knows of none."""
+    asked = getattr(result, "questions", ())
+    return (f"DRAFT: {codes.open_questions(asked)}",) if asked else ()
+
+
 def notes(result: "Brief") -> tuple[str, ...]:
     """List what the reader must know beside the tables: what was left out, and why."""
     said = _NOTES.get(type(result).__name__)
@@ -204,9 +210,8 @@ def _checks(result: "CheckResult", whole: bool) -> tuple[Part, ...]:
     order = ("fail", "warn", "skipped", "pass")
     shown = [one for one in result.trust if whole or one.status != "pass"]
     shown.sort(key=lambda one: order.index(one.status))
-    passed = sum(one.status == "pass" for one in result.trust)
     units = ", ".join(f"{v.name} {fmt.count(v.units)}" for v in result.experiment.variants)
-    first = f"{result.experiment.name}: {passed} of {len(result.trust)} checks passed; {units}"
+    first = f"{result.experiment.name}: {tables.tally(result.trust)}; {units}"
     checks = tables.checks_table("Checks", "What was measured, and what to do.", shown)
     return (first, checks) if shown else (first,)
 

@@ -1,6 +1,6 @@
 """Make tables of text, and write the effects that stand in them."""
 
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import replace
 from operator import attrgetter
 from typing import Any, NamedTuple, TypeVar
@@ -161,6 +161,20 @@ def _printed(row: Row, level: str, adjusted: bool, wide: FamilyInterval | None) 
         row = replace(row, lift=lift, **{name: getattr(wide, name) for name in _ENDS})
         reason = ": ".join(filter(None, (reason, f"{own} interval")))
     return Printed(row, mark, reason, own)
+
+
+def tally(checks: Sequence[Check]) -> str:
+    """Count checks by what they found; those that were not made count as nothing.
+
+    Example:
+        >>> tally([Check(name, name, None, None, "") for name in ("pass", "fail", "skipped")])
+        '1 check passed, 1 failed'
+    """
+    passed, failed, warned = (
+        sum(check.status == status for check in checks) for status in ("pass", "fail", "warn")
+    )
+    others = f", {failed} failed" * bool(failed) + f", {warned} warned" * bool(warned)
+    return f"{passed} {'check' if passed == 1 else 'checks'} passed{others}"
 
 
 def checks_table(title: str, lead: str, checks: Iterable[Check]) -> TextTable:

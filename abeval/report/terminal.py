@@ -33,6 +33,7 @@ _DECISION_STYLE: dict[Decision, str] = {
     "do_not_ship": "bold red",
     "keep_running": "bold",
     "do_not_trust": "bold red",
+    "draft": "bold yellow",
 }
 _STATUS_STYLE = {
     "better": "blue",
@@ -44,6 +45,7 @@ _STATUS_STYLE = {
     "untrusted": "red",
     "fail": "bold red",
     "warn": "yellow",
+    "draft": "yellow",
 }
 
 
@@ -70,8 +72,10 @@ def as_text(result: "Result | Study | Brief", width: int | None = None, whole: b
 
 def print_brief(result: "Brief", console: Console, whole: bool) -> None:
     """Print the tables of a result that is not that of an analysis, without its notes."""
-    from abeval.report.short import parts
+    from abeval.report.short import opening, parts
 
+    for line in opening(result):
+        console.print(Text(plain(line), _DECISION_STYLE["draft"]))
     for i, part in enumerate(parts(result, whole)):
         if i and isinstance(part, TextTable):
             console.print()
@@ -84,10 +88,9 @@ def _part(part: "Part", width: int, whole: bool) -> Iterable[Text | Padding]:
 
 
 def print_result(result: Result, console: Console) -> None:
-    """Print verdicts, trust checks, the scorecard by role, and the accounting."""
+    """Print verdicts, checks that did not pass, the scorecard by role, and the accounting."""
     sections = (
-        _verdicts(result),
-        _trust(result, console.width),
+        (*_verdicts(result), *_trust(result, console.width)),
         _scorecard(result, console.width),
         *(text_table(table, console.width) for table in _tables(result)),
         _left_out(result),
@@ -107,11 +110,12 @@ def _tables(result: Result) -> tuple[TextTable, ...]:
 
 def _verdicts(result: Result) -> Iterator[Text]:
     several = len(result.verdicts) > 1
-    for verdict in result.verdicts:
-        word, _, rest = verdict.sentence.partition(":")
+    for sentence, decision in dict.fromkeys((v.sentence, v.decision) for v in result.verdicts):
+        word, _, rest = sentence.partition(":")
+        names = ", ".join(v.variant for v in result.verdicts if v.sentence == sentence)
         yield Text.assemble(
-            (f"{plain(verdict.variant)}: " if several else ""),
-            (word, _DECISION_STYLE[verdict.decision]),
+            (f"{plain(names)}: " if several else ""),
+            (word, _DECISION_STYLE[decision]),
             plain(f":{rest}"),
         )
     info = result.experiment
@@ -127,11 +131,19 @@ def _period(result: Result) -> str:
 
 
 def _trust(result: Result, width: int) -> Iterator[Text | Padding]:
-    passed = sum(check.status == "pass" for check in result.trust)
-    yield _heading(f"Trust: {passed} of {len(result.trust)} checks passed")
-    rest = [check for check in result.trust if check.status != "pass"]
-    if rest:
-        yield from text_table(tables.checks_table("", "", rest), width)
+    """Count the checks that were made; name those that did not pass, or that somebody can make."""
+    yield Text(f"Trust: {tables.tally(result.trust)}")
+    by_remedy: dict[str, list[str]] = {}
+    for check in result.trust:
+        if check.status == "skipped" and check.remedy:
+            by_remedy.setdefault(check.remedy, []).append(check.name)
+    if by_remedy:
+        listed = (f"{fmt.listing(names)} ({remedy})" for remedy, names in by_remedy.items())
+        yield Text(plain(f"Not checked: {'; '.join(listed)}"), "dim")
+    doubtful = [check for check in result.trust if check.status in ("fail", "warn")]
+    if doubtful:
+        yield Text()
+        yield from text_table(tables.checks_table("", "", doubtful), width)
 
 
 def _family(result: Result) -> str:
@@ -141,7 +153,8 @@ def _family(result: Result) -> str:
 
 def _scorecard(result: Result, width: int) -> Iterator[Text | Padding]:
     level = fmt.level(result.experiment.alpha)
-    doubt = "" if result.trusted else " (NOT TO BE TRUSTED)"
+    doubt = " (DRAFT)" if result.questions else ""
+    doubt = doubt if result.trusted else " (NOT TO BE TRUSTED)"
     yield _heading(f"Scorecard{doubt}: lift with {level} interval, p {_family(result)}")
     several = len({row.variant for row in result.scorecard}) > 1
     columns = [column for column in _COLUMNS if several or column.header != "variant"]
@@ -208,9 +221,12 @@ def _counts(items: Sequence[LeftOut]) -> str:
 
 
 def _accounting(result: Result) -> Iterator[Text]:
-    if result.accounting:
+    units = sum(variant.units for variant in result.experiment.variants)
+    # Of a table whose rows are the units, all of them used, the first lines say it.
+    accounts = [a for a in result.accounting if not a.read == a.used == units]
+    if accounts:
         yield _heading("Rows")
-    for account in result.accounting:
+    for account in accounts:
         set_aside = sum(rows for _, rows in account.set_aside)
         line = f"  {plain(account.log)}: {fmt.count(account.read)} read = "
         line += f"{fmt.count(account.used)} used + {fmt.count(set_aside)} set aside"

@@ -185,6 +185,7 @@ class Agreement(Tabled[Cause], DrawnRecord):
     causes: tuple[Cause, ...]
     positions: tuple[PositionRate, ...]
     notes: tuple[str, ...]
+    questions: tuple[str, ...] = ()
 
     def __getitem__(self, key: str | tuple[str | None, ...]) -> Cause:
         """Return the first cause of a name."""

@@ -27,7 +27,7 @@ class VariantInfo(Frozen):
 
 
 class ExperimentInfo(Frozen):
-    """The experiment; `family`, `looks` and `adjust` are as in its file."""
+    """The experiment; `family`, `looks`, `adjust` and open `questions` are as in its file."""
 
     name: str
     unit: str
@@ -42,6 +42,7 @@ class ExperimentInfo(Frozen):
     family: str = "holm"
     looks: str = "fixed"
     adjust: str = "none"
+    questions: tuple[str, ...] = ()
 
 
 class Ramp(Frozen):
@@ -132,6 +133,11 @@ class Result(Tabled[effects.Row], DrawnRecord):
     ranges: tuple[effects.RangeRow, ...] = ()
 
     @property
+    def questions(self) -> tuple[str, ...]:
+        """Return what nobody has answered yet; with any, this is a draft that decides nothing."""
+        return self.experiment.questions
+
+    @property
     def trusted(self) -> bool:
         """Tell whether no failed check touches a goal or a guardrail, nor all rows."""
         judged = {row.metric for row in self.scorecard if row.role != "diagnostic"}
@@ -182,6 +188,11 @@ class CheckResult(Tabled[Check]):
     split_places: tuple[SplitPlace, ...] = ()
 
     @property
+    def questions(self) -> tuple[str, ...]:
+        """Return what nobody has answered yet; with any, this is a draft."""
+        return self.experiment.questions
+
+    @property
     def failed(self) -> tuple[str, ...]:
         """Return the names of the checks that failed."""
         return tuple(check.name for check in self.trust if check.status == "fail")
@@ -214,6 +225,7 @@ class Pairwise(Tabled[Pair]):
     alpha: float
     pairs: tuple[Pair, ...]
     trust: tuple[Check, ...]
+    questions: tuple[str, ...] = ()
 
     def matrix(self) -> "pd.DataFrame":
         """Adjusted p-values, variants × variants, empty on the diagonal."""

@@ -1,5 +1,7 @@
 """Write statuses, decisions, reasons and directions as words."""
 
+from collections.abc import Sequence
+
 from abeval.results.trust import Check
 
 _STATUS_WORDS = {
@@ -53,15 +55,29 @@ def reason(code: str | None, units_needed: int | None = None) -> str:
 
 
 def check_text(check: Check) -> str:
-    """Write what a check measured and, where it warns or fails, what to do.
+    """Write what a check measured and, where it does not pass, what to do.
 
     Example:
         >>> check_text(Check("srm", "warn", 0.005, 0.001, "uneven", remedy="look for lost units"))
         'uneven. What to do: look for lost units'
     """
-    if check.status in ("pass", "skipped") or not check.remedy:
+    if check.status == "pass" or not check.remedy:
         return check.message
     return f"{check.message}. What to do: {check.remedy}"
+
+
+def open_questions(questions: Sequence[str]) -> str:
+    """Say which questions of an experiment file nobody has answered; without any, nothing.
+
+    Example:
+        >>> open_questions(["unit: is it user_id?", "is a control?"])
+        '2 questions are open in the experiment file: (1) unit: is it user_id?; (2) is a control?'
+    """
+    asked = [" ".join(question.split()).removesuffix(".") for question in questions]
+    if len(asked) < 2:
+        return "".join(f"1 question is open in the experiment file: {one}" for one in asked)
+    listed = "; ".join(f"({place}) {one}" for place, one in enumerate(asked, start=1))
+    return f"{len(asked)} questions are open in the experiment file: {listed}"
 
 
 def direction_words(direction: str) -> str:

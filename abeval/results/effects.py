@@ -18,6 +18,7 @@ Status = Literal[
     "unclear",
     "too_little_data",
     "untrusted",
+    "draft",
 ]
 
 

@@ -230,6 +230,7 @@ class ReplayResult(Tabled[ReplayRow], DrawnRecord):
     by_value: CutByValue | None = None
     cut_rows: tuple[ReplayCutRow, ...] = ()
     cut_pairs: tuple[ReplayCutPair, ...] = ()
+    questions: tuple[str, ...] = ()
 
     def row(self, metric: str, model: str | None = None, traffic: str | None = None) -> ReplayRow:
         """Return the first row of a metric, and of a model and a traffic if they are named."""

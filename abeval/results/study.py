@@ -149,6 +149,11 @@ class Study(DrawnRecord):
         return next((result.alpha for result in (*self.named, *replays)), 0.05)
 
     @property
+    def questions(self) -> tuple[str, ...]:
+        """Return what nobody has answered yet; with any, the study is a draft."""
+        return next((result.questions for result in self.named if result.questions), ())
+
+    @property
     def trusted(self) -> bool:
         """Tell whether no failed trust check hides its numbers."""
         return self.analysis is None or self.analysis.trusted

@@ -9,7 +9,7 @@ from abeval.results.effects import OfVariant
 from abeval.results.record import DrawnRecord, Frozen, Tabled
 
 CheckStatus = Literal["pass", "warn", "fail", "skipped"]
-Decision = Literal["ship", "do_not_ship", "keep_running", "do_not_trust"]
+Decision = Literal["ship", "do_not_ship", "keep_running", "do_not_trust", "draft"]
 
 
 class Check(Frozen):
@@ -20,6 +20,7 @@ class Check(Frozen):
         value: What was measured: a p-value, adjusted over the tests of its family, or a number.
         threshold: From here on it fails: p-values below, numbers above; None if it never does.
         threshold_reason: Why the thresholds are what they are.
+        remedy: What to do where it does not pass; empty for one that nobody can make here.
         metrics: Whose rows are not to be trusted where it fails; None for all of them.
 
     Example:

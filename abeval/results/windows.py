@@ -204,6 +204,7 @@ class TimeResult(Tabled[Stability], DrawnRecord):
     rhythms: tuple[Rhythm, ...] = ()
     before: tuple[Balance, ...] = ()
     units: Mapping[str, str] = field(default_factory=dict)
+    questions: tuple[str, ...] = ()
 
     def windows_frame(self) -> "pd.DataFrame":
         """Return one row per metric, variant and window."""

@@ -88,6 +88,7 @@ def time_result(line: Timeline, metrics: Sequence[Metric]) -> TimeResult:
         rhythms=tuple(row for _, tests in clocks for row in tests),
         before=balance(experiment, metrics, line.before),
         units={metric.name: metric.unit for metric in metrics},
+        questions=tuple(experiment.questions),
     )
 
 

@@ -69,9 +69,12 @@ class Finding(NamedTuple):
         return self.family or self.name.partition(":")[0]
 
 
-def skipped(why: str, name: str = "") -> Finding:
-    """Return the finding of a check that these logs, or this plan, cannot make."""
-    return Finding(None, why, least="skipped", name=name)
+def skipped(why: str, name: str = "", remedy: str = "") -> Finding:
+    """Return the finding of a check that these logs, or this plan, cannot make.
+
+    The remedy says what somebody can do to have it made; without one, it does not apply here.
+    """
+    return Finding(None, why, least="skipped", name=name, remedy=remedy)
 
 
 class Row(NamedTuple):

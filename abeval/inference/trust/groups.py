@@ -64,7 +64,9 @@ def before_checks(analysis: Analysis) -> list[Finding]:
     own = analysis.metrics if experiment.pre_period else ()
     rows = balance(experiment, [*own, *covariate_means(experiment)], before)
     lacks = "covariates in [logs.units]" if experiment.of_units else "[pre_period]"
-    none = skipped(f"no {lacks}, so it is unknown whether the groups were equal before")
+    remedy = "name a [pre_period], if the log goes back so far" * bool(analysis.aggregates.days)
+    why = f"no {lacks}, so it is unknown whether the groups were equal before"
+    none = skipped(why, remedy="" if experiment.of_units else remedy)
     return [_of_balance(row) for row in rows] or [none]
 
 

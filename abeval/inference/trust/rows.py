@@ -79,18 +79,19 @@ def duplicates(analysis: Analysis) -> Finding:
     """Tell the share of rows that repeat another, where they were looked for."""
     if "duplicates" in analysis.aggregates.facts:
         return left_out("duplicate")(analysis)
-    why = "rows have no id, so equal rows may be different people"
+    why, remedy = "rows have no id, so equal rows may be different people", ""
     if analysis.experiment.cleaning.duplicates == "unchecked":
-        why = 'cleaning.duplicates is "unchecked"'
+        why, remedy = 'cleaning.duplicates is "unchecked"', 'make it "drop"'
     name = f"{analysis.experiment.logs.rows_name}_duplicate"
-    return skipped(f"duplicates were not looked for: {why}", name)
+    return skipped(f"duplicates were not looked for: {why}", name, remedy)
 
 
 def missing_days(analysis: Analysis) -> Finding:
     """Find days without an impression, up to the last with any: later ones may be yet to come."""
     experiment, days = analysis.experiment, [one.day for one in analysis.aggregates.days]
     if not days:
-        return skipped("the log has no timestamps, so days cannot be checked")
+        why = "the log has no timestamps, so days cannot be checked"
+        return skipped(why, remedy="map its time as `ts`, if it has one")
     planned = expected_days(experiment, days)
     expected = [day for day in planned if day <= days[-1]]
     missing = [day for day in expected if day not in set(days)]
@@ -208,7 +209,8 @@ def assignment(analysis: Analysis) -> Finding:
     experiment, facts = analysis.experiment, analysis.aggregates.facts
     if experiment.assignment_rule is None:
         which = "one rule in [assignment] for all units" if experiment.schedule else "[assignment]"
-        return skipped(f"no {which}, so logged variants cannot be computed again")
+        remedy = "" if experiment.of_units else "write the rule that assigned units as [assignment]"
+        return skipped(f"no {which}, so logged variants cannot be computed again", remedy=remedy)
     if "assigned" not in facts:
         return skipped("sums do not say which unit was in which variant")
     units, reassigned = facts["assigned"], facts["reassigned"]

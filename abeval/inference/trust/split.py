@@ -237,7 +237,8 @@ def srm_check(analysis: Analysis) -> Finding:
     """Test unit counts against the planned weights, within each period of constant split."""
     experiment, aggregates = analysis.experiment, analysis.aggregates
     if experiment.weights == "observed":
-        return skipped("the weights are those of the table, so the split cannot be checked")
+        why = "the weights are those of the table, so the split cannot be checked"
+        return skipped(why, remedy="say which shares were intended, as weights of the variants")
     try:
         split = _split(analysis)
     except Refusal as refusal:
