@@ -62,9 +62,9 @@ class LoadedExperiment:
         if "include" not in entries:
             # What they include stands in the entries already.
             own["overrides"] = self.experiment.overrides
-        experiment, words = self.experiment, self.experiment.words
+        experiment, language = self.experiment, self.experiment.language
         entries = {**own, **entries}
-        return LoadedExperiment(parse_experiment(entries, experiment.folder, words=words))
+        return LoadedExperiment(parse_experiment(entries, experiment.folder, language=language))
 
     def analyze(self, **inputs: Unpack[Inputs]) -> "Result":
         """Aggregate the logs, and judge.

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 import typer
 
 from abeval.cli import options
+from abeval.cli.options import weights_of
 from abeval.errors import ExperimentError
 
 if TYPE_CHECKING:
@@ -34,6 +35,13 @@ _FLAGS = (
     ),
     _column("segment", list[str], "Effects by its values too; repeat for more.", to="segments"),
     _column("control", str, "Default: the one called so, or the first by name.", metavar="VARIANT"),
+    _column(
+        "weights",
+        str,
+        "Planned shares of the variants, such as a=0.9,b=0.1. Default: equal ones.",
+        read=weights_of,
+        metavar="A=SHARE,…",
+    ),
 )
 
 
@@ -42,25 +50,28 @@ def _load(file: Path | None, flags: dict[str, Any]) -> "LoadedExperiment":
     from abeval.engines.sources import is_table
 
     used = [(one, value) for one in _FLAGS if (value := flags.pop(one.parameter.name))]
-    columns = {one.keyword: value for one, value in used}
+    columns = {one.keyword: one.read(value) for one, value in used}
     names = [one.parameter.name for one, _ in used]
     if file is None:
         loaded = _of_sums(flags["sums"], columns.get("control"), names)
     elif "variant" in columns:
         from abeval.api.entry import load_table
+        from abeval.experiment.problems import speaking
         from abeval.table.columns import TableOptions
 
-        loaded = load_table(file, TableOptions(**columns))
+        with speaking("shell"):
+            loaded = load_table(file, TableOptions(**columns, language="shell"))
     elif names:
         raise ExperimentError(f"--{names[0]} is for a table", "name its --variant too")
     elif is_table(file):
         raise ExperimentError(
             f"{file} is a table, not an experiment file",
-            "name its columns: --unit user_id --variant group",
+            "name its columns, such as --variant group --unit user_id, or let "
+            f"`abeval init {file}` look for them",
         )
     else:
         return load(file)
-    if "control" not in columns:
+    if "control" not in columns and not loaded.experiment.questions:
         from abeval.table.read import is_usual_control
 
         control = loaded.experiment.control

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 import typer
 
 from abeval.bounds import MAX_THREADS
-from abeval.errors import AbevalError
+from abeval.errors import AbevalError, ExperimentError
 from abeval.signals import exit_code
 
 if TYPE_CHECKING:
@@ -221,6 +221,23 @@ def check_page(file: Path) -> None:
     from abeval.report import check_page
 
     check_page(file)
+
+
+def weights_of(text: str, flag: str = "--weights") -> dict[str, float]:
+    """Read `control=0.5,treatment=0.5` as weights."""
+    weights: dict[str, float] = {}
+    for part in text.split(","):
+        name, _, weight = part.partition("=")
+        hint = "write them like control=0.5,treatment=0.5"
+        if not name.strip() or name.strip() in weights:
+            what = "names a variant twice" if name.strip() else "names no variant"
+            raise ExperimentError(f"{flag}: {part.strip()!r} {what}", hint)
+        try:
+            weights[name.strip()] = float(weight)
+        except ValueError:
+            what = f"{flag}: {part.strip()!r} is not NAME=WEIGHT"
+            raise ExperimentError(what, hint) from None
+    return weights
 
 
 def is_toml(file: Path) -> bool:

@@ -12,7 +12,7 @@ from abeval.errors import ExperimentError
 from abeval.experiment.consistency import inconsistencies
 from abeval.experiment.model import Experiment
 from abeval.experiment.problems import Problem, problems_of, without, worded
-from abeval.experiment.sections import Words
+from abeval.experiment.sections import Language
 from abeval.files import real
 from abeval.metrics.row_text import function_problem, names_of
 
@@ -40,7 +40,7 @@ def _entries(file: Path, includer: str = "") -> dict[str, Any]:
         raise ExperimentError(f"{named} is not valid TOML: {error}", _TOML_HINT) from error
     except RecursionError as error:
         raise ExperimentError(f"{named} is not valid TOML: it is nested too deeply") from error
-    for name in ("overrides", "words", "folder"):
+    for name in ("overrides", "language", "folder"):
         if name in raw:
             # They are no entries of a file: merging files and the API write them.
             raise ExperimentError(f"{file} has 1 problem:\n  {name}: there is no such entry")
@@ -74,7 +74,7 @@ def parse_experiment(
     raw: Mapping[str, Any],
     folder: str | Path = ".",
     source: str = "the experiment",
-    words: Words = "file",
+    language: Language = "toml",
 ) -> Experiment:
     """Validate an experiment from nested mappings.
 
@@ -82,7 +82,7 @@ def parse_experiment(
         raw: The content of a TOML file.
         folder: Where relative paths of logs start.
         source: Its name in messages.
-        words: Whose words its messages use.
+        language: In which its messages say how to mend.
 
     Raises:
         ExperimentError: With every mistake: its path, the value, and a suggestion; or of a file
@@ -103,7 +103,7 @@ def parse_experiment(
         raw = {**_joined(shared, raw, source, notes, keeps=False), "overrides": notes}
     problems: list[Problem] = []
     try:
-        experiment = Experiment.model_validate({**raw, "folder": Path(folder), "words": words})
+        experiment = Experiment.model_validate({**raw, "folder": Path(folder), "language": language})
     except ValidationError as error:
         problems = problems_of(error, raw)
     wrong = [problem.path for problem in problems]
@@ -115,7 +115,7 @@ def parse_experiment(
     if problems:
         count = "1 problem" if len(problems) == 1 else f"{len(problems)} problems"
         listed = "\n".join([f"{source} has {count}:", *(f"  {p}" for p in problems)])
-        raise ExperimentError(worded(listed, words, is_hint=True))
+        raise ExperimentError(worded(listed, language, is_hint=True))
     return experiment
 
 

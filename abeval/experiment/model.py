@@ -47,7 +47,7 @@ class Experiment(Section):
     engine: sections.EngineOptions = sections.EngineOptions()
     folder: SkipJsonSchema[Annotated[Path, Field(exclude=True)]] = Path()
     overrides: SkipJsonSchema[Annotated[tuple[str, ...], Field(exclude=True)]] = ()
-    words: SkipJsonSchema[Annotated[sections.Words, Field(exclude=True)]] = "file"
+    language: SkipJsonSchema[Annotated[sections.Language, Field(exclude=True)]] = "toml"
 
     @model_validator(mode="before")
     @classmethod

@@ -14,7 +14,7 @@ from pydantic_core import ErrorDetails
 
 from abeval.errors import AbevalError, LogError
 from abeval.experiment.model import Experiment
-from abeval.experiment.sections import PATTERNS, Variant, Words
+from abeval.experiment.sections import PATTERNS, Variant, Language
 
 Path = tuple[str | int, ...]
 
@@ -142,7 +142,7 @@ def _models(annotation: object) -> list[type[Any]]:
 
 
 _TABLE = {"[logs.units]": "the table", "logs.units": "the table", "logs.table": "the table"}
-_COVARIATES = {"python": "`covariates`", "options": "--covariate"}
+_COVARIATES = {"python": "`covariates`", "shell": "--covariate"}
 _VALUE = r"""'[^']*'|"[^"]*"|\{[^}]*\}|\[[^]]*\]|\w[\w.:-]*"""
 _PART = r'(?:[\w*]+|"[^"]*")'
 _ENTRY = re.compile(
@@ -151,24 +151,24 @@ _ENTRY = re.compile(
 _OF_A_FILE = "what is in brackets belongs into an experiment file, which `abeval init TABLE` drafts"
 
 
-def worded(text: str, words: Words, *, is_hint: bool = False) -> str:
-    """Say entries of the experiment file in the words of who has none.
+def worded(text: str, language: Language, *, is_hint: bool = False) -> str:
+    """Say entries of the experiment file in the language of who has none.
 
     Of a table on the command line a hint says where such entries would be.
 
     Example:
         >>> worded('set [inference] adjust = "none", or remove [period]', "python")
         'set inference={"adjust": "none"}, or remove `period`'
-        >>> worded("logs.units: no column", "options"), worded("logs.units: no column", "file")
+        >>> worded("logs.units: no column", "shell"), worded("logs.units: no column", "toml")
         ('the table: no column', 'logs.units: no column')
     """
-    if words == "file":
+    if language == "toml":
         return text
     for of_file, own in _TABLE.items():
         text = text.replace(of_file, own)
     for of_table in ("covariates in the table", "the table covariates"):
-        text = text.replace(of_table, _COVARIATES[words])
-    if words == "python":
+        text = text.replace(of_table, _COVARIATES[language])
+    if language == "python":
         return _ENTRY.sub(_in_python, text.replace("the experiment file", "the experiment"))
     entries = [entry for entry in _ENTRY.finditer(text) if _is_entry(entry)]
     return f"{text}; {_OF_A_FILE}" if is_hint and entries and _OF_A_FILE not in text else text
@@ -204,13 +204,13 @@ def _value_in_python(value: str) -> str:
 
 
 @contextmanager
-def speaking(words: Words) -> Iterator[None]:
-    """Say errors of the block in these words."""
+def speaking(language: Language) -> Iterator[None]:
+    """Say errors of the block in the language of who made the experiment."""
     try:
         yield
     except AbevalError as error:
-        hint = None if error.hint is None else worded(error.hint, words, is_hint=True)
-        error.__init__(worded(error.what, words), hint)  # type: ignore[misc]  # its texts alone
+        hint = None if error.hint is None else worded(error.hint, language, is_hint=True)
+        error.__init__(worded(error.what, language), hint)  # type: ignore[misc]  # its texts alone
         raise
 
 

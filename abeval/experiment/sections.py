@@ -43,8 +43,8 @@ PATTERNS: Mapping[str, str] = {
 Salt = Annotated[str, StringConstraints(pattern=SALT)]
 Word = Annotated[str, StringConstraints(pattern=WORD)]
 TimeUnit = Literal["s", "ms", "us", "ns"]
-Words = Literal["file", "python", "options"]
-"""Whose words messages use: of an experiment file, of Python, of options for a table."""
+Language = Literal["toml", "shell", "python"]
+"""In which an experiment was written: a file, options of `abeval analyze TABLE`, or Python."""
 
 
 def _local(value: object) -> object:

@@ -79,7 +79,7 @@ def judge(experiment: Experiment, metrics: Sequence[Metric], aggregates: Aggrega
         ),
         left_out=context.left_out(metrics, aggregates),
         accounting=context.accounting(aggregates),
-        notes=tuple(masked(worded(note, experiment.words)) for note in notes),
+        notes=tuple(masked(worded(note, experiment.language)) for note in notes),
         adjustments=tuple(scorecard.adjustments(analysis, comparisons)),
         segment_tests=segments.segment_tests(analysis),
         segment_contrasts=tuple(segments.segment_contrasts(analysis, moved)),

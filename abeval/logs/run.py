@@ -115,7 +115,7 @@ def opened(
     if engine is None:
         connection, choice = inputs.get("connection"), inputs.get("engine")
         engine = open_engine(experiment.engine, folder, connection, choice)
-    with closing(engine), speaking(experiment.words):
+    with closing(engine), speaking(experiment.language):
         if isinstance(step, Watcher):
             step.watch(engine.watched())
         others = (LogSource.model_construct(path=path) for path in reads)

@@ -71,13 +71,13 @@ def open_questions(questions: Sequence[str]) -> str:
 
     Example:
         >>> open_questions(["unit: is it user_id?", "is a control?"])
-        '2 questions are open in the experiment file: (1) unit: is it user_id?; (2) is a control?'
+        '2 questions are open: (1) unit: is it user_id?; (2) is a control?'
     """
     asked = [" ".join(question.split()).removesuffix(".") for question in questions]
     if len(asked) < 2:
-        return "".join(f"1 question is open in the experiment file: {one}" for one in asked)
+        return "".join(f"1 question is open: {one}" for one in asked)
     listed = "; ".join(f"({place}) {one}" for place, one in enumerate(asked, start=1))
-    return f"{len(asked)} questions are open in the experiment file: {listed}"
+    return f"{len(asked)} questions are open: {listed}"
 
 
 def direction_words(direction: str) -> str:

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from abeval.engines.duckdb import DuckDBEngine
-from abeval.engines.protocol import Engine, whole
+from abeval.engines.protocol import Engine, row_count, whole
 from abeval.engines.sql import quoted
 from abeval.errors import ExperimentError, LogError
 from abeval.experiment.load import parse_experiment
@@ -64,7 +64,7 @@ def weights_of(
     return counts, "observed"
 
 
-_JOIN = "correct them in the table, or write an experiment file (`abeval init` drafts one) with {}"
+_JOIN = "correct them in the table, or write {} beside the other variants"
 """How to make one variant of two spellings."""
 
 _MOST_VARIANTS = 20
@@ -90,7 +90,8 @@ def read_table(table: object, options: TableOptions) -> tuple[Experiment, DuckDB
         entries = _entries(engine, options, "table" if path is None else path.stem or "table")
         if path is not None:
             entries["logs"]["units"]["path"] = str(real(path))
-        experiment = parse_experiment({**entries, **options.entries}, source="the analysis")
+        entries |= options.entries
+        experiment = parse_experiment(entries, source="the analysis", language=options.language)
         engine.spare(TABLE)
         # It stays open for the caller, unless something above was refused.
         stack.pop_all()
@@ -107,9 +108,22 @@ def _entries(engine: Engine, options: TableOptions, name: str) -> dict[str, Any]
         check_spelled_once(f"column {variant!r}", counts, _JOIN)
     control = control_of(options.control, list(options.entries.get("variants", counts)))
     weights, whence = weights_of(options.weights, counts)
+    questions = []
+    if options.control is None and not is_usual_control(control):
+        questions.append(
+            f"control: is it {control!r}, the first by name? Say so: "
+            + options.option(f"--control {control}", f"control={control!r}")
+        )
+    if whence == "observed":
+        shares = ", ".join(f"{name}={n / sum(counts.values()):.2g}" for name, n in counts.items())
+        questions.append(
+            f"weights: was the split planned to be as uneven as it is ({shares})? Say so: "
+            + options.option(f"--weights {shares.replace(' ', '')}", f"weights=dict({shares})")
+        )
     metrics, covariates = measures_of(engine, columns, options)
     return {
         "name": name,
+        "questions": questions,
         "unit": unit,
         "control": control,
         "weights": whence,
@@ -128,8 +142,13 @@ def _counts(engine: Engine, column: str) -> dict[str, int]:
         f"select {value}, count(*) from {TABLE} where {value} <> '' "
         f"group by {value} order by {value} limit {_MOST_VARIANTS + 1}"
     )
-    if not 2 <= len(rows) <= _MOST_VARIANTS:
-        what = "more than 20 values" if len(rows) > 1 else f"{len(rows)} values"
-        hint = "name the column that says which variant a unit is in"
-        raise LogError(f"column {column!r} has {what}, so it is no variant", hint)
-    return {str(variant): whole(count) for variant, count in rows}
+    if 2 <= len(rows) <= _MOST_VARIANTS:
+        return {str(variant): whole(count) for variant, count in rows}
+    if not row_count(engine, TABLE):
+        raise LogError("the table has no rows", "was it filtered, or read, as it was meant?")
+    if len(rows) == 1:
+        what = f"one value, {str(rows[0][0])!r}, so there is nothing to compare it with"
+        raise LogError(f"column {column!r} has {what}", "a table needs the rows of control too")
+    what = f"more than {_MOST_VARIANTS} values" if rows else "no value in any row"
+    hint = "name the column that says which variant a unit is in"
+    raise LogError(f"column {column!r} has {what}, so it is no variant", hint)

@@ -89,14 +89,14 @@ def trust_checks(analysis: Analysis, aa: AAResult | None = None) -> tuple[Check,
         if row.of in kinds:
             own = row.findings(analysis)
             found += [audits.without_few(analysis, one) for one in own] if row.pairs else own
-    words = analysis.experiment.words
+    language = analysis.experiment.language
     # Messages may name files, whose addresses may hold secrets.
     return tuple(
         replace(
             one,
-            message=masked(worded(one.message, words)),
-            remedy=worded(one.remedy, words, is_hint=True),
-            threshold_reason=worded(one.threshold_reason, words),
+            message=masked(worded(one.message, language)),
+            remedy=worded(one.remedy, language, is_hint=True),
+            threshold_reason=worded(one.threshold_reason, language),
         )
         for one in decided(found, analysis.experiment.trust)
     )
