@@ -50,7 +50,7 @@ def _load(file: Path | None, flags: dict[str, Any]) -> "LoadedExperiment":
     from abeval.engines.sources import is_table
 
     used = [(one, value) for one in _FLAGS if (value := flags.pop(one.parameter.name))]
-    columns = {one.keyword: one.read(value) for one, value in used}
+    columns: dict[str, Any] = {one.keyword: one.read(value) for one, value in used}
     names = [one.parameter.name for one, _ in used]
     if file is None:
         loaded = _of_sums(flags["sums"], columns.get("control"), names)

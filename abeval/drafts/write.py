@@ -10,9 +10,8 @@ from tomlkit.items import Table as TomlTable
 from abeval.drafts.columns import Column, Table
 from abeval.drafts.guess import Arms, Guess, Other, time_unit
 from abeval.drafts.words import slug
-from abeval.engines.sql import quoted
+from abeval.engines.sql import cast_query, quoted
 from abeval.experiment.sources import CANONICAL_COLUMNS, OWN_TABLE
-from abeval.logs.mapping import cast_query
 from abeval.stats.srm import chi_square
 
 _NO_COLUMN = ("unit", "outcome", "covariate", "segment")

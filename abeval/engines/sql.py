@@ -19,6 +19,17 @@ def literal(text: str) -> str:
     return "'" + text.replace("'", "''") + "'"
 
 
+def cast_query(column: str, kind: str) -> str:
+    """Write the `query` of a log that gives a column another type.
+
+    Example:
+        >>> cast_query("user_id", "bigint")
+        'select * replace (cast("user_id" as bigint) as "user_id") from log'
+    """
+    name = quoted(column)
+    return f"select * replace (cast({name} as {kind}) as {name}) from log"
+
+
 def by_value(subject: str, answers: Mapping[str, str]) -> str:
     """Write SQL that depends on the value of other SQL: value → result; null for any other value.
 

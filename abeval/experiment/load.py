@@ -103,7 +103,9 @@ def parse_experiment(
         raw = {**_joined(shared, raw, source, notes, keeps=False), "overrides": notes}
     problems: list[Problem] = []
     try:
-        experiment = Experiment.model_validate({**raw, "folder": Path(folder), "language": language})
+        experiment = Experiment.model_validate(
+            {**raw, "folder": Path(folder), "language": language}
+        )
     except ValidationError as error:
         problems = problems_of(error, raw)
     wrong = [problem.path for problem in problems]

@@ -14,7 +14,7 @@ from pydantic_core import ErrorDetails
 
 from abeval.errors import AbevalError, LogError
 from abeval.experiment.model import Experiment
-from abeval.experiment.sections import PATTERNS, Variant, Language
+from abeval.experiment.sections import PATTERNS, Language, Variant
 
 Path = tuple[str | int, ...]
 
@@ -148,6 +148,7 @@ _PART = r'(?:[\w*]+|"[^"]*")'
 _ENTRY = re.compile(
     rf"(?:\[\[?({_PART}(?:\.{_PART})*)\]\]?(?: (\w+))?|\b(\w+(?:\.\w+)+))(?: = ({_VALUE}))?"
 )
+_MAPPED = re.compile(r"\b(\w+) = (\{[^}]*\})")
 _OF_A_FILE = "what is in brackets belongs into an experiment file, which `abeval init TABLE` drafts"
 
 
@@ -169,7 +170,8 @@ def worded(text: str, language: Language, *, is_hint: bool = False) -> str:
     for of_table in ("covariates in the table", "the table covariates"):
         text = text.replace(of_table, _COVARIATES[language])
     if language == "python":
-        return _ENTRY.sub(_in_python, text.replace("the experiment file", "the experiment"))
+        text = _ENTRY.sub(_in_python, text.replace("the experiment file", "the experiment"))
+        return _MAPPED.sub(lambda m: f"{m[1]}={_value_in_python(m[2])}", text)
     entries = [entry for entry in _ENTRY.finditer(text) if _is_entry(entry)]
     return f"{text}; {_OF_A_FILE}" if is_hint and entries and _OF_A_FILE not in text else text
 
@@ -187,11 +189,12 @@ def _in_python(match: re.Match[str]) -> str:
     path = [part.strip('"') for part in re.findall(_PART, match[1] or match[3])]
     key, value = match[2], match[4]
     is_key = key is None or value is not None or key in _keys(path)
-    path += [key] if key is not None and is_key else []
-    rest = "" if is_key else f" {key}"
-    if len(path) == 1 and value is None:
+    own, rest = ([key], "") if key is not None and is_key else ([], "" if is_key else f" {key}")
+    if len(path + own) == 1 and value is None:
         return f"`{path[0]}`{rest}"
     inner = "..." if value is None else _value_in_python(value)
+    inner = f'{{"{own[0]}": {inner}}}' if own else inner
+    inner = f"[{inner}]" if match[0].startswith("[[") else inner
     for part in path[:0:-1]:
         inner = f'{{"{part}": {inner}}}'
     return f"{path[0]}={inner}{rest}"
@@ -249,6 +252,10 @@ def check_spelled_once(what: str, units: Mapping[str, int], remedy: str) -> None
 def arms_of(variants: Mapping[str, Variant]) -> dict[str, list[str]]:
     """Return variant → the arms of the log that it joins; by default its own name."""
     return {name: list(variant.of or [name]) for name, variant in variants.items()}
+
+
+NOT_JOINED = " (not joined)"
+"""Ends the name of an arm that is called as a variant is, but is none of those that it joins."""
 
 
 def meant_by(name: str, variants: Mapping[str, Variant]) -> str | None:

@@ -58,7 +58,7 @@ def next_step(study: Study) -> str:
         case "do_not_trust":
             return _mend(result)
         case "draft":
-            return "Answer each question, and take those of an experiment file out of its `questions`."
+            return "Answer each question; in an experiment file take it out of `questions` then."
 
 
 def _mend(result: Result) -> str:

@@ -45,8 +45,8 @@ class TableOptions:
     @property
     def before(self) -> list[str]:
         """List the covariates of all metrics."""
-        by_metric = isinstance(self.covariates, Mapping)
-        listed = self.covariates.values() if by_metric else [self.covariates]
+        own = self.covariates
+        listed = own.values() if isinstance(own, Mapping) else [own]
         return list(dict.fromkeys(text for texts in listed for text in several(texts)))
 
 
@@ -95,8 +95,10 @@ class Columns:
 
     def _no_number(self, column: str) -> LogError:
         """Return the error of a metric that is no number, with a value that is none."""
-        what = f"column {column!r} is {self._types[column]}, but a metric is a number"
-        if self._types[column] != "VARCHAR":
+        is_text = self._types[column] == "VARCHAR"
+        kind = "text" if is_text else self._types[column]
+        what = f"column {column!r} is {kind}, but a metric is a number"
+        if not is_text:
             return LogError(what)
         name = quoted(column)
         number = f"try_cast({name} as double)"
@@ -106,12 +108,30 @@ class Columns:
         )
         if not numbers:
             metric = f"is_so = {reference(column)} = {literal(str(example))}"
-            return LogError(what, f"a share of it is one, such as {metric}")
+            return LogError(what, f'name what is counted in it, such as "{metric}"')
         odd = whole(known) - whole(numbers)
         return LogError(
             f"{what}: {odd:,} of its {whole(known):,} values are none, such as {example!r}",
-            "leave such values empty, and what they mean is asked where it matters",
+            "make numbers of these values, or leave them empty",
         )
+
+    def check_id(self, column: str) -> bool:
+        """Say whether an id of decimals has whole ones only, as pandas writes them beside nulls.
+
+        Raises:
+            LogError: Some are not whole.
+        """
+        if not re.match("DOUBLE|FLOAT|DECIMAL", self._types[column]):
+            return False
+        name = quoted(column)
+        ((odd, example),) = self._engine.rows(
+            f"select count_if(odd), min(case when odd then id end) from (select {name} as id, "
+            f"{name} <> round({name}) or abs({name}) > {2**53} as odd from {TABLE})"
+        )
+        if odd:
+            what = f"column {column!r} has {whole(odd):,} values that are no ids, such as {example}"
+            raise LogError(what, "an id is a whole number or text")
+        return True
 
     def type_of(self, text: str) -> str | None:
         """Return the type of a column by its name; None of an expression."""

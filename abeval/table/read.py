@@ -7,7 +7,7 @@ from typing import Any
 
 from abeval.engines.duckdb import DuckDBEngine
 from abeval.engines.protocol import Engine, row_count, whole
-from abeval.engines.sql import quoted
+from abeval.engines.sql import cast_query, quoted
 from abeval.errors import ExperimentError, LogError
 from abeval.experiment.load import parse_experiment
 from abeval.experiment.model import Experiment
@@ -103,6 +103,7 @@ def _entries(engine: Engine, options: TableOptions, name: str) -> dict[str, Any]
     columns = Columns(engine)
     variant = columns.named(options.variant)
     unit = ROW_UNIT if options.unit is None else columns.named(options.unit)
+    is_decimal = options.unit is not None and columns.check_id(unit)
     counts = _counts(engine, variant)
     if "variants" not in options.entries:
         check_spelled_once(f"column {variant!r}", counts, _JOIN)
@@ -121,6 +122,8 @@ def _entries(engine: Engine, options: TableOptions, name: str) -> dict[str, Any]
             + options.option(f"--weights {shares.replace(' ', '')}", f"weights=dict({shares})")
         )
     metrics, covariates = measures_of(engine, columns, options)
+    log = {"columns": {"variant": variant}, "covariates": covariates}
+    log |= {"query": cast_query(unit, "bigint")} if is_decimal else {}
     return {
         "name": name,
         "questions": questions,
@@ -128,7 +131,7 @@ def _entries(engine: Engine, options: TableOptions, name: str) -> dict[str, Any]
         "control": control,
         "weights": whence,
         "variants": {label: {"weight": weights[label]} for label in counts},
-        "logs": {"units": {"columns": {"variant": variant}, "covariates": covariates}},
+        "logs": {"units": log},
         "inference": {"adjust": "cuped" if covariates else "none"},
         "segments": segments_of(columns, options.segments),
         "metrics": metrics,

@@ -30,7 +30,7 @@ _WHAT = {
 }
 
 _REMEDIES = {
-    "duplicate": "look for events sent or loaded twice; [cleaning] duplicate_key says what is equal",
+    "duplicate": "look for rows sent or loaded twice; [cleaning] duplicate_key says what is equal",
     "null_unit": "look for people who are not signed in, and at the join that adds the id",
     "null_time": "look at the format of the times (`ts_format`) and at clients that send none",
     "null_variant": "look for events logged before the assignment, or by services that lack it",
@@ -60,7 +60,8 @@ def left_out(reason: str, log: str = "") -> Callable[[Analysis], Finding]:
     def find(analysis: Analysis) -> Finding:
         options = analysis.experiment.trust
         of = log or analysis.experiment.logs.rows_name
-        found = _set_aside(analysis, of, reason, _WHAT[reason].format(of))
+        rows = "rows" if of == "units" else of
+        found = _set_aside(analysis, of, reason, _WHAT[reason].format(rows))
         found = found._replace(name=f"{of}_{reason}")
         if found.value is None:
             return found

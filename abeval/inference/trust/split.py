@@ -14,7 +14,7 @@ from numpy.typing import ArrayLike
 
 from abeval.aggregates.sums import SEGMENT, SLICE
 from abeval.experiment.model import Experiment
-from abeval.experiment.problems import arms_of, joined_line, near_miss
+from abeval.experiment.problems import NOT_JOINED, arms_of, joined_line, near_miss
 from abeval.inference.compare import Analysis
 from abeval.inference.comparison import or_none
 from abeval.inference.trust.finding import Finding, Limits, skipped
@@ -261,7 +261,8 @@ def srm_check(analysis: Analysis) -> Finding:
 def _nobody(analysis: Analysis, empty: Sequence[str]) -> tuple[str, str]:
     """Say which variants of the log those without a unit may be, and what to do."""
     experiment, aggregates = analysis.experiment, analysis.aggregates
-    others = other_variants(aggregates.facts)
+    rows_of = other_variants(aggregates.facts)
+    others = {name.removesuffix(NOT_JOINED): rows for name, rows in rows_of.items()}
     log, arms = experiment.logs.rows_name, arms_of(experiment.variants)
     nobody = f"nobody is in {fmt.listing([repr(name) for name in empty])}"
     if not others:
@@ -270,7 +271,7 @@ def _nobody(analysis: Analysis, empty: Sequence[str]) -> tuple[str, str]:
             f"leave out of [variants] what has not started; else look for {log} that are missing, "
             "and at the assignment",
         )
-    listed = fmt.listing([f"{name!r} ({rows:,} rows)" for name, rows in [*others.items()][:_LISTED]])
+    listed = fmt.listing([f"{name!r} ({others[name]:,} rows)" for name in [*others][:_LISTED]])
     wanted = [arm for name in empty for arm in arms[name]]
     near = {arm: name for arm in wanted for name in others if f"`{name}`" in near_miss(arm, others)}
     meant = "".join(f"; {arm!r} is likely {name!r}" for arm, name in near.items())
