@@ -309,7 +309,7 @@ def test_a_variant_in_two_spellings_is_refused(frame: pd.DataFrame, tmp_path: Pa
     for form in (spelled, tmp_path / "spelled.csv"):
         with pytest.raises(AbevalError, match="differ only in capitals or spaces") as error:
             abeval.analyze(form, metrics=["revenue"], **COLUMNS)
-        assert '[variants.control] of = ["control", "Control "]' in str(error.value)
+        assert 'variants={"control": {"of": ["control", "Control "]}}' in str(error.value)
     joined = {"control": {"of": ["control", "Control "]}, "b": {"of": ["b", "B"]}}
     result = abeval.analyze(spelled, metrics=["revenue"], variants=joined, **COLUMNS)
     assert [v.units for v in result.experiment.variants] == [

@@ -116,8 +116,8 @@ def parse_experiment(
         problems += [o for o in others if not any(o.path[: len(path)] == path for path in wrong)]
     if problems:
         count = "1 problem" if len(problems) == 1 else f"{len(problems)} problems"
-        listed = "\n".join([f"{source} has {count}:", *(f"  {p}" for p in problems)])
-        raise ExperimentError(worded(listed, language, is_hint=True))
+        said = (Problem(p.path, worded(p.message, language)) for p in problems)
+        raise ExperimentError("\n".join([f"{source} has {count}:", *(f"  {p}" for p in said)]))
     return experiment
 
 

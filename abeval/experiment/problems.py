@@ -146,7 +146,8 @@ _COVARIATES = {"python": "`covariates`", "shell": "--covariate"}
 _VALUE = r"""'[^']*'|"[^"]*"|\{[^}]*\}|\[[^]]*\]|\w[\w.:-]*"""
 _PART = r'(?:[\w*]+|"[^"]*")'
 _ENTRY = re.compile(
-    rf"(?:\[\[?({_PART}(?:\.{_PART})*)\]\]?(?: (\w+))?|\b(\w+(?:\.\w+)+))(?: = ({_VALUE}))?"
+    rf"\[\[?({_PART}(?:\.{_PART})*)\]\]?"
+    rf"(?: ((?:\w+ = (?:{_VALUE}))(?:, \w+ = (?:{_VALUE}))*)| (\w+))?"
 )
 _MAPPED = re.compile(r"\b(\w+) = (\{[^}]*\})")
 _OF_A_FILE = "what is in brackets belongs into an experiment file, which `abeval init TABLE` drafts"
@@ -177,33 +178,35 @@ def worded(text: str, language: Language, *, is_hint: bool = False) -> str:
 
 
 def _is_entry(match: re.Match[str]) -> bool:
-    section, *rest = (match[1] or match[3]).split(".")
-    # Files may be called as sections are: `logs.csv`.
-    return section in Experiment.model_fields and (bool(match[1]) or rest[0] in _keys([section]))
+    return match[1].partition(".")[0] in Experiment.model_fields
 
 
 def _in_python(match: re.Match[str]) -> str:
-    """Write an entry as a keyword of Python; what is none stays."""
+    """Write a section, or entries of it, as a keyword of Python; what is none stays."""
     if not _is_entry(match):
         return match[0]
-    path = [part.strip('"') for part in re.findall(_PART, match[1] or match[3])]
-    key, value = match[2], match[4]
-    is_key = key is None or value is not None or key in _keys(path)
-    own, rest = ([key], "") if key is not None and is_key else ([], "" if is_key else f" {key}")
-    if len(path + own) == 1 and value is None:
-        return f"`{path[0]}`{rest}"
-    inner = "..." if value is None else _value_in_python(value)
-    inner = f'{{"{own[0]}": {inner}}}' if own else inner
+    path = [part.strip('"') for part in re.findall(_PART, match[1])]
+    entries, word, inner, rest = match[2], match[3], "...", ""
+    if entries is not None:
+        inner = _value_in_python(f"{{{entries}}}")
+    elif word is not None and word in _keys(path):
+        inner = f'{{"{word}": ...}}'
+    else:
+        rest = "" if word is None else f" {word}"
+        if len(path) == 1:
+            return f"`{path[0]}`{rest}"
     inner = f"[{inner}]" if match[0].startswith("[[") else inner
     for part in path[:0:-1]:
         inner = f'{{"{part}": {inner}}}'
     return f"{path[0]}={inner}{rest}"
 
 
-def _value_in_python(value: str) -> str:
-    if value.startswith("{"):
-        return re.sub(r"(\w+) = ", r'"\1": ', value).replace("{ ", "{").replace(" }", "}")
-    return {"true": "True", "false": "False"}.get(value, value)
+def _value_in_python(table: str) -> str:
+    """Write a table of TOML as a dictionary."""
+    keyed = re.sub(r"""(?<=[{,\s])"?(\w+)"? = """, r'"\1": ', table)
+    dated = re.sub(r"(?<=: )(\d{4}-\d\d-\d\d[\d:T]*)", r'"\1"', keyed)
+    spelled = re.sub(r"(?<=: )(true|false)\b", lambda m: m[1].capitalize(), dated)
+    return spelled.replace("{ ", "{").replace(" }", "}")
 
 
 @contextmanager

@@ -254,8 +254,8 @@ def test_variants_in_another_spelling_are_named(tmp_path: Path) -> None:
     assert check.value == pytest.approx(sum(others.values()) / len(log))
     for variant, rows in others.items():
         assert f"{variant!r} ({rows})" in check.message
-    assert '[variants.a] of = ["a", "A "]' in check.remedy
-    assert '[variants.b] of = ["b", "B "]' in check.remedy
+    assert 'variants={"a": {"of": ["a", "A "]}}' in check.remedy
+    assert 'variants={"b": {"of": ["b", "B "]}}' in check.remedy
     (note,) = (note for note in result.notes if "not compared" in note)
     assert "'zz'" in note
     assert "zz" not in check.message
