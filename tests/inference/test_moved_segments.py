@@ -192,7 +192,7 @@ def test_known_from_the_exposure_an_uneven_cell_is_a_fault_of_the_split() -> Non
 
 
 def test_known_from_the_exposure_needs_a_log_of_exposures_that_has_it() -> None:
-    with pytest.raises(ExperimentError, match='"exposure" needs logs=."exposures"'):
+    with pytest.raises(ExperimentError, match=r'"exposure" needs logs=."exposures"'):
         exposed(world(), logs={"impressions": {}})
     segments = {"entry": {"value": "entrance", "known": "exposure"}}
     with pytest.raises(ExperimentError, match="'entrance', which the exposures do not have"):
