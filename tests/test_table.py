@@ -255,7 +255,10 @@ def test_infinite_values_count_as_nothing(frame: pd.DataFrame) -> None:
     logs = frame.assign(revenue=frame.revenue.astype(float))
     logs.loc[logs.index[:2], "revenue"] = [-np.inf, np.inf]
     plain = frame.assign(revenue=logs.revenue.where(np.isfinite(logs.revenue), 0.0))
-    rows = [abeval.analyze(one, metrics=["revenue"], **COLUMNS).scorecard for one in (logs, plain)]
+    rows = [
+        abeval.analyze(one, metrics=["revenue"], missing="zero", **COLUMNS).scorecard
+        for one in (logs, plain)
+    ]
     assert [row.control for row in rows[0]] == [row.control for row in rows[1]]
 
 

@@ -169,8 +169,8 @@ class Aggregates:
         moments: `MOMENT_COLUMNS`; a row per metric, slice, cell, variant and stretch of entry days
             (0 where the split did not change). `slice` is `whole`, `capped`, `day`, `segment:NAME`,
             `covariates` (cells are pairs of them), `bucket`, `left_out`, `lacking` (of a column:
-            impressions of files that lack it, and all) or `balance` (of a covariate of the table
-            of units); sums are exact integers as text.
+            impressions of files that lack it, and all), `known` (units with a value) or `balance`
+            (of a covariate of the table of units); sums are exact integers as text.
         catalogue_size: Items that could have been shown, None without catalogue metrics.
         accounts: Rows of each log by what became of them; reason `used`.
         refused: Metric → what these logs lack for it.

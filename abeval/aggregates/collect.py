@@ -161,11 +161,13 @@ class _UnitSums:
         resampled = [metric for metric in self.wanted.resampled if metric.source == source]
         days = logs.days(source, [*metrics, *resampled])
         of = logs.values(days)
+        counted = self.wanted.counted if source is UNIT_DAY else []
+        of.check_none_missing([*metrics, *counted])
         slices = [one for metric in metrics for one in of.slices(metric)]
         slices += [of.in_buckets(metric, self.bucket) for metric in resampled]
         if source is UNIT_DAY:
             slices += [of.balance(metric) for metric in self.wanted.balanced]
-            slices += [one for metric in self.wanted.counted for one in of.left_out(metric)]
+            slices += [one for metric in counted for one in of.left_out(metric)]
         self.rows += sums_of(slices, of.groups)
         if source.daily and experiment.period is not None and logs.shape.has_time:
             self.days += day_rows(of, days, metrics, logs.prepared.days)

@@ -114,6 +114,7 @@ def _values(shape: LogShape, one: PerUnit) -> Iterator[tuple[str, str]]:
     """Return the columns of a metric and their SQL over the rows of its log."""
     named = [*zip(("value", "under"), one.values, strict=False)]
     named += zip(("null", "null_under"), one.nulls, strict=False)
+    named += [("known", value) for value in one.known]
     for name, value in named:
         counted = f"case when {_counts(one)} then {shape.row_value(value)} end"
         if value.combine == "first":

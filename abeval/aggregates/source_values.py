@@ -13,6 +13,7 @@ from abeval.aggregates import sums
 from abeval.aggregates.aggregates import BucketSums, ExtremeUnit
 from abeval.aggregates.sums import Row, Slice, Terms, Variable
 from abeval.assignment import SUB_BUCKETS
+from abeval.errors import ExperimentError
 from abeval.experiment.model import Experiment
 from abeval.logs import unit_arrays
 from abeval.logs.accounting import day_text
@@ -28,6 +29,9 @@ Columns = Mapping[str, NDArray[np.integer]]
 
 PLACES = 20
 """So many units of each variant are kept that deviate most."""
+
+NAMED = 3
+"""So many metrics that lack values are named."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -101,8 +105,9 @@ class SourceValues:
     ) -> list[Row]:
         """Sum metrics, as they are now or were before, in the cells of a slice."""
         columns = self.before if before else self.now
-        terms = [Terms(*self.pair(metric, columns)) for metric in metrics]
-        slices = [Slice(m.name, name, own, cell) for m, own in zip(metrics, terms, strict=True)]
+        slices = [
+            Slice(m.name, name, Terms(*self.pair(m, columns)), cell, self.among(m)) for m in metrics
+        ]
         return sums.sums_of(slices, self.groups)
 
     def terms(self, metric: Metric) -> Terms:
@@ -129,10 +134,25 @@ class SourceValues:
 
     def among(self, metric: Metric) -> NDArray[np.bool_] | None:
         """Return the units that a metric is of, None for all."""
+        of_window, known = self._of_window(metric), self._known(metric)
+        if known is None or of_window is None:
+            return of_window if known is None else known
+        return self._once(("among", metric.among, metric.known), lambda: of_window & known)
+
+    def _of_window(self, metric: Metric) -> NDArray[np.bool_] | None:
         if metric.among is None:
             return None
         column = metric.among.column
-        return self._once(("among", column), lambda: self.now[column] == 1)
+        return self._once(("of window", column), lambda: self.now[column] == 1)
+
+    def _known(self, metric: Metric) -> NDArray[np.bool_] | None:
+        """Return the units that have a value, or no row that lacks one; None for all."""
+        if metric.known is None:
+            return None
+        known, lacking = (self.value(term, self.now) for term in metric.known)
+        if isinstance(lacking, int) and lacking == 0:
+            return None
+        return self._once(("known", *metric.known), lambda: np.not_equal(known, 0) | (lacking == 0))
 
     def caps(self, metric: Metric) -> Caps:
         """Return caps over the units of all variants together, zeros included, in counted units.
@@ -176,19 +196,59 @@ class SourceValues:
         columns = self.now if of_unit else self.before
         own = [terms.y0] if metric.per is None else [terms.y0, terms.x0]
         values = [*own, *(self.value(term, columns) for term in metric.covariates)]
+        # One that is constant explains nothing, such as who lacks a value where nobody does.
+        varying = [
+            (i, value)
+            for i, value in enumerate(values)
+            if i < 2 or not (isinstance(value, int) or (len(value) and np.ptp(value) == 0))
+        ]
         terms = terms._replace(z=0) if of_unit else terms
         label, among = (metric.name, sums.COVARIATES), self.among(metric)
         return [
             Slice(*label, terms._replace(y0=first, x0=second), f"{i},{j}", among)
-            for (i, first), (j, second) in combinations(enumerate(values), 2)
+            for (i, first), (j, second) in combinations(varying, 2)
         ]
 
     def left_out(self, metric: Metric) -> list[Slice]:
-        """Count what the definition of a metric leaves out, or counts as 0."""
-        return [
+        """Count what the definition of a metric leaves out, or counts as 0, and who is left."""
+        slices = [
             Slice(metric.name, sums.LEFT_OUT, Terms(self.value(term, self.now), 0), what)
             for what, term in (*metric.left_out, *metric.zeros)
         ]
+        if metric.known is None:
+            return slices
+        known = self._known(metric)
+        terms = Terms(1 if known is None else known.astype(np.int8))
+        return [*slices, Slice(metric.name, sums.KNOWN, terms, of=self._of_window(metric))]
+
+    def check_none_missing(self, metrics: Sequence[Metric]) -> None:
+        """Refuse values that are missing where a metric does not say what becomes of them.
+
+        Raises:
+            ExperimentError: Some are.
+        """
+        variants, lacking = [*self.experiment.variants], dict[str, str]()
+        for metric in metrics:
+            for what, term in metric.refuses:
+                value = self.value(term, self.now)
+                if np.any(value):
+                    whole = self._of_units(value, None)
+                    counts = np.bincount(self.units.variant, whole, len(variants)).tolist()
+                    pairs = zip(variants, counts, strict=True)
+                    listed = ", ".join(f"{count:,.0f} in {name}" for name, count in pairs)
+                    lacking[metric.name] = f"metric {metric.name!r}: {what}, {listed}"
+        if not lacking:
+            return
+        more = f"; and {len(lacking) - NAMED} other metrics" if len(lacking) > NAMED else ""
+        what = f"values are missing: {'; '.join([*lacking.values()][:NAMED])}{more}"
+        drop, zero = (
+            self.experiment.spelled("missing", does, "[[metrics]]") for does in ("drop", "zero")
+        )
+        ways = f"{drop} leaves units without a value out, and checks that variants lack as many"
+        # A quantile ranks values only.
+        if any(m.name in lacking and m.kind != "quantile" for m in metrics):
+            ways = f"{ways}; {zero} counts them as 0"
+        raise ExperimentError(what, f"{ways}; or write the values into the data")
 
     def balance(self, metric: Metric) -> Slice:
         """Return a covariate of the table of units over all units."""
@@ -247,8 +307,10 @@ class SourceValues:
         ones, those of larger y come first, then those of smaller x.
         """
         terms, rows = self.judged(metric), list[ExtremeUnit]()
+        among = self.among(metric)
         for number, variant in sorted(enumerate(self.experiment.variants), key=lambda v: v[1]):
             own = self._of_variants[number]
+            own = own if among is None else own[among[own]]
             y, x = (self._of_units(value, own).astype(np.int64) for value in terms[:2])
             (total_y,), (total_x,) = sums.exact_sums([y, x], [(0,), (1,)]).values()
             if total_x <= 0:

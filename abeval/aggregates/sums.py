@@ -156,6 +156,7 @@ CAPPED = "capped"
 SEGMENT = "segment:"
 LACKING = "lacking"
 BALANCE = "balance"
+KNOWN = "known"
 
 COVARIATES = "covariates"
 BUCKET = "bucket"
@@ -235,9 +236,13 @@ def _moments(row: Row, scales: tuple[float, float], width: int) -> Moments:
 
 
 def joined(pairs: Mapping[tuple[int, ...], Row], scales: Sequence[float]) -> Moments:
-    """Make moments of y, x, every covariate and newness from those of pairs of covariates."""
-    count = 1 + max(second for _, second in pairs)
-    variables: list[str | int] = ["y", "x", *range(count), "z"]
+    """Make moments of y, x, every covariate and newness from those of pairs of covariates.
+
+    `scales` are of all covariates; those without a pair are constant, and left out.
+    """
+    varying = sorted({covariate for pair in pairs for covariate in pair})
+    scales = [*scales[:2], *(scales[2 + covariate] for covariate in varying), scales[-1]]
+    variables: list[str | int] = ["y", "x", *varying, "z"]
 
     def of(*wanted: str | int) -> int:
         pair = next(p for p in pairs if {v for v in wanted if isinstance(v, int)} <= {*p})

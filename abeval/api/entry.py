@@ -11,6 +11,7 @@ from abeval.experiment.problems import speaking
 from abeval.experiment.sections import EngineOptions
 
 if TYPE_CHECKING:
+    from abeval.metrics.definition import Missing
     from abeval.results.analysis import Result
     from abeval.table.columns import Covariates, Metrics, TableOptions
 
@@ -48,6 +49,7 @@ def analyze(
     segments: Sequence[str] | Mapping[str, str] = (),
     control: str | None = None,
     weights: Mapping[str, float] | None = None,
+    missing: "Missing | Mapping[str, Missing] | None" = None,
     connection: object = None,
     **entries: Any,  # noqa: ANN401
 ) -> "Result":
@@ -70,6 +72,9 @@ def analyze(
             else the first by name, and whether it is that one is an open question.
         weights: Variant → intended share. Without it the shares are to be equal, and if they are
             far from it, whether that was planned is an open question: nothing is decided.
+        missing: What becomes of values that are null, NaN or infinite, of all metrics or by
+            metric: `"zero"`, or `"drop"` for a unit that then does not count. Without it they are
+            refused.
         connection: An open connection of DuckDB or of an ADBC driver that has the table.
         **entries: More top-level entries of an experiment file.
 
@@ -88,7 +93,7 @@ def analyze(
     from abeval.table.columns import TableOptions
 
     columns = (variant, unit, metrics, covariates, segments)
-    options = TableOptions(*columns, control, weights, entries=entries)
+    options = TableOptions(*columns, control, weights, missing, entries=entries)
     with speaking("python"):
         if connection is not None:
             table = table_of(connection, str(table))

@@ -34,6 +34,12 @@ _FLAGS = (
         to="covariates",
     ),
     _column("segment", list[str], "Effects by its values too; repeat for more.", to="segments"),
+    _column(
+        "missing",
+        Literal["zero", "drop"],
+        "Units without a value count as 0, or do not count. Default: they are refused.",
+        metavar="zero|drop",
+    ),
     _column("control", str, "Default: the one called so, or the first by name.", metavar="VARIANT"),
     _column(
         "weights",

@@ -1,11 +1,13 @@
 """Guess what a table's columns are, and what other tables hold of the same units."""
 
 from collections.abc import Iterator, Mapping, Sequence, Set
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from itertools import pairwise
+from statistics import NormalDist
 from typing import Literal
 
 from abeval.drafts import words
-from abeval.drafts.columns import FEW, Column, Table
+from abeval.drafts.columns import FEW, Column, Table, look
 from abeval.engines.protocol import Engine, whole
 from abeval.engines.sql import literal, quoted
 from abeval.experiment.problems import spelled_alike
@@ -17,15 +19,30 @@ ONE_VARIANT = 0.9
 
 MOST_VARIANTS = 12
 
+MOST_VALUES = 20
+"""Columns that are listed as outcomes, or as doubtful; of a wider table the others are counted."""
+
+REPEATS = 10
+"""Rows beyond one a unit from which on it is no chance that each unit has one variant."""
+
 
 @dataclass(frozen=True)
 class Guess:
-    """What one column, or one entry such as `unit`, `ts` or `outcome`, is taken for."""
+    """What one column, or one entry such as `unit`, `ts` or `outcome`, is taken for.
+
+    Attributes:
+        questions: What a person must say of it.
+        over: The denominator, of a ratio.
+        decreases: Whether less of it is better.
+    """
 
     entry: str
     column: Column | None
     certainty: Certainty
     reason: str
+    questions: tuple[str, ...] = ()
+    over: Column | None = None
+    decreases: bool = False
 
 
 @dataclass(frozen=True)
@@ -44,37 +61,176 @@ class Arms:
     joined: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
 
 
+def looked(engine: Engine, relation: str) -> Table:
+    """Measure a table, and find the columns of which each value has one variant."""
+    table = look(engine, relation)
+    variants = variant_candidates(table)[:1]
+    clusters = [
+        column
+        for column in table.columns
+        if variants
+        and (_names_id(column) or (column.kind == "text" and not _is_known(column)))
+        and column.may_be_id
+        and column not in variants
+        and variants[0].distinct < column.distinct <= column.rows - REPEATS
+    ]
+    names = frozenset(
+        column.name
+        for column in clusters[:MOST_VALUES]
+        if _constant(engine, table, column, variants)[variants[0].name] > 0.99
+    )
+    return replace(table, clusters=names)
+
+
+def _names_id(column: Column) -> bool:
+    """Say whether a name is that of an id of people or places."""
+    is_id = words.words(column.name)[-1:] == ("id",) or words.has_word(column.name, words.PLACE)
+    is_item = any(words.named(column.name, names) is not None for names in words.COLUMNS.values())
+    return (is_id or words.named(column.name, words.UNIT) is not None) and not is_item
+
+
+def _is_known(column: Column) -> bool:
+    names = (words.VARIANT, words.TIME)
+    return any(words.named(column.name, own) is not None for own in names) or column.looks != ""
+
+
 def unit_guess(table: Table) -> Guess:
-    """Guess the randomisation unit: a column by its name, else each row."""
-    columns = [c for c in table.columns if c.may_be_id and c.distinct > FEW]
-    named = [c for c in columns if words.named(c.name, words.UNIT) is not None]
-    if named:
-        column = min(named, key=lambda c: (_rank(c, words.UNIT), c.name))
-        missing = table.rows - column.rows
-        units = f"{column.distinct:,} units in {table.rows:,} rows"
-        if column.kind == "real":
-            units = f"{units}; its whole numbers are stored as {column.type}"
-            return Guess("unit", column, "likely", units)
-        if missing:
-            reason = f"{missing:,} of {table.rows:,} rows have none"
-            return Guess("unit", column, "likely", reason)
-        return Guess("unit", column, "sure", units)
-    ids = (c for c in columns if words.words(c.name)[-1:] == ("id",))
-    other = [c.name for c in ids if c.distinct < table.rows]
+    """Guess the randomisation unit: a column by its name, or whose ids repeat, else each row."""
+    ids = [c for c in table.columns if c.may_be_id]
+    named = [c for c in ids if c.distinct > FEW and words.named(c.name, words.UNIT) is not None]
+    named.sort(key=lambda c: (_rank(c, words.UNIT), c.name))
+    clusters = sorted((c for c in ids if c.name in table.clusters), key=lambda c: c.distinct)
+    clusters = [c for c in clusters if not named or _names_id(c)]
+    if named and (named[0] in clusters[:1] or not clusters or clusters[0] in named):
+        return _named_unit(named[0], table)
+    if clusters:
+        return _cluster(clusters, named, table)
+    other = [c.name for c in ids if _names_id(c) and c.distinct < table.rows]
     if other:
         reason = f"each row is taken for a unit; or is it {' or '.join(other)}?"
-        return Guess("unit", None, "not sure", reason)
+        return Guess("unit", None, "not sure", reason, (f"unit: {reason}",))
+    shown = next(
+        (c for c in table.columns if c.is_count and words.has_word(c.name, words.SEEN)), None
+    )
+    variants = variant_candidates(table)[:1]
+    days = [c for c in table.columns if _named_in(c, words.TIME) and variants]
+    if shown is not None or any(
+        abs(c.distinct * variants[0].distinct - table.rows) < 0.1 * table.rows for c in days
+    ):
+        what = "a day of a variant" if shown is None else f"many people ({shown.name})"
+        reason = f"each row seems to be {what}, not a unit that was randomised"
+        question = f"unit: {reason}: what was randomised? Rows are compared as if they were"
+        return Guess("unit", None, "not sure", reason, (question,))
     return Guess("unit", None, "likely", "no column names a unit, so each row is one")
 
 
-def variant_candidates(table: Table) -> list[Column]:
-    """List columns of few values, those with a fitting name first."""
-    kinds = ("text", "boolean", "integer")
-    few = [c for c in table.columns if 2 <= c.distinct <= MOST_VARIANTS and c.kind in kinds]
-    named = [c for c in few if words.named(c.name, words.VARIANT) is not None]
-    named.sort(key=lambda c: _rank(c, words.VARIANT))
-    other = [c for c in few if c.kind == "text" and c not in named]
-    return [*named, *(c for c in other if any(_names_control(value) for value, _ in c.values))]
+def _named_unit(column: Column, table: Table) -> Guess:
+    missing = table.rows - column.rows
+    units = f"{column.distinct:,} units in {table.rows:,} rows"
+    if column.kind == "real":
+        units = f"{units}; its whole numbers are stored as {column.type}"
+        return Guess("unit", column, "likely", units)
+    if missing:
+        reason = f"{missing:,} of {table.rows:,} rows have none"
+        return Guess("unit", column, "likely", reason)
+    return Guess("unit", column, "sure", units)
+
+
+def _cluster(clusters: Sequence[Column], named: Sequence[Column], table: Table) -> Guess:
+    """Guess that the coarsest column is the unit of which each value has one variant.
+
+    Variants that were not assigned by place would not be the same all over each place.
+    """
+    best = clusters[0]
+    units = f"{best.distinct:,} in {table.rows:,} rows, and each has one variant"
+    finer = [c.name for c in (*clusters, *named) if c.distinct > best.distinct]
+    if words.has_word(best.name, words.PLACE) or (_names_id(best) and not finer):
+        return Guess("unit", best, "likely", units)
+    or_is = " or ".join(dict.fromkeys(finer)) or "each row"
+    question = f"unit: was {best.name} randomised, or {or_is}? There are {units}"
+    return Guess("unit", best, "not sure", units, (question,))
+
+
+def _named_in(column: Column, names: Sequence[str]) -> bool:
+    return words.named(column.name, names) is not None
+
+
+def staged(engine: Engine, table: Table) -> tuple[Table, str, str]:
+    """Leave out rows from before the experiment, where a column says which they are.
+
+    Returns:
+        The rows left, the SQL that chooses them and the question; empty where all are.
+    """
+    for column in table.columns:
+        values = [value for value, _ in column.values]
+        first = {value: {*words.words(value)[:1]} for value in values}
+        before = [v for v in values if first[v] & {*words.STAGE_BEFORE}]
+        during = [v for v in values if first[v] & {*words.STAGE_DURING}]
+        if column.is_share and _named_in(column, words.AFTER):
+            before = [v for v in values if v.strip().lower() in words.NO]
+        elif not (_named_in(column, words.STAGE) or {"pre"} in first.values()):
+            continue
+        own = during or [value for value in values if value not in before]
+        if not before or not own or _named_in(column, words.VARIANT):
+            continue
+        where = f"cast({quoted(column.name)} as varchar) in ({', '.join(map(literal, own))})"
+        relation = f"{table.relation}_own"
+        engine.view(relation, f"select * from {quoted(table.relation)} where {where}")
+        left = table.rows - sum(rows for value, rows in column.values if value in own)
+        question = (
+            f"rows: are those of the experiment the ones with {column.name} {' or '.join(own)}? "
+            f"`where` leaves out the other {left:,} of {table.rows:,}"
+        )
+        return looked(engine, relation), where, question
+    return table, "", ""
+
+
+def is_of_units(table: Table, unit: Guess, time: Guess) -> bool:
+    """Say whether rows are units, and not what units saw: no row names an item or a list."""
+    taken = {g.column.name for g in (unit, time) if g.column is not None}
+    entries = {one.entry for one in canonical_guesses(table, taken)}
+    is_one = time.column is None if unit.column is None else has_one_row(unit)
+    of_rows = {"item_id", "request_id", "impression_id", "propensity"}
+    return is_one and not entries & of_rows and not {"click", "position"} <= entries
+
+
+OF_ROWS = {"click", "item_id", "request_id", "impression_id"}
+"""Entries without one of which a score or a category is a property of the unit."""
+
+
+def has_one_row(unit: Guess) -> bool:
+    """Say whether no unit has a second row."""
+    return unit.column is None or unit.column.distinct == unit.column.rows
+
+
+def variant_candidates(table: Table, weakly: bool = False) -> list[Column]:
+    """List columns of few values: with the surest control first, then by their names.
+
+    `weakly` lists what only its values speak for, such as 0 and 1.
+    """
+    few = [c for c in table.columns if 2 <= c.distinct <= MOST_VARIANTS and c.kind != "time"]
+    few = [c for c in few if len(c.values) == c.distinct and (c.kind != "real" or c.is_whole)]
+    known = (*words.OUTCOME, *words.COST, *words.BEFORE, *words.DESCRIPTION)
+    named = [c for c in few if _rank(c, words.VARIANT) < len(words.VARIANT)]
+    others = [c for c in few if c not in named and not words.has_word(c.name, known)]
+    if weakly:
+        return [c for c in others if c.is_share or any(names_control(v) for v, _ in c.values)]
+    texts = [c for c in others if c.kind == "text" and any(names_control(v) for v, _ in c.values)]
+    own = [*named, *texts, *(c for c in others if c not in texts and _is_tested(c))]
+    return sorted(own, key=lambda c: (not _has_sure_control(c), _rank(c, words.VARIANT)))
+
+
+def _is_tested(column: Column) -> bool:
+    """Say whether a column of 0 and 1 is called like a test, with as many of both."""
+    rows = [count for _, count in column.values]
+    parts = words.words(column.name)
+    return {*parts[:1], *parts[-1:]} & {*words.IN_VARIANT} != set() and min(rows) > 0.9 * max(rows)
+
+
+def _has_sure_control(column: Column) -> bool:
+    values = [value for value, _ in column.values]
+    is_ab = sorted(value.strip().lower() for value in values) == list("abcdefghijkl")[: len(values)]
+    return is_ab or any(names_control(value, surely=True) for value in values)
 
 
 def variant_guess(
@@ -94,18 +250,32 @@ def variant_guess(
     one = "each unit has one" if share == 1 else f"{share:.1%} of the units have one"
     if rows_are_units:
         one = f"by its name, with {best.distinct} values"
-    others = [c.name for c in fitting[1:] if words.named(c.name, words.VARIANT) is not None]
+    is_sure = _has_sure_control(best)
+    rivals = [c.name for c in fitting[1:] if _has_sure_control(c) or not is_sure]
     if words.named(best.name, words.VARIANT) is None:
-        return Guess("variant", best, "not sure", f"one of its values looks like a control; {one}")
+        is_likely = (is_sure or _is_tested(best)) and not rivals
+        values = ", ".join(repr(value) for value, _ in best.values)
+        reason = f"its values are {values}" + (
+            f"; or is it {' or '.join(rivals)}?" if rivals else ""
+        )
+        return Guess("variant", best, "likely" if is_likely else "not sure", reason)
+    others = [c.name for c in fitting[1:] if words.named(c.name, words.VARIANT) is not None]
     if others:
-        return Guess("variant", best, "likely", f"{one}; or is it {' or '.join(others)}?")
+        doubt = _rank(best, words.VARIANT) > SURE_NAMES and bool({*rivals} & {*others})
+        reason = f"{one}; or is it {' or '.join(others)}?"
+        return Guess("variant", best, "not sure" if doubt else "likely", reason)
     certain = share > 0.99 and not rows_are_units
     return Guess("variant", best, "sure" if certain else "likely", one)
 
 
+SURE_NAMES = words.VARIANT.index("con_treat")
+"""Place of the last name of a variant that means little else."""
+
+
 def arms(units: Mapping[str, int], joined: Mapping[str, tuple[str, ...]]) -> Arms:
     """Return the variants with their units and spellings, and guess the control."""
-    likely = [value for value in units if _names_control(value)]
+    sure = [value for value in units if names_control(value, surely=True)]
+    likely = sure or [value for value in units if names_control(value)]
     if len(likely) == 1:
         return Arms(units, likely[0], "likely", "by its name", joined)
     first = min(likely or units)
@@ -113,13 +283,16 @@ def arms(units: Mapping[str, int], joined: Mapping[str, tuple[str, ...]]) -> Arm
     return Arms(units, first, "not sure", reason, joined)
 
 
-def _names_control(value: str) -> bool:
-    parts = words.words(value)
-    return (
-        words.named(value, words.CONTROL) is not None
-        or parts[:1] == ("control",)
-        or parts[-1:] == ("control",)
-        or (len(parts) > 1 and parts[0] in words.NEGATIVE)
+def names_control(value: str, surely: bool = False) -> bool:
+    """Say whether a value is the name of a control, and maybe of something else unless `surely`."""
+    parts = words.words(value.removesuffix(".0"))
+    ends = {"".join(parts), *parts[:1], *parts[-1:]}
+    return bool(ends & {*words.SURE_CONTROL}) or (
+        not surely
+        and (
+            words.named(value.removesuffix(".0"), words.CONTROL) is not None
+            or (len(parts) > 1 and parts[0] in words.NEGATIVE)
+        )
     )
 
 
@@ -135,6 +308,8 @@ def time_guess(table: Table) -> Guess:
             continue
         if column.kind == "integer" and (unit := time_unit(column)) is not None:
             return Guess("ts", column, "likely", f"whole numbers since 1970, in {unit}")
+        if column.looks == "time":
+            return Guess("ts", column, "likely", "text as ISO 8601 writes times")
         if column.kind == "text":
             reason = f"{column.name} is text: say its format, or leave days out"
             return Guess("ts", None, "not sure", reason)
@@ -149,7 +324,8 @@ def is_of_unit(time: Guess) -> bool:
 def no_time(time: Guess) -> Guess:
     """Guess that a table of units has no time of its rows."""
     name = "" if time.column is None else time.column.name
-    return Guess("ts", None, "likely", f"each unit has one row, and {name} is not when it came")
+    reason = f"each unit has one row; {name} is not read" if name else "each unit has one row"
+    return Guess("ts", None, "likely", reason)
 
 
 def time_unit(column: Column) -> str | None:
@@ -168,9 +344,8 @@ def canonical_guesses(table: Table, taken: set[str]) -> Iterator[Guess]:
         if column.name in taken:
             continue
         if words.named(column.name, words.CLICK) is not None and column.is_number:
-            reason = f"a count of clicks, up to {column.high:g}"
-            own = Guess("outcome", column, "likely", reason)
-            yield Guess("click", column, "sure", "0 or 1") if column.is_share else own
+            if column.is_share:
+                yield Guess("click", column, "sure", "0 or 1")
             continue
         for entry, names in words.COLUMNS.items():
             if words.named(column.name, names) is not None and _fits(entry, column):
@@ -180,9 +355,10 @@ def canonical_guesses(table: Table, taken: set[str]) -> Iterator[Guess]:
 
 def _fits(entry: str, column: Column) -> bool:
     if entry in ("item_id", "request_id", "impression_id"):
-        return column.kind in ("text", "integer") and column.distinct > FEW
+        is_id = column.distinct > FEW or words.words(column.name)[-1] in ("id", "item")
+        return column.kind in ("text", "integer") and is_id
     if entry == "position":
-        return column.kind == "integer" and (column.low or 0) >= 0
+        return column.is_whole and (column.low or 0) >= 0
     if entry == "category":
         return column.kind == "text"
     if entry == "propensity":
@@ -192,33 +368,143 @@ def _fits(entry: str, column: Column) -> bool:
 
 def value_guesses(table: Table, taken: set[str]) -> Iterator[Guess]:
     """Guess outcomes, covariates, and numbers of which neither is sure."""
-    own = (column for column in table.columns if column.name not in taken)
-    values = [column for column in own if column.distinct > 1 and column.is_number]
+    own = [column for column in table.columns if column.name not in taken]
+    values = [
+        column for column in own if column.distinct > 1 and (column.is_number or column.answers)
+    ]
     names = {"".join(words.words(column.name)) for column in values}
     guesses = [g for column in values if (g := _value_guess(column, table, names)) is not None]
-    outcomes = [g for g in guesses if g.entry == "outcome"]
-    for one in guesses:
-        if outcomes == [one] and one.certainty == "not sure":
-            yield Guess("outcome", one.column, "likely", "no other column is a number to compare")
-        else:
-            yield one
+    counts = [c for c in values if c.is_count and c.kind != "boolean"]
+    clicks = next((c for c in counts if words.has_word(c.name, words.COUNTED)), None)
+    shown = next((c for c in counts if words.has_word(c.name, words.SEEN)), None)
+    if clicks is not None and shown is not None:
+        yield Guess("ratio", clicks, "likely", f"{clicks.name} / {shown.name}", over=shown)
+        guesses = [g for g in guesses if g.column not in (clicks, shown)]
+    for entry, is_sure in (("outcome", True), ("outcome", False), ("covariate", True)):
+        kind = [g for g in guesses if g.entry == entry and (g.certainty != "not sure") == is_sure]
+        yield from kind[:MOST_VALUES]
+        if len(kind) > MOST_VALUES:
+            reason = f"{len(kind) - MOST_VALUES:,} more columns of numbers are not listed"
+            question = f"{entry}s: which of {len(kind):,} columns are they? {reason}"
+            yield Guess("others", None, "not sure", reason, (question,))
+    for column in own:
+        is_value = words.has_word(column.name, (*words.OUTCOME, *words.COST))
+        is_time = _named_in(column, words.TIME) or "date" in words.words(column.name)
+        if column.looks == "number" and (is_value or not (is_time or _names_id(column))):
+            what = f"{column.name} is text that looks like numbers"
+            question = f"numbers: {what}: write them with a point, or name the `decimal` of the log"
+            yield Guess("text", column, "not sure", what, (question,))
 
 
 def _value_guess(column: Column, table: Table, names: Set[str]) -> Guess | None:
     """Guess what numbers are; None where they describe a unit, or number the rows."""
-    if words.words(column.name)[-1:] == ("id",):
+    parts = words.words(column.name)
+    if parts[-1:] == ("id",):
         return None
-    kind = "0 or 1" if column.is_share else f"from {column.low:g} to {column.high:g}"
+    low, high = column.low, column.high
+    kind = "a count from" if column.is_count else "from"
+    kind = "0 or 1" if column.is_share else f"{kind} {low:g} to {high:g}"
     pair = _pair(column, names)
-    if pair == "pre" or words.has_word(column.name, words.BEFORE):
+    is_other = any(two in words.NOT_BEFORE for two in pairwise(parts))
+    if pair == "pre" or (words.has_word(column.name, words.BEFORE) and not is_other):
         return Guess("covariate", column, "likely", "its name says that it was before")
+    is_cost = words.has_word(column.name, words.COST) or _is_time_to(parts)
+    either = _either(column, is_cost, table)
+    asked = tuple(_missing(column, table))
+    if pair != "post" and not is_cost and not words.has_word(column.name, words.OUTCOME):
+        is_type = words.named(column.name, words.EVENT_TYPE) is not None
+        is_known = is_type or words.has_word(column.name, words.DESCRIPTION)
+        if is_known or _numbers_rows(column, table):
+            return None
+        return Guess("outcome", column, "not sure", either or DOUBT, asked)
     if pair == "post":
-        return Guess("outcome", column, "likely", f"its name says that it was after; {kind}")
-    if words.has_word(column.name, words.OUTCOME):
-        return Guess("outcome", column, "likely", kind)
-    if _numbers_rows(column, table) or words.has_word(column.name, words.DESCRIPTION):
-        return None
-    return Guess("outcome", column, "not sure", "an outcome, or known before?")
+        kind = f"its name says that it was after; {kind}"
+    if either:
+        return Guess("outcome", column, "not sure", either, asked, decreases=is_cost)
+    return Guess("outcome", column, "likely", kind, asked, decreases=is_cost)
+
+
+def _is_time_to(parts: Sequence[str]) -> bool:
+    return ("time", "to") in pairwise(parts)
+
+
+def _missing(column: Column, table: Table) -> Iterator[str]:
+    empty = table.rows - column.rows
+    if empty > FEW_EMPTY * table.rows:
+        yield (
+            f"missing: {column.name} is empty in {empty:,} of {table.rows:,} rows: does an empty "
+            'one count as 0 (missing = "zero"), or not at all ("drop")?'
+        )
+
+
+FEW_EMPTY = 0.001
+"""Share of the rows up to which it does not matter what an empty one means."""
+
+
+def _either(column: Column, is_cost: bool, table: Table) -> str:
+    """Ask which direction is better, where both can be; empty where one is plain."""
+    parts = words.words(column.name)
+    both = is_cost and _is_time_to(parts) and words.has_word(column.name, words.COST)
+    is_spend = words.has_word(column.name, ("spend", "spent", "spending")) and "time" not in parts
+    buys = any(words.has_word(c.name, words.BUYING) for c in table.columns)
+    shows = any(words.has_word(c.name, (*words.SEEN, *words.CLICK)) for c in table.columns)
+    either = words.has_word(column.name, words.EITHER) and not is_cost
+    if both or (either and not (is_spend and buys and not shows)):
+        return EITHER
+    return ""
+
+
+DOUBT = "an outcome, or known before?"
+EITHER = "an outcome, of which more is better, or less?"
+
+
+def settled(
+    engine: Engine, table: Table, guesses: Sequence[Guess], arms: Arms | None, has_ctr: bool
+) -> Iterator[Guess]:
+    """Keep doubts that matter: none where a sure outcome is there, and the doubtful is alike.
+
+    What does not differ between variants decides nothing, whatever it is.
+    """
+    variant = next(g.column for g in guesses if g.entry == "variant")
+    doubtful = [g for g in guesses if g.entry == "outcome" and g.certainty == "not sure"]
+    is_sure = any(g.entry in ("outcome", "ratio") and g not in doubtful for g in guesses)
+    columns = [g.column for g in doubtful if g.column is not None]
+    moved = set() if has_ctr else {column.name for column in columns}
+    if is_sure and variant is not None and arms is not None and columns:
+        moved &= _moved(engine, table, columns, variant, arms)
+    for one in guesses:
+        if one in doubtful and one.column is not None and one.column.name not in moved:
+            yield replace(one, entry="diagnostic", questions=())
+        elif one in doubtful and one.column is not None and one.reason == EITHER:
+            question = f"direction: is more {one.column.name} better, or less? Give it a `role`"
+            yield replace(one, questions=(*one.questions, f"{question} and a `direction`"))
+        else:
+            yield one
+
+
+def _moved(
+    engine: Engine, table: Table, columns: Sequence[Column], variant: Column, arms: Arms
+) -> set[str]:
+    """Return the columns whose means differ between variants by more than chance."""
+    each = ", ".join(
+        f"avg({c.number}), var_samp({c.number}) / greatest(count({c.number}), 1)" for c in columns
+    )
+    name = quoted(variant.name)
+    rows = engine.rows(
+        f"select cast({name} as varchar) as v, {each} from {quoted(table.relation)} "
+        f"where {name} is not null group by v"
+    )
+    values = {str(v): [float(x or 0) for x in own] for v, *own in rows}
+    limit = NormalDist().inv_cdf(1 - 0.025 / (len(columns) * max(len(values) - 1, 1)))
+    control = values.get(arms.control)
+    moved = set[str]()
+    for place, column in enumerate(columns):
+        for own in values.values():
+            mean, error = own[2 * place : 2 * place + 2]
+            base, base_error = (control or own)[2 * place : 2 * place + 2]
+            if control is None or abs(mean - base) > limit * (error + base_error) ** 0.5:
+                moved.add(column.name)
+    return moved
 
 
 def _pair(column: Column, names: Set[str]) -> str | None:
@@ -247,10 +533,10 @@ def _rank(column: Column, names: Sequence[str]) -> int:
     return len(names) if place is None else place
 
 
-def variant_of(engine: Engine, table: Table, one_row: bool) -> Guess:
+def variant_of(engine: Engine, table: Table, one_row: bool, weakly: bool = False) -> Guess:
     """Guess the column of the variant; `one_row` where no unit has a second row."""
     unit = unit_guess(table).column
-    candidates = [c for c in variant_candidates(table) if c != unit]
+    candidates = [c for c in variant_candidates(table, weakly) if c != unit]
     return variant_guess(candidates, _constant(engine, table, unit, candidates), one_row)
 
 
@@ -298,115 +584,3 @@ def _spelled_once(column: Column) -> str:
     """Write SQL of a column; text is in lower case, without spaces around it."""
     name = quoted(column.name)
     return f"lower(trim(cast({name} as varchar)))" if column.kind == "text" else name
-
-
-Kind = Literal["items", "clicks", "exposures", "units", "events"]
-
-JOINED = 0.5
-"""Share of a table's units that are units of the main table, from which on they are the same."""
-
-
-@dataclass(frozen=True)
-class Other:
-    """A table beside the main one.
-
-    Attributes:
-        kind: What it is; None where that is not clear, and it is not used.
-        columns: Entries of its log → its columns: `unit_id`, `ts`, `variant`.
-        outcomes: Its columns that are sums of a unit.
-    """
-
-    table: Table
-    kind: Kind | None
-    columns: Mapping[str, Column] = field(default_factory=dict)
-    outcomes: tuple[Column, ...] = ()
-
-
-def shows_exposures(engine: Engine, table: Table) -> bool:
-    """Say whether a table has who was in which variant when, and nothing else."""
-    unit, time = unit_guess(table).column, time_guess(table).column
-    if unit is None or time is None:
-        return False
-    names = {column.name for column in (unit, time, *variant_candidates(table))}
-    has_more = any(column.name not in names for column in table.columns)
-    return not has_more and variant_of(engine, table, False).column is not None
-
-
-def shows_rows(table: Table) -> bool:
-    """Say whether a table has a unit, and clicks, items or positions."""
-    return unit_guess(table).column is not None and bool(_canonical(table))
-
-
-def others_of(
-    engine: Engine, tables: Sequence[Table], main: Table, unit: Column | None
-) -> tuple[Other, ...]:
-    """Guess what the tables beside the main one are; each kind but events once."""
-    others: list[Other] = []
-    for table in tables:
-        other = _other(engine, table, main, unit)
-        once = other.kind != "events" and other.kind in [known.kind for known in others]
-        others.append(Other(table, None) if once else other)
-    return tuple(others)
-
-
-def _other(engine: Engine, table: Table, main: Table, unit: Column | None) -> Other:
-    canonical = _canonical(table)
-    item = canonical.get("item_id")
-    if item is not None and item.distinct == table.rows:
-        return Other(table, "items")
-    if {"impression_id", "request_id"} & canonical.keys() and table.rows <= main.rows:
-        return Other(table, "clicks")
-    own = unit_guess(table).column
-    if unit is None or own is None or not _is_joined(engine, table, own, main, unit):
-        return Other(table, None)
-    if shows_exposures(engine, table):
-        variant = variant_of(engine, table, False)
-        parts = {"unit_id": own, "ts": time_guess(table).column, "variant": variant.column}
-        columns = {entry: column for entry, column in parts.items() if column is not None}
-        return Other(table, "exposures", columns)
-    return _of_units(table, own, time_guess(main).column is not None)
-
-
-def _of_units(table: Table, unit: Column, is_timed: bool) -> Other:
-    """Guess what a table is that shares the main one's units and is no exposures."""
-    time, has_one_row = time_guess(table), unit.distinct == table.rows
-    if time.column is None or (has_one_row and is_of_unit(time)):
-        return Other(table, "units" if has_one_row else None, {"unit_id": unit})
-    columns = {"unit_id": unit, "ts": time.column}
-    return Other(table, "events" if is_timed else None, columns, tuple(_outcomes(table, columns)))
-
-
-def _outcomes(table: Table, columns: Mapping[str, Column]) -> Iterator[Column]:
-    """List columns of numbers that are outcomes by their names."""
-    taken = {column.name for column in columns.values()}
-    for one in value_guesses(table, taken):
-        column = one.column if one.entry == "outcome" else None
-        if column is not None and words.has_word(column.name, words.OUTCOME):
-            yield column
-
-
-def _canonical(table: Table) -> dict[str, Column]:
-    """Return entry → column, for entries of an impression log."""
-    unit = unit_guess(table).column
-    taken = set() if unit is None else {unit.name}
-    guesses = canonical_guesses(table, taken)
-    return {one.entry: one.column for one in guesses if one.column is not None}
-
-
-def _is_joined(engine: Engine, table: Table, own: Column, main: Table, unit: Column) -> bool:
-    """Say whether most units of a table are units of the main one."""
-    ((share,),) = engine.rows(
-        "select avg(case when b.id is null then 0 else 1 end) "
-        f"from ({_ids(table, own)}) a left join ({_ids(main, unit)}) b on a.id = b.id"
-    )
-    return float(share or 0) >= JOINED
-
-
-def _ids(table: Table, column: Column) -> str:
-    """Write SQL of the ids of a column; ids that pandas wrote as 7.0 become whole."""
-    name = quoted(column.name)
-    value = f"cast({name} as bigint)" if column.kind == "real" else name
-    return (
-        f"select distinct cast({value} as varchar) as id from {quoted(table.relation)} "
-        f"where {name} is not null"
-    )

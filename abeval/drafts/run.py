@@ -1,18 +1,20 @@
 """Draft an experiment file for files or a frame."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from abeval.drafts import guess, words
-from abeval.drafts.columns import Table, look
-from abeval.drafts.guess import Arms, Guess, Other, arms_of, variant_of
-from abeval.drafts.write import Tables, experiment_text
+from abeval.drafts import guess
+from abeval.drafts.columns import Table
+from abeval.drafts.design import Period, models_guess, period_guess
+from abeval.drafts.guess import Arms, Guess, arms_of, variant_of
+from abeval.drafts.origins import Origin, tables_of
+from abeval.drafts.others import Named, Other, main_table, moment, others_of
+from abeval.drafts.write import Tables, experiment_text, has_ctr
 from abeval.engines.duckdb import DuckDBEngine
+from abeval.engines.sql import quoted
 from abeval.errors import LogError
-from abeval.experiment.sources import LogSource
-from abeval.files import real
 from abeval.metrics.builtin import builtin_metrics
 
 
@@ -28,12 +30,7 @@ class Draft:
 def draft_files(files: Sequence[Path], folder: Path, name: str = "experiment") -> Draft:
     """Draft a file for one table, or for an impression log and the logs beside it."""
     with closing(DuckDBEngine(folder=Path())) as engine:
-        groups = _grouped(engine, files)
-        tables = [look(engine, relation) for relation in groups]
-        paths = {
-            relation: [_from(folder, file) for file in group] for relation, group in groups.items()
-        }
-        return _drafted(engine, tables, paths, name)
+        return _drafted(engine, *tables_of(engine, files, folder), name)
 
 
 def draft(frame: object, name: str = "experiment") -> Draft:
@@ -47,80 +44,77 @@ def draft(frame: object, name: str = "experiment") -> Draft:
     """
     with closing(DuckDBEngine()) as engine:
         engine.add_frame("raw_impressions", frame)
-        table = look(engine, "raw_impressions")
-        return _drafted(engine, [table], {}, name)
-
-
-def _grouped(engine: DuckDBEngine, files: Sequence[Path]) -> dict[str, list[Path]]:
-    """Group files of the same columns, each group as a relation."""
-    by_columns: dict[tuple[str, ...], list[Path]] = {}
-    for place, file in enumerate(files):
-        engine.add_log(f"raw_file_{place}", LogSource(path=str(file)))
-        by_columns.setdefault(tuple(engine.columns(f"raw_file_{place}")), []).append(file)
-    groups: dict[str, list[Path]] = {}
-    for place, group in enumerate(by_columns.values()):
-        engine.add_log(f"raw_table_{place}", LogSource(path=[str(file) for file in group]))
-        groups[f"raw_table_{place}"] = group
-    return groups
-
-
-def _from(folder: Path, file: Path) -> str:
-    """Return the path of a file as the experiment file names it."""
-    try:
-        return real(file).relative_to(real(folder)).as_posix()
-    except ValueError:
-        return real(file).as_posix()
+        table = guess.looked(engine, "raw_impressions")
+        return _drafted(engine, [table], {table.relation: Origin("")}, name)
 
 
 def _drafted(
-    engine: DuckDBEngine, tables: Sequence[Table], paths: dict[str, list[str]], name: str
+    engine: DuckDBEngine, tables: Sequence[Table], origins: Mapping[str, Origin], name: str
 ) -> Draft:
-    main = _main_table(engine, tables)
-    if main.rows == 0:
+    named = [Named(engine, table, origins[table.relation].name) for table in tables]
+    first = main_table(named)
+    if first.table.rows == 0:
         raise LogError("the table has no rows", "give files with data")
-    unit = guess.unit_guess(main)
-    one_row = unit.column is None or unit.column.distinct == main.rows
-    others = guess.others_of(engine, [t for t in tables if t is not main], main, unit.column)
-    variant, arms = _assigned(engine, main, others, one_row)
-    time = guess.time_guess(main)
+    main, where, asked = guess.staged(engine, first.table)
+    if where:
+        origin = origins[first.table.relation]
+        both = f"({origin.where}) and {where}" if origin.where else where
+        asked = f"{origin.question} {asked}".strip()
+        origins = {**origins, main.relation: replace(origin, where=both, question=asked)}
+    unit, time = guess.unit_guess(main), guess.time_guess(main)
+    one_row = guess.has_one_row(unit)
+    others = others_of([one for one in named if one is not first], first)
+    of_units = guess.is_of_units(main, unit, time) and not any(other.kind for other in others)
+    variant, arms, period = _assigned(engine, main, others, one_row, is_timed=not of_units)
     taken = {g.column.name for g in (unit, variant, time) if g.column is not None}
-    own = [unit, variant, time, *guess.canonical_guesses(main, taken)]
+    own = [unit, variant, guess.no_time(time) if of_units else time]
+    canonical = [] if of_units else list(guess.canonical_guesses(main, taken))
+    own += canonical if guess.OF_ROWS & {g.entry for g in canonical} else []
     taken |= {g.column.name for g in own if g.column is not None}
+    models = None if arms is None or of_units else models_guess(main, arms, taken)
+    taken |= {column.name for column in models.scores.values()} if models else set()
     own += guess.value_guesses(main, taken)
     taken |= {g.column.name for g in own if g.column is not None}
     own += guess.segment_guesses(main, taken)
-    of_units = unit.column is not None and one_row and guess.is_of_unit(time)
-    of_units = of_units and not any(g.entry in _OF_ROWS for g in own)
-    if of_units:
-        own[own.index(time)] = guess.no_time(time)
-    parts = Tables(main, paths, others, one_row, of_units)
+    own = list(guess.settled(engine, main, own, arms, has_ctr(own, others)))
+    parts = Tables(main, origins, others, one_row, of_units, period, models)
     text, questions = experiment_text(name, own, arms, parts, frozenset(builtin_metrics(30, 30)))
+    own += [
+        Guess(f"{other.kind}: {origins[other.table.relation].name}", None, "likely", other.reason)
+        for other in others
+        if other.kind is not None
+    ]
+    if period is not None:
+        own.append(Guess("period", None, "likely", f"from {period.start} on: {period.reason}"))
     return Draft(text, tuple(own), questions)
 
 
-_OF_ROWS = ("click", *words.COLUMNS)
-"""Entries of what a unit sees or does: a table with one of them is no table of units."""
-
-
 def _assigned(
-    engine: DuckDBEngine, main: Table, others: Sequence[Other], one_row: bool
-) -> tuple[Guess, Arms | None]:
-    """Guess the variant by the main table, else by the exposures beside it."""
-    variant = variant_of(engine, main, one_row)
+    engine: DuckDBEngine, main: Table, others: Sequence[Other], one_row: bool, is_timed: bool
+) -> tuple[Guess, Arms | None, Period | None]:
+    """Guess the variant and the period by the main table, else by the exposures beside it."""
+    period = period_guess(engine, main, main) if is_timed else None
+    inside = _since(engine, main, period)
+    variant = variant_of(engine, inside, one_row)
+    if period and (variant.column is None or variant.column.name != period.variant):
+        period, inside, variant = None, main, variant_of(engine, main, one_row)
+    if variant.column is None and not any(other.kind for other in others):
+        variant = variant_of(engine, inside, one_row, weakly=True)
     exposures = next((other.table for other in others if other.kind == "exposures"), None)
     if variant.column is not None or exposures is None:
-        return variant, arms_of(engine, main, variant)
+        return variant, arms_of(engine, inside, variant), period
+    period = period_guess(engine, main, exposures)
     variant = variant_of(engine, exposures, False)
     reason = f"the exposures say it; {variant.reason}"
-    return replace(variant, column=None, reason=reason), arms_of(engine, exposures, variant)
+    arms = arms_of(engine, exposures, variant)
+    return replace(variant, column=None, reason=reason), arms, period
 
 
-def _main_table(engine: DuckDBEngine, tables: Sequence[Table]) -> Table:
-    """Choose the table that has both unit and variant; of several, the longest.
-
-    Exposures are not the main one where another table says what units saw or did.
-    """
-    longest = max(tables, key=lambda t: (variant_of(engine, t, False).column is not None, t.rows))
-    if not guess.shows_exposures(engine, longest):
-        return longest
-    return max(filter(guess.shows_rows, tables), key=lambda table: table.rows, default=longest)
+def _since(engine: DuckDBEngine, table: Table, period: Period | None) -> Table:
+    """Return the rows of a table since the period began."""
+    time = guess.time_guess(table).column
+    if period is None or time is None:
+        return table
+    rows = f"select * from {quoted(table.relation)} where {moment(time)} >= "
+    engine.view("raw_since", f"{rows} timestamp '{period.start.isoformat()}'")
+    return guess.looked(engine, "raw_since")

@@ -8,30 +8,39 @@ from tomlkit.items import Item
 from tomlkit.items import Table as TomlTable
 
 from abeval.drafts.columns import Column, Table
-from abeval.drafts.guess import Arms, Guess, Other, time_unit
-from abeval.drafts.words import slug
+from abeval.drafts.design import Models, Period
+from abeval.drafts.guess import DOUBT, Arms, Guess, time_unit
+from abeval.drafts.origins import Origin
+from abeval.drafts.others import Other
+from abeval.drafts.words import AVERAGED, UNIT, has_word, named, slug
 from abeval.engines.sql import cast_query, quoted
 from abeval.experiment.sources import CANONICAL_COLUMNS, OWN_TABLE
 from abeval.stats.srm import chi_square
 
-_NO_COLUMN = ("unit", "outcome", "covariate", "segment")
+_NO_COLUMN = ("unit", "outcome", "diagnostic", "covariate", "segment", "ratio", "text")
 """Guesses that are no canonical column."""
 
 
 @dataclass(frozen=True)
 class Tables:
-    """The tables that the file names.
+    """The tables that the file names, and what they show of the experiment's design.
 
     Attributes:
-        paths: Relation → its files; empty for a frame.
+        origins: Relation → where its rows come from.
         of_units: Whether rows are units, whose date is not when they came.
     """
 
     main: Table
-    paths: Mapping[str, Sequence[str]]
+    origins: Mapping[str, Origin]
     others: Sequence[Other]
     one_row: bool
     of_units: bool = False
+    period: Period | None = None
+    models: Models | None = None
+
+    def origin(self, other: Other) -> Origin:
+        """Return where the rows of a table beside the main one come from."""
+        return self.origins[other.table.relation]
 
     @property
     def events(self) -> dict[str, Other]:
@@ -39,7 +48,7 @@ class Tables:
         named: dict[str, Other] = {}
         for other in self.others:
             if other.kind == "events":
-                name = slug(self.paths[other.table.relation][0].split("/")[-1].split(".")[0])
+                name = slug(self.origin(other).name)
                 names = (name, *(f"{name}_{place}" for place in range(2, len(self.others) + 3)))
                 taken = {*CANONICAL_COLUMNS, OWN_TABLE, *named}
                 named[next(free for free in names if free not in taken)] = other
@@ -70,73 +79,113 @@ def write_logs(
     """Write `[logs]`, and ask about tables that the draft does not read."""
     logs = tomlkit.table(is_super_table=True)
     logs.add("units" if tables.of_units else "impressions", _main(guesses, tables))
+    unit = next(g.column for g in guesses if g.entry == "unit")
     for other in tables.others:
         if other.kind is not None and other.kind != "events":
-            logs.add(other.kind, _other(other, tables))
+            logs.add(other.kind, _other(other, tables.origin(other), unit))
     events = tomlkit.table(is_super_table=True)
     for name, other in tables.events.items():
-        events.add(name, _other(other, tables))
+        events.add(name, _other(other, tables.origin(other), unit))
     if len(events):
         logs.add("events", events)
     document.add("logs", logs)
+    yield from (origin.question for origin in tables.origins.values() if origin.question)
     for other in tables.others:
-        if other.kind is None:
-            files = ", ".join(tables.paths[other.table.relation])
-            document.add(tomlkit.nl())
-            _comment(
-                document,
-                f"NOT SURE: {files} is not used. Its rows may be",
-                "[logs.exposures] (unit, variant and time), [logs.units]",
-                "(one row a unit), or [logs.events.NAME] (unit and time).",
-            )
-            yield f"{files} is not used: exposures, a table of units, or events?"
+        origin = tables.origin(other)
+        named = ", ".join(origin.files) + (f" where {origin.where}" if origin.where else "")
+        if other.kind is not None:
+            if other.question:
+                yield f"{named}: {other.question}"
+            continue
+        document.add(tomlkit.nl())
+        _comment(
+            document,
+            f"NOT SURE: {named} is not used: {other.reason}. Its rows may be",
+            "[logs.clicks] (unit, item and time), [logs.exposures] (unit, variant and time),",
+            "[logs.units] (one row a unit), or [logs.events.NAME] (unit and time).",
+        )
+        yield (
+            f"{named} is not used: {other.reason}. Are its rows clicks, exposures, a table of "
+            "units, or events?"
+        )
 
 
 def _main(guesses: Sequence[Guess], tables: Tables) -> TomlTable:
     main = tomlkit.table()
-    paths = tables.paths.get(tables.main.relation)
-    if paths:
-        main.add("path", tomlkit.item(paths[0] if len(paths) == 1 else list(paths)))
+    _add_rows(main, tables.origins[tables.main.relation], keeps_one=True)
     _add_cast(main, next(g for g in guesses if g.entry == "unit").column)
     columns = tomlkit.table()
     for guess in guesses:
         if guess.entry in _NO_COLUMN or guess.column is None or guess.column.name == guess.entry:
             continue
         add_guess(columns, guess.entry, guess.column.name, guess)
-    _add_time_unit(main, next(g for g in guesses if g.entry == "ts").column)
-    dwell = [g.column.name for g in guesses if g.entry == "dwell" and g.column is not None]
-    if any(name.endswith("ms") for name in dwell):
-        main.add("dwell_unit", tomlkit.item("ms"))
+    by_entry = {g.entry: g.column for g in guesses if g.column is not None}
+    _add_units_of(main, by_entry)
     if len(columns):
         main.add("columns", columns)
+    if known := _known_before(guesses, tables):
+        hint = 'likely: they were before; [inference] adjust = "cuped" makes use of them'
+        main.add("covariates", _noted(known, hint))
     return main
 
 
-def _other(other: Other, tables: Tables) -> TomlTable:
+def _known_before(guesses: Sequence[Guess], tables: Tables) -> list[str]:
+    """Return the covariates of a table of units."""
+    known = (g.column for g in guesses if g.entry == "covariate" and tables.of_units)
+    return [c.name if c.name.isidentifier() else c.number for c in known if c is not None]
+
+
+def _other(other: Other, origin: Origin, unit: Column | None) -> TomlTable:
     log = tomlkit.table()
-    log.add("path", tomlkit.item(list(tables.paths[other.table.relation])))
-    _add_cast(log, other.columns.get("unit_id"))
-    _add_time_unit(log, other.columns.get("ts"))
+    _add_rows(log, origin, keeps_variants="variant" in CANONICAL_COLUMNS.get(other.kind or "", ()))
+    if other.casts:
+        query = cast_query(other.casts, "try_cast")
+        log.add("query", tomlkit.string(query, literal="'" not in query))
+    _add_units_of(log, other.columns)
+    if other.join:
+        log.add("join", _noted(list(other.join), f"likely: {other.reason}"))
     columns = tomlkit.table()
     for entry, column in other.columns.items():
-        if column.name != entry:
+        of_unit = entry == "unit_id" and unit is not None and column.name == unit.name
+        if column.name != entry and not of_unit:
             columns.add(entry, tomlkit.item(column.name))
     if len(columns):
         log.add("columns", columns)
     return log
 
 
+def _add_rows(
+    log: TomlTable, origin: Origin, keeps_one: bool = False, keeps_variants: bool = True
+) -> None:
+    """Say whose files and which of their rows a log is."""
+    if keeps_variants and origin.files and "" not in origin.paths:
+        paths = tomlkit.inline_table()
+        paths.update({v: one[0] if len(one) == 1 else one for v, one in origin.paths.items()})
+        log.add("path", paths.comment("likely: each variant has its own files"))
+    elif origin.files:
+        is_one = keeps_one and len(origin.files) == 1
+        log.add("path", tomlkit.item(origin.files[0] if is_one else origin.files))
+    if origin.where:
+        log.add("where", tomlkit.item(origin.where))
+
+
 def _add_cast(log: TomlTable, unit: Column | None) -> None:
     """Read ids that pandas wrote as 7.0 as 7."""
     if unit is not None and unit.kind == "real":
-        query = tomlkit.string(cast_query(unit.name, "bigint"), literal="'" not in unit.name)
-        query.comment(f"sure: {unit.name} is {unit.type}, but every value is whole")
-        log.add("query", query)
+        query = cast_query({unit.name: "bigint"})
+        item = tomlkit.string(query, literal="'" not in query)
+        log.add(
+            "query", item.comment(f"sure: {unit.name} is {unit.type}, but every value is whole")
+        )
 
 
-def _add_time_unit(log: TomlTable, time: Column | None) -> None:
+def _add_units_of(log: TomlTable, columns: Mapping[str, Column]) -> None:
+    """Say the units of numbers since 1970, and of dwell times."""
+    time, dwell = columns.get("ts"), columns.get("dwell")
     if time is not None and time.kind == "integer":
         log.add("time_unit", tomlkit.item(time_unit(time)))
+    if dwell is not None and dwell.name.endswith("ms"):
+        log.add("dwell_unit", tomlkit.item("ms"))
 
 
 FITS = 0.01
@@ -155,8 +204,9 @@ def experiment_text(
     head.add("name", tomlkit.item(name))
     unit = by_entry["unit"]
     add_guess(document, "unit", "row" if unit.column is None else unit.column.name, unit)
-    questions = [f"unit: {unit.reason}"] if _asks(unit) else []
-    questions += _write_variants(document, arms, by_entry["variant"])
+    questions = [*unit.questions]
+    _write_period(document, tables.period)
+    questions += _write_variants(document, arms, by_entry["variant"], tables)
     document.add(tomlkit.nl())
     questions += write_logs(document, guesses, tables)
     _write_segments(document, guesses)
@@ -175,9 +225,22 @@ def _asks(guess: Guess) -> bool:
     return guess.certainty == "not sure"
 
 
+def _write_period(document: tomlkit.TOMLDocument, period: Period | None) -> None:
+    if period is None:
+        return
+    spans = {"period": (period.start, period.end), "pre_period": (period.before, period.start)}
+    for name, (start, end) in spans.items():
+        table = tomlkit.table()
+        table.add("start", _noted(start, f"likely: {period.reason}"))
+        table.add("end", tomlkit.item(end))
+        document.add(tomlkit.nl())
+        document.add(name, table)
+
+
 def _write_variants(
-    document: tomlkit.TOMLDocument, arms: Arms | None, variant: Guess
+    document: tomlkit.TOMLDocument, arms: Arms | None, variant: Guess, tables: Tables
 ) -> Iterator[str]:
+    models, files = tables.models, tables.origins[tables.main.relation].files
     if arms is None:
         _comment(
             document,
@@ -186,7 +249,8 @@ def _write_variants(
             "[assignment] a `salt`: units are then assigned by hash.",
         )
         document.add("control", tomlkit.item("?"))
-        yield f"variant: {variant.reason}"
+        by_file = " Or is each file of one variant: path = { NAME = FILE, … }?"
+        yield f"variant: {variant.reason}{by_file if len(files) > 1 else ''}"
         return
     if _asks(variant):
         yield f"variant: is it {variant.column.name if variant.column else '?'}? {variant.reason}"
@@ -203,14 +267,26 @@ def _write_variants(
         if value in arms.joined:
             alike = "not sure: they differ only in capitals or spaces"
             entry.add("of", _noted(list(arms.joined[value]), alike))
+        if models is not None and value in models.served:
+            entry.add("model", _noted(models.served[value], "likely: by its name"))
         variants.add(value, entry)
     document.add(tomlkit.nl())
     document.add("variants", variants)
+    if models is not None:
+        scores = tomlkit.table(is_super_table=True)
+        for name, column in models.scores.items():
+            score = tomlkit.table()
+            score.add("score", tomlkit.item(column.name))
+            scores.add(name, score)
+        document.add("models", scores)
+        if not models.served:
+            names = ", ".join(models.scores)
+            yield f"models: which of {names} does each variant serve? Add `model` to [variants]"
     for spellings in arms.joined.values():
         yield f"variants: are {', '.join(map(repr, spellings))} one variant? They are joined"
     if len({*weights.values()}) > 1:
         listed = ", ".join(f"{value} {weight:g}" for value, weight in weights.items())
-        yield f"weights: were {listed} intended?"
+        yield f"weights: was this split planned: {listed}? Write the planned shares as `weight`"
 
 
 def likely_weights(units: Mapping[str, int]) -> dict[str, float]:
@@ -261,49 +337,81 @@ def _write_metrics(
 ) -> Iterator[str]:
     document.add(tomlkit.nl())
     entries = tomlkit.aot()
-    if any(g.entry == "click" for g in guesses):
-        entries.append(_metric({"name": "ctr", "role": "goal"}, "clicks / impressions"))
-    outcomes = [g for g in guesses if g.entry == "outcome" and g.column is not None]
-    for guess in outcomes:
-        if not _asks(guess) and guess.column is not None:
-            fields = _own(guess.column, tables.one_row, builtin)
-            entries.append(_metric(fields, f"{guess.certainty}: {guess.reason}"))
+    taken = {*builtin}
+    unit = guesses[0].column
+    own = [(g, g.column) for g in guesses if g.column is not None]
+    is_clicked = has_ctr(guesses, tables.others)
+    kinds = ("outcome", "ratio") if is_clicked else ("outcome", "ratio", "diagnostic")
+    values = [(g, c) for g, c in own if g.entry in kinds]
+    beside = [(g, c) for g, c in own if g.entry == "diagnostic" and is_clicked]
+    for guess, column in values:
+        fields = _own(guess, column, unit, tables, taken)
+        entries.append(_metric(fields, f"{guess.certainty}: {guess.reason}"))
     for name, other in tables.events.items():
         for fields in _of_events(name, other):
             entries.append(_metric(fields, f"likely: of the rows of {name} since the exposure"))
+    ctr = {"name": "ctr", "role": "goal"}
+    if is_clicked and len(entries):
+        entries.insert(0, _metric(ctr, "clicks / impressions"))
+    elif is_clicked:
+        _comment(document, "All built-in metrics of these logs are shown, and the goal is CTR. To")
+        _comment(document, "choose others, add entries for all:", "[[metrics]]", 'name = "ctr"')
     if len(entries):
         document.add("metrics", entries)
-    unsure = [g.column for g in outcomes if _asks(g) and g.column is not None]
-    known = [g.column for g in guesses if g.entry == "covariate" and g.column is not None]
-    titles = (("NOT SURE: Outcomes, or known before?", unsure), ("Known before:", known))
-    for title, columns in titles:
-        if columns:
-            document.add(tomlkit.nl())
-            _comment(document, title)
-        for column in columns:
-            own = _own(column, tables.one_row, builtin)
-            lines = (f"{key} = {tomlkit.item(value).as_string()}" for key, value in own.items())
-            _comment(document, "[[metrics]]", *lines)
+    known = [(g, c) for g, c in own if g.entry == "covariate" and not tables.of_units]
+    if known or beside:
+        document.add(tomlkit.nl())
+        _comment(document, "Others, and what was known before:")
+    for guess, column in (*beside, *known):
+        fields = _own(guess, column, unit, tables, taken)
+        lines = (f"{key} = {tomlkit.item(value).as_string()}" for key, value in fields.items())
+        _comment(document, "[[metrics]]", *lines)
+    for guess in guesses:
+        yield from guess.questions if guess.entry != "unit" else ()
+    unsure = [c.name for g, c in values if g.entry == "outcome" and g.reason == DOUBT]
     if unsure:
-        yield f"outcomes: are {', '.join(column.name for column in unsure)} among them?"
-    if not len(entries):
-        yield "metrics: no column is surely an outcome; choose from those in the comments"
+        yield f"outcomes: are {', '.join(unsure)} among them? They are diagnostics until then"
+    if not len(entries) and not is_clicked:
+        yield "metrics: no column is a number that could be an outcome"
 
 
-def _own(column: Column, one_row: bool, builtin: Collection[str]) -> dict[str, object]:
-    """Make a metric of one column: a share if each unit has 0 or 1, else a mean per unit."""
-    name = slug(column.name)
-    if not one_row:
+def has_ctr(guesses: Sequence[Guess], others: Sequence[Other]) -> bool:
+    """Say whether the logs have clicks."""
+    kinds = {*(g.entry for g in guesses), *(other.kind for other in others)}
+    return bool(kinds & {"click", "clicks"})
+
+
+def _own(
+    guess: Guess, column: Column, unit: Column | None, tables: Tables, taken: set[str]
+) -> dict[str, object]:
+    """Make a metric of one column: a share if each unit has 0 or 1, else a mean per unit.
+
+    Of several rows of a place, or where a sum says nothing, it is the mean of the rows.
+    """
+    rows = tables.main.rows
+    of_place = unit is not None and named(unit.name, UNIT) is None and rows % unit.distinct > 0
+    is_mean = of_place or column.is_share or has_word(column.name, AVERAGED)
+    of_rows = not tables.one_row and is_mean and (of_place or not column.is_share)
+    name, value = slug(column.name), column.number
+    fields: dict[str, object] = {"value": value}
+    if guess.over is not None:
+        name = f"{name}_per_{slug(guess.over.name)}"
+        fields = {"numerator": value, "denominator": quoted(guess.over.name)}
+    elif of_rows:
+        fields = {"numerator": value, "denominator": "1"}
+    elif not tables.one_row:
         name = f"{name}_per_unit"
-    if name in builtin:
-        name = f"{name}_value"
-    fields: dict[str, object] = {"name": name, "role": "goal", "value": _number(column)}
-    return fields | ({"unit": "share"} if column.is_share and one_row else {})
-
-
-def _number(column: Column) -> str:
-    value = quoted(column.name)
-    return f"case when {value} then 1 else 0 end" if column.kind == "boolean" else value
+    free = (name, f"{name}_value", *(f"{name}_{place}" for place in range(2, len(taken) + 3)))
+    name = next(own for own in free if own not in taken)
+    taken.add(name)
+    if column.is_share and (tables.one_row or of_rows):
+        fields["unit"] = "share"
+    if guess.decreases:
+        fields["direction"] = "decrease"
+    if column.rows < rows:
+        fields["missing"] = "drop"
+    role = "diagnostic" if _asks(guess) else "goal"
+    return {"name": name, "role": role, **fields}
 
 
 def _of_events(name: str, other: Other) -> Iterator[dict[str, object]]:
@@ -311,7 +419,7 @@ def _of_events(name: str, other: Other) -> Iterator[dict[str, object]]:
     yield {"name": f"any_{name}", "role": "goal", "log": name}
     for column in other.outcomes:
         named = f"{name}_{slug(column.name)}"
-        value = _number(column)
+        value = column.number
         yield {"name": named, "role": "goal", "log": name, "per_unit": "sum", "value": value}
 
 

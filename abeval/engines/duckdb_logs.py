@@ -236,6 +236,10 @@ _FRAME = "abeval_frame"
 """The relation of a frame while it is copied."""
 
 
+_FIRST = 20
+"""So many columns are looked at first for rows without any value."""
+
+
 class Logs:
     """The part of an engine that makes relations of logs."""
 
@@ -247,6 +251,7 @@ class Logs:
         self._folder = folder
         self._found = cache(partial(text_files.column_types, self._run))
         self._left_out: dict[str, tuple[Types, Callable[[], None]]] = {}
+        self._blank_rows: dict[str, int] = {}
         # Table → what it was made of: the SQL that reads files, or a frame; and the one left over.
         self._made_of: dict[str, object] = {}
         self._spare: str | None = None
@@ -262,6 +267,7 @@ class Logs:
         Of CSV files, only the columns that are named in `reads` are kept, if that is given.
         """
         self._left_out.pop(name, None)
+        self._blank_rows.pop(name, None)
         log = sources.log_name(name)
         remote = next((path for path in source.paths if "://" in path), None)
         if remote is not None and not self._reads_remote:
@@ -284,29 +290,45 @@ class Logs:
     def _add_files(self, name: str, source: "LogSource", reads: str | None) -> None:
         """Make files readable as the relation `name`: Parquet as a view, text as a table."""
         log = sources.log_name(name)
-        files = sources.files_of(log, source.paths, self._folder, source.format)
+        files = sources.files_by_variant(log, source, self._folder)
         hint = (
             "check that the file is complete and has the format of its name; otherwise set `format`"
         )
+        if files.variants:
+            hint = f"paths by variant are for files without a column {text_files.VARIANT}"
         with log_errors(f"{log} cannot be read from {', '.join(source.paths)}", hint):
             if files.kind == "parquet":
-                self._view_rows(name, f"from {text_files.parquet_rows(files, source)}", source)
+                rows = f"from {text_files.parquet_rows(files, source)}"
+                if files.variants:
+                    rows = (
+                        f"select * replace ({text_files.variant_of_file(files)} as variant) {rows}"
+                    )
+                self._view_rows(name, rows, source)
                 # One row of each column is read, to refuse damaged files here. Its values are not
                 # fetched: Python may lack what some types need, such as pytz for times with a zone.
                 self._run(f"select columns(*) is null from {quoted(name)} limit 1")
                 return
             if files.kind == "csv":
                 # Types are those of the first rows; where a later row does not fit, those of all.
+                sample = ""
                 try:
-                    types = self._load_csv(name, files, source, reads, "")
+                    types = self._load_csv(name, files, source, reads, sample)
                 except duckdb.Error:
-                    types = self._load_csv(name, files, source, reads, ", sample_size = -1")
+                    sample = ", sample_size = -1"
+                    types = self._load_csv(name, files, source, reads, sample)
+                if self._drop_blank(name, types):
+                    types = self._load_csv(name, files, source, None, sample)
+                    self._drop_blank(name)
                 sources.check_split(log, list(types), files.read)
                 self._leave_out(name, types, partial(Logs.add_log, self, name, source))
             else:
                 types = self._found(text_files.json_rows(files))
                 texts = text_files.text_columns(name, source, types)
                 self._keep(name, text_files.json_rows(files, types, texts), "*")
+                self._drop_blank(name)
+            if files.variants:
+                variant = f"variant = {text_files.variant_of_file(files)}"
+                self._run(f"update {quoted(name)} set {variant}")
         self._type_time(name, source)
 
     def _load_csv(
@@ -339,6 +361,7 @@ class Logs:
     ) -> None:
         """Copy a frame (pandas, Polars, Arrow, Ibis, a relation) into the relation `name`."""
         self._left_out.pop(name, None)
+        self._blank_rows.pop(name, None)
         _check_names(frame, sources.log_name(name))
         hint = "each column needs one type and a unique name"
         with log_errors(f"{sources.log_name(name)}: the frame cannot be read", hint):
@@ -355,6 +378,9 @@ class Logs:
                         types = text_files.column_types(self._run, _FRAME)
                 columns = text_files.read_columns(name, source, types, reads)
                 self._copy(name, frame, {c: i for i, c in enumerate(types) if c in columns} or None)
+                if self._drop_blank(name, types):
+                    self._copy(name, frame, None)
+                    self._drop_blank(name)
                 self._made_of[name] = frame
         self._leave_out(name, types, partial(self.add_frame, name, frame, source))
         self._type_time(name, source)
@@ -373,6 +399,30 @@ class Logs:
             self._connection.unregister(_FRAME)
             if isinstance(rows, Stream):
                 rows.close()
+
+    def _drop_blank(self, name: str, types: Types | None = None) -> bool:
+        """Remove the rows of a table in which no column has a value, and count them.
+
+        Of a table that has not all columns (`types`) none are removed, but told whether some may be
+        blank.
+        """
+        columns, table = [*text_files.column_types(self._run, quoted(name))], quoted(name)
+        is_blank = ""
+        # Thousands of columns are named only where the first ones have no value.
+        for some in (columns[:_FIRST], columns):
+            is_blank = " and ".join(f"{quoted(column)} is null" for column in some)
+            ((rows,),) = self._run(f"select count(*) from {table} where {is_blank}")
+            if not rows:
+                return False
+        if types and len(columns) < len(types):
+            return True
+        self._run(f"delete from {table} where {is_blank}")
+        self._blank_rows[name] = self._blank_rows.get(name, 0) + int(str(rows))
+        return False
+
+    def blank_rows(self, name: str) -> int:
+        """Count rows of a log that were not read, since no column has a value."""
+        return self._blank_rows.get(name, 0)
 
     def _leave_out(self, name: str, types: Types, load: Callable[[], None]) -> None:
         """Note that a relation has not all columns, and what reads them all."""
@@ -420,6 +470,7 @@ class Logs:
         self._run(f"alter table {quoted(spare)} rename to {quoted(name)}")
         if spare in self._left_out:
             self._left_out[name] = self._left_out.pop(spare)
+        self._blank_rows[name] = self._blank_rows.pop(spare, 0)
         self._made_of[name] = rows
         return True
 

@@ -50,6 +50,10 @@ class Engine(Protocol):
         """Make every column of a log readable, where some were left out; by default, none are."""
         return
 
+    def blank_rows(self, name: str) -> int:
+        """Count rows of a log that were not read, since no column has a value; by default none."""
+        return 0
+
     def columns(self, relation: str) -> Mapping[str, str]:
         """List column names and types of a relation, in order; of a log, also those left out."""
 

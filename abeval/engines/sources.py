@@ -5,7 +5,7 @@ import glob
 import os
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -31,12 +31,14 @@ _DELIMITERS = ",;\t|"
 class Files:
     """The files of a log: `parquet`, `csv` or `json`; URLs too, in the order of paths, then names.
 
-    `empty` are text files without a byte, which hold no row.
+    `empty` are text files without a byte, which hold no row; `variants` are file → the variant of
+    its rows, where paths say it.
     """
 
     kind: str
     read: Sequence[str]
     empty: Sequence[str] = ()
+    variants: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def are_local(self) -> bool:
@@ -70,6 +72,18 @@ def files_of(log: str, paths: Sequence[str], folder: Path, format: str = "auto")
             "the file may be incomplete: write it again, or remove it",
         )
     return Files(kind, read, empty)
+
+
+def files_by_variant(log: str, source: "LogSource", folder: Path) -> Files:
+    """List the files of a log, with their variants where its paths say them."""
+    files = files_of(log, source.paths, folder, source.format)
+    variants: dict[str, str] = {}
+    for variant, paths in source.paths_of_variants.items():
+        for file in (file for path in paths for file in _matching(log, path, folder)):
+            if variants.setdefault(file, variant) != variant:
+                what = f"{log}: {file} is of the variants {variants[file]!r} and {variant!r}"
+                raise LogError(what, f"give each variant files of its own in logs.{log}.path")
+    return replace(files, variants=variants)
 
 
 def _matching(log: str, path: str, folder: Path) -> list[str]:

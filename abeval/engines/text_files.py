@@ -16,6 +16,8 @@ from abeval.errors import LogError
 from abeval.experiment.sources import IDS, LogSource, canonical_columns
 
 _NAMES = ("variant", "category", "model", "stage")
+VARIANT = "variant"
+"""The column of the variant where the files of a log say it."""
 _WHOLE = ("TINYINT", "SMALLINT", "INTEGER", "BIGINT")
 _OF_STRINGS = ("DATE", "TIME", "TIMESTAMP", "TIMESTAMP WITH TIME ZONE", "UUID")
 """Types that DuckDB makes of strings of JSON."""
@@ -40,7 +42,21 @@ def parquet_rows(files: Files, source: LogSource) -> str:
     folders = partitions(files.read)
     options = f"union_by_name = true, hive_partitioning = {'true' if folders else 'false'}"
     names = mapped(source, sorted(folders), _NAMES)
-    return f"read_parquet({listed(files.read)}, {options}{_as_text('hive_types', names)})"
+    options += _as_text("hive_types", names) + _named_by_file(files)
+    return f"read_parquet({listed(files.read)}, {options})"
+
+
+def _named_by_file(files: Files) -> str:
+    """Write the option by which a file's name is the variant of its rows, where it is."""
+    return f", filename = {literal(VARIANT)}" if files.variants else ""
+
+
+def variant_of_file(files: Files) -> str:
+    """Write the variant of a row by the name of its file."""
+    cases = " ".join(
+        f"when {literal(file)} then {literal(variant)}" for file, variant in files.variants.items()
+    )
+    return f"case {VARIANT} {cases} else {VARIANT} end"
 
 
 def csv_rows(files: Files, sample: str, texts: Sequence[str] = ()) -> str:
@@ -52,7 +68,8 @@ def csv_rows(files: Files, sample: str, texts: Sequence[str] = ()) -> str:
     every = "union_by_name = true, header = true, skip = 0, comment = ''"
     folders = {name.lower() for name in partitions(files.read)}
     kinds = _as_text("hive_types", [c for c in texts if c.lower() in folders])
-    kinds += _as_text("types", [c for c in texts if c.lower() not in folders])
+    own = (c for c in texts if c.lower() not in folders and not (files.variants and c == VARIANT))
+    kinds += _as_text("types", [*own]) + _named_by_file(files)
     return f"read_csv({listed(files.read)}, {every}, dateformat = '%Y-%m-%d'{sample}{kinds})"
 
 
@@ -67,12 +84,14 @@ def json_rows(files: Files, types: Types | None = None, texts: Sequence[str] = (
 
     Without `types`, all rows are looked at: DuckDB would drop a key that only later rows have.
     """
-    every = f"{listed(files.read)}, union_by_name = true"
+    every = f"{listed(files.read)}, union_by_name = true{_named_by_file(files)}"
     strings = [column for column in texts if types and types[column] in _OF_STRINGS]
     if types is None or not strings:
         many = f"sample_size = -1, maximum_sample_files = {len(files.read)}"
         return f"read_json({every}, {many})"
     typed = {**types, **dict.fromkeys(strings, "VARCHAR")}
+    if files.variants:
+        del typed[VARIANT]
     kinds = ", ".join(f"{literal(c)}: {literal(kind)}" for c, kind in typed.items())
     return f"read_json({every}, columns = {{{kinds}}})"
 
@@ -279,7 +298,7 @@ _LESS_USUAL = (
 def _unread_hint(log: str, column: str, example: str) -> str:
     """Say how to read times like an example."""
     if example.isdigit() and len(example) in _EPOCHS:
-        unit, numbers = _EPOCHS[len(example)], cast_query(column, "bigint")
+        unit, numbers = _EPOCHS[len(example)], cast_query({column: "bigint"})
         return (
             f"if they are {unit} since 1970, make numbers of them: in [logs.{log}] write "
             f"query = '{numbers}' and time_unit = \"{unit}\""

@@ -164,6 +164,9 @@ def _log(name: str, log: LogSource, tables: Collection[str]) -> Found:
     for column in log.columns:
         if column not in known:
             yield "columns", column, f"unknown column `{column}`{suggestion(column, known)}"
+    if log.paths_of_variants and ("variant" not in known or "variant" in log.columns):
+        why = "a column says the variant" if "variant" in known else f"{name} have none"
+        yield "path", f"names files by variant, but {why}; give a list of files"
     if log.database is not None and log.table is None:
         yield "database", "needs `table`, the table to read from the database"
     if log.path is not None and log.table is not None:

@@ -173,6 +173,8 @@ def _from_folder(paths: object, folder: Path) -> object:
     """Make paths those that are seen from the file that includes them."""
     if isinstance(paths, list):
         return [_from_folder(path, folder) for path in paths]
+    if isinstance(paths, dict):
+        return {variant: _from_folder(own, folder) for variant, own in paths.items()}
     if not isinstance(paths, str) or "://" in paths:
         return paths
     return str(folder / paths)

@@ -89,6 +89,7 @@ def _target(choice: MetricChoice, role: str, builtin: Metric | None) -> Found:
 
 
 _TEXTS = ("value", "numerator", "denominator")
+_COUNTS = ("any", "count_distinct")
 _OF_EVENTS = ("log", "per_unit", "where", "within", "retention", "funnel")
 
 
@@ -101,6 +102,8 @@ def _definition(choice: MetricChoice, builtin: Mapping[str, Metric]) -> Found:
     if not choice.is_own:
         if choice.quantile is not None:
             yield "quantile", "needs `value`, the expression whose quantile is computed"
+        if choice.missing is not None and choice.name in builtin:
+            yield "missing", f"{choice.name} is built in: its definition says what it leaves out"
         if choice.name not in builtin:
             hint = suggestion(choice.name, builtin) or "; `abeval metrics` lists the built-in ones"
             own = "or give `value`, or `numerator` and `denominator`"
@@ -109,7 +112,7 @@ def _definition(choice: MetricChoice, builtin: Mapping[str, Metric]) -> Found:
     if choice.name in builtin:
         yield "name", f"{choice.name!r} is a built-in metric; choose another"
     if choice.function is not None:
-        for key in _used(choice, (*_TEXTS, "quantile", "cap", "covariates")):
+        for key in _used(choice, (*_TEXTS, "quantile", "missing", "cap", "covariates")):
             yield key, "cannot be used with `function`"
         if problem := function_problem(choice.function):
             yield "function", problem
@@ -122,6 +125,10 @@ def _definition(choice: MetricChoice, builtin: Mapping[str, Metric]) -> Found:
         yield "quantile", "needs `value`, an expression of the impression"
     for key in _TEXTS:
         yield from expression(getattr(choice, key), key)
+    if choice.missing is not None and choice.of_events and choice.combined_by in _COUNTS:
+        yield "missing", 'is of numbers: of per_unit = "sum", "max" or "first"'
+    if choice.missing == "zero" and choice.quantile is not None:
+        yield "missing", 'a quantile ranks values only: choose "drop" or "refuse"'
 
 
 def _since_exposure(choice: MetricChoice, experiment: Experiment) -> Found:

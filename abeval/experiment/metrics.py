@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
-from typing import get_args
+from typing import TypedDict, get_args
 
 from abeval.errors import ExperimentError
 from abeval.experiment.model import Experiment
@@ -12,7 +12,17 @@ from abeval.experiment.sections import AbsoluteMargin, MetricChoice, Range, Step
 from abeval.experiment.sources import Covariate
 from abeval.metrics import definition
 from abeval.metrics.builtin import builtin_metrics
-from abeval.metrics.definition import ColumnTerm, Combine, Metric, Need, PerUnit, RowTerm, RowValue
+from abeval.metrics.definition import (
+    ColumnTerm,
+    Combine,
+    Metric,
+    Missing,
+    Need,
+    PerUnit,
+    RowTerm,
+    RowValue,
+    Term,
+)
 from abeval.metrics.row_text import columns_of, names_of
 
 IMPRESSIONS, CLICKS, UNITS = "impressions", "clicks", "units"
@@ -103,7 +113,9 @@ def _covariates(
         return []
     every = _table_covariates(experiment)
     names = every if choice.covariates is None else choice.covariates
-    return [_unit_term(experiment, n, every.get(n, choice.resolution)) for n in names]
+    own = [_unit_term(experiment, n, every.get(n, choice.resolution)) for n in names]
+    # Who lacks a value is a covariate too: then it does not matter what stands in its place.
+    return [*own, *(RowTerm(_counts_numbers(name), of_unit=True) for name in names)]
 
 
 def _of_table(experiment: Experiment, metric: Metric) -> list[definition.Term]:
@@ -111,7 +123,9 @@ def _of_table(experiment: Experiment, metric: Metric) -> list[definition.Term]:
     adjusts = experiment.inference.adjust in ("cuped", "regression")
     if experiment.unit_table is None or not adjusts or not metric.is_mean_or_ratio:
         return []
-    return [definition.UnitTerm(text, step) for text, step in _table_covariates(experiment).items()]
+    every = _table_covariates(experiment)
+    own = [definition.UnitTerm(text, step) for text, step in every.items()]
+    return [*own, *(definition.UnitTerm(_counts_numbers(text), 1.0) for text in every)]
 
 
 def _chosen(choice: MetricChoice, known: Mapping[str, Metric], experiment: Experiment) -> Metric:
@@ -137,24 +151,76 @@ def _function(name: str, text: str, known: Mapping[str, Metric]) -> Metric:
     return replace(own, function=text, parts=parts, needs=needs)
 
 
+def missing_of(choice: MetricChoice, *, of_unit: bool) -> Missing:
+    """Say what becomes of a row without a value; of a unit's only row the user has to say it."""
+    if choice.missing is None:
+        return "refuse" if of_unit else "zero" if choice.quantile is None else "drop"
+    return choice.missing
+
+
 def _own(choice: MetricChoice, *, of_unit: bool) -> Metric:
     """Make the user's own mean of `value`, ratio, or quantile, over rows that may be units."""
-    step, texts = choice.resolution, choice.texts
-    rows = "units" if of_unit else "impressions"
-    terms = [RowTerm(text, step, step, of_unit=of_unit) for text in texts]
-    missing = tuple(
-        (_no_number(rows, text), RowTerm(_counts_no_number(text), of_unit=of_unit))
-        for text in dict.fromkeys(texts)
+    step, counts, does = (
+        choice.resolution,
+        choice.rows.condition,
+        missing_of(choice, of_unit=of_unit),
     )
-    needs = frozenset[Need]() if of_unit else _needs(texts)
-    own = partial(Metric, choice.name, role="goal", value=terms[0], needs=needs)
+    term, rows = partial(RowTerm, of_unit=of_unit), "units" if of_unit else choice.rows
+    # Rows that do not count are worth 0.
+    is_every = counts == "true"
+    worth = {
+        t: t if is_every else f"case when {counts} then ({t}) else 0 end" for t in choice.texts
+    }
+    values, numbers = [worth[text] for text in choice.texts], _are_numbers(worth.values())
+    lacking = tuple(
+        (_no_number(rows, texts), term(_counts_no_number(worth[text] for text in texts)))
+        for texts in _counted_together(choice, does)
+    )
+    known: tuple[Term, Term] | None = None
+    if does == "drop" and lacking:
+        if len(values) == 2:
+            values = [f"case when {numbers} then ({value}) end" for value in values]
+        has_value = numbers if is_every else f"{counts} and {numbers}"
+        known = term(f"case when {has_value} then 1 else 0 end"), lacking[0][1]
+    own = Metric(
+        choice.name,
+        "mean",
+        f"Σ {choice.texts[0]} / units",
+        role="goal",
+        value=term(values[0], step, step),
+        needs=frozenset[Need]() if of_unit else _needs(worth.values()),
+        **_fate(does, lacking),
+        known=known,
+    )
     if choice.quantile is not None:
         formula = f"{choice.quantile:g} quantile of {choice.value} over {rows}"
-        level, source = choice.quantile, definition.QUANTILE
-        return own("quantile", formula, source=source, level=level, left_out=missing)
-    if len(texts) == 1:
-        return own("mean", f"Σ {texts[0]} / units", zeros=missing)
-    return own("ratio", f"Σ {texts[0]} / Σ {texts[1]}", per=terms[1], zeros=missing)
+        own = replace(own, kind="quantile", formula=formula, source=definition.QUANTILE)
+        # An impression without a value is none of those that are ranked; a unit is missing.
+        return replace(own, level=choice.quantile, known=known if of_unit else None)
+    if len(values) == 1:
+        return own
+    formula = f"Σ {choice.numerator} / Σ {choice.denominator}"
+    return replace(own, kind="ratio", formula=formula, per=term(values[1], step, step))
+
+
+class _Fate(TypedDict, total=False):
+    """Rows without a value, by what becomes of them."""
+
+    zeros: tuple[tuple[str, Term], ...]
+    left_out: tuple[tuple[str, Term], ...]
+    refuses: tuple[tuple[str, Term], ...]
+
+
+def _fate(does: Missing, lacking: tuple[tuple[str, Term], ...]) -> _Fate:
+    if does == "zero":
+        return {"zeros": lacking}
+    return {"left_out": lacking} if does == "drop" else {"refuses": lacking}
+
+
+def _counted_together(choice: MetricChoice, does: Missing) -> list[list[str]]:
+    """Group expressions that may lack a value: parts of a ratio are 0 each, or else one row."""
+    texts = [text for text in dict.fromkeys(choice.texts) if columns_of(text)]
+    return [[text] for text in texts] if does == "zero" else [texts] if texts else []
 
 
 def _needs(texts: Iterable[str]) -> frozenset[Need]:
@@ -162,20 +228,30 @@ def _needs(texts: Iterable[str]) -> frozenset[Need]:
     return frozenset(_NEEDED_BY[column] for column in read & _NEEDED_BY.keys())
 
 
-def _no_number(rows: object, text: str) -> str:
-    return f"{rows} whose {text} is null, NaN or infinite"
+def _no_number(rows: object, texts: Sequence[str]) -> str:
+    return f"{rows} whose {' or '.join(texts)} is null, NaN or infinite"
 
 
-def _counts_no_number(text: str) -> str:
+def _are_numbers(texts: Iterable[str]) -> str:
+    """Return SQL that is true where every value is a number."""
+    return " and ".join(f"abs(cast(({text}) as double)) < 1e300" for text in texts)
+
+
+def _counts_numbers(text: str) -> str:
+    """Return SQL that is 1 where a value is a number; who is in no table has 0, too."""
+    return f"case when {_are_numbers([text])} then 1 else 0 end"
+
+
+def _counts_no_number(texts: Iterable[str]) -> str:
     """Return SQL that is 1 where a value is no number: sums have 0 for it, quantiles nothing."""
-    return f"case when abs(cast(({text}) as double)) < 1e300 then 0 else 1 end"
+    return f"case when {_are_numbers(texts)} then 0 else 1 end"
 
 
 def _since_exposure(number: int, choice: MetricChoice) -> Metric:
     """Make a metric of a unit's rows of a log since its exposure."""
     is_sum = choice.rows.log in (IMPRESSIONS, CLICKS) and choice.combined_by == "sum"
     if is_sum and choice.within is None:
-        return _summed(choice)
+        return replace(_own(choice, of_unit=False), formula=_formula(choice))
     per_unit, is_ratio = _per_unit(number, choice), choice.denominator is not None
     step, is_any = per_unit.values[0].resolution, choice.combined_by == "any"
 
@@ -187,8 +263,12 @@ def _since_exposure(number: int, choice: MetricChoice) -> Metric:
     has_times = per_unit.is_timed or per_unit.is_funnel or choice.combined_by == "first"
     needs: set[Need] = {"unit", "ts"} if texts and has_times else {"unit"}
     window = f"day {choice.retention}" if choice.within is None else choice.within
-    open_units = f"units whose {window} since exposure had not ended"
-    nulls = zip(("null", "null_under"), choice.texts if per_unit.nulls else (), strict=False)
+    window_is_open = f"units whose {window} since exposure had not ended"
+    does = missing_of(choice, of_unit=False)
+    nulls = zip(("null", "null_under"), _counted_together(choice, does), strict=False)
+    lacking = tuple((_no_number(choice.rows, texts), column(null)) for null, texts in nulls)
+    fate = _fate(does, lacking if per_unit.nulls else ())
+    open_units = ((window_is_open, column("open")),) if per_unit.is_timed else ()
     return Metric(
         choice.name,
         "ratio" if is_ratio else "mean",
@@ -199,31 +279,12 @@ def _since_exposure(number: int, choice: MetricChoice) -> Metric:
         value=column("value", step),
         per=column("under", step) if is_ratio else None,
         needs=_needs(texts) | needs,
-        left_out=((open_units, column("open")),) if per_unit.is_timed else (),
-        zeros=tuple(
-            (_no_number(choice.rows, text), column(null))
-            for null, text in nulls
-            if columns_of(text)
-        ),
+        left_out=(*open_units, *fate.get("left_out", ())),
+        zeros=fate.get("zeros", ()),
+        refuses=fate.get("refuses", ()),
+        known=(column("known"), column("null")) if per_unit.known else None,
         per_unit=per_unit,
         among=column("whole") if per_unit.is_timed else None,
-    )
-
-
-def _summed(choice: MetricChoice) -> Metric:
-    """Make a sum over the whole period one of impressions, whose other rows are worth 0."""
-    counts = choice.rows.condition
-    parts = {
-        key: text if counts == "true" else f"case when {counts} then ({text}) else 0 end"
-        for key in ("value", "numerator", "denominator")
-        if (text := getattr(choice, key)) is not None
-    }
-    metric = _own(choice.model_copy(update=parts), of_unit=False)
-    zeros = zip(dict.fromkeys(choice.texts), metric.zeros, strict=True)
-    return replace(
-        metric,
-        formula=_formula(choice),
-        zeros=tuple((_no_number(choice.rows, t), term) for t, (_, term) in zeros if columns_of(t)),
     )
 
 
@@ -234,7 +295,7 @@ def _per_unit(number: int, choice: MetricChoice) -> PerUnit:
         steps = tuple(_row_value(step, "1") for step in choice.funnel)
         return PerUnit(number, steps, within_ms=within, is_funnel=True)
     combine, texts = choice.combined_by, choice.texts
-    nulls: tuple[RowValue, ...] = ()
+    nulls, known = tuple[RowValue, ...](), tuple[RowValue, ...]()
     if combine == "count_distinct":
         values = [_row_value(choice.rows, f"({text})", combine) for text in texts]
     elif combine == "any":
@@ -242,11 +303,14 @@ def _per_unit(number: int, choice: MetricChoice) -> PerUnit:
         tests = [f" and {n} > 0 and {n} < 1e300" for n in numbers] or [""]
         values = [_row_value(choice.rows, "1", also=test) for test in tests]
     else:
-        step = choice.resolution
+        step, does = choice.resolution, missing_of(choice, of_unit=False)
+        groups = _counted_together(choice, does)
+        nulls = tuple(_row_value(choice.rows, _counts_no_number(group), "sum") for group in groups)
+        also = f" and {_are_numbers(texts)}" if does == "drop" and groups else ""
         worths = [f"cast(({text}) as double)" for text in texts]
-        values = [_row_value(choice.rows, worth, combine, step) for worth in worths]
-        nulls = tuple(_row_value(choice.rows, _counts_no_number(text), "sum") for text in texts)
-    return PerUnit(number, tuple(values), nulls, within, choice.retention)
+        values = [_row_value(choice.rows, worth, combine, step, also) for worth in worths]
+        known = (_row_value(choice.rows, "1", "sum", also=also),) if also else ()
+    return PerUnit(number, tuple(values), nulls, known, within, choice.retention)
 
 
 def _row_value(

@@ -65,6 +65,14 @@ class Experiment(Section):
         ]
         return {**raw, "metrics": columns}
 
+    def spelled(self, key: str, value: str, section: str) -> str:
+        """Write an entry of text as whoever made the experiment would."""
+        if self.language == "shell":
+            return f"--{key} {value}"
+        if self.language == "python":
+            return f'{key}="{value}"'
+        return f'{key} = "{value}" in {section}'
+
     @property
     def of_units(self) -> bool:
         """Tell a table of units from a log of impressions."""

@@ -18,7 +18,7 @@ from pydantic import (
 
 from abeval import bounds
 from abeval.assignment.platforms import AnyScheme
-from abeval.metrics.definition import SPAN, Combine, Role
+from abeval.metrics.definition import SPAN, Combine, Missing, Role
 
 
 class Section(BaseModel):
@@ -353,6 +353,7 @@ class MetricChoice(Section):
     quantile: Annotated[float, Field(gt=0, lt=1)] | None = None
     unit: str | None = None
     resolution: Annotated[float, Field(ge=bounds.MIN_RESOLUTION, le=1)] = 1e-6
+    missing: Missing | None = None
     cap: Annotated[float, Field(gt=0.5, lt=1)] | None = None
     covariates: list[Name] | None = None
     weight: Annotated[float, Field(ge=1 / bounds.MAX_WEIGHT, le=bounds.MAX_WEIGHT)] | None = None

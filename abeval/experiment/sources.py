@@ -16,9 +16,12 @@ OWN_TABLE = "log"
 
 
 class LogSource(Section):
-    """Where a log is: files, or a table of a DuckDB database or of the caller's connection."""
+    """Where a log is: files, or a table of a DuckDB database or of the caller's connection.
 
-    path: Name | list[Name] | None = None
+    Paths by variant say which variant the rows of their files have, in place of a column.
+    """
+
+    path: Name | list[Name] | Mapping[Name, Name | list[Name]] | None = None
     table: Name | None = None
     database: Name | None = None
     format: Literal["auto", "parquet", "csv", "json"] = "auto"
@@ -32,7 +35,17 @@ class LogSource(Section):
     @property
     def paths(self) -> list[str]:
         """List the globs, files and folders; empty where the log is a table."""
-        return [self.path] if isinstance(self.path, str) else list(self.path or ())
+        return [path for paths in self._paths.values() for path in paths]
+
+    @property
+    def paths_of_variants(self) -> Mapping[str, list[str]]:
+        """Return variant → its paths; empty where a column says the variant."""
+        return self._paths if isinstance(self.path, Mapping) else {}
+
+    @property
+    def _paths(self) -> Mapping[str, list[str]]:
+        own = self.path if isinstance(self.path, Mapping) else {"": self.path or []}
+        return {name: [path] if isinstance(path, str) else path for name, path in own.items()}
 
     def with_unit(self, unit: str) -> Self:
         """Copy the log with this column as the unit, unless the file maps another."""

@@ -141,7 +141,7 @@ def _check_ids(columns: LogColumns, files: FileFacts) -> None:
         # Elsewhere the engine reads them as values of JSON.
         cast = (
             f"; or, where every id is a whole number, in [logs.{columns.log}]: "
-            f"query = '{cast_query(column, 'bigint')}'; else the same with varchar"
+            f"query = '{cast_query({column: 'bigint'})}'; else the same with varchar"
         )
         raise LogError(
             f"logs.{columns.log}: column {column!r} is {mixed}: 12 and '0012' would be two "
@@ -167,7 +167,7 @@ def _check_types(columns: LogColumns, files: FileFacts) -> None:
     if decimal is not None:
         hint = (
             "pandas writes whole numbers with a null so; where every value is whole, write in "
-            f"[logs.{columns.log}]: query = '{cast_query(decimal, 'bigint')}'; or {hint}"
+            f"[logs.{columns.log}]: query = '{cast_query({decimal: 'bigint'})}'; or {hint}"
         )
     raise LogError("\n".join(problems), hint)
 

@@ -195,7 +195,8 @@ def file_notes(opened: OpenLogs, lacking: Mapping[str, Sequence[str]]) -> Iterat
 def open_log(run: Run, log: str, reads: str | None = None) -> tuple[int, int, list[str]]:
     """Make a log readable as `raw_NAME` (an outcome log as `raw_events_NAME`).
 
-    Returns the rows that were read (0 where a query reads tables only), those that are left, notes.
+    Returns the rows that were read (0 where a query reads tables only), blank ones too, those that
+    are left, and notes.
 
     Raises:
         LogError: It cannot be read.
@@ -211,7 +212,8 @@ def open_log(run: Run, log: str, reads: str | None = None) -> tuple[int, int, li
     else:
         rows = ""
     read = left = row_count(engine, rows) if rows else 0
-    notes, the = [], f"The {_frame_of(log)} are"
+    blank, the = engine.blank_rows(rows), f"The {_frame_of(log)} are"
+    notes = [*_of_blank(_frame_of(log), blank)]
     if source.where is not None:
         kept = raw if source.query is None else relation_of("kept", log)
         left = _filter(run, log, source.where, rows, kept)
@@ -221,8 +223,16 @@ def open_log(run: Run, log: str, reads: str | None = None) -> tuple[int, int, li
         text = source.query.strip().rstrip(";")
         _answer(run, log, text, rows)
         notes.append(f"{the} the answer of a query: {_line(text)}.")
+        for name in run.experiment.tables:
+            notes += _of_blank(name, engine.blank_rows(f"table_{name}"))
         left = row_count(engine, raw)
-    return read, left, notes
+    return read + blank, left, notes
+
+
+def _of_blank(name: str, rows: int) -> list[str]:
+    """Say how many blank rows a log or a table has."""
+    text = f"Blank rows of the {name}, without a value in any column, are not read: {rows:,}."
+    return [text] if rows else []
 
 
 def _add(run: Run, log: str, relation: str, source: LogSource, reads: str | None = None) -> None:

@@ -127,6 +127,9 @@ def events_of(log: str) -> Source:
 Combine = Literal["any", "sum", "max", "count_distinct", "first"]
 """How the values of a unit's rows are combined."""
 
+Missing = Literal["zero", "drop", "refuse"]
+"""What becomes of a value that is null, NaN or infinite: it is 0, is left out, or is an error."""
+
 SPAN = r"^\d+(\.\d+)?\s*(minutes?|hours?|days?|weeks?)$"
 
 _MS = {"minute": 60_000, "hour": 3_600_000, "day": 86_400_000, "week": 7 * 86_400_000}
@@ -164,12 +167,14 @@ class PerUnit:
         number: Of the metric in its experiment; its columns are named by it.
         values: The value of a row, and the denominator of a ratio; of a funnel, that of each step.
         nulls: Counts rows whose value is no number, in the same order.
+        known: Counts rows with a value, where units with none but others do not count.
         day: The local day since exposure (that of the exposure is 0), None for all.
     """
 
     number: int
     values: tuple[RowValue, ...]
     nulls: tuple[RowValue, ...] = ()
+    known: tuple[RowValue, ...] = ()
     within_ms: int | None = None
     day: int | None = None
     is_funnel: bool = False
@@ -185,7 +190,7 @@ class PerUnit:
         return self.within_ms is not None or self.day is not None
 
     def column(self, what: str) -> str:
-        """Name one of its columns: `value`, `under`, `whole`, `open`, `null`."""
+        """Name one of its columns: `value`, `under`, `whole`, `open`, `null`, `known`."""
         return f"{what}_{self.number}"
 
 
@@ -279,6 +284,9 @@ class Metric:
         function: Arithmetic over the names of `parts`, means and ratios.
         left_out: What the definition leaves out, in words, and the term that counts it.
         zeros: What it counts as 0, because it is no number, in the same form.
+        refuses: What it does not allow, in the same form.
+        known: Terms that count rows with a value, and rows without: a unit that has rows of the
+            second kind only does not count. None where all units count.
         covariates: Further sums of the pre-period for CUPED, beside the metric's own.
         within: Of a guardrail in place of a margin: the least and the largest value allowed.
         cap: The quantile of all units' values, over all variants, to which larger ones are cut.
@@ -301,6 +309,8 @@ class Metric:
     needs: frozenset[Need] = frozenset()
     left_out: tuple[tuple[str, Term], ...] = ()
     zeros: tuple[tuple[str, Term], ...] = ()
+    refuses: tuple[tuple[str, Term], ...] = ()
+    known: tuple[Term, Term] | None = None
     covariates: tuple[Term, ...] = ()
     margin: Margin | None = None
     within: tuple[float, float] | None = None
@@ -347,9 +357,9 @@ def rounding(metric: Metric) -> float:
 
 def row_terms(metric: Metric) -> tuple[RowTerm, ...]:
     """List the terms of a metric that are summed over impressions."""
-    counted = (term for _, term in (*metric.left_out, *metric.zeros))
+    counted = (term for _, term in (*metric.left_out, *metric.zeros, *metric.refuses))
     value = None if metric.kind == "quantile" else metric.value
-    terms = (value, metric.per, *counted, *metric.covariates)
+    terms = (value, metric.per, *counted, *(metric.known or ()), *metric.covariates)
     own = tuple(term for term in terms if isinstance(term, RowTerm))
     return (*own, *(term for part in metric.parts for term in row_terms(part)))
 
@@ -383,7 +393,8 @@ def event_terms(metric: Metric) -> tuple[RowTerm, ...]:
 
 def row_values(metric: Metric) -> tuple[RowValue, ...]:
     """List what rows of logs are worth to a metric since exposure, and to its parts."""
-    own = () if metric.per_unit is None else (*metric.per_unit.values, *metric.per_unit.nulls)
+    of = metric.per_unit
+    own = () if of is None else (*of.values, *of.nulls, *of.known)
     return (*own, *(value for part in metric.parts for value in row_values(part)))
 
 

@@ -16,6 +16,7 @@ from abeval.engines.sql import literal, quoted
 from abeval.errors import ExperimentError, LogError
 from abeval.experiment.problems import near_miss, suggestion
 from abeval.logs.mapping import is_number
+from abeval.metrics.definition import Missing
 from abeval.metrics.expressions import expression_problem, parse_expression
 from abeval.metrics.row_text import columns_of
 
@@ -35,6 +36,7 @@ class TableOptions:
     segments: Sequence[str] | Mapping[str, str] = ()
     control: str | None = None
     weights: Mapping[str, float] | None = None
+    missing: Missing | Mapping[str, Missing] | None = None
     language: Literal["shell", "python"] = "python"
     entries: Mapping[str, Any] = field(default_factory=dict)
 
@@ -274,7 +276,8 @@ def measures_of(engine: Engine, columns: Columns, options: TableOptions) -> tupl
         entry = entries[i]
         may_be_share = bool(texts) and "value" in entry and "quantile" not in entry
         unit = {"unit": "share"} if may_be_share and values.is_share(entry["value"]) else {}
-        entries[i] = {"resolution": values.step(texts), **unit, **entry} if texts else entry
+        own = {"resolution": values.step(texts), **unit, **_missing(entry, options.missing)}
+        entries[i] = {**own, **entry} if texts else entry
     return entries, [{"value": sql, "resolution": values.step([sql])} for sql in covariates]
 
 
@@ -341,6 +344,15 @@ def _mean_or_ratio(value: str) -> dict[str, str]:
         return {"value": value}
     parts = (side.sql(dialect="duckdb") for side in (tree.this, tree.expression))
     return dict(zip(("numerator", "denominator"), parts, strict=True))
+
+
+def _missing(
+    entry: Mapping[str, Any], missing: Missing | Mapping[str, Missing] | None
+) -> dict[str, Missing]:
+    """Return what becomes of missing values of a metric, where that is named."""
+    does = missing if isinstance(missing, str) or missing is None else missing.get(entry["name"])
+    # A quantile ranks values only.
+    return {} if does is None or ("quantile" in entry and does == "zero") else {"missing": does}
 
 
 def _summed(columns: Columns, entry: Mapping[str, Any]) -> list[str]:

@@ -5,6 +5,7 @@ from contextlib import ExitStack, closing
 from pathlib import Path
 from typing import Any
 
+from abeval.drafts.guess import names_control
 from abeval.engines.duckdb import DuckDBEngine
 from abeval.engines.protocol import Engine, row_count, whole
 from abeval.engines.sql import cast_query, quoted
@@ -15,9 +16,6 @@ from abeval.experiment.problems import check_spelled_once, folded, suggestion
 from abeval.experiment.sources import ROW_UNIT, LogSource
 from abeval.files import real
 from abeval.table.columns import TABLE, Columns, TableOptions, measures_of, segments_of
-
-_CONTROLS = ("control", "a", "baseline", "base", "old", "placebo", "none", "off", "false", "0")
-"""Usual names of a control, in lower case."""
 
 _LETTERS = ("a", "0")
 """Names that are those of a control only where no other variant has a usual name."""
@@ -33,7 +31,8 @@ def control_of(named: str | None, variants: Sequence[str]) -> str:
             hint = suggestion(named, variants)
             raise ExperimentError(f"control: no variant is called {named!r}{hint}")
         return named
-    usual = [variant for variant in variants if is_usual_control(variant)]
+    usual = [variant for variant in variants if names_control(variant, surely=True)]
+    usual = usual or [variant for variant in variants if is_usual_control(variant)]
     likely = [variant for variant in usual if folded(variant) not in _LETTERS] or usual
     if len(likely) > 1:
         listed = ", ".join(map(repr, likely))
@@ -46,7 +45,7 @@ def control_of(named: str | None, variants: Sequence[str]) -> str:
 
 def is_usual_control(variant: str) -> bool:
     """Tell whether a variant is called as controls are."""
-    return folded(variant) in _CONTROLS
+    return names_control(variant)
 
 
 def weights_of(
@@ -123,7 +122,7 @@ def _entries(engine: Engine, options: TableOptions, name: str) -> dict[str, Any]
         )
     metrics, covariates = measures_of(engine, columns, options)
     log = {"columns": {"variant": variant}, "covariates": covariates}
-    log |= {"query": cast_query(unit, "bigint")} if is_decimal else {}
+    log |= {"query": cast_query({unit: "bigint"})} if is_decimal else {}
     return {
         "name": name,
         "questions": questions,

@@ -269,8 +269,8 @@ def _of_sums(metric: Metric, rows: Sequence[Summary]) -> Metric | None:
     if not rows or not metric.is_mean_or_ratio or (DENOMINATOR[0] in rows[0].sums) != is_ratio:
         return None
     term = ColumnTerm("sum", STEP)
-    bare = replace(metric, needs=frozenset(), left_out=(), zeros=(), covariates=())
-    return replace(bare, value=term, per=term if is_ratio else None)
+    bare = replace(metric, needs=frozenset(), left_out=(), zeros=(), refuses=(), covariates=())
+    return replace(bare, known=None, value=term, per=term if is_ratio else None)
 
 
 def _missing(rows: Sequence[Summary], name: str) -> str:

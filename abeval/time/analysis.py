@@ -213,7 +213,12 @@ def _notes(line: Timeline, metrics: Sequence[Metric]) -> tuple[str, ...]:
         if clock.refused
     )
     cut_names = {name for name, _ in line.cuts}
-    own = [m.name for m in metrics if m.name in cut_names and m.name in line.metrics]
+    adjusts = line.experiment.inference.adjust != "none"
+    own = [
+        m.name
+        for m in metrics
+        if m.name in cut_names and m.name in line.metrics and (adjusts or m.cap is not None)
+    ]
     if own:
         notes.append(
             "Capped or adjusted by calendar day and at looks, but not in the tests of stability "

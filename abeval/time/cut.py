@@ -32,7 +32,10 @@ from abeval.time.windows import Axis, Course, Window, row_of, spans
 def cut_windows(
     timed: time_sums.TimedLogs, widths: Sequence[int], step: Step
 ) -> dict[Key, tuple[Window, ...]]:
-    """Return windows of metrics whose days do not add up, or that are capped or adjusted."""
+    """Return windows of metrics that are no sums over days.
+
+    These are such as have no sums, are capped or adjusted, or leave units without a value out.
+    """
     windows: dict[Key, list[Window]] = {}
     experiment = timed.logs.read.experiment
     inference = experiment.inference.model_copy(update={"looks": "fixed"})
@@ -44,6 +47,7 @@ def cut_windows(
         for m in timed.logs.metrics
         if m.kind in of_rows
         or (m.cap is not None and m.source.capped)
+        or (m.known is not None and m.source.daily)
         or (inference.adjust != "none" and m.is_mean_or_ratio and m.source.daily)
     ]
     for source, group in grouped(own, lambda metric: metric.source).items():

@@ -93,6 +93,18 @@ class Presence:
     cohorts: int
     days: int
 
+    def among(self, kept: NDArray[np.bool_]) -> "Presence":
+        """Return some rows of the values, without the units of which none of their rows is."""
+        own = kept[self.rows]
+        active, counts = (
+            np.bincount(unit, minlength=len(self.cohort)) > 0
+            for unit in (self.unit, self.unit[own])
+        )
+        counts |= ~active
+        place = np.cumsum(counts) - 1
+        unit, day, rows = place[self.unit[own]], self.day[own], self.rows[own]
+        return Presence(self.cohort[counts], unit, day, rows, self.cohorts, self.days)
+
     def by_age(self, days: int) -> "Presence":
         """Return the same by days since entry, of the first days only."""
         entry = self.cohort[self.unit]

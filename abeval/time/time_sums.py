@@ -231,12 +231,17 @@ def _source_sums(
     rows = rows_of(days, panel.unit, panel.day + first)
     by_day = {name: np.append(column, 0)[rows] for name, column in days.columns.items()}
     whole = read.values(days)
+    whole.check_none_missing(metrics)
     return SourceSums(whole.at(panel.unit, by_day), whole)
 
 
 def columns_of(read: ReadLogs, metrics: Sequence[Metric]) -> list[str]:
     """Return the columns of their source that metrics of one source read, each once."""
-    terms = [t for metric in metrics for t in (metric.value, metric.per, *metric.covariates)]
+    terms = [
+        term
+        for m in metrics
+        for term in (m.value, m.per, *m.covariates, *(m.known or ()), *(t for _, t in m.refuses))
+    ]
     logged = [term for term in terms if term is not None and not isinstance(term, UnitTerm)]
     variants = read.experiment.variants
     return list(dict.fromkeys(read.shape.component(t, v) for t in logged for v in variants))
@@ -284,6 +289,9 @@ def metric_days(
     y, x = (
         np.broadcast_to(one, len(values.units.variant)) for one in values.pair(metric, values.now)
     )
+    among = values.among(metric)
+    if among is not None:
+        days, ages = ({name: one.among(among) for name, one in of.items()} for of in (days, ages))
     return MetricDays(days, ages, y, x, scales(metric), metric.per is None)
 
 

@@ -80,8 +80,15 @@ def test_outcomes_covariates_and_segments_are_joined_by_unit(
         ratio = own["price"].sum() / own["seats"].sum()
         assert found["per_seat"][i] == pytest.approx(ratio, rel=1e-12)
     groups = [units[units["variant"] == name] for name in ("a", "b")]
-    theta = np.cov(units["clicks"], units["earlier"])[0, 1] / units["earlier"].var()
-    adjusted = [(g["clicks"] - theta * g["earlier"]).mean() for g in groups]
+    # Who is in the table is a covariate too.
+    covariates = np.column_stack([units["earlier"], units["tier"] != ""])
+    theta = np.linalg.lstsq(
+        covariates - covariates.mean(axis=0), units["clicks"] - units["clicks"].mean(), rcond=None
+    )[0]
+    adjusted = [
+        (g["clicks"] - theta[0] * g["earlier"] - theta[1] * (g["tier"] != "")).mean()
+        for g in groups
+    ]
     row = result["clicks_per_user"]
     assert row.difference == pytest.approx(adjusted[1] - adjusted[0], rel=1e-6)
     (change,) = [a for a in result.adjustments if a.metric == "clicks_per_user"]

@@ -7,6 +7,7 @@ import io
 import json
 import math
 import os
+import re
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -406,3 +407,20 @@ def test_a_report_that_cannot_be_written_is_refused_before_a_log_is_read(
     said = capsys.readouterr().err
     assert "cannot write" in said
     assert "impressions" not in said
+
+
+@pytest.mark.parametrize("unit", [(), ("--unit", "user_id")])
+def test_the_first_screen_of_a_small_table_is_the_verdict_and_fits_15_lines(
+    unit: tuple[str, ...], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Capture
+) -> None:
+    lines = [f"u{i},{'ab'[i % 2]},{int(i % 7 < 1 + i % 2)}" for i in range(5_000)]
+    first = 0 if unit else 1
+    table = [line.split(",")[first:] for line in ["user_id,group,converted", *lines]]
+    (tmp_path / "users.csv").write_text("\n".join(map(",".join, table)))
+    monkeypatch.setenv("COLUMNS", "80")
+    assert call(monkeypatch, "analyze", tmp_path / "users.csv", "--variant", "group", *unit) == 0
+    shown = capsys.readouterr().out.splitlines()
+    assert len(shown) <= 15, shown
+    assert shown[0].startswith("SHIP: converted +100%")
+    assert re.fullmatch(r"Trust: \d+ checks passed", shown[2])
+    assert not [line for line in shown if "skipped" in line or "audits" in line]

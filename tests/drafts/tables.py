@@ -180,7 +180,7 @@ def shapes(rows: int = 3_000) -> dict[str, Shape]:
             "customer",
             "treatment",
             "0",
-            {"spend", "returned"},
+            {"spend"},
         ),
         "days_of_devices": Shape(
             pd.DataFrame(

@@ -13,10 +13,13 @@ import abeval
 from abeval.cli.main import main
 from abeval.drafts.run import draft, draft_files
 from abeval.errors import AbevalError, LogError
+from abeval.experiment.load import parse_experiment
 from tests.drafts.tables import Shape, shapes
 from tests.real_logs import need
 
 SHAPES = shapes()
+CTR = [{"name": "ctr"}]
+"""The goal of a draft that names no metric."""
 FORMATS = ("csv", "parquet", "jsonl")
 
 
@@ -44,12 +47,14 @@ def test_unit_variant_and_outcomes_are_right_or_asked(name: str, tmp_path: Path)
     if shape.variant is None:
         assert any(question.startswith("variant") for question in own.questions)
         return
-    assert entries["logs"]["impressions"]["columns"].get("variant", "variant") == shape.variant
+    log = entries["logs"].get("units") or entries["logs"]["impressions"]
+    assert log["columns"].get("variant", "variant") == shape.variant
     if shape.control is None:
         assert any(question.startswith("control") for question in own.questions)
     else:
         assert entries["control"] == shape.control
-    goals = {metric.get("value", metric["name"]) for metric in entries["metrics"]}
+    metrics = [m for m in entries.get("metrics", CTR) if m.get("role") != "diagnostic"]
+    goals = {metric.get("value", metric["name"]) for metric in metrics}
     columns = {c for c in [*shape.frame.columns, "ctr"] if any(c in goal for goal in goals)}
     assert shape.outcomes <= columns
     assert len(goals) == len(shape.outcomes)
@@ -63,10 +68,14 @@ def test_the_file_as_it_stands_gives_the_tables_own_means(name: str, tmp_path: P
     (tmp_path / "e.toml").write_text(text)
     result = abeval.load(tmp_path / "e.toml").replace(trust={"aa_runs": 0}).analyze()
     entries = tomllib.loads(text)
+    is_draft = {verdict.decision == "draft" for verdict in result.verdicts}
+    assert is_draft == {bool(entries.get("questions"))}
     frame = shape.frame
     own = frame[frame[str(shape.variant)].astype(str) == entries["control"]]
     units = len(own) if shape.unit == "row" else own[shape.unit].nunique()
-    for metric in entries["metrics"]:
+    for metric in entries.get("metrics", CTR):
+        if metric.get("role") == "diagnostic":
+            continue
         if metric["name"] == "ctr":
             click = own.filter(like="click").iloc[:, 0]
             assert result["ctr"].control == pytest.approx(click.mean(), rel=1e-9)
@@ -182,7 +191,8 @@ def test_a_table_of_one_row_a_unit_with_a_date_is_of_units(tmp_path: Path) -> No
     frame.to_csv(tmp_path / "users.csv", index=False)
     own = draft_files([tmp_path / "users.csv"], tmp_path)
     logs = tomllib.loads(own.text)["logs"]
-    assert logs == {"units": {"path": "users.csv", "columns": {"variant": "treatment"}}}
+    assert list(logs) == ["units"]
+    assert logs["units"]["columns"] == {"variant": "treatment"}
     (tmp_path / "e.toml").write_text(own.text)
     result = abeval.load(tmp_path / "e.toml").replace(trust={"aa_runs": 0}).analyze()
     control = frame[frame.treatment == 0]
@@ -213,10 +223,51 @@ def test_the_command_writes_a_file_that_the_printed_command_runs(
     assert run(monkeypatch, "init", file, "--output", output) == 0
     out = capsys.readouterr().out
     assert f"abeval analyze {output}" in out
-    assert "NOT SURE  control: is it 'gate_30'?" in out
+    assert "(1) control: is it 'gate_30'?" in out
+    assert "take it out of `questions`" in out
     assert run(monkeypatch, "analyze", output) == 0
+    assert capsys.readouterr().out.startswith("DRAFT: 1 question is open in the experiment file: ")
+    assert run(monkeypatch, "analyze", output, "--gate") == 6
     assert run(monkeypatch, "init", file, "--output", output) == 2
     assert "is there already" in capsys.readouterr().err
+
+
+def test_questions_stand_one_a_line_below_the_name(tmp_path: Path) -> None:
+    own = draft_files([written(SHAPES["game"], tmp_path, "csv")], tmp_path)
+    assert own.questions
+    lines = own.text.splitlines()
+    first = lines.index("questions = [")
+    assert lines[0].startswith("name = ")
+    assert all(line.startswith("# ") for line in lines[1:first])
+    assert "DRAFT" in lines[1]
+    listed = lines[first + 1 : lines.index("]")]
+    assert len(listed) == len(own.questions)
+    assert tuple(tomllib.loads(own.text)["questions"]) == own.questions
+
+
+def test_a_draft_is_decided_once_its_questions_are_taken_out(tmp_path: Path) -> None:
+    shape = SHAPES["game"]
+    own = draft_files([written(shape, tmp_path, "csv")], tmp_path)
+    file = tmp_path / "e.toml"
+    file.write_text(own.text)
+    asked = abeval.load(file).analyze()
+    assert {verdict.decision for verdict in asked.verdicts} == {"draft"}
+    rest = tomllib.loads(own.text)
+    del rest["questions"]
+    answered = parse_experiment(rest, tmp_path)
+    result = abeval.LoadedExperiment(answered).analyze()
+    assert "draft" not in {verdict.decision for verdict in result.verdicts}
+    assert [row.p_value for row in result.scorecard] == [row.p_value for row in asked.scorecard]
+
+
+def test_a_draft_without_a_question_decides(tmp_path: Path) -> None:
+    names = [name for name, shape in SHAPES.items() if shape.variant and shape.control]
+    drafts = (draft_files([written(SHAPES[n], tmp_path / n, "csv")], tmp_path) for n in names)
+    sure = next(own for own in drafts if not own.questions)
+    assert "questions" not in tomllib.loads(sure.text)
+    (tmp_path / "e.toml").write_text(sure.text)
+    result = abeval.load(tmp_path / "e.toml").analyze()
+    assert "draft" not in {verdict.decision for verdict in result.verdicts}
 
 
 def test_cookie_cats_as_it_is(tmp_path: Path) -> None:

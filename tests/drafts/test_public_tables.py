@@ -61,7 +61,9 @@ def table_of_r(name: str, folder: Path) -> Path:
 def drafted(files: list[Path], folder: Path) -> tuple[Result, tuple[str, ...]]:
     own = draft_files(files, folder)
     (folder / "e.toml").write_text(own.text)
-    return abeval.load(folder / "e.toml").replace(trust={"aa_runs": 0}).analyze(), own.questions
+    result = abeval.load(folder / "e.toml").replace(trust={"aa_runs": 0}).analyze()
+    assert {verdict.decision == "draft" for verdict in result.verdicts} == {bool(own.questions)}
+    return result, own.questions
 
 
 def assert_answered(result: Result, frame: pd.DataFrame, answer: Answer) -> None:
@@ -111,8 +113,8 @@ def test_open_bandit(tmp_path: Path) -> None:
     result, _ = drafted(files, tmp_path)
     assert result.experiment.unit == "row"
     assert result.experiment.control == "random"
-    (ctr,) = result.scorecard
-    assert (ctr.metric, ctr.control, ctr.treatment) == ("ctr", 0.0046, 0.0069)
+    ctr = result["ctr"]
+    assert (ctr.control, ctr.treatment) == (0.0046, 0.0069)
     assert ctr.p_value == pytest.approx(0.03148, abs=5e-6)
 
 

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from io import StringIO
 
 import pytest
 from rich.console import Console
 
 from abeval.report.terminal import as_text, print_result
+from abeval.results import Account, Check
 from abeval.results.analysis import Result
 from abeval.results.format import effect
 from tests import builders
@@ -54,9 +56,47 @@ def test_the_verdict_comes_first_and_names_its_variant_among_several() -> None:
 
 def test_only_checks_that_did_not_pass_are_shown_in_full() -> None:
     text = as_text(builders.ship())
-    assert "Trust: 2 of 4 checks passed" in text
+    assert "Trust: 2 checks passed, 1 warned\n" in text
     assert "2.9% of rows repeat another." in text
     assert "8 units were seen" not in text
+    # That no days are known from before is nothing that anybody could do something about.
+    assert "pre_period" not in text
+
+
+def test_checks_that_somebody_can_make_are_named_by_what_to_do() -> None:
+    skipped = [
+        Check(name, "skipped", None, None, "no such column", remedy=remedy)
+        for name, remedy in (
+            ("served", "map it"),
+            ("clock", ""),
+            ("late", "map it"),
+            ("srm", "say"),
+        )
+    ]
+    text = as_text(builders.result(trust=(*builders.TRUST[:2], *skipped)))
+    assert text.splitlines()[2:5] == [
+        "Trust: 2 checks passed",
+        "Not checked: served and late (map it); srm (say)",
+        "",
+    ]
+    assert "clock" not in text
+
+
+def test_one_sentence_of_several_variants_is_said_once() -> None:
+    base = builders.three_variants()
+    same = tuple(replace(v, decision="draft", sentence="DRAFT: x?") for v in base.verdicts)
+    lines = as_text(replace(base, verdicts=same)).splitlines()
+    assert lines[0] == "treatment, challenger: DRAFT: x?"
+    assert lines[1].startswith("ranker_v2: ")
+
+
+def test_rows_that_are_units_are_counted_once() -> None:
+    base = builders.result()
+    units = sum(variant.units for variant in base.experiment.variants)
+    whole = Account("units", units, units, ())
+    assert "\nRows\n" not in as_text(replace(base, accounting=(whole,)))
+    lost = replace(whole, read=units + 3, set_aside=(("null_unit", 3),))
+    assert "(3 null unit)" in as_text(replace(base, accounting=(lost,)))
 
 
 def test_untrusted_numbers_say_so() -> None:

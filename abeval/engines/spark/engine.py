@@ -82,6 +82,7 @@ class SparkEngine(Engine):
         self._session, self._own = opened
         self._prefix = f"abeval_{next(_RUNS)}_"
         self._types: dict[str, Mapping[str, str]] = {}
+        self._blank_rows: dict[str, int] = {}
         self._scratch: Scratch | None = None
         with query_errors():
             self._before = {name: self._session.conf.get(name, None) for name in SETTINGS}
@@ -94,7 +95,7 @@ class SparkEngine(Engine):
         if source.table is not None and source.database is None:
             self._add(name, self._table_of(log, source.table))
             return
-        if source.table is None:
+        if source.table is None and not source.paths_of_variants:
             files = sources.files_of(log, source.paths, self._folder, source.format)
             # Spark takes names for globs, and has no list of names without them.
             if files.kind == "parquet" and all(map(_is_plain, files.read)):
@@ -119,6 +120,10 @@ class SparkEngine(Engine):
             self._add(name, frame)
         else:
             self._stage(name, source, frame)
+
+    def blank_rows(self, name: str) -> int:
+        """Count rows of a log that were not read, since no column has a value."""
+        return self._blank_rows.get(name, 0)
 
     def columns(self, relation: str) -> Mapping[str, str]:
         """List column names and types of a relation, in order, by DuckDB's names."""
@@ -270,7 +275,7 @@ class SparkEngine(Engine):
             else:
                 engine.confine(files_of_log(name, source, self._folder), folders)
                 engine.add_log(name, source)
-            types = engine.columns(name)
+            types, self._blank_rows[name] = engine.columns(name), engine.blank_rows(name)
             if file is not None:
                 columns = ", ".join(_column(column, kind) for column, kind in types.items())
                 copied = f"copy (select {columns} from {quoted(name)}) to {literal(str(file))}"

@@ -61,6 +61,7 @@ _GROUPS = (
     Row("assignment", rows.assignment, of="both"),
     Row("pre_period", groups.before_checks, of="both"),
     Row(groups.DENOMINATORS, groups.denominator_checks, of="both"),
+    Row("missing_values:METRIC:VARIANT", groups.known_checks, of="both"),
 )
 
 _ROWS = (

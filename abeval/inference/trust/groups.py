@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import NamedTuple
 
-from abeval.aggregates.sums import BALANCE, ByStretch
+from abeval.aggregates.sums import BALANCE, KNOWN, ByStretch
 from abeval.experiment.metrics import covariate_means
 from abeval.experiment.model import Experiment
 from abeval.experiment.sections import TrustOptions
@@ -199,6 +199,42 @@ def compare_bottoms(metric: Metric, moments: ByStretch, arms: Arms, rule: Rule) 
     mean = replace(metric, kind="mean", value=metric.per, per=None, covariates=())
     bottoms = [{name: per_unit(one.pick(1, 0)) for name, one in arm.items()} for arm in moments]
     return compare_within(mean, bottoms, arms, rule)
+
+
+def known_checks(analysis: Analysis) -> list[Finding]:
+    """Test whether as many units have a value in all variants, where those without do not count.
+
+    Otherwise other units than control's are compared.
+    """
+    control, rule = analysis.experiment.control, Rule(analysis.experiment.alpha)
+    found = []
+    for metric, variant in analysis.rows:
+        if metric.known is None or metric.name in analysis.aggregates.refused:
+            continue
+        name = f"missing_values:{metric.name}:{variant}"
+        moments = _picked(analysis.aggregates.of(metric.name, KNOWN, "", (1.0, 1.0)), 0, 1)
+        share = replace(metric, kind="mean", unit="share", value=None, per=None, covariates=())
+        compared = compare_within(share, moments, Arms(control, variant), rule)
+        numbers = compared.numbers
+        if numbers.p_value is None or numbers.control is None or numbers.treatment is None:
+            why = codes.reason(compared.reason, compared.units_needed)
+            found.append(
+                skipped(f"{metric.name}: units with a value cannot be compared: {why}", name)
+            )
+            continue
+        words = (
+            f"units with a value of {metric.name}: {control} {numbers.control:.2%}, "
+            f"{variant} {numbers.treatment:.2%} (p = {numbers.p_value:.2g})"
+        )
+        remedy = (
+            "look at why values are missing; where the treatment decides who has one, compare the "
+            'share of units with a value as a metric, or all units by missing = "zero"'
+        )
+        alarm = f"{words}: the units that are compared are not alike"
+        found.append(
+            Finding(numbers.p_value, words, alarm, metrics=(metric.name,), name=name, remedy=remedy)
+        )
+    return found
 
 
 def aa_check(analysis: Analysis, aa: AAResult | None) -> Finding:

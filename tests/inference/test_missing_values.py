@@ -1,0 +1,79 @@
+"""Who has a value at all, compared between variants where those without do not count."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import abeval
+from abeval.results.analysis import Result
+from abeval.results.trust import Check
+
+CHECK = "missing_values:spent:b"
+
+
+def table(rng: np.random.Generator, control: float, treatment: float, units: int) -> pd.DataFrame:
+    """Units of which a share of each variant has no value."""
+    group = np.repeat(["a", "b"], units)
+    spent = rng.gamma(2.0, 5.0, 2 * units).round(2)
+    lacks = rng.random(2 * units) < np.where(group == "a", control, treatment)
+    visits = rng.poisson(3.0, 2 * units)
+    return pd.DataFrame({"grp": group, "spent": np.where(lacks, np.nan, spent), "visits": visits})
+
+
+def analyzed(rows: pd.DataFrame, metrics: Sequence[str] = ("spent",)) -> Result:
+    asked = {"variant": "grp", "metrics": [*metrics], "trust": {"aa_runs": 0}}
+    return abeval.analyze(rows, missing="drop", **asked)
+
+
+def check_of(result: Result) -> Check:
+    return next(check for check in result.trust if check.name == CHECK)
+
+
+def test_a_selection_makes_its_metric_untrusted_and_no_other() -> None:
+    rows = table(np.random.default_rng(1), 0.02, 0.045, 5000)
+    result = analyzed(rows, ["spent", "visits"])
+    check = check_of(result)
+    shares = rows.spent.notna().groupby(rows.grp).mean()
+    assert (check.status, check.metrics) == ("fail", ("spent",))
+    assert f"a {shares.a:.2%}, b {shares.b:.2%}" in check.message
+    assert (result["spent"].status, result["visits"].status) == ("untrusted", "unclear")
+    assert result.verdicts[0].decision == "do_not_trust"
+
+
+def test_equal_shares_pass_and_none_missing_are_no_selection() -> None:
+    rows = table(np.random.default_rng(2), 0.1, 0.1, 5000)
+    assert check_of(analyzed(rows)).status == "pass"
+    whole = rows.assign(spent=rows.spent.fillna(0))
+    assert check_of(analyzed(whole)).value == 1
+    zero = abeval.analyze(rows, variant="grp", metrics=["spent"], missing="zero")
+    assert not [check for check in zero.trust if check.name == CHECK]
+
+
+def test_few_values_that_are_missing_are_judged_by_the_exact_test() -> None:
+    rng = np.random.default_rng(3)
+    p_values = np.array(
+        [check_of(analyzed(table(rng, 0.002, 0.002, 400))).value for _ in range(30)], dtype=float
+    )
+    assert p_values.min() > 0.003
+
+
+@pytest.mark.whole
+def test_it_keeps_its_level_and_finds_two_points_of_difference() -> None:
+    rng = np.random.default_rng(4)
+
+    def statuses(control: float, treatment: float, runs: int) -> Counter[str]:
+        tables = (table(rng, control, treatment, 5000) for _ in range(runs))
+        return Counter(check_of(analyzed(rows)).status for rows in tables)
+
+    alike = statuses(0.1, 0.1, 300)
+    # The only family beside the split: warns at .03, fails at .003.
+    assert alike["warn"] + alike["fail"] <= 19
+    assert alike["fail"] <= 4
+    assert statuses(0.02, 0.04, 40)["fail"] >= 38
+    moved = statuses(0.05, 0.07, 40)
+    assert moved["fail"] + moved["warn"] >= 36
