@@ -1,5 +1,6 @@
 """Make an experiment of a table of units."""
 
+import shlex
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack, closing
 from pathlib import Path
@@ -112,13 +113,14 @@ def _entries(engine: Engine, options: TableOptions, name: str) -> dict[str, Any]
     if options.control is None and not is_usual_control(control):
         questions.append(
             f"control: is it {control!r}, the first by name? Say so: "
-            + options.option(f"--control {control}", f"control={control!r}")
+            + options.option(f"--control {shlex.quote(control)}", f"control={control!r}")
         )
     if whence == "observed":
-        shares = ", ".join(f"{name}={n / sum(counts.values()):.2g}" for name, n in counts.items())
+        shares = {name: float(f"{n / sum(counts.values()):.2g}") for name, n in counts.items()}
+        listed = ",".join(f"{name}={share}" for name, share in shares.items())
         questions.append(
-            f"weights: was the split planned to be as uneven as it is ({shares})? Say so: "
-            + options.option(f"--weights {shares.replace(' ', '')}", f"weights=dict({shares})")
+            f"weights: was the split planned as uneven as it is ({listed})? Say what was planned: "
+            + options.option(f"--weights {shlex.quote(listed)}", f"weights={shares}")
         )
     metrics, covariates = measures_of(engine, columns, options)
     log = {"columns": {"variant": variant}, "covariates": covariates}
