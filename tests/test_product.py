@@ -176,7 +176,7 @@ NEEDS = {
     "replay": "no model to replay",
     "replay --relevance truth": "no model to replay|no logs.truth",
     "replay --relevance dwell": "no model to replay|needs dwell",
-    "sql offline/requests --experiment": "no model to replay",
+    "sql offline/requests --experiment": "no model to replay|cannot be written as SQL",
     "windows": "windows need a time",
     "windows --by hour --by weekday": "windows need a time",
 }

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import duckdb
+import numpy as np
 import pandas as pd
 import pytest
 
@@ -287,3 +288,38 @@ def test_a_query_of_tables_alone_reads_no_row_of_the_log() -> None:
     read, left, _ = open_log(Run(loaded.experiment, engine, {"shown": small_log()}), "impressions")
     engine.close()
     assert (read, left) == (0, 96)
+
+
+@pytest.mark.parametrize(
+    ("variants", "said", "remedy"),
+    [
+        (
+            {"a": {}, "treatmnt": {}},
+            "nobody is in 'treatmnt', but the impressions have variants that the experiment does "
+            "not name: 'treatment' (120 rows); 'treatmnt' is likely 'treatment'",
+            'variants={"treatmnt": {"of": ["treatment"]}}',
+        ),
+        (
+            {"a": {}, "treatment": {"of": ["treatmnt"]}},
+            "'treatment' (120 rows); 'treatmnt' is likely 'treatment'",
+            'variants={"treatment": {"of": ["treatment"]}}',
+        ),
+        (
+            {"a": {}, "treatment": {}, "challenger": {}},
+            "nobody is in 'challenger': the impressions have rows of the other variants only",
+            "leave out of `variants` what has not started",
+        ),
+    ],
+)
+def test_a_variant_that_nobody_is_in_is_named_with_what_it_may_be(
+    variants: dict[str, Any], said: str, remedy: str
+) -> None:
+    """A misspelt variant was a warning of redirects and bots, its cause in the notes."""
+    log = small_log().assign(user_id=np.arange(240), variant=["a", "treatment"] * 120)
+    result = analyze(log, variants=variants)
+    check = next(check for check in result.trust if check.name == "srm")
+    assert check.status == "fail"
+    assert said in check.message
+    assert remedy in check.remedy
+    assert "bots" not in check.message + check.remedy
+    assert said in result.verdicts[0].sentence
