@@ -69,7 +69,7 @@ class Experiment(Section):
         """Write an entry of text as whoever made the experiment would."""
         if self.language == "shell":
             return f"--{key} {value}"
-        if self.language == "python":
+        if self.language == "python" and self.of_units:
             return f'{key}="{value}"'
         return f'{key} = "{value}" in {section}'
 
