@@ -8,19 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 import typer
 
 from abeval.bounds import MAX_BINS, MAX_CURVE, MAX_DAYS, MAX_REPLAYS, MIN_DAYS
-from abeval.cli.options import (
-    ALL,
-    DRAFT,
-    JSON,
-    NEEDED,
-    REPORT,
-    JsonFile,
-    Reads,
-    flag,
-    is_toml,
-    show,
-    twin,
-)
+from abeval.cli.options import ALL, JSON, NEEDED, REPORT, JsonFile, Reads, flag, is_toml, show, twin
 from abeval.errors import ExperimentError
 
 if TYPE_CHECKING:
@@ -129,7 +117,7 @@ def check(
         result = loaded.check(step=step)
     show(result, json_file)
     if gate and (result.questions or result.failed):
-        raise typer.Exit(DRAFT if result.questions else 3)
+        raise typer.Exit(6 if result.questions else 3)
 
 
 compare = twin(

@@ -26,10 +26,6 @@ if TYPE_CHECKING:
 
 INPUT, FAULT = 2, 1
 """Exit codes: a mistake in the input; a fault of abeval, or of the machine that it runs on."""
-
-DRAFT = 6
-"""Exit code of `--gate` while questions of the experiment file are open."""
-
 _NAMES = frozenset(
     (errno.ENOENT, errno.ENOTDIR, errno.EISDIR, errno.EACCES, errno.ELOOP, errno.ENAMETOOLONG)
 )

@@ -190,13 +190,12 @@ def _print(draft: "Draft", output: Path) -> None:
         ),
     )
     screen.print()
-    read = "read its comments, then run:"
+    lines = [f"wrote {output}: read its comments, then run:"]
     if draft.questions:
-        read = "answer each question in it, and take it out of `questions`:"
-    screen.print(Text(plain(f"wrote {output}: {read}")))
-    for number, question in enumerate(draft.questions, start=1):
-        screen.print(Text(plain(f"  ({number}) {question}")))
-    if draft.questions:
-        screen.print(Text("Until then the analysis is a DRAFT, which decides nothing:"))
+        lines = [f"wrote {output}: answer each question in it, and take it out of `questions`:"]
+        lines += [f"  ({n}) {question}" for n, question in enumerate(draft.questions, start=1)]
+        lines += ["Until then the analysis is a DRAFT, which decides nothing:"]
+    for line in lines:
+        screen.print(Text(plain(line)))
     # The command is to be copied: it stands in a line of its own, however long that is.
     screen.print(Text(plain(f"  abeval analyze {output}")), soft_wrap=True)

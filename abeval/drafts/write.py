@@ -212,11 +212,8 @@ def experiment_text(
     _write_segments(document, guesses)
     questions += _write_metrics(document, guesses, tables, builtin)
     if questions:
-        _comment(
-            head,
-            "Answer each question, then remove it: until none is left, the analysis is a DRAFT",
-            "and decides nothing.",
-        )
+        until = "until then the analysis is a DRAFT and decides nothing."
+        _comment(head, f"Answer each, then remove it; {until}")
         head.add("questions", tomlkit.item(questions).multiline(True))
     return tomlkit.dumps(head) + tomlkit.dumps(document), tuple(questions)
 
