@@ -327,6 +327,17 @@ def test_an_earlier_simulation_is_replaced_and_other_files_stay(tmp_path: Path) 
     assert [path.name for path in (tmp_path / "impressions").iterdir()] == ["part-000.parquet"]
 
 
+def test_an_edited_experiment_file_is_not_overwritten(tmp_path: Path) -> None:
+    simulate(tmp_path, 5_000, seed=1)
+    rows = (tmp_path / "clicks.parquet").read_bytes()
+    edited = (tmp_path / "experiment.toml").read_text().replace("alpha = 0.05", "alpha = 0.01")
+    (tmp_path / "experiment.toml").write_text(edited)
+    with pytest.raises(ExperimentError, match=r"experiment\.toml is not as simulate writes it"):
+        simulate(tmp_path, 5_000, seed=2)
+    assert (tmp_path / "experiment.toml").read_text() == edited
+    assert (tmp_path / "clicks.parquet").read_bytes() == rows
+
+
 def test_logs_of_somebody_else_are_not_overwritten(tmp_path: Path) -> None:
     (tmp_path / "clicks.parquet").write_text("precious")
     with pytest.raises(ExperimentError, match="simulate did not write"):

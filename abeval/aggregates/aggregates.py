@@ -121,6 +121,17 @@ class BucketSums:
         before = None if self.before is None else self.before * np.array([per_y, per_x, 1.0])
         return BucketSums(self.units, self.sums * np.array(units), before)
 
+    @property
+    def deviations(self) -> Floats:
+        """Return what each bucket adds to the metric's value beyond its share; 0 without a value.
+
+        Example:
+            >>> BucketSums.of_units(np.array([1.0, 3.0]), np.ones(2)).deviations.tolist()
+            [-1.0, 1.0]
+        """
+        y, x = self.sums[:, 0], self.sums[:, 1]
+        return y - y.sum() / x.sum() * x if x.any() else np.zeros(len(y))
+
 
 class Quantile(NamedTuple):
     """A quantile over the impressions of a variant, in counted units.

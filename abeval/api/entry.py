@@ -7,12 +7,13 @@ from typing import TYPE_CHECKING, Any
 from abeval.api.loaded import LoadedExperiment
 from abeval.errors import ExperimentError
 from abeval.experiment.load import load_experiment, parse_experiment
+from abeval.experiment.problems import speaking
 from abeval.experiment.sections import EngineOptions
 
 if TYPE_CHECKING:
     from abeval.metrics.definition import Missing
     from abeval.results.analysis import Result
-    from abeval.table.columns import Metrics, TableOptions
+    from abeval.table.columns import Covariates, Metrics, TableOptions
 
 
 def load_table(table: object, options: "TableOptions") -> LoadedExperiment:
@@ -56,7 +57,7 @@ def analyze(
     variant: str = "",
     unit: str | None = None,
     metrics: "Metrics | None" = None,
-    covariates: Sequence[str] = (),
+    covariates: "Covariates" = (),
     segments: Sequence[str] | Mapping[str, str] = (),
     control: str | None = None,
     weights: Mapping[str, float] | None = None,
@@ -79,12 +80,13 @@ def analyze(
             `"ctr = clicks / views"`, or `{"ctr": ("clicks", "views")}`; or entries as those of
             `[[metrics]]`. Without it, every column of numbers.
         covariates: Columns that were measured before the experiment, for CUPED
-            (`inference={"adjust": "regression"}` for regression).
+            (`inference={"adjust": "regression"}` for regression): of all metrics, or by metric,
+            `{"revenue": ["revenue_before"]}`; a metric that is not named then has none.
         segments: Columns by which effects are shown too.
         control: The variant the others are compared with; without it one that is called so, or
-            else the first by name.
+            else the first by name, and whether it is that one is an open question.
         weights: Variant → intended share. Without it the shares are to be equal, and if they are
-            far from it, the split is not checked.
+            far from it, whether that was planned is an open question: nothing is decided.
         missing: What becomes of values that are null, NaN or infinite, of all metrics or by
             metric: `"zero"`, or `"drop"` for a unit that then does not count. Without it they are
             refused.
@@ -109,10 +111,22 @@ def analyze(
 
     columns = (variant, unit, metrics, covariates, segments)
     options = TableOptions(*columns, control, weights, missing, entries=entries, read=read or {})
-    if connection is not None:
-        table = table_of(connection, str(table))
-    loaded = load_table(table, options)
-    return loaded.analyze(logs={} if isinstance(table, str | Path) else {"units": table})
+    with speaking("python"):
+        if connection is not None:
+            table = table_of(connection, str(table))
+        if isinstance(table, str | Path) and Path(table).suffix.lower() == ".toml":
+            hint = f"analyse it with abeval.load({str(table)!r}).analyze()"
+            raise ExperimentError(f"{table} is an experiment file, not a table", hint)
+        table = _with_index(table, (variant, unit))
+        loaded = load_table(table, options)
+        return loaded.analyze(logs={} if isinstance(table, str | Path) else {"units": table})
+
+
+def _with_index(table: Any, names: Sequence[str | None]) -> object:  # noqa: ANN401 (any frame)
+    """Make columns of the levels of a pandas index that are named."""
+    levels = getattr(getattr(table, "index", None), "names", None) or ()
+    named = [name for name in levels if name is not None and name in names]
+    return table.reset_index(named) if named else table
 
 
 def analyze_sums(
@@ -175,11 +189,13 @@ def define(
         ['b']
     """
     if isinstance(entries, str | Path):
-        return LoadedExperiment(parse_experiment(more, entries if folder is None else folder))
+        folder = entries if folder is None else folder
+        return LoadedExperiment(parse_experiment(more, folder, language="python"))
     if not isinstance(entries, Mapping):
         kind = type(entries).__name__
         raise ExperimentError(
             f"define() takes entries as a mapping or as keywords, not as {kind}",
             "for a file use abeval.load(path)",
         )
-    return LoadedExperiment(parse_experiment({**entries, **more}, folder or "."))
+    entries = {**entries, **more}
+    return LoadedExperiment(parse_experiment(entries, folder or ".", language="python"))

@@ -65,7 +65,9 @@ class LoadedExperiment:
         if "include" not in entries:
             # What they include stands in the entries already.
             own["overrides"] = self.experiment.overrides
-        parsed = parse_experiment({**own, **entries}, self.experiment.folder)
+        experiment, language = self.experiment, self.experiment.language
+        entries = {**own, **entries}
+        parsed = parse_experiment(entries, experiment.folder, language=language)
         return LoadedExperiment(parsed, sums=self.sums)
 
     def _sums(self, inputs: Inputs) -> "Sums | None":

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 import typer
 
 from abeval.cli import options
+from abeval.cli.options import weights_of
 from abeval.errors import ExperimentError
 
 if TYPE_CHECKING:
@@ -41,6 +42,13 @@ _FLAGS = (
         metavar="zero|drop",
     ),
     _column("control", str, "Default: the one called so, or the first by name.", metavar="VARIANT"),
+    _column(
+        "weights",
+        str,
+        "Planned shares of the variants, such as a=0.9,b=0.1. Default: equal ones.",
+        read=weights_of,
+        metavar="A=SHARE,…",
+    ),
 )
 
 
@@ -49,21 +57,23 @@ def _load(file: Path | None, flags: dict[str, Any]) -> "LoadedExperiment":
     from abeval.engines.sources import is_table
 
     used = [(one, value) for one in _FLAGS if (value := flags.pop(one.parameter.name))]
-    columns = {one.keyword: value for one, value in used}
+    columns: dict[str, Any] = {one.keyword: one.read(value) for one, value in used}
     names = [one.parameter.name for one, _ in used]
     if file is None:
         loaded = _of_sums(flags["sums"], columns, names)
     elif "variant" in columns or is_table(file):
         from abeval.api.entry import load_table
+        from abeval.experiment.problems import speaking
         from abeval.table.columns import TableOptions
 
         columns["read"] = options.reading(columns.get("read"))
-        loaded = load_table(file, TableOptions(**columns, language="shell"))
+        with speaking("shell"):
+            loaded = load_table(file, TableOptions(**columns, language="shell"))
     elif names:
         raise ExperimentError(f"--{names[0]} is for a table", "name its --variant too")
     else:
         return load(file)
-    if "control" not in columns:
+    if "control" not in columns and not loaded.experiment.questions:
         from abeval.table.read import is_usual_control
 
         control = loaded.experiment.control

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from abeval.cli.options import JsonFile, Reads, console
+from abeval.cli.options import JsonFile, Reads, console, weights_of
 from abeval.errors import ExperimentError, LogError
 
 if TYPE_CHECKING:
@@ -56,7 +56,7 @@ def assign(
     from abeval.assignment import Assignment
     from abeval.assignment.plan import read_plan
 
-    split = Assignment(salt, _weights(variants))
+    split = Assignment(salt, weights_of(variants, "--variants"))
     plan = read_plan(split, traffic, layer, holdout, overrides, sticky)
     if explain is not None:
         _explain(plan, explain, json_file)
@@ -107,23 +107,6 @@ def _assign_file(plan: "Plan", file: Path, column: str | None, json_file: Path |
     if json_file is not None:
         write_text(json_file, frame.to_json(orient="records", indent=2) + "\n")
     typer.echo(frame.to_csv(index=False), nl=False)
-
-
-def _weights(text: str) -> dict[str, float]:
-    """Read `control=0.5,treatment=0.5` as weights."""
-    weights: dict[str, float] = {}
-    for part in text.split(","):
-        name, _, weight = part.partition("=")
-        hint = "write them like control=0.5,treatment=0.5"
-        if not name.strip() or name.strip() in weights:
-            what = "names a variant twice" if name.strip() else "names no variant"
-            raise ExperimentError(f"--variants: {part.strip()!r} {what}", hint)
-        try:
-            weights[name.strip()] = float(weight)
-        except ValueError:
-            what = f"--variants: {part.strip()!r} is not NAME=WEIGHT"
-            raise ExperimentError(what, hint) from None
-    return weights
 
 
 def _read_ids(file: Path, column: str | None) -> tuple[list[str], str]:

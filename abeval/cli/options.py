@@ -207,6 +207,23 @@ def check_page(file: Path) -> None:
     check_page(file)
 
 
+def weights_of(text: str, flag: str = "--weights") -> dict[str, float]:
+    """Read `control=0.5,treatment=0.5` as weights."""
+    weights: dict[str, float] = {}
+    for part in text.split(","):
+        name, _, weight = part.partition("=")
+        hint = "write them like control=0.5,treatment=0.5"
+        if not name.strip() or name.strip() in weights:
+            what = "names a variant twice" if name.strip() else "names no variant"
+            raise ExperimentError(f"{flag}: {part.strip()!r} {what}", hint)
+        try:
+            weights[name.strip()] = float(weight)
+        except ValueError:
+            what = f"{flag}: {part.strip()!r} is not NAME=WEIGHT"
+            raise ExperimentError(what, hint) from None
+    return weights
+
+
 def is_toml(file: Path) -> bool:
     """Tell an experiment file by its name."""
     return file.suffix.lower() == ".toml"

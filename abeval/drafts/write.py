@@ -14,9 +14,8 @@ from abeval.drafts.origins import Origin
 from abeval.drafts.others import Other, says_other
 from abeval.drafts.values import DOUBT
 from abeval.drafts.words import AVERAGED, UNIT, has_word, named, slug
-from abeval.engines.sql import quoted
+from abeval.engines.sql import cast_query, quoted
 from abeval.experiment.sources import CANONICAL_COLUMNS, OWN_TABLE
-from abeval.logs.mapping import cast_query
 from abeval.stats.srm import chi_square
 
 _NO_COLUMN = ("unit", "outcome", "diagnostic", "covariate", "segment", "ratio", "text")

@@ -111,6 +111,18 @@ def _kind(frame: object) -> _Kind | None:
     return next((_KINDS[kind] for kind in kinds if kind in _KINDS), None)
 
 
+def _check_names(frame: Any, log: str) -> None:  # noqa: ANN401 (any frame)
+    """Refuse two columns of one name: DuckDB would give the second another."""
+    has_schema = hasattr(frame, "collect_schema")
+    names = frame.collect_schema().names() if has_schema else getattr(frame, "columns", ())
+    seen = dict[str, str]()
+    for name in map(str, getattr(frame, "column_names", names)):
+        if name.lower() in seen:
+            what = f"{log}: columns {seen[name.lower()]!r} and {name!r} have one name"
+            raise LogError(what, "rename one, or leave it out")
+        seen[name.lower()] = name
+
+
 def described(frame: object) -> object:
     """Return what has the columns of a frame; None if it can be read only once, and as a whole."""
     kind = _kind(frame)
@@ -130,6 +142,8 @@ def scanned(frame: object, columns: Mapping[str, int] | None, log: str) -> objec
         return kind.scanned(frame if columns is None else kind.chosen(frame, columns))
     if hasattr(frame, "__arrow_c_stream__"):
         return Stream(frame)
+    if hasattr(frame, "to_pyarrow"):
+        return Stream(frame.to_pyarrow())
     raise LogError(
         f"{log}: {type(frame).__name__} is not a frame",
         "give a pandas, Polars, Arrow or Ibis table, or a DuckDB relation",
@@ -385,6 +399,7 @@ class Logs:
         """Copy a frame (pandas, Polars, Arrow, Ibis, a relation) into the relation `name`."""
         self._left_out.pop(name, None)
         self._blank_rows.pop(name, None)
+        _check_names(frame, sources.log_name(name))
         hint = "each column needs one type and a unique name"
         with log_errors(f"{sources.log_name(name)}: the frame cannot be read", hint):
             if source is None:

@@ -124,10 +124,10 @@ def entry(log: str, key: str, value: str) -> str:
     """Write how a reader of `log` says an entry: by an option where there is no experiment file.
 
     Example:
-        >>> entry("clicks", "sheet", "May"), entry("looked_at", "sheet", "May")
+        >>> entry("clicks", "sheet", "May"), entry("table", "sheet", "May")
         ('sheet = "May" in [logs.clicks]', '--read sheet=May (in Python: read={"sheet": "May"})')
     """
-    if log.startswith(("looked_at", "file", "table_")):
+    if log.startswith(("table", "raw_table", "file")):
         return f'--read {key}={shlex.quote(value)} (in Python: read={{"{key}": "{value}"}})'
     return f'{key} = "{value}" in [logs.{log}]'
 

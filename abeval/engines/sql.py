@@ -5,6 +5,7 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 from functools import cache
 from pathlib import Path
+from typing import Literal
 
 from abeval.errors import QueryError
 
@@ -17,6 +18,21 @@ def quoted(name: str) -> str:
 def literal(text: str) -> str:
     """Write a string literal, whatever characters it has."""
     return "'" + text.replace("'", "''") + "'"
+
+
+def cast_query(kinds: Mapping[str, str], cast: Literal["cast", "try_cast"] = "cast") -> str:
+    """Write the `query` of a log that gives columns other types; column → type.
+
+    With `try_cast`, values that have none of the type become null.
+
+    Example:
+        >>> cast_query({"user_id": "bigint"})
+        'select * replace (cast("user_id" as bigint) as "user_id") from log'
+    """
+    casts = ", ".join(
+        f"{cast}({quoted(column)} as {kind}) as {quoted(column)}" for column, kind in kinds.items()
+    )
+    return f"select * replace ({casts}) from log"
 
 
 def by_value(subject: str, answers: Mapping[str, str]) -> str:

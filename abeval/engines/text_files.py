@@ -6,13 +6,15 @@ only where no digit is lost; names of variants stay text; times stay text until 
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
+from datetime import datetime
 from typing import NamedTuple
 
 from duckdb import sqltype
 from duckdb.sqltypes import DuckDBPyType
 
 from abeval.engines.sources import Files, exact, log_name, partitions
-from abeval.engines.sql import literal, quoted
+from abeval.engines.sql import cast_query, literal, quoted
 from abeval.errors import LogError
 from abeval.experiment.sources import IDS, LogSource, canonical_columns
 
@@ -326,8 +328,10 @@ def _reordered(log: str, column: str, text: str, shape: _Shape) -> str:
     where = f"logs.{log}: the times in {column!r}"
     hint = f"set ts_format in [logs.{log}]"
     if shape.others < _MOST * shape.values:
-        what = f"{where} have no format that is known, such as {shape.example!r}"
-        raise LogError(what, f'{hint}: "%Y-%m-%d %H:%M:%S" is 2026-07-01 09:30:00')
+        unread = shape.values - shape.iso - shape.others
+        what = f"{where} have no format that is known: {unread:,} of {shape.values:,}, such as "
+        read = "make such values empty, or " if shape.iso else ""
+        raise LogError(f"{what}{shape.example!r}", read + _unread_hint(log, column, shape.example))
     if bool(shape.day_first) == bool(shape.month_first):
         suggested = " or ".join(f'"{_format(order, shape)}"' for order in ("%d/%m", "%m/%d"))
         both = "are in both orders" if shape.day_first else "fit both orders"
@@ -338,6 +342,29 @@ def _reordered(log: str, column: str, text: str, shape: _Shape) -> str:
         f"case when {_matches(text, _OTHER)} "
         f"then regexp_replace({text}, '^{_DAY_AND_MONTH}', '{order}') end"
     )
+
+
+_EPOCHS = {10: "s", 13: "ms", 16: "us", 19: "ns"}
+_LESS_USUAL = (
+    *("%Y%m%d", "%Y%m%d%H%M%S", "%Y%m%dT%H%M%S", "%Y%m%dT%H%M%SZ", "%d %b %Y", "%d-%b-%Y"),
+    *("%d %B %Y", "%b %d, %Y", "%B %d, %Y", "%d %b %Y %H:%M:%S", "%d-%b-%Y %H:%M:%S"),
+    *("%b %d, %Y %H:%M:%S", "%d/%b/%Y:%H:%M:%S %z", "%a %b %d %H:%M:%S %Y", "%Y-%m-%d %H.%M.%S"),
+)
+
+
+def _unread_hint(log: str, column: str, example: str) -> str:
+    """Say how to read times like an example."""
+    if example.isdigit() and len(example) in _EPOCHS:
+        unit, numbers = _EPOCHS[len(example)], cast_query({column: "bigint"})
+        return (
+            f"if they are {unit} since 1970, make numbers of them: in [logs.{log}] write "
+            f"query = '{numbers}' and time_unit = \"{unit}\""
+        )
+    for form in _LESS_USUAL:
+        with suppress(ValueError):
+            datetime.strptime(example, form)
+            return f'set ts_format in [logs.{log}]: "{form}" reads {example!r}'
+    return f'set ts_format in [logs.{log}]: "%Y-%m-%d %H:%M:%S" is 2026-07-01 09:30:00'
 
 
 def _format(order: str, shape: _Shape) -> str:

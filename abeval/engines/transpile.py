@@ -153,6 +153,10 @@ def _outputs(scope: Scope, columns_of: ColumnsOf) -> list[str]:
     return names
 
 
+_SEGMENTS = "^s_"
+"""Matches the columns of segments, of which an experiment may have none."""
+
+
 def _expanded(item: exp.Expr, every: Sequence[str]) -> list[exp.Expr]:
     """Repeat an item of a select for each column that its `columns(...)` matches."""
     columns = item.find(exp.Columns)
@@ -160,7 +164,7 @@ def _expanded(item: exp.Expr, every: Sequence[str]) -> list[exp.Expr]:
         return [item]
     pattern = "" if isinstance(columns.this, exp.Star) else columns.this.name
     matches = [(name, match) for name in every if (match := re.search(pattern, name))]
-    if not matches:
+    if not matches and pattern != _SEGMENTS:
         raise QueryError(f"columns({pattern!r}) matches none of {', '.join(every)}")
     return [_of_column(item, name, match) for name, match in matches]
 

@@ -11,7 +11,8 @@ from pydantic import ValidationError
 from abeval.errors import ExperimentError
 from abeval.experiment.consistency import inconsistencies
 from abeval.experiment.model import Experiment
-from abeval.experiment.problems import Problem, problems_of, suggestion, without
+from abeval.experiment.problems import Problem, problems_of, suggestion, without, worded
+from abeval.experiment.sections import Language
 from abeval.experiment.sources import READING, LogSource
 from abeval.files import real
 from abeval.metrics.row_text import function_problem, names_of
@@ -40,9 +41,10 @@ def _entries(file: Path, includer: str = "") -> dict[str, Any]:
         raise ExperimentError(f"{named} is not valid TOML: {error}", _TOML_HINT) from error
     except RecursionError as error:
         raise ExperimentError(f"{named} is not valid TOML: it is nested too deeply") from error
-    if "overrides" in raw:
-        # Merging alone writes it.
-        raise ExperimentError(f"{file} has 1 problem:\n  overrides: there is no such entry")
+    for name in ("overrides", "language", "folder"):
+        if name in raw:
+            # They are no entries of a file: merging files and the API write them.
+            raise ExperimentError(f"{file} has 1 problem:\n  {name}: there is no such entry")
     return raw
 
 
@@ -70,7 +72,10 @@ def _text(file: Path, includer: str) -> str:
 
 
 def parse_experiment(
-    raw: Mapping[str, Any], folder: str | Path = ".", source: str = "the experiment"
+    raw: Mapping[str, Any],
+    folder: str | Path = ".",
+    source: str = "the experiment",
+    language: Language = "toml",
 ) -> Experiment:
     """Validate an experiment from nested mappings.
 
@@ -78,6 +83,7 @@ def parse_experiment(
         raw: The content of a TOML file.
         folder: Where relative paths of logs start.
         source: Its name in messages.
+        language: In which its messages say how to mend.
 
     Raises:
         ExperimentError: With every mistake: its path, the value, and a suggestion; or of a file
@@ -98,7 +104,9 @@ def parse_experiment(
         raw = {**_joined(shared, raw, source, notes, keeps=False), "overrides": notes}
     problems: list[Problem] = []
     try:
-        experiment = Experiment.model_validate({**raw, "folder": Path(folder)})
+        experiment = Experiment.model_validate(
+            {**raw, "folder": Path(folder), "language": language}
+        )
     except ValidationError as error:
         problems = problems_of(error, raw)
     wrong = [problem.path for problem in problems]
@@ -109,7 +117,8 @@ def parse_experiment(
         problems += [o for o in others if not any(o.path[: len(path)] == path for path in wrong)]
     if problems:
         count = "1 problem" if len(problems) == 1 else f"{len(problems)} problems"
-        raise ExperimentError("\n".join([f"{source} has {count}:", *(f"  {p}" for p in problems)]))
+        said = (Problem(p.path, worded(p.message, language)) for p in problems)
+        raise ExperimentError("\n".join([f"{source} has {count}:", *(f"  {p}" for p in said)]))
     return experiment
 
 

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Literal
 
-from pydantic import Field, PrivateAttr, model_validator
+from pydantic import Field, model_validator
 from pydantic.json_schema import SkipJsonSchema
 
 from abeval.assignment.draws import Rule
@@ -47,8 +47,7 @@ class Experiment(Section):
     engine: sections.EngineOptions = sections.EngineOptions()
     folder: SkipJsonSchema[Annotated[Path, Field(exclude=True)]] = Path()
     overrides: SkipJsonSchema[Annotated[tuple[str, ...], Field(exclude=True)]] = ()
-
-    _written_in: Literal["toml", "shell", "python"] = PrivateAttr("toml")
+    language: SkipJsonSchema[Annotated[sections.Language, Field(exclude=True)]] = "toml"
 
     @model_validator(mode="before")
     @classmethod
@@ -66,17 +65,11 @@ class Experiment(Section):
         ]
         return {**raw, "metrics": columns}
 
-    def written_in(self, language: Literal["shell", "python"]) -> "Experiment":
-        """Return the experiment of a table, whose errors name options or keywords."""
-        experiment = self.model_copy()
-        experiment._written_in = language
-        return experiment
-
     def spelled(self, key: str, value: str, section: str) -> str:
         """Write an entry of text as whoever made the experiment would."""
-        if self._written_in == "shell":
+        if self.language == "shell":
             return f"--{key} {value}"
-        if self._written_in == "python":
+        if self.language == "python" and self.of_units:
             return f'{key}="{value}"'
         return f'{key} = "{value}" in {section}'
 

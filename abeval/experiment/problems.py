@@ -3,7 +3,8 @@
 import difflib
 import json
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import date, time
 from typing import Any, get_args
@@ -11,9 +12,9 @@ from typing import Any, get_args
 from pydantic import BaseModel, ValidationError
 from pydantic_core import ErrorDetails
 
-from abeval.errors import LogError
+from abeval.errors import AbevalError, LogError
 from abeval.experiment.model import Experiment
-from abeval.experiment.sections import PATTERNS, Variant
+from abeval.experiment.sections import PATTERNS, Language, Variant
 
 Path = tuple[str | int, ...]
 
@@ -93,12 +94,7 @@ def _has(here: object, part: str | int) -> bool:
 def _text(detail: ErrorDetails, path: Path) -> str:
     kind, value = detail["type"], detail["input"]
     if kind == "extra_forbidden":
-        models = [Experiment]
-        for part in path[:-1]:
-            inner = [m.model_fields[part].annotation for m in models if part in m.model_fields]
-            models = [model for annotation in inner for model in _models(annotation)] or models
-        keys = [name for model in models for name in model.model_fields if name != "folder"]
-        return f"unknown key `{path[-1]}`{suggestion(path[-1], keys)}"
+        return f"unknown key `{path[-1]}`{suggestion(path[-1], _keys(path[:-1]))}"
     if kind == "missing":
         return "missing"
     if kind == "value_error":
@@ -130,10 +126,98 @@ def _shown(value: object) -> str:
     return text if len(text) <= 80 else f"{text[:77]}..."
 
 
+def _keys(path: Iterable[str | int]) -> list[str]:
+    """List the keys of a section of the file."""
+    models = [Experiment]
+    for part in path:
+        inner = [m.model_fields[part].annotation for m in models if part in m.model_fields]
+        models = [model for annotation in inner for model in _models(annotation)] or models
+    return [n for model in models for n, field in model.model_fields.items() if not field.exclude]
+
+
 def _models(annotation: object) -> list[type[Any]]:
     if isinstance(annotation, type) and issubclass(annotation, BaseModel):
         return [annotation]
     return [model for part in get_args(annotation) for model in _models(part)]
+
+
+_TABLE = {"[logs.units]": "the table", "logs.units": "the table", "logs.table": "the table"}
+_COVARIATES = {"python": "`covariates`", "shell": "--covariate"}
+_VALUE = r"""'[^']*'|"[^"]*"|\{[^}]*\}|\[[^]]*\]|\w[\w.:-]*"""
+_PART = r'(?:[\w*]+|"[^"]*")'
+_ENTRY = re.compile(
+    rf"\[\[?({_PART}(?:\.{_PART})*)\]\]?"
+    rf"(?: ((?:\w+ = (?:{_VALUE}))(?:, \w+ = (?:{_VALUE}))*)| (\w+))?"
+)
+_MAPPED = re.compile(r"\b(\w+) = (\{[^}]*\})")
+_OF_A_FILE = "what is in brackets belongs into an experiment file, which `abeval init TABLE` drafts"
+
+
+def worded(text: str, language: Language, *, is_hint: bool = False) -> str:
+    """Say entries of the experiment file in the language of who has none.
+
+    Of a table on the command line a hint says where such entries would be.
+
+    Example:
+        >>> worded('set [inference] adjust = "none", or remove [period]', "python")
+        'set inference={"adjust": "none"}, or remove `period`'
+        >>> worded("logs.units: no column", "shell"), worded("logs.units: no column", "toml")
+        ('the table: no column', 'logs.units: no column')
+    """
+    if language == "toml":
+        return text
+    for of_file, own in _TABLE.items():
+        text = text.replace(of_file, own)
+    for of_table in ("covariates in the table", "the table covariates"):
+        text = text.replace(of_table, _COVARIATES[language])
+    if language == "python":
+        text = _ENTRY.sub(_in_python, text.replace("the experiment file", "the experiment"))
+        return _MAPPED.sub(lambda m: f"{m[1]}={_value_in_python(m[2])}", text)
+    entries = [entry for entry in _ENTRY.finditer(text) if _is_entry(entry)]
+    return f"{text}; {_OF_A_FILE}" if is_hint and entries and _OF_A_FILE not in text else text
+
+
+def _is_entry(match: re.Match[str]) -> bool:
+    return match[1].partition(".")[0] in Experiment.model_fields
+
+
+def _in_python(match: re.Match[str]) -> str:
+    """Write a section, or entries of it, as a keyword of Python; what is none stays."""
+    if not _is_entry(match):
+        return match[0]
+    path = [part.strip('"') for part in re.findall(_PART, match[1])]
+    entries, word, inner, rest = match[2], match[3], "...", ""
+    if entries is not None:
+        inner = _value_in_python(f"{{{entries}}}")
+    elif word is not None and word in _keys(path):
+        inner = f'{{"{word}": ...}}'
+    else:
+        rest = "" if word is None else f" {word}"
+        if len(path) == 1:
+            return f"`{path[0]}`{rest}"
+    inner = f"[{inner}]" if match[0].startswith("[[") else inner
+    for part in path[:0:-1]:
+        inner = f'{{"{part}": {inner}}}'
+    return f"{path[0]}={inner}{rest}"
+
+
+def _value_in_python(table: str) -> str:
+    """Write a table of TOML as a dictionary."""
+    keyed = re.sub(r"""(?<=[{,\s])"?(\w+)"? = """, r'"\1": ', table)
+    dated = re.sub(r"(?<=: )(\d{4}-\d\d-\d\d[\d:T]*)", r'"\1"', keyed)
+    spelled = re.sub(r"(?<=: )(true|false)\b", lambda m: m[1].capitalize(), dated)
+    return spelled.replace("{ ", "{").replace(" }", "}")
+
+
+@contextmanager
+def speaking(language: Language) -> Iterator[None]:
+    """Say errors of the block in the language of who made the experiment."""
+    try:
+        yield
+    except AbevalError as error:
+        hint = None if error.hint is None else worded(error.hint, language, is_hint=True)
+        error.__init__(worded(error.what, language), hint)  # type: ignore[misc]  # its texts alone
+        raise
 
 
 def folded(name: str) -> str:
@@ -171,6 +255,10 @@ def check_spelled_once(what: str, units: Mapping[str, int], remedy: str) -> None
 def arms_of(variants: Mapping[str, Variant]) -> dict[str, list[str]]:
     """Return variant → the arms of the log that it joins; by default its own name."""
     return {name: list(variant.of or [name]) for name, variant in variants.items()}
+
+
+NOT_JOINED = " (not joined)"
+"""Ends the name of an arm that is called as a variant is, but is none of those that it joins."""
 
 
 def meant_by(name: str, variants: Mapping[str, Variant]) -> str | None:

@@ -43,6 +43,8 @@ PATTERNS: Mapping[str, str] = {
 Salt = Annotated[str, StringConstraints(pattern=SALT)]
 Word = Annotated[str, StringConstraints(pattern=WORD)]
 TimeUnit = Literal["s", "ms", "us", "ns"]
+Language = Literal["toml", "shell", "python"]
+"""In which an experiment was written: a file, options of `abeval analyze TABLE`, or Python."""
 
 
 def _local(value: object) -> object:
@@ -353,7 +355,7 @@ class MetricChoice(Section):
     resolution: Annotated[float, Field(ge=bounds.MIN_RESOLUTION, le=1)] = 1e-6
     missing: Missing | None = None
     cap: Annotated[float, Field(gt=0.5, lt=1)] | None = None
-    covariates: Annotated[list[Word], Field(min_length=1)] | None = None
+    covariates: list[Name] | None = None
     weight: Annotated[float, Field(ge=1 / bounds.MAX_WEIGHT, le=bounds.MAX_WEIGHT)] | None = None
 
     @field_validator("direction", mode="before")

@@ -43,15 +43,13 @@ def without_past(sums: BucketSums) -> BucketSums:
     past = past[:, past.any(axis=0)]
     if not past.size:
         return sums
-    slopes = np.linalg.lstsq(past, y - y.sum() / x.sum() * x, rcond=None)[0]
+    slopes = np.linalg.lstsq(past, sums.deviations, rcond=None)[0]
     return BucketSums.of_units(y - past @ slopes, x)
 
 
 def skewness_of_units(sums: BucketSums) -> float:
     """Return the skewness of units' values, linearised for a ratio; 0 if they do not vary."""
-    y, x = sums.sums[:, 0], sums.sums[:, 1]
-    d = y - y.sum() / x.sum() * x
-    d = d - d.mean()
+    d = sums.deviations - sums.deviations.mean()
     spread = float((d * d).mean())
     return float((d**3).mean()) / spread**1.5 if spread > 0 else 0.0
 

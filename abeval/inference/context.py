@@ -166,8 +166,8 @@ def _of_the_rows(experiment: Experiment, aggregates: Aggregates) -> Iterator[str
         shown = [repr(name) for name in names[:_NAMED]]
         shown += [f"{len(names) - _NAMED} more"] if len(names) > _NAMED else []
         yield (
-            f"{others:,} impressions of variants that the experiment does not name are not "
-            f"compared{f': {fmt.listing(shown)}' if shown else ''}."
+            f"{others:,} {experiment.logs.rows_name} of variants that the experiment does not name "
+            f"are not compared{f': {fmt.listing(shown)}' if shown else ''}."
         )
     before = _rows(aggregates, experiment.logs.rows_name, USED_BEFORE)
     if before:

@@ -1,7 +1,6 @@
 """Turn aggregates into one frozen result. Pure: no log, no engine, no clock."""
 
 from collections.abc import Sequence
-from dataclasses import replace
 from itertools import combinations
 from typing import Literal
 
@@ -9,6 +8,7 @@ from abeval.aggregates.aggregates import Aggregates
 from abeval.aggregates.sums import DAY, SEGMENT
 from abeval.errors import masked
 from abeval.experiment.model import Experiment
+from abeval.experiment.problems import worded
 from abeval.experiment.sections import Family
 from abeval.inference import context, scorecard, segments, spreads
 from abeval.inference.aa import aa_of
@@ -41,8 +41,7 @@ def judge(experiment: Experiment, metrics: Sequence[Metric], aggregates: Aggrega
 
     # Check whether log, split and tests can be trusted, and what that takes from the rows.
     aa = aa_of(analysis, comparisons)
-    # Messages and notes may name files, whose addresses may hold secrets.
-    trust = tuple(replace(c, message=masked(c.message)) for c in trust_checks(analysis, aa))
+    trust = trust_checks(analysis, aa)
     moved, beside = moved_segments(experiment, trust), moved_denominators(analysis, trust)
     ranged = {metric.name for metric in metrics if metric.within is not None}
     totals = {key: one.total for key, one in beside.items() if key[0] not in ranged}
@@ -80,7 +79,7 @@ def judge(experiment: Experiment, metrics: Sequence[Metric], aggregates: Aggrega
         ),
         left_out=context.left_out(metrics, aggregates),
         accounting=context.accounting(aggregates),
-        notes=tuple(map(masked, notes)),
+        notes=tuple(masked(worded(note, experiment.language)) for note in notes),
         adjustments=tuple(scorecard.adjustments(analysis, comparisons)),
         segment_tests=segments.segment_tests(analysis),
         segment_contrasts=tuple(segments.segment_contrasts(analysis, moved)),

@@ -201,12 +201,10 @@ def _correlation(outlooks: Sequence[Outlook], aggregates: Aggregates) -> Floats:
     A metric without such sums is taken to be independent of the others.
     """
     correlation = np.eye(len(outlooks))
-    # What each bucket adds to the metric's value, beyond its share.
     residuals = {
-        place: one.metric.direction.sign * (y - y.sum() / x.sum() * x)
+        place: one.metric.direction.sign * aggregates.buckets[one.metric.name].deviations
         for place, one in enumerate(outlooks)
         if one.metric.name in aggregates.buckets
-        for y, x in [aggregates.buckets[one.metric.name].sums[:, :2].T]
     }
     for other, one in combinations([place for place, of in residuals.items() if of.any()], 2):
         of_two = np.corrcoef(residuals[one], residuals[other])[0, 1]

@@ -168,6 +168,7 @@ def facts(prepared: Prepared) -> dict[str, int]:
         "assigned": sum(count for *_, count in ruled),
         "reassigned": sum(count for _, own, rule, count in ruled if own != rule),
         **({} if duplicates is None else {"duplicates": duplicates}),
+        "unidentified": prepared.repeats.unidentified,
     }
 
 

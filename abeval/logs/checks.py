@@ -168,8 +168,13 @@ def _remedy(reason: str, shape: LogShape, timezone: str, engine: Engine) -> str:
                 "no unit of the exposures is in the impressions: are the ids written the same "
                 "way in both?"
             )
+        case "repeated_unit":
+            return (
+                "every unit has several rows that differ: make one row of each, such as its sums, "
+                "or draft an experiment of such rows (abeval init, abeval.draft)"
+            )
         case "crossover":
-            return 'cleaning.crossover = "first" keeps units that were seen in two variants'
+            return '[cleaning] crossover = "first" keeps units that were seen in two variants'
         case "tied_crossover":
             return (
                 "every unit is in several variants, and no time says which was first: map ts, or "
@@ -179,4 +184,7 @@ def _remedy(reason: str, shape: LogShape, timezone: str, engine: Engine) -> str:
     if named is None:
         return f"check logs.{shape.impressions.log}.path and the mapping of its columns"
     log = shape.impressions
-    return f"column {log.mapped[named]!r} of the {log.log} has no usable value"
+    nothing = f"column {log.mapped[named]!r} of the {log.log} has no usable value"
+    if named == "ts" and log.source.time_unit is not None:
+        return f'{nothing} with time_unit = "{log.source.time_unit}": is it another unit?'
+    return nothing

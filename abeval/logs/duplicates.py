@@ -30,6 +30,7 @@ class Repeats(NamedTuple):
     Attributes:
         duplicates: Rows beyond the first of equal ones; None where none were looked for, because
             the check is off, or because rows without an id may be of different people.
+        unidentified: Rows without an `impression_id`, of a log that has some: not looked at.
         dropped: Those that are set aside: all, unless the file says to keep them.
         units: Rows of a table of units that are set aside, because their unit has several.
     """
@@ -37,6 +38,7 @@ class Repeats(NamedTuple):
     duplicates: int | None
     dropped: int
     units: int
+    unidentified: int
 
 
 def find_repeats(engine: Engine, log: LogColumns, cleaning: Cleaning) -> Repeats:
@@ -60,7 +62,14 @@ def find_repeats(engine: Engine, log: LogColumns, cleaning: Cleaning) -> Repeats
         kept = f"{others} union all select * from restored_rows"
     keep_impressions(engine, kept)
     units = _set_units_aside(engine, log) if of_units and not once else 0
-    return Repeats(duplicates if checked else None, duplicates if drops else 0, units)
+    unidentified = 0
+    if looked_for and named is None and "impression_id" in log:
+        rows = relation_of("raw", log.log)
+        unidentified = whole_number(
+            engine, f"select count(*) from {rows} where not ({_is_identified(log)})"
+        )
+    found = duplicates if checked else None
+    return Repeats(found, duplicates if drops else 0, units, unidentified)
 
 
 def _each_once(engine: Engine, rows: str, key: Sequence[str]) -> bool:
@@ -127,7 +136,8 @@ def _find_repeated_keys(engine: Engine, log: LogColumns, named: list[str] | None
             engine.complete(rows)
         if log.log != "units" and _each_once(engine, rows, key):
             return []
-        engine.view("keyed_impressions", f"select {_list(key)} from {rows}")
+        identified = "" if named else f" where {_is_identified(log)}"
+        engine.view("keyed_impressions", f"select {_list(key)} from {rows}{identified}")
         keys = query("log/repeated_keys")
     engine.table("repeated_keys", keys)
     return key
@@ -140,6 +150,12 @@ def _distinguishing_columns(log: LogColumns) -> list[str]:
         return [log.mapped["unit_id"]]
     named = [log.mapped[name] for name in ("unit_id", "ts", "request_id", "item_id") if name in log]
     return named if len(named) > 1 else list(log.types)
+
+
+def _is_identified(log: LogColumns) -> str:
+    """Write SQL of whether a row has an id: rows without any may be of different people."""
+    ids = ["impression_id"] if "impression_id" in log else [name for name in _IDS if name in log]
+    return " or ".join(f"{quoted(log.mapped[name])} is not null" for name in ids)
 
 
 def _positions_fit(engine: Engine, log: LogColumns) -> bool:

@@ -6,15 +6,13 @@ Canonical names are abeval's own, such as `unit_id`; a column that has one alrea
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Literal
 
-from abeval.engines.sql import quoted
+from abeval.engines.sql import cast_query
 from abeval.errors import LogError
 from abeval.experiment.problems import near_miss
 from abeval.experiment.sources import (
     IDS,
     OUTCOME,
-    OWN_TABLE,
     LogSource,
     canonical_columns,
 )
@@ -161,30 +159,17 @@ def _check_types(columns: LogColumns, files: FileFacts) -> None:
             problems.append(f"logs.{columns.log}: column {column!r} is {of_type}, {problem}")
     if not problems:
         return
-    of_ids = (column for name, column in columns.mapped.items() if name in IDS)
-    decimal = next((c for c in of_ids if _FRACTION.match(types[c])), None)
+    wholes = (column for name, column in columns.mapped.items() if name in (*IDS, "ts"))
+    decimal = next((c for c in wholes if _FRACTION.match(types[c])), None)
     hint = _TYPE_HINT
+    if decimal is None and all("time_unit" in problem for problem in problems):
+        hint = f"write it in [logs.{columns.log}], or map another column"
     if decimal is not None:
         hint = (
-            "pandas writes whole numbers with a null so; where every id is whole, write in "
+            "pandas writes whole numbers with a null so; where every value is whole, write in "
             f"[logs.{columns.log}]: query = '{cast_query({decimal: 'bigint'})}'; or {hint}"
         )
     raise LogError("\n".join(problems), hint)
-
-
-def cast_query(kinds: Mapping[str, str], cast: Literal["cast", "try_cast"] = "cast") -> str:
-    """Write the `query` of a log that gives columns other types; column → type.
-
-    With `try_cast`, values that have none of the type become null.
-
-    Example:
-        >>> cast_query({"user_id": "bigint"})
-        'select * replace (cast("user_id" as bigint) as "user_id") from log'
-    """
-    casts = ", ".join(
-        f"{cast}({quoted(column)} as {kind}) as {quoted(column)}" for column, kind in kinds.items()
-    )
-    return f"select * replace ({casts}) from {OWN_TABLE}"
 
 
 def is_number(kind: str) -> bool:
@@ -219,7 +204,10 @@ def _time_problem(kind: str, source: LogSource) -> str | None:
     if not _WHOLE.match(kind):
         return "but ts must be a timestamp, a date, or a whole number with time_unit"
     if source.time_unit is None:
-        return 'so set its unit since 1970: time_unit = "s", "ms", "us" or "ns"'
+        return (
+            'so set its unit since 1970: time_unit = "s", "ms", "us" or "ns"; or, of dates such as '
+            '20260914, ts_format = "%Y%m%d"'
+        )
     return None
 
 

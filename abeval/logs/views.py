@@ -9,6 +9,7 @@ from abeval.engines.protocol import Engine
 from abeval.engines.sources import relation_of
 from abeval.engines.sql import literal, quoted
 from abeval.experiment.model import Experiment
+from abeval.experiment.problems import NOT_JOINED
 from abeval.experiment.sections import Period
 from abeval.experiment.sources import OUTCOME, ROW_UNIT, ClickLog, ImpressionLog
 from abeval.logs.cells import BEFORE, IN_PERIOD, NO_TIME, OUTSIDE
@@ -48,7 +49,7 @@ def variant_of(experiment: Experiment, own: str) -> str:
     """Write the variant that an arm of the log belongs to; arms of no variant keep their names."""
     joined = {name: arms.of for name, arms in experiment.variants.items() if arms.of is not None}
     # An arm that has the name of a variant, but is not one of those that it joins.
-    cases = {name: f"{name} (not joined)" for name in joined}
+    cases = {name: name + NOT_JOINED for name in joined}
     cases |= {arm: name for name, arms in joined.items() for arm in arms}
     listed = " ".join(f"when {literal(a)} then {literal(name)}" for a, name in cases.items())
     return f"case {own} {listed} else {own} end" if cases else own

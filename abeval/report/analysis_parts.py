@@ -104,7 +104,7 @@ def forest_part(result: Result) -> Section | None:
 def _decided_sentence(rows: Sequence[Row]) -> str:
     better, worse = (sum(row.status == one for row in rows) for one in ("better", "worse"))
     if any(row.status == "draft" for row in rows):
-        return f"Of {len(rows)}, none is judged: questions are open in the experiment file."
+        return f"Of {len(rows)}, none is judged: questions are open."
     return f"Of {len(rows)}, {better} better and {worse} worse than control."
 
 

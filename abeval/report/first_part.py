@@ -56,7 +56,7 @@ def next_step(study: Study) -> str:
         case "do_not_trust":
             return _mend(result)
         case "draft":
-            return "Answer each question in the experiment file, and take it out of `questions`."
+            return "Answer each question; in an experiment file take it out of `questions` then."
 
 
 def _mend(result: Result) -> str:

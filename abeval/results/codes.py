@@ -71,13 +71,13 @@ def open_questions(questions: Sequence[str]) -> str:
 
     Example:
         >>> open_questions(["unit: is it user_id?", "is a control?"])
-        '2 questions are open in the experiment file: (1) unit: is it user_id?; (2) is a control?'
+        '2 questions are open: (1) unit: is it user_id?; (2) is a control?'
     """
     asked = [" ".join(question.split()).removesuffix(".") for question in questions]
     several = len(asked) > 1
     listed = "; ".join(f"({n}) " * several + one for n, one in enumerate(asked, start=1))
     verb = "questions are" if several else "question is"
-    return f"{len(asked)} {verb} open in the experiment file: {listed}" if asked else ""
+    return f"{len(asked)} {verb} open: {listed}" if asked else ""
 
 
 def direction_words(direction: str) -> str:

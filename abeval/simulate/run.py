@@ -218,7 +218,8 @@ def simulate(
     ``experiment.toml`` and ``truth.json``.
 
     Args:
-        directory: created if missing. An earlier simulation is replaced.
+        directory: created if missing. An earlier simulation is replaced, unless its experiment file
+            was edited.
         impressions: with the pre-period, before duplicates are added.
         seed: the same seed gives the same rows.
         progress: called after each chunk with the impressions written and their total number.
@@ -235,6 +236,10 @@ def simulate(
     plan = Plan(impressions, seed)
     if not str(directory):
         raise ExperimentError("the name is empty", "name a folder; `.` is the working directory")
+    file = Path(directory) / "experiment.toml"
+    if file.is_file() and file.read_bytes() != EXPERIMENT.encode():
+        what = f"{file} is not as simulate writes it, so somebody has edited it"
+        raise ExperimentError(what, hint="name a new folder, or move the file out of this one")
     with filled_folder(Path(directory)) as folder:
         truth = _simulated(plan, folder, progress or (lambda done, total: None))
         (folder / "experiment.toml").write_text(EXPERIMENT, encoding="utf-8")

@@ -11,8 +11,8 @@ from numpy.typing import NDArray
 from sqlglot import exp
 
 from abeval.bounds import MAX_METRICS
-from abeval.engines.protocol import Cell, Engine
-from abeval.engines.sql import quoted
+from abeval.engines.protocol import Cell, Engine, whole
+from abeval.engines.sql import literal, quoted
 from abeval.errors import ExperimentError, LogError
 from abeval.experiment.problems import near_miss, suggestion
 from abeval.logs.mapping import is_number
@@ -21,7 +21,8 @@ from abeval.metrics.expressions import expression_problem, parse_expression
 from abeval.metrics.row_text import columns_of
 
 MetricSpec = str | Mapping[str, Any]
-Metrics = Sequence[MetricSpec] | Mapping[str, str | Sequence[str] | Mapping[str, Any]]
+Metrics = str | Sequence[MetricSpec] | Mapping[str, str | Sequence[str] | Mapping[str, Any]]
+Covariates = str | Sequence[str] | Mapping[str, str | Sequence[str]]
 
 
 @dataclass(frozen=True)
@@ -31,7 +32,7 @@ class TableOptions:
     variant: str = ""
     unit: str | None = None
     metrics: Metrics | None = None
-    covariates: Sequence[str] = ()
+    covariates: Covariates = ()
     segments: Sequence[str] | Mapping[str, str] = ()
     control: str | None = None
     weights: Mapping[str, float] | None = None
@@ -40,8 +41,24 @@ class TableOptions:
     entries: Mapping[str, Any] = field(default_factory=dict)
     read: Mapping[str, Any] = field(default_factory=dict)
 
+    def option(self, flag: str, keyword: str) -> str:
+        """Name an option as whoever calls writes it."""
+        return flag if self.language == "shell" else keyword
 
-TABLE = "looked_at"
+    @property
+    def before(self) -> list[str]:
+        """List the covariates of all metrics."""
+        own = self.covariates
+        listed = own.values() if isinstance(own, Mapping) else [own]
+        return list(dict.fromkeys(text for texts in listed for text in several(texts)))
+
+
+def several(texts: str | Sequence[str]) -> Sequence[str]:
+    """Return one text as several."""
+    return [texts] if isinstance(texts, str) else texts
+
+
+TABLE = "raw_table"
 """The relation of the engine."""
 
 
@@ -49,17 +66,21 @@ class Columns:
     """Names and types of a table's columns."""
 
     def __init__(self, engine: Engine) -> None:
-        self._types = engine.columns(TABLE)
+        self._engine, self._types = engine, engine.columns(TABLE)
         self._known = {column.lower(): column for column in self._types}
 
     def named(self, name: str) -> str:
         """Find a column by its name, whatever its case."""
         if name.lower() not in self._known:
             raise LogError(
-                f"the table has no column {name!r}{near_miss(name, self._types)}",
-                f"it has: {', '.join(self._types)}",
+                f"the table has no column {name!r}{near_miss(name, self._types)}", self.listed
             )
         return self._known[name.lower()]
+
+    @property
+    def listed(self) -> str:
+        """List the columns, as a hint."""
+        return f"it has: {', '.join(self._types)}"
 
     def numbers(self) -> Sequence[str]:
         """List the columns of numbers."""
@@ -69,11 +90,51 @@ class Columns:
         """Return SQL of a number: a column by its name, else an expression."""
         column = self._known.get(text.strip().lower())
         if column is not None and not is_number(self._types[column]):
-            raise LogError(f"column {column!r} is {self._types[column]}, but a metric is a number")
+            raise self._no_number(column)
         sql = text if column is None else reference(column)
         for name in columns_of(sql):
             self.named(name)
         return sql
+
+    def _no_number(self, column: str) -> LogError:
+        """Return the error of a metric that is no number, with a value that is none."""
+        is_text = self._types[column] == "VARCHAR"
+        kind = "text" if is_text else self._types[column]
+        what = f"column {column!r} is {kind}, but a metric is a number"
+        if not is_text:
+            return LogError(what)
+        name = quoted(column)
+        number = f"try_cast({name} as double)"
+        ((known, numbers, example),) = self._engine.rows(
+            f"select count({name}), count({number}), min(case when {number} is null then {name} "
+            f"end) from {TABLE}"
+        )
+        if not numbers:
+            metric = f"is_so = {reference(column)} = {literal(str(example))}"
+            return LogError(what, f'name what is counted in it, such as "{metric}"')
+        odd = whole(known) - whole(numbers)
+        return LogError(
+            f"{what}: {odd:,} of its {whole(known):,} values are none, such as {example!r}",
+            "make numbers of these values, or leave them empty",
+        )
+
+    def check_id(self, column: str) -> bool:
+        """Say whether an id of decimals has whole ones only, as pandas writes them beside nulls.
+
+        Raises:
+            LogError: Some are not whole.
+        """
+        if not re.match("DOUBLE|FLOAT|DECIMAL", self._types[column]):
+            return False
+        name = quoted(column)
+        ((odd, example),) = self._engine.rows(
+            f"select count_if(odd), min(case when odd then id end) from (select {name} as id, "
+            f"{name} <> round({name}) or abs({name}) > {2**53} as odd from {TABLE})"
+        )
+        if odd:
+            what = f"column {column!r} has {whole(odd):,} values that are no ids, such as {example}"
+            raise LogError(what, "an id is a whole number or text")
+        return True
 
     def type_of(self, text: str) -> str | None:
         """Return the type of a column by its name; None of an expression."""
@@ -200,15 +261,20 @@ Entries = list[dict[str, Any]]
 
 def measures_of(engine: Engine, columns: Columns, options: TableOptions) -> tuple[Entries, Entries]:
     """Return entries of metrics and covariates, with resolutions that fit their values."""
-    covariates = [columns.sql(text) for text in options.covariates]
+    covariates = [columns.sql(text) for text in options.before]
     entries = _specs(columns, options)
+    named = options.option("--metric COLUMN", "metrics=[...]")
+    if not entries:
+        raise LogError("the table has no column of numbers to compare", columns.listed)
     if len(entries) > MAX_METRICS:
         what = f"{len(entries):,} metrics, but at most {MAX_METRICS} are analysed at once"
-        raise ExperimentError(what, "name some columns of the table: --metric clicks")
+        raise ExperimentError(what, f"name some columns of the table: {named}")
     names = [str(entry.get("name")) for entry in entries]
     for name in options.missing if isinstance(options.missing, Mapping) else ():
         if name not in names:
             raise ExperimentError(f"missing: no metric is called {name!r}{suggestion(name, names)}")
+    if isinstance(options.covariates, Mapping):
+        entries = _with_covariates(columns, entries, options.covariates)
     summed = [_summed(columns, entry) for entry in entries]
     groups = [*filter(None, summed), *([sql] for sql in covariates)]
     values = Values(engine, columns, groups)
@@ -221,24 +287,37 @@ def measures_of(engine: Engine, columns: Columns, options: TableOptions) -> tupl
     return entries, [{"value": sql, "resolution": values.step([sql])} for sql in covariates]
 
 
+def _with_covariates(
+    columns: Columns, entries: Entries, by_metric: Mapping[str, str | Sequence[str]]
+) -> Entries:
+    """Give each metric its own covariates; those that are not named have none."""
+    names = [entry.get("name", "") for entry in entries]
+    for name in by_metric:
+        if name not in names:
+            what = f"covariates: no metric is called {name!r}{suggestion(name, names)}"
+            raise ExperimentError(what)
+    own = {name: [columns.sql(t) for t in several(texts)] for name, texts in by_metric.items()}
+    return [{"covariates": own.get(entry.get("name", ""), []), **entry} for entry in entries]
+
+
 def segments_of(columns: Columns, segments: Sequence[str] | Mapping[str, str]) -> dict[str, str]:
     """Return name of a segment → expression."""
     if isinstance(segments, Mapping):
         return dict(segments)
-    return {_word(name): reference(columns.named(name)) for name in segments}
+    return {_word(name): reference(columns.named(name)) for name in several(segments)}
 
 
 def _specs(columns: Columns, options: TableOptions) -> Entries:
     """Return entries of metrics, in the form of the file; by default of all other numbers."""
     metrics = options.metrics
     if metrics is None:
-        segments = () if isinstance(options.segments, Mapping) else options.segments
-        used = {options.variant, options.unit, *options.covariates, *segments}
+        segments = () if isinstance(options.segments, Mapping) else several(options.segments)
+        used = {options.variant, options.unit, *options.before, *segments}
         taken = {name.lower() for name in used if name is not None}
         metrics = [column for column in columns.numbers() if column.lower() not in taken]
     if isinstance(metrics, Mapping):
         return [_named(columns, name, spec) for name, spec in metrics.items()]
-    return [_spec(columns, spec) for spec in metrics]
+    return [_spec(columns, spec) for spec in ([metrics] if isinstance(metrics, str) else metrics)]
 
 
 def specs_of(metrics: Metrics) -> Entries:

@@ -1,14 +1,16 @@
 """Make an experiment of a table of units."""
 
+import shlex
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack, closing
 from pathlib import Path
 from typing import Any
 
+from abeval.drafts.guess import names_control
 from abeval.engines.duckdb import DuckDBEngine
-from abeval.engines.protocol import Engine, whole
+from abeval.engines.protocol import Engine, row_count, whole
 from abeval.engines.sources import entry, files_of
-from abeval.engines.sql import quoted
+from abeval.engines.sql import cast_query, quoted
 from abeval.engines.text_files import decimal_commas
 from abeval.errors import ExperimentError, LogError
 from abeval.experiment.load import parse_experiment, reading
@@ -17,9 +19,6 @@ from abeval.experiment.problems import check_spelled_once, folded, suggestion
 from abeval.experiment.sources import ROW_UNIT, LogSource
 from abeval.files import real
 from abeval.table.columns import TABLE, Columns, TableOptions, measures_of, segments_of
-
-_CONTROLS = ("control", "a", "baseline", "base", "old", "placebo", "none", "off", "false", "0")
-"""Usual names of a control, in lower case."""
 
 _LETTERS = ("a", "0")
 """Names that are those of a control only where no other variant has a usual name."""
@@ -35,7 +34,8 @@ def control_of(named: str | None, variants: Sequence[str]) -> str:
             hint = suggestion(named, variants)
             raise ExperimentError(f"control: no variant is called {named!r}{hint}")
         return named
-    usual = [variant for variant in variants if is_usual_control(variant)]
+    usual = [variant for variant in variants if names_control(variant, surely=True)]
+    usual = usual or [variant for variant in variants if is_usual_control(variant)]
     likely = [variant for variant in usual if folded(variant) not in _LETTERS] or usual
     if len(likely) > 1:
         listed = ", ".join(map(repr, likely))
@@ -48,7 +48,7 @@ def control_of(named: str | None, variants: Sequence[str]) -> str:
 
 def is_usual_control(variant: str) -> bool:
     """Tell whether a variant is called as controls are."""
-    return folded(variant) in _CONTROLS
+    return names_control(variant)
 
 
 def weights_of(
@@ -66,7 +66,7 @@ def weights_of(
     return counts, "observed"
 
 
-_JOIN = "correct them in the table, or write an experiment file (`abeval init` drafts one) with {}"
+_JOIN = "correct them in the table, or write {} beside the other variants"
 """How to make one variant of two spellings."""
 
 _MOST_VARIANTS = 20
@@ -97,8 +97,8 @@ def read_table(table: object, options: TableOptions) -> tuple[Experiment, DuckDB
             _check_commas(engine, options, is_csv)
         entries = _entries(engine, options, "table" if path is None else path.stem or "table")
         entries["logs"]["units"] = {**log, **entries["logs"]["units"]}
-        experiment = parse_experiment({**entries, **options.entries}, source="the analysis")
-        experiment = experiment.written_in(options.language)
+        entries |= options.entries
+        experiment = parse_experiment(entries, source="the analysis", language=options.language)
         engine.spare(TABLE)
         # It stays open for the caller, unless something above was refused.
         stack.pop_all()
@@ -129,19 +129,36 @@ def _entries(engine: Engine, options: TableOptions, name: str) -> dict[str, Any]
     columns = Columns(engine)
     variant = columns.named(options.variant)
     unit = ROW_UNIT if options.unit is None else columns.named(options.unit)
+    is_decimal = options.unit is not None and columns.check_id(unit)
     counts = _counts(engine, variant)
     if "variants" not in options.entries:
         check_spelled_once(f"column {variant!r}", counts, _JOIN)
     control = control_of(options.control, list(options.entries.get("variants", counts)))
     weights, whence = weights_of(options.weights, counts)
+    questions = []
+    if options.control is None and not is_usual_control(control):
+        questions.append(
+            f"control: is it {control!r}, the first by name? Say so: "
+            + options.option(f"--control {shlex.quote(control)}", f"control={control!r}")
+        )
+    if whence == "observed":
+        shares = {name: float(f"{n / sum(counts.values()):.2g}") for name, n in counts.items()}
+        listed = ",".join(f"{name}={share}" for name, share in shares.items())
+        questions.append(
+            f"weights: was the split planned as uneven as it is ({listed})? Say what was planned: "
+            + options.option(f"--weights {shlex.quote(listed)}", f"weights={shares}")
+        )
     metrics, covariates = measures_of(engine, columns, options)
+    log = {"columns": {"variant": variant}, "covariates": covariates}
+    log |= {"query": cast_query({unit: "bigint"})} if is_decimal else {}
     return {
         "name": name,
+        "questions": questions,
         "unit": unit,
         "control": control,
         "weights": whence,
         "variants": {label: {"weight": weights[label]} for label in counts},
-        "logs": {"units": {"columns": {"variant": variant}, "covariates": covariates}},
+        "logs": {"units": log},
         "inference": {"adjust": "cuped" if covariates else "none"},
         "segments": segments_of(columns, options.segments),
         "metrics": metrics,
@@ -155,8 +172,13 @@ def _counts(engine: Engine, column: str) -> dict[str, int]:
         f"select {value}, count(*) from {TABLE} where {value} <> '' "
         f"group by {value} order by {value} limit {_MOST_VARIANTS + 1}"
     )
-    if not 2 <= len(rows) <= _MOST_VARIANTS:
-        what = "more than 20 values" if len(rows) > 1 else f"{len(rows)} values"
-        hint = "name the column that says which variant a unit is in"
-        raise LogError(f"column {column!r} has {what}, so it is no variant", hint)
-    return {str(variant): whole(count) for variant, count in rows}
+    if 2 <= len(rows) <= _MOST_VARIANTS:
+        return {str(variant): whole(count) for variant, count in rows}
+    if not row_count(engine, TABLE):
+        raise LogError("the table has no rows", "was it filtered, or read, as it was meant?")
+    if len(rows) == 1:
+        what = f"one value, {str(rows[0][0])!r}, so there is nothing to compare it with"
+        raise LogError(f"column {column!r} has {what}", "a table needs the rows of control too")
+    what = f"more than {_MOST_VARIANTS} values" if rows else "no value in any row"
+    hint = "name the column that says which variant a unit is in"
+    raise LogError(f"column {column!r} has {what}, so it is no variant", hint)

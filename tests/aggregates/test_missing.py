@@ -172,7 +172,7 @@ def test_refused_values_are_counted_by_variant(impressions: pd.DataFrame) -> Non
             ask(logs=frames)
         assert "metric 'spent'" in str(caught.value)
         assert f"{counts.a:,} in a, {counts.b:,} in b" in str(caught.value)
-        assert 'missing = "drop" in [[metrics]]' in str(caught.value.hint)
+        assert 'missing = "drop" in `metrics`' in str(caught.value.hint)
         assert 'missing = "zero"' in str(caught.value.hint)
     whole = impressions.assign(amount=finite(impressions.amount).fillna(1))
     assert loaded.analyze(logs={"impressions": whole})["spent"].units == 330

@@ -384,7 +384,7 @@ BROKEN = {
         log=replaced(ts=EPOCH),
     ),
     "time_as_text_of_no_format": Broken(
-        ("the times in 'ts' have no format that is known, such as '+0 s'", "ts_format"),
+        ("the times in 'ts' have no format that is known: 2,400 of 2,400, such as", "ts_format"),
         log=replaced(ts="'+' || impression_id || ' s'"),
     ),
     "time_with_days_that_may_be_months": Broken(

@@ -226,7 +226,7 @@ def test_the_command_writes_a_file_that_the_printed_command_runs(
     assert "(1) control: is it 'gate_30'?" in out
     assert "take it out of `questions`" in out
     assert run(monkeypatch, "analyze", output) == 0
-    assert capsys.readouterr().out.startswith("DRAFT: 1 question is open in the experiment file: ")
+    assert capsys.readouterr().out.startswith("DRAFT: 1 question is open: ")
     assert run(monkeypatch, "analyze", output, "--gate") == 6
     assert run(monkeypatch, "init", file, "--output", output) == 2
     assert "is there already" in capsys.readouterr().err

@@ -25,7 +25,7 @@ from tests.report.pages import parse, words
 
 QUESTIONS = ["unit: is it user_id?", "weights: were 1, 1, 1 intended? The counts fit."]
 SAID = (
-    "DRAFT: 2 questions are open in the experiment file: (1) unit: is it user_id?; "
+    "DRAFT: 2 questions are open: (1) unit: is it user_id?; "
     "(2) weights: were 1, 1, 1 intended? The counts fit."
 )
 EXPERIMENT = """

@@ -109,7 +109,8 @@ class TestRule:
             variant = np.repeat(["a", "b"], [1600, 200])
             frame = pd.DataFrame({"user": np.arange(1800), "variant": variant, "spent": spent})
             columns = {"unit": "user", "variant": "variant", "control": "a", "metrics": ["spent"]}
-            (row,) = abeval.analyze(frame, **columns).scorecard
+            weights = {"a": 8, "b": 1}
+            (row,) = abeval.analyze(frame, weights=weights, **columns).scorecard
             assert (row.method, row.status) == ("permutation_moments", "unclear")
             assert row.p_value is not None
             assert row.difference_low is not None

@@ -132,7 +132,7 @@ class SmallLog:
         rows = int(self.cells.sums["c_1"].sum()) + sum(self.cells.nameless)
         return Prepared(
             shape=self.shape,
-            repeats=Repeats(None, 0, 0),
+            repeats=Repeats(None, 0, 0, 0),
             cells=self.cells,
             placed=self.placed(),
             variants=[*self.run.experiment.variants],

@@ -6,6 +6,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
+import abeval
 from abeval.errors import AbevalError
 from tests.logs.small import analyze, aside, small_log, values
 from tests.relations import answer, relation
@@ -181,3 +182,25 @@ def test_rows_without_a_unit_are_duplicates_where_another_id_is_the_same() -> No
     named = repeated(log.drop(columns="request_id").drop_duplicates(["ts", "item_id"]))
     found = analyze(named, unit="row", metrics=["ctr"], cleaning=key)
     assert aside(found)["duplicate"] == 30
+
+
+def test_rows_without_an_id_are_not_duplicates_of_each_other() -> None:
+    """Ids of an old client are null: 1,885 equal rows of other impressions were set aside."""
+    log = small_log()[["user_id", "variant", "click"]].assign(impression_id=np.arange(240))
+    log["impression_id"] = log.impression_id.astype("Int64").where(log.index % 3 > 0)
+    found = analyze(log)
+    assert aside(found) == {"used": 240}
+    check = next(check for check in found.trust if check.name == "impressions_duplicate")
+    assert check.status == "pass"
+    assert "80 have no impression_id" in check.message
+    twice = analyze(pd.concat([log, log[1:2]]))
+    assert aside(twice) == {"used": 240, "duplicate": 1}
+
+
+def test_people_without_an_id_are_rows_without_a_unit() -> None:
+    people = pd.DataFrame({"grp": ["a", "b"] * 200, "bought": [0, 1, 1, 0] * 100})
+    ids = [f"u{i}" if i % 4 else None for i in range(400)]
+    found = abeval.analyze(people.assign(user=ids), unit="user", variant="grp")
+    assert aside(found, "units") == {"used": 300, "null_unit": 100}
+    check = next(check for check in found.trust if check.name == "units_null_unit")
+    assert check.message.startswith("100 of 400 rows without a unit")

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import duckdb
+import numpy as np
 import pandas as pd
 import pytest
 
@@ -254,8 +255,8 @@ def test_variants_in_another_spelling_are_named(tmp_path: Path) -> None:
     assert check.value == pytest.approx(sum(others.values()) / len(log))
     for variant, rows in others.items():
         assert f"{variant!r} ({rows})" in check.message
-    assert '[variants.a] of = ["a", "A "]' in check.remedy
-    assert '[variants.b] of = ["b", "B "]' in check.remedy
+    assert 'variants={"a": {"of": ["a", "A "]}}' in check.remedy
+    assert 'variants={"b": {"of": ["b", "B "]}}' in check.remedy
     (note,) = (note for note in result.notes if "not compared" in note)
     assert "'zz'" in note
     assert "zz" not in check.message
@@ -326,3 +327,38 @@ def test_fields_of_structs_are_columns_by_dotted_names(tmp_path: Path, ending: s
     assert result.segments
     with pytest.raises(LogError, match=r"no column 'user.key' for unit_id"):
         experiment.replace(unit="user.key").analyze()
+
+
+@pytest.mark.parametrize(
+    ("variants", "said", "remedy"),
+    [
+        (
+            {"a": {}, "treatmnt": {}},
+            "nobody is in 'treatmnt', but the impressions have variants that the experiment does "
+            "not name: 'treatment' (120 rows); 'treatmnt' is likely 'treatment'",
+            'variants={"treatmnt": {"of": ["treatment"]}}',
+        ),
+        (
+            {"a": {}, "treatment": {"of": ["treatmnt"]}},
+            "'treatment' (120 rows); 'treatmnt' is likely 'treatment'",
+            'variants={"treatment": {"of": ["treatment"]}}',
+        ),
+        (
+            {"a": {}, "treatment": {}, "challenger": {}},
+            "nobody is in 'challenger': the impressions have rows of the other variants only",
+            "leave out of `variants` what has not started",
+        ),
+    ],
+)
+def test_a_variant_that_nobody_is_in_is_named_with_what_it_may_be(
+    variants: dict[str, Any], said: str, remedy: str
+) -> None:
+    """A misspelt variant was a warning of redirects and bots, its cause in the notes."""
+    log = small_log().assign(user_id=np.arange(240), variant=["a", "treatment"] * 120)
+    result = analyze(log, variants=variants)
+    check = next(check for check in result.trust if check.name == "srm")
+    assert check.status == "fail"
+    assert said in check.message
+    assert remedy in check.remedy
+    assert "bots" not in check.message + check.remedy
+    assert said in result.verdicts[0].sentence

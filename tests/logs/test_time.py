@@ -11,6 +11,7 @@ import pandas as pd
 import pytest
 
 import abeval
+from abeval.errors import AbevalError
 from tests.logs.small import PERIOD, START, analyze, aside, small_log, values
 
 METRICS = ["active_days_per_user", "sessions_per_user", "session_length", "ctr"]
@@ -212,3 +213,58 @@ def test_a_day_lasts_to_its_last_impression() -> None:
     assert loaded.windows(logs={"impressions": without_end}).partial == ("2024-03-03",)
     without_start = log[log["hour"] > 12]
     assert loaded.windows(logs={"impressions": without_start}).partial == ("2024-03-01",)
+
+
+@pytest.mark.parametrize(
+    ("write", "said", "mended"),
+    [
+        (
+            lambda ts: (ts.astype("datetime64[s]").astype("int64")).astype(str),
+            'and time_unit = "s"',
+            {
+                "query": 'select * replace (cast("ts" as bigint) as "ts") from log',
+                "time_unit": "s",
+            },
+        ),
+        (
+            lambda ts: ts.dt.strftime("%d %b %Y %H:%M:%S"),
+            '"%d %b %Y %H:%M:%S" reads \'01 Mar 2024',
+            {"ts_format": "%d %b %Y %H:%M:%S"},
+        ),
+        (
+            lambda ts: ts.dt.strftime("%Y%m%d").astype(int),
+            'of dates such as 20260914, ts_format = "%Y%m%d"',
+            {"ts_format": "%Y%m%d"},
+        ),
+        (
+            lambda ts: ts.astype(str).where(ts.index % 3 > 0, "unknown"),
+            "80 of 240, such as 'unknown'\n  hint: make such values empty",
+            None,
+        ),
+        (
+            lambda ts: ts.astype("datetime64[ms]").astype("int64").astype(float),
+            'where every value is whole, write in logs={"impressions": ...}: query = ',
+            {
+                "query": 'select * replace (cast("ts" as bigint) as "ts") from log',
+                "time_unit": "ms",
+            },
+        ),
+    ],
+)
+def test_a_time_that_cannot_be_read_says_how_it_can(
+    write: Any, said: str, mended: dict[str, str] | None
+) -> None:
+    log = small_log()
+    odd = log.assign(ts=write(log["ts"]))
+    with pytest.raises(AbevalError) as error:
+        analyze(odd, period=PERIOD)
+    assert said in str(error.value)
+    if mended is not None:
+        found = analyze(odd, period=PERIOD, logs={"impressions": mended})
+        assert aside(found) == {"used": len(log)}
+
+
+def test_milliseconds_that_are_read_as_seconds_ask_for_the_unit() -> None:
+    log = small_log()
+    with pytest.raises(AbevalError, match='with time_unit = "s": is it another unit'):
+        timed(log, milliseconds(log), "s")

@@ -8,6 +8,7 @@ from abeval.aggregates.wanted import reads_rows
 from abeval.errors import masked
 from abeval.experiment.metrics import known_metrics, named_metrics
 from abeval.experiment.model import Experiment
+from abeval.experiment.problems import worded
 from abeval.inference import context
 from abeval.inference.compare import Analysis
 from abeval.inference.comparison import Reason
@@ -89,7 +90,17 @@ def trust_checks(analysis: Analysis, aa: AAResult | None = None) -> tuple[Check,
         if row.of in kinds:
             own = row.findings(analysis)
             found += [audits.without_few(analysis, one) for one in own] if row.pairs else own
-    return decided(found, analysis.experiment.trust)
+    language = analysis.experiment.language
+    # Messages may name files, whose addresses may hold secrets.
+    return tuple(
+        replace(
+            one,
+            message=masked(worded(one.message, language)),
+            remedy=worded(one.remedy, language, is_hint=True),
+            threshold_reason=worded(one.threshold_reason, language),
+        )
+        for one in decided(found, analysis.experiment.trust)
+    )
 
 
 def untrusted(
@@ -129,7 +140,7 @@ def check(experiment: Experiment, metrics: Sequence[Metric], aggregates: Aggrega
     analysis = Analysis(experiment, [*metrics, *others], known)
     no_replays = "A/A replays are of `abeval analyze` and `abeval aa`"
     checks = [
-        replace(one, message=no_replays if one.name == groups.AA else masked(one.message))
+        replace(one, message=no_replays) if one.name == groups.AA else one
         for one in trust_checks(analysis)
     ]
     return CheckResult(

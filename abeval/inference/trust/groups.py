@@ -279,7 +279,7 @@ def _no_replays(analysis: Analysis, aa: AAResult | None) -> str:
     if aa is not None:
         return ", ".join(f"{name}: {why}" for name, why in aa.refused.items())
     if not experiment.trust.aa_runs:
-        return "[trust] aa_runs is 0"
+        return "[trust] aa_runs = 0"
     units, fewest = min((aggregates.units_of(name), name) for name in experiment.variants)
     if units < AA_UNITS:
         return f"{fewest} has {units:,} units, fewer than {AA_UNITS}"

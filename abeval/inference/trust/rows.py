@@ -30,7 +30,7 @@ _WHAT = {
 }
 
 _REMEDIES = {
-    "duplicate": "look for events sent or loaded twice; cleaning.duplicate_key says what is equal",
+    "duplicate": "look for rows sent or loaded twice; [cleaning] duplicate_key says what is equal",
     "null_unit": "look for people who are not signed in, and at the join that adds the id",
     "null_time": "look at the format of the times (`ts_format`) and at clients that send none",
     "null_variant": "look for events logged before the assignment, or by services that lack it",
@@ -60,7 +60,8 @@ def left_out(reason: str, log: str = "") -> Callable[[Analysis], Finding]:
     def find(analysis: Analysis) -> Finding:
         options = analysis.experiment.trust
         of = log or analysis.experiment.logs.rows_name
-        found = _set_aside(analysis, of, reason, _WHAT[reason].format(of))
+        rows = "rows" if of == "units" else of
+        found = _set_aside(analysis, of, reason, _WHAT[reason].format(rows))
         found = found._replace(name=f"{of}_{reason}")
         if found.value is None:
             return found
@@ -78,7 +79,10 @@ def left_out(reason: str, log: str = "") -> Callable[[Analysis], Finding]:
 def duplicates(analysis: Analysis) -> Finding:
     """Tell the share of rows that repeat another, where they were looked for."""
     if "duplicates" in analysis.aggregates.facts:
-        return left_out("duplicate")(analysis)
+        found = left_out("duplicate")(analysis)
+        unknown = analysis.aggregates.facts.get("unidentified", 0)
+        also = f"; {unknown:,} have no impression_id, so nobody knows whether these are twice there"
+        return found._replace(calm=f"{found.calm}{also}") if unknown else found
     why, remedy = "rows have no id, so equal rows may be different people", ""
     if analysis.experiment.cleaning.duplicates == "unchecked":
         why, remedy = 'cleaning.duplicates is "unchecked"', 'make it "drop"'
@@ -165,7 +169,7 @@ def crossover(analysis: Analysis) -> Finding:
         reason="each such unit has seen both variants, so that the effect is shrunk by about this "
         "share",
         remedy="look for ids that people share or lose (devices, cookies), for variants dealt out "
-        "anew while the experiment ran, and compare cleaning.crossover",
+        "anew while the experiment ran, and compare [cleaning] crossover",
     )
 
 

@@ -14,10 +14,12 @@ from numpy.typing import ArrayLike
 
 from abeval.aggregates.sums import SEGMENT, SLICE
 from abeval.experiment.model import Experiment
+from abeval.experiment.problems import NOT_JOINED, arms_of, joined_line, near_miss
 from abeval.inference.compare import Analysis
 from abeval.inference.comparison import or_none
 from abeval.inference.trust.finding import Finding, Limits, skipped
 from abeval.logs import placing
+from abeval.logs.accounting import other_variants
 from abeval.logs.placing import Entered, Stretch, Stretches, entered_by, planned_splits
 from abeval.results import Check
 from abeval.results import format as fmt
@@ -51,6 +53,9 @@ _EVERYWHERE = (
 )
 
 _IN_SEGMENT = "look at assignment, redirect and logging there, such as of one client's release"
+
+_LISTED = 5
+"""Variants that the experiment does not name are listed up to these."""
 
 _NAMED = 0.01
 """A stretch, a place or an hour is named in the message where its p-value is smaller."""
@@ -246,12 +251,38 @@ def srm_check(analysis: Analysis) -> Finding:
     except Refusal as refusal:
         return Finding(None, f"sample ratio: {refusal}", least="fail", remedy=LOST)
     p_value, alarm = split.test.p_value, split.alarm
+    remedy = f"{LOST}{split.remedy}"
     if empty := [name for name in experiment.variants if aggregates.units_of(name) == 0]:
-        alarm = f"no units in {', '.join(empty)}; {alarm}"
-    if p_value < _NAMED and (where := _where(analysis)):
+        alarm, remedy = _nobody(analysis, empty)
+    elif p_value < _NAMED and (where := _where(analysis)):
         alarm = f"{alarm}; {where}"
     calm = f"units match the weights{split.where}: {split.listed}"
-    return Finding(p_value, calm, alarm, remedy=f"{LOST}{split.remedy}")
+    return Finding(p_value, calm, alarm, remedy=remedy)
+
+
+def _nobody(analysis: Analysis, empty: Sequence[str]) -> tuple[str, str]:
+    """Say which variants of the log those without a unit may be, and what to do."""
+    experiment, aggregates = analysis.experiment, analysis.aggregates
+    rows_of = other_variants(aggregates.facts)
+    others = {name.removesuffix(NOT_JOINED): rows for name, rows in rows_of.items()}
+    log, arms = experiment.logs.rows_name, arms_of(experiment.variants)
+    nobody = f"nobody is in {fmt.listing([repr(name) for name in empty])}"
+    if not others:
+        return (
+            f"{nobody}: the {log} have rows of the other variants only",
+            f"leave out of [variants] what has not started; else look for {log} that are missing, "
+            "and at the assignment",
+        )
+    listed = fmt.listing([f"{name!r} ({others[name]:,} rows)" for name in [*others][:_LISTED]])
+    wanted = [arm for name in empty for arm in arms[name]]
+    near = {arm: name for arm in wanted for name in others if f"`{name}`" in near_miss(arm, others)}
+    meant = "".join(f"; {arm!r} is likely {name!r}" for arm, name in near.items())
+    likely = [*near.values()][:1] or [*others][:1]
+    return (
+        f"{nobody}, but the {log} have variants that the experiment does not name: {listed}{meant}",
+        f"write the names under [variants] as the {log} have them, or which of these names one "
+        f"joins, such as {joined_line(empty[0], likely)}",
+    )
 
 
 def _split(analysis: Analysis) -> _Split:
