@@ -83,7 +83,7 @@ def prepare(
     repeats = find_repeats(engine, log, experiment.cleaning)
     join = joins.click_join(experiment, shape)
     try:
-        _write_views(run, shape, join)
+        write_views(run, shape, join)
         run.step("units and days")
         checks.check_positions(metrics, shape, engine)
         write_sums(run, shape)
@@ -110,7 +110,7 @@ def prepare(
     )
 
 
-def _write_views(run: Run, shape: LogShape, join: Sequence[str]) -> None:
+def write_views(run: Run, shape: LogShape, join: Sequence[str]) -> None:
     """Create the views and tables up to `logged`, in the order in which one reads another."""
     experiment, engine = run.experiment, run.engine
     engine.view("experiment", views.experiment_view(experiment))

@@ -5,11 +5,12 @@ from contextlib import closing
 from dataclasses import replace
 from datetime import date
 from fractions import Fraction
+from math import prod
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from abeval.aggregates.aggregates import Aggregates, VariantUnits
-from abeval.aggregates.sums import DAY, MOMENT_COLUMNS, PRODUCTS, WHOLE
+from abeval.aggregates.sums import DAY, MOMENT_COLUMNS, WHOLE
 from abeval.engines.duckdb import DuckDBEngine
 from abeval.engines.protocol import Cell
 from abeval.engines.sql import quoted
@@ -22,20 +23,44 @@ from abeval.experiment.sources import LogSource
 from abeval.files import real
 from abeval.inference.judge import judge
 from abeval.logs.accounting import DayRows
-from abeval.metrics.definition import ColumnTerm, Metric
+from abeval.metrics.definition import ColumnTerm, Metric, rounding
 from abeval.results.analysis import Result
 from abeval.table.read import control_of, weights_of
 
-STEP = 1e-12
-"""The worth of one counted unit: decimals beyond it are rounded away."""
+STEP = Fraction(1, 10**12)
+"""The worth of one counted unit where no scale says it: decimals beyond it are rounded away."""
 
 LABELS = ("metric", "variant", "n", "day")
+SCALES = ("scale_y", "scale_x", "scale_c")
+"""The worth of 1 in sums of y, x and c; 1 where they are not there."""
 VALUE = ("sum_y", "sum_yy")
 DENOMINATOR = ("sum_x", "sum_xx", "sum_xy")
 BEFORE = ("sum_c", "sum_cc", "sum_cy")
-COLUMNS = (*LABELS, *VALUE, *DENOMINATOR, *BEFORE)
-"""Of a table of sums; `day`, the denominator and the values before are optional."""
 
+_LETTERS = {"y": "y", "x": "x", "y0": "c", "x0": "d", "z": "z"}
+"""What is summed of a unit, as `MOMENT_COLUMNS` has it → its letter in the names of sums."""
+
+
+def column_of(letters: Sequence[str]) -> str:
+    """Name the column with the sum of a product of values.
+
+    Example:
+        >>> column_of("yxx")
+        'sum_xxy'
+    """
+    return f"sum_{''.join(sorted(letters))}"
+
+
+_COUNTED = {
+    name: column_of([_LETTERS[part] for part in name.split("_")])
+    for name in MOMENT_COLUMNS[MOMENT_COLUMNS.index("y") :]
+}
+"""Column of `MOMENT_COLUMNS` → that of a table of sums."""
+
+COLUMNS = (*LABELS, *SCALES, *_COUNTED.values())
+"""Of a table of sums; only labels and values of y are needed."""
+
+_ONE = Fraction(1)
 _ROUNDED = Fraction(1, 10**9)
 """How far rounded sums of equal values may be from what such values have."""
 
@@ -44,6 +69,7 @@ class Summary(NamedTuple):
     """One row: the sums of a metric over the units of a variant, by column.
 
     `day` is the day whose values are summed, over the units active in it; None for the period.
+    `steps` are what whole sums of y, x and c count, where the table says so.
     """
 
     metric: str
@@ -51,6 +77,7 @@ class Summary(NamedTuple):
     day: str | None
     units: int
     sums: Mapping[str, Fraction]
+    steps: Mapping[str, Fraction]
 
 
 _TABLE = "sums_by_metric"
@@ -79,14 +106,19 @@ def read_sums(source: object) -> list[Summary]:
         own = [column for column in COLUMNS if column in known]
         listed = ", ".join(f"cast({quoted(known[c])} as varchar)" for c in own)
         rows = engine.rows(f"select {listed} from {_TABLE}")
+    return summaries(own, rows, name)
+
+
+def summaries(columns: Sequence[str], rows: Sequence[Sequence[object]], name: str) -> list[Summary]:
+    """Check rows of texts, of these columns, and return them as numbers."""
     if not rows:
         raise LogError(f"{name} has no rows", f"give one row a metric and variant: {_FORM}")
-    summaries = [
-        _summary(dict(zip(own, row, strict=True)), f"{name}, row {i}")
+    checked = [
+        _summary(dict(zip(columns, row, strict=True)), f"{name}, row {i}")
         for i, row in enumerate(rows, start=1)
     ]
-    _check_rows(summaries, name)
-    return summaries
+    _check_rows(checked, name)
+    return checked
 
 
 def _check_columns(known: Mapping[str, str], name: str) -> None:
@@ -98,7 +130,9 @@ def _check_columns(known: Mapping[str, str], name: str) -> None:
         if column not in COLUMNS:
             hint = suggestion(column, COLUMNS)
             what = f"{name} has a column {column!r} that sums do not have{hint}"
-            before = f"of values before the period {', '.join(BEFORE)}"
+            before = (
+                f"of values before the period {', '.join(BEFORE)}; products of three sum_yyy, …"
+            )
             raise LogError(what, f"its columns: {_FORM}; {before}")
     for group in (DENOMINATOR, BEFORE):
         lacking = [column for column in group if column not in known]
@@ -115,7 +149,11 @@ def _summary(row: Mapping[str, object], where: str) -> Summary:
     units = _number(row, "n", where)
     if units is None or units < 0 or units.denominator != 1:
         raise LogError(f"{where}: n is {row['n']!r}, not a number of units")
-    sums = {c: x for c in COLUMNS[len(LABELS) :] if (x := _number(row, c, where)) is not None}
+    given = {c: x for c in COLUMNS[len(LABELS) :] if (x := _number(row, c, where)) is not None}
+    steps = {name[-1]: given.pop(name) for name in SCALES if name in given}
+    if any(step <= 0 for step in steps.values()):
+        raise LogError(f"{where}: a scale is not above 0", "it is the worth of 1 in the sums")
+    sums = {name: x * _worth(name, steps) for name, x in given.items()}
     for group in (VALUE, DENOMINATOR, BEFORE):
         missing = [name for name in group if name not in sums]
         if missing and (group == VALUE or len(missing) < len(group)):
@@ -126,7 +164,7 @@ def _summary(row: Mapping[str, object], where: str) -> Summary:
                 f"{where}: {square} is smaller than {total}² / n, which no values have",
                 f"{square} is the sum of the squares of each unit's own total",
             )
-    return Summary(metric, variant, _day(row, where), int(units), sums)
+    return Summary(metric, variant, _day(row, where), int(units), sums, steps)
 
 
 def _number(row: Mapping[str, object], name: str, where: str) -> Fraction | None:
@@ -218,10 +256,12 @@ def of_experiment(
     own = {m.name: _of_sums(m, by_metric[m.name]) for m in metrics}
     ratios = {m.name: m.per is not None for m in own.values() if m is not None}
     used = [row for row in rows if row.metric in ratios]
+    steps = {name: _steps(by_metric[name]) for name in ratios}
+    rows_of = [_moments(row, ratios[row.metric], steps[row.metric]) for row in used]
     units = _units(used)
     others = sorted({row.metric for row in rows} - {*own})
     return [own[metric.name] or metric for metric in metrics], Aggregates(
-        moments=[_moments(row, ratios[row.metric]) for row in used],
+        moments=rows_of,
         units=[VariantUnits(name, n, 0) for name, n in units.items()],
         days=_days(used),
         refused={m: (_missing(by_metric[m], m),) for m in own if m not in ratios},
@@ -268,9 +308,25 @@ def _of_sums(metric: Metric, rows: Sequence[Summary]) -> Metric | None:
     is_ratio = metric.kind == "ratio"
     if not rows or not metric.is_mean_or_ratio or (DENOMINATOR[0] in rows[0].sums) != is_ratio:
         return None
-    term = ColumnTerm("sum", STEP)
+    steps = _steps(rows)
+    value, per = (
+        ColumnTerm(
+            "sum", float(steps[letter]), rounded=steps[letter] != STEP and rounding(metric) > 0
+        )
+        for letter in "yx"
+    )
     bare = replace(metric, needs=frozenset(), left_out=(), zeros=(), covariates=())
-    return replace(bare, value=term, per=term if is_ratio else None)
+    return replace(bare, value=value, per=per if is_ratio else None)
+
+
+def _steps(rows: Sequence[Summary]) -> Mapping[str, Fraction]:
+    """Return what one counted unit of each letter is worth: as the table says, or very little."""
+    steps = dict(rows[0].steps)
+    is_one = all(row.steps == steps for row in rows)
+    if not is_one or "y" not in steps or steps.get("c", steps["y"]) != steps["y"]:
+        return dict.fromkeys("yxcd", STEP)
+    x = steps.get("x", steps["y"])
+    return {"y": steps["y"], "x": x, "c": steps["y"], "d": x}
 
 
 def _missing(rows: Sequence[Summary], name: str) -> str:
@@ -281,29 +337,48 @@ def _missing(rows: Sequence[Summary], name: str) -> str:
     return f"sums of {name} as it is defined: they have {has}"
 
 
-_COUNTED = {
-    **dict(zip((*VALUE, *DENOMINATOR), ("y", "y_y", "x", "x_x", "y_x"), strict=True)),
-    **dict(zip(BEFORE, ("y0", "y0_y0", "y_y0"), strict=True)),
-}
-"""Column of a table of sums → that of `MOMENT_COLUMNS`."""
+def _moments(row: Summary, is_ratio: bool, steps: Mapping[str, Fraction]) -> tuple[Cell, ...]:
+    """Return a row of `MOMENT_COLUMNS`; products of three only where all of them are known."""
+    known = _known(row, is_ratio)
 
+    def total(name: str) -> str | None:
+        letters = [_LETTERS[part] for part in name.split("_")]
+        past = "z" in letters and len(letters) == 3 and {*"cd"} & {*letters}
+        letters = _factors(letters, is_ratio)
+        if not letters:
+            return str(row.units)
+        column = column_of(letters)
+        if past or not known.issuperset(letters):
+            return "0"
+        return str(round(row.sums[column] / _worth(column, steps))) if column in row.sums else None
 
-def _moments(row: Summary, is_ratio: bool) -> tuple[Cell, ...]:
-    """Return a row of `MOMENT_COLUMNS`; products of three are not known."""
-    values = {_COUNTED[name]: round(x / _worth(name)) for name, x in row.sums.items()}
-    if not is_ratio:
-        values |= {"x": row.units, "x_x": row.units, "y_x": values["y"]}
-        values |= {"x_y0": values["y0"]} if "y0" in values else {}
-    sums = ("y", "x", "y0", "x0", "z", *map("_".join, PRODUCTS))
     labels = (row.metric, WHOLE if row.day is None else DAY, row.day or "", row.variant, "0")
-    thirds = [None] * (len(MOMENT_COLUMNS) - len(labels) - 1 - len(sums))
-    return (*labels, row.units, *(str(values.get(name, 0)) for name in sums), *thirds)
+    totals = {name: total(name) for name in _COUNTED}
+    if None in totals.values():
+        totals |= {name: None for name in totals if name.count("_") == 2}
+    return (*labels, row.units, *totals.values())
 
 
-def _worth(name: str) -> Fraction:
-    """Return what one counted unit of a sum is worth, or of a sum of products."""
-    step = Fraction(1, 10**12)
-    return step if len(name) == len("sum_y") else step * step
+def _factors(letters: Sequence[str], is_ratio: bool) -> list[str]:
+    """Leave out factors that are 1: the denominator of a mean, and z of z · z, which is 0 or 1."""
+    own = [letter for letter in letters if letter != "z" and (is_ratio or letter != "x")]
+    return [*own, "z"] if "z" in letters else own
+
+
+def _known(row: Summary, is_ratio: bool) -> set[str]:
+    """Find the values of which a row has the sum, and that of each product of two."""
+    known = set[str]()
+    for letter in "yxcdz" if is_ratio else "ycz":
+        products = (_factors([letter, other], is_ratio) for other in {*known, letter})
+        if all(column_of(one) in row.sums for one in ([letter], *products)):
+            known.add(letter)
+    return known
+
+
+def _worth(column: str, steps: Mapping[str, Fraction]) -> Fraction:
+    """Return what 1 in a column of sums is worth."""
+    of_letter = {"d": steps.get("x", _ONE), "z": _ONE, **steps}
+    return prod((of_letter.get(letter, _ONE) for letter in column[len("sum_") :]), start=_ONE)
 
 
 def _units(rows: Sequence[Summary]) -> dict[str, int]:
@@ -334,9 +409,16 @@ def _notes(
 ) -> Iterable[str]:
     yield (
         f"The numbers are from the sums in {source}: duplicates, crossovers and clicks without an "
-        "impression cannot be checked, nor whether each unit is counted once. Sums have no third "
-        "moments, so skewed values are judged by the usual tests."
+        "impression cannot be checked, nor whether each unit is counted once."
     )
+    bare = dict.fromkeys(
+        row.metric for row in rows if row.day is None and "sum_yyy" not in row.sums
+    )
+    if bare:
+        yield (
+            "Sums without third moments (sum_yyy, …) cannot tell skewed values, which are judged by "
+            f"the usual tests: {', '.join(bare)}."
+        )
     uneven = dict.fromkeys(
         row.metric for row in rows if row.day is None and row.units != units[row.variant]
     )

@@ -1,0 +1,453 @@
+"""Write one statement of an experiment's sums over the tables of a warehouse, and judge its rows.
+
+The views and queries are those of an analysis, made on empty tables of the logs' columns. At the
+door each column is cast to one of few types, so that the rest needs to know nothing of the tables.
+"""
+
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import closing
+from dataclasses import dataclass, replace
+from itertools import combinations_with_replacement
+from typing import NamedTuple
+
+from sqlglot import exp
+from sqlglot.errors import SqlglotError
+
+from abeval.assignment import SLOTS, Assignment
+from abeval.engines import statement
+from abeval.engines.duckdb import DuckDBEngine
+from abeval.engines.sources import files_of_experiment, relation_of
+from abeval.engines.sql import by_value, literal, query, quoted
+from abeval.engines.statement import Recorder
+from abeval.engines.transpile import known_dialect
+from abeval.engines.warehouse import connect
+from abeval.engines.warehouse_rules import strange
+from abeval.errors import ExperimentError, LogError, QueryError
+from abeval.experiment.metrics import named_metrics
+from abeval.experiment.model import Experiment
+from abeval.experiment.sources import ROW_UNIT, LogSource
+from abeval.inference.judge import judge
+from abeval.logs import checks, joins, views
+from abeval.logs.mapping import LogColumns, map_columns
+from abeval.logs.prepare import write_views
+from abeval.logs.run import Run
+from abeval.logs.shape import LogShape, shape_of
+from abeval.metrics.definition import UNIT_DAY, Metric, RowTerm, Term, row_terms, scales
+from abeval.metrics.row_text import columns_of, is_plain
+from abeval.progress import Step
+from abeval.results.analysis import Result
+from abeval.table import sums
+
+TESTED = ("duckdb", "postgres", "clickhouse")
+"""Dialects in which abeval's tests run the statement."""
+
+TypesOf = Callable[[str], Mapping[str, str]]
+"""Returns the types of a table's columns, in the words of its dialect."""
+
+_READ = ("impressions", "units", "clicks", "items", "exposures")
+_END = {"clickhouse": "settings join_use_nulls = 1, prefer_column_name_to_alias = 1\n"}
+_HERE = "let abeval read the logs"
+
+_KINDS = {
+    "BIGINT": "TINYINT SMALLINT INT BIGINT UTINYINT USMALLINT UINT",
+    "HUGEINT": "UBIGINT INT128 UINT128 INT256 UINT256",
+    "DOUBLE": "FLOAT DOUBLE",
+    "BOOLEAN": "BOOLEAN",
+    "DATE": "DATE DATE32",
+    "TIMESTAMP": "TIMESTAMP TIMESTAMPNTZ TIMESTAMP_S TIMESTAMP_MS TIMESTAMP_NS",
+    "TIMESTAMPTZ": "TIMESTAMPTZ TIMESTAMPLTZ DATETIME DATETIME64",
+    "VARCHAR": "VARCHAR TEXT CHAR NCHAR NVARCHAR UUID ENUM ENUM8 ENUM16 FIXEDSTRING USERDEFINED",
+}
+"""DuckDB's type of a column in the statement → names that SQLGlot has for those of warehouses."""
+
+_KIND = {name: kind for kind, names in _KINDS.items() for name in names.split()}
+_TIMES = ("TIMESTAMP", "TIMESTAMPTZ", "DATE")
+
+
+class SumsStatement(NamedTuple):
+    """One statement, the names of its columns, and why it has no sums of some metrics."""
+
+    text: str
+    columns: Sequence[str]
+    refused: Mapping[str, str]
+
+
+def analyzed(experiment: Experiment, uri: str, step: Step) -> tuple[Result, int, int]:
+    """Send the statement to a warehouse, and judge its sums; return how many rows and bytes came.
+
+    Raises:
+        ExperimentError: Sums cannot give what the experiment asks for.
+        QueryError: The warehouse does not answer.
+    """
+    step("connecting")
+    with closing(connect(uri)) as warehouse:
+        made = sums_statement(experiment, warehouse.dialect, warehouse.types)
+        step("sums in the warehouse")
+        rows = warehouse.ask(made.text)
+    step("inference")
+    metrics, aggregates = sums.of_experiment(
+        experiment,
+        named_metrics(experiment),
+        sums.summaries(made.columns, rows, "the warehouse's answer"),
+        "the warehouse",
+    )
+    refused = {name: (made.refused.get(name, why[0]),) for name, why in aggregates.refused.items()}
+    result = judge(experiment, metrics, replace(aggregates, refused=refused))
+    return result, len(rows), sum(len((cell or "").encode()) for row in rows for cell in row)
+
+
+def sums_statement(
+    experiment: Experiment, dialect: str, types_of: TypesOf | None = None
+) -> SumsStatement:
+    """Write the statement in a dialect; without `types_of` the logs are files, as a sample.
+
+    Raises:
+        ExperimentError: One statement cannot do what the experiment asks for.
+    """
+    known_dialect(dialect)
+    _check_supported(experiment)
+    refused = dict(_refused(experiment))
+    # What a definition leaves out is not counted.
+    metrics = [
+        replace(metric, left_out=(), zeros=())
+        for metric in named_metrics(experiment)
+        if metric.name not in refused
+    ]
+    # A table of units beside the impressions has covariates only.
+    units = experiment.logs.units if experiment.of_units else None
+    logs = experiment.logs.model_copy(update={"units": units, "events": {}})
+    bare = experiment.model_copy(update={"logs": logs, "segments": {}, "cuts": {}})
+    with closing(Recorder()) as recorder:
+        writer = _Writer(bare, dialect, recorder, types_of)
+        tables, shape = writer.write_logs(metrics)
+        refused |= {
+            metric.name: f"the logs have no {', '.join(sorted(lacking))}"
+            for metric in metrics
+            if (lacking := metric.needs - shape.needs_met(bare.unit))
+        }
+        metrics = [metric for metric in metrics if metric.name not in refused]
+        if not metrics:
+            listed = "; ".join(f"{name}: {why}" for name, why in refused.items())
+            raise ExperimentError(f"sums can give none of the metrics: {listed}", _HERE)
+        writer.write_totals(shape)
+        columns = writer.write_answer(shape, metrics)
+        text = statement.joined(recorder.relations["answer"], dialect, tables)
+    if unknown := statement.undefined(text):
+        what = f"there is no SQL of {', '.join(unknown)} for {dialect}"
+        raise QueryError(what, "use postgres, clickhouse, or times in UTC as whole numbers")
+    heading = "sums by metric, variant and day"
+    unverified = f"unverified: not run on {dialect} by abeval's tests"
+    notes = [
+        f"{heading}; abeval's tests run it" if dialect in TESTED else unverified,
+        f"{heading} of the experiment {experiment.name!r}: save the rows as a CSV file, then",
+        "abeval analyze EXPERIMENT.toml --sums FILE",
+        *(f"not among them: {name}: {why}" for name, why in refused.items()),
+    ]
+    lines = [f"-- {' '.join(note.split())}\n" for note in notes]
+    return SumsStatement("".join([*lines, text, _END.get(dialect, "")]), columns, refused)
+
+
+def _check_supported(experiment: Experiment) -> None:
+    """Refuse, by name, what one statement cannot do."""
+    cleaning, logs = experiment.cleaning, experiment.logs
+    named = {name: log for name, log in logs.named.items() if name in _READ}
+    needs = {
+        "assignment by a rule, unless the log has variants and crossover is 'exclude'": (
+            experiment.assigns and cleaning.crossover != "exclude"
+        ),
+        "cleaning.duplicate_key, for warehouses order rows in different ways": (
+            cleaning.duplicate_key is not None
+        ),
+        **{f"logs.{name}.query": log.query is not None for name, log in named.items()},
+        **{f"logs.{name}.ts_zone": log.ts_zone is not None for name, log in named.items()},
+    }
+    refused = [name for name, is_there in needs.items() if is_there]
+    for name, log in named.items():
+        if log.where is not None and (odd := _strange(log.where)):
+            refused.append(f"`{odd}` in logs.{name}.where, which warehouses may compute otherwise")
+    if refused:
+        raise ExperimentError(f"one statement cannot give: {'; '.join(refused)}", _HERE)
+
+
+def _refused(experiment: Experiment) -> Iterator[tuple[str, str]]:
+    """Say which metrics one statement has no sums of, and why."""
+    adjusts = experiment.inference.adjust != "none"
+    for metric in named_metrics(experiment):
+        terms = row_terms(metric)
+        odd = next((odd for term in terms if (odd := _strange(term.expression))), None)
+        if not metric.is_mean_or_ratio or metric.source != UNIT_DAY or metric.among:
+            yield metric.name, f"{metric.source.title} are no sums of rows"
+        elif adjusts and len(metric.covariates) > experiment.of_units:
+            yield metric.name, "it has several covariates"
+        elif odd:
+            yield metric.name, f"warehouses may compute `{odd}` otherwise"
+
+
+def _strange(text: str) -> str | None:
+    """Return the part of an expression that is not known to mean the same in a warehouse."""
+    if "ts" in columns_of(text):
+        return "ts"
+    if is_plain(text):
+        return None
+    from abeval.metrics.expressions import parse_expression
+
+    return strange(parse_expression(text))
+
+
+@dataclass(frozen=True)
+class _Writer:
+    """Makes the relations of the statement, one after the other, on empty tables."""
+
+    experiment: Experiment
+    dialect: str
+    recorder: Recorder
+    types_of: TypesOf | None
+
+    def write_logs(self, metrics: Sequence[Metric]) -> tuple[list[str], LogShape]:
+        """Write the logs and their canonical views; return the names of the tables."""
+        experiment, recorder = self.experiment, self.recorder
+        named = {name: log for name, log in experiment.logs.named.items() if name in _READ}
+        tables = {name: _table(name, log) for name, log in named.items()}
+        columns = {name: self._write_log(name, log, tables[name]) for name, log in named.items()}
+        checks.check_opened(experiment, columns)
+        shape = shape_of(experiment, metrics, columns)
+        log = shape.impressions
+        kinds = {name.lower(): kind for name, kind in log.types.items()}
+        if times := [name for name in shape.own_columns if kinds[name.lower()] in _TIMES]:
+            raise ExperimentError(f"sums cannot read column {times[0]!r}, which is a time", _HERE)
+        recorder.view("kept_impressions", _kept(experiment, log))
+        write_views(Run(experiment, recorder), shape, joins.click_join(experiment, shape))
+        return [table.name for table in tables.values()], shape
+
+    def _write_log(self, name: str, log: LogSource, table: exp.Table) -> LogColumns:
+        """Write the rows of a log as `raw_NAME`, and map its columns."""
+        experiment, recorder = self.experiment, self.recorder
+        kinds = self._kinds(name, log)
+        unit = experiment.unit
+        column = log.columns.get("unit_id", unit).lower()
+        lacks = name == "clicks" and column not in {own.lower() for own in kinds}
+        has_unit = not lacks and name != "items" and unit != ROW_UNIT
+        columns = map_columns(name, log, kinds, unit if has_unit else None)
+        mapped = {own: canonical for canonical, own in columns.mapped.items()}
+        for own in mapped:
+            # A warehouse need not read a boolean as a number.
+            if kinds[own] == "BOOLEAN" and mapped[own] not in ("variant", "category"):
+                kinds[own] = "INTEGER"
+            if kinds[own] == "DOUBLE" and mapped[own] == "variant":
+                what = f"logs.{name}: variants in {own!r} are numbers with a fraction"
+                raise LogError(what, "engines write these as different texts: map another column")
+        listed = ", ".join(
+            f"{self._cast(c, k, c in mapped)} as {quoted(c)}" for c, k in kinds.items()
+        )
+        raw = relation_of("raw", name)
+        door = raw if log.where is None else relation_of("log", name)
+        empty = ", ".join(f"cast(null as {kind}) as {quoted(c)}" for c, kind in kinds.items())
+        recorder.table(door, f"select {empty} where 1 = 0")
+        sql = f"select {listed} from {table.sql('duckdb')}"
+        recorder.relations[door] = statement.Relation(door, sql, list(kinds), {})
+        if log.where is not None:
+            from abeval.metrics.expressions import with_columns
+
+            own_name = {own.lower(): own for own in kinds}
+            where = with_columns(log.where, lambda own: own_name.get(own.lower(), own))
+            recorder.view(raw, f"select * from {door} where coalesce(({where}), false)")
+        return map_columns(name, log, kinds, unit if has_unit else None)
+
+    def _kinds(self, name: str, log: LogSource) -> dict[str, str]:
+        """Find DuckDB's type of each column, by the warehouse or by a sample in files."""
+        if log.table is None or log.database is not None:
+            with closing(DuckDBEngine(folder=self.experiment.folder)) as engine:
+                engine.confine(files_of_experiment(self.experiment))
+                engine.add_log("log", log.with_unit(self.experiment.unit))
+                types, dialect = engine.columns("log"), "duckdb"
+        elif self.types_of is not None:
+            types, dialect = self.types_of(log.table), self.dialect
+        else:
+            what = f"logs.{name}: the columns of table {log.table!r} are not known here"
+            raise ExperimentError(what, "give --connect URI, or as `path` a sample of it in files")
+        return {column: _kind(text, dialect) for column, text in types.items()}
+
+    def _cast(self, column: str, kind: str, is_mapped: bool) -> str:
+        """Write a column of a table in its type: text in binary order, times in UTC."""
+        own = quoted(column)
+        if kind == "BLOB":
+            return own
+        if kind == "TIMESTAMPTZ":
+            is_postgres = self.dialect == "postgres"
+            return f"timezone('UTC', {own})" if is_postgres else f"cast({own} as timestamp)"
+        if kind == "VARCHAR" and self.dialect == "postgres":
+            return f'cast({own} as varchar) collate "C"'
+        if kind == "BIGINT" and self.dialect == "clickhouse" and not is_mapped:
+            # Whose products would wrap around, where others raise an error.
+            kind = "hugeint"
+        return f"cast({own} as {kind.lower()})"
+
+    def write_totals(self, shape: LogShape) -> None:
+        """Write the sums of each unit, over the period and by day, with its variant."""
+        experiment, recorder = self.experiment, self.recorder
+        are_units = experiment.of_units or experiment.unit == ROW_UNIT
+        recorder.view("logged_sums", query(f"units/logged_{'rows' if are_units else 'sums'}"))
+        recorder.view("logged_cells", views.logged_cells(experiment, shape))
+        has_days = experiment.period is not None and shape.has_time
+        days = " union all select 1 as is_day" if has_days else ""
+        recorder.view("spans", f"select 0 as is_day{days}")
+        if are_units:
+            recorder.view("unit_totals", query("sums/row_totals"))
+            return
+        recorder.view("shown", query("sums/shown"))
+        if shape.exposures is not None:
+            names = ("variant_low", "variant_high", "first_variant")
+            own = (
+                f"case when e.variant_low is null then s.{n} else e.{n} end as {n}" for n in names
+            )
+            recorder.view(
+                "exposed_units",
+                f"select e.unit_id, {', '.join(own)} from exposed e "
+                "left join shown s on e.unit_id = s.unit_id",
+            )
+        rows = "shown" if shape.exposures is None else "exposed_units"
+        recorder.view(
+            "placed",
+            f"""
+            select unit_id, variant_low <> variant_high as crosses,
+              case when variant_low = variant_high then variant_low
+                when first_variant is not null then first_variant {self._tied()} end as variant
+            from {rows}
+            """,
+        )
+        recorder.view("unit_totals", query("sums/totals"))
+
+    def _tied(self) -> str:
+        """Write where units go of which the log does not tell the first variant."""
+        if self.experiment.ties != "weight":
+            return ""
+        weights = {name: variant.weight for name, variant in self.experiment.variants.items()}
+        drawn = self.recorder.hash60(self.experiment.salt, "cast(unit_id as varchar)")
+        return " ".join(
+            f"when {drawn} % {SLOTS} >= {one.start} and {drawn} % {SLOTS} < {one.stop} "
+            f"then {literal(one.variant)}"
+            for one in Assignment(self.experiment.salt, weights).ranges
+        )
+
+    def write_answer(self, shape: LogShape, metrics: Sequence[Metric]) -> list[str]:
+        """Write the sums of every metric by variant and day; return the names of the columns."""
+        products: dict[tuple[str, ...], str] = {}
+        cells: dict[str, dict[str, str]] = {}
+        for metric in metrics:
+            of_variants = [self._values(shape, metric, name) for name in self.experiment.variants]
+            for letters in _products(of_variants[0]):
+                factors = [tuple(sorted(own[one] for one in letters)) for own in of_variants]
+                names = [products.setdefault(one, f"p_{len(products) + 1}") for one in factors]
+                sql = f"w.{names[0]}"
+                if len({*names}) > 1:
+                    own = dict(zip(self.experiment.variants, names, strict=True))
+                    sql = by_value("w.variant", {name: f"w.{one}" for name, one in own.items()})
+                if len(letters) == 3 or {*letters} & {*"cdz"}:
+                    sql = f"case when w.on_day is null then {sql} end"
+                cells.setdefault(sums.column_of(letters), {})[metric.name] = sql
+        wide = "hugeint" if self.dialect == "duckdb" else "decimal(38, 0)"
+        listed = [
+            f"sum({' * '.join([f'cast({first} as {wide})', *rest])}) as {name}"
+            for (first, *rest), name in products.items()
+        ]
+        self.recorder.view(
+            "wide_sums",
+            f"select variant, on_day, count(*) as units, {', '.join(listed)} from unit_totals "
+            "group by variant, on_day",
+        )
+        scaled = {
+            column: {m.name: literal(repr(scale)) for m in metrics for scale in [_scale(m, place)]}
+            for place, column in enumerate(sums.SCALES)
+        }
+        day = self.recorder.local_time("w.on_day * 86400000", "UTC")
+        columns = {
+            "metric": "m.metric",
+            "variant": "w.variant",
+            "day": f"cast(cast({day} as date) as varchar)",
+            "n": "cast(w.units as varchar)",
+            **{name: by_value("m.metric", own) for name, own in scaled.items()},
+            **{n: f"cast({by_value('m.metric', own)} as varchar)" for n, own in cells.items()},
+        }
+        named = ", ".join(f"({literal(metric.name)})" for metric in metrics)
+        self.recorder.view(
+            "answer",
+            f"select {', '.join(f'{sql} as {name}' for name, sql in columns.items())} "
+            f"from wide_sums w cross join (values {named}) as m (metric)",
+        )
+        return [*columns]
+
+    def _values(self, shape: LogShape, metric: Metric, variant: str) -> dict[str, str]:
+        """Return letter of a sum → the column of the totals that it sums, in one variant."""
+
+        def column(term: Term) -> str:
+            return shape.component(term, variant)
+
+        terms = {"y": metric.value, "x": metric.per}
+        values = {letter: column(term) for letter, term in terms.items() if term is not None}
+        if self.experiment.inference.adjust == "none":
+            return values
+        if self.experiment.of_units:
+            return values | dict(zip("c", map(column, metric.covariates), strict=False))
+        if self.experiment.pre_period is None:
+            return values
+        before = {"y": "c", "x": "d"}
+        return values | {before[one]: f"b_{own}" for one, own in values.items()} | {"z": "is_new"}
+
+
+def _products(letters: Sequence[str]) -> Iterator[tuple[str, ...]]:
+    """List the products of up to three values that an analysis sums."""
+    for size in (1, 2, 3):
+        for product in combinations_with_replacement(letters, size):
+            is_past = size == 3 and {*product} & {*"cd"}
+            if product.count("z") < 2 and not ("z" in product and is_past):
+                yield product
+
+
+def _scale(metric: Metric, place: int) -> float:
+    """Return the worth of one counted unit of y, x or c."""
+    of_unit = [term.scale for term in metric.covariates if isinstance(term, RowTerm)]
+    return (*scales(metric), *of_unit, scales(metric)[0])[place]
+
+
+def _table(name: str, log: LogSource) -> exp.Table:
+    """Read the name of a log's table; of a log in files it is that of the log."""
+    try:
+        return exp.to_table(log.table or name, dialect="duckdb")
+    except SqlglotError:
+        raise ExperimentError(f"logs.{name}.table: {log.table!r} is no name of a table") from None
+
+
+def _kind(text: str, dialect: str) -> str:
+    """Return DuckDB's type of a column in the statement; BLOB for what it does not read.
+
+    Example:
+        >>> [_kind(one, "postgres") for one in ("character varying(20)", "numeric(9,2)", "json")]
+        ['VARCHAR', 'DOUBLE', 'BLOB']
+        >>> _kind("LowCardinality(Nullable(String))", "clickhouse")
+        'VARCHAR'
+    """
+    while bare := re.fullmatch(r"(?:Nullable|LowCardinality)\((.*)\)", text):
+        text = bare[1]
+    try:
+        kind = exp.DataType.build(text, dialect=dialect, udt=True)
+    except SqlglotError:
+        return "BLOB"
+    if kind.this == exp.DataType.Type.DECIMAL:
+        is_whole = [part.name for part in kind.expressions][1:] in ([], ["0"])
+        return "HUGEINT" if kind.expressions and is_whole else "DOUBLE"
+    return _KIND.get(kind.this.name, "BLOB")
+
+
+def _kept(experiment: Experiment, log: LogColumns) -> str:
+    """Write the rows of the log without exact duplicates, and without units of several rows."""
+    ids = any(name in log for name in ("impression_id", "unit_id", "request_id"))
+    once = "distinct " if ids and experiment.cleaning.duplicates == "drop" else ""
+    kept = f"select {once}* from {relation_of('raw', log.log)}"
+    if not (experiment.of_units and "unit_id" in log):
+        return kept
+    unit, rows = quoted(log.mapped["unit_id"]), quoted(log.unused("rows_of_unit"))
+    return (
+        f"select * from (select *, count(*) over (partition by {unit}) as {rows} from ({kept}) "
+        f"as once) as counted where {unit} is null or {rows} = 1"
+    )
