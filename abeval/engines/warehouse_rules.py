@@ -78,7 +78,7 @@ def _cast(node: exp.Cast) -> exp.Expr:
     match node.to.this:
         case exp.DataType.Type.BIGINT:
             return _call("accurateCast", node.this, "Nullable(Int64)")
-        case exp.DataType.Type.TIMESTAMP:
+        case exp.DataType.Type.TIMESTAMP | exp.DataType.Type.TIMESTAMPNTZ:
             return _call("toDateTime64", node.this, exp.Literal.number(6), "UTC")
     return node
 

@@ -5,7 +5,7 @@ door each column is cast to one of few types, so that the rest needs to know not
 """
 
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass, replace
 from itertools import combinations_with_replacement
@@ -33,7 +33,8 @@ from abeval.logs.mapping import LogColumns, map_columns
 from abeval.logs.prepare import write_views
 from abeval.logs.run import Run
 from abeval.logs.shape import LogShape, shape_of
-from abeval.metrics.definition import UNIT_DAY, Metric, RowTerm, Term, row_terms, scales
+from abeval.metrics import definition
+from abeval.metrics.definition import PAGE_VIEWS, SESSIONS, UNIT_DAY, Metric, RowTerm, Source, Term
 from abeval.metrics.row_text import columns_of, is_plain
 from abeval.progress import Step
 from abeval.results.analysis import Result
@@ -62,6 +63,9 @@ _KINDS = {
 """DuckDB's type of a column in the statement → names that SQLGlot has for those of warehouses."""
 
 _KIND = {name: kind for kind, names in _KINDS.items() for name in names.split()}
+_SOURCES = (UNIT_DAY, PAGE_VIEWS, SESSIONS)
+"""Whose values are whole numbers in every engine, and add up."""
+
 _TIMES = ("TIMESTAMP", "TIMESTAMPTZ", "DATE")
 
 
@@ -130,7 +134,7 @@ def sums_statement(
         if not metrics:
             listed = "; ".join(f"{name}: {why}" for name, why in refused.items())
             raise ExperimentError(f"sums can give none of the metrics: {listed}", _HERE)
-        writer.write_totals(shape)
+        writer.write_totals(shape, {metric.source for metric in metrics})
         columns = writer.write_answer(shape, metrics)
         text = statement.joined(recorder.relations["answer"], dialect, tables)
     if unknown := statement.undefined(text):
@@ -174,9 +178,9 @@ def _refused(experiment: Experiment) -> Iterator[tuple[str, str]]:
     """Say which metrics one statement has no sums of, and why."""
     adjusts = experiment.inference.adjust != "none"
     for metric in named_metrics(experiment):
-        terms = row_terms(metric)
+        terms = definition.row_terms(metric)
         odd = next((odd for term in terms if (odd := _strange(term.expression))), None)
-        if not metric.is_mean_or_ratio or metric.source != UNIT_DAY or metric.among:
+        if not metric.is_mean_or_ratio or metric.source not in _SOURCES or metric.among:
             yield metric.name, f"{metric.source.title} are no sums of rows"
         elif adjusts and len(metric.covariates) > experiment.of_units:
             yield metric.name, "it has several covariates"
@@ -283,7 +287,7 @@ class _Writer:
             kind = "hugeint"
         return f"cast({own} as {kind.lower()})"
 
-    def write_totals(self, shape: LogShape) -> None:
+    def write_totals(self, shape: LogShape, sources: Collection[Source]) -> None:
         """Write the sums of each unit, over the period and by day, with its variant."""
         experiment, recorder = self.experiment, self.recorder
         are_units = experiment.of_units or experiment.unit == ROW_UNIT
@@ -297,26 +301,48 @@ class _Writer:
             return
         recorder.view("shown", query("sums/shown"))
         if shape.exposures is not None:
-            names = ("variant_low", "variant_high", "first_variant")
-            own = (
-                f"case when e.variant_low is null then s.{n} else e.{n} end as {n}" for n in names
-            )
-            recorder.view(
-                "exposed_units",
-                f"select e.unit_id, {', '.join(own)} from exposed e "
-                "left join shown s on e.unit_id = s.unit_id",
-            )
-        rows = "shown" if shape.exposures is None else "exposed_units"
+            recorder.view("exposed_units", query("sums/exposed_units"))
+        crosses = "variant_low <> variant_high"
+        excludes = f"and not {crosses}" if experiment.cleaning.crossover == "exclude" else ""
+        names = ", ".join(map(literal, experiment.variants))
         recorder.view(
             "placed",
             f"""
-            select unit_id, variant_low <> variant_high as crosses,
-              case when variant_low = variant_high then variant_low
+            with first_shown as (
+              select *, case when not {crosses} then variant_low
                 when first_variant is not null then first_variant {self._tied()} end as variant
-            from {rows}
+              from {"shown" if shape.exposures is None else "exposed_units"}
+            )
+            select unit_id, variant from first_shown where variant in ({names}) {excludes}
             """,
         )
+        self._write_counted(shape, sources)
         recorder.view("unit_totals", query("sums/totals"))
+
+    def _write_counted(self, shape: LogShape, sources: Collection[Source]) -> None:
+        """Write what counts of each unit and day: cells of the log, and rows of other sources."""
+        recorder, own = self.recorder, [*shape.components.values()]
+        columns = {"logged_cells": own}
+        recorder.view(
+            "impressions",
+            "select unit_id, in_period, hour // 24 as day, time_ms, request_id from logged "
+            "where counts and unit_id is not null",
+        )
+        for source in (source for source in _SOURCES[1:] if source in sources):
+            recorder.view(source.name, query(source.query))
+            columns[source.name] = [c for c in recorder.columns(source.name) if c[:2] == "c_"]
+        every = [column for of_source in columns.values() for column in of_source]
+        parts = [
+            "select unit_id, cast(null as varchar) as variant, in_period, day, "
+            f"{', '.join(c if c in has else f'0 as {c}' for c in every)} from {name}"
+            f"{' where set_aside is null' if has is own else ''}"
+            for name, has in columns.items()
+        ]
+        parts.append(
+            "select unit_id, variant, cast(null as boolean) as in_period, "
+            f"cast(null as bigint) as day, {', '.join(f'0 as {c}' for c in every)} from placed"
+        )
+        recorder.view("counted", " union all ".join(parts))
 
     def _tied(self) -> str:
         """Write where units go of which the log does not tell the first variant."""
@@ -407,7 +433,7 @@ def _products(letters: Sequence[str]) -> Iterator[tuple[str, ...]]:
 def _scale(metric: Metric, place: int) -> float:
     """Return the worth of one counted unit of y, x or c."""
     of_unit = [term.scale for term in metric.covariates if isinstance(term, RowTerm)]
-    return (*scales(metric), *of_unit, scales(metric)[0])[place]
+    return (*definition.scales(metric), *of_unit, definition.scales(metric)[0])[place]
 
 
 def _table(name: str, log: LogSource) -> exp.Table:
