@@ -1,7 +1,7 @@
-"""Warehouses that answer one statement: PostgreSQL by ADBC, ClickHouse by HTTP or in this process."""
+"""Warehouses that answer a statement: PostgreSQL by ADBC, ClickHouse by HTTP or in this process."""
 
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any, NamedTuple
 from urllib.parse import SplitResult, unquote, urlsplit
@@ -65,7 +65,8 @@ def _postgresql(uri: str) -> Warehouse:
     def ask(sql: str) -> Rows:
         with _errors("PostgreSQL"), connection.cursor() as cursor:
             cursor.execute(sql)
-            return cursor.fetchall()
+            rows: Rows = cursor.fetchall()
+            return rows
 
     catalog = (
         "select attname::text, format_type(atttypid, atttypmod) from pg_attribute where "
@@ -117,18 +118,19 @@ def _by_http(parts: SplitResult) -> Callable[[str], str]:
 
 def _in_process(folder: str) -> Warehouse:
     with _installed("clickhouse"):
-        from chdb.session import Session
-    session = Session(folder or None)
+        from chdb import session
+    opened: Any = session
+    own = opened.Session(folder or None)
 
     def send(sql: str) -> str:
         with _errors("ClickHouse"):
-            return str(session.query(sql))
+            return str(own.query(sql))
 
-    return _clickhouse(send, session.close)
+    return _clickhouse(send, own.close)
 
 
 @contextmanager
-def _installed(extra: str) -> Any:  # noqa: ANN401 (a context manager's own type)
+def _installed(extra: str) -> Iterator[None]:
     try:
         yield
     except ImportError as error:
@@ -137,7 +139,7 @@ def _installed(extra: str) -> Any:  # noqa: ANN401 (a context manager's own type
 
 
 @contextmanager
-def _errors(name: str) -> Any:  # noqa: ANN401 (a context manager's own type)
+def _errors(name: str) -> Iterator[None]:
     """Turn whatever a driver raises into one message: drivers have no errors in common."""
     try:
         yield

@@ -16,7 +16,7 @@ _KNOWN: tuple[type[exp.Expr], ...] = (
     *(exp.Column, exp.Identifier, exp.Literal, exp.Boolean, exp.Null, exp.Paren),
     *(exp.Add, exp.Sub, exp.Mul, exp.Div, exp.Neg, exp.And, exp.Or, exp.Not, exp.Is),
     *(exp.Between, exp.In, exp.EQ, exp.NEQ, exp.GT, exp.GTE, exp.LT, exp.LTE),
-    *(exp.Case, exp.If, exp.Coalesce, exp.Nullif, exp.Abs),
+    *(exp.Case, exp.If, exp.Coalesce, exp.Nullif, exp.Abs, exp.DataType),
 )
 """What has one meaning everywhere, or raises an error where it has not."""
 
@@ -30,9 +30,15 @@ def strange(tree: exp.Expr) -> str | None:
         >>> strange(parse_one("1 + round(price, 2)"))
         'ROUND(price, 2)'
     """
-    # A subclass may do more than its parent, so only the class itself is known.
-    other = next((node for node in tree.walk() if type(node) not in _KNOWN), None)
+    other = next((node for node in tree.walk() if not _is_known(node)), None)
     return None if other is None else other.sql(dialect="duckdb")
+
+
+def _is_known(node: exp.Expr) -> bool:
+    if type(node) is exp.Cast:
+        return bool(node.to.this == exp.DataType.Type.DOUBLE)
+    # A subclass may do more than its parent, so only the class itself is known.
+    return type(node) in _KNOWN
 
 
 def same_numbers(tree: exp.Query, dialect: str) -> exp.Query:
@@ -58,7 +64,7 @@ def _to_numeric(node: exp.Cast) -> exp.Expr:
 
 
 def _is_wide(node: exp.Cast) -> bool:
-    return node.to.this == exp.DataType.Type.DECIMAL
+    return bool(node.to.this == exp.DataType.Type.DECIMAL)
 
 
 def _as_double(node: exp.Literal) -> exp.Expr:

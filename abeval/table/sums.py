@@ -23,6 +23,7 @@ from abeval.experiment.sources import LogSource
 from abeval.files import real
 from abeval.inference.judge import judge
 from abeval.logs.accounting import DayRows
+from abeval.logs.placing import planned_splits
 from abeval.metrics.definition import ColumnTerm, Metric, rounding
 from abeval.results.analysis import Result
 from abeval.table.read import control_of, weights_of
@@ -266,7 +267,7 @@ def of_experiment(
         days=_days(used),
         refused={m: (_missing(by_metric[m], m),) for m in own if m not in ratios},
         facts={"units": sum(units.values())},
-        notes=tuple(_notes(used, units, others, experiment.segments, source)),
+        notes=tuple(_notes(used, units, others, experiment, source)),
     )
 
 
@@ -283,7 +284,7 @@ def _check_supported(
         f"inference.adjust = {inference.adjust!r} without {', '.join(BEFORE)}": (
             inference.adjust in ("cuped", "regression") and not has_before
         ),
-        "assignment.splits": bool(experiment.schedule),
+        "assignment.splits that change": len(planned_splits(experiment)) > 1,
         **{f"cap of {metric.name}": metric.cap is not None for metric in metrics},
     }
     refused = [name for name, is_there in needs.items() if is_there]
@@ -404,7 +405,7 @@ def _notes(
     rows: Sequence[Summary],
     units: Mapping[str, int],
     others: Sequence[str],
-    segments: Iterable[str],
+    experiment: Experiment,
     source: str,
 ) -> Iterable[str]:
     yield (
@@ -416,8 +417,8 @@ def _notes(
     )
     if bare:
         yield (
-            "Sums without third moments (sum_yyy, …) cannot tell skewed values, which are judged by "
-            f"the usual tests: {', '.join(bare)}."
+            "Without third moments (sum_yyy, …) skewed values are judged by the usual tests: "
+            f"{', '.join(bare)}."
         )
     uneven = dict.fromkeys(
         row.metric for row in rows if row.day is None and row.units != units[row.variant]
@@ -427,5 +428,8 @@ def _notes(
     if others:
         names = ", ".join(others)
         yield f"Sums of metrics that the experiment does not name are not used: {names}."
-    if segments:
-        yield f"Sums have no segments, so these are not shown: {', '.join(segments)}."
+    if experiment.segments:
+        names = ", ".join(experiment.segments)
+        yield f"Sums have no segments, so these are not shown: {names}."
+    if experiment.logs.exposures is not None:
+        yield "Sums do not show whether the split changed while units entered."

@@ -66,6 +66,7 @@ _KIND = {name: kind for kind, names in _KINDS.items() for name in names.split()}
 _SOURCES = (UNIT_DAY, PAGE_VIEWS, SESSIONS)
 """Whose values are whole numbers in every engine, and add up."""
 
+_LOGIC = re.compile(r"\b(and|or|not|is|true|false|when)\b", re.IGNORECASE)
 _TIMES = ("TIMESTAMP", "TIMESTAMPTZ", "DATE")
 
 
@@ -77,8 +78,8 @@ class SumsStatement(NamedTuple):
     refused: Mapping[str, str]
 
 
-def analyzed(experiment: Experiment, uri: str, step: Step) -> tuple[Result, int, int]:
-    """Send the statement to a warehouse, and judge its sums; return how many rows and bytes came.
+def analyzed(experiment: Experiment, uri: str, step: Step) -> Result:
+    """Send the statement to a warehouse, and judge its sums.
 
     Raises:
         ExperimentError: Sums cannot give what the experiment asks for.
@@ -97,8 +98,10 @@ def analyzed(experiment: Experiment, uri: str, step: Step) -> tuple[Result, int,
         "the warehouse",
     )
     refused = {name: (made.refused.get(name, why[0]),) for name, why in aggregates.refused.items()}
-    result = judge(experiment, metrics, replace(aggregates, refused=refused))
-    return result, len(rows), sum(len((cell or "").encode()) for row in rows for cell in row)
+    size = sum(len((cell or "").encode()) for row in rows for cell in row)
+    came = f"{len(rows):,} rows of sums, {size:,} bytes, left the warehouse."
+    notes = (*aggregates.notes, came)
+    return judge(experiment, metrics, replace(aggregates, refused=refused, notes=notes))
 
 
 def sums_statement(
@@ -213,7 +216,10 @@ class _Writer:
         experiment, recorder = self.experiment, self.recorder
         named = {name: log for name, log in experiment.logs.named.items() if name in _READ}
         tables = {name: _table(name, log) for name, log in named.items()}
-        columns = {name: self._write_log(name, log, tables[name]) for name, log in named.items()}
+        texts = [term.expression for metric in metrics for term in definition.row_terms(metric)]
+        columns = {
+            name: self._write_log(name, log, tables[name], texts) for name, log in named.items()
+        }
         checks.check_opened(experiment, columns)
         shape = shape_of(experiment, metrics, columns)
         log = shape.impressions
@@ -224,8 +230,10 @@ class _Writer:
         write_views(Run(experiment, recorder), shape, joins.click_join(experiment, shape))
         return [table.name for table in tables.values()], shape
 
-    def _write_log(self, name: str, log: LogSource, table: exp.Table) -> LogColumns:
-        """Write the rows of a log as `raw_NAME`, and map its columns."""
+    def _write_log(
+        self, name: str, log: LogSource, table: exp.Table, texts: Sequence[str]
+    ) -> LogColumns:
+        """Write the rows of a log as `raw_NAME`, and map its columns; `texts` read them."""
         experiment, recorder = self.experiment, self.recorder
         kinds = self._kinds(name, log)
         unit = experiment.unit
@@ -234,15 +242,18 @@ class _Writer:
         has_unit = not lacks and name != "items" and unit != ROW_UNIT
         columns = map_columns(name, log, kinds, unit if has_unit else None)
         mapped = {own: canonical for canonical, own in columns.mapped.items()}
-        for own in mapped:
+        tests = [log.where] if log.where else []
+        tests += [text for text in texts if _LOGIC.search(text)]
+        logical = {own for text in tests for own in columns_of(text)}
+        for own in [own for own, kind in kinds.items() if kind == "BOOLEAN"]:
             # A warehouse need not read a boolean as a number.
-            if kinds[own] == "BOOLEAN" and mapped[own] not in ("variant", "category"):
+            if mapped.get(own, "") not in ("variant", "category") and own.lower() not in logical:
                 kinds[own] = "INTEGER"
-            if kinds[own] == "DOUBLE" and mapped[own] == "variant":
-                what = f"logs.{name}: variants in {own!r} are numbers with a fraction"
-                raise LogError(what, "engines write these as different texts: map another column")
+        if "variant" in columns and kinds[columns.mapped["variant"]] == "DOUBLE":
+            what = f"logs.{name}: variants in {columns.mapped['variant']!r} have a fraction"
+            raise LogError(what, "engines write these as different texts: map another column")
         listed = ", ".join(
-            f"{self._cast(c, k, c in mapped)} as {quoted(c)}" for c, k in kinds.items()
+            f"{self._cast(own, kind)} as {quoted(own)}" for own, kind in kinds.items()
         )
         raw = relation_of("raw", name)
         door = raw if log.where is None else relation_of("log", name)
@@ -272,7 +283,7 @@ class _Writer:
             raise ExperimentError(what, "give --connect URI, or as `path` a sample of it in files")
         return {column: _kind(text, dialect) for column, text in types.items()}
 
-    def _cast(self, column: str, kind: str, is_mapped: bool) -> str:
+    def _cast(self, column: str, kind: str) -> str:
         """Write a column of a table in its type: text in binary order, times in UTC."""
         own = quoted(column)
         if kind == "BLOB":
@@ -282,9 +293,6 @@ class _Writer:
             return f"timezone('UTC', {own})" if is_postgres else f"cast({own} as timestamp)"
         if kind == "VARCHAR" and self.dialect == "postgres":
             return f'cast({own} as varchar) collate "C"'
-        if kind == "BIGINT" and self.dialect == "clickhouse" and not is_mapped:
-            # Whose products would wrap around, where others raise an error.
-            kind = "hugeint"
         return f"cast({own} as {kind.lower()})"
 
     def write_totals(self, shape: LogShape, sources: Collection[Source]) -> None:
@@ -421,7 +429,7 @@ class _Writer:
         return values | {before[one]: f"b_{own}" for one, own in values.items()} | {"z": "is_new"}
 
 
-def _products(letters: Sequence[str]) -> Iterator[tuple[str, ...]]:
+def _products(letters: Collection[str]) -> Iterator[tuple[str, ...]]:
     """List the products of up to three values that an analysis sums."""
     for size in (1, 2, 3):
         for product in combinations_with_replacement(letters, size):
