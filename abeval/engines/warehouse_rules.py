@@ -64,7 +64,7 @@ def _to_numeric(node: exp.Cast) -> exp.Expr:
 
 
 def _is_wide(node: exp.Cast) -> bool:
-    return bool(node.to.this == exp.DataType.Type.DECIMAL)
+    return node.to.this in (exp.DataType.Type.DECIMAL, exp.DataType.Type.INT128)
 
 
 def _as_double(node: exp.Literal) -> exp.Expr:

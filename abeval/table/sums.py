@@ -143,7 +143,7 @@ def _check_columns(known: Mapping[str, str], name: str) -> None:
 
 
 def _summary(row: Mapping[str, object], where: str) -> Summary:
-    metric, variant = (str(row[name] or "").strip() for name in ("metric", "variant"))
+    metric, variant = (_text(row, name) for name in ("metric", "variant"))
     if not (metric and variant):
         empty = "variant" if metric else "metric"
         raise LogError(f"{where}: {empty} is empty", "name each row's metric and variant")
@@ -168,8 +168,14 @@ def _summary(row: Mapping[str, object], where: str) -> Summary:
     return Summary(metric, variant, _day(row, where), int(units), sums, steps)
 
 
-def _number(row: Mapping[str, object], name: str, where: str) -> Fraction | None:
+def _text(row: Mapping[str, object], name: str) -> str:
+    """Return a cell without spaces around it; warehouses write nothing in these ways."""
     text = str(row.get(name) or "").strip()
+    return "" if text in ("\\N", "NULL") else text
+
+
+def _number(row: Mapping[str, object], name: str, where: str) -> Fraction | None:
+    text = _text(row, name)
     if not text:
         return None
     try:
@@ -179,7 +185,7 @@ def _number(row: Mapping[str, object], name: str, where: str) -> Fraction | None
 
 
 def _day(row: Mapping[str, object], where: str) -> str | None:
-    text = str(row.get("day") or "").strip()
+    text = _text(row, "day")
     if not text:
         return None
     try:

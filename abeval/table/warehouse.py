@@ -97,11 +97,13 @@ def analyzed(experiment: Experiment, uri: str, step: Step) -> Result:
         sums.summaries(made.columns, rows, "the warehouse's answer"),
         "the warehouse",
     )
-    refused = {name: (made.refused.get(name, why[0]),) for name, why in aggregates.refused.items()}
     size = sum(len((cell or "").encode()) for row in rows for cell in row)
-    came = f"{len(rows):,} rows of sums, {size:,} bytes, left the warehouse."
-    notes = (*aggregates.notes, came)
-    return judge(experiment, metrics, replace(aggregates, refused=refused, notes=notes))
+    notes = (
+        *aggregates.notes,
+        *(f"One statement has no sums of {name}: {why}." for name, why in made.refused.items()),
+        f"{len(rows):,} rows of sums, {size:,} bytes, left the warehouse.",
+    )
+    return judge(experiment, metrics, replace(aggregates, notes=notes))
 
 
 def sums_statement(
@@ -184,7 +186,7 @@ def _refused(experiment: Experiment) -> Iterator[tuple[str, str]]:
         terms = definition.row_terms(metric)
         odd = next((odd for term in terms if (odd := _strange(term.expression))), None)
         if not metric.is_mean_or_ratio or metric.source not in _SOURCES or metric.among:
-            yield metric.name, f"{metric.source.title} are no sums of rows"
+            yield metric.name, "it is more than sums of rows"
         elif adjusts and len(metric.covariates) > experiment.of_units:
             yield metric.name, "it has several covariates"
         elif odd:
@@ -393,6 +395,7 @@ class _Writer:
         scaled = {
             column: {m.name: literal(repr(scale)) for m in metrics for scale in [_scale(m, place)]}
             for place, column in enumerate(sums.SCALES)
+            if f"sum_{column[-1]}" in cells
         }
         day = self.recorder.local_time("w.on_day * 86400000", "UTC")
         columns = {
