@@ -17,6 +17,7 @@ from sqlglot.errors import SqlglotError
 from abeval.assignment import SLOTS, Assignment
 from abeval.engines import statement
 from abeval.engines.duckdb import DuckDBEngine
+from abeval.engines.protocol import Engine
 from abeval.engines.sources import files_of_experiment, relation_of
 from abeval.engines.sql import by_value, literal, query, quoted
 from abeval.engines.statement import Recorder
@@ -139,12 +140,12 @@ def sums_statement(
         if not metrics:
             listed = "; ".join(f"{name}: {why}" for name, why in refused.items())
             raise ExperimentError(f"sums can give none of the metrics: {listed}", _HERE)
-        writer.write_totals(shape, {metric.source for metric in metrics})
+        write_totals(Run(bare, recorder), shape, {metric.source for metric in metrics})
         columns = writer.write_answer(shape, metrics)
         text = statement.joined(recorder.relations["answer"], dialect, tables)
     if unknown := statement.undefined(text):
         what = f"there is no SQL of {', '.join(unknown)} for {dialect}"
-        raise QueryError(what, "use postgres, clickhouse, or times in UTC as whole numbers")
+        raise QueryError(what, "name a dialect close to it, such as postgres")
     heading = "sums by metric, variant and day"
     unverified = f"unverified: not run on {dialect} by abeval's tests"
     notes = [
@@ -297,75 +298,6 @@ class _Writer:
             return f'cast({own} as varchar) collate "C"'
         return f"cast({own} as {kind.lower()})"
 
-    def write_totals(self, shape: LogShape, sources: Collection[Source]) -> None:
-        """Write the sums of each unit, over the period and by day, with its variant."""
-        experiment, recorder = self.experiment, self.recorder
-        are_units = experiment.of_units or experiment.unit == ROW_UNIT
-        recorder.view("logged_sums", query(f"units/logged_{'rows' if are_units else 'sums'}"))
-        recorder.view("logged_cells", views.logged_cells(experiment, shape))
-        has_days = experiment.period is not None and shape.has_time
-        days = " union all select 1 as is_day" if has_days else ""
-        recorder.view("spans", f"select 0 as is_day{days}")
-        if are_units:
-            recorder.view("unit_totals", query("sums/row_totals"))
-            return
-        recorder.view("shown", query("sums/shown"))
-        if shape.exposures is not None:
-            recorder.view("exposed_units", query("sums/exposed_units"))
-        crosses = "variant_low <> variant_high"
-        excludes = f"and not {crosses}" if experiment.cleaning.crossover == "exclude" else ""
-        names = ", ".join(map(literal, experiment.variants))
-        recorder.view(
-            "placed",
-            f"""
-            with first_shown as (
-              select *, case when not {crosses} then variant_low
-                when first_variant is not null then first_variant {self._tied()} end as variant
-              from {"shown" if shape.exposures is None else "exposed_units"}
-            )
-            select unit_id, variant from first_shown where variant in ({names}) {excludes}
-            """,
-        )
-        self._write_counted(shape, sources)
-        recorder.view("unit_totals", query("sums/totals"))
-
-    def _write_counted(self, shape: LogShape, sources: Collection[Source]) -> None:
-        """Write what counts of each unit and day: cells of the log, and rows of other sources."""
-        recorder, own = self.recorder, [*shape.components.values()]
-        columns = {"logged_cells": own}
-        recorder.view(
-            "impressions",
-            "select unit_id, in_period, hour // 24 as day, time_ms, request_id from logged "
-            "where counts and unit_id is not null",
-        )
-        for source in (source for source in _SOURCES[1:] if source in sources):
-            recorder.view(source.name, query(source.query))
-            columns[source.name] = [c for c in recorder.columns(source.name) if c[:2] == "c_"]
-        every = [column for of_source in columns.values() for column in of_source]
-        parts = [
-            "select unit_id, cast(null as varchar) as variant, in_period, day, "
-            f"{', '.join(c if c in has else f'0 as {c}' for c in every)} from {name}"
-            f"{' where set_aside is null' if has is own else ''}"
-            for name, has in columns.items()
-        ]
-        parts.append(
-            "select unit_id, variant, cast(null as boolean) as in_period, "
-            f"cast(null as bigint) as day, {', '.join(f'0 as {c}' for c in every)} from placed"
-        )
-        recorder.view("counted", " union all ".join(parts))
-
-    def _tied(self) -> str:
-        """Write where units go of which the log does not tell the first variant."""
-        if self.experiment.ties != "weight":
-            return ""
-        weights = {name: variant.weight for name, variant in self.experiment.variants.items()}
-        drawn = self.recorder.hash60(self.experiment.salt, "cast(unit_id as varchar)")
-        return " ".join(
-            f"when {drawn} % {SLOTS} >= {one.start} and {drawn} % {SLOTS} < {one.stop} "
-            f"then {literal(one.variant)}"
-            for one in Assignment(self.experiment.salt, weights).ranges
-        )
-
     def write_answer(self, shape: LogShape, metrics: Sequence[Metric]) -> list[str]:
         """Write the sums of every metric by variant and day; return the names of the columns."""
         products: dict[tuple[str, ...], str] = {}
@@ -430,6 +362,78 @@ class _Writer:
             return values
         before = {"y": "c", "x": "d"}
         return values | {before[one]: f"b_{own}" for one, own in values.items()} | {"z": "is_new"}
+
+
+def write_totals(run: Run, shape: LogShape, sources: Collection[Source]) -> None:
+    """Write the sums of each unit, over the period and by day, with its variant."""
+    experiment, engine = run.experiment, run.engine
+    are_units = experiment.of_units or experiment.unit == ROW_UNIT
+    engine.view("logged_sums", query(f"units/logged_{'rows' if are_units else 'sums'}"))
+    engine.view("logged_cells", views.logged_cells(experiment, shape))
+    has_days = experiment.period is not None and shape.has_time
+    days = " union all select 1 as is_day" if has_days else ""
+    engine.view("spans", f"select 0 as is_day{days}")
+    if are_units:
+        engine.view("unit_totals", query("sums/row_totals"))
+        return
+    engine.view("shown", query("sums/shown"))
+    if shape.exposures is not None:
+        engine.view("exposed_units", query("sums/exposed_units"))
+    crosses = "variant_low <> variant_high"
+    excludes = f"and not {crosses}" if experiment.cleaning.crossover == "exclude" else ""
+    names = ", ".join(map(literal, experiment.variants))
+    engine.view(
+        "placed",
+        f"""
+        with first_shown as (
+          select *, case when not {crosses} then variant_low
+            when first_variant is not null then first_variant {_tied(run)} end as variant
+          from {"shown" if shape.exposures is None else "exposed_units"}
+        )
+        select unit_id, variant from first_shown where variant in ({names}) {excludes}
+        """,
+    )
+    _write_counted(engine, shape, sources)
+    engine.view("unit_totals", query("sums/totals"))
+
+
+def _write_counted(engine: Engine, shape: LogShape, sources: Collection[Source]) -> None:
+    """Write what counts of each unit and day: cells of the log, and rows of other sources."""
+    own = [*shape.components.values()]
+    columns = {"logged_cells": own}
+    engine.view(
+        "impressions",
+        "select unit_id, in_period, hour // 24 as day, time_ms, request_id from logged "
+        "where counts and unit_id is not null",
+    )
+    for source in (source for source in _SOURCES[1:] if source in sources):
+        engine.view(source.name, query(source.query))
+        columns[source.name] = [c for c in engine.columns(source.name) if c[:2] == "c_"]
+    every = [column for of_source in columns.values() for column in of_source]
+    parts = [
+        "select unit_id, cast(null as varchar) as variant, in_period, day, "
+        f"{', '.join(c if c in has else f'0 as {c}' for c in every)} from {name}"
+        f"{' where set_aside is null' if has is own else ''}"
+        for name, has in columns.items()
+    ]
+    parts.append(
+        "select unit_id, variant, cast(null as boolean) as in_period, "
+        f"cast(null as bigint) as day, {', '.join(f'0 as {c}' for c in every)} from placed"
+    )
+    engine.view("counted", " union all ".join(parts))
+
+
+def _tied(run: Run) -> str:
+    """Write where units go of which the log does not tell the first variant."""
+    if run.experiment.ties != "weight":
+        return ""
+    weights = {name: variant.weight for name, variant in run.experiment.variants.items()}
+    drawn = run.engine.hash60(run.experiment.salt, "cast(unit_id as varchar)")
+    return " ".join(
+        f"when {drawn} % {SLOTS} >= {one.start} and {drawn} % {SLOTS} < {one.stop} "
+        f"then {literal(one.variant)}"
+        for one in Assignment(run.experiment.salt, weights).ranges
+    )
 
 
 def _products(letters: Collection[str]) -> Iterator[tuple[str, ...]]:

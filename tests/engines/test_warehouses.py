@@ -668,6 +668,4 @@ def test_the_command_prints_a_statement_whose_rows_it_judges(
     by_uri, counted = said("analyze", file, "--connect", uri)
     assert "rows of sums" in counted
     assert "bytes, left the warehouse" in counted
-    assert by_file.replace("sums.csv", "the warehouse").split() == [
-        word for word in by_uri.split() if word
-    ]
+    assert by_file.partition("Notes")[0] == by_uri.partition("Notes")[0]
