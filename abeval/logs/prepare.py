@@ -125,10 +125,15 @@ def write_views(run: Run, shape: LogShape, join: Sequence[str]) -> None:
     engine.view("logged", views.logged_view(experiment, shape))
 
 
+def show_cells(run: Run, shape: LogShape) -> None:
+    """Create `logged_cells`."""
+    run.engine.view("logged_cells", views.logged_cells(run.experiment, shape))
+
+
 def _read_cells(run: Run, shape: LogShape) -> Cells:
     """Read the cells of the log, and show them and the ids of their units to queries."""
     experiment, engine = run.experiment, run.engine
-    engine.view("logged_cells", views.logged_cells(experiment, shape))
+    show_cells(run, shape)
     # Of a table of units, a draw of each row costs less in the pass than looking its unit up later.
     is_dealt = experiment.of_units and experiment.trust.aa_runs
     bucket = sub_bucket_sql(engine, experiment.salt, "unit_id") if is_dealt else None

@@ -29,9 +29,10 @@ from abeval.experiment.metrics import named_metrics
 from abeval.experiment.model import Experiment
 from abeval.experiment.sources import ROW_UNIT, LogSource
 from abeval.inference.judge import judge
-from abeval.logs import checks, joins, views
+from abeval.logs import checks, joins
+from abeval.logs.duplicates import keep_impressions
 from abeval.logs.mapping import LogColumns, map_columns
-from abeval.logs.prepare import write_views
+from abeval.logs.prepare import show_cells, write_views
 from abeval.logs.run import Run
 from abeval.logs.shape import LogShape, shape_of
 from abeval.metrics import definition
@@ -229,7 +230,7 @@ class _Writer:
         kinds = {name.lower(): kind for name, kind in log.types.items()}
         if times := [name for name in shape.own_columns if kinds[name.lower()] in _TIMES]:
             raise ExperimentError(f"sums cannot read column {times[0]!r}, which is a time", _HERE)
-        recorder.view("kept_impressions", _kept(experiment, log))
+        keep_impressions(recorder, _kept(experiment, log))
         write_views(Run(experiment, recorder), shape, joins.click_join(experiment, shape))
         return [table.name for table in tables.values()], shape
 
@@ -369,13 +370,19 @@ def write_totals(run: Run, shape: LogShape, sources: Collection[Source]) -> None
     experiment, engine = run.experiment, run.engine
     are_units = experiment.of_units or experiment.unit == ROW_UNIT
     engine.view("logged_sums", query(f"units/logged_{'rows' if are_units else 'sums'}"))
-    engine.view("logged_cells", views.logged_cells(experiment, shape))
+    show_cells(run, shape)
     has_days = experiment.period is not None and shape.has_time
     days = " union all select 1 as is_day" if has_days else ""
     engine.view("spans", f"select 0 as is_day{days}")
-    if are_units:
-        engine.view("unit_totals", query("sums/row_totals"))
-        return
+    if not are_units:
+        _write_placed(run, shape)
+        _write_counted(engine, shape, sources)
+    engine.view("unit_totals", query(f"sums/{'row_totals' if are_units else 'totals'}"))
+
+
+def _write_placed(run: Run, shape: LogShape) -> None:
+    """Write the analysed units and their variants."""
+    experiment, engine = run.experiment, run.engine
     engine.view("shown", query("sums/shown"))
     if shape.exposures is not None:
         engine.view("exposed_units", query("sums/exposed_units"))
@@ -393,8 +400,6 @@ def write_totals(run: Run, shape: LogShape, sources: Collection[Source]) -> None
         select unit_id, variant from first_shown where variant in ({names}) {excludes}
         """,
     )
-    _write_counted(engine, shape, sources)
-    engine.view("unit_totals", query("sums/totals"))
 
 
 def _write_counted(engine: Engine, shape: LogShape, sources: Collection[Source]) -> None:

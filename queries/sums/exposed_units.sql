@@ -7,7 +7,7 @@ with every as (
 ),
 named as (
   select
-    *,
+    is_exposed, unit_id, variant_low, variant_high, first_variant,
     max(is_exposed) over (partition by unit_id) as is_of_experiment,
     max(case when is_exposed = 1 and variant_low is not null then 1 else 0 end)
       over (partition by unit_id) as has_name
