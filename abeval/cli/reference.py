@@ -105,8 +105,8 @@ def _sums(file: Path, dialect: str, uri: str | None) -> str:
     """Write the statement of an experiment's sums."""
     from contextlib import closing
 
-    from abeval.engines.warehouse import connect
     from abeval.experiment.load import load_experiment
+    from abeval.table.connection import connect
     from abeval.table.warehouse import sums_statement
 
     experiment = load_experiment(file)

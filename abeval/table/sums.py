@@ -257,7 +257,7 @@ def of_experiment(
     experiment: Experiment, metrics: Sequence[Metric], rows: Sequence[Summary], source: str
 ) -> tuple[list[Metric], Aggregates]:
     """Return the experiment's metrics as their sums have them, and aggregates of the sums alone."""
-    _check_supported(experiment, metrics, rows)
+    check_supported(experiment, metrics, any(BEFORE[0] in row.sums for row in rows))
     _check_variants(experiment, rows, source)
     by_metric = {m.name: [row for row in rows if row.metric == m.name] for m in metrics}
     own = {m.name: _of_sums(m, by_metric[m.name]) for m in metrics}
@@ -277,12 +277,12 @@ def of_experiment(
     )
 
 
-def _check_supported(
-    experiment: Experiment, metrics: Sequence[Metric], rows: Sequence[Summary]
-) -> None:
-    """Refuse, by its name, whatever would need values of units."""
+def check_supported(experiment: Experiment, metrics: Sequence[Metric], has_before: bool) -> None:
+    """Refuse, by its name, whatever would need values of units.
+
+    `has_before` is whether there are sums of values before the period.
+    """
     inference = experiment.inference
-    has_before = any(BEFORE[0] in row.sums for row in rows)
     needs = {
         "inference.stratify_by": inference.stratify_by is not None,
         "inference.resample": inference.resample is not None,

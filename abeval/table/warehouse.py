@@ -22,7 +22,6 @@ from abeval.engines.sources import files_of_experiment, relation_of
 from abeval.engines.sql import by_value, literal, query, quoted
 from abeval.engines.statement import Recorder
 from abeval.engines.transpile import known_dialect
-from abeval.engines.warehouse import connect
 from abeval.engines.warehouse_rules import strange
 from abeval.errors import ExperimentError, LogError, QueryError
 from abeval.experiment.metrics import named_metrics
@@ -41,6 +40,7 @@ from abeval.metrics.row_text import columns_of, is_plain
 from abeval.progress import Step
 from abeval.results.analysis import Result
 from abeval.table import sums
+from abeval.table.connection import connect
 
 TESTED = ("duckdb", "postgres", "clickhouse")
 """Dialects in which abeval's tests run the statement."""
@@ -117,7 +117,9 @@ def sums_statement(
         ExperimentError: One statement cannot do what the experiment asks for.
     """
     known_dialect(dialect)
-    _check_supported(experiment)
+    has_before = experiment.of_units or experiment.pre_period is not None
+    sums.check_supported(experiment, named_metrics(experiment), has_before)
+    _check_statement(experiment)
     refused = dict(_refused(experiment))
     # What a definition leaves out is not counted.
     metrics = [
@@ -159,7 +161,7 @@ def sums_statement(
     return SumsStatement("".join([*lines, text, _END.get(dialect, "")]), columns, refused)
 
 
-def _check_supported(experiment: Experiment) -> None:
+def _check_statement(experiment: Experiment) -> None:
     """Refuse, by name, what one statement cannot do."""
     cleaning, logs = experiment.cleaning, experiment.logs
     named = {name: log for name, log in logs.named.items() if name in _READ}

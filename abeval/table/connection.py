@@ -17,7 +17,7 @@ class Warehouse(NamedTuple):
 
     Attributes:
         dialect: Of its SQL.
-        catalog: A query of the names and types of a table's columns, over `{table}`.
+        catalog: A query of the names and types of a table's columns, with `{}` for its name.
         ask: Runs a query whose columns are texts.
     """
 
