@@ -255,11 +255,11 @@ def test_sums_of_products_of_three_tell_skewed_values() -> None:
     )
     spent = [{"name": "spent", "value": "spent", "role": "goal", "resolution": 0.01}]
     of_log = experiment(metrics=spent).analyze(logs={"impressions": rows})
-    cents = rows.assign(spent=(rows.spent * 100).round().astype(int))
     listed = duckdb.sql(
         """
-        select 'spent' as metric, variant, count(*) as n, 0.01 as scale_y, sum(spent) as sum_y,
-          sum(spent * spent) as sum_yy, sum(spent * spent * spent) as sum_yyy
+        with cents as (select variant, cast(round(spent * 100) as bigint) as y from rows)
+        select 'spent' as metric, variant, count(*) as n, 0.01 as scale_y, sum(y) as sum_y,
+          sum(y * y) as sum_yy, sum(y * y * y) as sum_yyy
         from cents group by variant
         """
     ).df()
