@@ -113,7 +113,8 @@ def _sums(file: Path, dialect: str, uri: str | None) -> str:
     if uri is None:
         return sums_statement(experiment, dialect).text
     with closing(connect(uri)) as warehouse:
-        return sums_statement(experiment, warehouse.dialect, warehouse.types).text
+        known = (warehouse.dialect, warehouse.types, warehouse.materializes)
+        return sums_statement(experiment, *known).text
 
 
 def run_of(experiment: "Experiment", name: str) -> "Analysis":

@@ -1,5 +1,6 @@
 """One query of an experiment's analysis as a single SQL statement, for the user's warehouse."""
 
+from collections import Counter
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -206,14 +207,20 @@ def statement_text(experiment: Experiment, name: str, dialect: str, answer: Rela
     return "\n".join([*(" ".join(note.split()) for note in notes), text])
 
 
-def joined(answer: Relation, dialect: str, taken: Collection[str] = ()) -> str:
+def joined(
+    answer: Relation, dialect: str, taken: Collection[str] = (), materializes: bool = False
+) -> str:
     """Write one statement of a relation named `answer`, with all that it reads.
 
-    Names that are `taken` are those of tables outside of it.
+    Names that are `taken` are those of tables outside of it. With `materializes`, what is read
+    several times is computed once.
     """
     names = _names(answer, taken)
+    readers = Counter(read for relation in names for read in relation.reads.values())
+    kept = {name for read, name in names.items() if materializes and readers[read] > 1}
     parts = [
-        f"{unique} as (\n{_translated(relation.sql, relation, dialect, names)}\n)"
+        f"{unique} as{' materialized' if unique in kept else ''} (\n"
+        f"{_translated(relation.sql, relation, dialect, names)}\n)"
         for relation, unique in names.items()
         if relation.sql is not None
     ]

@@ -19,12 +19,14 @@ class Warehouse(NamedTuple):
         dialect: Of its SQL.
         catalog: A query of the names and types of a table's columns, with `{}` for its name.
         ask: Runs a query whose columns are texts.
+        materializes: Whether a CTE that is read several times may be said to be computed once.
     """
 
     dialect: str
     catalog: str
     ask: Callable[[str], Rows]
     close: Callable[[], None]
+    materializes: bool = False
 
     def types(self, table: str) -> dict[str, str]:
         """Return the type of each column of a table, in the warehouse's own words."""
@@ -89,7 +91,9 @@ def _clickhouse(send: Callable[[str], str], close: Callable[[], None] = lambda: 
         "database = if(position('{0}', '.') > 0, splitByChar('.', '{0}')[1], currentDatabase()) "
         "and table = splitByChar('.', '{0}')[-1] order by position"
     )
-    return Warehouse("clickhouse", catalog, ask, close)
+    # Servers from before 2026 compute a CTE anew wherever it is read.
+    known = ask("select name from system.settings where name = 'enable_materialized_cte'")
+    return Warehouse("clickhouse", catalog, ask, close, bool(known))
 
 
 def _by_http(parts: SplitResult) -> Callable[[str], str]:

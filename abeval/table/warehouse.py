@@ -89,7 +89,9 @@ def analyzed(experiment: Experiment, uri: str, step: Step) -> Result:
     """
     step("connecting")
     with closing(connect(uri)) as warehouse:
-        made = sums_statement(experiment, warehouse.dialect, warehouse.types)
+        made = sums_statement(
+            experiment, warehouse.dialect, warehouse.types, warehouse.materializes
+        )
         step("sums in the warehouse")
         rows = warehouse.ask(made.text)
     step("inference")
@@ -109,9 +111,14 @@ def analyzed(experiment: Experiment, uri: str, step: Step) -> Result:
 
 
 def sums_statement(
-    experiment: Experiment, dialect: str, types_of: TypesOf | None = None
+    experiment: Experiment,
+    dialect: str,
+    types_of: TypesOf | None = None,
+    materializes: bool = False,
 ) -> SumsStatement:
     """Write the statement in a dialect; without `types_of` the logs are files, as a sample.
+
+    `materializes` is as for `Warehouse`.
 
     Raises:
         ExperimentError: One statement cannot do what the experiment asks for.
@@ -145,7 +152,10 @@ def sums_statement(
             raise ExperimentError(f"sums can give none of the metrics: {listed}", _HERE)
         write_totals(Run(bare, recorder), shape, {metric.source for metric in metrics})
         columns = writer.write_answer(shape, metrics)
-        text = statement.joined(recorder.relations["answer"], dialect, tables)
+        text = statement.joined(recorder.relations["answer"], dialect, tables, materializes)
+        end = _END.get(dialect, "")
+        if materializes and end:
+            end = end.replace("settings ", "settings enable_materialized_cte = 1, ")
     if unknown := statement.undefined(text):
         what = f"there is no SQL of {', '.join(unknown)} for {dialect}"
         raise QueryError(what, "name a dialect close to it, such as postgres")
@@ -158,7 +168,7 @@ def sums_statement(
         *(f"not among them: {name}: {why}" for name, why in refused.items()),
     ]
     lines = [f"-- {' '.join(note.split())}\n" for note in notes]
-    return SumsStatement("".join([*lines, text, _END.get(dialect, "")]), columns, refused)
+    return SumsStatement("".join([*lines, text, end]), columns, refused)
 
 
 def _check_statement(experiment: Experiment) -> None:

@@ -316,11 +316,16 @@ def moments_of(loaded: LoadedExperiment, frames: dict[str, object]) -> dict[tupl
     return {tuple(map(str, row[:4])): row for row in rows if row[1] in (WHOLE, DAY)}
 
 
-def same_sums(loaded: LoadedExperiment, uri: str, frames: dict[str, object]) -> int:
+def same_sums(
+    loaded: LoadedExperiment, uri: str, frames: dict[str, object], materializes: bool = True
+) -> int:
     """How many numbers of a warehouse are those of the log; each has to be."""
     warehouse = connect(uri)
     try:
-        made = sums_statement(loaded.experiment, warehouse.dialect, warehouse.types)
+        made = sums_statement(
+            loaded.experiment,
+            *(warehouse.dialect, warehouse.types, warehouse.materializes and materializes),
+        )
         rows = warehouse.ask(made.text)
     finally:
         warehouse.close()
@@ -377,7 +382,8 @@ def test_sums_of_a_warehouse_are_those_of_the_log(world: str, load: Load) -> Non
         name: LOGS[names.get(name, name)] for name in loaded.experiment.logs.named
     }
     uri = load({names.get(name, name): LOGS[names.get(name, name)] for name in frames})
-    assert same_sums(loaded, uri, frames) > 20
+    # Of older servers of ClickHouse a CTE is computed wherever it is read, which takes long.
+    assert same_sums(loaded, uri, frames, materializes=world != "first") > 20
     same_result(loaded, uri, frames)
 
 
