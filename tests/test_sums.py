@@ -239,3 +239,35 @@ def test_mistakes_of_the_command(
     ):
         assert call(monkeypatch, "analyze", *flags) == 2
         assert says in " ".join(capsys.readouterr().err.split())
+
+
+def test_sums_of_products_of_three_tell_skewed_values() -> None:
+    """With them the test is that of the log; scales say what whole numbers count."""
+    random = np.random.default_rng(8)
+    rows = pd.DataFrame(
+        {
+            "user_id": range(600),
+            "variant": ["a", "b", "c"] * 200,
+            "ts": pd.Timestamp("2026-09-15"),
+            "click": 1,
+            "spent": np.round(random.pareto(2.2, 600) * 9, 2),
+        }
+    )
+    spent = [{"name": "spent", "value": "spent", "role": "goal", "resolution": 0.01}]
+    of_log = experiment(metrics=spent).analyze(logs={"impressions": rows})
+    listed = duckdb.sql(
+        """
+        with cents as (select variant, cast(round(spent * 100) as bigint) as y from rows)
+        select 'spent' as metric, variant, count(*) as n, 0.01 as scale_y, sum(y) as sum_y,
+          sum(y * y) as sum_yy, sum(y * y * y) as sum_yyy
+        from cents group by variant
+        """
+    ).df()
+    by_method = {}
+    for name, table in (("three", listed), ("two", listed.drop(columns="sum_yyy"))):
+        by_sums = experiment(metrics=spent).from_sums(table)
+        by_method[name] = {row.method for row in by_sums.scorecard}
+        assert any("skewed values" in note for note in by_sums.notes) == (name == "two")
+        if name == "three":
+            assert by_sums.scorecard == of_log.scorecard
+    assert by_method == {"three": {"permutation_moments"}, "two": {"welch_t"}}

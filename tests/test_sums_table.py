@@ -76,7 +76,7 @@ def test_a_table_is_named_by_its_file() -> None:
         (table().drop(columns="n"), "the frame has no column 'n'"),
         (table().drop(columns=["n", "sum_yy"]), "the frame has no column 'n'"),
         (table().rename(columns={"sum_yy": "sum_yyy"}), "no column 'sum_yy'.*`sum_yyy`"),
-        (table(sum_xxx=1.0), r"a column 'sum_xxx' that sums do not have.*`sum_xx`"),
+        (table(sum_xw=1.0), r"a column 'sum_xw' that sums do not have"),
         (table(p95=1.0, p99=1.0), "a column 'p95' that sums do not have"),
         (table(sum_x=1.0), "the frame has no column 'sum_xx'"),
         (table(sum_cc=1.0), "the frame has no column 'sum_c'"),

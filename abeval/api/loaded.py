@@ -12,6 +12,7 @@ from abeval.experiment.metrics import named_metrics
 from abeval.experiment.model import Experiment
 from abeval.files import real
 from abeval.logs.run import Inputs, opened
+from abeval.progress import silent
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -78,13 +79,25 @@ class LoadedExperiment:
             return sums_of_experiment(self.experiment, (inputs.get("logs") or {}).get("sums"))
         return self.sums
 
-    def analyze(self, **inputs: Unpack[Inputs]) -> "Result":
+    def analyze(self, *, connect: str | None = None, **inputs: Unpack[Inputs]) -> "Result":
         """Aggregate the logs, and judge.
+
+        Args:
+            connect: URI of a warehouse where `logs.*.table` are: one statement sums there, and only
+                sums leave it (docs/sums.md).
+            **inputs: As for every method that reads logs.
 
         Raises:
             LogError: A log is missing, unreadable, or not what the file says.
             QueryError: The engine could not run a query.
         """
+        if connect is not None:
+            from abeval.table.warehouse import analyzed
+
+            if others := [name for name in inputs if name != "step"]:
+                what = f"connect sums in a warehouse, which has no {', '.join(others)}"
+                raise ExperimentError(what, "give one of them")
+            return analyzed(self.experiment, connect, inputs.get("step") or silent)
         sums = self._sums(inputs)
         if sums is not None:
             from abeval.table.sums import judged_sums

@@ -128,15 +128,27 @@ def analyze(
         typer.Option(help="Judge sums by metric, variant and day instead of logs.", metavar="FILE"),
         options.Reads(),
     ] = None,
+    connect: Annotated[
+        str | None,
+        typer.Option(
+            help="Sum in a warehouse that has the logs' tables: postgresql://…, http://…, chdb:….",
+            metavar="URI",
+        ),
+    ] = None,
 ) -> None:
     """Analyse an experiment: verdict, trust checks, scorecard."""
     from abeval.files import write_text
     from abeval.progress import steps
     from abeval.report.terminal import print_result
 
+    if sums is not None and connect is not None:
+        raise ExperimentError("--sums has the sums that --connect would ask for", "give one")
     with steps(profile=profile) as step:
-        is_known = sums is None or loaded.sums is not None
-        result = loaded.analyze(step=step) if is_known else loaded.from_sums(sums)
+        if connect is not None:
+            result = loaded.analyze(step=step, connect=connect)
+        else:
+            is_known = sums is None or loaded.sums is not None
+            result = loaded.analyze(step=step) if is_known else loaded.from_sums(sums)
         step("writing")
         options.write_json(json_file, result)
         if csv is not None:
@@ -144,6 +156,8 @@ def analyze(
         if report is not None:
             result.report(report)
     print_result(result, options.console())
+    if connect is not None:
+        typer.echo(next(note for note in result.notes if "left the warehouse" in note), err=True)
     if gate:
         raise typer.Exit(max((_EXIT_CODES[v.decision] for v in result.verdicts), default=0))
 

@@ -68,10 +68,25 @@ def sql(
         ),
         Reads(),
     ] = None,
+    sums: Annotated[
+        Path | None,
+        typer.Option(
+            help="Or write one statement of all sums of this experiment, for its tables there.",
+            metavar="FILE",
+        ),
+        Reads(),
+    ] = None,
+    connect: Annotated[
+        str | None,
+        typer.Option(help="The warehouse that tells the tables' columns.", metavar="URI"),
+    ] = None,
 ) -> None:
-    """Print a query of the analysis, or the names of all queries."""
+    """Print a query of the analysis, or the names of all queries; or the sums of an experiment."""
     from abeval.engines.sql import query_names
 
+    if sums is not None:
+        typer.echo(_sums(sums, dialect, connect), nl=False)
+        return
     if name is None:
         typer.echo("\n".join(query_names()))
         return
@@ -84,6 +99,22 @@ def sql(
 
     loaded = load_experiment(experiment)
     typer.echo(statement(loaded, name, dialect, run_of(loaded, name)), nl=False)
+
+
+def _sums(file: Path, dialect: str, uri: str | None) -> str:
+    """Write the statement of an experiment's sums."""
+    from contextlib import closing
+
+    from abeval.experiment.load import load_experiment
+    from abeval.table.connection import connect
+    from abeval.table.warehouse import sums_statement
+
+    experiment = load_experiment(file)
+    if uri is None:
+        return sums_statement(experiment, dialect).text
+    with closing(connect(uri)) as warehouse:
+        known = (warehouse.dialect, warehouse.types, warehouse.materializes)
+        return sums_statement(experiment, *known).text
 
 
 def run_of(experiment: "Experiment", name: str) -> "Analysis":

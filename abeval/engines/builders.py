@@ -97,6 +97,14 @@ _TEMPLATES: Mapping[str, Mapping[str, str]] = {
         LOCAL_TIME: "to_timestamp({0} / 1000e0) at time zone {1}",
         HASH60: "cast(cast('x0' || substr(md5({0} || ':' || {1}), 1, 15) as bit(64)) as bigint)",
     },
+    "clickhouse": {
+        EPOCH_MS: "toUnixTimestamp64Milli(toDateTime64({0}, 6, 'UTC'))",
+        # The local time of the zone, as if it were one of UTC.
+        LOCAL_TIME: "fromUnixTimestamp64Milli({0} + 1000 * toInt64(timeZoneOffset("
+        "fromUnixTimestamp64Milli({0}, {1}))), 'UTC')",
+        HASH60: "toInt64(reinterpretAsUInt64(reverse(unhex(concat('0', "
+        "substr(hex(MD5(concat({0}, ':', {1}))), 1, 15))))))",
+    },
 }
 
 

@@ -1,7 +1,9 @@
 """One query of an experiment's analysis as a single SQL statement, for the user's warehouse."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections import Counter
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 
 from duckdb import DuckDBPyConnection
 from sqlglot import exp
@@ -77,18 +79,39 @@ OF_ARRAYS = {"unit_names": "units/unit_names", "units": "units/units"}
 """Relations that are made of arrays → the query that defines them."""
 
 
-class _Recorder(DuckDBEngine):
-    """Runs an analysis until it reaches one query, and records every relation on the way."""
+class Recorder(DuckDBEngine):
+    """Records every relation that is made, with those that it reads."""
 
     # Offsets of a zone, by which DuckDB computes local times, are no statement to be read.
     local_time = Engine.local_time
+
+    def __init__(self, options: EngineOptions | None = None, folder: Path = Path()) -> None:
+        super().__init__(options, folder)
+        self.relations: dict[str, Relation] = {}
+
+    def _create(self, kind: str, name: str, sql: str) -> None:
+        super()._create(kind, name, sql)
+        self.record(name, sql)
+
+    def record(self, name: str, sql: str | None) -> None:
+        """Note what a relation that is there is made of; None for a log."""
+        reads = {} if sql is None else self.reads(sql)
+        self.relations[name] = Relation(name, sql, list(self.columns(name)), reads)
+
+    def reads(self, sql: str) -> dict[str, Relation]:
+        """Find the relations that a query reads."""
+        named = {table.name for table in parsed(sql).find_all(exp.Table)}
+        return {name: self.relations[name] for name in sorted(named) if name in self.relations}
+
+
+class _Analysed(Recorder):
+    """Runs an analysis until it reaches one query."""
 
     def __init__(self, experiment: Experiment, name: str) -> None:
         super().__init__(
             EngineOptions(remote_files=experiment.engine.remote_files), experiment.folder
         )
         self.confine(logs_of(experiment).values())
-        self._relations: dict[str, Relation] = {}
         self._target = query(name).strip()
         of_log = experiment.logs.exposures is None and not experiment.schedule
         self._salt = experiment.salt
@@ -104,12 +127,11 @@ class _Recorder(DuckDBEngine):
 
     def add_log(self, name: str, source: LogSource, reads: str | None = None) -> None:
         super().add_log(name, source, reads)
-        self._relations[name] = Relation(name, None, list(self.columns(name)), {})
+        self.record(name, None)
 
     def _create(self, kind: str, name: str, sql: str) -> None:
         self._stop_at_target(sql)
         super()._create(kind, name, sql)
-        self._record(name, sql)
 
     def _answer(self, sql: str, fetch: Callable[[DuckDBPyConnection], Result]) -> Result:
         self._stop_at_target(sql)
@@ -117,9 +139,10 @@ class _Recorder(DuckDBEngine):
 
     def _stop_at_target(self, sql: str) -> None:
         if self._target in sql:
-            raise _Reached(Relation("answer", sql, [], self._reads(sql)))
+            raise _Reached(Relation("answer", sql, [], self.reads(sql)))
 
-    def _record(self, name: str, sql: str) -> None:
+    def record(self, name: str, sql: str | None) -> None:
+        """Note a relation; of one that is made of arrays the query that defines it."""
         if name in OF_ARRAYS:
             if not self._is_placed_by_log:
                 raise QueryError(
@@ -134,15 +157,10 @@ class _Recorder(DuckDBEngine):
                     f"select p.*, {bucket} as sub_bucket "
                     f"from ({sql}) p join unit_names n on p.unit_id = n.unit_id"
                 )
-        columns, reads = list(self.columns(name)), self._reads(sql)
-        self._relations[name] = Relation(name, sql, columns, reads)
-
-    def _reads(self, sql: str) -> dict[str, Relation]:
-        named = {table.name for table in parsed(sql).find_all(exp.Table)}
-        return {name: self._relations[name] for name in sorted(named) if name in self._relations}
+        super().record(name, sql)
 
 
-class _ReplayRecorder(_Recorder):
+class _Replayed(_Analysed):
     """Hides a method of DuckDB, so that a replay runs queries instead of kernels over arrays."""
 
     chunks = None  # type: ignore[assignment]
@@ -163,7 +181,7 @@ def statement(experiment: Experiment, name: str, dialect: str, run: Analysis) ->
 def recorded(experiment: Experiment, name: str, run: Analysis) -> Relation:
     """Return the query as an analysis runs it, with every relation that it reads."""
     is_replayed = name.startswith("offline/")
-    recorder = (_ReplayRecorder if is_replayed else _Recorder)(experiment, name)
+    recorder = (_Replayed if is_replayed else _Analysed)(experiment, name)
     try:
         run(recorder)
     except _Reached as reached:
@@ -180,21 +198,41 @@ def recorded(experiment: Experiment, name: str, run: Analysis) -> Relation:
 def statement_text(experiment: Experiment, name: str, dialect: str, answer: Relation) -> str:
     """Write the statement in a dialect, after comments that say what it is."""
     names = _names(answer)
-    parts = [
-        f"{unique} as (\n{_translated(relation.sql, relation, dialect, names)}\n)"
-        for relation, unique in names.items()
-        if relation.sql is not None
-    ]
-    text = "with " + ",\n".join(parts) + "\nselect * from answer\n"
+    text = joined(answer, dialect)
     logs = [relation.name for relation in names if relation.sql is None]
     notes = [_header(name, dialect), f"-- of the experiment {experiment.name!r}"]
     notes += [f"-- {log}: {_place(experiment, log)}" for log in logs]
-    notes += [f"-- to be defined: {call}" for call in builders.CALLS if f"{call}(" in text.lower()]
+    notes += [f"-- to be defined: {call}" for call in undefined(text)]
     notes.append("-- written for these logs: write it again for other columns or new duplicates")
     return "\n".join([*(" ".join(note.split()) for note in notes), text])
 
 
-def _names(answer: Relation) -> dict[Relation, str]:
+def joined(
+    answer: Relation, dialect: str, taken: Collection[str] = (), materializes: bool = False
+) -> str:
+    """Write one statement of a relation named `answer`, with all that it reads.
+
+    Names that are `taken` are those of tables outside of it. With `materializes`, what is read
+    several times is computed once.
+    """
+    names = _names(answer, taken)
+    readers = Counter(read for relation in names for read in relation.reads.values())
+    kept = {name for read, name in names.items() if materializes and readers[read] > 1}
+    parts = [
+        f"{unique} as{' materialized' if unique in kept else ''} (\n"
+        f"{_translated(relation.sql, relation, dialect, names)}\n)"
+        for relation, unique in names.items()
+        if relation.sql is not None
+    ]
+    return "with " + ",\n".join(parts) + "\nselect * from answer\n"
+
+
+def undefined(text: str) -> list[str]:
+    """List the calls of a statement that its dialect has no SQL for."""
+    return [call for call in builders.CALLS if f"{call}(" in text.lower()]
+
+
+def _names(answer: Relation, taken: Collection[str] = ()) -> dict[Relation, str]:
     """Give every relation a unique name, each after those that it reads."""
     names: dict[Relation, str] = {}
 
@@ -202,7 +240,7 @@ def _names(answer: Relation) -> dict[Relation, str]:
         for read in relation.reads.values():
             if read not in names:
                 visit(read)
-        same = sum(other.name == relation.name for other in names)
+        same = sum(name == relation.name for name in (*(other.name for other in names), *taken))
         names[relation] = f"{relation.name}_as_{same + 1}" if same else relation.name
 
     visit(answer)

@@ -14,6 +14,7 @@ from sqlglot.errors import ErrorLevel, SqlglotError
 from sqlglot.optimizer.scope import Scope, traverse_scope
 from sqlglot.transforms import eliminate_window_clause
 
+from abeval.engines import warehouse_rules
 from abeval.engines.builders import written_out
 from abeval.engines.spark import rules as spark_rules
 from abeval.errors import QueryError
@@ -65,7 +66,8 @@ def transpiled(
         eliminate_window_clause(select)
     if dialect in SPARKS:
         query = spark_rules.same_meaning(query, trusted)
-    query = _renamed(written_out(query, dialect), names or {})
+    query = warehouse_rules.same_numbers(written_out(query, dialect), dialect)
+    query = _renamed(query, names or {})
     return _generated(query, dialect, pretty)
 
 

@@ -84,7 +84,7 @@ def prepare(
     repeats = find_repeats(engine, log, experiment.cleaning)
     join = joins.click_join(experiment, shape)
     try:
-        _write_views(run, shape, join)
+        write_views(run, shape, join)
         run.step("units and days")
         checks.check_positions(metrics, shape, engine)
         write_sums(run, shape)
@@ -111,7 +111,7 @@ def prepare(
     )
 
 
-def _write_views(run: Run, shape: LogShape, join: Sequence[str]) -> None:
+def write_views(run: Run, shape: LogShape, join: Sequence[str]) -> None:
     """Create the views and tables up to `logged`, in the order in which one reads another."""
     experiment, engine = run.experiment, run.engine
     engine.view("experiment", views.experiment_view(experiment))
@@ -126,10 +126,15 @@ def _write_views(run: Run, shape: LogShape, join: Sequence[str]) -> None:
     engine.view("logged", views.logged_view(experiment, shape))
 
 
+def show_cells(run: Run, shape: LogShape) -> None:
+    """Create `logged_cells`."""
+    run.engine.view("logged_cells", views.logged_cells(run.experiment, shape))
+
+
 def _read_cells(run: Run, shape: LogShape) -> Cells:
     """Read the cells of the log, and show them and the ids of their units to queries."""
     experiment, engine = run.experiment, run.engine
-    engine.view("logged_cells", views.logged_cells(experiment, shape))
+    show_cells(run, shape)
     # Of a table of units, a draw of each row costs less in the pass than looking its unit up later.
     is_dealt = experiment.of_units and experiment.trust.aa_runs
     bucket = sub_bucket_sql(engine, experiment.salt, "unit_id") if is_dealt else None

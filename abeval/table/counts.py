@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from datetime import date
 from fractions import Fraction
 from math import ceil, floor
+from types import MappingProxyType
 from typing import NamedTuple
 
 from abeval.aggregates.sums import BUCKETS
@@ -33,7 +34,8 @@ class Summary(NamedTuple):
     """One row: the sums of a metric over the units of a variant, by column.
 
     `day` is the day whose values are summed, over the units active in it; None for the period.
-    `segment` is the segment and value whose units are summed; None for all.
+    `segment` is the segment and value whose units are summed; None for all. `steps` are what whole
+    sums of y, x and c count, where the table says so.
     """
 
     metric: str
@@ -42,6 +44,7 @@ class Summary(NamedTuple):
     units: int
     sums: Mapping[str, Fraction]
     segment: tuple[str, str] | None = None
+    steps: Mapping[str, Fraction] = MappingProxyType({})
 
 
 @dataclass(frozen=True)

@@ -5,11 +5,12 @@ from contextlib import closing, suppress
 from dataclasses import replace
 from datetime import date
 from fractions import Fraction
+from math import prod
 from pathlib import Path
 from typing import Any
 
 from abeval.aggregates.aggregates import Aggregates, VariantUnits
-from abeval.aggregates.sums import BUCKET, DAY, MOMENT_COLUMNS, PRODUCTS, SEGMENT, WHOLE
+from abeval.aggregates.sums import BUCKET, DAY, MOMENT_COLUMNS, SEGMENT, WHOLE
 from abeval.drafts.columns import look
 from abeval.drafts.counts import DAY_UNIT, MOST_ROWS, Named, counts_of
 from abeval.engines.duckdb import DuckDBEngine
@@ -24,22 +25,47 @@ from abeval.experiment.sources import ROW_UNIT, LogSource
 from abeval.files import real
 from abeval.inference.judge import judge
 from abeval.logs.accounting import DayRows
-from abeval.metrics.definition import ColumnTerm, Kind, Metric
+from abeval.logs.placing import planned_splits
+from abeval.metrics.definition import ColumnTerm, Kind, Metric, rounding
 from abeval.results.analysis import Result
 from abeval.table.columns import TableOptions, reference, specs_of
 from abeval.table.counts import Summary, Sums, sums_of
 from abeval.table.read import control_of, weights_of
 
-STEP = 1e-12
-"""The worth of one counted unit: decimals beyond it are rounded away."""
+STEP = Fraction(1, 10**12)
+"""The worth of one counted unit where no scale says it: decimals beyond it are rounded away."""
 
 LABELS = ("metric", "variant", "n", "day")
+SCALES = ("scale_y", "scale_x", "scale_c")
+"""The worth of 1 in sums of y, x and c; 1 where they are not there."""
 VALUE = ("sum_y", "sum_yy")
 DENOMINATOR = ("sum_x", "sum_xx", "sum_xy")
 BEFORE = ("sum_c", "sum_cc", "sum_cy")
-COLUMNS = (*LABELS, *VALUE, *DENOMINATOR, *BEFORE)
-"""Of a table of sums; `day`, the denominator and the values before are optional."""
 
+_LETTERS = {"y": "y", "x": "x", "y0": "c", "x0": "d", "z": "z"}
+"""What is summed of a unit, as `MOMENT_COLUMNS` has it → its letter in the names of sums."""
+
+
+def column_of(letters: Sequence[str]) -> str:
+    """Name the column with the sum of a product of values.
+
+    Example:
+        >>> column_of("yxx")
+        'sum_xxy'
+    """
+    return f"sum_{''.join(sorted(letters))}"
+
+
+_COUNTED = {
+    name: column_of([_LETTERS[part] for part in name.split("_")])
+    for name in MOMENT_COLUMNS[MOMENT_COLUMNS.index("y") :]
+}
+"""Column of `MOMENT_COLUMNS` → that of a table of sums."""
+
+COLUMNS = (*LABELS, *SCALES, *_COUNTED.values())
+"""Of a table of sums; only labels and values of y are needed."""
+
+_ONE = Fraction(1)
 _ROUNDED = Fraction(1, 10**9)
 """How far rounded sums of equal values may be from what such values have."""
 
@@ -74,14 +100,19 @@ def read_sums(source: object, named: Named | None = None) -> Sums:
         own = [column for column in COLUMNS if column in known]
         listed = ", ".join(f"cast({quoted(known[c])} as varchar)" for c in own)
         rows = engine.rows(f"select {listed} from {_TABLE}")
+    return Sums(name, summaries(own, rows, name))
+
+
+def summaries(columns: Sequence[str], rows: Sequence[Sequence[object]], name: str) -> list[Summary]:
+    """Check rows of texts, of these columns, and return them as numbers."""
     if not rows:
         raise LogError(f"{name} has no rows", f"give one row a metric and variant: {_FORM}")
-    summaries = [
-        _summary(dict(zip(own, row, strict=True)), f"{name}, row {i}")
+    checked = [
+        _summary(dict(zip(columns, row, strict=True)), f"{name}, row {i}")
         for i, row in enumerate(rows, start=1)
     ]
-    _check_rows(summaries, name)
-    return Sums(name, summaries)
+    _check_rows(checked, name)
+    return checked
 
 
 def counts_of_table(table: object, options: TableOptions) -> Sums | None:
@@ -163,7 +194,9 @@ def _check_columns(known: Mapping[str, str], name: str) -> None:
         if column not in COLUMNS:
             hint = suggestion(column, COLUMNS)
             what = f"{name} has a column {column!r} that sums do not have{hint}"
-            before = f"of values before the period {', '.join(BEFORE)}"
+            before = (
+                f"of values before the period {', '.join(BEFORE)}; products of three sum_yyy, …"
+            )
             raise LogError(what, f"its columns: {_FORM}; {before}")
     for group in (DENOMINATOR, BEFORE):
         lacking = [column for column in group if column not in known]
@@ -173,14 +206,18 @@ def _check_columns(known: Mapping[str, str], name: str) -> None:
 
 
 def _summary(row: Mapping[str, object], where: str) -> Summary:
-    metric, variant = (str(row[name] or "").strip() for name in ("metric", "variant"))
+    metric, variant = (_text(row, name) for name in ("metric", "variant"))
     if not (metric and variant):
         empty = "variant" if metric else "metric"
         raise LogError(f"{where}: {empty} is empty", "name each row's metric and variant")
     units = _number(row, "n", where)
     if units is None or units < 0 or units.denominator != 1:
         raise LogError(f"{where}: n is {row['n']!r}, not a number of units")
-    sums = {c: x for c in COLUMNS[len(LABELS) :] if (x := _number(row, c, where)) is not None}
+    given = {c: x for c in COLUMNS[len(LABELS) :] if (x := _number(row, c, where)) is not None}
+    steps = {name[-1]: given.pop(name) for name in SCALES if name in given}
+    if any(step <= 0 for step in steps.values()):
+        raise LogError(f"{where}: a scale is not above 0", "it is the worth of 1 in the sums")
+    sums = {name: x * _worth(name, steps) for name, x in given.items()}
     for group in (VALUE, DENOMINATOR, BEFORE):
         missing = [name for name in group if name not in sums]
         if missing and (group == VALUE or len(missing) < len(group)):
@@ -191,11 +228,17 @@ def _summary(row: Mapping[str, object], where: str) -> Summary:
                 f"{where}: {square} is smaller than {total}² / n, which no values have",
                 f"{square} is the sum of the squares of each unit's own total",
             )
-    return Summary(metric, variant, _day(row, where), int(units), sums)
+    return Summary(metric, variant, _day(row, where), int(units), sums, steps=steps)
+
+
+def _text(row: Mapping[str, object], name: str) -> str:
+    """Return a cell without spaces around it; warehouses write nothing in these ways."""
+    text = str(row.get(name) or "").strip()
+    return "" if text in ("\\N", "NULL") else text
 
 
 def _number(row: Mapping[str, object], name: str, where: str) -> Fraction | None:
-    text = str(row.get(name) or "").strip()
+    text = _text(row, name)
     if not text:
         return None
     try:
@@ -205,7 +248,7 @@ def _number(row: Mapping[str, object], name: str, where: str) -> Fraction | None
 
 
 def _day(row: Mapping[str, object], where: str) -> str | None:
-    text = str(row.get("day") or "").strip()
+    text = _text(row, "day")
     if not text:
         return None
     try:
@@ -285,11 +328,16 @@ def of_experiment(
     What the table leaves open is a question of the experiment.
     """
     rows = table.rows
-    _check_supported(experiment, metrics, rows)
+    check_supported(experiment, metrics, any(BEFORE[0] in row.sums for row in rows))
     _check_variants(experiment, rows, table.name)
     by_metric = {m.name: [row for row in rows if row.metric == m.name] for m in metrics}
     own = {m.name: _of_sums(m, by_metric[m.name], table) for m in metrics}
     used = [row for row in rows if own.get(row.metric) is not None]
+    forms = {
+        m.name: (m.per is not None, _steps(by_metric[m.name]))
+        for m in own.values()
+        if m is not None
+    }
     days = dict.fromkeys(row.day for row in used if table.days_are_units)
     places = {day: str(place) for place, day in enumerate(days)}
     units = _units(used)
@@ -297,25 +345,26 @@ def of_experiment(
     unseen = [name for name in experiment.segments if name not in table.segments]
     questions = list(dict.fromkeys([*experiment.questions, *table.questions]))
     unit = DAY_UNIT if table.days_are_units else experiment.unit
+    has_exposures = experiment.logs.exposures is not None
     asked = experiment.model_copy(update={"questions": questions, "unit": unit})
     aggregates = Aggregates(
-        moments=[_moments(row, _slice(row, places)) for row in used],
+        moments=[_moments(row, _slice(row, places), *forms[row.metric]) for row in used],
         units=[VariantUnits(name, n, 0) for name, n in units.items()],
         days=[] if table.days_are_units else _days(used),
         refused={m: (_missing(by_metric[m], m),) for m, one in own.items() if one is None},
         facts={"units": sum(units.values())},
-        notes=tuple(_notes(used, units, others, unseen, table)),
+        notes=tuple(_notes(used, units, others, unseen, table, has_exposures)),
         days_are_units=table.days_are_units,
     )
     return asked, [own[metric.name] or metric for metric in metrics], aggregates
 
 
-def _check_supported(
-    experiment: Experiment, metrics: Sequence[Metric], rows: Sequence[Summary]
-) -> None:
-    """Refuse, by its name, whatever would need values of units."""
+def check_supported(experiment: Experiment, metrics: Sequence[Metric], has_before: bool) -> None:
+    """Refuse, by its name, whatever would need values of units.
+
+    `has_before` is whether there are sums of values before the period.
+    """
     inference = experiment.inference
-    has_before = any(BEFORE[0] in row.sums for row in rows)
     needs = {
         "inference.stratify_by": inference.stratify_by is not None,
         "inference.resample": inference.resample is not None,
@@ -323,7 +372,7 @@ def _check_supported(
         f"inference.adjust = {inference.adjust!r} without {', '.join(BEFORE)}": (
             inference.adjust in ("cuped", "regression") and not has_before
         ),
-        "assignment.splits": bool(experiment.schedule),
+        "assignment.splits that change": len(planned_splits(experiment)) > 1,
         **{f"cap of {metric.name}": metric.cap is not None for metric in metrics},
     }
     refused = [name for name, is_there in needs.items() if is_there]
@@ -353,12 +402,28 @@ def _of_sums(metric: Metric, rows: Sequence[Summary], table: Sums) -> Metric | N
     is_other = not table.entries and has_denominator != (metric.kind == "ratio")
     if not rows or not metric.is_mean_or_ratio or is_other:
         return None
-    term = ColumnTerm("sum", STEP)
+    steps = _steps(rows)
+    value, per = (
+        ColumnTerm(
+            "sum", float(steps[letter]), rounded=steps[letter] != STEP and rounding(metric) > 0
+        )
+        for letter in "yx"
+    )
     bare = replace(metric, needs=frozenset(), left_out=(), lacking=(), known=None, covariates=())
     if table.days_are_units:
-        return replace(bare, kind="function", value=term, per=term)
+        return replace(bare, kind="function", value=value, per=per)
     kind: Kind = "ratio" if has_denominator else "mean"
-    return replace(bare, kind=kind, value=term, per=term if has_denominator else None)
+    return replace(bare, kind=kind, value=value, per=per if has_denominator else None)
+
+
+def _steps(rows: Sequence[Summary]) -> Mapping[str, Fraction]:
+    """Return what one counted unit of each letter is worth: as the table says, or very little."""
+    steps = dict(rows[0].steps)
+    is_one = all(row.steps == steps for row in rows)
+    if not is_one or "y" not in steps or steps.get("c", steps["y"]) != steps["y"]:
+        return dict.fromkeys("yxcd", STEP)
+    x = steps.get("x", steps["y"])
+    return {"y": steps["y"], "x": x, "c": steps["y"], "d": x}
 
 
 def _missing(rows: Sequence[Summary], name: str) -> str:
@@ -367,13 +432,6 @@ def _missing(rows: Sequence[Summary], name: str) -> str:
         return "its sums"
     has = "a denominator" if DENOMINATOR[0] in rows[0].sums else "no denominator"
     return f"sums of {name} as it is defined: they have {has}"
-
-
-_COUNTED = {
-    **dict(zip((*VALUE, *DENOMINATOR), ("y", "y_y", "x", "x_x", "y_x"), strict=True)),
-    **dict(zip(BEFORE, ("y0", "y0_y0", "y_y0"), strict=True)),
-}
-"""Column of a table of sums → that of `MOMENT_COLUMNS`."""
 
 
 def _slice(row: Summary, places: Mapping[str | None, str]) -> tuple[str, str]:
@@ -385,23 +443,53 @@ def _slice(row: Summary, places: Mapping[str | None, str]) -> tuple[str, str]:
     return (WHOLE, "") if row.day is None else (DAY, row.day)
 
 
-def _moments(row: Summary, of: tuple[str, str]) -> tuple[Cell, ...]:
-    """Return a row of `MOMENT_COLUMNS`; products of three are not known."""
-    values = {_COUNTED[name]: round(x / _worth(name)) for name, x in row.sums.items()}
-    if DENOMINATOR[0] not in row.sums:
-        values |= {"x": row.units, "x_x": row.units, "y_x": values["y"]}
-        values |= {"x_y0": values["y0"]} if "y0" in values else {}
-    sums = ("y", "x", "y0", "x0", "z", *map("_".join, PRODUCTS))
-    labels = (row.metric, *of, row.variant, "0")
-    thirds = [None] * (len(MOMENT_COLUMNS) - len(labels) - 1 - len(sums))
-    units = 1 if of[0] == BUCKET else row.units
-    return (*labels, units, *(str(values.get(name, 0)) for name in sums), *thirds)
+def _moments(
+    row: Summary, of: tuple[str, str], is_ratio: bool, steps: Mapping[str, Fraction]
+) -> tuple[Cell, ...]:
+    """Return a row of `MOMENT_COLUMNS`; products of three only where all of them are known."""
+    known, is_day = _known(row, is_ratio), of[0] == BUCKET
+
+    def total(name: str) -> str | None:
+        letters = [_LETTERS[part] for part in name.split("_")]
+        past = "z" in letters and len(letters) == 3 and {*"cd"} & {*letters}
+        letters = _factors(letters, is_ratio)
+        if not letters:
+            return str(row.units)
+        column = column_of(letters)
+        if past or not (is_day or known.issuperset(letters)):
+            return "0"
+        if column not in row.sums:
+            # Of a day that is one unit only its totals are summed.
+            return "0" if is_day else None
+        return str(round(row.sums[column] / _worth(column, steps)))
+
+    totals = {name: total(name) for name in _COUNTED}
+    if None in totals.values():
+        totals |= {name: None for name in totals if name.count("_") == 2}
+    units = 1 if is_day else row.units
+    return (row.metric, *of, row.variant, "0", units, *totals.values())
 
 
-def _worth(name: str) -> Fraction:
-    """Return what one counted unit of a sum is worth, or of a sum of products."""
-    step = Fraction(1, 10**12)
-    return step if len(name) == len("sum_y") else step * step
+def _factors(letters: Sequence[str], is_ratio: bool) -> list[str]:
+    """Leave out factors that are 1: the denominator of a mean, and z of z · z, which is 0 or 1."""
+    own = [letter for letter in letters if letter != "z" and (is_ratio or letter != "x")]
+    return [*own, "z"] if "z" in letters else own
+
+
+def _known(row: Summary, is_ratio: bool) -> set[str]:
+    """Find the values of which a row has the sum, and that of each product of two."""
+    known = set[str]()
+    for letter in "yxcdz" if is_ratio else "ycz":
+        products = (_factors([letter, other], is_ratio) for other in {*known, letter})
+        if all(column_of(one) in row.sums for one in ([letter], *products)):
+            known.add(letter)
+    return known
+
+
+def _worth(column: str, steps: Mapping[str, Fraction]) -> Fraction:
+    """Return what 1 in a column of sums is worth."""
+    of_letter = {"d": steps.get("x", _ONE), "z": _ONE, **steps}
+    return prod((of_letter.get(letter, _ONE) for letter in column[len("sum_") :]), start=_ONE)
 
 
 def _units(rows: Sequence[Summary]) -> dict[str, int]:
@@ -429,12 +517,22 @@ def _notes(
     others: Sequence[str],
     segments: Sequence[str],
     table: Sums,
+    has_exposures: bool,
 ) -> Iterable[str]:
     yield (
         f"The numbers are from the sums in {table.name}: duplicates, crossovers and clicks without "
-        "an impression cannot be checked, nor whether each unit is counted once. Sums have no "
-        "third moments, so skewed values are judged by the usual tests."
+        "an impression cannot be checked, nor whether each unit is counted once."
     )
+    bare = dict.fromkeys(
+        row.metric
+        for row in rows
+        if row.day is None and row.segment is None and "sum_yyy" not in row.sums
+    )
+    if bare:
+        yield (
+            "Without third moments (sum_yyy, …) skewed values are judged by the usual tests: "
+            f"{', '.join(bare)}."
+        )
     yield from table.notes
     uneven = dict.fromkeys(
         row.metric
@@ -448,3 +546,5 @@ def _notes(
         yield f"Sums of metrics that the experiment does not name are not used: {names}."
     if segments:
         yield f"Sums have no segments, so these are not shown: {', '.join(segments)}."
+    if has_exposures:
+        yield "Sums do not show whether the split changed while units entered."

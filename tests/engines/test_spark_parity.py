@@ -35,6 +35,7 @@ from abeval.off_policy.log import PolicyChoice
 from abeval.off_policy.run import OffPolicyOptions, off_policy
 from abeval.offline.replay import ReplayOptions, replay
 from abeval.pipeline import analyze_on
+from abeval.table.warehouse import write_totals
 from abeval.time.analysis import windows
 from abeval.time.time_sums import aa
 from benchmarks.plants.run import simulate_plant
@@ -96,6 +97,22 @@ def _spelled(engine: Any) -> None:
     prepare(run, metrics(run.experiment))
     for name in ("units/unit_names", "units/units"):
         engine.rows(query(name))
+
+
+def _sums(engine: Any) -> None:
+    """What `abeval sql --sums` sums by unit, of logs with and without exposures."""
+    named = ["ctr", "page_views_per_user", "sessions_per_user"]
+    table = nasty.units_experiment().experiment
+    for experiment, frames in (
+        (WORDS, nasty.words()),
+        (nasty.tied_experiment().experiment, nasty.tied()),
+        (table, nasty.units()),
+    ):
+        run = Run(experiment, engine, frames)
+        chosen = metrics(experiment, () if experiment.of_units else named)
+        shape = prepare(run, chosen).shape
+        write_totals(run, shape, {metric.source for metric in chosen})
+        assert engine.rows("select * from unit_totals")
 
 
 def _by_rule(engine: Any) -> None:
@@ -163,6 +180,7 @@ RUNS: dict[str, Callable[[Any], object]] = {
     ),
     "ties by hash": lambda e: analyze_on(Run(nasty.tied_experiment().experiment, e, nasty.tied())),
     "variants in other spellings": _spelled,
+    "sums for a warehouse": _sums,
     "a rule of a platform": _by_rule,
     "clicks by time": lambda e: analyze_on(
         Run(nasty.touched_experiment().experiment, e, nasty.touched())

@@ -208,7 +208,7 @@ def test_the_logs_and_what_is_undefined_are_named(
 ) -> None:
     file = folder / "experiment.toml"
     arguments = ["units/logged_sums", "--experiment", file, "--dialect"]
-    _, out, _ = sql(monkeypatch, capsys, *arguments, "clickhouse")
+    _, out, _ = sql(monkeypatch, capsys, *arguments, "mysql")
     assert "-- raw_impressions: impressions/*.parquet" in out
     assert "-- to be defined: abeval_epoch_ms" in out
     _, out, _ = sql(monkeypatch, capsys, *arguments, "bigquery")

@@ -1,0 +1,117 @@
+"""Rules that rewrite abeval's own SQL so that PostgreSQL and ClickHouse count as DuckDB does.
+
+Expressions of users, which may hold more, are for these only where `strange` finds nothing.
+"""
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from sqlglot import exp
+
+from abeval.engines import builders
+
+_Rule = Callable[[Any], exp.Expr]
+
+_KNOWN: tuple[type[exp.Expr], ...] = (
+    *(exp.Column, exp.Identifier, exp.Literal, exp.Boolean, exp.Null, exp.Paren),
+    *(exp.Add, exp.Sub, exp.Mul, exp.Div, exp.Neg, exp.And, exp.Or, exp.Not, exp.Is),
+    *(exp.Between, exp.In, exp.EQ, exp.NEQ, exp.GT, exp.GTE, exp.LT, exp.LTE),
+    *(exp.Case, exp.If, exp.Coalesce, exp.Nullif, exp.Abs, exp.DataType),
+)
+"""What has one meaning everywhere, or raises an error where it has not."""
+
+
+def strange(tree: exp.Expr) -> str | None:
+    """Return the first part of an expression that warehouses may compute otherwise, as text.
+
+    Example:
+        >>> from sqlglot import parse_one
+        >>> strange(parse_one("case when price > 1 then coalesce(price, 0) end"))
+        >>> strange(parse_one("1 + round(price, 2)"))
+        'ROUND(price, 2)'
+    """
+    other = next((node for node in tree.walk() if not _is_known(node)), None)
+    return None if other is None else other.sql(dialect="duckdb")
+
+
+def _is_known(node: exp.Expr) -> bool:
+    if type(node) is exp.Cast:
+        return bool(node.to.this == exp.DataType.Type.DOUBLE)
+    # A subclass may do more than its parent, so only the class itself is known.
+    return type(node) in _KNOWN
+
+
+def same_numbers(tree: exp.Query, dialect: str) -> exp.Query:
+    """Rewrite what rounds, overflows or is timed otherwise in a dialect that has rules."""
+    rules = _RULES.get(dialect, {})
+    # From the inside out, so that no rule is applied to the output of another.
+    for node in reversed(list(tree.dfs())):
+        rule = rules.get(type(node))
+        if rule is not None and (other := rule(node)) is not node:
+            node.replace(other)
+    return tree
+
+
+def _round(dialect: str) -> _Rule:
+    """Round halves away from zero, as DuckDB does; both have the nearest even number."""
+    away = "trunc(x) + case when abs(x - trunc(x)) >= 0.5 then sign(x) else 0 end"
+    return lambda node: exp.Paren(this=builders.filled(away, dialect, {"x": node.this}))
+
+
+def _to_numeric(node: exp.Cast) -> exp.Expr:
+    """Sum whole numbers of any size."""
+    return exp.cast(node.this, "decimal") if _is_wide(node) else node
+
+
+def _is_wide(node: exp.Cast) -> bool:
+    return node.to.this in (exp.DataType.Type.DECIMAL, exp.DataType.Type.INT128)
+
+
+def _as_double(node: exp.Literal) -> exp.Expr:
+    """Read a number with a fraction as a double, not as a decimal."""
+    return node if node.is_string or node.this.isdigit() else exp.cast(node, "double")
+
+
+def _call(name: str, *arguments: exp.Expr | str) -> exp.Expr:
+    own = [exp.Literal.string(one) if isinstance(one, str) else one for one in arguments]
+    return exp.Anonymous(this=name, expressions=own)
+
+
+def _cast(node: exp.Cast) -> exp.Expr:
+    """Raise an error where a number does not fit, and read no time in the server's zone."""
+    if _is_wide(node):
+        return _call("toInt256", node.this)
+    match node.to.this:
+        case exp.DataType.Type.BIGINT:
+            return _call("accurateCast", node.this, "Nullable(Int64)")
+        case exp.DataType.Type.TIMESTAMP | exp.DataType.Type.TIMESTAMPNTZ:
+            return _call("toDateTime64", node.this, exp.Literal.number(6), "UTC")
+    return node
+
+
+def _wide_sum(node: exp.Sum) -> exp.Expr:
+    """Sum whole numbers without wrapping around."""
+    return exp.Sum(this=_call("toInt256", node.this))
+
+
+def _with_names(node: exp.Select) -> exp.Expr:
+    """Name each column: ClickHouse calls `a.x` so where `b` has an `x` too."""
+    for item in list(node.expressions):
+        if isinstance(item, exp.Column) and item.table and not item.is_star:
+            item.replace(exp.alias_(item.copy(), item.this.copy()))
+    return node
+
+
+_RULES: Mapping[str, Mapping[type[exp.Expr], _Rule]] = {
+    "postgres": {
+        exp.Round: _round("postgres"),
+        exp.Cast: _to_numeric,
+        exp.Literal: _as_double,
+    },
+    "clickhouse": {
+        exp.Round: _round("clickhouse"),
+        exp.Cast: _cast,
+        exp.Sum: _wide_sum,
+        exp.Select: _with_names,
+    },
+}

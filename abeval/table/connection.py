@@ -1,0 +1,159 @@
+"""Warehouses that answer a statement: PostgreSQL by ADBC, ClickHouse by HTTP or in this process."""
+
+import json
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any, NamedTuple
+from urllib.parse import SplitResult, unquote, urlsplit
+
+from abeval.errors import ExperimentError, QueryError, masked
+
+Rows = Sequence[Sequence[str | None]]
+"""Rows of texts."""
+
+
+class Warehouse(NamedTuple):
+    """An open connection.
+
+    Attributes:
+        dialect: Of its SQL.
+        catalog: A query of the names and types of a table's columns, with `{}` for its name.
+        ask: Runs a query whose columns are texts.
+        materializes: Whether a CTE that is read several times may be said to be computed once.
+    """
+
+    dialect: str
+    catalog: str
+    ask: Callable[[str], Rows]
+    close: Callable[[], None]
+    materializes: bool = False
+
+    def types(self, table: str) -> dict[str, str]:
+        """Return the type of each column of a table, in the warehouse's own words."""
+        literal = table.replace("'", "''")
+        types = {str(name): str(kind) for name, kind in self.ask(self.catalog.format(literal))}
+        if not types:
+            raise QueryError(f"the warehouse has no table {table!r}, or none with columns")
+        return types
+
+
+_NAMES = "postgresql://…, http://… of a ClickHouse server, or chdb:FOLDER"
+
+
+def connect(uri: str) -> Warehouse:
+    """Connect to a warehouse.
+
+    Raises:
+        ExperimentError: Its kind is not known, or its package is not installed.
+        QueryError: It does not answer.
+    """
+    parts = urlsplit(uri)
+    match parts.scheme:
+        case "postgresql" | "postgres":
+            return _postgresql(uri)
+        case "http" | "https":
+            return _clickhouse(_by_http(parts))
+        case "chdb":
+            return _in_process(uri.partition(":")[2])
+    raise ExperimentError(f"{masked(uri)!r} is no warehouse that abeval knows", f"give {_NAMES}")
+
+
+def _postgresql(uri: str) -> Warehouse:
+    with _installed("postgresql"):
+        from adbc_driver_postgresql import dbapi
+    with _errors("PostgreSQL"):
+        connection = dbapi.connect(uri)
+        with connection.cursor() as cursor:
+            # Sums of sums are taken for few rows, and joins of few rows are planned in loops.
+            cursor.execute("set enable_nestloop = off")
+            cursor.execute("set jit = off")
+
+    def ask(sql: str) -> Rows:
+        with _errors("PostgreSQL"), connection.cursor() as cursor:
+            cursor.execute(sql)
+            rows: Rows = cursor.fetchall()
+            return rows
+
+    catalog = (
+        "select attname::text, format_type(atttypid, atttypmod) from pg_attribute where "
+        "attrelid = to_regclass('{}') and attnum > 0 and not attisdropped order by attnum"
+    )
+    return Warehouse("postgres", catalog, ask, connection.close)
+
+
+def _clickhouse(send: Callable[[str], str], close: Callable[[], None] = lambda: None) -> Warehouse:
+    def ask(sql: str) -> Rows:
+        rows: Rows = json.loads(send(f"{sql}\nformat JSONCompact"))["data"]
+        return rows
+
+    catalog = (
+        "select name, type from system.columns where "
+        "database = if(position('{0}', '.') > 0, splitByChar('.', '{0}')[1], currentDatabase()) "
+        "and table = splitByChar('.', '{0}')[-1] order by position"
+    )
+    # Servers from before 2026 compute a CTE anew wherever it is read.
+    known = ask("select name from system.settings where name = 'enable_materialized_cte'")
+    return Warehouse("clickhouse", catalog, ask, close, bool(known))
+
+
+def _by_http(parts: SplitResult) -> Callable[[str], str]:
+    """Return a function that sends a statement to a ClickHouse server, and returns its answer."""
+    from http.client import HTTPConnection, HTTPException, HTTPSConnection
+
+    kind = HTTPSConnection if parts.scheme == "https" else HTTPConnection
+    headers = {
+        "X-ClickHouse-User": unquote(parts.username or "default"),
+        "X-ClickHouse-Key": unquote(parts.password or ""),
+        "X-ClickHouse-Database": parts.path.strip("/") or "default",
+    }
+
+    def send(sql: str) -> str:
+        connection = kind(parts.hostname or "localhost", parts.port)
+        try:
+            connection.request("POST", "/", sql.encode(), headers)
+            answer = connection.getresponse()
+            text = answer.read().decode()
+        except (OSError, HTTPException) as error:
+            raise QueryError(f"ClickHouse does not answer: {error}") from error
+        finally:
+            connection.close()
+        if answer.status != 200:
+            raise _failed("ClickHouse", text)
+        return text
+
+    return send
+
+
+def _in_process(folder: str) -> Warehouse:
+    with _installed("clickhouse"):
+        from chdb import session
+    opened: Any = session
+    own = opened.Session(folder or None)
+
+    def send(sql: str) -> str:
+        with _errors("ClickHouse"):
+            return str(own.query(sql))
+
+    return _clickhouse(send, own.close)
+
+
+@contextmanager
+def _installed(extra: str) -> Iterator[None]:
+    try:
+        yield
+    except ImportError as error:
+        what = f"{error.name} is not installed, which this warehouse needs"
+        raise ExperimentError(what, f'pip install "abeval[{extra}]"') from error
+
+
+@contextmanager
+def _errors(name: str) -> Iterator[None]:
+    """Turn whatever a driver raises into one message: drivers have no errors in common."""
+    try:
+        yield
+    except Exception as error:
+        raise _failed(name, str(error)) from error
+
+
+def _failed(name: str, text: str) -> QueryError:
+    return QueryError(f"{name} could not run a query: {' '.join(text.split())[:500]}")

@@ -1,0 +1,512 @@
+"""Write one statement of an experiment's sums over the tables of a warehouse, and judge its rows.
+
+The views and queries are those of an analysis, made on empty tables of the logs' columns. At the
+door each column is cast to one of few types, so that the rest needs to know nothing of the tables.
+"""
+
+import re
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from contextlib import closing
+from dataclasses import dataclass, replace
+from itertools import combinations_with_replacement
+from typing import NamedTuple
+
+from sqlglot import exp
+from sqlglot.errors import SqlglotError
+
+from abeval.assignment import SLOTS, Assignment
+from abeval.engines import statement
+from abeval.engines.duckdb import DuckDBEngine
+from abeval.engines.protocol import Engine
+from abeval.engines.sources import logs_of, relation_of
+from abeval.engines.sql import by_value, literal, query, quoted
+from abeval.engines.statement import Recorder
+from abeval.engines.transpile import known_dialect
+from abeval.engines.warehouse_rules import strange
+from abeval.errors import ExperimentError, LogError, QueryError
+from abeval.experiment.metrics import named_metrics
+from abeval.experiment.model import Experiment
+from abeval.experiment.sources import ROW_UNIT, LogSource
+from abeval.inference.judge import judge
+from abeval.logs import checks, joins
+from abeval.logs.duplicates import keep_impressions
+from abeval.logs.mapping import LogColumns, map_columns
+from abeval.logs.prepare import show_cells, write_views
+from abeval.logs.run import Run
+from abeval.logs.shape import LogShape, shape_of
+from abeval.metrics import definition
+from abeval.metrics.definition import PAGE_VIEWS, SESSIONS, UNIT_DAY, Metric, RowTerm, Source, Term
+from abeval.metrics.row_text import columns_of, is_plain
+from abeval.progress import Step
+from abeval.results.analysis import Result
+from abeval.table import sums
+from abeval.table.connection import connect
+from abeval.table.counts import Sums
+
+TESTED = ("duckdb", "postgres", "clickhouse")
+"""Dialects in which abeval's tests run the statement."""
+
+TypesOf = Callable[[str], Mapping[str, str]]
+"""Returns the types of a table's columns, in the words of its dialect."""
+
+_READ = ("impressions", "units", "clicks", "items", "exposures")
+_END = {"clickhouse": "settings join_use_nulls = 1, prefer_column_name_to_alias = 1\n"}
+_HERE = "let abeval read the logs"
+
+_KINDS = {
+    "BIGINT": "TINYINT SMALLINT INT BIGINT UTINYINT USMALLINT UINT",
+    "HUGEINT": "UBIGINT INT128 UINT128 INT256 UINT256",
+    "DOUBLE": "FLOAT DOUBLE",
+    "BOOLEAN": "BOOLEAN",
+    "DATE": "DATE DATE32",
+    "TIMESTAMP": "TIMESTAMP TIMESTAMPNTZ TIMESTAMP_S TIMESTAMP_MS TIMESTAMP_NS",
+    "TIMESTAMPTZ": "TIMESTAMPTZ TIMESTAMPLTZ DATETIME DATETIME64",
+    "VARCHAR": "VARCHAR TEXT CHAR NCHAR NVARCHAR UUID ENUM ENUM8 ENUM16 FIXEDSTRING USERDEFINED",
+}
+"""DuckDB's type of a column in the statement → names that SQLGlot has for those of warehouses."""
+
+_KIND = {name: kind for kind, names in _KINDS.items() for name in names.split()}
+_SOURCES = (UNIT_DAY, PAGE_VIEWS, SESSIONS)
+"""Whose values are whole numbers in every engine, and add up."""
+
+_LOGIC = re.compile(r"\b(and|or|not|is|true|false|when)\b", re.IGNORECASE)
+_TIMES = ("TIMESTAMP", "TIMESTAMPTZ", "DATE")
+
+
+class SumsStatement(NamedTuple):
+    """One statement, the names of its columns, and why it has no sums of some metrics."""
+
+    text: str
+    columns: Sequence[str]
+    refused: Mapping[str, str]
+
+
+def analyzed(experiment: Experiment, uri: str, step: Step) -> Result:
+    """Send the statement to a warehouse, and judge its sums.
+
+    Raises:
+        ExperimentError: Sums cannot give what the experiment asks for.
+        QueryError: The warehouse does not answer.
+    """
+    step("connecting")
+    with closing(connect(uri)) as warehouse:
+        made = sums_statement(
+            experiment, warehouse.dialect, warehouse.types, warehouse.materializes
+        )
+        step("sums in the warehouse")
+        rows = warehouse.ask(made.text)
+    step("inference")
+    answer = sums.summaries(made.columns, rows, "the warehouse's answer")
+    asked, metrics, aggregates = sums.of_experiment(
+        experiment, named_metrics(experiment), Sums("the warehouse", answer)
+    )
+    size = sum(len((cell or "").encode()) for row in rows for cell in row)
+    notes = (
+        *aggregates.notes,
+        *(f"One statement has no sums of {name}: {why}." for name, why in made.refused.items()),
+        f"{len(rows):,} rows of sums, {size:,} bytes, left the warehouse.",
+    )
+    return judge(asked, metrics, replace(aggregates, notes=notes))
+
+
+def sums_statement(
+    experiment: Experiment,
+    dialect: str,
+    types_of: TypesOf | None = None,
+    materializes: bool = False,
+) -> SumsStatement:
+    """Write the statement in a dialect; without `types_of` the logs are files, as a sample.
+
+    `materializes` is as for `Warehouse`.
+
+    Raises:
+        ExperimentError: One statement cannot do what the experiment asks for.
+    """
+    known_dialect(dialect)
+    has_before = experiment.of_units or experiment.pre_period is not None
+    sums.check_supported(experiment, named_metrics(experiment), has_before)
+    _check_statement(experiment)
+    refused = dict(_refused(experiment))
+    # What a definition leaves out is not counted.
+    metrics = [
+        replace(metric, left_out=(), lacking=())
+        for metric in named_metrics(experiment)
+        if metric.name not in refused
+    ]
+    # A table of units beside the impressions has covariates only.
+    units = experiment.logs.units if experiment.of_units else None
+    logs = experiment.logs.model_copy(update={"units": units, "events": {}})
+    bare = experiment.model_copy(update={"logs": logs, "segments": {}, "cuts": {}})
+    with closing(Recorder()) as recorder:
+        writer = _Writer(bare, dialect, recorder, types_of)
+        tables, shape = writer.write_logs(metrics)
+        refused |= {
+            metric.name: f"the logs have no {', '.join(sorted(lacking))}"
+            for metric in metrics
+            if (lacking := metric.needs - shape.needs_met(bare.unit))
+        }
+        metrics = [metric for metric in metrics if metric.name not in refused]
+        if not metrics:
+            listed = "; ".join(f"{name}: {why}" for name, why in refused.items())
+            raise ExperimentError(f"sums can give none of the metrics: {listed}", _HERE)
+        write_totals(Run(bare, recorder), shape, {metric.source for metric in metrics})
+        columns = writer.write_answer(shape, metrics)
+        text = statement.joined(recorder.relations["answer"], dialect, tables, materializes)
+        end = _END.get(dialect, "")
+        if materializes and end:
+            end = end.replace("settings ", "settings enable_materialized_cte = 1, ")
+    if unknown := statement.undefined(text):
+        what = f"there is no SQL of {', '.join(unknown)} for {dialect}"
+        raise QueryError(what, "name a dialect close to it, such as postgres")
+    heading = "sums by metric, variant and day"
+    unverified = f"unverified: not run on {dialect} by abeval's tests"
+    notes = [
+        f"{heading}; abeval's tests run it" if dialect in TESTED else unverified,
+        f"{heading} of the experiment {experiment.name!r}: save the rows as a CSV file, then",
+        "abeval analyze EXPERIMENT.toml --sums FILE",
+        *(f"not among them: {name}: {why}" for name, why in refused.items()),
+    ]
+    lines = [f"-- {' '.join(note.split())}\n" for note in notes]
+    return SumsStatement("".join([*lines, text, end]), columns, refused)
+
+
+def _check_statement(experiment: Experiment) -> None:
+    """Refuse, by name, what one statement cannot do."""
+    cleaning, logs = experiment.cleaning, experiment.logs
+    named = {name: log for name, log in logs.named.items() if name in _READ}
+    needs = {
+        "assignment by a rule, unless the log has variants and crossover is 'exclude'": (
+            experiment.assigns and cleaning.crossover != "exclude"
+        ),
+        "cleaning.duplicate_key, for warehouses order rows in different ways": (
+            cleaning.duplicate_key is not None
+        ),
+        **{f"logs.{name}.query": log.query is not None for name, log in named.items()},
+        **{f"logs.{name}.ts_zone": log.ts_zone is not None for name, log in named.items()},
+    }
+    refused = [name for name, is_there in needs.items() if is_there]
+    for name, log in named.items():
+        if log.where is not None and (odd := _strange(log.where)):
+            refused.append(f"`{odd}` in logs.{name}.where, which warehouses may compute otherwise")
+    if refused:
+        raise ExperimentError(f"one statement cannot give: {'; '.join(refused)}", _HERE)
+
+
+def _refused(experiment: Experiment) -> Iterator[tuple[str, str]]:
+    """Say which metrics one statement has no sums of, and why."""
+    adjusts = experiment.inference.adjust != "none"
+    for metric in named_metrics(experiment):
+        terms = definition.row_terms(metric)
+        odd = next((odd for term in terms if (odd := _strange(term.expression))), None)
+        if not metric.is_mean_or_ratio or metric.source not in _SOURCES or metric.among:
+            yield metric.name, "it is more than sums of rows"
+        elif metric.known or metric.lacking:
+            yield metric.name, "its `missing` needs to know which values are there"
+        elif adjusts and len(metric.covariates) > experiment.of_units:
+            yield metric.name, "it has several covariates"
+        elif odd:
+            yield metric.name, f"warehouses may compute `{odd}` otherwise"
+
+
+def _strange(text: str) -> str | None:
+    """Return the part of an expression that is not known to mean the same in a warehouse."""
+    if "ts" in columns_of(text):
+        return "ts"
+    if is_plain(text):
+        return None
+    from abeval.metrics.expressions import parse_expression
+
+    return strange(parse_expression(text))
+
+
+@dataclass(frozen=True)
+class _Writer:
+    """Makes the relations of the statement, one after the other, on empty tables."""
+
+    experiment: Experiment
+    dialect: str
+    recorder: Recorder
+    types_of: TypesOf | None
+
+    def write_logs(self, metrics: Sequence[Metric]) -> tuple[list[str], LogShape]:
+        """Write the logs and their canonical views; return the names of the tables."""
+        experiment, recorder = self.experiment, self.recorder
+        named = {name: log for name, log in experiment.logs.named.items() if name in _READ}
+        tables = {name: _table(name, log) for name, log in named.items()}
+        texts = [term.expression for metric in metrics for term in definition.row_terms(metric)]
+        columns = {
+            name: self._write_log(name, log, tables[name], texts) for name, log in named.items()
+        }
+        checks.check_opened(experiment, columns)
+        shape = shape_of(experiment, metrics, columns)
+        log = shape.impressions
+        kinds = {name.lower(): kind for name, kind in log.types.items()}
+        if times := [name for name in shape.own_columns if kinds[name.lower()] in _TIMES]:
+            raise ExperimentError(f"sums cannot read column {times[0]!r}, which is a time", _HERE)
+        keep_impressions(recorder, _kept(experiment, log))
+        write_views(Run(experiment, recorder), shape, joins.click_join(experiment, shape))
+        return [table.name for table in tables.values()], shape
+
+    def _write_log(
+        self, name: str, log: LogSource, table: exp.Table, texts: Sequence[str]
+    ) -> LogColumns:
+        """Write the rows of a log as `raw_NAME`, and map its columns; `texts` read them."""
+        experiment, recorder = self.experiment, self.recorder
+        kinds = self._kinds(name, log)
+        unit = experiment.unit
+        column = log.columns.get("unit_id", unit).lower()
+        lacks = name == "clicks" and column not in {own.lower() for own in kinds}
+        has_unit = not lacks and name != "items" and unit != ROW_UNIT
+        columns = map_columns(name, log, kinds, unit if has_unit else None)
+        mapped = {own: canonical for canonical, own in columns.mapped.items()}
+        tests = [log.where] if log.where else []
+        tests += [text for text in texts if _LOGIC.search(text)]
+        logical = {own for text in tests for own in columns_of(text)}
+        for own in [own for own, kind in kinds.items() if kind == "BOOLEAN"]:
+            # A warehouse need not read a boolean as a number.
+            if mapped.get(own, "") not in ("variant", "category") and own.lower() not in logical:
+                kinds[own] = "INTEGER"
+        if "variant" in columns and kinds[columns.mapped["variant"]] == "DOUBLE":
+            what = f"logs.{name}: variants in {columns.mapped['variant']!r} have a fraction"
+            raise LogError(what, "engines write these as different texts: map another column")
+        listed = ", ".join(
+            f"{self._cast(own, kind)} as {quoted(own)}" for own, kind in kinds.items()
+        )
+        raw = relation_of("raw", name)
+        door = raw if log.where is None else relation_of("log", name)
+        empty = ", ".join(f"cast(null as {kind}) as {quoted(c)}" for c, kind in kinds.items())
+        recorder.table(door, f"select {empty} where 1 = 0")
+        sql = f"select {listed} from {table.sql('duckdb')}"
+        recorder.relations[door] = statement.Relation(door, sql, list(kinds), {})
+        if log.where is not None:
+            from abeval.metrics.expressions import with_columns
+
+            own_name = {own.lower(): own for own in kinds}
+            where = with_columns(log.where, lambda own: own_name.get(own.lower(), own))
+            recorder.view(raw, f"select * from {door} where coalesce(({where}), false)")
+        return map_columns(name, log, kinds, unit if has_unit else None)
+
+    def _kinds(self, name: str, log: LogSource) -> dict[str, str]:
+        """Find DuckDB's type of each column, by the warehouse or by a sample in files."""
+        if log.table is None or log.paths:
+            with closing(DuckDBEngine(folder=self.experiment.folder)) as engine:
+                engine.confine(logs_of(self.experiment).values())
+                engine.add_log("log", log.with_unit(self.experiment.unit))
+                types, dialect = engine.columns("log"), "duckdb"
+        elif self.types_of is not None:
+            types, dialect = self.types_of(log.table), self.dialect
+        else:
+            what = f"logs.{name}: the columns of table {log.table!r} are not known here"
+            raise ExperimentError(what, "give --connect URI, or as `path` a sample of it in files")
+        return {column: _kind(text, dialect) for column, text in types.items()}
+
+    def _cast(self, column: str, kind: str) -> str:
+        """Write a column of a table in its type: text in binary order, times in UTC."""
+        own = quoted(column)
+        if kind == "BLOB":
+            return own
+        if kind == "TIMESTAMPTZ":
+            is_postgres = self.dialect == "postgres"
+            return f"timezone('UTC', {own})" if is_postgres else f"cast({own} as timestamp)"
+        if kind == "VARCHAR" and self.dialect == "postgres":
+            return f'cast({own} as varchar) collate "C"'
+        return f"cast({own} as {kind.lower()})"
+
+    def write_answer(self, shape: LogShape, metrics: Sequence[Metric]) -> list[str]:
+        """Write the sums of every metric by variant and day; return the names of the columns."""
+        products: dict[tuple[str, ...], str] = {}
+        cells: dict[str, dict[str, str]] = {}
+        for metric in metrics:
+            of_variants = [self._values(shape, metric, name) for name in self.experiment.variants]
+            for letters in _products(of_variants[0]):
+                factors = [tuple(sorted(own[one] for one in letters)) for own in of_variants]
+                names = [products.setdefault(one, f"p_{len(products) + 1}") for one in factors]
+                sql = f"w.{names[0]}"
+                if len({*names}) > 1:
+                    own = dict(zip(self.experiment.variants, names, strict=True))
+                    sql = by_value("w.variant", {name: f"w.{one}" for name, one in own.items()})
+                if len(letters) == 3 or {*letters} & {*"cdz"}:
+                    sql = f"case when w.on_day is null then {sql} end"
+                cells.setdefault(sums.column_of(letters), {})[metric.name] = sql
+        wide = "hugeint" if self.dialect == "duckdb" else "decimal(38, 0)"
+        listed = [
+            f"sum({' * '.join([f'cast({first} as {wide})', *rest])}) as {name}"
+            for (first, *rest), name in products.items()
+        ]
+        self.recorder.view(
+            "wide_sums",
+            f"select variant, on_day, count(*) as units, {', '.join(listed)} from unit_totals "
+            "group by variant, on_day",
+        )
+        scaled = {
+            column: {m.name: literal(repr(scale)) for m in metrics for scale in [_scale(m, place)]}
+            for place, column in enumerate(sums.SCALES)
+            if f"sum_{column[-1]}" in cells
+        }
+        day = self.recorder.local_time("w.on_day * 86400000", "UTC")
+        columns = {
+            "metric": "m.metric",
+            "variant": "w.variant",
+            "day": f"cast(cast({day} as date) as varchar)",
+            "n": "cast(w.units as varchar)",
+            **{name: by_value("m.metric", own) for name, own in scaled.items()},
+            **{n: f"cast({by_value('m.metric', own)} as varchar)" for n, own in cells.items()},
+        }
+        named = ", ".join(f"({literal(metric.name)})" for metric in metrics)
+        self.recorder.view(
+            "answer",
+            f"select {', '.join(f'{sql} as {name}' for name, sql in columns.items())} "
+            f"from wide_sums w cross join (values {named}) as m (metric)",
+        )
+        return [*columns]
+
+    def _values(self, shape: LogShape, metric: Metric, variant: str) -> dict[str, str]:
+        """Return letter of a sum → the column of the totals that it sums, in one variant."""
+
+        def column(term: Term) -> str:
+            return shape.component(term, variant)
+
+        terms = {"y": metric.value, "x": metric.per}
+        values = {letter: column(term) for letter, term in terms.items() if term is not None}
+        if self.experiment.inference.adjust == "none":
+            return values
+        if self.experiment.of_units:
+            return values | dict(zip("c", map(column, metric.covariates), strict=False))
+        if self.experiment.pre_period is None:
+            return values
+        before = {"y": "c", "x": "d"}
+        return values | {before[one]: f"b_{own}" for one, own in values.items()} | {"z": "is_new"}
+
+
+def write_totals(run: Run, shape: LogShape, sources: Collection[Source]) -> None:
+    """Write the sums of each unit, over the period and by day, with its variant."""
+    experiment, engine = run.experiment, run.engine
+    are_units = experiment.of_units or experiment.unit == ROW_UNIT
+    engine.view("logged_sums", query(f"units/logged_{'rows' if are_units else 'sums'}"))
+    show_cells(run, shape)
+    has_days = experiment.period is not None and shape.has_time
+    days = " union all select 1 as is_day" if has_days else ""
+    engine.view("spans", f"select 0 as is_day{days}")
+    if not are_units:
+        _write_placed(run, shape)
+        _write_counted(engine, shape, sources)
+    engine.view("unit_totals", query(f"sums/{'row_totals' if are_units else 'totals'}"))
+
+
+def _write_placed(run: Run, shape: LogShape) -> None:
+    """Write the analysed units and their variants."""
+    experiment, engine = run.experiment, run.engine
+    engine.view("shown", query("sums/shown"))
+    if shape.exposures is not None:
+        engine.view("exposed_units", query("sums/exposed_units"))
+    crosses = "variant_low <> variant_high"
+    excludes = f"and not {crosses}" if experiment.cleaning.crossover == "exclude" else ""
+    names = ", ".join(map(literal, experiment.variants))
+    engine.view(
+        "placed",
+        f"""
+        with first_shown as (
+          select *, case when not {crosses} then variant_low
+            when first_variant is not null then first_variant {_tied(run)} end as variant
+          from {"shown" if shape.exposures is None else "exposed_units"}
+        )
+        select unit_id, variant from first_shown where variant in ({names}) {excludes}
+        """,
+    )
+
+
+def _write_counted(engine: Engine, shape: LogShape, sources: Collection[Source]) -> None:
+    """Write what counts of each unit and day: cells of the log, and rows of other sources."""
+    own = [*shape.components.values()]
+    columns = {"logged_cells": own}
+    engine.view(
+        "impressions",
+        "select unit_id, in_period, hour // 24 as day, time_ms, request_id from logged "
+        "where counts and unit_id is not null",
+    )
+    for source in (source for source in _SOURCES[1:] if source in sources):
+        engine.view(source.name, query(source.query))
+        columns[source.name] = [c for c in engine.columns(source.name) if c[:2] == "c_"]
+    every = [column for of_source in columns.values() for column in of_source]
+    parts = [
+        "select unit_id, cast(null as varchar) as variant, in_period, day, "
+        f"{', '.join(c if c in has else f'0 as {c}' for c in every)} from {name}"
+        f"{' where set_aside is null' if has is own else ''}"
+        for name, has in columns.items()
+    ]
+    parts.append(
+        "select unit_id, variant, cast(null as boolean) as in_period, "
+        f"cast(null as bigint) as day, {', '.join(f'0 as {c}' for c in every)} from placed"
+    )
+    engine.view("counted", " union all ".join(parts))
+
+
+def _tied(run: Run) -> str:
+    """Write where units go of which the log does not tell the first variant."""
+    if run.experiment.ties != "weight":
+        return ""
+    weights = {name: variant.weight for name, variant in run.experiment.variants.items()}
+    drawn = run.engine.hash60(run.experiment.salt, "cast(unit_id as varchar)")
+    return " ".join(
+        f"when {drawn} % {SLOTS} >= {one.start} and {drawn} % {SLOTS} < {one.stop} "
+        f"then {literal(one.variant)}"
+        for one in Assignment(run.experiment.salt, weights).ranges
+    )
+
+
+def _products(letters: Collection[str]) -> Iterator[tuple[str, ...]]:
+    """List the products of up to three values that an analysis sums."""
+    for size in (1, 2, 3):
+        for product in combinations_with_replacement(letters, size):
+            is_past = size == 3 and {*product} & {*"cd"}
+            if product.count("z") < 2 and not ("z" in product and is_past):
+                yield product
+
+
+def _scale(metric: Metric, place: int) -> float:
+    """Return the worth of one counted unit of y, x or c."""
+    of_unit = [term.scale for term in metric.covariates if isinstance(term, RowTerm)]
+    return (*definition.scales(metric), *of_unit, definition.scales(metric)[0])[place]
+
+
+def _table(name: str, log: LogSource) -> exp.Table:
+    """Read the name of a log's table; of a log in files it is that of the log."""
+    try:
+        return exp.to_table(log.table or name, dialect="duckdb")
+    except SqlglotError:
+        raise ExperimentError(f"logs.{name}.table: {log.table!r} is no name of a table") from None
+
+
+def _kind(text: str, dialect: str) -> str:
+    """Return DuckDB's type of a column in the statement; BLOB for what it does not read.
+
+    Example:
+        >>> [_kind(one, "postgres") for one in ("character varying(20)", "numeric(9,2)", "json")]
+        ['VARCHAR', 'DOUBLE', 'BLOB']
+        >>> _kind("LowCardinality(Nullable(String))", "clickhouse")
+        'VARCHAR'
+    """
+    while bare := re.fullmatch(r"(?:Nullable|LowCardinality)\((.*)\)", text):
+        text = bare[1]
+    try:
+        kind = exp.DataType.build(text, dialect=dialect, udt=True)
+    except SqlglotError:
+        return "BLOB"
+    if kind.this == exp.DataType.Type.DECIMAL:
+        is_whole = [part.name for part in kind.expressions][1:] in ([], ["0"])
+        return "HUGEINT" if kind.expressions and is_whole else "DOUBLE"
+    return _KIND.get(kind.this.name, "BLOB")
+
+
+def _kept(experiment: Experiment, log: LogColumns) -> str:
+    """Write the rows of the log without exact duplicates, and without units of several rows."""
+    ids = any(name in log for name in ("impression_id", "unit_id", "request_id"))
+    once = "distinct " if ids and experiment.cleaning.duplicates == "drop" else ""
+    kept = f"select {once}* from {relation_of('raw', log.log)}"
+    if not (experiment.of_units and "unit_id" in log):
+        return kept
+    unit, rows = quoted(log.mapped["unit_id"]), quoted(log.unused("rows_of_unit"))
+    return (
+        f"select * from (select *, count(*) over (partition by {unit}) as {rows} from ({kept}) "
+        f"as once) as counted where {unit} is null or {rows} = 1"
+    )
