@@ -204,7 +204,8 @@ def variant_candidates(table: Table, weakly: bool = False) -> list[Column]:
 
     `weakly` lists what only its values speak for, such as 0 and 1.
     """
-    few = [c for c in table.columns if 2 <= c.distinct <= MOST_VARIANTS and c.kind != "time"]
+    kinds = ("text", "boolean", "integer", "real")
+    few = [c for c in table.columns if 2 <= c.distinct <= MOST_VARIANTS and c.kind in kinds]
     few = [c for c in few if len(c.values) == c.distinct and (c.kind != "real" or c.is_whole)]
     known = (*words.OUTCOME, *words.COST, *words.BEFORE, *words.DESCRIPTION)
     named = [c for c in few if _rank(c, words.VARIANT) < len(words.VARIANT)]

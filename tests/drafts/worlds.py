@@ -169,7 +169,7 @@ def campaigns() -> World:
             "# of Purchase": random.integers(200, 900, 60),
         }
     )
-    return World(frame, ("unit",), "row", {})
+    return World(frame, ("unit",), "# of Impressions", {}, None, "sums")
 
 
 def clicks_of_users() -> World:
